@@ -3,7 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -271,4 +275,230 @@ func executorText(executor string) string {
 		return " as a request (" + executor + ")"
 	}
 	return " in a kept process (" + clean(executor) + ")"
+}
+
+// mostRetried is how many retried jobs a reapply takes into account: each worker is told of them.
+const mostRetried = 20_000
+
+// retried gathers the jobs that any worker has set back: which end that was, by the row's
+// time_finished. A worker that knows that end, or an earlier one, does not know that it is over where
+// another one has set the row back, and the table is from before both.
+func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
+	if len(p.journals.remotes) < 2 {
+		return nil, nil
+	}
+	ended := map[int64]int64{}
+	q := history.Query{Kinds: []journal.Kind{journal.KindRetried, journal.KindConflict}, Since: p.query.Since}
+	for e, err := range p.journals.events(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		switch payload := e.item.Payload.(type) {
+		case journal.Retried:
+			ended[e.item.Job] = payload.Finished
+		case journal.Conflict:
+			if payload.Wanted == journal.WantedRetried {
+				delete(ended, e.item.Job)
+			}
+		}
+		if len(ended) > mostRetried {
+			return nil, fmt.Errorf("more than %d jobs were retried, which is more than can be taken into account: narrow it with --since; nothing was changed", mostRetried)
+		}
+	}
+	return ended, nil
+}
+
+func (p *program) journalState() *ffcli.Command {
+	at := timeFlag{p: p}
+	since := timeFlag{p: p}
+	var status statusFlag
+	var q history.AtQuery
+	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *journals, _ []string) error {
+		if at.at.After(p.now()) {
+			p.note(errors.New("--at is in the future: this is how it stands now"))
+		}
+		q.At, q.Since, q.Status = at.at, since.at, journal.Status(status)
+		if err := j.noteRemoved(ctx, q.Since, time.Time{}); err != nil {
+			return err
+		}
+		all := merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before)
+		if q.Last > 0 {
+			all = history.Newest(all, q.Last)
+		}
+		return p.buffered(func() error { return p.printStates(j, all) })
+	})
+	checkFirst(c, func([]string) error {
+		if !at.at.IsZero() && since.at.After(at.at) {
+			return wrongUsage("journal state: --since is not before --at")
+		}
+		return countFrom0("journal state", q.Last)
+	})
+	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")
+	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
+	c.FlagSet.IntVar(&q.Last, "n", 0, "only the last N of them")
+	c.FlagSet.Var(&status, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
+	return c
+}
+
+func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], error]) error {
+	head := []string{"JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED"}
+	if p.brief() {
+		head = append(head[:5], "SINCE")
+	}
+	states := p.report(j.named(), "no jobs", head...).cutAt("WORKER|TARGET|RESULT")
+	progress := p.progress("jobs")
+	defer progress.end()
+	for entry, err := range jobs {
+		if err != nil {
+			return states.end(err)
+		}
+		worker, job := entry.source.worker(), entry.item
+		values := []any{job.Job, job.Target, string(job.Status), outcome(job) + p.again(job.Again), job.Attempt}
+		if p.brief() {
+			values = append(values, p.clock(job.Changed()))
+		} else {
+			values = append(values, p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
+		}
+		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result), values...)
+		if err != nil {
+			return err
+		}
+		if !p.terminal {
+			progress.at(states.count)
+		}
+	}
+	return states.end(nil)
+}
+
+// workersJob is a job's state as JSON.
+type workersJob struct {
+	Worker string `json:"worker,omitempty"`
+	history.Job
+}
+
+// outcome says how a job ended, where it did.
+func outcome(job history.Job) string {
+	if job.Status != journal.StatusDone {
+		return job.Reason
+	}
+	return outcomeOf(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
+}
+
+// statusFlag is a flag.Value for a job's status.
+type statusFlag journal.Status
+
+// String implements flag.Value.
+func (f *statusFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f *statusFlag) Set(text string) error {
+	if !slices.Contains(statusNames(), text) {
+		return fmt.Errorf("%q is not allowed; allowed are: %s", text, strings.Join(statusNames(), ", "))
+	}
+	*f = statusFlag(text)
+	return nil
+}
+
+func statusNames() []string {
+	var names []string
+	for _, status := range history.Statuses() {
+		names = append(names, string(status))
+	}
+	return names
+}
+
+// again says when a row comes back; "" where it does not.
+func (p *program) again(again *journal.Again) string {
+	if again == nil {
+		return ""
+	}
+	return ", again " + p.seconds(again.RunAt)
+}
+
+// unknownPage is how many rows are asked about in one go.
+const unknownPage = 10_000
+
+// errUnknown says how to go on.
+var errUnknown = errors.New("nothing was changed: nobody can tell whether some rows that wait have run, and they would be run (again); " +
+	"give the journals of lost workers with --journal DIR, or go on with --accept-unknown")
+
+// checkUnknown lists the rows that wait and that no journal knows: they may have run, and would run
+// again. reapply leaves them as they are, and goes on only if the operator accepts that.
+func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept bool) error {
+	suspects := make(map[int64]bool)
+	var notes []string
+	for _, r := range p.journals.remotes {
+		told, err := p.unknown(ctx, r, history.ReapplyQuery{Since: p.query.Since})
+		if err != nil {
+			return p.journals.fail(r, err)
+		}
+		for _, id := range told.Rows {
+			suspects[id] = true
+		}
+		if len(told.Rows) > 0 {
+			notes = append(notes, p.describeBeginning(told))
+		}
+	}
+	for _, r := range p.journals.remotes {
+		if err := p.narrow(ctx, r, "", suspects); err != nil {
+			return err
+		}
+	}
+	for _, one := range lost {
+		if err := p.narrow(ctx, one.reader, one.folder, suspects); err != nil {
+			return err
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	ids := slices.Sorted(maps.Keys(suspects))
+	fmt.Fprintf(p.err, "jobctl: %d rows wait that may have run, and that no journal knows: %s\n", len(ids), someIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
+	for _, note := range notes {
+		fmt.Fprintf(p.err, "jobctl: %s\n", note)
+	}
+	if !accept && !p.query.DryRun {
+		return errUnknown
+	}
+	return nil
+}
+
+// describeBeginning says when a worker's history begins, and why not earlier.
+func (p *reapply) describeBeginning(told history.Unknown) string {
+	why := "it holds nothing from before, as that of a new worker, or of one that lost its journal"
+	if told.Removed {
+		why = "retention has removed what was before"
+	}
+	return fmt.Sprintf("%d rows that wait were created before the history of %s begins, %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
+}
+
+// narrow drops the rows that a journal knows.
+func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects map[int64]bool) error {
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), unknownPage) {
+		told, err := p.unknown(ctx, r, history.ReapplyQuery{Journal: folder, Among: ids})
+		if err != nil {
+			return p.journals.fail(r, err)
+		}
+		for _, id := range ids {
+			if _, is := slices.BinarySearch(told.Rows, id); !is {
+				delete(suspects, id)
+			}
+		}
+	}
+	return nil
+}
+
+// unknown asks a worker which rows one journal does not know.
+func (p *reapply) unknown(ctx context.Context, r *remote, query history.ReapplyQuery) (told history.Unknown, err error) {
+	query.Unknown = true
+	var rows []int64
+	for item, err := range stream[history.Unknown](ctx, r, api.JournalReapply, fieldsOf(query)) {
+		if err != nil {
+			return told, err
+		}
+		told, rows = item, append(rows, item.Rows...)
+	}
+	told.Rows = rows
+	return told, nil
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 )
 
@@ -254,4 +257,262 @@ func (s *statistics) print() error {
 		}
 	}
 	return err
+}
+
+// Statistics count events, and most of these don't say what they are about: the job's claim does,
+// which may lie before the time that is looked at, or in a checkpoint only.
+
+// notTold stands for what the history does not tell any more.
+const notTold = "?"
+
+// underWay is what is known of a job that has not ended.
+type underWay struct {
+	target            string
+	accepted, running time.Time
+	claim             *journal.Accepted // nil: it lies before the time that is looked at
+}
+
+// begin notes the jobs that were under way when the time that is looked at begins, and the workers'
+// names.
+func (s *statistics) begin(ctx context.Context, j *journals, since time.Time) error {
+	return j.each(func(worker source) (err error) {
+		if s.by == byWorker {
+			if s.names[worker], err = nameOf(ctx, worker); err != nil {
+				return err
+			}
+		}
+		for job, err := range worker.jobs(ctx, history.AtQuery{At: since, UnderWay: true}) {
+			if err != nil {
+				return err
+			}
+			s.jobs[workerJob{worker, int64(job.Job)}] = &underWay{target: job.Target, accepted: job.Accepted, running: job.Running}
+		}
+		return nil
+	})
+}
+
+// nameOf is the name of a source's worker, also where it is the only one.
+func nameOf(ctx context.Context, worker source) (string, error) {
+	if name := worker.worker(); name != "" {
+		return name, nil
+	}
+	for e, err := range worker.events(ctx, history.Query{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
+		if err != nil {
+			return "", err
+		}
+		if opened, ok := e.Payload.(journal.Opened); ok {
+			return opened.Name, nil
+		}
+	}
+	return notTold, nil
+}
+
+// claimBefore is the newest claim of a job up to an event, the one of the token where that is
+// given; nil where the history does not have it any more.
+func claimBefore(ctx context.Context, e from[journal.Event], token string) (claim *journal.Accepted, err error) {
+	for claimed, err := range e.source.events(ctx, history.Query{Job: e.item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
+		if err != nil {
+			return nil, err
+		}
+		accepted, ok := claimed.Payload.(journal.Accepted)
+		if ok && claimed.Seq < e.item.Seq && (token == "" || accepted.Token == token) {
+			claim = &accepted
+		}
+	}
+	return claim, nil
+}
+
+// ended finds the claim of a job that is not under way. There is such an event where a conflict was
+// noticed when the row was written, after the job's end.
+func (s *statistics) ended(ctx context.Context, e from[journal.Event]) (*underWay, error) {
+	job := &underWay{target: notTold}
+	conflict, ok := e.item.Payload.(journal.Conflict)
+	if !ok {
+		return job, nil
+	}
+	claim, err := claimBefore(ctx, e, conflict.Token)
+	switch {
+	case err != nil:
+		return nil, err
+	case claim != nil:
+		job.target = claim.Target
+	case conflict.Found != nil && conflict.Found.Target != "":
+		job.target = conflict.Found.Target
+	}
+	return job, nil
+}
+
+// waited counts how long the row of a job waited that is about to start.
+func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *underWay, g *group) (err error) {
+	if job.claim == nil && !job.accepted.IsZero() {
+		if job.claim, err = claimBefore(ctx, e, ""); err != nil {
+			return err
+		}
+	}
+	if job.claim != nil {
+		g.waited.add(waitedFor(*job.claim, job.accepted, e.item.Time))
+	}
+	return nil
+}
+
+// waitedFor is how long a row waited at least: time_created has whole seconds, so it was up to a
+// second longer. A manual row waits for its client, not for a worker, and so counts from the claim,
+// as do the rows of older journals.
+func waitedFor(claim journal.Accepted, accepted, running time.Time) time.Duration {
+	waited := running.Sub(accepted)
+	if claim.From == journal.RowDelayed && claim.Plan != nil { // it waits from when it is due
+		return max(waited, running.Sub(time.Unix(claim.Plan.RunAt, 0)))
+	}
+	if claim.Created > 0 && !claim.Manual {
+		waited = max(waited, running.Sub(time.Unix(claim.Created+1, 0)))
+	}
+	return waited
+}
+
+// addLate counts how much later than planned a run began; of a row that was not to come at a time,
+// and of further attempts, there is nothing to count.
+func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time) {
+	if claim == nil || claim.From != journal.RowDelayed && (claim.Plan == nil || claim.Plan.PlannedAt == 0) {
+		return
+	}
+	if late, known := lateness(claim.PlannedAt, attempt, running); known {
+		g.late.add(late)
+	}
+}
+
+// tables begins what statistics are printed in: one table, or, on a terminal, where that is too
+// wide for most, one of counts, one of times and one of lateness, if anything was planned.
+func (s *statistics) tables() (counts, times, late *report) {
+	by := strings.ToUpper(string(s.by))
+	columns := []string{by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB"}
+	timed := []string{"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}
+	if !s.brief() {
+		if s.anyLate() {
+			timed = append([]string{"LATE P50", "LATE MAX"}, timed...)
+		}
+		counts = s.report(false, "no events", slices.Concat(columns, timed)...)
+		return counts, counts, nil
+	}
+	counts = s.report(false, "no events", columns...).cutAt(by)
+	if s.anyLate() {
+		late = s.report(false, "", by, "LATE P50", "P90", "P99", "MAX").cutAt(by)
+	}
+	return counts, s.report(false, "", append([]string{by}, timed...)...).cutAt(by), late
+}
+
+// addGroup adds a group to its table, or to all.
+func (s *statistics) addGroup(counts, times, lates *report, name string, form statisticsForm, tone tone) error {
+	g := s.groups[name]
+	row := []any{name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob())}
+	write := brief
+	if s.brief() {
+		write = briefest
+	}
+	timed := slices.Concat(timesOf(&g.waited, write), timesOf(&g.ran, write))
+	late := timesOf(&g.late, write)
+	if counts == times {
+		if s.anyLate() {
+			timed = slices.Concat([]any{late[0], late[3]}, timed)
+		}
+		return counts.add("", form, tone, append(row, timed...)...)
+	}
+	if err := counts.add("", form, tone, row...); err != nil || s.json() {
+		return err
+	}
+	if lates != nil && g.late.count > 0 {
+		if err := lates.add("", nil, plain, append([]any{name}, late...)...); err != nil {
+			return err
+		}
+	}
+	return times.add("", nil, tone, append([]any{name}, timed...)...)
+}
+
+// timesOf is what is told of some durations; nothing where there are none.
+func timesOf(d *durations, write func(time.Duration) string) []any {
+	if d.count == 0 {
+		return []any{"", "", "", ""}
+	}
+	return []any{write(d.quantile(.5)), write(d.quantile(.9)), write(d.quantile(.99)), write(d.longest)}
+}
+
+// briefest writes a duration so that eight of them stand in a line of a terminal.
+func briefest(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return screen.Length(d)
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// anyLate tells whether anything was planned for a time.
+func (s *statistics) anyLate() bool {
+	for _, g := range s.groups {
+		if g.late.count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// growth is how much wider each bucket of durations is than the one before it, and so the greatest
+// error of a percentile.
+const growth = 1.02
+
+// durations counts durations in buckets that grow by growth, so that any number of them takes
+// little memory. The zero value is ready.
+type durations struct {
+	buckets map[int]int
+	count   int
+	longest time.Duration
+}
+
+func (d *durations) add(duration time.Duration) {
+	if d.buckets == nil {
+		d.buckets = make(map[int]int)
+	}
+	d.buckets[bucketOf(duration)]++
+	d.count++
+	d.longest = max(d.longest, duration)
+}
+
+// bucketOf is the bucket of a duration: those of a microsecond and less share one.
+func bucketOf(duration time.Duration) int {
+	if duration <= time.Microsecond {
+		return 0
+	}
+	return int(math.Ceil(math.Log(float64(duration)/float64(time.Microsecond)) / math.Log(growth)))
+}
+
+// quantile is a duration that the share q of all does not exceed, by nearest rank; 0 of none.
+func (d *durations) quantile(q float64) time.Duration {
+	rank := int(math.Ceil(q * float64(d.count)))
+	highest := bucketOf(d.longest)
+	for bucket, seen := 0, 0; bucket <= highest && d.count > 0; bucket++ {
+		if seen += d.buckets[bucket]; seen >= rank {
+			upper := time.Duration(math.Pow(growth, float64(bucket)) * float64(time.Microsecond))
+			return min(upper, d.longest)
+		}
+	}
+	return d.longest
+}
+
+// brief prints a duration in three digits or so.
+func brief(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute).String()
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
 }

@@ -2,12 +2,32 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 
+	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/screen"
+	"jobd/cmd/internal/version"
 )
 
 func main() {
@@ -32,5 +52,371 @@ func width(file *os.File, given string) func() int {
 			return 0
 		}
 		return n
+	}
+}
+
+// surroundings are what a run of jobctl finds in the system.
+type surroundings struct {
+	environ     []string // as of os.Environ
+	in          io.Reader
+	out         io.Writer
+	err         io.Writer
+	terminal    bool       // out is one: tables get their lines, and colours
+	width       func() int // how many columns it has at the moment, 0 where nobody knows; may be nil
+	errWidth    func() int // the same of err
+	bare        io.Writer  // the terminal itself, for a view that makes all texts harmless by itself; nil: out is none
+	errTerminal bool       // err is one: long runs tell how far they are
+	mark        string     // stands before and behind what may steer a terminal; see screen
+	now         func() time.Time
+	location    *time.Location // of times that are told and given
+	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
+	giveWay     func()         // lowers the process's priority, before it reads beside a worker; may be nil
+}
+
+// program is one run of jobctl. The commands are its methods.
+type program struct {
+	surroundings
+	config config
+	set    *conf.Set
+	log    *logging.Log
+}
+
+// run carries out the one command in args:
+//
+//	args ──► arrange ──► ffcli ──► conf ──► the command ──► link or journal ──► out
+//
+// Its error knows its exit code.
+func run(ctx context.Context, args []string, around surroundings) (err error) {
+	defer func(given []string) { err = withhold(err, given) }(args)
+	p := &program{surroundings: around}
+	var line arranged
+	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) })
+	p.config.register(p.set)
+	if len(args) > 0 && args[0] == completeCommand {
+		return p.complete(ctx, args[1:])
+	}
+	root := p.tree()
+	defer func() { err = unknownUsage(root, args, err) }()
+	if line, err = arrange(root, p.set.Args(args)); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	p.set.Choose(line.profile)
+	p.set.Environ(p.environ)
+	if err := p.parse(root, line.args); err != nil {
+		return err
+	}
+	if p.log, err = logging.New(p.config.log, p.err); err != nil {
+		return err
+	}
+	p.log.Warnings(p.set.Warnings())
+	if p.config.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.config.timeout, fmt.Errorf("no answer within %v", p.config.timeout))
+		defer cancel()
+	}
+	return root.Run(ctx)
+}
+
+// note tells what is worth knowing beside what a command prints.
+func (p *program) note(err error) { fmt.Fprintf(p.err, "jobctl: %v\n", err) }
+
+// buffered has what print prints written in large pieces, save on a terminal, where somebody waits
+// for each line.
+func (p *program) buffered(print func() error) error {
+	if p.terminal {
+		return print()
+	}
+	out := p.out
+	buffer := bufio.NewWriterSize(out, 64<<10)
+	p.out = buffer
+	defer func() { p.out = out }()
+	return errors.Join(print(), buffer.Flush())
+}
+
+// parse reads flags, environment and file.
+func (p *program) parse(root *ffcli.Command, args []string) error {
+	err := root.Parse(args)
+	var none ffcli.NoExecError
+	if err != nil && !errors.As(err, &none) {
+		return p.set.Failed(wrongFlag(err), p.out)
+	}
+	if err := p.set.Finish(p.out); err != nil {
+		return err
+	}
+	p.config.validate(p.set)
+	if err := p.set.Err(); err != nil {
+		return err
+	}
+	if none.Command != nil {
+		return wrongUsage("a command is missing; --help lists them")
+	}
+	return nil
+}
+
+// tree is all commands.
+func (p *program) tree() *ffcli.Command {
+	root := &ffcli.Command{
+		Name:       "jobctl",
+		ShortUsage: "[@PROFILE] COMMAND [arguments]",
+		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
+		FlagSet:    p.set.FlagSet(),
+		Options:    p.set.Options(),
+		Subcommands: []*ffcli.Command{
+			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
+			p.poll(), p.poke(), p.pause(), p.resume(), p.recycle(),
+			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
+			p.restart(),
+			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),
+			p.why(), p.show(),
+			p.top(),
+			p.failed(), p.retry(), p.wait(),
+			p.runNow(), p.schedule(),
+			p.journal(),
+			help(), p.completion(),
+		},
+	}
+	illustrate(root, "")
+	return root
+}
+
+// command makes a command. Wrong flags are told by what parses them.
+func command(name, arguments, help string, exec func(ctx context.Context, args []string) error) *ffcli.Command {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return &ffcli.Command{Name: name, ShortUsage: arguments, ShortHelp: help, FlagSet: flags, Exec: exec}
+}
+
+// wrongUsage is an error of exit code 2.
+func wrongUsage(format string, args ...any) error {
+	return exit.With(exit.Usage, fmt.Errorf(format, args...))
+}
+
+// shell is a whole run of jobctl, as a shell sees it: run between checked files, terminals behind a
+// screen, the error on stderr, the exit code.
+//
+//	run ──► screen, where it is a terminal ──► checked ──► stdout
+//	run, its error ──► the same for stderr
+func shell(ctx context.Context, args []string, around surroundings) int {
+	out, errs := &checked{to: around.out}, &checked{to: around.err}
+	around.out, around.err = out, errs
+	around.mark = "\xff" + rand.Text() // begins with what is no UTF-8
+	if around.terminal {
+		around.bare = out.to
+		s := screen.New(out, around.mark)
+		defer s.Flush()
+		around.out = s
+	}
+	if around.errTerminal {
+		s := screen.New(errs, around.mark)
+		defer s.Flush()
+		around.err = s
+	}
+	err := out.failure(run(ctx, args, around))
+	code := exit.Report(around.err, "jobctl", err)
+	return exit.Code(errs.failure(exit.With(code, err)))
+}
+
+// checked remembers that a write failed. Printing code seldom looks at the error of a write, but a
+// run whose output did not arrive must not end as a success.
+type checked struct {
+	to io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements io.Writer.
+func (c *checked) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.to.Write(p)
+	c.err = err
+	return n, err
+}
+
+// failure is err with the failed write, where that is not what it is about.
+func (c *checked) failure(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err == nil || errors.Is(err, c.err):
+		return err
+	case exit.Code(err) == exit.Success:
+		return c.err
+	}
+	return errors.Join(err, c.err)
+}
+
+// clean is text in one line that steers nothing.
+func clean(text string) string { return screen.Clean(text) }
+
+// ours is a sequence that steers the terminal, marked as jobctl's own.
+func (s surroundings) ours(sequence string) string { return s.mark + sequence + s.mark }
+
+// interruption is the signal that ended the run.
+type interruption struct{ signal syscall.Signal }
+
+// Error implements error.
+func (i interruption) Error() string {
+	if i.signal == syscall.SIGINT {
+		return "interrupted"
+	}
+	return "terminated"
+}
+
+// interruptible gives a context that ends with SIGINT or SIGTERM. A second signal ends the process
+// on the spot.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			number, _ := s.(syscall.Signal)
+			cancel(exit.With(exit.Signal+int(number), interruption{number}))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// interrupted reports whether ctx ended because somebody wanted the run to end.
+func interrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	var by interruption
+	return errors.As(cause, &by) || errors.Is(cause, context.Canceled)
+}
+
+// because is an error that another one caused, which says all that there is to say.
+type because struct{ cause, err error }
+
+// Error implements error.
+func (b *because) Error() string { return b.cause.Error() }
+
+// Unwrap gives both.
+func (b *because) Unwrap() []error { return []error{b.cause, b.err} }
+
+// The ports where a daemon listens if nothing else is said.
+const (
+	workerPort = 7080
+	masterPort = 7081
+)
+
+// config is everything that jobctl can be told about how to reach a daemon.
+type config struct {
+	master      bool
+	host        string
+	port        int
+	masterPort  int // 0: not given
+	password    string
+	askPassword bool
+	log         logging.Config // of the console only
+	output      string         // "table" or "json"
+	precise     bool           // times to the microsecond, also for people
+	timeout     time.Duration  // 0: no limit
+}
+
+func newSet(environ []string, usage func(io.Writer) bool) *conf.Set {
+	return conf.New(conf.Program{
+		Name:    "jobctl",
+		Version: version.Version,
+		Build:   version.Of().Text("jobctl"),
+		Prefix:  "JOBCTL_",
+		File:    defaultFile(environ),
+		Usage:   usage,
+	})
+}
+
+// defaultFile is ~/.jobctl.conf; "" for somebody without a home.
+func defaultFile(environ []string) string {
+	for _, variable := range environ {
+		if home, found := strings.CutPrefix(variable, "HOME="); found && home != "" {
+			return filepath.Join(home, ".jobctl.conf")
+		}
+	}
+	return ""
+}
+
+func (c *config) register(set *conf.Set) {
+	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file")
+	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
+	set.Add("host", "127.0.0.1", "where it listens", conf.Host(&c.host, "port")).Alias("hostname")
+	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
+	set.Add("master_port", "", "with --master, its port in place of --port, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
+	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret().Kept()
+	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
+	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
+	set.Add("precise", "false", "on a terminal, too, times to the microsecond and with their date", conf.Bool(&c.precise)).Switch()
+	set.Add("timeout", "", "how long the command may take in all; 0: no limit. Without it each answer may take 10 s, and what waits for jobs any time", conf.Duration(&c.timeout, 0))
+}
+
+func (c *config) validate(set *conf.Set) {
+	if set.Given("password") && set.FromFlag("password") {
+		if c.password != "true" {
+			set.Bad("password", "takes no value: it asks, so that nobody sees the password in the list of processes")
+		}
+		c.password, c.askPassword = "", true
+	}
+	c.choosePort(set)
+	c.keepPassword(set)
+}
+
+// choosePort finds the port of the daemon that is meant. A --port is meant as it is. Else master_port
+// is the master's, unless the environment has a port and the file the master_port; and without one a
+// port of the file is the master's, too, as it ever was: but in a profile only if it is that of a
+// master.
+func (c *config) choosePort(set *conf.Set) {
+	overruled := set.FromFlag("port") || set.Given("port") && !set.FromFile("port") && set.FromFile("master_port")
+	switch {
+	case c.master && c.masterPort != 0 && (!overruled || set.FromFlag("master_port")):
+		c.port = c.masterPort
+	case set.FromFile("port") && c.master && set.Profile() != "" && !set.FromFile("master"):
+		c.port = masterPort
+	case set.Given("port"):
+	case c.master:
+		c.port = masterPort
+	default:
+		c.port = workerPort
+	}
+}
+
+// keepPassword drops the password of a profile where the command line names another host: no host
+// hears another one's.
+func (c *config) keepPassword(set *conf.Set) {
+	if set.Profile() != "" && set.FromFlag("host") && c.password != "" && set.FromFile("password") {
+		c.password = ""
+		set.Warn("host", "the password of @"+clean(set.Profile())+" is not sent to a host that the command line names; --password asks for one")
+	}
+}
+
+func (c *config) address() string {
+	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+}
+
+// readersNice is the priority at which folders are read: beside a worker on a busy machine a reader gets a tenth of
+// what the worker does, and all that nobody else wants.
+const readersNice = 10
+
+// giveWay lowers the priority of the whole process. The kernel keeps it by thread, and a new thread has that of the one
+// that started it. What can't be lowered stays as it is: reading goes on all the same.
+func giveWay() {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(thread.Name()); err == nil {
+			if now, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && 20-now < readersNice { // as the kernel tells it
+				_ = unix.Setpriority(unix.PRIO_PROCESS, id, readersNice)
+			}
+		}
 	}
 }

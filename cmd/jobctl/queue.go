@@ -3,9 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +17,8 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/screen"
+	"jobd/exec/schedule"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -240,4 +246,315 @@ func (p *program) dueIn(next int64) string {
 		return "now"
 	}
 	return "in " + screen.Length(left)
+}
+
+// usualDelayed is how many delayed rows are listed where nobody says otherwise.
+const usualDelayed = 20
+
+// delayedRow is a row that comes at a time, and the worker that told of it.
+type delayedRow struct {
+	Worker string `json:"worker,omitempty"` // "" where one worker was asked
+	api.DelayedRow
+}
+
+// listDelayed lists rows that are delayed, so many at most, in the order in which they are due.
+func (p *program) listDelayed(ctx context.Context, c *client, targets []string, most int) error {
+	if err := c.expect(ctx); err != nil {
+		return err
+	}
+	all, more, errs, err := delayedOf(ctx, c, targets, most)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && len(errs) == 0 {
+		for _, target := range targets {
+			p.noteUnserved(ctx, target)
+		}
+	}
+	return errors.Join(append([]error{p.printDelayed(all, more)}, errs...)...)
+}
+
+// delayedOf asks for the rows that are due next. Of a master's workers each tells the first ones of its
+// targets, so that the first ones of all are among them.
+func delayedOf(ctx context.Context, c *client, targets []string, most int) (all []delayedRow, more bool, errs []error, err error) {
+	errs, err = onceEach(ctx, c, targets, func(one asking) (enough bool, err error) {
+		var answer api.DelayedRows
+		if err := one.from.ask(ctx, api.Delayed.Name, fieldsOf(api.DelayedQuery{Targets: one.targets, Most: most}), &answer); err != nil {
+			return false, err
+		}
+		more = more || answer.More
+		for _, row := range answer.Rows {
+			all = append(all, delayedRow{one.from.name, row})
+		}
+		return false, nil
+	})
+	slices.SortStableFunc(all, func(a, b delayedRow) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.Job, b.Job)) })
+	if len(all) > most {
+		all, more = all[:most], true
+	}
+	return all, more, errs, err
+}
+
+// printDelayed prints delayed rows.
+func (p *program) printDelayed(all []delayedRow, more bool) error {
+	if p.json() {
+		if all == nil {
+			all = []delayedRow{}
+		}
+		return p.printJSON(map[string]any{"rows": all, "more": more})
+	}
+	t := table{head: []string{"JOB", "TARGET", "DUE", "WHY"}, none: "no row is delayed", elastic: "TARGET|WHY"}
+	for _, row := range all {
+		t.add(line(row.Job), line(row.Target), line(p.dueText(row)), line(row.why()))
+	}
+	p.print(t)
+	if !more {
+		return nil
+	}
+	return p.sayNone(fmt.Sprintf("the next %d; -n N shows more", len(all)))
+}
+
+// dueText is when a row is due.
+func (p *program) dueText(row delayedRow) string {
+	if row.RunAt == 0 {
+		return "not planned yet"
+	}
+	return p.seconds(row.RunAt)
+}
+
+// why is why a row is delayed.
+func (row delayedRow) why() string {
+	recurs := ""
+	if row.Schedule != "" {
+		recurs = "recurs " + inZone(row.Schedule, row.In)
+	}
+	switch {
+	case row.Bad != "":
+		return "is ignored then: " + row.Bad
+	case row.Attempts > 0:
+		text := fmt.Sprintf("attempt %d", row.Attempts+1)
+		if row.MaxAttempts > 0 {
+			text += fmt.Sprintf(" of %d", row.MaxAttempts)
+		}
+		if how := row.lastEnd(); how != "" {
+			text += " after " + how
+		}
+		if recurs != "" {
+			text += "; " + recurs
+		}
+		return text
+	case recurs != "":
+		return recurs
+	}
+	return "first time"
+}
+
+// lastEnd is how the attempt ended that ended last.
+func (row delayedRow) lastEnd() string {
+	switch {
+	case row.Signal != "":
+		return row.Signal
+	case row.Result == "fail" && row.Code != nil:
+		return fmt.Sprintf("exit code %d", *row.Code)
+	}
+	return row.Result
+}
+
+// inZone is a schedule, and its zone where that is to be told.
+func inZone(text, zone string) string {
+	return strings.TrimSpace(text + " " + zoneOf(text, zone))
+}
+
+// zoneOf is the zone of a schedule, where that is not the usual one and means something.
+func zoneOf(text, zone string) string {
+	if s, err := schedule.Parse(text); err == nil {
+		if _, every := s.Every(); every {
+			return ""
+		}
+	}
+	if zone == "UTC" {
+		return ""
+	}
+	return zone
+}
+
+// census is what was asked of a daemon for status and queue: a worker, or a master and its workers.
+type census struct {
+	said    json.RawMessage // the daemon's answer to status, as it came
+	master  *masterStatus   // nil: it is a worker
+	workers []told[*workerStatus]
+	waiting map[string]api.WaitingTarget // by target; one that is not here could not be counted
+	why     []error                      // why some could not
+	lost    bool                         // how many wait in all is not known
+}
+
+// takeCensus asks for the status of everything that the daemon at the other end leads to. A worker that
+// does not answer its master has an error.
+func takeCensus(ctx context.Context, c *client) (s *census, err error) {
+	if !c.master {
+		s = &census{workers: make([]told[*workerStatus], 1)}
+		if s.said, err = c.ask(ctx, api.Status.Name, nil); err != nil {
+			return nil, err
+		}
+		s.workers[0].from = &remote{client: c}
+		return s, c.understand(api.Status.Name, s.said, &s.workers[0].answer)
+	}
+	s = &census{master: &masterStatus{}}
+	if s.said, err = c.ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true}); err != nil {
+		return nil, err
+	}
+	if err := c.understand(api.Status.Name, s.said, s.master); err != nil {
+		return nil, err
+	}
+	for _, w := range s.master.Workers {
+		one := told[*workerStatus]{
+			from:   &remote{client: c, name: w.Name, address: net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort))},
+			answer: w.Status,
+		}
+		if w.Status == nil {
+			one.err = &jobnet.RemoteError{Text: cmp.Or(clean(w.StatusError), "it told nothing")}
+		}
+		s.workers = append(s.workers, one)
+	}
+	return s, nil
+}
+
+// understand decodes an answer.
+func (c *client) understand(typ string, answer json.RawMessage, into any) error {
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s: answer to %s is not understood: %w", c.address, typ, err)
+	}
+	return nil
+}
+
+// tellsMore tells whether a worker says more than the original and older versions do: what runs, and
+// how the database is. They can't count what waits, either.
+func tellsMore(s *workerStatus) bool { return s.Database != nil }
+
+// count asks how many rows wait for targets: for each of them one worker that serves it, as all of
+// them have the same table, and any worker for a target that nobody serves. Where one can't tell,
+// the next one is asked.
+func (s *census) count(ctx context.Context, targets []string) {
+	s.waiting, s.why = make(map[string]api.WaitingTarget, len(targets)), nil
+	left := make(map[string]bool, len(targets))
+	for _, target := range targets {
+		left[target] = true
+	}
+	for _, serving := range []bool{true, false} {
+		for _, w := range s.workers {
+			if w.err != nil || !tellsMore(w.answer) {
+				continue
+			}
+			var mine []string
+			for _, target := range slices.Sorted(maps.Keys(left)) {
+				if _, serves := w.answer.Targets[target]; serves || !serving && !s.served(target) {
+					mine = append(mine, target)
+				}
+			}
+			if len(mine) > 0 {
+				s.countWith(ctx, w.from, mine, left)
+			}
+		}
+	}
+	s.lost = len(left) > 0 && (len(s.why) > 0 || len(s.waiting) == 0)
+}
+
+// countWith asks one worker, and strikes from the list what it has counted.
+func (s *census) countWith(ctx context.Context, from *remote, targets []string, left map[string]bool) {
+	var rows api.WaitingRows
+	if err := from.ask(ctx, api.Waiting.Name, map[string]any{"targets": targets}, &rows); err != nil {
+		s.why = append(s.why, named(from, err))
+		return
+	}
+	errs := make(map[string]bool)
+	for _, target := range targets {
+		switch counted, there := rows.Targets[target]; {
+		case !there:
+		case counted.Error == "":
+			s.waiting[target] = counted
+			delete(left, target)
+		case !errs[counted.Error]:
+			errs[counted.Error] = true
+			s.why = append(s.why, named(from, &jobnet.RemoteError{Text: "rows of target " + clean(target) + ": " + clean(counted.Error)}))
+		}
+	}
+}
+
+// served tells whether a worker that has answered serves a target.
+func (s *census) served(target string) bool {
+	return slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
+		if w.err != nil {
+			return false
+		}
+		_, serves := w.answer.Targets[target]
+		return serves
+	})
+}
+
+// targets are those that the workers which have answered serve.
+func (s *census) targets() []string {
+	all := make(map[string]bool)
+	for _, w := range s.workers {
+		if w.err == nil {
+			for target := range w.answer.Targets {
+				all[target] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// unserved are the targets that were poked and that nobody serves, as far as the master names them.
+func (s *census) unserved() (targets []string) {
+	if s.master != nil {
+		for _, u := range s.master.Unserved {
+			targets = append(targets, u.Target)
+		}
+	}
+	return targets
+}
+
+// silent names the workers that did not answer their master.
+func (s *census) silent() error {
+	if s.master == nil {
+		return nil
+	}
+	return silent(s.workers)
+}
+
+// delays tells whether any target has a delayed row, as far as is known.
+func (s *census) delays() bool {
+	for _, w := range s.waiting {
+		if w.NextDue > 0 {
+			return true
+		}
+	}
+	for _, w := range s.workers {
+		if w.err != nil || w.answer == nil {
+			continue
+		}
+		for _, t := range w.answer.Targets {
+			if t.NextDue > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nextDue is when the next delayed row of a target is due, in unix seconds: as the table has it, or
+// else as the workers' claims have learned; 0: none is known.
+func (s *census) nextDue(target string) (next int64) {
+	if w, counted := s.waiting[target]; counted && w.Error == "" {
+		return w.NextDue
+	}
+	for _, w := range s.workers {
+		if w.err != nil || w.answer == nil {
+			continue
+		}
+		if at := w.answer.Targets[target].NextDue; at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
 }

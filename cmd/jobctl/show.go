@@ -12,7 +12,9 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/reason"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	"jobd/net/api"
 )
@@ -285,4 +287,243 @@ func (s *sheet) printEnd(name, text string, size int64) {
 		head += fmt.Sprintf("; the last %d lines, all of it: jobctl tail %d", len(lines), s.job.id)
 	}
 	fmt.Fprintf(s.out, "\n%s\n%s", head, strings.Join(lines, ""))
+}
+
+// A row that recurs has ever more events: only the newest are asked for.
+const (
+	// usualTold is how many runs of a job are shown where nobody says otherwise.
+	usualTold = 10
+	// eventsOfRun is how many events are asked for, for a run: most have four, and one that is given
+	// back, signalled or planned anew some more.
+	eventsOfRun = 8
+)
+
+// readStory reads what the journals know of the newest runs of a job, so many at most (0: all).
+func (s *sheet) readStory(ctx context.Context, j *journals, runs int) {
+	most := runs * eventsOfRun
+	for event, err := range j.events(ctx, history.Query{Job: int64(s.job.id), Output: true, Last: most}) {
+		if err != nil {
+			j.failed = append(j.failed, err)
+			break
+		}
+		s.events = append(s.events, event)
+	}
+	if runs == 0 {
+		return
+	}
+	s.earlier = len(s.events) >= most
+	if begin := beginOfRuns(s.events, runs, s.earlier); begin > 0 {
+		s.earlier, s.events = true, s.events[begin:]
+	}
+}
+
+// beginOfRuns is the place of the first event of the newest runs, so many at most. Where there are
+// others before the events, the first run that is whole begins with a claim.
+func beginOfRuns(events []from[journal.Event], runs int, before bool) (begin int) {
+	found := 0
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].item.Kind() != journal.KindAccepted {
+			continue
+		}
+		if found++; found > runs {
+			return begin
+		}
+		begin = i
+	}
+	if !before {
+		return 0
+	}
+	return begin
+}
+
+// timeLines are what a row says about time, without what is empty.
+func (s *sheet) timeLines(p *api.RowPlan) [][2]string {
+	if p == nil {
+		return nil
+	}
+	next := s.seconds(p.Next)
+	if p.Next == p.RunAt && s.row.Status == journal.RowDelayed {
+		next = ""
+	}
+	if p.Bad != "" {
+		next = "never: " + p.Bad
+	}
+	zone := p.Zone
+	if zone == "" && p.In != "UTC" {
+		zone = p.In
+	}
+	return [][2]string{
+		{"due", s.seconds(p.RunAt)},
+		{"planned", s.seconds(p.PlannedAt)},
+		{"attempts", attemptsText(p)},
+		{"timeout", someSeconds(p.Timeout)},
+		{"schedule", p.Schedule},
+		{"time zone", zone},
+		{"next run", next},
+	}
+}
+
+// attemptsText is how often the present run was started, of how many times.
+func attemptsText(p *api.RowPlan) string {
+	switch {
+	case p.MaxAttempts > 0:
+		return fmt.Sprintf("%d of %d", p.Attempts, p.MaxAttempts)
+	case p.Attempts > 0:
+		return fmt.Sprint(p.Attempts)
+	}
+	return ""
+}
+
+// lateness is how much later than planned a run was started; false where it was not planned, or is
+// another attempt of it.
+func lateness(plannedAt int64, attempt int, running time.Time) (late time.Duration, known bool) {
+	if plannedAt == 0 || attempt != 1 || running.IsZero() {
+		return 0, false
+	}
+	return max(0, running.Sub(time.Unix(plannedAt, 0))), true
+}
+
+// plannedText says when the run of a claim was planned, where its row said something about time.
+func (s *story) plannedText(e journal.Accepted) (text string) {
+	if e.PlannedAt == 0 || e.Plan == nil {
+		return ""
+	}
+	if e.From == journal.RowDelayed || e.Plan.Schedule != "" {
+		text = ", planned for " + s.seconds(e.PlannedAt)
+	}
+	if e.Plan.Schedule != "" {
+		text += " by its schedule " + clean(e.Plan.Schedule)
+		if e.Plan.Zone != "" {
+			text += " (" + clean(e.Plan.Zone) + ")"
+		}
+	}
+	return text
+}
+
+// early is how far a clock may be behind for a start to count as one in time.
+const early = 10 * time.Second
+
+// lateText says how much later than planned a run is started.
+func (s *story) lateText(attempt int, at time.Time) string {
+	if late, known := lateness(s.planned, attempt, at); known && s.timed {
+		if at.Before(time.Unix(s.planned, 0).Add(-early)) {
+			return ", before its planned time"
+		}
+		s.late = screen.ShortLength(late)
+		return fmt.Sprintf(", %s later than planned", screen.ShortLength(late))
+	}
+	return ""
+}
+
+// againText says when a row comes back, and why.
+func (s *story) againText(again *journal.Again) string {
+	switch {
+	case again == nil:
+		return ""
+	case again.Why == journal.AgainRetry:
+		return fmt.Sprintf("; it is tried again at %s", s.seconds(again.RunAt))
+	}
+	return fmt.Sprintf("; its next run is at %s", s.seconds(again.RunAt))
+}
+
+// plannedAnew says when a row is due from now on, and why: its schedule was read for the first time,
+// somebody wants it to run now, or it was not run in time.
+func (s *story) plannedAnew(e journal.Planned) string {
+	switch {
+	case e.By != "" && e.From.RunAt != 0:
+		return fmt.Sprintf("made due now by %s; it was due at %s", clean(e.By), s.seconds(e.From.RunAt))
+	case e.By != "":
+		return "made due now by " + clean(e.By)
+	case e.From.RunAt == 0:
+		return fmt.Sprintf("planned for %s, by its schedule %s", s.seconds(e.To.RunAt), clean(e.From.Schedule))
+	}
+	return fmt.Sprintf("not run, though it was due at %s: planned for %s, because %s",
+		s.seconds(e.From.RunAt), s.seconds(e.To.RunAt), clean(e.Reason))
+}
+
+// editedAnew says what follows a run whose schedule was edited meanwhile.
+func (s *story) editedAnew(e journal.Replanned) string {
+	text := "its schedule was edited while it ran"
+	if e.Schedule != "" {
+		text += ", to " + clean(e.Schedule)
+	}
+	if e.Again == nil {
+		text += ": it does not come back"
+	} else {
+		text += s.againText(e.Again)
+	}
+	if e.Note != "" {
+		text += ", because " + clean(e.Note)
+	}
+	return text
+}
+
+// rowsOnce is how many rows are asked for together.
+const rowsOnce = 1000
+
+// rows reads what the table says of jobs, without locks, through the first worker that can: they
+// share it. Where none can, what was read is given with the error.
+func (j *journals) rows(ctx context.Context, ids []int64) (map[int64]history.Row, error) {
+	found := make(map[int64]history.Row, len(ids))
+	at := 0 // the worker that is asked; those before it could not tell
+	var failed []error
+	for some := range slices.Chunk(ids, rowsOnce) {
+		for {
+			if at == len(j.remotes) {
+				return found, errors.Join(append(failed, errNobody)...)
+			}
+			var answer history.RowsAnswer
+			err := j.remotes[at].ask(ctx, api.JournalRows, map[string]any{"ids": whole(some)}, &answer)
+			if ctx.Err() != nil {
+				return found, err
+			}
+			if err != nil {
+				failed = append(failed, named(j.remotes[at], err))
+				at++
+				continue
+			}
+			for _, row := range answer.Rows {
+				found[int64(row.Job)] = row
+			}
+			break
+		}
+	}
+	return found, nil
+}
+
+// errNobody says that no worker could be asked.
+var errNobody = errors.New("no worker can read the table now")
+
+// notKnown is printed where it can't be told how long something took. A 0 would be a claim.
+const notKnown = "not known"
+
+// unknownOutcome begins the reason of a job of which nobody saw the end: the event tells when that
+// was noticed.
+const unknownOutcome = "outcome unknown"
+
+// measured is how long a job ran, by a clock that nobody sets; false where the journal does not
+// hold it, as in events of older versions.
+func measured(done journal.Done) (ran time.Duration, known bool) {
+	return time.Duration(done.Elapsed) * time.Microsecond, done.Elapsed > 0
+}
+
+// ranFor is how long a job ran: as measured, or else the time between its events, where nothing
+// speaks against that. A clock that was set back lets events bear the same time.
+func ranFor(done journal.Done, running, ended time.Time) (ran time.Duration, known bool) {
+	if ran, known := measured(done); known {
+		return ran, true
+	}
+	if running.IsZero() || strings.HasPrefix(done.Reason, unknownOutcome) {
+		return 0, false
+	}
+	ran = ended.Sub(running)
+	return ran, ran > 0
+}
+
+// duration prints a duration that may not be known.
+func duration(d time.Duration, known bool) string {
+	if !known {
+		return notKnown
+	}
+	return d.String()
 }

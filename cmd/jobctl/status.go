@@ -1,156 +1,441 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
+	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
 
-// The answers to status.
-type (
-	workerStatus = api.WorkerStatus
-	masterStatus = api.FleetStatus[*workerStatus]
-)
-
-func (p *program) listTargets() *ffcli.Command {
-	return command("list-targets", "list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
-		if err := p.onlyWorker("list-targets"); err != nil {
-			return err
+func (p *program) status() *ffcli.Command {
+	var watch bool
+	c := command("status", "status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return wrongUsage("status: takes no arguments, got %q", args)
 		}
-		return p.showWorker(ctx, "list-targets", args, func(s workerStatus) {
-			p.print(targetTable(s))
-		})
+		return p.watched(ctx, watch, p.showStatus)
 	})
+	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
+	c.LongHelp = "  jobctl status\n  jobctl --master status --watch\n  jobctl status --output json | jq .database"
+	return c
 }
 
-func (p *program) listWorkers() *ffcli.Command {
-	return command("list-workers", "list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
-		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
-			return err
-		}
-		return p.showMaster(ctx, "list-workers", args, func(s masterStatus) {
-			p.print(workerTable(s))
-		})
-	})
-}
-
-func (p *program) memoryUsage() *ffcli.Command {
-	return command("memory-usage", "memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
-		if p.config.master {
-			return p.showMaster(ctx, "memory-usage", args, func(s masterStatus) { p.print(masterMemoryTable(s)) })
-		}
-		return p.showWorker(ctx, "memory-usage", args, func(s workerStatus) {
-			t := memoryTable()
-			addMemory(&t, "worker", s.Memory)
-			p.print(t)
-		})
-	})
-}
-
-// showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
-func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
-	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments, got %q", name, args)
-	}
-	var status workerStatus
-	if err := p.askInto(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
+// showStatus prints the status of the daemon at the other end. As JSON it is the daemon's answer as
+// it came: the table is not asked for anything.
+func (p *program) showStatus(ctx context.Context, c *client) error {
+	s, err := takeCensus(ctx, c)
+	if err != nil {
 		return err
 	}
-	show(status)
-	return nil
+	if p.json() {
+		fmt.Fprintf(p.out, "%s\n", s.said)
+		return s.silent()
+	}
+	s.count(ctx, append(s.targets(), s.unserved()...))
+	if s.master != nil {
+		p.printFleet(s)
+	} else {
+		p.printWorker(s)
+	}
+	return s.silent()
 }
 
-// showMaster does the same with a master, which asks its workers. Those that did not answer are an
-// error.
-func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
-	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments, got %q", name, args)
-	}
-	var status masterStatus
-	if err := p.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
-		return err
-	}
-	if !p.json() {
-		show(status)
-	}
-	return errors.Join(silentWorkers(status)...)
+// printWorker prints the page of one worker: who it is, how it stands with everything that it
+// needs, its targets, and what is wrong.
+func (p *program) printWorker(s *census) {
+	status := s.workers[0].answer
+	p.printHead(status, s.workers[0].from.client.address)
+	fmt.Fprintln(p.out)
+	p.print(p.standingTable(s))
+	p.printExecutors(s)
+	p.printUncounted(s)
+	p.printPauses(status)
+	p.printTrouble(*status)
+	p.printOdds(*status)
 }
 
-func targetTable(s workerStatus) table {
-	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
-	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
-		target := s.Targets[name]
-		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
+// printHead prints all but the targets. What a worker does not tell is left out.
+func (p *program) printHead(s *workerStatus, address string) {
+	line := func(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+	if s.PID > 0 {
+		line("worker %s, version %s, process %d", clean(s.Name), clean(s.Version), s.PID)
+		line("up: %s, since %s", p.ago(time.UnixMilli(s.Started)), p.clock(time.UnixMilli(s.Started)))
+	} else {
+		line("worker at %s", cmp.Or(clean(s.Name), address))
+	}
+	if s.CommitDate != "" {
+		line("built of: commit %s, of %s", clean(s.Commit), clean(s.CommitDate))
+	}
+	if !tellsMore(s) {
+		line("it can't tell more, because it is an older jobd, or the original")
+	}
+	if d := s.Database; d != nil {
+		line("database: %s", p.standingText(*d, "reachable", "away"))
+	}
+	p.printIdentity(*s)
+	if j := s.Journal; j != nil {
+		behind := ""
+		if n := owed(j); n > 0 {
+			behind = ", of which the table does not show " + humanize.Comma(n)
+		}
+		line("journal: %s%s; %s in %s", countOf(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), countOf(j.Segments, "segment"))
+		if j.Full != "" {
+			line("journal's disk: full since %s: %s", p.sinceText(j.FullSince), clean(j.Full))
+		}
+	}
+	if r := s.Runner; r != nil {
+		text := p.standingText(r.Standing, "connected", "not connected")
+		if r.PID > 0 {
+			text = fmt.Sprintf("process %d, %s", r.PID, text)
+		}
+		line("runner: %s", text)
+	}
+	if tellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool { return e.Unready != "" }) {
+		line("launcher: nothing is known to be wrong")
+	}
+	for _, m := range s.Masters {
+		if m.Registered {
+			line("master %s: registered%s", clean(m.Address), p.sinceSuffix(m.Since))
+		}
+	}
+	line("manual jobs that a client waits for: %d\nresident memory: %s", s.Clients, humanize.IBytes(s.Memory.RSS))
+}
+
+// sinceSuffix is the end of a sentence about how long something has lasted; "" where that is not
+// told.
+func (p *program) sinceSuffix(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " since " + p.clock(since)
+}
+
+// standingText says whether something is there, since when, and why not.
+func (p *program) standingText(s api.Standing, there, gone string) string {
+	if s.Reachable {
+		return there + p.sinceSuffix(s.Since)
+	}
+	return gone + p.sinceSuffix(s.Since) + ": " + clean(s.Error)
+}
+
+// untold stands where a worker of an older version, or the original, can't tell.
+const untold = "?"
+
+// standingTable has a line for each target of a worker; of one that can't tell more, what it tells.
+func (p *program) standingTable(s *census) table {
+	status := s.workers[0].answer
+	if !tellsMore(status) {
+		return targetTable(*status)
+	}
+	t := table{head: []string{"TARGET", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	delays := s.delays()
+	if delays {
+		t.head = slices.Insert(t.head, 5, "NEXT DUE")
+	}
+	for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
+		target := status.Targets[name]
+		waiting, oldest := p.waitingCells(s, name)
+		cells := []cell{line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched), waiting, oldest, line(p.pausedText(target))}
+		if delays {
+			cells = slices.Insert(cells, 5, line(p.dueIn(s.nextDue(name)*1000)))
+		}
+		t.add(cells...)
 	}
 	return t
 }
 
-// workerTable has a line for each target of a worker.
-func workerTable(s masterStatus) table {
-	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
+// pausedText tells for how long a target is paused.
+func (p *program) pausedText(t api.TargetStatus) string {
+	if t.Paused && t.PausedSince > 0 {
+		return p.ago(time.UnixMilli(t.PausedSince))
+	}
+	return yesOrNo(t.Paused)
+}
+
+// waitingCells are how many rows of a target wait, and for how long the oldest does.
+func (p *program) waitingCells(s *census, target string) (count, oldest cell) {
+	w, counted := s.waiting[target]
+	if !counted {
+		return line(untold), line(untold)
+	}
+	return line(countText(w)), line(p.oldestText(w))
+}
+
+func countText(w api.WaitingTarget) string {
+	if w.More {
+		return fmt.Sprintf("%d+", w.Count)
+	}
+	return fmt.Sprint(w.Count)
+}
+
+func (p *program) oldestText(w api.WaitingTarget) string {
+	switch {
+	case w.Count == 0:
+		return ""
+	case w.Oldest == 0:
+		return untold
+	}
+	return p.ago(time.Unix(w.Oldest, 0))
+}
+
+// printUncounted says why there is no number of waiting rows, where there is none.
+func (p *program) printUncounted(s *census) {
+	for _, err := range s.why {
+		fmt.Fprintf(p.out, "\nwhat waits is not known: %s\n", clean(err.Error()))
+	}
+}
+
+// printPauses says since when targets are paused, and on whose behalf.
+func (p *program) printPauses(s *workerStatus) {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		if t := s.Targets[name]; t.Paused && t.PausedSince > 0 {
+			fmt.Fprintf(&lines, "target %s is paused since %s by %s\n", clean(name), p.clock(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
+		}
+	}
+	p.paragraph(lines.String())
+}
+
+// ago is how long ago something was, in its two largest units.
+func (p *program) ago(at time.Time) string { return screen.Length(p.now().Sub(at)) }
+
+// idle is a target for which a worker claims nothing.
+type idle struct{ worker, target, why string }
+
+// idleTargets lists them, in the order of their names, but for those of which their executors say the
+// same.
+func idleTargets(s workerStatus, worker string) (list []idle) {
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
+			return e.Target == name && e.Unready != "" && strings.Contains(s.Targets[name].Why, e.Unready)
+		})
+		if why := s.Targets[name].Why; why != "" && !said {
+			list = append(list, idle{worker, name, why})
+		}
+	}
+	return list
+}
+
+// printIdentity prints by what the database and other workers know this one, as far as the worker
+// tells.
+func (p *program) printIdentity(s workerStatus) {
+	if s.Server != "" {
+		fmt.Fprintf(p.out, "database server: %s\n", clean(s.Server))
+	}
+	if s.Mark != "" {
+		fmt.Fprintf(p.out, "mark in the claims of this worker: %s\n", clean(s.Mark))
+	}
+}
+
+// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the
+// worker is older and does not tell.
+func (p *program) printTrouble(s workerStatus) {
+	if h := s.Launcher; h != nil {
+		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))
+	}
+	p.paragraph(p.notReadyLines(s))
+	if list := idleTargets(s, ""); len(list) > 0 {
+		fmt.Fprintln(p.out)
+		for _, t := range list {
+			fmt.Fprintf(p.out, "nothing is claimed for target %s: %s\n", clean(t.target), clean(t.why))
+		}
+	}
+	if n := asides(s); n > 0 {
+		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
+		p.printSome(p.asideTable(s), len(s.Aside), n)
+	}
+}
+
+// notReadyLines are why a worker may not take work, but for the launcher, of which more is told.
+func (p *program) notReadyLines(s workerStatus) string {
+	var lines strings.Builder
+	for _, h := range s.NotReady {
+		if h.What != "launcher" || s.Launcher == nil {
+			fmt.Fprintf(&lines, "it takes no work%s: %s: %s\n", p.sinceSuffix(h.Since), clean(h.What), clean(h.Why))
+		}
+	}
+	return lines.String()
+}
+
+// printOdds prints what is not settled, and settles by itself or needs somebody's look.
+func (p *program) printOdds(s workerStatus) {
+	for _, m := range s.Masters {
+		if !m.Registered {
+			fmt.Fprintf(p.out, "\nnot registered with the master %s%s: %s\n", clean(m.Address), p.sinceSuffix(m.Since), clean(m.Error))
+		}
+	}
+	if since := s.ConfigRefused; !since.IsZero() {
+		fmt.Fprintf(p.out, "\nits configuration has a mistake, and was not taken over at %s; a start would end: jobd --check, and the worker's log, tell which\n", p.clock(since))
+	}
+	if s.ClaimsInDoubt > 0 {
+		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))
+	}
+	if s.Strangers > 0 {
+		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.Strangers)))
+	}
+}
+
+// asides is how many rows are set aside, of which the worker may list the first only.
+func asides(s workerStatus) int { return max(s.AsideCount, len(s.Aside)) }
+
+// printSome prints a table that may have some of its rows only.
+func (p *program) printSome(t table, shown, all int) {
+	if shown > 0 {
+		p.print(t)
+	}
+	if more := all - shown; more > 0 && shown > 0 {
+		fmt.Fprintf(p.out, "and %s more\n", humanize.Comma(int64(more)))
+	}
+}
+
+func (p *program) asideTable(s workerStatus) table {
+	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
+	for _, row := range s.Aside {
+		t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
+	}
+	return t
+}
+
+func (p *program) sinceText(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return p.clock(since)
+}
+
+// printTroubles prints the same of all workers of a master.
+func (p *program) printTroubles(s masterStatus) {
+	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}, elastic: "NAME|TARGET|NOTHING IS CLAIMED, BECAUSE"}
+	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}, elastic: "NAME|NOTHING IS STARTED, BECAUSE"}
+	unready := table{head: []string{"NAME", "SINCE", "IT TAKES NO WORK:", "BECAUSE"}, elastic: "NAME|BECAUSE"}
+	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
+	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
 	for _, worker := range s.Workers {
-		var targets, concurrency, length, paused cell
-		slices.Sort(worker.Targets)
-		for _, name := range worker.Targets {
-			targets = append(targets, clean(name))
+		if worker.Status == nil {
+			continue
 		}
-		if worker.TargetsCut > 0 {
-			targets = append(targets, fmt.Sprintf("(and %d more)", worker.TargetsCut))
+		if h := worker.Status.Launcher; h != nil {
+			hitches.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.Broken))
 		}
-		if status := worker.Status; status != nil {
-			targets = nil
-			for _, row := range targetTable(*status).rows {
-				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
-				length, paused = append(length, row.cells[2]...), append(paused, row.cells[3]...)
+		for _, h := range worker.Status.NotReady {
+			if h.What != "launcher" || worker.Status.Launcher == nil {
+				unready.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.What), line(h.Why))
 			}
 		}
-		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
-		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.StatusError))
-	}
-	return t
-}
-
-func masterMemoryTable(s masterStatus) table {
-	t := memoryTable()
-	addMemory(&t, "master", s.Memory)
-	for _, worker := range s.Workers {
-		if worker.Status != nil {
-			addMemory(&t, worker.Name, worker.Status.Memory)
+		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
+			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
+		}
+		for _, t := range idleTargets(*worker.Status, worker.Name) {
+			targets.add(line(t.worker), line(t.target), line(t.why))
+		}
+		if n := asides(*worker.Status); n > 0 {
+			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
+			for _, aside := range p.asideTable(*worker.Status).rows {
+				for i, cell := range aside.cells {
+					row[i+2] = append(row[i+2], cell...)
+				}
+			}
+			rows.add(row...)
 		}
 	}
-	return t
-}
-
-// owed is how many events the table does not show yet.
-func owed(j *api.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
-
-// onDisk is how many bytes a journal takes.
-func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
-
-func memoryTable() table {
-	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
-}
-
-func addMemory(t *table, name string, m api.MemoryUsage) {
-	row := []cell{line(name)}
-	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
-		row = append(row, line(humanize.IBytes(size)))
+	for _, t := range []table{hitches, unready, targets, odds, rows} {
+		if len(t.rows) > 0 {
+			fmt.Fprintln(p.out)
+			p.print(t)
+		}
 	}
-	t.add(row...)
 }
 
-func yesOrNo(b bool) string {
-	if b {
-		return "yes"
+// printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing
+// where there are none, or where workers are older and do not tell. A worker's name is shown where
+// there may be several.
+func (p *program) printExecutors(s *census) {
+	t := table{head: []string{"TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
+	if s.master != nil {
+		t.head = slices.Insert(t.head, 0, "NAME")
 	}
-	return "no"
+	var unready strings.Builder
+	for _, w := range s.workers {
+		if w.err != nil || w.answer == nil {
+			continue
+		}
+		for i := range w.answer.Executors {
+			e := &w.answer.Executors[i]
+			cells := executorCells(e)
+			whose := ""
+			if s.master != nil {
+				cells = slices.Insert(cells, 0, line(w.from.name))
+				whose = "worker " + clean(w.from.name) + ": "
+			}
+			t.add(cells...)
+			switch since := p.sinceText(time.UnixMilli(e.Since)); {
+			case e.Unready != "":
+				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))
+			case e.Failing != "":
+				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
+			}
+			if e.Stranger != "" {
+				fmt.Fprintf(&unready, "%starget %s, %s: %s\n", whose, clean(e.Target), p.sinceText(time.UnixMilli(e.StrangerAt)), said(e.Stranger))
+			}
+		}
+	}
+	if len(t.rows) == 0 {
+		return
+	}
+	fmt.Fprintln(p.out)
+	p.print(t)
+	p.paragraph(unready.String())
+}
+
+// said is a reason with what a process wrote before it ended: where that has several lines they stand
+// below, indented, as they were written.
+func said(reason string) string {
+	reason = strings.TrimRight(reason, "\r\n")
+	if !strings.Contains(reason, "\n") {
+		return clean(reason)
+	}
+	const wrote = "; it wrote:"
+	if before, text, found := strings.Cut(reason, wrote+" "); found {
+		reason = before + wrote + "\n" + text
+	}
+	lines := strings.Split(reason, "\n")
+	for i, line := range lines {
+		lines[i] = clean(strings.TrimRight(line, "\r"))
+	}
+	return strings.Join(lines, "\n    ")
+}
+
+// executorCells are the line of one. Requests have no processes.
+func executorCells(e *api.ExecutorStatus) []cell {
+	processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
+	if !e.Kept() {
+		processes, ready, booting = "", "", ""
+	}
+	return []cell{
+		line(e.Target), line(e.Mode), line(processes), line(ready), line(e.Busy), line(booting),
+		line(humanize.Comma(e.Jobs)), line(replacedText(e.Recycled)),
+	}
+}
+
+// replacedText is how many processes were replaced, and why, the most frequent reason first.
+func replacedText(by map[string]int64) string {
+	reasons := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })
+	all, texts := int64(0), make([]string, 0, len(reasons))
+	for _, reason := range reasons {
+		all += by[reason]
+		texts = append(texts, fmt.Sprintf("%s %s", reason, humanize.Comma(by[reason])))
+	}
+	if all == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s (%s)", humanize.Comma(all), strings.Join(texts, ", "))
 }

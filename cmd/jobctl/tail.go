@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -265,4 +269,260 @@ func endOf(e *api.OutputEnd) string {
 		}
 	}
 	return "it has ended: " + text
+}
+
+// find asks all workers which of them has the job: the one where it is under way, else the one
+// where it ended last. A job that nobody has may wait.
+func (f *follower) find(ctx context.Context) error {
+	if f.target != "" {
+		if err := f.checkTarget(ctx); err != nil {
+			return err
+		}
+	}
+	fleet, err := askFleet[api.JobOutput](ctx, f.client, api.Output.Name, api.OutputQuery{Job: f.job, Most: 1})
+	if err != nil {
+		return err
+	}
+	claimed, newest := false, int64(-1)
+	for _, one := range fleet {
+		switch a := one.answer; {
+		case one.err != nil:
+		case a.Running && a.State == api.OutputRunning:
+			f.on = one.from
+			f.first(&a)
+			return nil
+		case a.State == api.OutputClaimed:
+			claimed = true
+		case a.Done != nil && a.Done.Ended > newest:
+			newest, f.on = a.Done.Ended, one.from
+			f.first(&a)
+		}
+	}
+	if claimed {
+		f.on = nil
+		return f.await("it is claimed, and has not started")
+	}
+	if f.on != nil {
+		return nil
+	}
+	return f.absent(ctx, fleet)
+}
+
+// first says from where on a job is shown.
+func (f *follower) first(a *api.JobOutput) {
+	if f.begun {
+		return // somewhere else: it goes on where it was
+	}
+	f.attempt, f.goal = a.Attempt, [2]int64{a.Stdout.Size, a.Stderr.Size}
+	if f.waited {
+		f.lines = -1
+	}
+	if !f.waited && f.lines < 0 && f.follow && a.Running {
+		f.lines = usualLines
+	}
+	if f.lines >= 0 {
+		f.from = [2]int64{-api.MostOutput, -api.MostOutput}
+	}
+}
+
+// usualLines is what tail -f shows of what there is already.
+const usualLines = 10
+
+// await tells, once, that a job has not started; without -f that is an error.
+func (f *follower) await(text string) error {
+	err := fmt.Errorf("job %d: %s", f.job, text)
+	if !f.follow {
+		return err
+	}
+	if !f.waited {
+		f.waited = true
+		f.note(fmt.Errorf("%w; what it writes follows", err))
+	}
+	return nil
+}
+
+// mostMissed is how often a job that no worker had, and whose row says that it was claimed, is
+// looked for again.
+const mostMissed = 2
+
+// absent says where a job is that no worker has. Workers and row are asked one after the other, and
+// a job may be claimed in between: where the row says so, the workers are asked again.
+func (f *follower) absent(ctx context.Context, fleet []told[api.JobOutput]) error {
+	row, err := f.row(ctx)
+	unheard := silent(fleet)
+	switch {
+	case err != nil:
+		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err), unheard)
+	case row == nil:
+		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table has no such row", f.job), unheard)
+	case row.Status == "waiting" || row.Status == "manual":
+		return f.await(fmt.Sprintf("it has not started: its row is '%s'", row.Status))
+	case f.missed < mostMissed:
+		f.missed++
+		return nil
+	}
+	if row.Status == "accepted" || row.Status == "running" {
+		return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; "+
+			"the worker that has claimed it was not asked, or does not answer", f.job, clean(row.Status)), unheard)
+	}
+	return errors.Join(f.fromRow(ctx), unheard)
+}
+
+// row asks the table, through the first worker that can.
+func (f *follower) row(ctx context.Context) (*history.Row, error) {
+	ids := map[string]any{"ids": []jobnet.Whole{f.job}}
+	fleet, err := askFleet[history.RowsAnswer](ctx, f.client, api.JournalRows, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range fleet {
+		if err = one.err; err == nil {
+			if len(one.answer.Rows) == 0 {
+				return nil, nil
+			}
+			return &one.answer.Rows[0], nil
+		}
+	}
+	return nil, err
+}
+
+func (f *follower) checkTarget(ctx context.Context) error {
+	row, err := f.row(ctx)
+	if err != nil {
+		return fmt.Errorf("job %d: whether it is of target '%s' the table could not be asked: %w", f.job, clean(f.target), err)
+	}
+	if row != nil && row.Target != f.target {
+		return fmt.Errorf("job %d is of target '%s', not '%s'", f.job, clean(row.Target), clean(f.target))
+	}
+	return nil
+}
+
+// fromRow shows what the row has of a job that has ended and that no journal in reach tells of: the
+// end of each stream, as the first worker that can read the table gives it.
+func (f *follower) fromRow(ctx context.Context) error {
+	query := api.ExplainQuery{IDs: []jobnet.Whole{f.job}, Output: true}
+	fleet, err := askFleet[api.Explained](ctx, f.client, api.Explain.Name, query)
+	for _, one := range fleet {
+		if one.err != nil || len(one.answer.Jobs) != 1 || one.answer.Jobs[0].Row == nil {
+			continue
+		}
+		f.over = true
+		row := one.answer.Jobs[0].Row
+		answer := api.JobOutput{Job: f.job, State: api.OutputEnded, Stdout: endOfText(row.Stdout), Stderr: endOfText(row.Stderr)}
+		if f.json() {
+			return f.printJSON(struct {
+				api.JobOutput
+				Row bool `json:"row"` // it is what the row has
+			}{answer, true})
+		}
+		f.note(fmt.Errorf("job %d: no journal that was asked tells of its end; this is what its row has", f.job))
+		for i, part := range []api.OutputPart{answer.Stdout, answer.Stderr} {
+			if part.Skipped > 0 {
+				f.note(fmt.Errorf("%s bytes of %s before these are in the row only", humanize.Comma(part.Skipped), [2]string{"stdout", "stderr"}[i]))
+			}
+			bytes := part.Bytes
+			if f.lines >= 0 {
+				bytes = lastLines(bytes, f.lines)
+			}
+			if err := f.tube.write(i, bytes); err != nil {
+				return err
+			}
+		}
+		return f.tube.flush()
+	}
+	unread := fmt.Errorf("job %d: nobody who was asked has its output; what there is of it is in the row", f.job)
+	return errors.Join(unread, err)
+}
+
+// endOfText is the end of a column of output.
+func endOfText(text api.JobText) api.OutputPart {
+	at := max(0, text.Size-int64(len(text.Tail)))
+	return api.OutputPart{At: at, Bytes: []byte(text.Tail), Size: text.Size, Skipped: at}
+}
+
+// tube passes on what a job writes. In a pipe or a file stdout goes to stdout and stderr to stderr,
+// byte for byte. On a terminal both come on one screen: stderr in colour, or, where there is none,
+// behind a mark; each on lines of its own.
+type tube struct {
+	*program
+	merged bool
+	last   int       // the stream that was written last
+	within bool      // its line has not ended
+	begun  [2][]byte // of a character that ends in the next write
+	behind int64     // bytes that are there and were not asked for yet
+}
+
+// stderrMark stands before each line of stderr on a terminal without colours.
+const stderrMark = "stderr| "
+
+func newTube(p *program) *tube { return &tube{program: p, merged: p.terminal && p.errTerminal} }
+
+// write passes on a piece of a stream: 0 is stdout, 1 stderr.
+func (t *tube) write(stream int, piece []byte) error {
+	if !t.merged {
+		_, err := [2]io.Writer{t.out, t.err}[stream].Write(piece)
+		return err
+	}
+	piece = append(t.begun[stream], piece...)
+	whole := len(piece) - unfinished(piece)
+	t.begun[stream] = bytes.Clone(piece[whole:])
+	return t.show(stream, piece[:whole])
+}
+
+// unfinished is how many bytes at the end of a text begin a character that is not whole.
+func unfinished(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// show writes whole characters to the terminal.
+func (t *tube) show(stream int, piece []byte) error {
+	var out bytes.Buffer
+	if len(piece) > 0 && t.within && stream != t.last {
+		out.WriteByte('\n')
+		t.within = false
+	}
+	for line := range bytes.Lines(piece) {
+		if stream == 0 {
+			out.Write(line)
+		} else {
+			text, ended := bytes.CutSuffix(line, []byte("\n"))
+			if !t.within && !t.coloured() {
+				out.WriteString(stderrMark)
+			}
+			out.WriteString(t.paint(string(text), bad))
+			if ended {
+				out.WriteByte('\n')
+			}
+		}
+		t.last, t.within = stream, !bytes.HasSuffix(line, []byte("\n"))
+	}
+	_, err := t.out.Write(out.Bytes())
+	return err
+}
+
+// flush ends the line on a terminal, for what jobctl itself has to say.
+func (t *tube) flush() error {
+	if !t.merged {
+		return nil
+	}
+	for stream, begun := range t.begun {
+		t.begun[stream] = nil
+		if err := t.show(stream, begun); err != nil {
+			return err
+		}
+	}
+	if !t.within {
+		return nil
+	}
+	t.within = false
+	_, err := t.out.Write([]byte("\n"))
+	return err
 }

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -132,4 +140,252 @@ func (p *program) missed(ctx context.Context, typ string, done api.Done) error {
 // tellTargets is tell about targets; none stands for all. A master is asked whom that is about.
 func (p *program) tellTargets(ctx context.Context, r api.Request[api.Targets, api.Done], targets []string) error {
 	return tell(ctx, p, r, api.Targets{Targets: targets, Detail: p.config.master}, targets...)
+}
+
+// How long a worker may take to serve again, where --timeout says nothing, and how it is asked
+// meanwhile.
+const (
+	restartLimit = time.Minute
+	restartLook  = 100 * time.Millisecond // between two looks
+	restartPeer  = 5 * time.Second        // for one look
+)
+
+func (p *program) restart() *ffcli.Command {
+	return command("restart", "restart", "worker: start again, with the binary that is installed by now; what runs goes on", func(ctx context.Context, args []string) error {
+		if err := p.onlyWorker("restart"); err != nil {
+			return err
+		}
+		if len(args) != 0 {
+			return wrongUsage("restart: takes no arguments, got %q", args)
+		}
+		return p.startAgain(ctx)
+	})
+}
+
+// process tells a worker's run from those before and after it.
+type process struct {
+	PID     int    `json:"pid"`
+	Started int64  `json:"startedAt"`
+	Version string `json:"version"`
+}
+
+// startAgain asks a worker to start again, and waits until the new process serves. The worker says
+// no while nothing is lost yet. After its yes the link ends, and may end before the yes is here:
+// then only the worker's next run can tell.
+func (p *program) startAgain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errors.New("the worker has not served again in time"))
+	defer cancel()
+	var before, after process
+	var answer api.Restarted
+	err := p.linked(ctx, func(ctx context.Context, c *client) (err error) {
+		if err := c.askInto(ctx, api.Status.Name, nil, &before); err != nil {
+			return err
+		}
+		return c.askInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
+	})
+	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
+	if err != nil && !lost {
+		return err
+	}
+	if before.Started == 0 {
+		return errors.Join(err, p.restarted(before, "ok: the worker is an older one and does not tell when it serves again"))
+	}
+	if answer.Next != nil { // else it is where it was
+		if err := p.goTo(answer.Next.Address); err != nil {
+			return err
+		}
+	}
+	if after, err = p.awaitNext(ctx, before); err != nil {
+		return err
+	}
+	return p.restarted(after, fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address()))
+}
+
+func (p *program) restarted(now process, words string) (err error) {
+	if !p.json() {
+		_, err = fmt.Fprintln(p.out, words)
+		return err
+	}
+	return json.NewEncoder(p.out).Encode(now)
+}
+
+// goTo goes where the new process will listen. A host that is all of its addresses stays the one
+// that was given.
+func (p *program) goTo(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil // none was told: it is where it was
+	}
+	if port == "0" {
+		return fmt.Errorf("the worker starts again, and listens on any free port: its log tells which, and whether it serves")
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+		if old := net.ParseIP(strings.Trim(p.config.host, "[]")); ip == nil || old == nil || old.IsLoopback() == ip.IsLoopback() {
+			p.config.host = host
+		}
+	}
+	_, err = fmt.Sscan(port, &p.config.port)
+	return err
+}
+
+// awaitNext looks again and again until the worker is another process, or the same one anew.
+func (p *program) awaitNext(ctx context.Context, before process) (process, error) {
+	again := time.NewTicker(restartLook)
+	defer again.Stop()
+	last := errors.New("it still is the one that was to start again")
+	for {
+		now, err := p.look(ctx)
+		switch {
+		case err == nil && (now.PID != before.PID || now.Started != before.Started):
+			return now, nil
+		case isPassword(err):
+			return now, fmt.Errorf("the worker has started again, with another password than the one given: %w", err)
+		case err != nil:
+			last = err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return now, exit.With(exit.Failure, fmt.Errorf("%w; its log says why; last seen: %w", context.Cause(ctx), last))
+		}
+	}
+}
+
+func (p *program) look(ctx context.Context) (now process, err error) {
+	ctx, cancel := context.WithTimeout(ctx, restartPeer)
+	defer cancel()
+	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, api.Status.Name, nil, &now) })
+	return now, err
+}
+
+// How long processes may take to be replaced, where --timeout says nothing.
+const recycleLimit = 5 * time.Minute
+
+func (p *program) recycle() *ffcli.Command {
+	var wait bool
+	c := command("recycle", "recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
+		recycle := p.recycleAndWait
+		if !wait {
+			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, api.Recycle, args) }
+		}
+		if err := recycle(ctx, args); err != nil || len(args) > 0 {
+			return err
+		}
+		p.noteNoneKept(ctx)
+		return nil
+	})
+	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 1 if some are left")
+	return c
+}
+
+// noteNoneKept tells who had all processes replaced that no target keeps any, as far as all workers
+// say so. It is no error: there was nothing to replace.
+func (p *program) noteNoneKept(ctx context.Context) {
+	kept := true // if nobody tells
+	_ = p.linked(ctx, func(ctx context.Context, c *client) error {
+		s, err := takeCensus(ctx, c)
+		kept = err != nil || len(s.workers) == 0 || slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
+			return w.err != nil || w.answer == nil || slices.ContainsFunc(w.answer.Executors, func(e api.ExecutorStatus) bool { return e.Kept() })
+		})
+		return nil
+	})
+	if !kept {
+		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork or pool)"))
+	}
+}
+
+// recycleAndWait has processes replaced, and waits until none of the old ones is left.
+func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
+	done, err := askFor(ctx, p, api.Recycle, api.Targets{Targets: targets, Detail: p.config.master})
+	if err != nil {
+		return p.meantTargets(ctx, mayBeDone(err, api.Recycle.Name), targets)
+	}
+	missed := p.missed(ctx, api.Recycle.Name, done)
+	if missed != nil && done.Workers != nil && *done.Workers == 0 {
+		return missed
+	}
+	if err := p.awaitRecycled(ctx, targets); err != nil || p.json() {
+		return errors.Join(err, missed)
+	}
+	_, err = fmt.Fprintln(p.out, "ok: no old process is left")
+	return errors.Join(err, missed)
+}
+
+// awaitRecycled looks again and again until no process of these targets, or of all, is old. A daemon
+// that can't be reached meanwhile is waited for.
+func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
+	limit := cmp.Or(p.config.timeout, recycleLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	waiting := jobWait{program: p} // for its rests
+	var left []string              // as it was seen last
+	for pause := firstLook; ; {
+		err := p.linked(ctx, func(ctx context.Context, c *client) error {
+			s, err := takeCensus(ctx, c)
+			if err != nil {
+				return err
+			}
+			left, err = oldProcesses(s, targets)
+			return err
+		})
+		var final *finalError
+		switch {
+		case errors.As(err, &final) || err != nil && isPassword(err):
+			return err
+		case err == nil && len(left) == 0:
+			return nil
+		case err != nil && (ctx.Err() == nil || len(left) == 0):
+			left = []string{err.Error()}
+		}
+		if waiting.rest(ctx, &pause) == nil {
+			continue
+		}
+		if interrupted(ctx) {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; "))
+	}
+}
+
+// oldProcesses says which workers have old processes of these targets, or of all, and why.
+func oldProcesses(s *census, targets []string) (left []string, err error) {
+	for _, w := range s.workers {
+		whose := ""
+		if s.master != nil {
+			whose = "worker " + clean(w.from.name) + ": "
+		}
+		if w.err != nil {
+			left = append(left, whose+w.err.Error())
+			continue
+		}
+		for i := range w.answer.Executors {
+			e := &w.answer.Executors[i]
+			switch {
+			case !e.Kept() || len(targets) > 0 && !slices.Contains(targets, e.Target):
+			case e.Old == nil:
+				return nil, &finalError{fmt.Errorf("recycle: %sit is an older jobd, and can't tell which of its processes are old; they are replaced all the same", whose)}
+			case *e.Old > 0:
+				left = append(left, fmt.Sprintf("%starget %s has %s%s", whose, clean(e.Target), oldText(*e.Old), whyOld(e)))
+			}
+		}
+	}
+	return left, nil
+}
+
+// whyOld is why the old processes of a target are still there, as far as that can be told.
+func whyOld(e *api.ExecutorStatus) string {
+	switch why := cmp.Or(e.Unready, e.Failing); {
+	case why != "":
+		return ", since no new one gets ready: " + inALine(why)
+	case e.Busy > 0:
+		return ", while jobs run"
+	}
+	return ""
+}
+
+func oldText(n int) string {
+	if n == 1 {
+		return "1 old process"
+	}
+	return fmt.Sprintf("%d old processes", n)
 }

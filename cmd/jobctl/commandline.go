@@ -1,0 +1,576 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/term"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+	jobnet "jobd/net"
+)
+
+// arranged is a command line in the order that ffcli wants.
+type arranged struct {
+	chosen  *ffcli.Command // the command that is meant
+	args    []string
+	profile string // "": none
+}
+
+// arrange puts args into the order that ffcli wants: flags of jobctl, the
+// command's words, flags of the command, its arguments. People write flags wherever they
+// think of them.
+func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
+	given, err := separate(root, args)
+	if err != nil {
+		return a, err
+	}
+	helped := given.askForHelp()
+	words, places := given.words, given.places
+	chosen := root
+	var path, before, after []string
+	for len(words) > 0 {
+		i := slices.IndexFunc(chosen.Subcommands, func(below *ffcli.Command) bool { return below.Name == words[0] })
+		if i < 0 {
+			break
+		}
+		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
+	}
+	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
+		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
+	}
+	for _, flag := range given.flags {
+		switch {
+		case root.FlagSet.Lookup(flag.name) != nil || isHelp(flag.name):
+			before = append(before, flag.args...)
+		case chosen.FlagSet.Lookup(flag.name) != nil:
+			after = append(after, flag.args...)
+		default:
+			return a, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
+		}
+	}
+	a = arranged{chosen, slices.Concat(before, path, after), given.profile}
+	if len(words) > 0 {
+		a.args = append(append(a.args, "--"), words...)
+	}
+	return a, nil
+}
+
+// givenFlag is a flag as it was given: in one or two args.
+type givenFlag struct {
+	name string
+	args []string
+}
+
+// given is a command line taken apart. The places are those of the words in it.
+type given struct {
+	flags   []givenFlag
+	words   []string
+	places  []int
+	profile string
+}
+
+// askForHelp makes the word help before a command's words the flag, and tells whether it stood there.
+func (g *given) askForHelp() bool {
+	asked := slices.ContainsFunc(g.flags, func(f givenFlag) bool { return isHelp(f.name) || f.name == helpCommand })
+	if len(g.words) == 0 || g.words[0] != helpCommand || len(g.words) == 1 && asked {
+		return false
+	}
+	g.flags = append(g.flags, givenFlag{name: "h", args: []string{"-h"}})
+	g.words, g.places = g.words[1:], g.places[1:]
+	return true
+}
+
+// separate tells flags, each with its value, from words, and the word that begins with @, the
+// profile. After -- there are only words, and a negative number is one anywhere. A flag that no
+// command knows is an error.
+func separate(root *ffcli.Command, args []string) (g given, err error) {
+	known := map[string]*flag.Flag{}
+	collect(root, known)
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			for i++; i < len(args); i++ {
+				g.words, g.places = append(g.words, args[i]), append(g.places, i)
+			}
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
+			if err := g.word(arg, i); err != nil {
+				return g, err
+			}
+			continue
+		}
+		flags := shortFlags(arg, known)
+		if flags == nil {
+			name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+			if known[name] == nil && !isHelp(name) {
+				return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
+			}
+			flags = []givenFlag{{name, []string{arg}}}
+			if hasValue || isHelp(name) {
+				g.flags = append(g.flags, flags...)
+				continue
+			}
+		}
+		last := &flags[len(flags)-1]
+		if takesValue(known[last.name]) && len(last.args) == 1 {
+			if i++; i == len(args) {
+				return g, fmt.Errorf("flag %s needs a value", dashed(last.name))
+			}
+			last.args = append(last.args, args[i])
+		}
+		g.flags = append(g.flags, flags...)
+	}
+	return g, nil
+}
+
+// word takes in what is no flag.
+func (g *given) word(arg string, place int) error {
+	name, isProfile := strings.CutPrefix(arg, "@")
+	switch {
+	case !isProfile || len(g.words) == 1 && g.words[0] == scheduleCommand && slices.Contains(cronWords(), arg):
+		g.words, g.places = append(g.words, arg), append(g.places, place)
+	case name == "":
+		return errors.New("a profile has a name, as in @prod; a word that is only @ stands behind --")
+	case g.profile != "" && g.profile != name:
+		return fmt.Errorf("profiles @%s and @%s: only one can be meant; a word that begins with @ stands behind --", g.profile, name)
+	default:
+		g.profile = name
+	}
+	return nil
+}
+
+// shortFlags takes apart what is written behind one hyphen: flags of one letter, the last maybe with
+// its value, as in -n20 and -fn20, or without it, which is the next word then. It is nil for anything
+// else.
+func shortFlags(arg string, known map[string]*flag.Flag) (flags []givenFlag) {
+	letters := arg[1:]
+	name, _, _ := strings.Cut(letters, "=")
+	if len(letters) < 2 || known[name] != nil {
+		return nil
+	}
+	for i := range len(letters) {
+		name := letters[i : i+1]
+		if known[name] == nil {
+			return nil
+		}
+		given := givenFlag{name: name, args: []string{"-" + name}}
+		if takesValue(known[name]) {
+			if i+1 < len(letters) {
+				given.args = append(given.args, letters[i+1:])
+			}
+			return append(flags, given)
+		}
+		flags = append(flags, given)
+	}
+	return flags
+}
+
+// collect gathers the flags of a command and of all below it. A flag has the
+// same form wherever it is known.
+func collect(c *ffcli.Command, known map[string]*flag.Flag) {
+	c.FlagSet.VisitAll(func(f *flag.Flag) { known[f.Name] = f })
+	for _, below := range c.Subcommands {
+		collect(below, known)
+	}
+}
+
+func takesValue(f *flag.Flag) bool {
+	value, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return !ok || !value.IsBoolFlag()
+}
+
+// isHelp knows the short form of --help, which package flag answers unregistered.
+func isHelp(name string) bool { return name == "h" }
+
+func names(c *ffcli.Command) []string {
+	var names []string
+	for _, below := range c.Subcommands {
+		names = append(names, below.Name)
+	}
+	return names
+}
+
+// valueNames are what stands for the values of flags in the help.
+var valueNames = map[string]string{
+	"aside": "W,C", "failures": "W,C", "lag": "W,C", "oldest": "W,C", "waiting": "W,C", "workers": "W,C",
+	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID",
+	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "result": "ok|fail", "since": "TIME", "sort": "age|cpu|memory",
+	"status": "S", "target": "T", "until": "TIME", "zone": "Z",
+}
+
+// withValue is a flag of a command as people write it, with what stands for its value.
+func withValue(command string, f *flag.Flag) string {
+	if is, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && is.IsBoolFlag() {
+		return dashed(f.Name)
+	}
+	name := valueNames[f.Name]
+	if command == "stats" && f.Name == "by" {
+		name = "target|hour|worker"
+	}
+	return dashed(f.Name) + " " + name
+}
+
+// wrongValue is how package flag words a value that a flag does not take.
+var wrongValue = regexp.MustCompile(`invalid (boolean )?value ("(?:[^"\\]|\\.)*") for (?:flag )?-(\S+): (.*)$`)
+
+// withhold takes out of an error of exit code 2 the words of the command line that may be
+// passwords: what stands behind the flag of one, what has a = in it, and what begins as mysql's
+// -pPASSWORD does. Errors have words in quotes.
+func withhold(err error, args []string) error {
+	if err == nil || exit.Code(err) != exit.Usage {
+		return err
+	}
+	text := err.Error()
+	for i, arg := range args {
+		isFlag := strings.HasPrefix(arg, "-")
+		if conf.BehindPassword(args, i) || !isFlag && strings.Contains(arg, "=") || strings.HasPrefix(arg, "-p") {
+			text = strings.ReplaceAll(text, strconv.Quote(arg), fmt.Sprintf("a word in place %d that is not told", i+1))
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return exit.With(exit.Usage, errors.New(text))
+}
+
+// wrongFlag words the error of a flag's value as all of jobd's errors are: the flag, the value,
+// what is allowed.
+func wrongFlag(err error) error {
+	if err == nil {
+		return nil
+	}
+	found := wrongValue.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	boolean, value, name, reason := found[1] != "", found[2], found[3], found[4]
+	switch {
+	case boolean:
+		reason = value + " is not allowed; allowed are true and false"
+	case reason == "parse error" || strings.HasPrefix(reason, "value out of range"):
+		reason = value + " is not allowed; allowed is a whole number"
+	}
+	dashes := "--"
+	if len(name) == 1 {
+		dashes = "-"
+	}
+	return fmt.Errorf("%s%s: %s", dashes, name, reason)
+}
+
+// errID says what an id is.
+var errID = errors.New("a whole number of 64 bits other than 0")
+
+// parseID reads a job's id. A negative one is an id like others: tables have them.
+func parseID(text string) (jobnet.Whole, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id == 0 {
+		return 0, errID
+	}
+	return jobnet.Whole(id), nil
+}
+
+// negative knows a negative number where a flag might stand: no flag is a number.
+var negative = regexp.MustCompile(`^-[0-9]+$`)
+
+// idFlag is a flag.Value for a job's id.
+type idFlag struct{ id *int64 }
+
+// String implements flag.Value.
+func (f idFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f idFlag) Set(text string) error {
+	id, err := parseID(text)
+	if err != nil {
+		return errors.New(strconv.Quote(text) + " is not allowed; allowed is " + err.Error())
+	}
+	*f.id = int64(id)
+	return nil
+}
+
+// roundable is the length from which on a number may be rounded: 2⁵³ has so many digits.
+const roundable = len("9007199254740992")
+
+// exact is JSON in which whole numbers that JavaScript would round are strings of their digits:
+// what net.Whole does for one number, for all of them.
+func exact(text []byte) []byte {
+	var out []byte
+	for len(text) > 0 {
+		switch at := bytes.IndexAny(text, `"-0123456789`); {
+		case at < 0:
+			return append(out, text...)
+		case at > 0:
+			out, text = append(out, text[:at]...), text[at:]
+		}
+		end := endOfToken(text)
+		if token := text[:end]; text[0] == '"' {
+			out = append(out, token...)
+		} else if whole, err := strconv.ParseInt(string(token), 10, 64); len(token) >= roundable && err == nil {
+			number, _ := jobnet.Whole(whole).MarshalJSON()
+			out = append(out, number...)
+		} else {
+			out = append(out, token...)
+		}
+		text = text[end:]
+	}
+	return out
+}
+
+// endOfToken is where the string or number ends with which JSON text begins.
+func endOfToken(text []byte) int {
+	if text[0] != '"' {
+		if end := bytes.IndexFunc(text, func(r rune) bool { return !bytes.ContainsRune([]byte("+-.eE0123456789"), r) }); end > 0 {
+			return end
+		}
+		return len(text)
+	}
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// printJSON prints a value in one line.
+func (p *program) printJSON(value any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := p.out.Write(exact(text.Bytes()))
+	return err
+}
+
+// someJobs reads the jobs that a command is about, each once: as ID, or TARGET:ID, whichever daemon
+// is asked. The target is then to be the row's.
+func (p *program) someJobs(name string, args []string) (jobs []jobRef, err error) {
+	if len(args) == 0 {
+		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
+	}
+	seen := make(map[jobRef]bool, len(args))
+	for _, arg := range args {
+		colon := strings.LastIndexByte(arg, ':')
+		job := jobRef{target: arg[:max(colon, 0)]}
+		if job.id, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
+			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
+		}
+		if !seen[job] {
+			seen[job] = true
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs, nil
+}
+
+// oneJob refuses the words of a command that is about one job, where they are none or several.
+func oneJob(name, form string, args []string) error {
+	switch len(args) {
+	case 0:
+		return wrongUsage("%s: needs a job, as %s", name, form)
+	case 1:
+		return nil
+	}
+	return wrongUsage("%s: takes one job, got %q", name, args)
+}
+
+// lengthFlag is a flag.Value for a length of time, which is written as in the configuration:
+// seconds, or with units. It must be from least to most; most is 0 where nothing is too long.
+type lengthFlag struct {
+	length      *time.Duration
+	least, most time.Duration
+}
+
+// String implements flag.Value.
+func (f lengthFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f lengthFlag) Set(text string) error {
+	d, err := conf.ParseDuration(text)
+	if err == nil && d >= f.least && (f.most == 0 || d <= f.most) {
+		*f.length = d
+		return nil
+	}
+	limits := fmt.Sprintf("of at least %v", f.least)
+	if f.most > 0 {
+		limits = fmt.Sprintf("from %v to %v", f.least, f.most)
+	}
+	return fmt.Errorf("%q is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, %s", text, limits)
+}
+
+// window is the flags that narrow a command to a time.
+type window struct{ since, until timeFlag }
+
+func (p *program) windowFlags(c *ffcli.Command) *window {
+	w := &window{timeFlag{p: p}, timeFlag{p: p}}
+	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&w.until, "until", "only before this time")
+	checkFirst(c, func([]string) error { return inOrder(w.since.at, w.until.at) })
+	return w
+}
+
+// inOrder refuses a window in which nothing can lie.
+func inOrder(since, until time.Time) error {
+	if since.IsZero() || until.IsZero() || since.Before(until) {
+		return nil
+	}
+	return wrongUsage("--since %s is not before --until %s", since.Format(time.RFC3339Nano), until.Format(time.RFC3339Nano))
+}
+
+// timeFlag is a flag.Value for a moment.
+type timeFlag struct {
+	p  *program
+	at time.Time
+}
+
+// String implements flag.Value.
+func (f *timeFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f *timeFlag) Set(text string) (err error) {
+	f.at, err = parseTime(text, f.p.now(), f.p.location)
+	return err
+}
+
+// The unix times that are taken: of ten digits, from 2001 to 2286. Any other number may be a date,
+// milliseconds, or a number of something.
+const (
+	firstUnix = 1_000_000_000
+	lastUnix  = 10_000_000_000 - 1
+)
+
+// number knows numbers that have no unit.
+var number = regexp.MustCompile(`^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$`)
+
+// length knows how long ago something was: numbers, each with its unit.
+var length = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`)
+
+// parseTime reads a moment: a date with or without a time of day, in location or as RFC 3339 has
+// it; unix time in seconds; or how long before now it was. What may mean two things is refused.
+func parseTime(text string, now time.Time, location *time.Location) (time.Time, error) {
+	for _, layout := range []string{"2006-01-02 15:04", time.DateTime, time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if wall, err := time.Parse(layout, text); err == nil {
+			return onlyMoment(text, wall, location)
+		}
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil
+	}
+	if text != "" && number.MatchString(text) {
+		return unixTime(text)
+	}
+	if length.MatchString(text) {
+		if ago, err := conf.ParseDuration(text); err == nil {
+			return now.Add(-ago), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not allowed; allowed is a time such as 2026-11-20 14:00 or 2026-11-20T14:00:00Z, how long ago (90s, 2h, 30d), or unix time in seconds", text)
+}
+
+// unixTime reads seconds since 1970, to the nanosecond.
+func unixTime(text string) (time.Time, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || seconds < firstUnix || seconds > lastUnix || whole[0] == '+' || strings.ContainsAny(fraction, "eE") || len(fraction) > 9 {
+		return time.Time{}, fmt.Errorf("%q is not allowed: a number is unix time in seconds, of ten digits and perhaps a fraction, as in 1795299125.2; %s", text, meant(whole))
+	}
+	nanoseconds, _ := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	return time.Unix(seconds, nanoseconds), nil
+}
+
+// meant guesses what else a number was.
+func meant(whole string) string {
+	switch len(strings.TrimLeft(whole, "+-")) {
+	case 8:
+		return "a date is written 2026-11-21"
+	case 12, 14:
+		return "a date and time are written 2026-11-21T14:00:00"
+	case 13:
+		return "this may be milliseconds"
+	case 16:
+		return "this may be microseconds"
+	case 19:
+		return "this may be nanoseconds"
+	}
+	return "how long ago has a unit, as in 90s, 2h or 30d"
+}
+
+// onlyMoment is the one moment at which the clocks of a place showed a time. Where they are put
+// back there are two, where they are put forward none.
+func onlyMoment(text string, wall time.Time, location *time.Location) (time.Time, error) {
+	var found []time.Time
+	for _, offset := range offsetsAround(wall, location) {
+		at := wall.Add(-offset).In(location)
+		if _, shown := at.Zone(); time.Duration(shown)*time.Second == offset {
+			found = append(found, at)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return time.Time{}, fmt.Errorf("%q is not allowed: the clocks here (%s) were put forward past that time", text, location)
+	}
+	return time.Time{}, fmt.Errorf("%q is not allowed: the clocks here (%s) were put back, and showed that time twice; it is %s or %s",
+		text, location, found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
+}
+
+// offsetsAround gives the different offsets of a place from UTC within a day of a time.
+func offsetsAround(wall time.Time, location *time.Location) (offsets []time.Duration) {
+	for _, days := range []int{-1, 1} {
+		_, seconds := wall.AddDate(0, 0, days).In(location).Zone()
+		offset := time.Duration(seconds) * time.Second
+		if len(offsets) == 0 || offsets[0] != offset {
+			offsets = append(offsets, offset)
+		}
+	}
+	return offsets
+}
+
+// errNotWanted ends a command whose question was not answered with yes.
+var errNotWanted = errors.New("nothing was changed")
+
+// confirm asks a person whether to go on. Where nobody can be asked, it is refused.
+func (p *program) confirm(ctx context.Context, question string) error {
+	file, ok := p.in.(interface{ Fd() uintptr })
+	if !ok || !term.IsTerminal(int(file.Fd())) || !p.errTerminal {
+		return wrongUsage("%s Nobody can be asked here: give --yes to go on, or --dry-run to see them", question)
+	}
+	fmt.Fprintf(p.err, "%s Go on? [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // it ends with the process, where nobody answers
+		line, _ := bufio.NewReader(p.in).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return errNotWanted
+	case <-ctx.Done():
+		fmt.Fprintln(p.err)
+		return why(ctx, ctx.Err())
+	}
+}

@@ -1,0 +1,487 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/screen"
+	"jobd/net/api"
+)
+
+// The answers to status.
+type (
+	workerStatus = api.WorkerStatus
+	masterStatus = api.FleetStatus[*workerStatus]
+)
+
+func (p *program) listTargets() *ffcli.Command {
+	return command("list-targets", "list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
+		if err := p.onlyWorker("list-targets"); err != nil {
+			return err
+		}
+		return p.showWorker(ctx, "list-targets", args, func(s workerStatus) {
+			p.print(targetTable(s))
+		})
+	})
+}
+
+func (p *program) listWorkers() *ffcli.Command {
+	return command("list-workers", "list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
+		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
+			return err
+		}
+		return p.showMaster(ctx, "list-workers", args, func(s masterStatus) {
+			p.print(workerTable(s))
+		})
+	})
+}
+
+func (p *program) memoryUsage() *ffcli.Command {
+	return command("memory-usage", "memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
+		if p.config.master {
+			return p.showMaster(ctx, "memory-usage", args, func(s masterStatus) { p.print(masterMemoryTable(s)) })
+		}
+		return p.showWorker(ctx, "memory-usage", args, func(s workerStatus) {
+			t := memoryTable()
+			addMemory(&t, "worker", s.Memory)
+			p.print(t)
+		})
+	})
+}
+
+// showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
+func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
+	if len(args) > 0 {
+		return wrongUsage("%s: takes no arguments, got %q", name, args)
+	}
+	var status workerStatus
+	if err := p.askInto(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
+		return err
+	}
+	show(status)
+	return nil
+}
+
+// showMaster does the same with a master, which asks its workers. Those that did not answer are an
+// error.
+func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
+	if len(args) > 0 {
+		return wrongUsage("%s: takes no arguments, got %q", name, args)
+	}
+	var status masterStatus
+	if err := p.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
+		return err
+	}
+	if !p.json() {
+		show(status)
+	}
+	return errors.Join(silentWorkers(status)...)
+}
+
+func targetTable(s workerStatus) table {
+	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		target := s.Targets[name]
+		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
+	}
+	return t
+}
+
+// workerTable has a line for each target of a worker.
+func workerTable(s masterStatus) table {
+	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
+	for _, worker := range s.Workers {
+		var targets, concurrency, length, paused cell
+		slices.Sort(worker.Targets)
+		for _, name := range worker.Targets {
+			targets = append(targets, clean(name))
+		}
+		if worker.TargetsCut > 0 {
+			targets = append(targets, fmt.Sprintf("(and %d more)", worker.TargetsCut))
+		}
+		if status := worker.Status; status != nil {
+			targets = nil
+			for _, row := range targetTable(*status).rows {
+				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
+				length, paused = append(length, row.cells[2]...), append(paused, row.cells[3]...)
+			}
+		}
+		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
+		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.StatusError))
+	}
+	return t
+}
+
+func masterMemoryTable(s masterStatus) table {
+	t := memoryTable()
+	addMemory(&t, "master", s.Memory)
+	for _, worker := range s.Workers {
+		if worker.Status != nil {
+			addMemory(&t, worker.Name, worker.Status.Memory)
+		}
+	}
+	return t
+}
+
+// owed is how many events the table does not show yet.
+func owed(j *api.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+
+// onDisk is how many bytes a journal takes.
+func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
+
+func memoryTable() table {
+	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
+}
+
+func addMemory(t *table, name string, m api.MemoryUsage) {
+	row := []cell{line(name)}
+	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
+		row = append(row, line(humanize.IBytes(size)))
+	}
+	t.add(row...)
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// printFleet prints the page of a master: its workers, all of them together, their targets, and
+// what is wrong.
+func (p *program) printFleet(s *census) {
+	p.print(p.fleetTable(s))
+	p.printStandings(s)
+	tallies := s.tallies()
+	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
+	p.print(p.tallyTable(s, tallies))
+	p.printExecutors(s)
+	p.printUncounted(s)
+	p.printUnserved(s)
+	p.printTroubles(*s.master)
+}
+
+// fleetTable has a line for each worker.
+func (p *program) fleetTable(s *census) table {
+	t := table{
+		head: []string{"NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS"},
+		none: "no workers", elastic: "ADDRESS",
+	}
+	for i, w := range s.workers {
+		version, up, database, lag, slots := untold, untold, untold, untold, untold
+		targets := len(s.master.Workers[i].Targets) + s.master.Workers[i].TargetsCut
+		if status := w.answer; w.err == nil {
+			targets, version = len(status.Targets), cmp.Or(status.Version, untold)
+			if status.Started > 0 {
+				up = p.ago(time.UnixMilli(status.Started))
+			}
+			if status.Journal != nil {
+				lag = fmt.Sprint(owed(status.Journal))
+			}
+			used, all := slotsOf(status)
+			slots = fmt.Sprintf("%s/%d", untold, all)
+			if d := status.Database; d != nil {
+				slots, database = fmt.Sprintf("%d/%d", used, all), "reachable"
+				if !d.Reachable {
+					database = "away " + p.ago(d.Since)
+				}
+			}
+		}
+		t.add(line(w.from.name), line(w.from.address), line(version), line(up), line(database), line(lag), line(slots), line(targets))
+	}
+	return t
+}
+
+// slotsOf are the slots of a worker.
+func slotsOf(s *workerStatus) (used, all int) {
+	for _, t := range s.Targets {
+		used += t.Running
+		all += t.Concurrency
+	}
+	return used, all
+}
+
+// printStandings names the workers that don't answer, or can't tell all, and says what others can't
+// reach or have no room for.
+func (p *program) printStandings(s *census) {
+	var lines strings.Builder
+	for _, w := range s.workers {
+		line := func(text string) { fmt.Fprintf(&lines, "worker %s%s\n", clean(w.from.name), text) }
+		switch {
+		case w.err != nil:
+			line(" does not answer: " + clean(w.err.Error()))
+			continue
+		case !tellsMore(w.answer):
+			line(" can't tell more, because it is an older jobd, or the original")
+			continue
+		case !w.answer.Database.Reachable:
+			line(": the database is " + p.standingText(*w.answer.Database, "", "away"))
+		}
+		if j := w.answer.Journal; j != nil && j.Full != "" {
+			line(": the journal's disk is full since " + p.sinceText(j.FullSince) + ": " + clean(j.Full))
+		}
+		if r := w.answer.Runner; r != nil && !r.Reachable {
+			line(": the runner is " + p.standingText(r.Standing, "", "not connected"))
+		}
+	}
+	p.paragraph(lines.String())
+}
+
+// paragraph prints lines, if there are any, behind an empty one.
+func (p *program) paragraph(lines string) {
+	if lines != "" {
+		fmt.Fprint(p.out, "\n"+lines)
+	}
+}
+
+// sumText adds up all workers.
+func sumText(s *census, tallies []tally) string {
+	var silent, older, used, all, prefetched int
+	var lag int64
+	for _, w := range s.workers {
+		switch {
+		case w.err != nil:
+			silent++
+			continue
+		case !tellsMore(w.answer):
+			older++
+		}
+		if w.answer.Journal != nil {
+			lag += owed(w.answer.Journal)
+		}
+	}
+	for _, t := range tallies {
+		used, all, prefetched = used+t.Running, all+t.Slots, prefetched+t.Prefetched
+	}
+	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched",
+		countOf(len(s.workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched)
+	if lag > 0 {
+		text += fmt.Sprintf("\nthe table does not show %s yet", countOf(int(lag), "event"))
+	}
+	if silent > 0 {
+		text += fmt.Sprintf("\nthat is without %s that did not answer", countOf(silent, "worker"))
+	}
+	if older > 0 {
+		text += fmt.Sprintf("\nthat is without what runs on %s of an older version", countOf(older, "worker"))
+	}
+	return text
+}
+
+// countOf is a number of things.
+func countOf(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return humanize.Comma(int64(n)) + " " + thing + "s"
+}
+
+// tallyTable has a line for each target, added up over all workers.
+func (p *program) tallyTable(s *census, tallies []tally) table {
+	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	delays := s.delays()
+	if delays {
+		t.head = slices.Insert(t.head, 6, "NEXT DUE")
+	}
+	for _, one := range tallies {
+		running, prefetched, paused := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched), "no"
+		if one.Untold > 0 {
+			running, prefetched = untold, untold
+		}
+		if one.Paused > 0 {
+			paused = fmt.Sprintf("%d of %d", one.Paused, one.Workers)
+		}
+		waiting, oldest := p.waitingCells(s, one.Target)
+		cells := []cell{
+			line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused),
+		}
+		if delays {
+			cells = slices.Insert(cells, 6, line(p.dueIn(s.nextDue(one.Target)*1000)))
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// printUnserved names the targets that were poked and that nobody serves.
+func (p *program) printUnserved(s *census) {
+	var lines strings.Builder
+	for _, u := range s.master.Unserved {
+		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
+		if w, known := s.waiting[u.Target]; known {
+			fmt.Fprintf(&lines, "; %s", rowsWait(w))
+		}
+		lines.WriteByte('\n')
+	}
+	if more := s.master.UnservedCount - len(s.master.Unserved); more > 0 {
+		fmt.Fprintf(&lines, "and %s more\n", humanize.Comma(int64(more)))
+	}
+	p.paragraph(lines.String())
+}
+
+// atWork is a running job, and the worker that runs it.
+type atWork struct {
+	api.RunningJob
+	Worker string `json:"worker,omitempty"` // "" where one worker was asked
+}
+
+// atWorkEverywhere is what runs on all workers that were asked.
+type atWorkEverywhere struct {
+	Jobs   []atWork          `json:"jobs"`
+	Total  int               `json:"total"`
+	Errors map[string]string `json:"errors,omitempty"` // of the workers that did not tell, by name
+}
+
+func (p *program) ps() *ffcli.Command {
+	query := api.RunningQuery{}
+	var target string
+	c := command("ps", "ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return wrongUsage("ps: takes no arguments, got %q", args)
+		}
+		if !slices.Contains([]string{api.SortAge, api.SortCPU, api.SortMemory}, query.Sort) {
+			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, api.SortAge, api.SortCPU, api.SortMemory)
+		}
+		if target != "" {
+			query.Targets = []string{target}
+		}
+		return p.linked(ctx, func(ctx context.Context, c *client) error { return p.showRunning(ctx, c, query) })
+	})
+	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
+	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
+	c.FlagSet.StringVar(&query.Sort, "sort", api.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
+	return c
+}
+
+// showRunning asks for what runs, and prints it. Workers that do not tell are an error beside that.
+func (p *program) showRunning(ctx context.Context, c *client, query api.RunningQuery) error {
+	if err := c.expect(ctx); err != nil {
+		return err
+	}
+	fleet, err := askFleet[api.RunningJobs](ctx, c, api.Running.Name, query)
+	if err != nil {
+		return err
+	}
+	all := merged(fleet, query.Sort)
+	err = silent(fleet)
+	if len(all.Jobs) == 0 && err == nil {
+		p.noteUnserved(ctx, strings.Join(query.Targets, ""))
+	}
+	if p.json() {
+		for _, one := range fleet {
+			if one.err != nil {
+				if all.Errors == nil {
+					all.Errors = make(map[string]string)
+				}
+				all.Errors[one.from.name] = one.err.Error()
+			}
+		}
+		if printErr := p.printJSON(all); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	p.print(p.runningTable(all, c.master))
+	if hidden := all.Total - len(all.Jobs); hidden > 0 {
+		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
+			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))
+	}
+	return err
+}
+
+// merged is what several workers told, in one order.
+func merged(fleet []told[api.RunningJobs], order string) atWorkEverywhere {
+	all := atWorkEverywhere{Jobs: []atWork{}}
+	for _, one := range fleet {
+		all.Total += one.answer.Total
+		for _, job := range one.answer.Jobs {
+			all.Jobs = append(all.Jobs, atWork{job, one.from.name})
+		}
+	}
+	api.SortRunning(all.Jobs, order, func(j *atWork) *api.RunningJob { return &j.RunningJob })
+	return all
+}
+
+func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
+	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
+	t := table{none: "nothing runs", elastic: "TARGET|WORKER"}
+	now := p.now()
+	limited := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Deadline > 0 })
+	if limited {
+		head = append(head, "LEFT")
+	}
+	other := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Executor != "" })
+	if other {
+		head = append(head, "EXECUTOR")
+	}
+	for _, j := range all.Jobs {
+		pid, cpu, memory := "", "", ""
+		if j.PID > 0 {
+			pid = fmt.Sprint(j.PID)
+		}
+		if j.CPU != nil {
+			cpu = screen.ShortLength(time.Duration(*j.CPU) * time.Millisecond)
+		}
+		if j.Memory != nil {
+			memory = humanize.IBytes(uint64(max(0, *j.Memory)))
+		}
+		since := time.UnixMilli(j.Since)
+		elapsed := now.Sub(since)
+		if j.Elapsed != nil {
+			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
+		}
+		row := []any{j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed), cpu, memory}
+		if limited {
+			row = append(row, p.leftOf(j.RunningJob))
+		}
+		if other {
+			row = append(row, cmp.Or(j.Executor, "process"))
+		}
+		t.add(columnsOf(row, workers)...)
+	}
+	for i, name := range head {
+		if workers || i != psWorker {
+			t.head = append(t.head, name)
+		}
+	}
+	return t
+}
+
+// psWorker is the column that stands only where several workers may be asked.
+const psWorker = 2
+
+func columnsOf(row []any, workers bool) (cells []cell) {
+	for i, value := range row {
+		if workers || i != psWorker {
+			cells = append(cells, line(value))
+		}
+	}
+	return cells
+}
+
+// attemptOf is the number of an attempt, of how many where there may be several.
+func attemptOf(j api.RunningJob) string {
+	if j.MaxAttempts <= 1 {
+		return fmt.Sprint(j.Attempt)
+	}
+	return fmt.Sprintf("%d/%d", j.Attempt, j.MaxAttempts)
+}
+
+// leftOf is how much longer a job may run; "" where nothing limits that.
+func (p *program) leftOf(j api.RunningJob) string {
+	if j.Deadline == 0 {
+		return ""
+	}
+	return screen.Length(time.UnixMilli(j.Deadline).Sub(p.now()))
+}

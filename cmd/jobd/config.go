@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
+	"net/netip"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/store"
 )
 
 // program is this program's name, with which the report of --check begins.
@@ -184,3 +189,154 @@ func (c *jobsConfig) decodePrefetch(text string) error {
 	}
 	return nil
 }
+
+// masterConfig says which masters the worker registers with.
+type masterConfig struct {
+	hosts     string
+	port      int
+	addresses []string // host:port; none: no master
+	reconnect time.Duration
+}
+
+func (c *masterConfig) register(set *conf.Set) {
+	set.Add("master_host", "", "the master; several: a, b:7082", conf.Text(&c.hosts))
+	set.Add("master_port", "", "its port", conf.Int(&c.port, 1, 65535))
+	set.Add("master_reconnect_timeout", "10", "the wait before a lost master is tried again", conf.Duration(&c.reconnect, time.Millisecond))
+}
+
+// validate builds the addresses. A host without a port, while there is no
+// master_port, is none: that is how the original understood it.
+func (c *masterConfig) validate(set *conf.Set) {
+	for host := range strings.SplitSeq(c.hosts, ",") {
+		host = strings.TrimSpace(host)
+		if host == "" {
+			continue
+		}
+		name, port, err := c.split(host)
+		switch {
+		case strings.ContainsAny(host, "/@ \t"):
+			set.Warn("master_host", "one of its names is not used, being neither a name nor an address; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+		case err != nil:
+			set.Bad("master_host", set.Shown("master_host", host)+" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+		case port == 0 && !set.Given("master_port"):
+			set.Warn("master_host", set.Shown("master_host", host)+" is not used: it has no port, and there is no master_port")
+		case port != 0 && slices.Contains(c.addresses, net.JoinHostPort(name, strconv.Itoa(port))):
+			set.Warn("master_host", set.Shown("master_host", host)+" stands there twice; the worker registers with it once")
+		case port != 0:
+			c.addresses = append(c.addresses, net.JoinHostPort(name, strconv.Itoa(port)))
+		}
+	}
+}
+
+// split takes a port off host, or uses master_port; 0 is none.
+func (c *masterConfig) split(host string) (name string, port int, err error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(host, ":") {
+		return bare, c.port, nil
+	}
+	name, text, err := net.SplitHostPort(host)
+	if err != nil {
+		return "", 0, err
+	}
+	if name == "" {
+		return "", 0, fmt.Errorf("no host in %q", host)
+	}
+	if err := conf.Int(&port, 1, 65535)(text); err != nil {
+		return "", 0, err
+	}
+	return name, port, nil
+}
+
+// The stores to choose from.
+const (
+	storeMySQL  = "mysql"
+	storeSQLite = "sqlite"
+)
+
+// storeConfig says which table the jobs are in.
+type storeConfig struct {
+	kind        string // storeMySQL or storeSQLite
+	mysql       mysqlConfig
+	sqlitePath  string
+	claimColumn string // holds a claim's token
+}
+
+func (c *storeConfig) register(set *conf.Set) {
+	set.Add("store", storeMySQL, "where the table is: mysql or sqlite", conf.OneOf(&c.kind, storeMySQL, storeSQLite))
+	c.mysql.register(set)
+	set.Add("sqlite_path", "", "the table's file, for store = sqlite", conf.NonEmpty(&c.sqlitePath))
+	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&c.claimColumn))
+}
+
+func (c *storeConfig) validate(set *conf.Set) {
+	if store.IsTaken(c.claimColumn) {
+		set.Bad("claim_column", set.Shown("claim_column", c.claimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
+	}
+	switch c.kind {
+	case storeMySQL:
+		c.mysql.validate(set)
+		if set.Given("sqlite_path") {
+			set.Warn("sqlite_path", "it is not used: the table is on a server, unless store = sqlite")
+		}
+	case storeSQLite:
+		set.Require(" for store = sqlite", "sqlite_path")
+	}
+}
+
+// mysqlConfig says how to reach the table on a MySQL or MariaDB server.
+type mysqlConfig struct {
+	host       string // one that begins with / is a socket
+	port       int
+	user       string
+	password   string
+	serverKey  string // the file that holds the server's public key; "": there is none
+	database   string
+	table      string // name, or database.name
+	fetchLimit int    // most rows in one claim; 0: no limit of its own
+
+	maxConnections int
+}
+
+// The bounds of mysql_max_connections: below the least, claims, the mirror and clients' requests
+// would wait for each other.
+const (
+	leastConnections = 4
+	mostConnections  = 1000
+)
+
+func (c *mysqlConfig) register(set *conf.Set) {
+	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
+	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
+	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
+	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret().Kept()
+	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&c.serverKey))
+	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
+	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
+	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
+	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&c.maxConnections, leastConnections, mostConnections))
+}
+
+// decodeHost takes a host, or the path of a socket.
+func (c *mysqlConfig) decodeHost(text string) error {
+	if strings.HasPrefix(text, "/") {
+		c.host = text
+		return nil
+	}
+	return conf.Host(&c.host, "mysql_port")(text)
+}
+
+func (c *mysqlConfig) validate(set *conf.Set) {
+	keys := []string{"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database"}
+	if c.isSocket() {
+		keys = []string{"mysql_host", "mysql_user", "mysql_password", "mysql_database"}
+	}
+	set.Require(" for store = mysql", keys...)
+	parts := strings.Split(c.table, ".")
+	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
+		if set.Given("mysql_table") && c.table != "" {
+			set.Bad("mysql_table", set.Shown("mysql_table", c.table)+" is not allowed; allowed is table or database.table")
+		}
+	}
+}
+
+func (c *mysqlConfig) isSocket() bool { return strings.HasPrefix(c.host, "/") }

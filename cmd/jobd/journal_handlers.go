@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store"
+	"jobd/store/reconcile"
 )
 
 // journalHandlers answers the requests about the worker's journal. Each of them opens a stream and
@@ -214,4 +217,165 @@ func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Re
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}
 	return answer, nil
+}
+
+func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	var q history.DiffQuery
+	if err := api.ReadQuery(request.Data, &q); err != nil {
+		return nil, err
+	}
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+		return h.refusalOf(reconcile.Diff(ctx, h.own(r), func(d reconcile.Difference) error {
+			item := history.Difference{
+				Job: jobnet.Whole(d.Job.ID), Want: rowOf(store.Wanted(d.Job)), Found: rowOf(d.Row),
+				Cause: string(d.Cause), Reason: d.Reason,
+			}
+			if !q.Selects(item) {
+				return nil
+			}
+			return yield(item)
+		}), "")
+	})
+}
+
+// own is the comparison of the worker's own journal with the table.
+func (h journalHandlers) own(r *replay.Reader) reconcile.Config {
+	return reconcile.Config{Journal: r, Table: h.table, Mirror: h.mirror}
+}
+
+// refusalOf is an error of a comparison as clients hear it. What the table's error was, the log
+// says; that rows are unknown is journalled.
+func (h journalHandlers) refusalOf(err error, by string) error {
+	var table *reconcile.TableError
+	var unknown *reconcile.UnknownError
+	switch {
+	case errors.As(err, &table):
+		h.log.Warn(table.Doing+" failed", "error", table.Err)
+		return errTable
+	case errors.As(err, &unknown):
+		h.refusals.NoteRefused(journal.Refused{Request: api.JournalReapply, Reason: unknown.Error(), By: by})
+		return jobnet.Refusal(unknown.Error())
+	}
+	return err
+}
+
+func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	var q history.ReapplyQuery
+	if err := api.ReadQuery(request.Data, &q); err != nil {
+		return nil, err
+	}
+	if q.Journal != "" && !filepath.IsAbs(q.Journal) {
+		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
+	}
+	by := link.Caller(request.Fields()).String()
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+		wish := &reconcile.Reapply{
+			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
+			By: by, Since: q.Since, Folder: q.Journal, DryRun: q.DryRun, AcceptUnknown: q.AcceptUnknown, Among: q.Among,
+			Retried: q.Retried,
+			Note:    h.noteReapplied, Visit: func(r reconcile.Result) error { return yield(reappliedOf(r)) },
+		}
+		if q.Journal != "" {
+			lost, err := replay.Open(q.Journal)
+			if err != nil {
+				return jobnet.Refusef("there is no journal in folder %s of this machine that this worker can read", q.Journal)
+			}
+			defer lost.Close()
+			wish.Journal, wish.Mirror = lost, nil
+		}
+		if q.Unknown {
+			return h.refusalOf(yieldUnknown(ctx, wish, yield), by)
+		}
+		return h.refusalOf(wish.Run(ctx), by)
+	})
+}
+
+// reappliedOf is what was done with a row, in its form on the wire.
+func reappliedOf(r reconcile.Result) history.Reapplied {
+	return history.Reapplied{
+		Job: jobnet.Whole(r.Job.ID), Found: rowOf(r.Row), Want: rowOf(store.Wanted(r.Job)),
+		Did: r.Did, Reason: r.Refusal, Journal: r.Journal,
+	}
+}
+
+// noteReapplied journals that rows are brought back to what a journal says.
+func (h journalHandlers) noteReapplied(event journal.Reapplied) error {
+	if err := h.worker.Note(event); err != nil {
+		h.log.Warn("reapply could not be journalled", "error", err)
+		return jobnet.Refusal("it could not be journalled: " + err.Error())
+	}
+	return nil
+}
+
+// unknownItem is how many rows are told in one item, so that it fits into a page.
+const unknownItem = 10_000
+
+// yieldUnknown gives the unknown rows in items; there is always one.
+func yieldUnknown(ctx context.Context, wish *reconcile.Reapply, yield func(any) error) error {
+	unknown, err := wish.Unknown(ctx)
+	for rows, first := unknown.Rows, true; err == nil && (first || len(rows) > 0); first = false {
+		item := history.Unknown{Name: unknown.Name, Begins: unknown.Begins, Removed: unknown.Removed, Rows: rows[:min(len(rows), unknownItem)]}
+		rows = rows[len(item.Rows):]
+		err = yield(item)
+	}
+	return err
+}
+
+// errTable is what clients hear of a table that fails; the log says why.
+const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
+
+func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	ids, err := api.ReadRowIDs(request.Fields())
+	if err != nil {
+		return nil, err
+	}
+	request.Proceed()
+	answer := history.RowsAnswer{Rows: []history.Row{}}
+	if len(ids) == 0 {
+		return answer, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := h.table.Look(ctx, ids)
+	if err != nil {
+		h.log.Warn("looking at rows for a client failed", "error", err)
+		return nil, errTable
+	}
+	if err := h.addPlans(ctx, found); err != nil {
+		h.log.Warn("reading what rows say about time for a client failed", "error", err)
+		return nil, errTable
+	}
+	for _, id := range ids {
+		if row := found[id]; row != nil {
+			answer.Rows = append(answer.Rows, *rowOf(row))
+		}
+	}
+	return answer, nil
+}
+
+// addPlans adds what rows say about time, where they have not told that yet.
+func (h journalHandlers) addPlans(ctx context.Context, rows map[int64]*store.Seen) error {
+	var ids []int64
+	for id, row := range rows {
+		if row.Plan == nil {
+			ids = append(ids, id)
+		}
+	}
+	plans, err := h.table.Plans(ctx, ids)
+	for id, plan := range plans {
+		rows[id].Plan = plan
+	}
+	return err
+}
+
+// rowOf is a row in its form on the wire; nil of none.
+func rowOf(row *store.Seen) *history.Row {
+	if row == nil {
+		return nil
+	}
+	return &history.Row{
+		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Owner: row.Owner,
+		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
+		Plan: row.Plan,
+	}
 }

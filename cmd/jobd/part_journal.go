@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 
 	"jobd/cmd/internal/conf"
 	"jobd/journal"
@@ -76,4 +77,86 @@ func (p *journalPart) knows(ctx context.Context, job int64, token string) (known
 		return true, nil
 	}
 	return claim != nil, claim
+}
+
+// How far a start looks back for rows that were ignored or set back, and may not have been: the
+// transaction of either is over within a minute or so, or its row is asked by the worker itself,
+// for as long as it runs.
+const (
+	doubtfulEvents = 20_000
+	mostIgnored    = 1000
+)
+
+// doubtful gives the rows of which the journal says, near its end, that they are ignored, or that
+// they were set back. The worker may have been killed before that was committed.
+func (p *journalPart) doubtful() (ignored []int64, retried map[int64]journal.Retried) {
+	newest := p.newest()
+	if newest == 0 {
+		return nil, nil
+	}
+	r, err := p.read()
+	if err == nil {
+		defer r.Close()
+		ignored, retried, err = doubtfulBehind(context.Background(), r, newest-min(newest, doubtfulEvents))
+	}
+	if err != nil {
+		p.log.Warn("the journal's history can't be read; whether rows that were ignored or set back last are so is not asked", "error", err)
+	}
+	return ignored, retried
+}
+
+// doubtfulBehind gives the rows that are ignored, or were set back, by an event behind another, and
+// of which nothing else is known since.
+func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (ignored []int64, retried map[int64]journal.Retried, err error) {
+	first, err := r.First(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	state := journal.State{KeepEnded: true}
+	f := journal.Filter{
+		After: max(after, first-1),
+		Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindPlanned, journal.KindConflict},
+	}
+	for e, err := range r.Events(ctx, f) {
+		if err != nil {
+			return nil, nil, err
+		}
+		state.Seq = e.Seq - 1 // the events between are not needed
+		conflict, _ := e.Payload.(journal.Conflict)
+		takenBack := conflict.Wanted == journal.WantedRetried && state.Job(e.Job).Status == journal.StatusRetried
+		if e.Kind() == journal.KindAccepted || takenBack {
+			delete(state.Jobs, e.Job)
+			continue
+		}
+		_ = state.Apply(e) // a conflict of something else changes nothing
+	}
+	retried = map[int64]journal.Retried{}
+	for id, job := range state.Jobs {
+		switch {
+		case job.Status == journal.StatusRetried:
+			retried[id] = *job.Retried
+		case job.Status == journal.StatusIgnored && len(ignored) < mostIgnored:
+			ignored = append(ignored, id)
+		}
+	}
+	return ignored, retried, nil
+}
+
+// wasManual tells whether a row was to be run by hand only: the newest event that tells where it came
+// from, or was set back to, says so. Events of older versions tell of ignored rows only that their
+// targets were not served, which only those are that were manual.
+func (p *journalPart) wasManual(ctx context.Context, job int64) bool {
+	newest, found, err := p.journal.Newest(ctx, job, journal.KindAccepted, journal.KindIgnored, journal.KindRetried)
+	if err != nil || !found {
+		return false
+	}
+	switch of := newest.(type) {
+	case journal.Accepted:
+		return of.Manual
+	case journal.Ignored:
+		return of.Manual || strings.HasPrefix(of.Reason, "target '")
+	case journal.Retried:
+		return of.To == journal.RowManual
+	}
+	return false
 }

@@ -1,6 +1,10 @@
 package conf
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // family is an open-ended group of keys: all that begin with prefix, or stand in the section.
 type family struct {
@@ -75,4 +79,86 @@ func (s *Set) sectionPrefix(section string) (prefix string, known bool) {
 		}
 	}
 	return "", false
+}
+
+// profiles are the sections of a file of which a run may choose one: [prod], and so on.
+type profiles struct {
+	own    []string // keys that count only from the chosen section, or as flags
+	chosen string   // "": none, and the keys above all sections count
+	names  []string // of the sections that the file has
+	secret string   // the first key in a section that was not chosen whose value is a password
+}
+
+// AddProfiles makes each section of the file a profile, which may have every key. Of a profile that
+// is chosen the own keys are its alone: what the environment and the keys above all sections say of
+// them is about something else. All other keys above the sections count where the section has none.
+func (s *Set) AddProfiles(own ...string) { s.profiles = &profiles{own: own} }
+
+// Choose chooses a profile, before anything is read.
+func (s *Set) Choose(profile string) { s.profiles.chosen = profile }
+
+// Profile is the one that was chosen; "" if none was.
+func (s *Set) Profile() string {
+	if s.profiles == nil {
+		return ""
+	}
+	return s.profiles.chosen
+}
+
+// Profiles are the names of those that the file has.
+func (s *Set) Profiles() []string {
+	if s.profiles == nil {
+		return nil
+	}
+	return s.profiles.names
+}
+
+// isOwn tells whether the chosen profile alone says what key is.
+func (s *Set) isOwn(key string) bool {
+	return s.Profile() != "" && slices.Contains(s.profiles.own, key)
+}
+
+// ofProfile tells whether a line of the file is of a profile, or above them, and whether it is not
+// to be used: it is of another profile, or the chosen one alone says what it is about. The head of a
+// section is no line to be used.
+func (s *Set) ofProfile(entry entry) (is, unused bool) {
+	p := s.profiles
+	if p == nil {
+		return false, false
+	}
+	if entry.key == "" {
+		if !slices.Contains(p.names, entry.section) {
+			p.names = append(p.names, entry.section)
+		}
+		return true, true
+	}
+	setting := s.byKey[entry.key]
+	unused = entry.section != "" && entry.section != p.chosen || entry.section == "" && setting != nil && s.isOwn(setting.key)
+	if unused && setting != nil && setting.isSecret() && entry.value != "" && p.secret == "" {
+		p.secret = strings.TrimPrefix(entry.section+"."+setting.key, ".")
+	}
+	return true, unused
+}
+
+// checkProfile notes an error where the file does not have the profile that was chosen.
+func (s *Set) checkProfile() {
+	p := s.profiles
+	if p == nil || p.chosen == "" || slices.Contains(p.names, p.chosen) || s.absent != nil {
+		return
+	}
+	known := "it has none; a profile is a section such as [prod], with the keys " + strings.Join(p.own, ", ")
+	if len(p.names) > 0 {
+		known = "there are: @" + strings.Join(p.names, ", @")
+	}
+	where := s.path
+	if s.missing {
+		where += " (no such file now)"
+	}
+	s.errs = append(s.errs, fmt.Errorf("there is no profile @%s in %s%s; %s", p.chosen, where, suggestion(p.chosen, p.names, "@"), known))
+}
+
+// FromFile tells whether key got its value from the file.
+func (s *Set) FromFile(key string) bool {
+	setting := s.byKey[key]
+	return setting.given && setting.place.line > 0
 }

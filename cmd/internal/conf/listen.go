@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -52,4 +53,87 @@ func isLoopback(host string) bool {
 		return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 	}
 	return address.Unmap().IsLoopback()
+}
+
+// HTTP says where a daemon tells of itself over HTTP. Both daemons have this key. The zero value:
+// nowhere.
+type HTTP struct {
+	Network string // tcp or unix
+	Address string // host:port, or the socket's path
+}
+
+// longestSocket is how many bytes the path of a unix socket may have.
+const longestSocket = 107
+
+var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addresses of this host are 0.0.0.0), or the absolute path of a unix socket")
+
+// Register registers the key.
+func (h *HTTP) Register(set *Set) {
+	set.Add("http_listen", "", "address and port, or a unix socket's path, for /metrics, /healthz and /readyz; nowhere if not given", h.decode)
+}
+
+// decode takes an address with its host: one without would be all addresses, which nobody is to
+// get by leaving something out.
+func (h *HTTP) decode(text string) error {
+	*h = HTTP{}
+	switch {
+	case text == "":
+		return nil
+	case strings.HasPrefix(text, "/") && len(text) <= longestSocket:
+		*h = HTTP{"unix", text}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	var bare string
+	var number int
+	if err != nil || host == "" || host == "*" || Host(&bare, "")(host) != nil || Int(&number, 0, 65535)(port) != nil {
+		return errHTTP
+	}
+	*h = HTTP{"tcp", net.JoinHostPort(host, strconv.Itoa(number))}
+	return nil
+}
+
+// On tells whether the daemon is to tell of itself.
+func (h *HTTP) On() bool { return h.Network != "" }
+
+// Validate refuses the address where the daemon itself listens, and warns of one that others reach.
+func (h *HTTP) Validate(set *Set, daemon *Listen) {
+	if h.takes(daemon) {
+		set.Bad("http_listen", "host and port are the same; allowed is another port")
+		return
+	}
+	if host, _, _ := net.SplitHostPort(h.Address); h.Network == "tcp" && !isLoopback(host) {
+		set.Warn("http_listen", "it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only")
+	}
+}
+
+// takes tells whether the address is one that the daemon itself is to listen on. Names other than
+// localhost are not looked up.
+func (h *HTTP) takes(daemon *Listen) bool {
+	host, port, err := net.SplitHostPort(h.Address)
+	if h.Network != "tcp" || err != nil || daemon.Port == 0 || port != strconv.Itoa(daemon.Port) {
+		return false
+	}
+	if strings.EqualFold(host, strings.Trim(daemon.Host, "[]")) {
+		return true
+	}
+	one, known := plainAddress(host)
+	other, knownToo := plainAddress(daemon.Host)
+	return known && knownToo && (one == other || isAllOf(one, other) || isAllOf(other, one))
+}
+
+// plainAddress is the address that a host is.
+func plainAddress(host string) (address netip.Addr, known bool) {
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		host = "127.0.0.1"
+	}
+	address, err := netip.ParseAddr(host)
+	return address.Unmap(), err == nil
+}
+
+// isAllOf tells whether one address stands for all of a host, with the other one among them: :: has
+// those of IPv4, too.
+func isAllOf(all, one netip.Addr) bool {
+	return all.IsUnspecified() && (all.Is6() || one.Is4())
 }

@@ -214,6 +214,7 @@ type bucket struct {
 	rate  Rate
 	share *float64      // of a rate that all workers share, in starts a second: what the master has lent; nil: nothing yet
 	limit *rate.Limiter // nil: the rate is not limited
+	last  time.Time     // when a former run of the worker has started a job last; zero: long ago
 }
 
 // unlent is the part of a rate that all workers share which a worker takes before it has heard of a
@@ -245,7 +246,11 @@ func (b *bucket) fill(now time.Time) {
 	limit, burst := rate.Limit(b.perSecond()), b.burst()
 	if b.limit == nil {
 		b.limit = rate.NewLimiter(limit, burst)
-		b.limit.AllowN(now, burst-1) // it begins with one
+		if begin := b.last; b.last.After(now.Add(-b.rate.each())) && !b.last.After(now) {
+			b.limit.AllowN(begin, burst) // it goes on where the former run has left it
+		} else {
+			b.limit.AllowN(now, burst-1) // it begins with one
+		}
 		return
 	}
 	b.limit.SetLimitAt(now, limit)
@@ -326,6 +331,9 @@ func (b *bucket) usedUp(claimed int, now time.Time) string {
 	left := due.Sub(now) + time.Second - time.Nanosecond // a full second that is begun counts
 	return of + " is used up; the next start may be in " + left.Truncate(time.Second).String()
 }
+
+// each is the time that one start is for.
+func (r Rate) each() time.Duration { return r.Per / time.Duration(max(r.Starts, 1)) }
 
 // String is the rate as the configuration has it.
 func (r Rate) String() string {

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,21 @@ func TestABucketKeepsItsRate(t *testing.T) {
 }
 
 // A bucket that is full up with claims which have not started does not wake anybody again and again.
+// Each restart gave one start beyond the rate: the bucket began with one in hand.
+func TestARateHoldsOverRestarts(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for before, want := range map[time.Duration]float64{
+		0: 0, 750 * time.Millisecond: 0.25, 2 * time.Second: 2. / 3, 3 * time.Second: 1, time.Hour: 1, -time.Hour: 1,
+	} {
+		b := bucket{last: now.Add(-before)}
+		b.set(Rate{Starts: 20, Per: time.Minute}, now)
+		if got := b.limit.TokensAt(now); math.Abs(got-want) > 0.001 {
+			t.Errorf("%s after the last start %.3f starts are in hand, want %.3f", before, got, want)
+		}
+	}
+}
+
 func TestABucketThatWaitsForStartsIsNotDue(t *testing.T) {
 	t.Parallel()
 	var b bucket

@@ -60,6 +60,10 @@ type Config struct {
 	OnNameTaken  func(*NameTakenError)
 	NamePatience time.Duration
 
+	// LastStart is when a former run of the worker has started a job of a target last, where that was
+	// after a time; it may be nil. So a restart gives no start beyond a rate.
+	LastStart func(target string, after time.Time) time.Time
+
 	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its
 	// end; and, where it was given up and certainly never started, that claim. nil: nobody can tell.
 	Knows func(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted)
@@ -163,7 +167,11 @@ func New(c Config) *Worker {
 	w.active, w.endActive = context.WithCancel(w.whole)
 	w.patient, w.endPatient = context.WithCancel(w.whole)
 	for name := range c.Targets {
-		w.targets[name] = &target{Target: w.board.Target(name)}
+		t := &target{Target: w.board.Target(name)}
+		if r := c.Terms[name].Rate; r.Starts > 0 && c.LastStart != nil {
+			t.bucket.last = c.LastStart(name, time.Now().Add(-r.each()))
+		}
+		w.targets[name] = t
 	}
 	w.Delays = c.Delays || c.Again
 	w.claims.renew()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"jobd/cmd/internal/conf"
 	"jobd/journal"
@@ -58,6 +59,25 @@ func (p *journalPart) newest() (seq uint64) {
 func (p *journalPart) lastServer() (server string) {
 	p.journal.View(func(s *journal.State) { server = s.Server })
 	return server
+}
+
+// lastStart is when a job of a target was started last, where that was after a time; else zero.
+func (p *journalPart) lastStart(target string, after time.Time) (at time.Time) {
+	r, err := p.read()
+	if err != nil {
+		p.log.Warn("the journal's history can't be read", "error", err)
+		return at
+	}
+	defer r.Close()
+	newest := journal.Filter{Target: target, Kinds: []journal.Kind{journal.KindRunning}, Since: after, Last: 1}
+	for e, err := range r.Events(context.Background(), newest) {
+		if err != nil {
+			p.log.Warn("the journal's history can't be read", "target", target, "error", err)
+			break
+		}
+		at = e.Time
+	}
+	return at
 }
 
 // knows tells whether the journal's history has a claim of a job, by its token; and, where it was given

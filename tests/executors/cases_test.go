@@ -17,7 +17,7 @@ var cases = []struct{ name, script, columns, want string }{
 	{"SIGKILL", `echo out; kill -KILL $$`, "", `fail - SIGKILL "out\n" "[jobd: killed by a SIGKILL that was not jobd's]\n"`},
 	{"SIGTERM", `echo out; kill -TERM $$`, "", `fail - SIGTERM "out\n" ""`},
 	{"timeout", `echo out; exec sleep 300`, "timeout = 1", late},
-	{"timeout, deaf", `trap '' TERM; echo out; sleep 300`, "timeout = 1", `fail - SIGKILL "out\n" "[jobd: ended after its timeout of 1s, with SIGTERM and, 1s later, SIGKILL]\n"`},
+	{"timeout, deaf", `trap '' TERM; echo out; sleep 300`, "timeout = 1", `fail - SIGKILL "out\n" "[jobd: ended after its timeout of 1s, with SIGTERM and, 5s later, SIGKILL]\n"`},
 	{"at the limit", `head -c 4096 /dev/zero | tr '\0' x`, "", `ok 0 - <4096 bytes> ""`},
 	{"both at the limit", `head -c 4096 /dev/zero | tr '\0' x; head -c 4096 /dev/zero | tr '\0' y >&2`, "", `ok 0 - <4096 bytes> <4096 bytes>`},
 	{"beyond the limit", `head -c 1000000 /dev/zero | tr '\0' x`, "", `ok 0 - <4138 bytes> ""`},
@@ -39,7 +39,7 @@ func TestCases(t *testing.T) {
 // runCases runs those cases with all executors.
 func (s *site) runCases(t *testing.T, has func(name string) bool) {
 	for _, e := range s.executors {
-		s.settings = s.settings.With(harness.Terms(e.name, harness.Settings{"kill_after": "1s", "backoff": "1s"}))
+		s.settings = s.settings.With(harness.Terms(e.name, harness.Settings{"kill_after": "5s", "backoff": "1s"}))
 		for i, c := range cases {
 			columns := []string{waiting}
 			if c.columns != "" {

@@ -2,11 +2,14 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	jobexec "jobd/exec"
+	"jobd/exec/board"
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/net/api"
@@ -169,3 +172,252 @@ func millis(at time.Time) int64 {
 
 // Journal opens the worker's journal to be read.
 type Journal func() (*replay.Reader, error)
+
+// readHistory takes in what the journal says of the jobs, as far as that is read in the time that
+// is left.
+func (x *explanation) readHistory(ctx context.Context) {
+	r, err := x.Journal()
+	if err == nil {
+		defer r.Close()
+	}
+	x.each(func(id int64, job *api.ExplainedJob) {
+		if err != nil {
+			job.Unread = err.Error()
+			return
+		}
+		events, err := newestOf(ctx, r, id)
+		if err != nil {
+			x.Logger.Warn("reading the journal for a client failed", "job", id, "error", err)
+			job.Unread = err.Error()
+		}
+		job.Journal = historyOf(id, events)
+	})
+}
+
+// newestOf gives the newest events of a job, the oldest first.
+func newestOf(ctx context.Context, r *replay.Reader, id int64) (events []journal.Event, err error) {
+	for e, err := range r.Events(ctx, journal.Filter{Job: id, Last: mostEvents}) {
+		if err != nil {
+			return events, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// historyOf is what events say of a job since its newest claim; nil where there are none. They are
+// folded as the journal itself folds them, under numbers of their own.
+func historyOf(id int64, events []journal.Event) *api.JobHistory {
+	if len(events) == 0 {
+		return nil
+	}
+	state := journal.State{KeepEnded: true}
+	h := &api.JobHistory{}
+	for _, e := range events[newestClaim(events):] {
+		e.Seq = state.Seq + 1
+		if state.Apply(e) != nil {
+			state.Seq++ // its beginning is not kept any more: what follows may say enough
+		}
+		note(h, e)
+	}
+	fold(h, state.Job(id))
+	return h
+}
+
+// newestClaim is the place of the newest event that begins a job's story anew.
+func newestClaim(events []journal.Event) int {
+	for i := len(events) - 1; i > 0; i-- {
+		if kind := events[i].Kind(); kind == journal.KindAccepted {
+			return i
+		}
+	}
+	return 0
+}
+
+// kindCancelled is the kind of the event that says that somebody wants a job to end.
+const kindCancelled journal.Kind = "cancelled"
+
+// note takes in what the fold does not keep.
+func note(h *api.JobHistory, e journal.Event) {
+	by := byOf(e.Payload)
+	h.Last, h.At, h.By = string(e.Kind()), millis(e.Time), by
+	switch p := e.Payload.(type) {
+	case journal.Done:
+		h.Ran, h.Timeout = p.Elapsed, p.Timeout
+	case journal.Planned:
+		h.WasDue = p.From.RunAt
+	case journal.Conflict:
+		h.Found = nil
+		if p.Found != nil {
+			h.Found = &api.FoundRow{Status: p.Found.Status, Owner: p.Found.Owner}
+		}
+	}
+	if e.Kind() == kindCancelled {
+		h.Cancelled, h.CancelledBy = h.At, by
+	}
+}
+
+// byOf is who wanted what an event tells of; "" where it does not say.
+func byOf(p journal.Payload) string {
+	var who struct{ By string }
+	if text, err := json.Marshal(p); err == nil {
+		_ = json.Unmarshal(text, &who) // a payload whose by is something else says nobody
+	}
+	return who.By
+}
+
+// fold takes in what the fold of the events keeps.
+func fold(h *api.JobHistory, j journal.Job) {
+	h.Status, h.Target, h.Token = string(j.Status), j.Target, j.Token
+	h.Claimed, h.Started, h.Ended = millis(j.Accepted), millis(j.Running), millis(j.Ended)
+	h.Attempt, h.Lost = j.Attempt, j.Lost
+	if j.Process != nil {
+		h.PID = j.Process.Pid
+	}
+	h.Result, h.Code, h.Signal, h.Reason = j.Result, j.Code, j.Signal, j.Reason
+	h.Planned = j.PlannedAt
+	if again := j.Again; again != nil {
+		h.Again = &api.JobAgain{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts, Why: again.Why}
+	}
+}
+
+// heldFor is how long a row must be held before that is told. A claim of another worker's holds its
+// rows for some milliseconds, and so does another client's question.
+const heldFor = 200 * time.Millisecond
+
+// probe asks the server what no look without locks can tell. The rows that wait are locked for the
+// moment that it takes to read them, and so is nothing else. A claim that comes in that moment
+// passes them by. Where it comes back short of what it wanted, its worker finds by a look without
+// locks that rows still wait, and claims again after 50 ms; where it does not, the rows are claimed
+// as soon as there is room, as they would have been. A row under way is not locked: the mirror's
+// update of it would find it held.
+func (x *explanation) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var wait []int64
+	for id, row := range x.rows {
+		if row.Status == journal.RowWaiting {
+			wait = append(wait, id)
+		}
+	}
+	held, err := x.held(ctx, wait)
+	holders := make(map[string]string)
+	x.each(func(id int64, job *api.ExplainedJob) {
+		switch row := x.rows[id]; {
+		case slices.Contains(wait, id):
+			job.Probe = &api.JobProbe{Held: slices.Contains(held, id), Error: text(err)}
+		case row != nil && row.UnderWay() && markOf(row.Owner) != "":
+			job.Probe = x.holder(ctx, holders, markOf(row.Owner))
+		}
+	})
+}
+
+// held tells which rows somebody holds now, and still after a moment.
+func (x *explanation) held(ctx context.Context, ids []int64) (held []int64, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if _, held, err = x.Table.Rows(ctx, ids); err != nil || len(held) == 0 {
+		return nil, err
+	}
+	select {
+	case <-time.After(heldFor):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	_, held, err = x.Table.Rows(ctx, held)
+	return held, err
+}
+
+// holder tells who has a mark.
+func (x *explanation) holder(ctx context.Context, known map[string]string, mark string) *api.JobProbe {
+	holder, asked := known[mark]
+	if !asked {
+		var err error
+		if holder, err = x.Table.Holder(ctx, "mark:"+mark); err != nil {
+			return &api.JobProbe{Error: err.Error()}
+		}
+		known[mark] = holder
+	}
+	return &api.JobProbe{Marked: true, Holder: holder}
+}
+
+// markOf is the mark of the worker that a claim's token tells of; "" where it is no token.
+func markOf(owner string) string {
+	const mark = 4
+	if len(owner) != store.TokenLength || owner[0] != '@' {
+		return ""
+	}
+	return owner[1 : 1+mark]
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// phases are the words for where a job stands.
+var phases = map[board.Phase]string{
+	board.Queued: api.StandsQueued, board.Parked: api.StandsParked,
+	board.Reserved: api.StandsClaimed, board.Due: api.StandsClaimed,
+	board.Announcing: api.StandsClaimed, board.Announced: api.StandsClaimed,
+	board.Asking: api.StandsStarting, board.Asked: api.StandsStarting, board.Running: api.StandsRunning,
+	board.Ended: api.StandsEnded, board.Ending: api.StandsEnded,
+	board.Renewing: api.StandsRenewing, board.Leaving: api.StandsLeaving,
+}
+
+// jobStanding is where a job stands, in its form on the wire.
+func jobStanding(s *jobexec.JobStanding) *api.JobStanding {
+	told := &api.JobStanding{
+		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
+		Target: s.Target, Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
+	}
+	told.Planned, told.Deadline = s.Time.PlannedAt, millis(s.Time.Deadline)
+	told.Recurs = s.Time.Plan != nil && s.Time.Plan.Schedule != ""
+	switch {
+	case s.InDoubt:
+		told.Phase, told.Reason, told.Ignoring = api.StandsInDoubt, s.Lost, s.Ignored
+	case s.Process != nil:
+		told.Since = millis(s.Began)
+	}
+	return told
+}
+
+// hinderings are the words for why nothing is claimed.
+var hinderings = map[jobexec.Hindering]string{
+	jobexec.HinderedStopping: api.HinderedStopping, jobexec.HinderedName: api.HinderedName,
+	jobexec.HinderedDisk: api.HinderedDisk, jobexec.HinderedDatabase: api.HinderedDatabase,
+	jobexec.HinderedStuck: api.HinderedStuck, jobexec.HinderedUnwritten: api.HinderedUnwritten,
+	jobexec.HinderedIdentity: api.HinderedIdentity, jobexec.HinderedLauncher: api.HinderedLauncher,
+	jobexec.HinderedRetirement: api.HinderedRetirement, jobexec.HinderedTrouble: api.HinderedTrouble,
+	jobexec.HinderedCrowded: api.HinderedCrowded, jobexec.HinderedLocked: api.HinderedLocked,
+	jobexec.HinderedRate: api.HinderedRate, jobexec.HinderedExecutor: api.HinderedExecutor,
+}
+
+// standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,
+// or else those that the jobs were claimed for here.
+func (x *explanation) standTargets() {
+	names := make(map[int64]string, len(x.ids))
+	x.each(func(id int64, job *api.ExplainedJob) {
+		if row := x.rows[id]; row != nil {
+			names[id] = row.Served
+		} else if job.Here != nil {
+			names[id] = job.Here.Target
+		}
+	})
+	standings := x.Worker.ExplainTargets(slices.Compact(slices.Sorted(maps.Values(names))))
+	x.each(func(id int64, job *api.ExplainedJob) {
+		s, served := standings[names[id]]
+		if !served {
+			return
+		}
+		job.Target = &api.TargetStanding{
+			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
+			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
+			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
+			Hindered: hinderings[s.Kind], Why: s.Hindrance.Why, Since: millis(s.Since),
+		}
+	})
+}

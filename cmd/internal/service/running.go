@@ -1,9 +1,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
 	jobexec "jobd/exec"
+	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -45,4 +50,92 @@ func runningJob(r *jobexec.RunningJob) api.RunningJob {
 		j.Elapsed, j.CPU, j.Memory, j.Processes = &ran, &cpu, &used.Memory, used.Processes
 	}
 	return j
+}
+
+// Output gives a part of what a job has written: of one that is under way what the runner has, of
+// one that has ended what the journal has.
+func (s *Service) Output(ctx context.Context, _ Call, q api.OutputQuery) (api.JobOutput, error) {
+	from := [2]int64{q.Stdout, q.Stderr}
+	answer := api.JobOutput{Job: q.Job, Attempt: q.Attempt, State: api.OutputRunning, Running: true}
+	now, found, err := s.Worker.Output(ctx, jobexec.Glance{Job: int64(q.Job), Attempt: q.Attempt, From: from, Most: q.Most})
+	switch {
+	case err != nil:
+		return answer, jobnet.Refusef("job %d runs, but its output can't be told: %v", q.Job, err)
+	case found && !now.Started:
+		answer.Attempt, answer.State = now.Attempt, api.OutputClaimed
+		return answer, nil
+	case found:
+		answer.Attempt, answer.Adopted = now.Attempt, now.Adopted
+		answer.Stdout, answer.Stderr = partOf(now.Written[0], from[0]), partOf(now.Written[1], from[1])
+		return answer, nil
+	}
+	return s.endedOutput(ctx, q, answer)
+}
+
+// endedOutput is the answer about a job that is not under way.
+func (s *Service) endedOutput(ctx context.Context, q api.OutputQuery, answer api.JobOutput) (api.JobOutput, error) {
+	event, attempt, err := s.Process.Ended(ctx, int64(q.Job))
+	if err != nil {
+		return answer, err
+	}
+	if answer.Running = false; event == nil || q.Attempt != 0 && q.Attempt != attempt {
+		answer.State = api.OutputUnknown
+		return answer, nil
+	}
+	done := event.Payload.(journal.Done)
+	answer.Attempt, answer.State = attempt, api.OutputEnded
+	answer.Stdout = partOf(jobexec.PartOf(done.Stdout, q.Stdout, q.Most), q.Stdout)
+	answer.Stderr = partOf(jobexec.PartOf(done.Stderr, q.Stderr, q.Most), q.Stderr)
+	answer.Done = &api.OutputEnd{
+		Result: done.Result, Code: done.Code, Reason: done.Reason, Note: done.Note, Ended: done.EndedAt(event.Time).UnixMilli(),
+	}
+	if done.Signal != "" {
+		answer.Done.Signal = &done.Signal
+	}
+	return answer, nil
+}
+
+// partOf is a part of a stream as clients are told, who wanted it from an offset on.
+func partOf(p jobexec.Part, from int64) api.OutputPart {
+	part := api.OutputPart{At: p.At, Bytes: p.Bytes, Size: p.Size}
+	if from >= 0 && p.At > from {
+		part.Skipped = p.At - from
+	}
+	return part
+}
+
+// Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
+// does not wait for them.
+func (s *Service) Recycle(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
+	err = s.Worker.Recycle(t.Targets, "asked for by "+from.From.String())
+	return done, s.judge(api.Recycle.Name, from, inOne(err))
+}
+
+// inOne is one refusal for several that are joined.
+func inOne(err error) error {
+	var refused jobexec.RefusedError
+	if _, joined := err.(interface{ Unwrap() []error }); !joined || !errors.As(err, &refused) {
+		return err
+	}
+	return jobexec.RefusedError(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// executors are what clients are told of those that run jobs otherwise than in a process for each, in
+// the order of their targets. Requests are counted elsewhere.
+func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (all []api.ExecutorStatus) {
+	for _, p := range of.Pools {
+		all = append(all, api.ExecutorStatus{
+			Target: p.Target, Mode: string(p.Mode), Slots: targets[p.Target].Concurrency,
+			Processes: p.Processes, Booting: p.Booting, Ready: p.Ready, Busy: p.Busy,
+			Boots: p.Boots, Jobs: p.Jobs, Recycled: p.Recycled, Unready: p.Unready, Failing: p.Failing, Since: p.Since,
+			Stranger: p.Stranger, StrangerAt: p.StrangerAt, Old: p.Old,
+		})
+	}
+	for _, r := range of.Services {
+		all = append(all, api.ExecutorStatus{
+			Target: r.Target, Mode: string(r.Mode), Slots: r.Slots, Sent: r.Address, Busy: r.Busy, Unready: r.Unready, Since: r.Since,
+		})
+	}
+	slices.SortFunc(all, func(a, b api.ExecutorStatus) int { return cmp.Compare(a.Target, b.Target) })
+	return all
 }

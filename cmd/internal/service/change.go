@@ -1,0 +1,307 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/board"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// Cancel has jobs not run, or end. Where nothing was cancelled and something was refused, that is
+// part of the history.
+func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (told api.CancelAnswer, err error) {
+	wish := jobexec.CancelWish{
+		IDs: make([]int64, len(q.IDs)), Targets: make(map[int64]string, len(q.Targets)),
+		Grace: api.DefaultGrace * time.Millisecond, Rows: q.Rows, By: from.From.String(),
+	}
+	for i, id := range q.IDs {
+		wish.IDs[i] = int64(id)
+	}
+	for id, target := range q.Targets {
+		wish.Targets[int64(id)] = target
+	}
+	if q.Grace != nil {
+		wish.Grace = time.Duration(*q.Grace) * time.Millisecond
+	}
+	done, err := s.Worker.Cancel(ctx, wish)
+	if err != nil {
+		return told, s.judge(api.Cancel.Name, from, err)
+	}
+	if len(done.Jobs) == 0 && len(done.Errors) > 0 {
+		s.Refusals.add(api.Cancel.Name, from, firstOf(done.Errors))
+	}
+	told = api.CancelAnswer{
+		Jobs:   make(map[jobnet.Whole]api.CancelledJob, len(done.Jobs)),
+		Errors: byID(done.Errors), Elsewhere: make(map[jobnet.Whole]api.ClaimedRow, len(done.Elsewhere)),
+	}
+	for id, job := range done.Jobs {
+		told.Jobs[jobnet.Whole(id)] = cancelled(job)
+	}
+	for id, row := range done.Elsewhere {
+		told.Elsewhere[jobnet.Whole(id)] = api.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}
+	}
+	return told, nil
+}
+
+// cancelled is what a client is told of a job that was cancelled.
+func cancelled(job jobexec.CancelledJob) api.CancelledJob {
+	told := api.CancelledJob{State: api.CancelCancelling, Target: job.Target, By: job.By}
+	switch job.Did {
+	case board.NotRun:
+		told.State = api.CancelIgnored
+		return told
+	case board.GivenUp:
+		told.State = api.CancelDone
+		return told
+	}
+	told.Before = job.Did == board.Already
+	told.Grace, told.Kill = job.Grace.Milliseconds(), job.At.Add(job.Grace).UnixMilli()
+	return told
+}
+
+// Retry sets rows that are done or ignored back, to be run once more.
+func (s *Service) Retry(ctx context.Context, from Call, q api.RetryRows) (told api.RetriedRows, err error) {
+	wish := jobexec.RetryWish{
+		IDs: make([]int64, len(q.IDs)), Finished: make(map[int64]int64, len(q.Finished)), To: make(map[int64]string, len(q.To)),
+		By: from.From.String(),
+	}
+	for i, id := range q.IDs {
+		wish.IDs[i] = int64(id)
+	}
+	for id, at := range q.Finished {
+		wish.Finished[int64(id)] = at
+	}
+	for id, to := range q.To {
+		wish.To[int64(id)] = to
+	}
+	answer, err := s.Worker.SetBack(ctx, wish)
+	if err != nil {
+		return told, s.judge(api.Retry.Name, from, err)
+	}
+	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
+		s.Refusals.add(api.Retry.Name, from, firstOf(answer.Errors))
+	}
+	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
+	return told, nil
+}
+
+// byID is what is told of jobs, under their ids as the wire has them.
+func byID[V any](of map[int64]V) map[jobnet.Whole]V {
+	told := make(map[jobnet.Whole]V, len(of))
+	for id, what := range of {
+		told[jobnet.Whole(id)] = what
+	}
+	return told
+}
+
+// RunNow makes delayed rows due at once.
+func (s *Service) RunNow(ctx context.Context, from Call, q api.RunNowRows) (told api.RanNow, err error) {
+	ids := make([]int64, len(q.IDs))
+	for i, id := range q.IDs {
+		ids[i] = int64(id)
+	}
+	answer, err := s.Worker.RunNow(ctx, ids, from.From.String())
+	if err != nil {
+		return told, s.judge(api.RunNow.Name, from, err)
+	}
+	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
+		s.Refusals.add(api.RunNow.Name, from, firstOf(answer.Errors))
+	}
+	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
+	return told, nil
+}
+
+const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")
+
+// Restart hands over to this worker's next start. That start is tried first, and what it says is
+// wrong is told before anything is given up. Only one restart is under way at a time, and none
+// while the process stops.
+//
+// The crash argument: until the request is journalled nothing has changed. From then on this is a
+// stop with handover, killed or not: what runs is with the runner, everything else in the journal.
+func (s *Service) Restart(ctx context.Context, from Call, r api.Restarting) (told api.Restarted, err error) {
+	next, err := s.restart(ctx, from)
+	if err != nil {
+		return told, s.judge(api.Restart.Name, from, err)
+	}
+	if r.Next {
+		told.Next = &next
+	}
+	return told, nil
+}
+
+func (s *Service) restart(ctx context.Context, from Call) (next api.Successor, err error) {
+	if s.Process.Stopping() {
+		return next, refusedStopping.With(jobnet.CodeStopping)
+	}
+	if !s.restarting.CompareAndSwap(false, true) {
+		return next, jobnet.Refusal("not restarted: a restart is under way already")
+	}
+	by := from.From.String()
+	next, err = s.Process.Follow(ctx)
+	if err == nil && s.Process.Stopping() { // meanwhile
+		return next, refusedStopping.With(jobnet.CodeStopping)
+	}
+	if err == nil {
+		err = s.Worker.Note(journal.Requested{Request: api.Restart.Name, By: by})
+	}
+	if err != nil {
+		s.restarting.Store(false)
+		s.Logger.Error("restart refused", "by", by, "error", err)
+		return next, jobnet.Refusef("not restarted: %v", err)
+	}
+	s.Worker.HandOver() // before the end begins
+	s.Process.Restart(by)
+	return next, nil
+}
+
+// Refused requests that would have changed something are part of the history. A client that sends
+// them in a loop must not fill the journal: the first few a minute have an event each, and the
+// others of that minute one event that counts them.
+const (
+	refusalTime    = time.Minute
+	mostRefusals   = 10  // events a minute and client
+	allRefusals    = 100 // events a minute, of all clients
+	mostRefused    = 100 // clients that are told apart within a minute; those beyond count as one
+	otherClients   = "others"
+	mostRefusedFor = 200 // bytes of what was asked, and of why not
+)
+
+// Refusals journals refused requests. Its methods are safe for concurrent use, and do not fail:
+// nothing depends on what they journal.
+type Refusals struct {
+	journal func(journal.Payload) error
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	clients map[string]*refusedClient // of the last minute
+	since   time.Time                 // when the minute began in which all are counted
+	all     int
+}
+
+// refusedClient is who was refused something within the last minute.
+type refusedClient struct {
+	told  int // events of its own
+	last  journal.Refused
+	timer *time.Timer
+}
+
+// NewRefusals makes the refusals of a worker; note journals one.
+func NewRefusals(note func(journal.Payload) error, log *slog.Logger) *Refusals {
+	return &Refusals{journal: note, log: log, clients: make(map[string]*refusedClient)}
+}
+
+// add journals that a caller was refused a request, or counts it.
+func (r *Refusals) add(request string, from Call, reason string) {
+	r.NoteRefused(journal.Refused{Request: request, About: from.About(), Reason: reason, By: from.From.String()})
+}
+
+// NoteRefused journals a refusal, or counts it.
+func (r *Refusals) NoteRefused(refused journal.Refused) {
+	refused.About, refused.Reason, refused.By = cut(refused.About), cut(refused.Reason), cut(refused.By)
+	if r.count(&refused) {
+		r.append(refused)
+	}
+}
+
+// count tells whether a refusal is to have an event of its own.
+func (r *Refusals) count(refused *journal.Refused) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	host := hostOf(refused.By)
+	client := r.clients[host]
+	if client == nil && len(r.clients) >= mostRefused {
+		host, refused.By = otherClients, otherClients
+		client = r.clients[host]
+	}
+	if client == nil {
+		client = &refusedClient{}
+		client.timer = time.AfterFunc(refusalTime, func() { r.end(host) })
+		r.clients[host] = client
+	}
+	if now := time.Now(); now.Sub(r.since) >= refusalTime {
+		r.since, r.all = now, 0
+	}
+	if client.told < mostRefusals && r.all < allRefusals {
+		client.told++
+		r.all++
+		return true
+	}
+	times := client.last.Times + 1
+	client.last = *refused
+	client.last.Times = times
+	return false
+}
+
+// end ends a client's minute.
+func (r *Refusals) end(host string) {
+	r.mu.Lock()
+	client := r.clients[host]
+	delete(r.clients, host)
+	r.mu.Unlock()
+	if client != nil && client.last.Times > 0 {
+		r.append(client.last)
+	}
+}
+
+// LastWords is what the journal is to hold before the worker's run ends: the refusals that have no
+// event yet.
+func (r *Refusals) LastWords() (rest []journal.Payload) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, host := range slices.Sorted(maps.Keys(r.clients)) {
+		client := r.clients[host]
+		client.timer.Stop()
+		if client.last.Times > 0 {
+			rest = append(rest, client.last)
+		}
+	}
+	clear(r.clients)
+	return rest
+}
+
+func (r *Refusals) append(refused journal.Refused) {
+	if err := r.journal(refused); err != nil {
+		r.log.Warn("a refused request could not be journalled", "request", refused.Request, "by", refused.By, "error", err)
+	}
+}
+
+// hostOf is the address without the port, which is another one for each connection.
+func hostOf(by string) string {
+	first, _, _ := strings.Cut(by, " ")
+	if host, _, err := net.SplitHostPort(first); err == nil {
+		return host
+	}
+	return first
+}
+
+// About is what the data of a request says is to be changed. Who asks stands elsewhere.
+func About(data jobnet.Fields) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if name == "by" {
+			continue
+		}
+		value := data[name]
+		parts = append(parts, name+"="+cut(string(value[:min(len(value), mostRefusedFor+1)])))
+	}
+	return strings.Join(parts, " ")
+}
+
+// cut cuts a text of somebody else's to a readable length.
+func cut(text string) string {
+	if short := text[:min(len(text), mostRefusedFor)]; len(short) < len(text) {
+		text = strings.ToValidUTF8(short, "") + "…"
+	}
+	return strings.ToValidUTF8(text, "�")
+}

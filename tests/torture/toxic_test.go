@@ -1,9 +1,11 @@
 package torture
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/Shopify/toxiproxy/v2"
@@ -33,10 +35,12 @@ func (l link) settings() harness.Settings {
 	return harness.Settings{"mysql_port": port}
 }
 
-// up lets connections pass, again where Stop has cut them.
+// up lets connections pass, again where Stop has cut them. On a busy machine the proxy may be closing its
+// address still.
 func (l link) up(t *testing.T) {
 	t.Helper()
-	if err := l.Start(); err != nil {
+	var err error
+	if !await(func() bool { err = l.Start(); return !errors.Is(err, syscall.EADDRINUSE) }) || err != nil {
 		t.Fatalf("start the link: %v", err)
 	}
 }

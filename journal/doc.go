@@ -13,7 +13,7 @@
 //   - archive: the files: segments, open or sealed, their hash chain, the head file, and the folder
 //     that holds them as one row.
 //   - replay: reading the history: selected events, jobs and states as of any time.
-//   - verify: what is proven, sound, damaged or missing; the waypoint that makes a start quick.
+//   - verify: what is proven, sound, damaged or missing.
 //   - eventlog: the log that a worker writes: appending, rolling over, sealing, retention.
 //
 // # What holds, wherever a process dies
@@ -22,6 +22,6 @@
 // came to pass, and never misses something that did. Sequence numbers have no gap, times never run
 // backwards, and each event's hash covers the hash before it. Nothing in this package is on disk or
 // outlives the process: a state is folded again from the history, and comes out the same. The crash
-// arguments of what is on disk are in the doc.go of eventlog (writing), archive (files, reading
-// beside a writer) and verify (waypoints).
+// arguments of what is on disk are in the doc.go of eventlog (writing) and archive (files, reading
+// beside a writer).
 package journal

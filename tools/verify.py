@@ -4,7 +4,7 @@
     verify.py [--anchor FILE] FOLDER...        the journal's folder, and its archive's if there is one
 
 It checks numbers, hashes, headers, checkpoints, transitions, times, the head file, anchors, and that retention removed what is
-missing; not the waypoint file and the job pages, which no event depends on. Exit code: 0 verified, 1 not. It needs Python 3.11,
+missing; not the job pages, which no event depends on. Exit code: 0 verified, 1 not. It needs Python 3.11,
 and python3-zstandard or the program zstd. Of a worker that runs, verify a copy.
 """
 import argparse, hashlib, io, json, os, re, shutil, sqlite3, struct, subprocess, sys, tempfile
@@ -140,7 +140,7 @@ def find(folders):
         name = os.path.basename(path)
         if m := re.fullmatch(r"segment-(\d{8,})\.(db|zst)", name):
             if int(m[1]) not in parts or m[2] == "zst": parts[int(m[1])] = path
-        worked = worked or name in ("lock", "clock", "waypoint")
+        worked = worked or name in ("lock", "clock")
         if name == "head" and os.path.getsize(path) > 0:
             m = re.fullmatch(rb"jobd-head (\d{20}) ([0-9a-f]{64})\n", open(path, "rb").read())
             need(m, 0, "the head file is not readable")

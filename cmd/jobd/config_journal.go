@@ -29,7 +29,7 @@ type journalConfig struct {
 
 func (c *journalConfig) register(set *conf.Set) {
 	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.dir))
-	set.Add("journal_segment_size", "256MiB", "the journal begins a new segment at this size", conf.Size(&c.segmentSize, 64<<10, 1<<40))
+	set.Add("journal_segment_size", "64MiB", "the journal begins a new segment at this size", conf.Size(&c.segmentSize, 64<<10, 1<<40))
 	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.segmentAge, time.Second))
 	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.retention, 0))
 	set.Add("journal_archive_dir", "", "a folder to which old segments are moved, instead of being removed", conf.NonEmpty(&c.archiveDir))

@@ -71,7 +71,7 @@ var defaultExecutor = executorConfig{mode: "process", runs: jobexec.ModeProcess,
 var defaultTime = timeConfig{zone: "UTC", missed: "once", location: time.UTC}
 
 var defaultJournal = journalConfig{
-	segmentSize: 256 << 20, segmentAge: 24 * time.Hour, retention: 30 * 24 * time.Hour, minFree: 64 << 20,
+	segmentSize: 64 << 20, segmentAge: 24 * time.Hour, retention: 30 * 24 * time.Hour, minFree: 64 << 20,
 }
 
 func TestConfigOfTheOriginal(t *testing.T) {

@@ -223,7 +223,7 @@ func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 // UsedByWorker reports whether a folder is one that a worker writes to, and no archive, which holds
 // sealed segments only.
 func UsedByWorker(dir string) bool {
-	for _, name := range []string{LockFile, ClockFile, WaypointFile} {
+	for _, name := range []string{LockFile, ClockFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}

@@ -125,13 +125,10 @@ func (r *Record) Decode(p *Decoder) (journal.Event, error) {
 		return journal.Event{}, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: err}
 	}
 	return journal.Event{
-		Seq: r.Seq, Time: r.Time(), Job: r.Job,
+		Seq: r.Seq, Time: time.UnixMicro(r.Micros).UTC(), Job: r.Job,
 		Payload: payload, Hash: r.Hash,
 	}, nil
 }
-
-// Time is when the event happened.
-func (r *Record) Time() time.Time { return time.UnixMicro(r.Micros).UTC() }
 
 // size is about how many bytes the record takes on the disk and in memory.
 func (r *Record) size() int {

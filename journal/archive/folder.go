@@ -347,8 +347,7 @@ func (f *Folder) OpenSealed(path string) (*Sealed, error) {
 
 // The files beside the segments in a journal's folder.
 const (
-	HeadFile     = "head"     // what was acknowledged
-	LockFile     = "lock"     // held by the worker; names it
-	ClockFile    = "clock"    // what the time line of ages said
-	WaypointFile = "waypoint" // the state after an event of the newest segment
+	HeadFile  = "head"  // what was acknowledged
+	LockFile  = "lock"  // held by the worker; names it
+	ClockFile = "clock" // what the time line of ages said
 )

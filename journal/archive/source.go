@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -112,14 +111,7 @@ func Replace(path string, content []byte) error {
 		err = os.Rename(partial, path)
 	}
 	if err != nil {
-		err = errors.Join(err, RemoveIfThere(partial))
+		err = errors.Join(err, os.Remove(partial))
 	}
 	return err
-}
-
-func RemoveIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

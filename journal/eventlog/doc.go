@@ -74,9 +74,6 @@
 //     than was noted nothing is appended, and it stays a hole.
 //   - Only what the mirror is durably past is removed, and never the newest segment.
 //
-// A waypoint (see package verify) is written beside the appends, so that a start folds and verifies
-// the events behind it only.
-//
 // Ages, of the newest segment and of those that retention looks at, go by a time line that moves on
 // with the boot clock, since the wall clock may be set. The clock file keeps it across restarts:
 // within a boot by the boot clock, else by the wall clock, three days of it at most. A jump of the

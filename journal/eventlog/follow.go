@@ -3,13 +3,11 @@ package eventlog
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
 	"jobd/journal"
 	"jobd/journal/archive"
-	"jobd/journal/verify"
 )
 
 // Next gives the events after seq, at least one and at most limit (0: no limit), fewer where
@@ -157,23 +155,12 @@ const (
 type recent struct {
 	events []journal.Event
 	bytes  int
-
-	since int           // the weight of all events since the last waypoint
-	heavy chan struct{} // receives when that is enough for another
 }
 
 func (r *recent) add(events []journal.Event) {
 	for _, e := range events {
 		r.events = append(r.events, e)
 		r.bytes += e.Weight()
-		r.since += e.Weight()
-	}
-	if r.since >= verify.WaypointWeight {
-		r.since = 0
-		select {
-		case r.heavy <- struct{}{}:
-		default:
-		}
 	}
 	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
 		r.shift()
@@ -267,35 +254,4 @@ func (j *Log) checkpoint(bound int64) error {
 	defer j.mu.Unlock()
 	j.fail(err)
 	return err
-}
-
-// placeWaypoints writes a waypoint whenever enough was appended, until ctx ends or the journal is
-// closed. One that cannot be written is missed by the next start only, which takes longer.
-func (j *Log) placeWaypoints(ctx context.Context) {
-	for {
-		select {
-		case <-j.recent.heavy:
-		case <-ctx.Done():
-			return
-		case <-j.life.Done():
-			return
-		}
-		if err := j.placeWaypoint(); err != nil {
-			j.config.Logger.Warn("the next start will take longer", "error", err)
-		}
-	}
-}
-
-// placeWaypoint writes a waypoint for all that was appended. Appends go on meanwhile.
-func (j *Log) placeWaypoint() error {
-	j.mu.Lock()
-	state := j.state
-	state.Jobs, state.Targets = maps.Clone(state.Jobs), maps.Clone(state.Targets) // jobs in it are replaced, never changed
-	h := j.newest
-	j.recent.since = 0
-	j.mu.Unlock()
-	if state.Seq < h.First {
-		return nil // a new segment has begun: its checkpoint does it
-	}
-	return verify.WriteWaypoint(j.config.Dir, h, &state)
 }

@@ -29,7 +29,7 @@ type Config struct {
 	// it: it must be fast, and must not call the journal. It may be nil.
 	Committed func(events []journal.Event, bytes int64, took time.Duration)
 
-	SegmentSize int64         // bytes from which on the next segment begins; 0: 256 MiB
+	SegmentSize int64         // bytes from which on the next segment begins; 0: 64 MiB
 	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
 	Retention   time.Duration // how old a sealed segment's newest event may be before it is removed; 0: for ever
 	ArchiveDir  string        // an existing folder to which segments are moved instead; "": they are removed
@@ -42,7 +42,7 @@ type Config struct {
 
 // The defaults of segments.
 const (
-	defaultSegmentSize = 256 << 20
+	defaultSegmentSize = 64 << 20
 	defaultSegmentAge  = 24 * time.Hour
 )
 
@@ -138,7 +138,7 @@ func (j *Log) wake() {
 // it does not hold what was once acknowledged, journal.ErrFull where its disk has no room to open it.
 func Open(ctx context.Context, c Config) (*Log, error) {
 	c.fill()
-	j := &Log{config: c, clock: newClock(&c), nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
+	j := &Log{config: c, clock: newClock(&c), nudge: make(chan struct{}, 1)}
 	j.life, j.end = context.WithCancel(context.Background())
 	if err := j.open(ctx); err != nil {
 		return nil, errors.Join(told(c.Dir, err), j.release())
@@ -223,21 +223,12 @@ func (j *Log) resume(ctx context.Context, parts []archive.Part) error {
 	if newest.Sealed {
 		return &journal.DamagedError{Detail: archive.DetailAllSealed}
 	}
-	v, err := verify.Newest(ctx, j.folder, parts, j.config.Logger)
+	v, err := verify.Newest(ctx, j.folder, parts)
 	if err != nil {
 		return err
 	}
-	if v.Weight >= verify.WaypointWeight {
-		j.recent.heavy <- struct{}{}
-	}
-	j.recent.since = v.Weight % verify.WaypointWeight
 	j.newest, j.state, j.notes = v.Header, *v.State, v.Notes
 	j.startClock(v.Begun)
-	if v.Unfit {
-		if err := archive.RemoveIfThere(filepath.Join(j.config.Dir, archive.WaypointFile)); err != nil {
-			return err
-		}
-	}
 	all, err := archive.List(j.config.Dir)
 	if err != nil || all[len(all)-1].Number == newest.Number {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"jobd/journal"
@@ -19,15 +18,9 @@ import (
 // maintainInterval is how often Run maintains the journal where nothing else wakes it.
 const maintainInterval = time.Minute
 
-// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It does so each minute, and when a segment
-// was begun. Failures are logged and tried again; they never end it. Beside that it writes waypoints, so that the next start is
-// quick.
+// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It does so each
+// minute, and when a segment was begun. Failures are logged and tried again; they never end it.
 func (j *Log) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	group.Go(func() { j.placeWaypoints(ctx) })
 	ticker := time.NewTicker(maintainInterval)
 	defer ticker.Stop()
 	for {

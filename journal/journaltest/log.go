@@ -156,19 +156,18 @@ func MustClose(t testing.TB, j *Log) {
 }
 
 // Snapshot copies the state, as a View's may not be kept.
-func Snapshot(j *Log) journal.State {
-	var copied journal.State
+func Snapshot(j *Log) (copied journal.State) {
 	j.View(func(s *journal.State) {
-		copied = *s
-		copied.Jobs = make(map[int64]*journal.Job)
-		for id, job := range s.Jobs {
-			kept := *job
-			copied.Jobs[id] = &kept
+		data, err := journal.EncodeCheckpoint(s)
+		if err != nil {
+			panic(err)
 		}
-		copied.Targets = make(map[string]journal.Target)
-		for name, target := range s.Targets {
-			copied.Targets[name] = target
+		state, err := journal.DecodeCheckpoint(data)
+		if err != nil {
+			panic(err)
 		}
+		copied = *state
+		copied.Seq, copied.Hash = s.Seq, s.Hash
 	})
 	return copied
 }

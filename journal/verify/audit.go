@@ -65,7 +65,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker
+// prepare reads what the history is compared with. Head and notes go first: what a worker
 // appends while we read must not look missing.
 func (v *verifier) prepare(ctx context.Context) (err error) {
 	v.head, err = archive.ReadHead(v.folder.Dir)
@@ -74,10 +74,6 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	v.head.Found = v.head.Found || unreadable
-	v.waypoint, err = readWaypoint(v.folder.Dir)
-	if err := v.faulty(archive.WaypointFile, err); err != nil {
-		return err
-	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
 		_, err = v.folder.Segments(ctx)
 		err = v.faulty(filepath.Base(v.examined), err)
@@ -145,8 +141,6 @@ type verifier struct {
 	folder   *archive.Folder
 	against  against
 	head     archive.Acknowledgement
-	waypoint *waypoint // nil: there is none, or it was passed
-	unfit    bool      // there is one that a start could not go on from
 	notes    archive.Notes
 	examined string           // the database whose definitions were looked at
 	live     bool             // there is a newest segment, so this is no archive
@@ -163,7 +157,6 @@ type verifier struct {
 	header    archive.Header     // of the newest segment begun
 	begun     time.Time          // of its first event
 	occurring []archive.JobBlock // where jobs occur in the segment in hand
-	weight    int                // of what was verified
 }
 
 // progress is how far a verification is.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -84,22 +82,6 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 		try(fmt.Sprintf("the head knows event %d", edge), edge != 0, func(t *testing.T, dir string) {
 			changeFile(t, filepath.Join(dir, archive.HeadFile), func(b []byte) []byte {
 				return fmt.Appendf(nil, "jobd-head %020d %s", uint64(edge), bytes.SplitN(b, []byte(" "), 3)[2])
-			})
-		})
-		try(fmt.Sprintf("the waypoint is of event %d", edge), true, func(t *testing.T, dir string) {
-			changeFile(t, filepath.Join(dir, archive.WaypointFile), func(b []byte) []byte {
-				_, content, _ := bytes.Cut(b, []byte("\n"))
-				var w map[string]any
-				if err := json.Unmarshal(content, &w); err != nil {
-					t.Fatal(err)
-				}
-				_, hash, _ := strings.Cut(w["event"].(string), " ")
-				w["event"] = fmt.Sprintf("%d %s", uint64(edge), hash)
-				content, err := json.Marshal(w)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return append(fmt.Appendf(nil, "jobd-waypoint %s\n", journal.Hash(sha256.Sum256(content))), content...)
 			})
 		})
 		for number, name := range []string{"version", "number", "first", "last", "begun", "ended", "low job", "high job"} {

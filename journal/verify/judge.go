@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
 
 	"jobd/journal"
@@ -140,12 +139,8 @@ func (v *verifier) events(ctx context.Context, s archive.Source, h archive.Heade
 		return err
 	}
 	v.occurring = v.occurring[:0]
-	return v.addPages(archive.Verified(ctx, s, archive.Selection{}, archive.From{After: h.First - 1, Previous: h.Opening()}))
-}
-
-// addPages takes in pages of checked events.
-func (v *verifier) addPages(pages iter.Seq2[archive.Checked, error]) error {
-	for page, err := range pages {
+	from := archive.From{After: h.First - 1, Previous: h.Opening()}
+	for page, err := range archive.Verified(ctx, s, archive.Selection{}, from) {
 		if err != nil {
 			return err
 		}
@@ -334,15 +329,8 @@ func (v *verifier) addEvent(e *journal.Event) {
 			v.state = nil
 		}
 	}
-	v.weight += e.Weight()
 	if p, ok := e.Payload.(journal.Retention); ok {
 		v.addRemoval(e, p)
-	}
-	if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
-		if err := v.waypoint.agrees(e.Hash, v.state); err != nil {
-			_ = v.faulty(archive.WaypointFile, err) // it is damage
-		}
-		v.waypoint = nil
 	}
 	if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
 		v.compare(journal.Anchor{Seq: e.Seq, Hash: e.Hash})
@@ -362,9 +350,6 @@ func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) {
 // known is the newest event that anything knows of, whether or not it is there.
 func (v *verifier) known() uint64 {
 	seq := max(v.head.Seq, v.notes.Position)
-	if v.waypoint != nil {
-		seq = max(seq, v.waypoint.anchor.Seq)
-	}
 	if n := len(v.expected); n > 0 {
 		seq = max(seq, v.expected[n-1].Seq)
 	}
@@ -400,9 +385,6 @@ func (v *verifier) atEnd() {
 	}
 	if !v.live && v.head.Seq <= end && (v.head.Found || archive.UsedByWorker(v.folder.Dir)) {
 		v.fault(archive.Fault{First: end + 1, Detail: archive.DetailAllSealed})
-	}
-	if v.waypoint != nil {
-		lost(v.waypoint.anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")
 	}
 	lost(v.notes.Position, "", "the jobs table shows event %d, the journal ends at %d")
 	if n := len(v.expected); n > 0 && !v.expected[n-1].head {

@@ -106,7 +106,6 @@ func TestVerdictsAreRanges(t *testing.T) {
 		"the newest, no database":  {onFile("segment-00000004.db", func(b []byte) []byte { return []byte("no database, whatever") }), []journal.Anchor{at(75)}, "", []string{"1-75 proven", "76-100 damaged"}},
 		"a bit of the head":        {onFile("head", func(b []byte) []byte { b[3] ^= 4; return b }), []journal.Anchor{at(100)}, "the head file is not readable", []string{"1-100 proven"}},
 		"a digit of the head":      {onFile("head", otherDigit), nil, "not the event that was acknowledged", []string{"1-100 consistent"}},
-		"the waypoint":             {write(archive.WaypointFile, "jobd-waypoint none\n{}"), []journal.Anchor{at(100)}, "the waypoint file is not readable", []string{"1-100 proven"}},
 		"a swap":                   {func(t *testing.T, dir string) { swapFiles(t, archive.SealedPath(dir, 1), archive.SealedPath(dir, 2)) }, nil, "holds segment", []string{"1-50 damaged", "51-100 consistent"}},
 		"a view replaced":          {inOpen(`DROP VIEW events`, `CREATE VIEW events AS SELECT * FROM records WHERE job <> 7`), nil, "are not those that it was made with", []string{"1-100 consistent"}},
 		"a trigger dropped":        {inOpen(`DROP TRIGGER records_no_update`), nil, "are not those that it was made with", []string{"1-100 consistent"}},

@@ -12,12 +12,11 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
-	"jobd/journal/verify"
 )
 
 // scene is a journal with its archive in one folder, and what somebody may put in its place.
 type scene struct {
-	dir     string // four segments: one that retention has archived, two sealed, and one open, with a waypoint
+	dir     string // four segments: one that retention has archived, two sealed, and one open
 	earlier string // the same when the open segment had half of its events
 	foreign string // another worker's journal, of as many segments
 	truth   map[uint64][]byte
@@ -37,7 +36,6 @@ func makeScene(t *testing.T) scene {
 	for job := range int64(5) {
 		journaltest.MustAppend(t, j, journaltest.WholeLife(500+job)...)
 	}
-	placeWaypoint(t, j)
 	journaltest.MustAppend(t, j, journaltest.WholeLife(600)...)
 	journaltest.MustClose(t, j)
 	s.dir = journaltest.CopyFolder(t, j.Dir)
@@ -60,20 +58,6 @@ func makeScene(t *testing.T) scene {
 		t.Fatalf("%d events", len(s.truth))
 	}
 	return s
-}
-
-// placeWaypoint writes a waypoint for all that was appended.
-func placeWaypoint(t *testing.T, j *journaltest.Log) {
-	t.Helper()
-	parts, err := archive.List(j.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, _ := readPart(t, parts[len(parts)-1])
-	state := journaltest.Snapshot(j)
-	if err := verify.WriteWaypoint(j.Dir, h, &state); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // rawEvents is every record that can be read in a folder, as bytes, whatever its hash says.

@@ -322,20 +322,15 @@ var allMutations = []mutation{
 	forged("an open event deleted", false, rewriteOpen(deleteOne, false)),
 	forged("open events swapped", false, rewriteOpen(swapTwo, false)),
 	{"the open segment forged", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
-		if random.IntN(2) == 0 {
-			archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
-		}
 		rewriteOpen(changeOne, true)(t, random, dir)
 		return true
 	}},
 	{"the end cut off, and the head mended", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
-		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		rewriteOpen(cutTail, true)(t, random, dir)
 		return true
 	}},
 	forged("a checkpoint forged", false, forgeCheckpoint),
 	{"all forged from an event on", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
-		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		accepted := []uint64{1, 5, 6, 10, 26, 30, 51, 55, 76, 80, 86}
 		forgeFrom(t, dir, accepted[random.IntN(len(accepted))])
 		return true
@@ -355,16 +350,15 @@ var allMutations = []mutation{
 		return true
 	}},
 	{"an older file", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
-		files := []string{"head", archive.WaypointFile, "segment-00000004.db"}
-		if n := random.IntN(4); n < 3 {
+		files := []string{"head", "segment-00000004.db"}
+		if n := random.IntN(3); n < 2 {
 			take(t, s.earlier, dir, files[n])
-			if n == 2 {
+			if n == 1 {
 				take(t, s.earlier, dir, "segment-00000004.db-wal")
 			}
 			return n == 0 // an older head is legal, after a power cut
 		}
 		take(t, s.earlier, dir, "head", "segment-00000004.db", "segment-00000004.db-wal")
-		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		return true
 	}},
 	sql4("a time", `UPDATE records SET time = time + 1 WHERE seq = %d`, false),

@@ -15,7 +15,7 @@ type checkpoint struct {
 	Open    bool              `json:"open,omitempty"`
 	Mark    string            `json:"mark,omitempty"`
 	Server  string            `json:"server,omitempty"`
-	Targets map[string]target `json:"targets,omitempty"`
+	Targets map[string]Target `json:"targets,omitempty"`
 	Jobs    []checkpointJob   `json:"jobs,omitempty"`    // those not at their end, by id
 	Removed *Removal          `json:"removed,omitempty"` // {} in journals that nothing was removed from; older versions have none
 }
@@ -54,7 +54,7 @@ type checkpointCancel struct {
 }
 
 func EncodeCheckpoint(s *State) ([]byte, error) {
-	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.targets, Removed: s.Removed}
+	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.Targets, Removed: s.Removed}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[id]
 		if j.Status.Ended() {
@@ -76,7 +76,7 @@ func DecodeCheckpoint(data []byte) (*State, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
-	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, targets: c.Targets, Removed: c.Removed}
+	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, Targets: c.Targets, Removed: c.Removed}
 	if len(c.Jobs) > 0 {
 		s.Jobs = make(map[int64]*Job, len(c.Jobs))
 	}

@@ -68,8 +68,8 @@ type Job struct {
 	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
 }
 
-// target is what the journal knows of a target that the worker serves.
-type target struct {
+// Target is what the journal knows of a target that the worker serves.
+type Target struct {
 	Concurrency int
 	Paused      bool
 }
@@ -85,7 +85,7 @@ type State struct {
 	Mark    string    // the mark that its tokens bear; "" where it has none yet
 	Server  string    // the database server that the table was last found on; "" where that is not known
 	Jobs    map[int64]*Job
-	targets map[string]target
+	Targets map[string]Target
 	Removed *Removal // what retention has taken; nil where older versions wrote all there is, which did not journal that
 
 	// KeepEnded keeps jobs that are at their end, to look at history. Without
@@ -175,15 +175,15 @@ func (s *State) Job(id int64) Job {
 
 // applyWorker takes in an event about the worker itself.
 func (s *State) applyWorker(e Event) error {
-	if s.targets == nil {
-		s.targets = make(map[string]target)
+	if s.Targets == nil {
+		s.Targets = make(map[string]Target)
 	}
 	switch p := e.Payload.(type) {
 	case Opened:
 		s.Name, s.Open = p.Name, true
-		clear(s.targets)
+		clear(s.Targets)
 		for name, n := range p.Targets {
-			s.targets[name] = target{Concurrency: n}
+			s.Targets[name] = Target{Concurrency: n}
 		}
 	case Closed:
 		s.Open = false
@@ -192,9 +192,9 @@ func (s *State) applyWorker(e Event) error {
 	case Continued:
 		s.pause(p.Targets, false)
 	case TargetAdded:
-		s.targets[p.Target] = target{Concurrency: p.Concurrency}
+		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
 	case TargetRemoved:
-		delete(s.targets, p.Target)
+		delete(s.Targets, p.Target)
 	case Requested, Refused, Reloaded, Reapplied: // change nothing but are part of the history
 	case Retention:
 		s.Removed = s.Removed.After(p)
@@ -203,9 +203,9 @@ func (s *State) applyWorker(e Event) error {
 	case Server:
 		s.Server = p.Server
 	case ConcurrencySet:
-		t := s.targets[p.Target]
+		t := s.Targets[p.Target]
 		t.Concurrency = p.Concurrency
-		s.targets[p.Target] = t
+		s.Targets[p.Target] = t
 	default:
 		return &IllegalError{kind: e.Kind(), detail: fmt.Sprintf("a %T is not about the worker: it needs a job", e.Payload)}
 	}
@@ -214,9 +214,9 @@ func (s *State) applyWorker(e Event) error {
 
 func (s *State) pause(names []string, paused bool) {
 	for _, name := range names {
-		if t, ok := s.targets[name]; ok {
+		if t, ok := s.Targets[name]; ok {
 			t.Paused = paused
-			s.targets[name] = t
+			s.Targets[name] = t
 		}
 	}
 }

@@ -150,9 +150,9 @@ func TestWorkerEventsFold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expect := func(open bool, targets map[string]target) {
+	expect := func(open bool, targets map[string]Target) {
 		t.Helper()
-		if diff := cmp.Diff(targets, state.targets); diff != "" || state.Open != open || state.Name != "w" {
+		if diff := cmp.Diff(targets, state.Targets); diff != "" || state.Open != open || state.Name != "w" {
 			t.Fatalf("open %v, name %q, targets: %s", state.Open, state.Name, diff)
 		}
 	}
@@ -160,13 +160,13 @@ func TestWorkerEventsFold(t *testing.T) {
 	apply(Paused{Targets: []string{"a", "unknown"}})
 	apply(TargetAdded{Target: "c", Concurrency: 3})
 	apply(ConcurrencySet{Target: "a", Concurrency: 9})
-	expect(true, map[string]target{"a": {9, true}, "b": {2, false}, "c": {3, false}})
+	expect(true, map[string]Target{"a": {9, true}, "b": {2, false}, "c": {3, false}})
 	apply(TargetRemoved{Target: "b"})
 	apply(Continued{Targets: []string{"a"}})
 	apply(Closed{})
-	expect(false, map[string]target{"a": {9, false}, "c": {3, false}})
+	expect(false, map[string]Target{"a": {9, false}, "c": {3, false}})
 	apply(Opened{Name: "w", Targets: map[string]int{"z": 1}})
-	expect(true, map[string]target{"z": {1, false}})
+	expect(true, map[string]Target{"z": {1, false}})
 }
 
 func TestAttemptsCount(t *testing.T) {

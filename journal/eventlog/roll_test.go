@@ -100,7 +100,7 @@ func TestSegmentsAreOneHistory(t *testing.T) {
 	mustClose(t, j)
 	same("closed")
 	again := openWith(t, Config{Dir: dir, Now: ticking()})
-	if diff := cmp.Diff(wantState, snapshot(again), cmp.AllowUnexported(journal.State{})); diff != "" {
+	if diff := cmp.Diff(wantState, snapshot(again)); diff != "" {
 		t.Error(diff)
 	}
 	mustClose(t, again)

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 )
 
 // Kind names what an event records. The words are the ones stored in the
@@ -72,65 +73,54 @@ func (Reloaded) Kind() Kind       { return KindReloaded }
 func (Reapplied) Kind() Kind      { return KindReapplied }
 func (Retention) Kind() Kind      { return KindRetention }
 
-// registry lists every kind of event, in the order in which they are documented. Whoever needs to
+// registry lists a payload of every kind, in the order in which they are documented. Whoever needs to
 // know all kinds asks here; what an event of a kind means is said by applyWorker in state.go, or
 // for jobs by transition.go.
-var registry = []registered{
-	kind[Accepted](),
-	kind[Ignored](),
-	kind[Released](),
-	kind[Running](),
-	kind[Started](),
-	kind[Signal](),
-	kind[Done](),
-	kind[Conflict](),
-	kind[SetAside](),
-	kind[Requeued](),
-	kind[Cancelled](),
-	kind[Retried](),
-	kind[Planned](),
-	kind[Replanned](),
-	kind[Opened](),
-	kind[Closed](),
-	kind[Paused](),
-	kind[Continued](),
-	kind[TargetAdded](),
-	kind[TargetRemoved](),
-	kind[ConcurrencySet](),
-	kind[Marked](),
-	kind[Server](),
-	kind[Requested](),
-	kind[Refused](),
-	kind[Reloaded](),
-	kind[Reapplied](),
-	kind[Retention](),
+var registry = []Payload{
+	Accepted{},
+	Ignored{},
+	Released{},
+	Running{},
+	Started{},
+	Signal{},
+	Done{},
+	Conflict{},
+	SetAside{},
+	Requeued{},
+	Cancelled{},
+	Retried{},
+	Planned{},
+	Replanned{},
+
+	Opened{},
+	Closed{},
+	Paused{},
+	Continued{},
+	TargetAdded{},
+	TargetRemoved{},
+	ConcurrencySet{},
+	Marked{},
+	Server{},
+	Requested{},
+	Refused{},
+	Reloaded{},
+	Reapplied{},
+	Retention{},
 }
 
-// registered is a kind and what reads its payload.
-type registered struct {
-	kind   Kind
-	decode func(data []byte) (Payload, error)
-}
-
-// kind registers the kind of a payload.
-func kind[P Payload]() registered {
-	var none P
-	return registered{none.Kind(), func(data []byte) (Payload, error) { return PayloadOf[P](data) }}
-}
-
-var decoders = func() map[Kind]func([]byte) (Payload, error) {
-	all := make(map[Kind]func([]byte) (Payload, error), len(registry))
-	for _, r := range registry {
-		all[r.kind] = r.decode
+var payloadTypes = func() map[Kind]reflect.Type {
+	types := make(map[Kind]reflect.Type, len(registry))
+	for _, payload := range registry {
+		types[payload.Kind()] = reflect.TypeOf(payload)
 	}
-	return all
+	return types
 }()
 
 // Kinds lists the kinds of event in the order in which they are documented.
 func Kinds() []Kind {
 	kinds := make([]Kind, len(registry))
-	for i, r := range registry {
-		kinds[i] = r.kind
+	for i, payload := range registry {
+		kinds[i] = payload.Kind()
 	}
 	return kinds
 }
@@ -138,21 +128,18 @@ func Kinds() []Kind {
 // DecodePayload reads the JSON form of a payload. A Done's output stands beside that form, and is
 // passed beside it.
 func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
-	decode := decoders[kind]
-	if decode == nil {
+	of := payloadTypes[kind]
+	if of == nil {
 		return nil, errors.New("unknown kind, as of a newer version of jobd")
 	}
-	payload, err := decode(data)
+	value := reflect.New(of)
+	if err := json.Unmarshal(data, value.Interface()); err != nil {
+		return nil, err
+	}
+	payload := value.Elem().Interface().(Payload)
 	if done, ok := payload.(Done); ok {
 		done.Stdout.Kept, done.Stderr.Kept = stdout, stderr
 		payload = done
 	}
-	return payload, err
-}
-
-// PayloadOf reads a payload of a kind that is known.
-func PayloadOf[P Payload](data []byte) (P, error) {
-	var p P
-	err := json.Unmarshal(data, &p)
-	return p, err
+	return payload, nil
 }

@@ -42,18 +42,14 @@ func (s Status) allows(kind Kind) bool {
 		return s.Ended()
 	case KindReleased:
 		return s == StatusAccepted || s == StatusStarting
-	case KindRunning:
+	case KindRunning, KindCancelled:
 		return !s.Ended()
 	case KindStarted:
 		return s == StatusStarting
 	case KindSignal:
 		return s == StatusRunning
-	case KindDone:
+	case KindDone, KindRequeued:
 		return s == StatusStarting || s == StatusRunning
-	case KindRequeued:
-		return s == StatusStarting || s == StatusRunning
-	case KindCancelled:
-		return !s.Ended()
 	case KindConflict, KindSetAside, KindReplanned:
 		return true
 	}

@@ -177,18 +177,17 @@ func (r *Record) DecodePayload() (journal.Payload, error) {
 	return journal.DecodePayload(r.Kind, r.Payload, r.Stdout, r.Stderr)
 }
 
-// Checked is a page of records after their hashes and numbers were looked at: stretches of sound
-// events, each with what was found before it.
+// Checked is a page of records after their hashes and numbers were looked at.
 type Checked struct {
-	Stretches []stretch
-	Jobs      []int64 // of these events, save 0
-	Index     int     // of the page
+	Found []Found
+	Jobs  []int64 // of these events, save 0
+	Index int     // of the page
 }
 
-// stretch is events that follow each other, unaltered, and what is wrong before the first of them.
-type stretch struct {
-	Faults []Fault
-	Events []journal.Event
+// Found is the next event, whose number and hash are right, or what is wrong before it.
+type Found struct {
+	Event journal.Event
+	Fault *Fault // nil: there is an event
 }
 
 // Verified gives the selected events of a segment with their hashes and their sequence checked, start being what the first of
@@ -294,25 +293,19 @@ func (l linked) check() (c Checked) {
 		if f.Open = f.Last == 0; !f.Open {
 			f.Last = max(f.First, f.Last)
 		}
-		return Checked{Index: l.index, Stretches: []stretch{{Faults: []Fault{f}}}}
+		return Checked{Index: l.index, Found: []Found{{Fault: &f}}}
 	}
 	var p Decoder
-	here := stretch{Events: make([]journal.Event, 0, len(l.records))}
-	note := func(f Fault) {
-		if len(here.Events) > 0 {
-			c.Stretches = append(c.Stretches, here)
-			here = stretch{}
-		}
-		here.Faults = append(here.Faults, f)
-	}
+	c.Found = make([]Found, 0, len(l.records))
+	note := func(f *Fault) { c.Found = append(c.Found, Found{Fault: f}) }
 	for i := range l.records {
 		r := &l.records[i]
 		if int64(r.Seq) <= int64(l.After) { // it is of a number that is passed
-			note(Fault{First: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", int64(r.Seq), l.After), Surplus: true})
+			note(&Fault{First: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", int64(r.Seq), l.After), Surplus: true})
 			continue
 		}
 		if r.Seq != l.After+1 {
-			note(Fault{First: l.After + 1, Last: r.Seq - 1, Missing: true, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.Seq))})
+			note(&Fault{First: l.After + 1, Last: r.Seq - 1, Missing: true, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.Seq))})
 			l.unknown = true
 		}
 		fault := r.judge(l.From)
@@ -324,16 +317,15 @@ func (l linked) check() (c Checked) {
 			}
 		}
 		if fault != nil {
-			note(*fault)
+			note(fault)
 		} else {
-			here.Events = append(here.Events, e)
+			c.Found = append(c.Found, Found{Event: e})
 		}
 		if r.Job != 0 {
 			c.Jobs = append(c.Jobs, r.Job)
 		}
 		l.After, l.Previous, l.unknown = r.Seq, r.Hash, false
 	}
-	c.Stretches = append(c.Stretches, here)
 	return c
 }
 

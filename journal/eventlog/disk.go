@@ -66,18 +66,6 @@ func (d onDisk) next(h archive.Header, n archive.Notes) (disk, error) {
 // be ended.
 const reserveFile = "reserve"
 
-// lowError says that the journal's disk has too little room to begin anything new.
-type lowError struct {
-	Dir       string
-	Free      int64 // bytes that are free, the reserve not counted
-	Threshold int64 // bytes that must be
-}
-
-// Error implements error.
-func (e *lowError) Error() string {
-	return fmt.Sprintf("journal %s: %d MiB are free, %d MiB must be, so no job is claimed", e.Dir, e.Free>>20, e.Threshold>>20)
-}
-
 // Reserve watches the room that a journal has. Its methods are safe for
 // concurrent use.
 type Reserve struct {
@@ -138,7 +126,7 @@ func (r *Reserve) check() error {
 		return nil
 	}
 	if free < r.threshold {
-		return &lowError{Dir: r.dir, Free: free, Threshold: r.threshold}
+		return fmt.Errorf("journal %s: %d MiB are free, %d MiB must be, so no job is claimed", r.dir, free>>20, r.threshold>>20)
 	}
 	return nil
 }

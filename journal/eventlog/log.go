@@ -146,21 +146,6 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	return j, nil
 }
 
-// fullError says that there is no room to open a journal.
-type fullError struct {
-	Dir  string
-	Free int64 // bytes on its disk
-	Err  error // the cause
-}
-
-// Error implements error.
-func (e *fullError) Error() string {
-	return fmt.Sprintf("journal %s: its disk is full: %d KiB are free; make room there: %v", e.Dir, e.Free>>10, e.Err)
-}
-
-// Unwrap gives the cause.
-func (e *fullError) Unwrap() error { return e.Err }
-
 // told is why a journal in a folder can't be opened, which says so where its disk is full: SQLite only
 // tells of an I/O error then, by a number.
 func told(dir string, err error) error {
@@ -168,7 +153,7 @@ func told(dir string, err error) error {
 	if !archive.NoRoom(err) || statErr != nil {
 		return err
 	}
-	return &fullError{Dir: dir, Free: free, Err: fmt.Errorf("%w: %w", journal.ErrFull, err)}
+	return fmt.Errorf("journal %s: its disk is full: %d KiB are free; make room there: %w: %w", dir, free>>10, journal.ErrFull, err)
 }
 
 func (j *Log) open(ctx context.Context) error {
@@ -298,17 +283,6 @@ func (j *Log) release() error {
 // lockWait is how long a new worker waits for the one before it to be gone.
 const lockWait = 500 * time.Millisecond
 
-// heldError says that another process has the journal open for writing.
-type heldError struct {
-	Dir    string
-	Holder string // what the holder wrote into the lock file
-}
-
-// Error implements error.
-func (e *heldError) Error() string {
-	return fmt.Sprintf("journal %s is in use by %s; every worker needs a journal_dir of its own", e.Dir, e.Holder)
-}
-
 // lock takes the journal for this process, waiting a moment for a holder that is
 // on its way out.
 func lock(dir string) (*os.File, error) {
@@ -328,7 +302,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		if time.Now().After(deadline) {
 			defer f.Close()
-			return nil, &heldError{Dir: dir, Holder: holder(f)}
+			return nil, fmt.Errorf("journal %s is in use by %s; every worker needs a journal_dir of its own", dir, holder(f))
 		}
 	}
 	if err := sign(f); err != nil {

@@ -199,11 +199,10 @@ func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
 	c := startChild(t, "hold", dir)
 	c.line(t)
 	var err error
-	var held *heldError
 	for try := 1; ; try++ {
 		begun := time.Now()
-		if _, err = Open(t.Context(), Config{Dir: dir}); !errors.As(err, &held) {
-			t.Fatalf("Open: %v, want a *heldError", err)
+		if _, err = Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), " is in use by ") {
+			t.Fatalf("Open: %v, not that it is in use", err)
 		}
 		took := time.Since(begun)
 		if took <= time.Second {
@@ -213,7 +212,7 @@ func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
 			t.Fatalf("each of %d tries was refused after more than a second, the last after %v", try, took)
 		}
 	}
-	if name := fmt.Sprintf("process %d ", c.Process.Pid); !strings.HasPrefix(held.Holder, name) || !strings.Contains(err.Error(), name) {
+	if name := fmt.Sprintf("process %d ", c.Process.Pid); !strings.Contains(err.Error(), " is in use by "+name) {
 		t.Errorf("error %q does not name %q", err, name)
 	}
 	c.kill()
@@ -283,8 +282,7 @@ func TestNobodyHoldsALockThatWasNeverSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lock(dir)
-	var held *heldError
-	if !errors.As(err, &held) || held.Holder != "another process" {
+	if err == nil || !strings.Contains(err.Error(), " is in use by another process;") {
 		t.Fatalf("lock: %v", err)
 	}
 }

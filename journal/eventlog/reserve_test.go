@@ -1,9 +1,9 @@
 package eventlog
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -27,8 +27,7 @@ func TestPitfall23TheReserve(t *testing.T) {
 		t.Fatalf("with room: %v, reserve of %d bytes", err, size())
 	}
 	free = 8<<20 - 1
-	var low *lowError
-	if err := r.Check(); !errors.As(err, &low) || low.Free != free || low.Threshold != 8<<20 {
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), ": 7 MiB are free, 8 MiB must be") {
 		t.Errorf("below the threshold: %v", err)
 	}
 	if since, err := r.Low(); err == nil || since.IsZero() {

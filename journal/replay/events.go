@@ -98,19 +98,17 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 		if err != nil {
 			return err
 		}
-		for _, stretch := range page.Stretches {
-			if len(stretch.Faults) > 0 {
-				return stretch.Faults[0].Damage()
+		for i := range page.Found {
+			if f := page.Found[i].Fault; f != nil {
+				return f.Damage()
 			}
-			for i := range stretch.Events {
-				e := &stretch.Events[i]
-				q.sel.After, q.hash = e.Seq, e.Hash
-				if e.Seq == q.head.Seq && e.Hash != q.head.Hash {
-					return &journal.DamagedError{Seq: e.Seq, Detail: archive.DetailHeadDiffer}
-				}
-				if err := use(e); err != nil {
-					return err
-				}
+			e := &page.Found[i].Event
+			q.sel.After, q.hash = e.Seq, e.Hash
+			if e.Seq == q.head.Seq && e.Hash != q.head.Hash {
+				return &journal.DamagedError{Seq: e.Seq, Detail: archive.DetailHeadDiffer}
+			}
+			if err := use(e); err != nil {
+				return err
 			}
 		}
 	}

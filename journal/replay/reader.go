@@ -124,7 +124,8 @@ func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, er
 		if err != nil || len(page) == 0 {
 			return "", err
 		}
-		opened, err := journal.PayloadOf[journal.Opened](page[0].Payload)
+		payload, err := page[0].DecodePayload()
+		opened, _ := payload.(journal.Opened)
 		return opened.Name, err
 	}
 	return "", nil

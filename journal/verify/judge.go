@@ -144,12 +144,11 @@ func (v *verifier) events(ctx context.Context, s archive.Source, h archive.Heade
 		if err != nil {
 			return err
 		}
-		for _, s := range page.Stretches {
-			for _, f := range s.Faults {
-				v.addDamage(f)
-			}
-			for i := range s.Events {
-				v.addEvent(&s.Events[i])
+		for i := range page.Found {
+			if f := &page.Found[i]; f.Fault != nil {
+				v.addDamage(*f.Fault)
+			} else {
+				v.addEvent(&f.Event)
 			}
 		}
 		v.occurring = archive.AppendJobs(v.occurring, page.Jobs, page.Index)

@@ -125,39 +125,6 @@ func readSettled(path string) ([]byte, error) {
 	}
 }
 
-// LacksBefore tells what is missing before the oldest header of a history, where retention has not
-// removed it; nil: nothing.
-func LacksBefore(oldest Header, removal *journal.Removal, n Notes, live bool) *Fault {
-	if removal != nil {
-		if f := leaves(removal, oldest); f != nil && (oldest.Previous != journal.Hash{} || f.Missing) {
-			return f
-		}
-		return nil
-	}
-	// Only versions that noted what they removed, and did not journal it, wrote this one.
-	if oldest.Number > 1 && oldest.First > 1 && live && oldest.Number > n.Kept {
-		return &Fault{First: 1, Last: oldest.First - 1, Missing: true, Detail: fmt.Sprintf(
-			"the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, n.Kept)}
-	}
-	return nil
-}
-
-// leaves reports whether a history that was shortened so may begin with a header; nil: it may.
-func leaves(r *journal.Removal, h Header) *Fault {
-	switch {
-	case h.Number == 1:
-		return nil
-	case h.Number > r.Segment+1:
-		first, last := r.Seq+1, h.First-1
-		return &Fault{First: first, Last: max(first, last), Missing: true, Detail: fmt.Sprintf(
-			"the history begins with segment %d, and no event says that retention removed those from %d on", h.Number, r.Segment+1)}
-	case h.Number == r.Segment+1 && (h.First != r.Seq+1 || h.Previous.String() != r.Hash):
-		return &Fault{First: h.First, Last: h.First, Linked: true, Detail: fmt.Sprintf(
-			"segment %d does not follow event %d, which is the newest that retention has removed", h.Number, r.Seq)}
-	}
-	return nil
-}
-
 // NewestDatabase is the path of the newest segment where that is not sealed; else "".
 func (f *Folder) NewestDatabase() (string, error) {
 	parts, err := List(f.Dir)

@@ -72,7 +72,7 @@ func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Sou
 		parts, err := f.Present(ctx)
 		enough := false
 		for i := len(parts) - 1; i >= 0 && err == nil && !enough; i-- {
-			err = f.Visit(ctx, parts[i], 0, func(_ Part, s Source, h Header) error {
+			err = f.Visit(ctx, parts[i], 0, func(s Source, h Header) error {
 				enough, err = visit(s, h)
 				return err
 			})
@@ -88,7 +88,7 @@ func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Sou
 // hold events behind after. A segment is visited again where it was sealed or followed by another
 // meanwhile, since it may have got more events until then. One that retention removed is passed
 // over.
-func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s Source, h Header) error) error {
+func (f *Folder) Walk(ctx context.Context, after uint64, visit func(s Source, h Header) error) error {
 	begin, err := f.beginsBefore(ctx, after+1)
 	if err != nil {
 		return err
@@ -146,17 +146,14 @@ func (f *Folder) beginsBefore(ctx context.Context, seq uint64) (number int, err 
 	if seq <= 1 {
 		return 0, nil
 	}
-	parts, err := f.Present(ctx)
-	for i := len(parts) - 1; i >= 0 && err == nil && number == 0; i-- {
-		err = f.Visit(ctx, parts[i], 0, func(p Part, _ Source, h Header) error {
-			if h.First <= seq {
-				number = p.Number
-			}
-			return nil
-		})
-		if IsDamage(err) || errors.Is(err, fs.ErrNotExist) {
-			err = nil
+	err = f.Backward(ctx, true, func(_ Source, h Header) (enough bool, err error) {
+		if h.First <= seq {
+			number = h.Number
 		}
+		return number > 0, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) { // Each finds what is left of them
+		err = nil
 	}
 	return number, err
 }
@@ -168,7 +165,7 @@ func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
 }
 
 // Visit opens a part and has it visited where it may hold events behind after.
-func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Part, Source, Header) error) error {
+func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Source, Header) error) error {
 	s, err := f.Open(p)
 	if err != nil {
 		return err
@@ -184,7 +181,7 @@ func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Par
 	if h.Number != p.Number {
 		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)}
 	}
-	return visit(p, s, h)
+	return visit(s, h)
 }
 
 // MissingError says that segments between others are not there.

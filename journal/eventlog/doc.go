@@ -15,11 +15,10 @@
 //     there is an event, a missing head file is damage.
 //   - Killed before the commit: nothing of the append is there. Its caller was told nothing,
 //     and had no effect yet, since effects follow appends.
-//   - Killed after the commit, before the head file is written: the events are there, and the head
-//     is older than the journal. That is legal: the caller was told nothing, and finds its
-//     events when the journal is opened.
-//   - Killed after the head was written: the events are there. Should they not be, because the
-//     log lost its end, the head file tells, and Open refuses the journal.
+//   - Killed after the commit, before the head file is written: the head is older than the journal,
+//     which is legal. The caller was told nothing, and finds its events when the journal is opened.
+//   - Killed after the head was written: the events are there. Where the log has lost its end, the
+//     head file tells, and Open refuses the journal.
 //   - Power cut: as above, but the head file may be older. It is never newer than what was synced.
 //   - Disk full: SQLite rolls the commit back and Append says ErrFull; the state in memory is
 //     the one before, because it only follows commits.
@@ -38,8 +37,7 @@
 //   - Killed before that transaction: there is an empty database, which readers pass over and Open
 //     removes. The segment before is still the newest.
 //   - Killed after it: the new segment is the newest, the one before is never written to again. Its
-//     last event was durable before the header was written, and the header names its hash, so there
-//     is neither a gap nor a fork.
+//     last event was durable before, and the header names its hash: there is no gap and no fork.
 //   - Power cut: the new file's name is synced before anything in it is acknowledged. Should the
 //     name be lost, so is only a header, and the segment before counts.
 //   - Disk full: the transaction is rolled back, the empty database is removed, and the journal
@@ -53,38 +51,30 @@
 //     every transition, the index, and the checkpoint that follows. Killed here: the partial file
 //     is begun anew. Disk full: likewise; the database still counts.
 //   - It is then renamed to segment-N.zst and the folder is synced: from here on it counts, and the
-//     database beside it does not. Killed here: the sealed file is verified once more before the
-//     database goes.
-//   - The database goes first, then its emptied log, so that no reader meets a database without its
-//     log.
+//     database beside it does not. Killed here: the sealed file is verified once more. The database
+//     goes before its emptied log: no reader meets a database without its log.
 //   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that
 //     is to go. Then one retention event, durable, says which segments go, with the number and the
 //     hash of the newest event in them. Then it notes in the newest segment where the journal
 //     begins. Only then are the files removed, the oldest first, and the folder synced after each.
-//   - Killed before the event: copies may be in the archive, and are compared and taken next time.
-//     The history is whole.
+//   - Killed before the event, or disk full: copies may be in the archive, and are compared and taken
+//     next time. The history is whole.
 //   - Killed behind it: files are there that the history says are gone. They are as good as ever,
-//     and are removed next time, without another event. Disk full, so that there is no event:
-//     nothing is removed.
-//   - Checkpoints carry on what the event says, so that it outlives the segment that holds the
-//     event. So what is missing without such an event was not removed by the journal; the note
-//     alone, which anybody can edit, proves nothing.
-//   - A journal of an older version, which only noted, gets one such event by the first Maintain:
-//     what was noted until then. Killed before it: the next one appends it. Where more is missing
-//     than was noted nothing is appended, and it stays a hole.
+//     and are removed next time, without another event.
+//   - Checkpoints carry on what the event says, so that it outlives its segment. What is missing
+//     without such an event was not removed by the journal: the note alone proves nothing.
+//   - A journal of an older version, which only noted, gets one such event by its first Maintain.
+//     Where more is missing than was noted nothing is appended, and it stays a hole.
 //   - Only what the mirror is durably past is removed, and never the newest segment.
 //
-// Ages, of the newest segment and of those that retention looks at, go by a time line that moves on
-// with the boot clock, since the wall clock may be set. The clock file keeps it across restarts:
-// within a boot by the boot clock, else by the wall clock, three days of it at most. A jump of the
-// wall clock is warned about, and removes nothing.
+// Ages go by a time line that moves on with the boot clock, since the wall clock may be set. The
+// clock file keeps it across restarts: within a boot by the boot clock, else by the wall clock, three
+// days of it at most. A jump of the wall clock is warned about, and removes nothing.
 //
-//   - The file is partial, synced, renamed. Killed at any point: the one before is there, or the
-//     new one, and both are true.
+//   - The file is partial, synced, renamed: a crash leaves the one before, or the new one, both true.
 //   - It is written each hour, with each segment and by Close. Segments that it does not know count
 //     as of the next start, so that they are kept for longer, never shorter. Disk full: likewise.
-//   - Where it is missing or unreadable the stamps of the events are believed, which is how older
-//     versions worked.
+//   - Where it is missing or unreadable the stamps of the events are believed, as in older versions.
 //
 // The lock is the kernel's (flock), so it does not outlive its holder.
 package eventlog

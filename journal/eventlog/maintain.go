@@ -212,7 +212,7 @@ func (j *Log) verifySealed(ctx context.Context, path string, number int) error {
 	if err != nil || len(parts) == 0 || parts[0].Number != number+1 {
 		return errors.Join(err, fmt.Errorf("segment %d, which follows it, is not there", number+1))
 	}
-	return j.folder.Visit(ctx, parts[0], 0, func(_ archive.Part, _ archive.Source, next archive.Header) error {
+	return j.folder.Visit(ctx, parts[0], 0, func(_ archive.Source, next archive.Header) error {
 		return verify.Segment(ctx, j.folder, file, h, next)
 	})
 }

@@ -105,7 +105,7 @@ func (j *Log) adopt(ctx context.Context, oldest archive.Part) error {
 		return &journal.DamagedError{Detail: fmt.Sprintf("the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, noted)}
 	}
 	event := journal.Retention{Reason: reasonNothing}
-	err := j.folder.Visit(ctx, oldest, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+	err := j.folder.Visit(ctx, oldest, 0, func(_ archive.Source, h archive.Header) error {
 		if h.Number > 1 {
 			event = journal.Retention{First: 1, Last: h.Number - 1, Seq: h.First - 1, Hash: h.Previous.String(), Reason: reasonBefore}
 		}

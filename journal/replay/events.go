@@ -44,7 +44,9 @@ func (q *sequence) read(ctx context.Context, use func(*journal.Event) error) err
 		return err
 	}
 	q.head = head
-	err = q.folder.Walk(ctx, q.sel.After, func(_ archive.Part, s archive.Source, h archive.Header) error { return q.segment(ctx, s, h, use) })
+	err = q.folder.Walk(ctx, q.sel.After, func(s archive.Source, h archive.Header) error {
+		return q.segment(ctx, s, h, use)
+	})
 	var gap *archive.MissingError
 	switch {
 	case errors.As(err, &gap):

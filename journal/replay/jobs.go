@@ -75,7 +75,7 @@ func (r *Reader) lastEvents(ctx context.Context, end uint64) (lastEvents, error)
 		journal.KindAccepted, journal.KindIgnored, journal.KindReleased, journal.KindDone, journal.KindCancelled,
 		journal.KindRetried, journal.KindPlanned, journal.KindReplanned, journal.KindConflict,
 	}}
-	err := r.folder.Walk(ctx, 0, func(_ archive.Part, s archive.Source, h archive.Header) error {
+	err := r.folder.Walk(ctx, 0, func(s archive.Source, h archive.Header) error {
 		if sel.End > 0 && h.First >= sel.End {
 			return errEnough
 		}
@@ -127,15 +127,12 @@ func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]journal.Job, err
 	if !at.IsZero() {
 		end, err = r.FirstAt(ctx, at)
 	}
-	first := uint64(0)
+	var oldest archive.Header
 	if err == nil {
-		err = r.folder.Walk(ctx, end-1, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-			first = h.First
-			return errEnough
-		})
+		oldest, err = r.oldest(ctx, end-1)
 	}
 	state := &journal.State{}
-	if first > 0 && errors.Is(err, errEnough) {
+	if first := oldest.First; first > 0 && err == nil {
 		err = r.fold(ctx, archive.Selection{After: first - 1, End: max(end, first)}, state,
 			func(archive.Header) error { return nil }, func(*journal.Event) error { return nil })
 	}

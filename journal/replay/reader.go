@@ -59,16 +59,17 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 // First is the sequence number of the oldest event that is kept: 1, or what retention has left. It
 // is one after the newest where there is no event.
 func (r *Reader) First(ctx context.Context) (uint64, error) {
-	oldest, err := r.oldest(ctx)
+	oldest, err := r.oldest(ctx, 0)
 	if err != nil {
 		return 0, r.folder.Failed("read", err)
 	}
 	return oldest.First, nil
 }
 
-// oldest is the header of the oldest segment; the zero value where there is none.
-func (r *Reader) oldest(ctx context.Context) (oldest archive.Header, err error) {
-	err = r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+// oldest is the header of the oldest segment that may hold events behind after; the zero value where
+// there is none.
+func (r *Reader) oldest(ctx context.Context, after uint64) (oldest archive.Header, err error) {
+	err = r.folder.Walk(ctx, after, func(_ archive.Source, h archive.Header) error {
 		oldest = h
 		return errEnough
 	})
@@ -133,7 +134,7 @@ func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, er
 
 // Kept says what retention has removed; nil where the history is whole, from its first event on.
 func (r *Reader) Kept(ctx context.Context) (*journal.RemovedError, error) {
-	oldest, err := r.oldest(ctx)
+	oldest, err := r.oldest(ctx, 0)
 	if err == nil && oldest.First <= 1 {
 		return nil, nil
 	}

@@ -393,26 +393,32 @@ func (v *verifier) atEnd() {
 
 // atBeginning asks whether retention has removed what is not there.
 func (v *verifier) atBeginning() {
-	oldest := v.oldest
-	lacks := archive.LacksBefore(oldest, v.removal, v.notes, v.live)
-	if lacks != nil {
-		v.fault(*lacks)
+	h, r := v.oldest, v.removal
+	switch {
+	case h.Number == 1:
+		return
+	case r == nil:
+		v.atNotedBeginning()
+		return
+	case h.Number > r.Segment+1:
+		first, last := r.Seq+1, h.First-1
+		v.fault(archive.Fault{First: first, Last: max(first, last), Missing: true, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and no event says that retention removed those from %d on",
+			h.Number, r.Segment+1)})
+	case h.Number == r.Segment+1 && h.Previous != journal.Hash{} &&
+		(h.First != r.Seq+1 || h.Previous.String() != r.Hash):
+		v.fault(archive.Fault{First: h.First, Last: h.First, Linked: true, Detail: fmt.Sprintf(
+			"segment %d does not follow event %d, which is the newest that retention has removed", h.Number, r.Seq)})
 	}
-	if v.removal == nil {
-		if lacks == nil {
-			v.atNotedBeginning()
-		}
+	if r.Segment == 0 {
 		return
 	}
-	if v.removal.Segment == 0 || oldest.Number == 1 {
-		return
-	}
-	last := min(v.removal.Seq, oldest.First-1)
+	last := min(r.Seq, h.First-1)
 	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "by retention"}
-	if v.removal.Noted > 0 {
-		v.removed.Detail = fmt.Sprintf("by retention, segments up to %d before that was journalled: only a note said so", v.removal.Noted)
-		v.unproven = v.ends[v.removal.Noted+1].Seq
-		if v.unproven == 0 {
+	if r.Noted > 0 {
+		v.removed.Detail = fmt.Sprintf(
+			"by retention, segments up to %d before that was journalled: only a note said so", r.Noted)
+		if v.unproven = v.ends[r.Noted+1].Seq; v.unproven == 0 {
 			v.unproven = last
 		}
 	}
@@ -422,13 +428,20 @@ func (v *verifier) atBeginning() {
 // removed, and did not journal it. The note can be edited, so it proves nothing; that is told, and
 // is no damage. The next start of a worker journals it, and bounds it so.
 func (v *verifier) atNotedBeginning() {
-	oldest := v.oldest
-	if oldest.Number == 1 || oldest.First == 1 {
+	last := v.oldest.First - 1
+	switch {
+	case last == 0:
+		return
+	case v.live && v.oldest.Number > v.notes.Kept:
+		v.fault(archive.Fault{First: 1, Last: last, Missing: true, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and segments from %d on were not removed by jobd",
+			v.oldest.Number, v.notes.Kept)})
 		return
 	}
-	v.unproven = oldest.First - 1
-	v.removed = &Range{First: 1, Last: oldest.First - 1, Verdict: Removed, Detail: "before removals were journalled: only a note says so"}
+	v.unproven = last
+	says := "only a note"
 	if !v.live {
-		v.removed.Detail = "before removals were journalled: nothing here says so"
+		says = "nothing here"
 	}
+	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "before removals were journalled: " + says + " says so"}
 }

@@ -79,9 +79,9 @@ func (v *verifier) checkBefore(ctx context.Context, parts []archive.Part, h arch
 	if len(parts) < 2 || parts[len(parts)-2].Number != h.Number-1 {
 		return nil
 	}
-	return v.folder.Visit(ctx, parts[len(parts)-2], 0, func(p archive.Part, s archive.Source, _ archive.Header) error {
+	return v.folder.Visit(ctx, parts[len(parts)-2], 0, func(s archive.Source, before archive.Header) error {
 		seq, hash, err := s.End(ctx)
-		v.number, v.links.next, v.last, v.state = p.Number, seq+1, hash, nil
+		v.number, v.links.next, v.last, v.state = before.Number, seq+1, hash, nil
 		return err
 	})
 }

@@ -111,7 +111,7 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 			t.Fatal(err)
 		}
 	}
-	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(_ archive.Part, s archive.Source, h archive.Header) error {
+	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(s archive.Source, h archive.Header) error {
 		write(1, vectorHeader{h.Number, h.First, h.Previous.String(), string(h.Checkpoint), h.Opening().String()})
 		for page, err := range s.Records(t.Context(), archive.Selection{Output: true}) {
 			if err != nil {

@@ -305,8 +305,9 @@ func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, 
 	}
 }
 
-// record takes a row's values apart. What is not of its column's type is left out, and what can't be decompressed stays as
-// it is: the hash does not match then. Blobs are the driver's copies, so they may be kept.
+// record takes a row's values apart. What is not of its column's type is left out, and what can't
+// be decompressed stays as it is: the hash does not match then. Blobs are the driver's copies, so
+// they may be kept.
 func (d *database) record(values []driver.Value) (r Record) {
 	seq, _ := values[0].(int64)
 	r.Seq = uint64(seq)

@@ -190,9 +190,9 @@ type Found struct {
 	Fault *Fault // nil: there is an event
 }
 
-// Verified gives the selected events of a segment with their hashes and their sequence checked, start being what the first of
-// them follows. It goes on behind damage. Where a job is selected each event is checked with the one before it, which is
-// looked up.
+// Verified gives the selected events of a segment with their hashes and their sequence checked,
+// start being what the first of them follows. It goes on behind damage. Where a job is selected
+// each event is checked with the one before it, which is looked up.
 func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq2[Checked, error] {
 	sel.Output, sel.GoOn = true, true
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {

@@ -67,8 +67,8 @@ func RecordAt(ctx context.Context, s Source, seq uint64) (*Record, error) {
 	return nil, nil
 }
 
-// FirstAt is the sequence number of a segment's first event at or after a time in microseconds, one after the last where
-// there is none: by bisection, since time grows with the sequence number.
+// FirstAt is the sequence number of a segment's first event at or after a time in microseconds, one
+// after the last where there is none: by bisection, since time grows with the sequence number.
 func FirstAt(ctx context.Context, s Source, h Header, micros int64) (uint64, error) {
 	last, _, err := s.End(ctx)
 	low, high := h.First, last+1

@@ -146,8 +146,8 @@ type clockNote struct {
 // noteEvery is how often the clock file is written, beside once with each segment.
 const noteEvery = time.Hour
 
-// startClock lets the time line go on where it was noted last. The newest segment is folded, whose first event bears the
-// stamp begun.
+// startClock lets the time line go on where it was noted last. The newest segment is folded, whose
+// first event bears the stamp begun.
 func (j *Log) startClock(begun time.Time) {
 	j.begun = map[int]int64{}
 	if j.clock.uptime != nil {
@@ -218,8 +218,9 @@ func readClock(dir string) (*clockNote, error) {
 	return note, nil
 }
 
-// noteClock replaces the file where it does not know the newest segment, or is old. Whatever a crash leaves is the file as it
-// was, or the new one; both are true. Without it history is kept for longer. maintained is held.
+// noteClock replaces the file where it does not know the newest segment, or is old. Whatever a
+// crash leaves is the file as it was, or the new one; both are true. Without it history is kept for
+// longer. maintained is held.
 func (j *Log) noteClock(now bool) {
 	if j.clock.uptime == nil {
 		return

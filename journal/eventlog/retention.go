@@ -13,8 +13,8 @@ import (
 	"jobd/journal/archive"
 )
 
-// retire archives or removes sealed segments that are old enough, the oldest first. Their age goes by the time that is known to
-// have really passed.
+// retire archives or removes sealed segments that are old enough, the oldest first. Their age goes
+// by the time that is known to have really passed.
 func (j *Log) retire(ctx context.Context) error {
 	parts, err := archive.List(j.config.Dir)
 	if err == nil && len(parts) > 0 {
@@ -43,7 +43,8 @@ type retired struct {
 	bounds archive.Bounds
 }
 
-// outdated gives the segments that may go now, archived where there is an archive. Those before an error are among them.
+// outdated gives the segments that may go now, archived where there is an archive. Those before an
+// error are among them.
 func (j *Log) outdated(ctx context.Context, parts []archive.Part) (old []retired, err error) {
 	real := j.clock.read().real
 	for _, p := range parts {

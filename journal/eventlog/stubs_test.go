@@ -147,9 +147,6 @@ func noise(size int) []byte {
 	return b
 }
 
-// headFormat is the head file, as a reader of the documentation would write it.
-const headFormat = "jobd-head %020d %s\n"
-
 // verifyAll verifies the whole history, and gives the state after it.
 func verifyAll(ctx context.Context, r *replay.Reader) (*journal.State, error) {
 	audited, err := verify.Audit(ctx, r.Folder(), nil, nil)
@@ -235,20 +232,6 @@ func tamper(statements ...string) func(t *testing.T, dir string) {
 			if _, err := db.Exec(statement); err != nil {
 				t.Fatalf("%s: %v", statement, err)
 			}
-		}
-	}
-}
-
-func onFile(name string, change func(content []byte) []byte) func(t *testing.T, dir string) {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		content, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(path, change(content), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -4,8 +4,8 @@
 // A Reader checks what it reads: that events are what their hashes were made of, that nothing is
 // missing between them, that segments go on from each other, and that the history ends where the
 // head file says. It ends at the first thing that does not fit; what it gave before that is sound.
-// What lies before what it needs, in older segments, it does not touch. That the beginning of a history is missing, or all of
-// it was rewritten, only package verify tells.
+// What lies before what it needs, in older segments, it does not touch. That the beginning of a
+// history is missing, or all of it was rewritten, only package verify tells.
 //
 // # The crash argument
 //

@@ -12,8 +12,8 @@ import (
 // errEnough ends a walk early: nobody wants more, or nothing more is selected.
 var errEnough = errors.New("enough")
 
-// Read gives decoded and verified events to yield until it has enough, with their output. Kinds are looked at only where a job
-// is selected, whose events are found by an index.
+// Read gives decoded and verified events to yield until it has enough, with their output. Kinds are
+// looked at only where a job is selected, whose events are found by an index.
 func (r *Reader) Read(ctx context.Context, sel archive.Selection, yield func(journal.Event) bool) error {
 	q := &sequence{folder: r.folder, sel: sel}
 	return q.read(ctx, func(e *journal.Event) error {
@@ -24,9 +24,10 @@ func (r *Reader) Read(ctx context.Context, sel archive.Selection, yield func(jou
 	})
 }
 
-// sequence reads the selected events one after the other, and verifies what it reads: that it is what the hashes were made of,
-// that nothing is missing in it, that segments go on from each other, and that it ends where the head file says. What was
-// given before an error is sound in that sense; that all of it was rewritten only package verify tells, with anchors.
+// sequence reads the selected events one after the other, and verifies what it reads: that it is
+// what the hashes were made of, that nothing is missing in it, that segments go on from each other,
+// and that it ends where the head file says. What was given before an error is sound in that sense;
+// that all of it was rewritten only package verify tells, with anchors.
 type sequence struct {
 	folder *archive.Folder
 	sel    archive.Selection          // After moves on with what was read

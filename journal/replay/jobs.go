@@ -97,8 +97,8 @@ func (r *Reader) lastEvents(ctx context.Context, end uint64) (lastEvents, error)
 	return last, err
 }
 
-// fold applies the selected events to a state, which is what the checkpoint before them says when begin is called, and gives
-// each to use until that has enough.
+// fold applies the selected events to a state, which is what the checkpoint before them says when
+// begin is called, and gives each to use until that has enough.
 func (r *Reader) fold(
 	ctx context.Context, sel archive.Selection, state *journal.State, begin func(archive.Header) error, use func(*journal.Event) error,
 ) error {

@@ -148,8 +148,8 @@ func (r *Reader) Kept(ctx context.Context) (*journal.RemovedError, error) {
 	return &journal.RemovedError{First: oldest.First, Since: before.Time}, nil
 }
 
-// reaches fails with a *RemovedError where the event behind seq is not kept any more. Damage of the oldest segment does not
-// matter to what is behind it.
+// reaches fails with a *RemovedError where the event behind seq is not kept any more. Damage of the
+// oldest segment does not matter to what is behind it.
 func (r *Reader) reaches(ctx context.Context, seq uint64) error {
 	removed, err := r.Kept(ctx)
 	switch {

@@ -90,12 +90,13 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 	return max(seq, 1), err
 }
 
-// firstWindow is how many events are looked at first where the newest that match are wanted: most often they are among them.
+// firstWindow is how many events are looked at first where the newest that match are wanted: most
+// often they are among them.
 const firstWindow = 1000
 
-// narrow narrows a selection to the newest events that it and the filter select now, as many as the filter wants. It looks at
-// them from the newest back, in windows that grow, unverified. Where damage is in the way lost says so: the events behind it
-// can be read.
+// narrow narrows a selection to the newest events that it and the filter select now, as many as the
+// filter wants. It looks at them from the newest back, in windows that grow, unverified. Where
+// damage is in the way lost says so: the events behind it can be read.
 func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Filter) (_ archive.Selection, lost, err error) {
 	newest, err := r.folder.Newest(ctx)
 	if err != nil {
@@ -157,9 +158,9 @@ func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Sel
 	return seqs, nil
 }
 
-// matcher finds the events that a filter selects whatever their number, time and job. Those of one target are the events of
-// its jobs, by the newest claim before the event, and those about the target itself. It is to be given every accepted event of
-// the jobs it is asked about, in order.
+// matcher finds the events that a filter selects whatever their number, time and job. Those of one
+// target are the events of its jobs, by the newest claim before the event, and those about the
+// target itself. It is to be given every accepted event of the jobs it is asked about, in order.
 type matcher struct {
 	journal.Filter
 	reader *Reader

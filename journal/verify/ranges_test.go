@@ -166,14 +166,6 @@ func cutTo(name string, size int) func(t *testing.T, dir string) {
 	}
 }
 
-func write(name, content string) func(t *testing.T, dir string) {
-	return func(t *testing.T, dir string) {
-		if err := os.WriteFile(dir+"/"+name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func swapFiles(t *testing.T, a, b string) {
 	t.Helper()
 	spare := a + ".spare"

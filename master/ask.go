@@ -101,10 +101,11 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // It waits for room for the letter before it takes slots, and who has taken a slot waits for a worker
 // only: so nobody waits for somebody who waits.
 //
-// Its error is that of ctx, which ends with the client's link. What the client wanted still goes to all
-// workers, long letters too, which wait for room as long as a worker may take to answer: whoever
-// has left is not to have signalled half of his jobs. But nothing is made of the answers, and the caller
-// has nothing to tell: a master that stops waits for all that it does for clients.
+// Its error is that of ctx, which ends with the client's link. What the client wanted to change still
+// goes to all workers, long letters too, which wait for room as long as a worker may take to answer:
+// a client that has left is not to have signalled half of its jobs. But nothing is made of the
+// answers, what changes nothing is not asked any more, and the caller has nothing to tell: a master
+// that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
 	room, end := outliving(ctx, r.timeout)
 	defer end()
@@ -134,19 +135,17 @@ func outliving(ctx context.Context, by time.Duration) (later context.Context, en
 	return later, func() { stop(); cancel() }
 }
 
-// reachable tells whether any of the workers' links lives.
-func reachable(workers []*worker) bool {
-	return slices.ContainsFunc(workers, func(w *worker) bool { return w.link.Err() == nil })
+// wanted tells whether a worker is still to be asked: also for a client that is gone, where that
+// changes something, and as long as the worker is there.
+func (r *round) wanted(ctx context.Context, w *worker) bool {
+	return ctx.Err() == nil || changing[r.typ] && w.link.Err() == nil
 }
 
 // send asks the workers of one letter, which waits for its bytes until room ends. After an error it has
 // asked none of them.
 func (r *round) send(ctx, room context.Context, l letter) error {
-	if len(l.to) == 0 {
-		return nil
-	}
-	if ctx.Err() != nil && !reachable(l.to) {
-		return ctx.Err() // all links end: the master stops
+	if !slices.ContainsFunc(l.to, func(w *worker) bool { return r.wanted(ctx, w) }) {
+		return ctx.Err() // the client is gone, or all links end: the master stops
 	}
 	data, err := encoded(l.data)
 	if err != nil {
@@ -161,14 +160,21 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 	}
 	left := new(atomic.Int64)
 	left.Store(int64(len(l.to)))
+	done := func() {
+		if left.Add(-1) == 0 {
+			r.forwarded.Release(int64(held))
+		}
+	}
 	for _, w := range l.to {
+		if !r.wanted(ctx, w) {
+			done()
+			continue
+		}
 		r.from.slots <- struct{}{} // those who have one give it back within the timeout
 		r.all.Go(func() {
 			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
 			<-r.from.slots
-			if left.Add(-1) == 0 {
-				r.forwarded.Release(int64(held))
-			}
+			done()
 			if ctx.Err() != nil {
 				return
 			}

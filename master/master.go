@@ -182,7 +182,7 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 // changing are the requests by which a client changes something, whoever carries it out.
 var changing = map[string]bool{
 	api.MasterPause.Name: true, api.MasterContinue.Name: true, api.MasterRecycle.Name: true, api.RouteManual.Name: true,
-	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true, "retry": true,
+	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true, "retry": true, api.RunNow.Name: true,
 }
 
 // told has the log say who asks for a change, and which. What became of it the workers' logs and

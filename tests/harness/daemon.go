@@ -156,7 +156,7 @@ func (d *Daemon) stop(t testing.TB) {
 			return
 		case <-again.C:
 		case <-insist:
-			d.Crash(t)
+			d.killAll(t)
 			return
 		}
 	}

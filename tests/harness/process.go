@@ -16,8 +16,18 @@ import (
 // host that loses power would.
 func (d *Daemon) Crash(t testing.TB) {
 	t.Helper()
+	if !d.Running() {
+		t.Fatalf("%s has ended by itself", d.program)
+	}
+	d.killAll(t)
+}
+
+// killAll is Crash for a process that may be about to end by itself.
+func (d *Daemon) killAll(t testing.TB) {
+	t.Helper()
 	below := freeze(t, d.Pid)
-	d.Kill(t)
+	_ = d.process.Process.Kill()
+	<-d.exited
 	for _, pid := range below {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
 	}

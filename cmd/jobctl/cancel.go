@@ -14,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/sys/unix"
 
+	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -85,7 +86,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 	if len(r.failed) == 0 {
 		r.mute = nil // nobody else was needed
 	}
-	return errors.Join(r.errors(jobs), mayBeDone(err, api.Cancel.Name), r.mute)
+	return exit.Join(r.errors(jobs), mayBeDone(err, api.Cancel.Name), r.mute)
 }
 
 // query is the request about what is left.
@@ -270,11 +271,10 @@ func (r *cancelRun) errors(jobs []jobRef) error {
 	var failed []error
 	for _, job := range jobs {
 		if why, is := r.failed[job.id]; is {
-			why = strings.TrimPrefix(why, fmt.Sprintf("job %d ", job.id))
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(why)))
+			failed = append(failed, jobError(job.id, why))
 		}
 	}
-	return errors.Join(failed...)
+	return exit.Join(failed...)
 }
 
 // The real-time signals of Linux as the C library counts them.
@@ -330,7 +330,7 @@ func (p *program) showDelivered(jobs []jobRef, signo int, answer api.Delivered) 
 		t.add(line(job.id), line(signalName(signo)), line(yesOrNo(delivered)))
 		switch reason := answer.Errors[key]; {
 		case reason != "":
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(reason)))
+			failed = append(failed, jobError(job.id, reason))
 		case !delivered:
 			failed = append(failed, fmt.Errorf("job %d: not running, or no such signal", job.id))
 		}
@@ -338,7 +338,7 @@ func (p *program) showDelivered(jobs []jobRef, signo int, answer api.Delivered) 
 	if !p.json() {
 		p.print(t)
 	}
-	return errors.Join(failed...)
+	return exit.Join(failed...)
 }
 
 // parseSignal reads a signal's number, or its name with or without SIG.

@@ -49,6 +49,9 @@ func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
 		}
 		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
 	}
+	if len(words) > 0 && chosen == root && elsewhere()[words[0]] != "" {
+		return a, fmt.Errorf("unknown command %s; here that is: jobctl %s", words[0], elsewhere()[words[0]])
+	}
 	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
 		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}
@@ -208,7 +211,7 @@ func names(c *ffcli.Command) []string {
 // valueNames are what stands for the values of flags in the help.
 var valueNames = map[string]string{
 	"aside": "W,C", "failures": "W,C", "lag": "W,C", "oldest": "W,C", "waiting": "W,C", "workers": "W,C",
-	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID",
+	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
 	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "result": "ok|fail", "since": "TIME", "sort": "age|cpu|memory",
 	"status": "S", "target": "T", "until": "TIME", "zone": "Z",
 }

@@ -253,8 +253,8 @@ func TestTimeout(t *testing.T) {
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	patiently(t, func(timeout time.Duration) string {
 		got := jobctl{}.run(t, "--port", port, "--timeout", timeout.String(), "status")
-		if got.code != exit.Failure || !strings.Contains(got.err, "no answer within "+timeout.String()) {
-			return fmt.Sprintf("%+v, want exit code 1 and the timeout", got)
+		if got.code != exit.Late || !strings.Contains(got.err, "no answer within "+timeout.String()) {
+			return fmt.Sprintf("%+v, want exit code 5 and the timeout", got)
 		}
 		return ""
 	}, 50*time.Millisecond, 10*time.Second)

@@ -22,7 +22,7 @@ func TestOwnFile(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	set := newSet([]string{"HOME=" + filepath.Dir(path)}, nil)
+	set := newSet([]string{"HOME=" + filepath.Dir(path)}, nil, nil)
 	var c config
 	c.register(set)
 	if err := set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()); err != nil {
@@ -43,7 +43,7 @@ func TestOwnFile(t *testing.T) {
 // What only this program has is known to the daemons by a list, which is compared with what there is.
 func TestKeysOfThisProgramOnly(t *testing.T) {
 	t.Parallel()
-	set := newSet(nil, nil)
+	set := newSet(nil, nil, nil)
 	new(config).register(set)
 	var help strings.Builder
 	set.Help(&help)

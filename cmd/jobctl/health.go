@@ -357,7 +357,7 @@ func rowsWait(w api.WaitingTarget) string {
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.
 func (l limits) owed(v *condition, s *census, now time.Time) {
-	var lag float64
+	var lag, behind float64
 	count, longest := 0, time.Duration(0)
 	for _, w := range s.workers {
 		if w.err != nil {
@@ -365,6 +365,9 @@ func (l limits) owed(v *condition, s *census, now time.Time) {
 		}
 		if j := w.answer.Journal; j != nil {
 			lag = max(lag, float64(owed(j)))
+			if !j.UnshownSince.IsZero() {
+				behind = max(behind, now.Sub(j.UnshownSince).Seconds())
+			}
 		}
 		count += asides(*w.answer)
 		for _, row := range w.answer.Aside {
@@ -373,6 +376,9 @@ func (l limits) owed(v *condition, s *census, now time.Time) {
 	}
 	if bad := l.lag.judge(lag); bad > stateOK {
 		v.find(bad, "the table does not show %.0f events yet", lag)
+	}
+	if bad := l.behind.judge(behind); bad > stateOK {
+		v.find(bad, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
 	}
 	if bad := l.aside.judge(longest.Seconds()); bad > stateOK && count > 0 {
 		v.find(bad, "%s set aside, the first for %s", countOf(count, "row"), screen.Length(longest))
@@ -449,6 +455,22 @@ func (l *limit) Set(text string) error {
 	return nil
 }
 
+// mostLength is a limit that is critical only, as a flag's value: one length of time.
+type mostLength struct{ of *limit }
+
+// String implements flag.Value.
+func (m mostLength) String() string { return "" }
+
+// Set implements flag.Value.
+func (m mostLength) Set(text string) error {
+	d, err := conf.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not allowed; allowed is a length of time such as 90s or 15m", text)
+	}
+	m.of.warn, m.of.critical = math.NaN(), d.Seconds()
+	return nil
+}
+
 // judge tells how bad a number is that should be small.
 func (l *limit) judge(n float64) state {
 	switch {
@@ -461,7 +483,7 @@ func (l *limit) judge(n float64) state {
 }
 
 // limits are all that health goes by.
-type limits struct{ waiting, oldest, lag, failed, aside, workers *limit }
+type limits struct{ waiting, oldest, lag, behind, failed, aside, workers *limit }
 
 func usualLimits() limits {
 	count := func(text string) (float64, error) { n, err := strconv.ParseUint(text, 10, 53); return float64(n), err }
@@ -478,6 +500,7 @@ func usualLimits() limits {
 		waiting: &limit{none, none, rows, "a whole number up to 10000"},
 		oldest:  &limit{900, 3600, length, "a length of time such as 90s or 15m"},
 		lag:     &limit{10_000, 1_000_000, count, "a whole number"},
+		behind:  &limit{none, none, length, "a length of time such as 90s or 15m"},
 		failed:  &limit{none, none, share, "a share such as 10%, up to 100%"},
 		aside:   &limit{900, none, length, "a length of time such as 90s or 15m"},
 		workers: &limit{1, 1, count, "a whole number"},
@@ -508,4 +531,6 @@ func (l limits) register(flags *flag.FlagSet) {
 	} {
 		flags.Var(one.of, one.name, one.help)
 	}
+	flags.Var(mostLength{l.oldest}, "max-age", "critical where the oldest row of a target has waited longer; the same as --oldest ,D")
+	flags.Var(mostLength{l.behind}, "max-lag", "critical where the table has been behind the journal for longer; not judged if not given")
 }

@@ -48,7 +48,13 @@ func TestHealthOfAWorker(t *testing.T) {
 		"old, not judged":             {"", old, " --oldest ,", 0, "JOBD OK - "},
 		"many":                        {"", recent, " --waiting 7,8", 1, "JOBD WARNING - worker node-1: 7 rows wait for target mail"},
 		"failures":                    {"", recent, " --failures 10%,50%", 1, "JOBD WARNING - worker node-1: 3 of 20 jobs of target mail have failed within a minute"},
-		"lag":                         {"", recent, " --lag 2,5", 2, "JOBD CRITICAL - worker node-1: the table does not show 5 events yet"},
+		"max age":                     {"", old, " --max-age 15m", 2, "JOBD CRITICAL - worker node-1: the oldest row of target mail waits for 20m0s"},
+		"max age, younger":            {"", old, " --max-age 30m", 0, "JOBD OK - "},
+		"max lag": {
+			`,"journal": {"events": 9, "mirrored": 4, "unshownSince": "2026-11-20T11:50:00Z"}`, recent, " --max-lag 5m", 2,
+			"JOBD CRITICAL - worker node-1: the table is behind for 10m0s",
+		},
+		"lag": {"", recent, " --lag 2,5", 2, "JOBD CRITICAL - worker node-1: the table does not show 5 events yet"},
 		"aside": {
 			`,"asideCount": 2, "aside": [{"job": 1, "target": "mail", "reason": "locked", "since": "2026-11-01T00:00:00Z"}]`, recent, "", 1,
 			"JOBD WARNING - worker node-1: 2 rows set aside, the first for",

@@ -33,6 +33,52 @@ func groups() []groupOf {
 	}
 }
 
+// overview is what jobctl without a command shows: what people want most, on one screen.
+const overview = `jobctl asks a worker of jobd, with --master all workers of a master.
+
+look      status, top           what works and what doesn't; a live view
+          queue, ps             what waits, and when it is done; what runs
+          failed                what failed, and what it wrote last
+          why ID, show ID       why a job doesn't run yet; its row and its story
+          tail [-f] ID          what a job writes
+          schedule --list       what recurs, and when it runs next
+
+act       run-manual ID         run a job of status manual, and see its output
+          run-now ID, retry ID  a delayed job now; one that has ended once more
+          cancel ID             end a job, or don't start it
+          pause T, continue T   start no jobs of a target for a while
+          restart, recycle      a new worker, or new processes, without a gap
+
+wait      wait ID               until a job is done; fails where the job does
+          health                one line and an exit code for monitors
+
+journal   journal log           what happened, event by event
+          journal show ID       the same of one job
+          journal verify        whether anything is damaged or was altered
+
+jobctl help: all commands and flags. jobctl help COMMAND: one, with examples.
+`
+
+// elsewhere are commands of docker, systemctl, kubectl, gearadmin and others, and what does that here.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"active": "status", "attach": "tail -f ID", "cat": "show ID", "cordon": "pause TARGET", "cron": "schedule --list",
+		"create-function": "add-target TARGET N", "delete": "cancel ID", "describe": "show ID", "disable": "pause TARGET",
+		"drain": "pause TARGET", "drop-function": "remove-target TARGET", "enable": "continue TARGET", "errors": "failed",
+		"events": "journal log", "exec": "run-manual ID", "explain": "why ID", "get": "ps, queue or show ID",
+		"getpid": "status", "history": "journal show ID", "info": "status", "inspect": "show ID", "is-active": "health",
+		"jobs": "ps, or queue for what waits", "journalctl": "journal log", "kill": "cancel ID, or send-signal KILL ID",
+		"list": "ps, queue, failed or list-targets", "list-jobs": "ps, or queue for what waits", "list-timers": "schedule --list",
+		"list-units": "list-targets", "log": "journal log, or tail ID for a job's output", "logs": "tail ID, or journal log",
+		"ls": "ps, queue, failed or list-targets", "maxqueue": "set-target-concurrency TARGET N", "reload": "restart",
+		"requeue": "retry ID", "resume": "continue TARGET", "rm": "cancel ID", "rollout": "restart", "run": "run-manual ID or run-now ID",
+		"scale": "set-target-concurrency TARGET N", "show-jobs": "ps, or queue for what waits", "shutdown": "pause, and stop the service",
+		"start": "run-manual ID or run-now ID", "stats": "journal stats, or top", "stop": "cancel ID, or pause TARGET",
+		"targets": "list-targets", "timers": "schedule --list", "uncordon": "continue TARGET", "unpause": "continue TARGET",
+		"version": "--version", "workers": "--master list-workers",
+	}
+}
+
 // usage writes the help of a command, and of those below it. It tells whether the global flags are
 // to follow: they are in the top help only.
 func usage(w io.Writer, c *ffcli.Command) (global bool) {
@@ -45,9 +91,7 @@ func usage(w io.Writer, c *ffcli.Command) (global bool) {
 		page.Text(w, c.ShortHelp)
 		fmt.Fprintln(w)
 	}
-	if global {
-		listGroups(w, c.Subcommands)
-	} else if len(c.Subcommands) > 0 {
+	if !global && len(c.Subcommands) > 0 {
 		page.List(w, termsOf(c.Subcommands))
 		fmt.Fprintln(w)
 	}
@@ -56,14 +100,28 @@ func usage(w io.Writer, c *ffcli.Command) (global bool) {
 		page.List(w, flags)
 		fmt.Fprintln(w)
 	}
-	if c.LongHelp != "" {
-		fmt.Fprintf(w, "examples:\n%s\n\n", strings.Trim(c.LongHelp, "\n"))
-	}
 	if global {
 		return true
 	}
+	writeExamples(w, c)
 	page.Text(w, "The flags of all commands are in: jobctl help. More: man jobctl, docs/jobctl.md.")
 	return false
+}
+
+// usageBelow writes what stands below the global flags: the commands, where a terminal shows them last.
+func usageBelow(w io.Writer, c *ffcli.Command) {
+	if c != nil && c.Name == "jobctl" {
+		fmt.Fprintln(w)
+		listGroups(w, c.Subcommands)
+		writeExamples(w, c)
+		page.Text(w, "One command, with its flags and examples: jobctl help COMMAND. More: man jobctl, docs/jobctl.md.")
+	}
+}
+
+func writeExamples(w io.Writer, c *ffcli.Command) {
+	if c.LongHelp != "" {
+		fmt.Fprintf(w, "examples:\n%s\n\n", strings.Trim(c.LongHelp, "\n"))
+	}
 }
 
 // listGroups writes all commands, in their groups.

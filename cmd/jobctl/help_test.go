@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/page"
 )
 
 // newTree is all commands, as a run has them.
 func newTree() (*program, *ffcli.Command) {
 	p := &program{surroundings: surroundings{err: io.Discard, out: io.Discard, now: time.Now, location: time.UTC}}
-	p.set = newSet(nil, nil)
+	p.set = newSet(nil, nil, nil)
 	p.config.register(p.set)
 	return p, p.tree()
 }
@@ -56,6 +58,63 @@ func TestEachHelpPage(t *testing.T) {
 			t.Errorf("jobctl help %s: the global flags are in the first page only:\n%s", name, got.out)
 		}
 	})
+}
+
+// jobctl alone shows what people want most, on one screen, and each command that it names is there.
+func TestTheOverviewIsOneScreen(t *testing.T) {
+	t.Parallel()
+	got := jobctl{}.run(t)
+	if got.code != exit.Usage || got.out != overview || got.err != "" {
+		t.Errorf("%+v", got)
+	}
+	lines := strings.Split(strings.TrimRight(overview, "\n"), "\n")
+	if len(lines) > 24 {
+		t.Errorf("%d lines", len(lines))
+	}
+	_, root := newTree()
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if words := strings.Fields(line[min(len(line), 10):min(len(line), 32)]); strings.HasPrefix(line, " ") || len(words) > 0 && slices.Contains([]string{"look", "act", "wait", "journal"}, strings.Fields(line)[0]) {
+			for _, form := range strings.Split(strings.Join(words, " "), ", ") {
+				isCommand(t, root, form)
+			}
+		}
+	}
+}
+
+// isCommand fails unless a text begins with the words of a command.
+func isCommand(t *testing.T, root *ffcli.Command, text string) {
+	t.Helper()
+	at := root
+	for _, word := range strings.Fields(text) {
+		i := slices.IndexFunc(at.Subcommands, func(c *ffcli.Command) bool { return c.Name == word })
+		if i < 0 {
+			break
+		}
+		at = at.Subcommands[i]
+	}
+	if at == root || len(at.Subcommands) > 0 {
+		t.Errorf("%q is no command", text)
+	}
+}
+
+// What is called otherwise elsewhere leads to a command that is there, and is none itself.
+func TestCommandsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	for word, here := range elsewhere() {
+		if slices.ContainsFunc(root.Subcommands, func(c *ffcli.Command) bool { return c.Name == word }) {
+			t.Errorf("%s is a command", word)
+		}
+		if first := strings.TrimPrefix(here, "--master "); here != "--version" {
+			isCommand(t, root, strings.Split(first, ",")[0])
+		}
+		if got := (jobctl{}).run(t, word, "5"); got.code != exit.Usage || got.err != "jobctl: unknown command "+word+"; here that is: jobctl "+here+"\n" {
+			t.Errorf("%s: %+v", word, got)
+		}
+	}
 }
 
 // What an example shows is what jobctl takes, and is about the command whose help it is in.

@@ -54,7 +54,7 @@ func TestJournalTellsWhatRetentionHasRemoved(t *testing.T) {
 		"stats --since 2026-11-20":                                    {0, true, "TARGET"},
 		"state --at 2026-11-20T10:00:03":                              {1, true, ""},
 		"state --at 2026-11-20T10:00:08":                              {0, false, "ignored"},
-		"show 2":                                                      {1, true, ""},
+		"show 2":                                                      {4, true, ""},
 		"show 8":                                                      {0, false, "reason 8"},
 	} {
 		got := jobctl{}.run(t, append(append([]string{"journal"}, strings.Fields(args)...), "--journal", dir)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -56,7 +57,7 @@ func (s *story) tell(ctx context.Context, id int64) error {
 
 // unknown is the error of a job without events, which retention may have removed.
 func (s *story) unknown(ctx context.Context, id int64) error {
-	err := fmt.Errorf("job %d: the journal knows nothing of it", id)
+	err := exit.With(exit.NoJob, fmt.Errorf("job %d: the journal knows nothing of it", id))
 	for _, source := range s.journals.sources {
 		if removed, keptErr := source.kept(ctx); keptErr == nil && removed != nil {
 			err = fmt.Errorf("%w; %w", err, named(source, removed))

@@ -436,6 +436,9 @@ func (c *client) expect(ctx context.Context) error {
 	return err
 }
 
+// errWrongDaemon says that another daemon is there than the one that was meant.
+var errWrongDaemon = errors.New("this is the wrong daemon")
+
 // isWhat is an error where the answer to status is not that of the daemon that was meant.
 func (c *client) isWhat(status json.RawMessage) error {
 	var answer struct {
@@ -447,9 +450,9 @@ func (c *client) isWhat(status json.RawMessage) error {
 	isMaster, isWorker := answer.Workers != nil, answer.Targets != nil
 	switch {
 	case c.master && isWorker && !isMaster:
-		return fmt.Errorf("%s: this is a worker, not a master: leave --master away, or give the master's --host and --port", c.address)
+		return &because{fmt.Errorf("%s: this is a worker, not a master: leave --master away, or give the master's --host and --port", c.address), errWrongDaemon}
 	case !c.master && isMaster && !isWorker:
-		return fmt.Errorf("%s: this is a master, not a worker: use --master, or give the worker's --host and --port", c.address)
+		return &because{fmt.Errorf("%s: this is a master, not a worker: use --master, or give the worker's --host and --port", c.address), errWrongDaemon}
 	}
 	return nil
 }

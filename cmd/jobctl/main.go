@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
 	var line arranged
-	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) })
+	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) }, func(w io.Writer) { usageBelow(w, line.chosen) })
 	p.config.register(p.set)
 	if len(args) > 0 && args[0] == completeCommand {
 		return p.complete(ctx, args[1:])
@@ -111,7 +111,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 	p.log.Warnings(p.set.Warnings())
 	if p.config.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.config.timeout, fmt.Errorf("no answer within %v", p.config.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, p.config.timeout, exit.With(exit.Late, fmt.Errorf("no answer within %v", p.config.timeout)))
 		defer cancel()
 	}
 	return root.Run(ctx)
@@ -146,6 +146,10 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 	p.config.validate(p.set)
 	if err := p.set.Err(); err != nil {
 		return err
+	}
+	if none.Command == root {
+		fmt.Fprint(p.out, overview)
+		return exit.With(exit.Usage, errTold)
 	}
 	if none.Command != nil {
 		return wrongUsage("a command is missing; --help lists them")
@@ -324,7 +328,7 @@ type config struct {
 	timeout     time.Duration  // 0: no limit
 }
 
-func newSet(environ []string, usage func(io.Writer) bool) *conf.Set {
+func newSet(environ []string, usage func(io.Writer) bool, below func(io.Writer)) *conf.Set {
 	return conf.New(conf.Program{
 		Name:    "jobctl",
 		Version: version.Version,
@@ -332,6 +336,7 @@ func newSet(environ []string, usage func(io.Writer) bool) *conf.Set {
 		Prefix:  "JOBCTL_",
 		File:    defaultFile(environ),
 		Usage:   usage,
+		Below:   below,
 	})
 }
 

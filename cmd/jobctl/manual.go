@@ -11,6 +11,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -163,16 +164,30 @@ func failures(jobs []jobRef, answer api.Outcomes) error {
 		done, ran := answer.Jobs[job.id]
 		switch {
 		case refused:
-			// Some of the daemons' texts name the job themselves.
-			text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", job.id))
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(text)))
+			failed = append(failed, jobError(job.id, text))
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))
 		case done.Result != "ok":
 			failed = append(failed, fmt.Errorf("job %d: %s", job.id, outcomeOf(done)))
 		}
 	}
-	return errors.Join(failed...)
+	return exit.Join(failed...)
+}
+
+// noRow says of a job that the table does not have it; notFound is how workers say it.
+const (
+	noRow    = "the table has no such row"
+	notFound = "not found"
+)
+
+// jobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
+func jobError(id jobnet.Whole, text string) error {
+	text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", id))
+	err := fmt.Errorf("job %d: %s", id, clean(text))
+	if text == noRow || text == notFound {
+		return exit.With(exit.NoJob, err)
+	}
+	return err
 }
 
 // outcomeOf says how a job ended.
@@ -226,8 +241,7 @@ func (h *hastening) run(ctx context.Context, j *journals) error {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.all.Errors)) {
-		why := strings.TrimPrefix(h.all.Errors[id], fmt.Sprintf("job %d ", id))
-		h.errs = append(h.errs, fmt.Errorf("job %d: %s", id, clean(why)))
+		h.errs = append(h.errs, jobError(id, h.all.Errors[id]))
 	}
 	return joined(h.errs)
 }
@@ -247,7 +261,7 @@ func (h *hastening) delayed(ctx context.Context, j *journals) (ids []jobnet.Whol
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			h.all.Errors[job.id] = "the table has no such row"
+			h.all.Errors[job.id] = noRow
 		case job.target != "" && row.Target != job.target:
 			h.all.Errors[job.id] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.target)
 		case row.Status != journal.RowDelayed:

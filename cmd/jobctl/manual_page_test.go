@@ -15,7 +15,7 @@ import (
 func TestManualPages(t *testing.T) {
 	t.Parallel()
 	p := &program{}
-	p.set = newSet([]string{"HOME=~"}, nil)
+	p.set = newSet([]string{"HOME=~"}, nil, nil)
 	p.config.register(p.set)
 	manualtest.Check(t, filepath.Join("..", "..", "packaging", "man"), p.manualPage(p.tree()), p.configurationPage())
 }

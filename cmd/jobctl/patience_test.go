@@ -130,7 +130,7 @@ func TestTimeoutTakesThePlaceOfTheDefault(t *testing.T) {
 	patiently(t, func(timeout time.Duration) string {
 		slower := startSlow(t, 10*timeout)
 		got := jobctl{patience: time.Hour}.run(t, "--port", slower, "--timeout", timeout.String(), "status")
-		if got.code != 1 || !strings.Contains(got.err, "no answer within "+timeout.String()) {
+		if got.code != 5 || !strings.Contains(got.err, "no answer within "+timeout.String()) {
 			return fmt.Sprintf("--timeout %s: %+v", timeout, got)
 		}
 		return ""

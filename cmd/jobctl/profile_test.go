@@ -151,7 +151,7 @@ func TestPortsOfWorkersAndMasters(t *testing.T) {
 		"nothing from above the sections":       {file: "port = 9\nmaster_port = 8\nmaster = 1\n[p]\n", args: "@p", want: workerPort},
 	} {
 		environ, path := profilesFile(t, test.file)
-		set := newSet(environ, nil)
+		set := newSet(environ, nil, nil)
 		var c config
 		c.register(set)
 		args := strings.Fields(test.args)

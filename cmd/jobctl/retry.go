@@ -11,6 +11,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -194,7 +195,7 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			r.refuse(job.id, "the table has no such row")
+			r.refuse(job.id, noRow)
 		case job.target != "" && row.Target != job.target:
 			r.refuse(job.id, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.target)))
 		case row.Status == journal.RowDelayed:
@@ -211,7 +212,7 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 // refuse notes why a job can't be set back.
 func (r *retrying) refuse(id jobnet.Whole, reason string) {
 	r.refused[id] = reason
-	r.errs = append(r.errs, fmt.Errorf("job %d: %s", id, reason))
+	r.errs = append(r.errs, jobError(id, reason))
 }
 
 // fewJobs is up to how many jobs are looked for one by one, by their index.
@@ -305,8 +306,7 @@ func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error
 	}
 	g.end()
 	for _, id := range slices.Sorted(maps.Keys(all.Errors)) {
-		why := strings.TrimPrefix(all.Errors[id], fmt.Sprintf("job %d ", id))
-		r.errs = append(r.errs, fmt.Errorf("job %d: %s", id, clean(why)))
+		r.errs = append(r.errs, jobError(id, all.Errors[id]))
 	}
 	return errors.Join(r.tell(list, all), joined(r.errs))
 }
@@ -393,5 +393,5 @@ func joined(errs []error) error {
 	if more := len(errs) - mostErrors; more > 0 {
 		errs = append(slices.Clone(errs[:mostErrors]), fmt.Errorf("and %d more", more))
 	}
-	return errors.Join(errs...)
+	return exit.Join(errs...)
 }

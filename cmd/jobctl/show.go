@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/reason"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -74,11 +75,7 @@ func (p *program) showJob(ctx context.Context, c *client, job jobRef, runs int) 
 	if err := shown.print(ctx); err != nil {
 		return err
 	}
-	failed := why(ctx, errors.Join(j.failed...))
-	if !shown.verdict.Explained() {
-		failed = errors.Join(failed, exit.With(exit.Failure, errors.New("")))
-	}
-	return failed
+	return exit.Join(why(ctx, errors.Join(j.failed...)), unexplained(shown.verdict))
 }
 
 // row is the job's row, as the first worker has it that could read it.
@@ -470,7 +467,7 @@ func (j *journals) rows(ctx context.Context, ids []int64) (map[int64]history.Row
 	for some := range slices.Chunk(ids, rowsOnce) {
 		for {
 			if at == len(j.remotes) {
-				return found, errors.Join(append(failed, errNobody)...)
+				return found, nobody(failed)
 			}
 			var answer history.RowsAnswer
 			err := j.remotes[at].ask(ctx, api.JournalRows, map[string]any{"ids": whole(some)}, &answer)
@@ -491,8 +488,16 @@ func (j *journals) rows(ctx context.Context, ids []int64) (map[int64]history.Row
 	return found, nil
 }
 
-// errNobody says that no worker could be asked.
-var errNobody = errors.New("no worker can read the table now")
+// nobody is the error where no worker could read rows. It may be over soon, unless all are of versions
+// that can't.
+func nobody(failed []error) error {
+	err := errors.Join(append(failed, errors.New("no worker can read the table now"))...)
+	isOlder := func(err error) bool { return jobnet.CodeOf(err) == jobnet.CodeUnknown }
+	if len(failed) > 0 && !slices.ContainsFunc(failed, func(err error) bool { return !isOlder(err) }) {
+		return err
+	}
+	return exit.With(exit.Unknown, err)
+}
 
 // notKnown is printed where it can't be told how long something took. A 0 would be a claim.
 const notKnown = "not known"

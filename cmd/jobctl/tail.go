@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -352,9 +353,9 @@ func (f *follower) absent(ctx context.Context, fleet []told[api.JobOutput]) erro
 	unheard := silent(fleet)
 	switch {
 	case err != nil:
-		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err), unheard)
+		return errors.Join(exit.With(exit.Unknown, fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err)), unheard)
 	case row == nil:
-		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table has no such row", f.job), unheard)
+		return errors.Join(exit.With(exit.NoJob, fmt.Errorf("job %d: nobody knows it, and the table has no such row", f.job)), unheard)
 	case row.Status == "waiting" || row.Status == "manual":
 		return f.await(fmt.Sprintf("it has not started: its row is '%s'", row.Status))
 	case f.missed < mostMissed:
@@ -389,10 +390,10 @@ func (f *follower) row(ctx context.Context) (*history.Row, error) {
 func (f *follower) checkTarget(ctx context.Context) error {
 	row, err := f.row(ctx)
 	if err != nil {
-		return fmt.Errorf("job %d: whether it is of target '%s' the table could not be asked: %w", f.job, clean(f.target), err)
+		return exit.With(exit.Unknown, fmt.Errorf("job %d: whether it is of target '%s' the table could not be asked: %w", f.job, clean(f.target), err))
 	}
 	if row != nil && row.Target != f.target {
-		return fmt.Errorf("job %d is of target '%s', not '%s'", f.job, clean(row.Target), clean(f.target))
+		return exit.With(exit.NoJob, fmt.Errorf("job %d is of target '%s', not '%s'", f.job, clean(row.Target), clean(f.target)))
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func (p *program) awaitNext(ctx context.Context, before process) (process, error
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return now, exit.With(exit.Failure, fmt.Errorf("%w; its log says why; last seen: %w", context.Cause(ctx), last))
+			return now, exit.With(exit.Late, fmt.Errorf("%w; its log says why; last seen: %w", context.Cause(ctx), last))
 		}
 	}
 }
@@ -343,7 +343,7 @@ func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
 		if interrupted(ctx) {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; "))
+		return exit.With(exit.Late, fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; ")))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestTopIsRefusedWhereItCanNotBeShown(t *testing.T) {
 func topOf(t *testing.T, port string, master bool) *topSource {
 	t.Helper()
 	p := &program{surroundings: surroundings{now: time.Now, location: time.UTC, patience: 5 * time.Second}}
-	p.set = newSet(nil, nil)
+	p.set = newSet(nil, nil, nil)
 	p.config.register(p.set)
 	p.config.host, p.config.port, p.config.master = "127.0.0.1", atoi(t, port), master
 	p.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}

@@ -16,9 +16,9 @@ func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	port := closedPort(t)
 	for args, want := range map[string]string{
-		"":                              "a command is missing; --help lists them",
 		"journal":                       "a command is missing; --help lists them",
 		"pol":                           "unknown command pol; the nearest known one is poll",
+		"logs 5":                        "unknown command logs; here that is: jobctl tail ID, or journal log",
 		"frobnicate":                    "unknown command frobnicate; --help lists all",
 		"status --frobnicate":           "unknown flag --frobnicate; --help lists all",
 		"journal lag":                   "unknown command lag; the nearest known one is log",
@@ -152,7 +152,7 @@ func TestShippedConfiguration(t *testing.T) {
 func TestDefaultPorts(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{"": workerPort, "--master": masterPort, "--master --port=5": 5} {
-		set := newSet(nil, nil)
+		set := newSet(nil, nil, nil)
 		var c config
 		c.register(set)
 		if err := set.Parse(strings.Fields(args), nil, t.Output()); err != nil {

@@ -36,6 +36,7 @@ type jobWait struct {
 	left  []jobRef              // the others, as they were seen last
 	seen  map[int64]string      // their statuses
 	met   bool                  // a daemon has answered
+	told  bool                  // that nothing is known for now is said
 	line  bool                  // how many are left stands on the terminal
 }
 
@@ -45,8 +46,8 @@ const (
 	lastLook  = 2 * time.Second
 )
 
-// run looks at the rows until all are at their end. Once a daemon has answered, one that can't be
-// reached, or can't read its table, is waited for.
+// run looks at the rows until all are at their end. A daemon that can't be reached, or can't read its
+// table, is waited for, also where that is so from the beginning.
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
 	defer w.clear()
@@ -74,7 +75,7 @@ func (w *jobWait) run(ctx context.Context) error {
 			return w.end()
 		case ctx.Err() != nil:
 			return w.late(ctx)
-		case err != nil && !w.met || isPassword(err):
+		case isPassword(err) || exit.Code(err) == exit.Usage || errors.Is(err, errWrongDaemon) || jobnet.CodeOf(err) == jobnet.CodeUnknown:
 			return err
 		}
 		w.tell(err.Error())
@@ -108,9 +109,9 @@ func (w *jobWait) look(ctx context.Context, j *journals) error {
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			gone = append(gone, fmt.Errorf("job %d: the table has no such row", job.id))
+			gone = append(gone, jobError(job.id, noRow))
 		case job.target != "" && row.Target != job.target:
-			gone = append(gone, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
+			gone = append(gone, exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target))))
 		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
 			w.rows[int64(job.id)] = row
 		default:
@@ -140,11 +141,15 @@ func (w *jobWait) rest(ctx context.Context, pause *time.Duration) error {
 // tell says on a terminal how many jobs are left, and why nothing is known of them at the moment.
 func (w *jobWait) tell(trouble string) {
 	if !w.errTerminal {
+		if trouble != "" && !w.told {
+			w.note(fmt.Errorf("%s; waiting until this is over", inALine(trouble)))
+		}
+		w.told = trouble != ""
 		return
 	}
 	text := fmt.Sprintf("waiting for %s", ofJobs(len(w.left), len(w.jobs)))
 	if trouble != "" {
-		text += "; " + clean(trouble)
+		text += "; " + inALine(trouble)
 	}
 	fmt.Fprint(w.err, w.ours("\r")+text+w.ours("\x1b[K"))
 	w.line = true

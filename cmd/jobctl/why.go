@@ -158,7 +158,8 @@ func (p *program) why() *ffcli.Command {
 
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.
 func (p *program) sayWhy(ctx context.Context, c *client, jobs []jobRef) error {
-	explainedAll, told := true, false
+	var unknown []error
+	told := false
 	for some := range slices.Chunk(jobs, api.MostExplained) {
 		e, verdicts, err := p.verdicts(ctx, c, some)
 		if err != nil {
@@ -169,14 +170,23 @@ func (p *program) sayWhy(ctx context.Context, c *client, jobs []jobRef) error {
 			told = true
 		}
 		for i, verdict := range verdicts {
-			explainedAll = explainedAll && verdict.Explained()
+			unknown = append(unknown, unexplained(verdict))
 			if err := p.sayVerdict(some[i], verdict); err != nil {
 				return err
 			}
 		}
 	}
-	if !explainedAll {
-		return exit.With(exit.Failure, errors.New("")) // the sentence says it
+	return exit.Join(unknown...)
+}
+
+// unexplained is the exit code of a verdict that does not say where a job is, without a text: the
+// sentence says why. Of all others it is nil.
+func unexplained(v reason.Verdict) error {
+	switch v.Reason {
+	case reason.NoSuchJob, reason.OtherTarget:
+		return exit.With(exit.NoJob, errTold)
+	case reason.Unreadable:
+		return exit.With(exit.Unknown, errTold)
 	}
 	return nil
 }

@@ -21,14 +21,14 @@ func TestWhy(t *testing.T) {
 	t.Parallel()
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "explain": json.RawMessage(explainedJobs)})
 	jobctl{}.expect(t, worker, output{
-		1, "job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1\n" +
+		4, "job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1\n" +
 			"job 6 failed with exit code 3 at 10:02, after 3s: no mail\n" +
 			"job 7 does not exist: the table has no such row\n", "",
 	}, "why", "5", "mail:6", "7", "5")
 	jobctl{}.expect(t, worker, output{
 		0, `{"job":5,"reason":"waiting","sentence":"job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1"}` + "\n", "",
 	}, "--output=json", "why", "5")
-	jobctl{}.expect(t, worker, output{1, "job 6 is one of target mail, not of pics\n", ""}, "why", "pics:6")
+	jobctl{}.expect(t, worker, output{4, "job 6 is one of target mail, not of pics\n", ""}, "why", "pics:6")
 	want := `explain {"ids":[5,6,7],"output":true}`
 	if asked := worker.asked(); asked[1] != want {
 		t.Errorf("asked %q, want %s", asked, want)

@@ -89,9 +89,10 @@ func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
 	status.Mark, status.Server = d.identity()
 	status.Aside, status.AsideCount = aside[:min(len(aside), mostAside)], len(aside)
+	shown := d.mirror.Applied()
 	status.Journal = &api.JournalStatus{
-		Events: d.newest(), Mirrored: d.mirror.Applied(), Bytes: bytes, Segments: segments,
-		FullSince: full.Since, Full: full.Error,
+		Events: d.newest(), Mirrored: shown, Bytes: bytes, Segments: segments,
+		UnshownSince: d.unshownSince(shown), FullSince: full.Since, Full: full.Error,
 	}
 	status.Database, status.Runner = &database, &runner
 	d.countRequests(status.Executors)

@@ -166,18 +166,28 @@ func (d *daemon) now() (now metrics.Now) {
 	now.Status, _ = d.service.Status(context.Background(), service.Call{}, api.None{})
 	reached, newest := d.mirror.Reached(), d.newest()
 	if newest > reached {
-		now.Unshown = newest - reached
-		ctx, cancel := context.WithTimeout(context.Background(), oldestTimeout)
-		defer cancel()
-		if events, err := d.journal.Next(ctx, reached, 1); err == nil && len(events) > 0 {
-			now.UnshownFrom = events[0].Time
-		}
+		now.Unshown, now.UnshownFrom = newest-reached, d.unshownSince(reached)
 	}
 	now.Outages, now.RunnerLinks = d.mirror.Outages(), d.runner.Standing().Links
 	if free, total, err := check.Free(d.journalDir); err == nil {
 		now.Free, now.Total = free, total
 	}
 	return now
+}
+
+// unshownSince is when the first event behind one was journalled; zero where there is none, or the
+// journal does not tell.
+func (d *daemon) unshownSince(shown uint64) time.Time {
+	if d.newest() <= shown {
+		return time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), oldestTimeout)
+	defer cancel()
+	events, err := d.journal.Next(ctx, shown, 1)
+	if err != nil || len(events) == 0 {
+		return time.Time{}
+	}
+	return events[0].Time
 }
 
 // ready says why the worker may not take work at the moment.

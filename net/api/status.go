@@ -108,6 +108,7 @@ type JournalStatus struct {
 	Bytes    int64  `json:"bytes"`    // on disk
 	Segments int    `json:"segments"`
 
+	UnshownSince time.Time `json:"unshownSince,omitzero"` // when the first event was journalled that the table does not show
 	FullSince time.Time `json:"fullSince,omitzero"` // since when its disk has too little room
 	Full      string    `json:"full,omitempty"`     // in words
 }

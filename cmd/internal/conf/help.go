@@ -32,6 +32,9 @@ func (s *Set) Help(w io.Writer) {
 	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
 		"and as a variable of the environment in capitals (%sHOST for host). "+
 		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
+	if s.program.Below != nil {
+		s.program.Below(w)
+	}
 }
 
 // OwnFlags are the flags that are no keys of the file, and what they are for.

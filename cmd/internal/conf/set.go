@@ -24,6 +24,7 @@ type Program struct {
 	// Usage writes what stands above the keys in the help, and tells whether the keys are to follow;
 	// nil: the summary and a line of usage.
 	Usage func(w io.Writer) (keys bool)
+	Below func(w io.Writer) // writes what stands below the keys; nil: nothing
 }
 
 // Set is the keys of a program and where their values came from. It serves

@@ -15,6 +15,9 @@ const (
 	Failure = 1 // the program, a daemon or a check said no
 	Usage   = 2 // wrong usage or wrong configuration
 	Connect = 3 // jobctl could not connect
+	NoJob   = 4 // there is no such job
+	Late    = 5 // the time that was given (--timeout) is over
+	Unknown = 6 // it can't be known now: nobody who was asked can read the table
 
 	Signal = 128 // and the signal's number, where one ended the program
 )
@@ -50,6 +53,25 @@ func Code(err error) int {
 		return c.code
 	}
 	return Failure
+}
+
+// Join is several errors as one. Its exit code is that of all of them where they agree; else that of a
+// signal where one is among them, and Failure.
+func Join(errs ...error) error {
+	joined := errors.Join(errs...)
+	code := -1
+	for _, err := range errs {
+		switch each := Code(err); {
+		case err == nil:
+		case each >= Signal:
+			return With(each, joined)
+		case code < 0 || code == each:
+			code = each
+		default:
+			code = Failure
+		}
+	}
+	return With(code, joined)
 }
 
 // Report writes err to w, each line behind the program's name, and returns the exit code. It writes

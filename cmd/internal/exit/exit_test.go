@@ -45,6 +45,30 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The code of several errors is that of all, or of a signal among them; else the plain one.
+func TestJoinedCodes(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("refused")
+	gone, late := exit.With(exit.NoJob, errors.New("gone")), exit.With(exit.Late, errors.New("late"))
+	for name, test := range map[string]struct {
+		errs []error
+		want int
+	}{
+		"none":             {nil, 0},
+		"nothing but nil":  {[]error{nil, nil}, 0},
+		"one":              {[]error{nil, gone}, exit.NoJob},
+		"all alike":        {[]error{gone, gone}, exit.NoJob},
+		"one has no code":  {[]error{gone, plain}, exit.Failure},
+		"none has a code":  {[]error{plain, plain}, exit.Failure},
+		"they differ":      {[]error{gone, late}, exit.Failure},
+		"a signal is last": {[]error{gone, exit.With(exit.Signal+2, plain)}, exit.Signal + 2},
+	} {
+		if got := exit.Code(exit.Join(test.errs...)); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
 func TestWithKeepsNil(t *testing.T) {
 	t.Parallel()
 	if err := exit.With(exit.Usage, nil); err != nil {

@@ -96,11 +96,6 @@ type Verdict struct {
 	Probe bool
 }
 
-// Explained tells whether it is known where the job is.
-func (v Verdict) Explained() bool {
-	return v.Reason != NoSuchJob && v.Reason != OtherTarget && v.Reason != Unreadable
-}
-
 // Of is the verdict on a job.
 func Of(q Question, answers []Answer) Verdict {
 	v := &view{Question: q}

@@ -16,6 +16,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
 	jobnet "jobd/net"
@@ -80,7 +81,7 @@ func (p *program) showQueue(ctx context.Context, c *client, targets []string) er
 	} else {
 		p.print(p.queueTable(list))
 	}
-	return errors.Join(append([]error{err, s.silent(), s.older()}, s.why...)...)
+	return exit.Join(append([]error{err, s.silent(), s.older()}, s.why...)...)
 }
 
 // wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves
@@ -463,7 +464,7 @@ func (s *census) count(ctx context.Context, targets []string) {
 func (s *census) countWith(ctx context.Context, from *remote, targets []string, left map[string]bool) {
 	var rows api.WaitingRows
 	if err := from.ask(ctx, api.Waiting.Name, map[string]any{"targets": targets}, &rows); err != nil {
-		s.why = append(s.why, named(from, err))
+		s.why = append(s.why, exit.With(exit.Unknown, named(from, err)))
 		return
 	}
 	errs := make(map[string]bool)
@@ -475,7 +476,8 @@ func (s *census) countWith(ctx context.Context, from *remote, targets []string, 
 			delete(left, target)
 		case !errs[counted.Error]:
 			errs[counted.Error] = true
-			s.why = append(s.why, named(from, &jobnet.RemoteError{Text: "rows of target " + clean(target) + ": " + clean(counted.Error)}))
+			said := &jobnet.RemoteError{Text: "rows of target " + clean(target) + ": " + clean(counted.Error)}
+			s.why = append(s.why, exit.With(exit.Unknown, named(from, said)))
 		}
 	}
 }

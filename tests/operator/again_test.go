@@ -200,7 +200,7 @@ func TestFailuresThatCanNotBeLookedAtWhole(t *testing.T) {
 	}
 	s.db.Exec(t, "RENAME TABLE jobs TO elsewhere")
 	got := s.jobctl(t, "failed --output json")
-	if list := lines(t, got.stdout); got.code != 1 || len(list) != 2 || list[0]["row"] != "not checked" || !strings.Contains(got.stderr, "could not be checked") {
+	if list := lines(t, got.stdout); got.code != 6 || len(list) != 2 || list[0]["row"] != "not checked" || !strings.Contains(got.stderr, "could not be checked") {
 		t.Errorf("%+v", got)
 	}
 	s.db.Exec(t, "RENAME TABLE elsewhere TO jobs")
@@ -277,10 +277,10 @@ func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, worker, "poll")
 	db.AwaitStatus(t, 1, "running")
-	if got := jobctl(t, worker, "wait", "1", "--timeout", "500ms"); got.code != 1 || !strings.Contains(got.stderr, "job 1 is running") {
+	if got := jobctl(t, worker, "wait", "1", "--timeout", "500ms"); got.code != 5 || !strings.Contains(got.stderr, "job 1 is running") {
 		t.Errorf("%+v", got)
 	}
-	if got := jobctl(t, worker, "wait", "1", "77", "--timeout", "10s"); got.code != 1 || !strings.Contains(got.stderr, "job 77: the table has no such row") {
+	if got := jobctl(t, worker, "wait", "1", "77", "--timeout", "10s"); got.code != 4 || !strings.Contains(got.stderr, "job 77: the table has no such row") {
 		t.Errorf("%+v", got)
 	}
 	way, asked := forwarded(t, worker.Addr, `"rows"`)

@@ -90,7 +90,7 @@ func TestCancelAsJSON(t *testing.T) {
 	db.Insert(t, 1, "b", "manual")
 	got := jobctl(t, worker, "--output", "json", "cancel", "1", "2")
 	want := regexp.MustCompile(`^\{"errors":\{"2":"job 2 not found"\},"jobs":\{"1":\{"state":"ignored","target":"b","by":"127\.0\.0\.1:[0-9]+"\}\}\}\n$`)
-	if !want.MatchString(got.stdout) || got.code != 1 || !strings.Contains(got.stderr, "job 2: not found") {
+	if !want.MatchString(got.stdout) || got.code != 4 || !strings.Contains(got.stderr, "job 2: not found") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -94,7 +94,7 @@ func TestStatusFollowsTheDatabase(t *testing.T) {
 		t.Errorf("while it is away: %+v", away.Database)
 	}
 	got := jobctl(t, worker, "queue")
-	if want := "jobctl: " + worker.Addr + ": the database is away since "; got.code != 1 || !strings.HasPrefix(got.stderr, want) || !strings.Contains(got.stdout, "a       ?        ?       0        2  ") {
+	if want := "jobctl: " + worker.Addr + ": the database is away since "; got.code != 6 || !strings.HasPrefix(got.stderr, want) || !strings.Contains(got.stdout, "a       ?        ?       0        2  ") {
 		t.Errorf("queue: %+v", got)
 	}
 

@@ -268,7 +268,7 @@ func TestTailThroughTheMaster(t *testing.T) {
 		"tail a:7":  "job 7 is of target 'b', not 'a'",
 		"tail 4711": "job 4711: nobody knows it, and the table has no such row",
 	} {
-		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 1 || !strings.Contains(got.stderr, want) {
+		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 4 || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %q", args, got, want)
 		}
 	}

@@ -93,7 +93,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	await(t, w, 9, "unreadable", `job 9 may be anywhere: node-1 can't read the table( since `+clock+`)?: .*`)
 	open()
 	await(t, w, 1, "unreadable", `job 1 may be anywhere: .*; the journal of node-1 has it as done at `+clock+` \(ok\)`)
-	if got := jobctl(t, w, "show", "1"); got.code != 1 || !strings.Contains(got.stdout, "row: not known") || !strings.Contains(got.stdout, "ended: ok") {
+	if got := jobctl(t, w, "show", "1"); got.code != 6 || !strings.Contains(got.stdout, "row: not known") || !strings.Contains(got.stdout, "ended: ok") {
 		t.Errorf("show: %+v", got)
 	}
 }

@@ -67,7 +67,7 @@ func await(t *testing.T, d *harness.Daemon, id int64, reason, pattern string, fl
 		if said.Reason != reason || !match.MatchString(said.Sentence) {
 			return fmt.Sprintf("job %d: want %s: %s\ngot %+v", id, reason, pattern, got)
 		}
-		if wrong := reason == "no-such-job" || reason == "unreadable"; (got.code == 1) != wrong {
+		if want := map[string]int{"no-such-job": 4, "unreadable": 6}[reason]; got.code != want {
 			return fmt.Sprintf("job %d: exit code %d: %+v", id, got.code, got)
 		}
 		return ""
@@ -126,10 +126,10 @@ func TestTheWayOfAJob(t *testing.T) {
 	open()
 	db.AwaitDone(t, 4)
 	await(t, w, 1, "failed", `job 1 failed with exit code 3 at `+clock+` on node-1, after [0-9.]+(ms|s|m.*): no mail for 1`)
-	if got := jobctl(t, w, "why", "1", "a:2", "8"); got.code != 1 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 8 does not exist") {
+	if got := jobctl(t, w, "why", "1", "a:2", "8"); got.code != 4 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 8 does not exist") {
 		t.Errorf("of three: %+v", got)
 	}
-	if got := jobctl(t, w, "why", "b:2"); got.code != 1 || got.stdout != "job 2 is one of target a, not of b\n" {
+	if got := jobctl(t, w, "why", "b:2"); got.code != 4 || got.stdout != "job 2 is one of target a, not of b\n" {
 		t.Errorf("of the wrong target: %+v", got)
 	}
 }

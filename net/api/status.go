@@ -109,8 +109,8 @@ type JournalStatus struct {
 	Segments int    `json:"segments"`
 
 	UnshownSince time.Time `json:"unshownSince,omitzero"` // when the first event was journalled that the table does not show
-	FullSince time.Time `json:"fullSince,omitzero"` // since when its disk has too little room
-	Full      string    `json:"full,omitempty"`     // in words
+	FullSince    time.Time `json:"fullSince,omitzero"`    // since when its disk has too little room
+	Full         string    `json:"full,omitempty"`        // in words
 }
 
 // AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's

@@ -119,8 +119,8 @@ func Encode(e journal.Event) (Record, error) {
 }
 
 // Decode is the record as an event.
-func (r *Record) Decode(p *Decoder) (journal.Event, error) {
-	payload, err := p.decode(r)
+func (r *Record) Decode() (journal.Event, error) {
+	payload, err := r.DecodePayload()
 	if err != nil {
 		return journal.Event{}, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: err}
 	}
@@ -172,7 +172,7 @@ func appendSized[T []byte | journal.Kind](b []byte, value T) []byte {
 	return append(b, value...)
 }
 
-// DecodePayload reads the record's payload, of any form.
+// DecodePayload reads the record's payload.
 func (r *Record) DecodePayload() (journal.Payload, error) {
 	return journal.DecodePayload(r.Kind, r.Payload, r.Stdout, r.Stderr)
 }
@@ -295,7 +295,6 @@ func (l linked) check() (c Checked) {
 		}
 		return Checked{Index: l.index, Found: []Found{{Fault: &f}}}
 	}
-	var p Decoder
 	c.Found = make([]Found, 0, len(l.records))
 	note := func(f *Fault) { c.Found = append(c.Found, Found{Fault: f}) }
 	for i := range l.records {
@@ -312,7 +311,7 @@ func (l linked) check() (c Checked) {
 		var e journal.Event
 		if fault == nil {
 			var err error
-			if e, err = r.Decode(&p); err != nil {
+			if e, err = r.Decode(); err != nil {
 				fault = &Fault{First: r.Seq, Last: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: errors.Unwrap(err), Linked: true, Stored: r.Hash}
 			}
 		}

@@ -203,7 +203,7 @@ func parseRecords(b, output []byte, withOutput bool) ([]Record, error) {
 		if !ok || !ok2 || len(rest) < 8+len(r.Hash) {
 			return records, errBlock
 		}
-		r.Kind, r.Payload = kindOf(kind), payload
+		r.Kind, r.Payload = journal.Kind(kind), payload
 		stdout, stderr := binary.BigEndian.Uint32(rest), binary.BigEndian.Uint32(rest[4:])
 		copy(r.Hash[:], rest[8:])
 		if b = rest[8+len(r.Hash):]; withOutput {

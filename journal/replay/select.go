@@ -138,13 +138,12 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 // matching gives the numbers of the events of a segment that are selected and match.
 func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Selection, f journal.Filter) (seqs []uint64, err error) {
 	m := r.matcher(f)
-	var p archive.Decoder
 	for page, err := range s.Records(ctx, sel) {
 		if err != nil {
 			return nil, err
 		}
 		for i := range page {
-			e, err := page[i].Decode(&p)
+			e, err := page[i].Decode()
 			if err != nil {
 				return nil, err
 			}

@@ -41,7 +41,7 @@ func forgeFrom(t *testing.T, dir string, seq uint64) {
 		}
 		rechain(h, records)
 		for i := range records {
-			e, err := records[i].Decode(&archive.Decoder{})
+			e, err := records[i].Decode()
 			if err = errors.Join(err, state.Apply(e)); err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ def read_database(path):
         trunk, free = struct.unpack(">II", open(path, "rb").read(40)[32:])  # versions of SQLite look at them differently
         need(bool(trunk) == bool(free) or os.path.exists(path + "-wal"), 0, f"{path}: its list of free pages is none")
         db.text_factory = bytes
-        header, mirror = db.execute("SELECT header FROM segment").fetchone()[0], db.execute("SELECT seq, kept FROM mirror").fetchone()
+        header, mirror = db.execute("SELECT header FROM segment").fetchone()[0], db.execute("SELECT seq FROM mirror").fetchone()[0]
         plain = lambda b: unzstd(b) if b and b.startswith(b"\x28\xb5\x2f\xfd") else b or b""
         rows = db.execute("SELECT seq, time, job, kind, payload, stdout, stderr, hash FROM records ORDER BY seq").fetchall()
         return header, [(*row[:5], plain(row[5]), plain(row[6]), row[7]) for row in rows], mirror
@@ -151,7 +151,7 @@ def verify(folders, anchors):
     parts, heads, worked = find(folders)
     need(parts or not heads, 1, "there is no segment")
     state, seq, last, ends, seen, wanted = parse(b"{}"), 0, bytes(32), {}, {}, {n for n, _ in heads + anchors}
-    oldest, before, live, mirror = (1, 1, last), None, False, (0, 1)
+    oldest, before, live, mirror = (1, 1, last), None, False, 0
     for number, path in parts:
         header, records, noted = (read_sealed if path.endswith(".zst") else read_database)(path)
         if header is None and number == parts[-1][0]: break
@@ -182,15 +182,15 @@ def verify(folders, anchors):
         need(n < oldest[1] - 1 or n == 0 or seen[n] == h, n, "another event is known under this number")
     need(live or not (heads or worked), seq + 1, "the newest segment is missing: all that are there are sealed")
     need(heads or not live or seq == 0, 0, "the head file is missing")
-    need(mirror[0] <= seq, seq + 1, f"the journal ends with event {seq}, and the table shows event {mirror[0]}")
-    begins(*oldest, state["removed"], live, mirror[1])
+    need(mirror <= seq, seq + 1, f"the journal ends with event {seq}, and the table shows event {mirror}")
+    begins(*oldest, state["removed"])
     return oldest[1], seq, state, last
 
-def begins(number, first, previous, removed, live, kept):
-    """Retention has removed what is missing at the beginning. Older versions only noted that."""
-    if removed is None: return need(not live or number <= max(kept, 1), 1, f"segments before {number} were not removed by jobd")
-    gone, kept = removed.get("segment", 0), kept if live else 1
-    need(max(number, kept) <= gone + 1, removed.get("seq", 0) + 1, f"segments before {max(number, kept)} are missing, retention removed those up to {gone}")
+def begins(number, first, previous, removed):
+    """Retention has removed what is missing at the beginning. Versions that journal no removal leave no "removed"."""
+    if removed is None: return
+    gone = removed.get("segment", 0)
+    need(number <= gone + 1, removed.get("seq", 0) + 1, f"segments before {number} are missing, retention removed those up to {gone}")
     follows = number in range(2, gone + 1) or number == 1 or (first - 1, previous.hex()) == (removed["seq"], removed["hash"])
     need(follows, first, f"segment {number} does not follow what retention has removed")
 

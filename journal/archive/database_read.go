@@ -168,26 +168,19 @@ func (d *database) CheckRest(ctx context.Context, _ []JobBlock) error {
 	return nil
 }
 
-// Notes is what the newest segment keeps beside the events. It is for the journal's own use and not
-// chained.
-type Notes struct {
-	Position uint64 // the newest event that the jobs table is known to show
-	Kept     int    // the oldest segment that retention has left; those before it were removed or archived
-}
-
-func (d *database) notes(ctx context.Context) (n Notes, err error) {
+// position is the newest event that the jobs table is known to show. It is not chained.
+func (d *database) position(ctx context.Context) (uint64, error) {
 	var position int64
-	err = d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT seq, kept FROM mirror`).Scan(&position, &n.Kept)
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT seq FROM mirror`).Scan(&position)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return n, &journal.DamagedError{Detail: "the mirror's position is missing"}
+		return 0, &journal.DamagedError{Detail: "the mirror's position is missing"}
 	}
-	if err == nil && (position < 0 || n.Kept < 0) {
-		return Notes{}, &journal.DamagedError{Detail: fmt.Sprintf("the mirror's position is %d, the oldest segment %d", position, n.Kept)}
+	if err == nil && position < 0 {
+		return 0, &journal.DamagedError{Detail: fmt.Sprintf("the mirror's position is %d", position)}
 	}
-	n.Position = uint64(position)
-	return n, Damaged(err)
+	return uint64(position), Damaged(err)
 }
 
 // Bounds implements source.

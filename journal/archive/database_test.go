@@ -17,7 +17,7 @@ func makeAppender(t *testing.T, dir string) *Appender {
 	t.Helper()
 	h, err := NewHeader(1, &journal.State{})
 	if err == nil {
-		err = Make(t.Context(), dir, h, Notes{Kept: 1})
+		err = Make(t.Context(), dir, h, 0)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func DatabasePath(dir string, number int) string {
 
 // Make makes the database that a header opens, in one transaction. It may die at any point and be
 // called again.
-func Make(ctx context.Context, dir string, h Header, n Notes) error {
+func Make(ctx context.Context, dir string, h Header, position uint64) error {
 	path := DatabasePath(dir, h.Number)
 	// SQLite gives the write-ahead log the permissions of the database. An existing file is left
 	// alone: closing it would drop the locks that this process may hold on it.
@@ -90,13 +90,13 @@ func Make(ctx context.Context, dir string, h Header, n Notes) error {
 		return fmt.Errorf("make journal: %w", err)
 	}
 	db := OpenForWriting(path)
-	if err := errors.Join(create(ctx, db, h, n), db.Close(), SyncFolder(dir)); err != nil {
+	if err := errors.Join(create(ctx, db, h, position), db.Close(), SyncFolder(dir)); err != nil {
 		return fmt.Errorf("make journal %s: %w", path, err)
 	}
 	return nil
 }
 
-func create(ctx context.Context, db *sql.DB, h Header, n Notes) error {
+func create(ctx context.Context, db *sql.DB, h Header, position uint64) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return Damaged(err)
@@ -108,7 +108,7 @@ func create(ctx context.Context, db *sql.DB, h Header, n Notes) error {
 	if _, err := tx.ExecContext(ctx, `INSERT INTO segment VALUES (1, ?)`, h.bytes()); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO mirror VALUES (1, ?, ?)`, int64(n.Position), n.Kept); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO mirror VALUES (1, ?, 1)`, int64(position)); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -163,7 +163,7 @@ func (s *Appender) open(ctx context.Context) (err error) {
 			return statement
 		}
 		s.begin, s.commit, s.rollback = prepare(`BEGIN IMMEDIATE`), prepare(`COMMIT`), prepare(`ROLLBACK`)
-		s.note = prepare(`UPDATE mirror SET seq = ?, kept = ?`)
+		s.note = prepare(`UPDATE mirror SET seq = ?`)
 		const columns = `time, job, kind, payload, stdout, stderr, hash`
 		const row = `?, ?, ?, CAST(? AS TEXT), ?, ?, ?`
 		s.first = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `, seq) VALUES (` + row + `, ?)`)
@@ -195,12 +195,12 @@ func (s *Appender) Close() error {
 
 // Append implements disk. It speaks to the driver directly: database/sql would take as long as
 // SQLite.
-func (s *Appender) Append(records []Record, n *Notes) error {
+func (s *Appender) Append(records []Record, position *uint64) error {
 	err := s.Conn.Raw(func(any) error {
-		if n == nil && rowsAtOnce(len(records)) == len(records) && (!s.empty || len(records) == 1) {
+		if position == nil && rowsAtOnce(len(records)) == len(records) && (!s.empty || len(records) == 1) {
 			return s.insert(records) // a statement alone is a transaction of its own
 		}
-		return s.insertNoted(records, n)
+		return s.insertNoted(records, position)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
@@ -209,14 +209,14 @@ func (s *Appender) Append(records []Record, n *Notes) error {
 	return nil
 }
 
-// insertNoted inserts records and the notes, where there are any, in one transaction.
-func (s *Appender) insertNoted(records []Record, n *Notes) error {
+// insertNoted inserts records and the mirror's position, where there is one, in one transaction.
+func (s *Appender) insertNoted(records []Record, position *uint64) error {
 	if err := run(s.begin); err != nil {
 		return err
 	}
 	err := s.insert(records)
-	if err == nil && n != nil {
-		err = run(s.note, int64(n.Position), int64(n.Kept))
+	if err == nil && position != nil {
+		err = run(s.note, int64(*position))
 	}
 	if err == nil {
 		err = run(s.commit)

@@ -116,7 +116,7 @@ func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, o
 			if looks++; looks < maxLooks {
 				continue
 			}
-			overtaken, err := f.overtaken(ctx, done)
+			overtaken, err := f.overtaken(done)
 			if err == nil {
 				err = gap(done+1, p.Number-1, overtaken)
 			}
@@ -200,28 +200,24 @@ func missing(first, last int) error { return &journal.DamagedError{Err: &Missing
 // overtaken reports whether retention has removed what follows a segment while it was read: then
 // that segment, which is older, is gone as well. Where it is still there, what should follow was
 // taken out of the middle.
-func (f *Folder) overtaken(ctx context.Context, done int) (bool, error) {
+func (f *Folder) overtaken(done int) (bool, error) {
 	parts, err := List(f.Dir)
-	if err != nil || len(parts) > 0 && parts[0].Number <= done {
-		return false, err
-	}
-	n, _, err := f.Notes(ctx)
-	return n.Kept > done+1, err
+	return len(parts) > 0 && parts[0].Number > done, err
 }
 
-// Notes gives what the newest segment keeps beside the events; found is false in a folder of sealed
-// segments only.
-func (f *Folder) Notes(ctx context.Context) (n Notes, found bool, err error) {
+// Position is the newest event that the jobs table is known to show, as the newest segment has it;
+// found is false in a folder of sealed segments only.
+func (f *Folder) Position(ctx context.Context) (position uint64, found bool, err error) {
 	err = again(func() error {
 		parts, err := f.Present(ctx)
 		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
 			return err
 		}
 		d := readDatabase(parts[len(parts)-1].Path, f.decoder)
-		n, err = d.notes(ctx)
+		position, err = d.position(ctx)
 		return errors.Join(err, d.Close())
 	})
-	return n, found, err
+	return position, found, err
 }
 
 // Newest is the newest event's sequence number and hash.

@@ -228,7 +228,7 @@ func (j *Log) noteClock(now bool) {
 	at := j.clock.read()
 	j.mu.Lock()
 	newest := j.newest.Number
-	maps.DeleteFunc(j.begun, func(segment int, _ int64) bool { return segment < j.notes.Kept })
+	maps.DeleteFunc(j.begun, func(segment int, _ int64) bool { return segment <= j.state.Removed.Last() })
 	begun := maps.Clone(j.begun)
 	j.mu.Unlock()
 	if !now && newest == j.clockSegment && at.real.Sub(j.clockNoted) < noteEvery {

@@ -67,12 +67,12 @@ func (j *Log) commit() {
 	j.mu.Lock()
 	group := j.nextGroup()
 	j.together = len(group) > 1
-	err, n := j.broken, j.notes
+	err, position := j.broken, j.position
 	j.mu.Unlock()
 
 	var staged *staging
 	if err == nil {
-		staged, err = j.write(group, n)
+		staged, err = j.write(group, position)
 	}
 	if err == nil {
 		j.observe(staged)
@@ -80,7 +80,7 @@ func (j *Log) commit() {
 
 	j.mu.Lock()
 	if err == nil {
-		err = j.publish(staged, n)
+		err = j.publish(staged, position)
 	}
 	if err != nil && !errors.Is(err, journal.ErrFull) {
 		j.fail(err)
@@ -127,10 +127,10 @@ func finish(group []*appending, err error) {
 
 // write turns the group's drafts into events and makes them durable. Only the leader
 // runs it, so nobody else changes the state meanwhile.
-func (j *Log) write(group []*appending, n archive.Notes) (*staging, error) {
+func (j *Log) write(group []*appending, position uint64) (*staging, error) {
 	now := j.clock.read()
 	if j.due(now.real) && slices.ContainsFunc(group, (*appending).mayRoll) {
-		if err := j.rollOver(now, n); err != nil {
+		if err := j.rollOver(now, position); err != nil {
 			return nil, fmt.Errorf("begin a new segment: %w", archive.Damaged(err))
 		}
 	}
@@ -140,9 +140,9 @@ func (j *Log) write(group []*appending, n archive.Notes) (*staging, error) {
 		j.mu.Unlock()
 	}
 	s := stage(&j.state, j.newest.Link(j.state.Seq, j.state.Hash), group, now)
-	noted := &n
-	if s.noted = j.toNote(group, n, now.real); !s.noted {
-		noted = nil
+	var noted *uint64
+	if s.noted = j.toNote(group, position, now.real); s.noted {
+		noted = &position
 	}
 	if len(s.records) == 0 && noted == nil {
 		return s, nil
@@ -171,16 +171,16 @@ func (j *Log) observe(s *staging) {
 // noteInterval is how long a position that only moved on is not written with the events.
 const noteInterval = 100 * time.Millisecond
 
-// toNote reports whether notes are written with a commit: when somebody asked for it, by an append
-// of nothing, when retention has moved on, and else from time to time only. What they cost, a page
-// and some statements, is not to be paid by each commit.
-func (j *Log) toNote(group []*appending, n archive.Notes, now time.Time) bool {
-	if n == j.stored {
+// toNote reports whether the position is written with a commit: when somebody asked for it, by an
+// append of nothing, and else from time to time only. What it costs, a page and some statements, is
+// not to be paid by each commit.
+func (j *Log) toNote(group []*appending, position uint64, now time.Time) bool {
+	if position == j.stored {
 		return false
 	}
 	asked := slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) == 0 })
 	since := now.Sub(j.noted)
-	if !asked && n.Kept == j.stored.Kept && since >= 0 && since < noteInterval {
+	if !asked && since >= 0 && since < noteInterval {
 		return false
 	}
 	j.noted = now
@@ -188,12 +188,12 @@ func (j *Log) toNote(group []*appending, n archive.Notes, now time.Time) bool {
 }
 
 // publish makes committed events visible: to the state, to followers. Callers must hold j.mu.
-func (j *Log) publish(s *staging, n archive.Notes) error {
+func (j *Log) publish(s *staging, position uint64) error {
 	if err := j.state.Take(s.Stage, s.events); err != nil {
 		return fmt.Errorf("fold: %w", err)
 	}
 	if s.noted {
-		j.stored = n
+		j.stored = position
 	}
 	if len(s.events) > 0 {
 		j.recent.add(s.events)
@@ -235,7 +235,7 @@ type staging struct {
 	hash    journal.Hash // of the newest event
 	link    journal.Hash // what the next event's hash covers: hash, or the header where it opens the segment
 	time    time.Time
-	noted   bool // the notes are part of the commit
+	noted   bool // the position is part of the commit
 
 	took  time.Duration // until all of it was durable
 	bytes int64         // that it takes
@@ -337,12 +337,12 @@ const rollRetry = time.Minute
 
 // rollOver begins a new segment. Only the leader calls it, between two
 // commits. Where there is no room the journal goes on in the old segment.
-func (j *Log) rollOver(now instant, n archive.Notes) error {
+func (j *Log) rollOver(now instant, position uint64) error {
 	h, err := archive.NewHeader(j.newest.Number+1, &j.state)
 	if err != nil {
 		return err
 	}
-	next, err := j.disk.next(h, n)
+	next, err := j.disk.next(h, position)
 	if archive.Full(err) {
 		j.retryRoll = now.real.Add(rollRetry)
 		j.config.Logger.Warn("no room for a new segment of the journal; going on in the old one", "segment", j.newest.Number)
@@ -354,7 +354,7 @@ func (j *Log) rollOver(now instant, n archive.Notes) error {
 	j.retryRoll = time.Time{}
 	j.mu.Lock()
 	j.newest = h
-	j.former, j.disk, j.stored = append(j.former, j.disk), next, n
+	j.former, j.disk, j.stored = append(j.former, j.disk), next, position
 	j.mu.Unlock()
 	j.wakeRun()
 	return nil

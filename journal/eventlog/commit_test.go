@@ -293,8 +293,8 @@ func TestCloseBesideAppends(t *testing.T) {
 func positionOnDisk(t *testing.T, dir string) (uint64, error) {
 	t.Helper()
 	f := archive.Open(dir)
-	n, _, err := f.Notes(t.Context())
-	return n.Position, errors.Join(err, f.Close())
+	position, _, err := f.Position(t.Context())
+	return position, errors.Join(err, f.Close())
 }
 
 // drafts draws one append, legal or not.

@@ -16,12 +16,12 @@ import (
 
 // disk is what the journal asks of its newest segment. Only the leader calls append and next.
 type disk interface {
-	// Append writes records, and the notes unless they are nil, all or
+	// Append writes records, and the mirror's position unless it is nil, all or
 	// none; they are durable when it returns.
-	Append(records []archive.Record, n *archive.Notes) error
+	Append(records []archive.Record, position *uint64) error
 	// next makes the segment that a header opens, durably. Where it found no room
 	// (see full) there is no such segment, and this one may be appended to.
-	next(h archive.Header, n archive.Notes) (disk, error)
+	next(h archive.Header, position uint64) (disk, error)
 	// Size is about how many bytes the segment has.
 	Size() int64
 	// Checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be
@@ -43,8 +43,8 @@ func openDisk(ctx context.Context, dir string, number int) (onDisk, error) {
 }
 
 // next implements disk.
-func (d onDisk) next(h archive.Header, n archive.Notes) (disk, error) {
-	err := archive.Make(context.Background(), d.dir, h, n)
+func (d onDisk) next(h archive.Header, position uint64) (disk, error) {
+	err := archive.Make(context.Background(), d.dir, h, position)
 	if err == nil {
 		var next onDisk
 		if next, err = openDisk(context.Background(), d.dir, h.Number); err == nil {

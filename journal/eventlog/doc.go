@@ -55,16 +55,16 @@
 //     goes before its emptied log: no reader meets a database without its log.
 //   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that
 //     is to go. Then one retention event, durable, says which segments go, with the number and the
-//     hash of the newest event in them. Then it notes in the newest segment where the journal
-//     begins. Only then are the files removed, the oldest first, and the folder synced after each.
+//     hash of the newest event in them. Only then are the files removed, the oldest first, and the
+//     folder synced after each.
 //   - Killed before the event, or disk full: copies may be in the archive, and are compared and taken
 //     next time. The history is whole.
 //   - Killed behind it: files are there that the history says are gone. They are as good as ever,
 //     and are removed next time, without another event.
 //   - Checkpoints carry on what the event says, so that it outlives its segment. What is missing
-//     without such an event was not removed by the journal: the note alone proves nothing.
-//   - A journal of an older version, which only noted, gets one such event by its first Maintain.
-//     Where more is missing than was noted nothing is appended, and it stays a hole.
+//     without such an event was not removed by the journal.
+//   - A journal of an older version, which journalled no removal, gets one such event by its first
+//     Maintain, about all that is missing then.
 //   - Only what the mirror is durably past is removed, and never the newest segment.
 //
 // Ages go by a time line that moves on with the boot clock, since the wall clock may be set. The

@@ -283,7 +283,7 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 		s := openTest(t, dir)
 		h, err := archive.NewHeader(4, &s.state)
 		mustClose(t, s)
-		if err = errors.Join(err, archive.Make(t.Context(), dir, h, s.notes)); err != nil {
+		if err = errors.Join(err, archive.Make(t.Context(), dir, h, s.position)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -345,7 +345,7 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"before it noted": func(t *testing.T, j *Log, _ string) {
+		"before it journalled": func(t *testing.T, j *Log, _ string) {
 			if err := j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}); err != nil {
 				t.Fatal(err)
 			}
@@ -354,12 +354,6 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 			p := archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}
 			ends, err := j.bounds(p)
 			if err := errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, ends}})); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"before it removed, of an older version": func(t *testing.T, j *Log, _ string) {
-			j.notes.Kept = 2
-			if err := errors.Join(j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}), j.note()); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -194,7 +194,7 @@ func (r *recent) after(seq uint64, limit int) []journal.Event {
 func (j *Log) Position() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.notes.Position
+	return j.position
 }
 
 // SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
@@ -203,10 +203,10 @@ func (j *Log) Position() uint64 {
 func (j *Log) SetPosition(seq uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if seq = min(seq, j.state.Seq); seq <= j.notes.Position {
+	if seq = min(seq, j.state.Seq); seq <= j.position {
 		return
 	}
-	j.notes.Position = seq
+	j.position = seq
 	j.recent.drop(seq)
 }
 
@@ -223,10 +223,10 @@ func (j *Log) Rest() error {
 	return j.checkpoint(maxLog)
 }
 
-// note writes the notes where they are not written yet.
+// note writes the position where it is not written yet.
 func (j *Log) note() error {
 	j.mu.Lock()
-	noted := j.notes != j.stored
+	noted := j.position != j.stored
 	j.mu.Unlock()
 	if !noted {
 		return nil

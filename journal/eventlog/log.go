@@ -82,7 +82,7 @@ type Log struct {
 	newest    archive.Header // of the newest segment; changed under mu
 	together  bool           // the last commit was of several appends
 	retryRoll time.Time      // when to try again a roll-over that found no room, by the clock's time line
-	noted     time.Time      // when notes were written last; likewise
+	noted     time.Time      // when the position was written last; likewise
 
 	mu      sync.Mutex    // guards what follows; never held while the disk works
 	disk    disk          // the newest segment; changed by the leader
@@ -93,10 +93,11 @@ type Log struct {
 	leading bool  // a goroutine commits right now
 	broken  error // why nothing may be appended any more
 	closed  bool
-	notes   archive.Notes
-	stored  archive.Notes // as the disk has them
 	recent  recent
 	grown   chan struct{} // closed by the next commit; nil while nobody waits
+
+	position uint64 // the newest event that the jobs table is known to show
+	stored   uint64 // the same, as the disk has it
 }
 
 // View calls look with the state of everything appended so far. The state is
@@ -180,7 +181,7 @@ func (j *Log) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.disk, j.stored = newest, j.notes
+	j.disk, j.stored = newest, j.position
 	j.wakeRun()
 	return nil
 }
@@ -198,7 +199,7 @@ func (j *Log) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return archive.Make(ctx, j.config.Dir, h, archive.Notes{Kept: 1})
+	return archive.Make(ctx, j.config.Dir, h, 0)
 }
 
 // resume verifies and folds the newest segment, and removes what a roll-over that died has left
@@ -212,7 +213,7 @@ func (j *Log) resume(ctx context.Context, parts []archive.Part) error {
 	if err != nil {
 		return err
 	}
-	j.newest, j.state, j.notes = v.Header, *v.State, v.Notes
+	j.newest, j.state, j.position = v.Header, *v.State, v.Position
 	j.startClock(v.Begun)
 	all, err := archive.List(j.config.Dir)
 	if err != nil || all[len(all)-1].Number == newest.Number {

@@ -30,7 +30,7 @@ func (j *Log) retire(ctx context.Context) error {
 		}
 	}
 	for _, p := range old {
-		if err := j.remove(p.Part); err != nil {
+		if err := errors.Join(os.Remove(p.Path), archive.SyncFolder(j.config.Dir)); err != nil {
 			return fmt.Errorf("remove segment %d: %w", p.Number, err)
 		}
 	}
@@ -90,20 +90,12 @@ const (
 	reasonNothing = "nothing was removed so far; from here on it is journalled"
 )
 
-// adopt journals what was removed from a journal by versions that only noted it. From then on
-// whatever is missing beyond that is a hole. What was not even noted stays one.
+// adopt journals what is missing at the beginning of a journal of a version that did not journal
+// what it removed. From then on whatever is missing beyond that is a hole.
 func (j *Log) adopt(ctx context.Context, oldest archive.Part) error {
 	var known bool
-	var noted int
-	j.View(func(s *journal.State) { known = s.Removed != nil })
-	j.mu.Lock()
-	noted = j.notes.Kept
-	j.mu.Unlock()
-	switch {
-	case known:
+	if j.View(func(s *journal.State) { known = s.Removed != nil }); known {
 		return nil
-	case oldest.Number > noted:
-		return &journal.DamagedError{Detail: fmt.Sprintf("the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, noted)}
 	}
 	event := journal.Retention{Reason: reasonNothing}
 	err := j.folder.Visit(ctx, oldest, 0, func(_ archive.Source, h archive.Header) error {
@@ -133,17 +125,6 @@ func (j *Log) mirrored(seq uint64) (bool, error) {
 		return false, nil
 	}
 	return true, j.note()
-}
-
-// remove notes that the journal begins behind a segment, and removes it. That is journalled.
-func (j *Log) remove(p archive.Part) error {
-	j.mu.Lock()
-	j.notes.Kept = max(j.notes.Kept, p.Number+1)
-	j.mu.Unlock()
-	if err := j.note(); err != nil {
-		return err
-	}
-	return errors.Join(os.Remove(p.Path), archive.SyncFolder(j.config.Dir))
 }
 
 // archive copies a segment to the archive, which may be another file system. One that is there

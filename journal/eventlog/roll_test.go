@@ -355,7 +355,7 @@ func TestMakingIsTakenUpAgain(t *testing.T) {
 		"an empty head":     func(dir string) error { return os.WriteFile(filepath.Join(dir, "head"), nil, 0o600) },
 		"a database without a head": func(dir string) error {
 			h, err := archive.NewHeader(1, &journal.State{})
-			return errors.Join(err, archive.Make(context.Background(), dir, h, archive.Notes{Kept: 1}))
+			return errors.Join(err, archive.Make(context.Background(), dir, h, 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

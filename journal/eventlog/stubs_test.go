@@ -177,12 +177,12 @@ type faultyDisk struct {
 	begun     int   // how often the next segment was to begin
 }
 
-func (d *faultyDisk) next(h archive.Header, n archive.Notes) (disk, error) {
+func (d *faultyDisk) next(h archive.Header, position uint64) (disk, error) {
 	d.begun++
 	if d.beginning != nil {
 		return nil, d.beginning
 	}
-	next, err := d.disk.next(h, n)
+	next, err := d.disk.next(h, position)
 	if err == nil && d.begunWith != nil {
 		return nil, errors.Join(d.begunWith, next.Close())
 	}
@@ -196,14 +196,14 @@ func (d *faultyDisk) Checkpoint(bound int64) error {
 	return d.disk.Checkpoint(bound)
 }
 
-func (d *faultyDisk) Append(records []archive.Record, n *archive.Notes) error {
+func (d *faultyDisk) Append(records []archive.Record, position *uint64) error {
 	if d.before != nil {
 		if err := d.before(records); err != nil {
 			return err
 		}
 	}
 	d.commits++
-	if err := d.disk.Append(records, n); err != nil || d.after == nil {
+	if err := d.disk.Append(records, position); err != nil || d.after == nil {
 		return err
 	}
 	return d.after()

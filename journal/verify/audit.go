@@ -24,7 +24,7 @@ type Audited struct {
 	Faults   []archive.Fault // all that is wrong, in the order in which it was met; about files too
 	More     int             // how many faults more there were, which Ranges know of only
 	Proven   uint64          // every event up to this one that is kept is proven; 0: none is
-	Unproven uint64          // events up to this one were removed before that was journalled: only a note says so. 0: none
+	Unproven uint64          // events up to this one were removed before that was journalled: nothing here says so. 0: none
 }
 
 // Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and
@@ -65,7 +65,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// prepare reads what the history is compared with. Head and notes go first: what a worker
+// prepare reads what the history is compared with. Head and position go first: what a worker
 // appends while we read must not look missing.
 func (v *verifier) prepare(ctx context.Context) (err error) {
 	v.head, err = archive.ReadHead(v.folder.Dir)
@@ -81,7 +81,7 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	v.notes, v.live, err = v.folder.Notes(ctx)
+	v.position, v.live, err = v.folder.Position(ctx)
 	if err := v.faulty(filepath.Base(v.examined), err); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ type verifier struct {
 	folder   *archive.Folder
 	against  against
 	head     archive.Acknowledgement
-	notes    archive.Notes
+	position uint64           // the newest event that the jobs table is known to show
 	examined string           // the database whose definitions were looked at
 	live     bool             // there is a newest segment, so this is no archive
 	oldest   archive.Header   // what the history begins with

@@ -140,7 +140,7 @@ func rewriteOpen(forge forgery, thorough bool) tampering {
 func writeOpen(t *testing.T, dir string, h archive.Header, records []archive.Record) {
 	t.Helper()
 	path := archive.DatabasePath(dir, h.Number)
-	if err := errors.Join(archive.RemoveDatabase(path), archive.Make(t.Context(), dir, h, archive.Notes{Kept: 1})); err != nil {
+	if err := errors.Join(archive.RemoveDatabase(path), archive.Make(t.Context(), dir, h, 0)); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite", path)

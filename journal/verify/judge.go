@@ -348,7 +348,7 @@ func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) {
 
 // known is the newest event that anything knows of, whether or not it is there.
 func (v *verifier) known() uint64 {
-	seq := max(v.head.Seq, v.notes.Position)
+	seq := max(v.head.Seq, v.position)
 	if n := len(v.expected); n > 0 {
 		seq = max(seq, v.expected[n-1].Seq)
 	}
@@ -361,10 +361,6 @@ func (v *verifier) end() {
 	v.atEnd()
 	if v.number > 0 {
 		v.atBeginning()
-	}
-	if v.live && v.removal != nil && v.notes.Kept > v.removal.Segment+1 {
-		v.fault(archive.Fault{File: filepath.Base(archive.DatabasePath("", v.number)), Detail: fmt.Sprintf(
-			"it notes that the history begins with segment %d, and no event says that retention removed those from %d on", v.notes.Kept, v.removal.Segment+1)})
 	}
 }
 
@@ -385,7 +381,7 @@ func (v *verifier) atEnd() {
 	if !v.live && v.head.Seq <= end && (v.head.Found || archive.UsedByWorker(v.folder.Dir)) {
 		v.fault(archive.Fault{First: end + 1, Detail: archive.DetailAllSealed})
 	}
-	lost(v.notes.Position, "", "the jobs table shows event %d, the journal ends at %d")
+	lost(v.position, "", "the jobs table shows event %d, the journal ends at %d")
 	if n := len(v.expected); n > 0 && !v.expected[n-1].head {
 		lost(v.expected[n-1].Seq, "", "an anchor knows event %d, the journal ends at %d")
 	}
@@ -397,8 +393,10 @@ func (v *verifier) atBeginning() {
 	switch {
 	case h.Number == 1:
 		return
-	case r == nil:
-		v.atNotedBeginning()
+	case r == nil: // of a version that did not journal what it removed: that is told, and is no damage
+		if v.unproven = h.First - 1; v.unproven > 0 {
+			v.removed = &Range{First: 1, Last: v.unproven, Verdict: Removed, Detail: "before removals were journalled: nothing here says so"}
+		}
 		return
 	case h.Number > r.Segment+1:
 		first, last := r.Seq+1, h.First-1
@@ -417,31 +415,9 @@ func (v *verifier) atBeginning() {
 	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "by retention"}
 	if r.Noted > 0 {
 		v.removed.Detail = fmt.Sprintf(
-			"by retention, segments up to %d before that was journalled: only a note said so", r.Noted)
+			"by retention, segments up to %d before that was journalled: nothing here said so", r.Noted)
 		if v.unproven = v.ends[r.Noted+1].Seq; v.unproven == 0 {
 			v.unproven = last
 		}
 	}
-}
-
-// atNotedBeginning is atBeginning of a journal that only versions wrote which noted what they
-// removed, and did not journal it. The note can be edited, so it proves nothing; that is told, and
-// is no damage. The next start of a worker journals it, and bounds it so.
-func (v *verifier) atNotedBeginning() {
-	last := v.oldest.First - 1
-	switch {
-	case last == 0:
-		return
-	case v.live && v.oldest.Number > v.notes.Kept:
-		v.fault(archive.Fault{First: 1, Last: last, Missing: true, Detail: fmt.Sprintf(
-			"the history begins with segment %d, and segments from %d on were not removed by jobd",
-			v.oldest.Number, v.notes.Kept)})
-		return
-	}
-	v.unproven = last
-	says := "only a note"
-	if !v.live {
-		says = "nothing here"
-	}
-	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "before removals were journalled: " + says + " says so"}
 }

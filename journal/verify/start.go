@@ -26,8 +26,9 @@ func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h, next a
 type Start struct {
 	Header archive.Header // of the newest segment
 	State  *journal.State // after its newest event
-	Notes  archive.Notes  // what it keeps beside the events
 	Begun  time.Time      // of its first event; zero: there is none
+
+	Position uint64 // the newest event that the jobs table is known to show
 }
 
 // Newest verifies what a worker relies on, see runNewest, and gives what it goes on from.
@@ -36,7 +37,7 @@ func Newest(ctx context.Context, f *archive.Folder, parts []archive.Part) (Start
 	if err := v.runNewest(ctx, parts); err != nil {
 		return Start{}, err
 	}
-	return Start{v.header, v.state, v.notes, v.begun}, nil
+	return Start{v.header, v.state, v.begun, v.position}, nil
 }
 
 // runNewest verifies all that a worker relies on: the newest segment, that it follows the one before
@@ -45,7 +46,7 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) (err err
 	if v.head, err = archive.ReadHead(v.folder.Dir); err != nil {
 		return err
 	}
-	if v.notes, v.live, err = v.folder.Notes(ctx); err != nil {
+	if v.position, v.live, err = v.folder.Position(ctx); err != nil {
 		return err
 	}
 	newest := parts[len(parts)-1]

@@ -24,7 +24,7 @@ type Verdict struct {
 	Error      string    `json:"error,omitempty"`
 
 	Proven   uint64  `json:"proven,omitempty"`           // an anchor proves every event up to this one that is kept
-	Unproven uint64  `json:"removed_unproven,omitempty"` // only a note says that retention removed the events up to this one
+	Unproven uint64  `json:"removed_unproven,omitempty"` // nothing says that retention removed the events up to this one
 	Ranges   []Range `json:"ranges,omitempty"`           // all events by number; older workers tell none
 	Faults   []Fault `json:"faults,omitempty"`           // what is wrong with files, and what contradicts the events
 	More     int     `json:"more,omitempty"`             // how many more of both there are

@@ -240,6 +240,14 @@ func (w *Worker) TermsOf(target string) (terms Terms, zone *time.Location) {
 	return w.terms[target], zone
 }
 
+// ServerTime is what the clock of the table's server says, by which rows are due; as far as that is
+// not known, the worker's own.
+func (w *Worker) ServerTime() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock.now(time.Now())
+}
+
 // Explanation is what a worker knows of one job from memory: where it stands, and whether its row is
 // set aside.
 type Explanation struct {

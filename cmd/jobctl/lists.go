@@ -307,7 +307,7 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 			line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused),
 		}
 		if delays {
-			cells = slices.Insert(cells, 6, line(p.dueIn(s.nextDue(one.Target)*1000)))
+			cells = slices.Insert(cells, 6, line(p.dueIn(s.nextDue(one.Target))))
 		}
 		t.add(cells...)
 	}

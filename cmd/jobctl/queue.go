@@ -143,13 +143,14 @@ type queued struct {
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than that
 	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, in unix milliseconds
+	now     int64 // what the clock says by which it is due, in unix seconds; 0: nobody has told
 }
 
 func queuedOf(t tally, waiting map[string]api.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
 	if w, counted := waiting[t.Target]; counted {
 		q.Waiting, q.More = &w.Count, w.More
-		q.Due, q.DueMore, q.NextDue = w.Due, w.DueMore, w.NextDue*1000
+		q.Due, q.DueMore, q.NextDue, q.now = w.Due, w.DueMore, w.NextDue*1000, w.Now
 		if w.Oldest > 0 {
 			oldest := w.Oldest * 1000
 			q.Oldest = &oldest
@@ -192,7 +193,7 @@ func (p *program) queueTable(list []queued) table {
 			waiting, oldest = countText(w), p.oldestText(w)
 		}
 		if delays {
-			t.add(line(q.Target), line(waiting), line(oldest), line(q.dueText()), line(p.dueIn(q.NextDue)),
+			t.add(line(q.Target), line(waiting), line(oldest), line(q.dueText()), line(p.dueIn(q.NextDue/1000, q.now)),
 				line(fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots)), line(orUntold(q.Ended)), line(q.emptyText()))
 			continue
 		}
@@ -236,13 +237,16 @@ func (q queued) dueText() string {
 	return fmt.Sprint(q.Due)
 }
 
-// dueIn is how far off the next delayed row is, which may be due already; in unix milliseconds, 0:
-// there is none.
-func (p *program) dueIn(next int64) string {
+// dueIn is how far off the next delayed row is, which may be due already, where the clock by which it
+// is due says now; both in unix seconds. 0: there is none, or nobody has told.
+func (p *program) dueIn(next, now int64) string {
 	if next == 0 {
 		return ""
 	}
-	left := time.UnixMilli(next).Sub(p.now())
+	if now == 0 {
+		now = p.now().Unix()
+	}
+	left := time.Duration(next-now) * time.Second
 	if left <= 0 {
 		return "now"
 	}
@@ -545,10 +549,11 @@ func (s *census) delays() bool {
 }
 
 // nextDue is when the next delayed row of a target is due, in unix seconds: as the table has it, or
-// else as the workers' claims have learned; 0: none is known.
-func (s *census) nextDue(target string) (next int64) {
+// else as the workers' claims have learned; 0: none is known. now is what the clock says by which it
+// is due; 0: nobody has told.
+func (s *census) nextDue(target string) (next, now int64) {
 	if w, counted := s.waiting[target]; counted && w.Error == "" {
-		return w.NextDue
+		return w.NextDue, w.Now
 	}
 	for _, w := range s.workers {
 		if w.err != nil || w.answer == nil {
@@ -558,5 +563,5 @@ func (s *census) nextDue(target string) (next int64) {
 			next = at
 		}
 	}
-	return next
+	return next, 0
 }

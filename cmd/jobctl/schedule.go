@@ -297,7 +297,6 @@ func parted(at string, part bool) []string {
 
 // nextText is when a row is run next, and what is to be said before that: that it is running, say.
 func (p *program) nextText(r recurringRow) (when, next string) {
-	now := p.now().Unix()
 	switch {
 	case r.Error != "":
 		return "never:", "bad schedule"
@@ -309,7 +308,7 @@ func (p *program) nextText(r recurringRow) (when, next string) {
 		return "not planned yet", ""
 	case r.Attempts > 0:
 		return fmt.Sprintf("attempt %d at", r.Attempts+1), p.seconds(r.RunAt)
-	case r.RunAt <= now:
+	case r.Due:
 		return "due since", p.seconds(r.RunAt)
 	}
 	return "", p.seconds(r.RunAt)

@@ -146,7 +146,7 @@ func (p *program) standingTable(s *census) table {
 		waiting, oldest := p.waitingCells(s, name)
 		cells := []cell{line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched), waiting, oldest, line(p.pausedText(target))}
 		if delays {
-			cells = slices.Insert(cells, 5, line(p.dueIn(s.nextDue(name)*1000)))
+			cells = slices.Insert(cells, 5, line(p.dueIn(s.nextDue(name))))
 		}
 		t.add(cells...)
 	}

@@ -225,3 +225,28 @@ func TestRetryOfADelayedRow(t *testing.T) {
 		t.Errorf("%+v, want %q", got, want)
 	}
 }
+
+// What is due, and how far off it is, goes by the clock of the table's server, which the worker tells:
+// here it is ten minutes behind that of jobctl's host.
+func TestDueGoesByTheServersClock(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status":  json.RawMessage(`{"targets": {"mail": {"paused": false, "concurrency": 4, "length": 0, "running": 1}}, "name": "node-1", "pid": 7, "startedAt": 1795176000000, "database": {"reachable": true}}`),
+		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 3, "oldest": 1795175000, "nextDue": 1795175700, "now": 1795175400}}}`),
+		"explain": json.RawMessage(`{"name": "node-1", "jobs": [{"job": 5, "row": {"target": "mail", "status": "delayed", "stdout": {"size": 0}, "stderr": {"size": 0},
+			"plan": {"run_at": 1795175700, "now": 1795175400}}}]}`),
+		"recurring": json.RawMessage(`{"rows": [{"job": 5, "target": "mail", "status": "delayed", "schedule": "hourly :00", "zone": "UTC", "run_at": 1795175700},
+			{"job": 6, "target": "mail", "status": "delayed", "schedule": "hourly :00", "zone": "UTC", "run_at": 1795175400, "due": true}]}`),
+	})
+	for command, want := range map[string]string{
+		"queue":    "mail | 3 | 16m40s | 0 | in 5m0s |",
+		"status":   "| in 5m0s |",
+		"why 5":    "job 5 is delayed until 11:55 (in 5m)",
+		"schedule": "| due since 11:50:00",
+	} {
+		got := jobctl{terminal: true, columns: 120}.run(t, append([]string{"--port", d.port}, strings.Fields(command)...)...)
+		if !strings.Contains(collapsed(got.out), want) || strings.Contains(got.out, "due since 11:55") {
+			t.Errorf("%s: no %q in\n%s%s", command, want, got.out, got.err)
+		}
+	}
+}

@@ -139,6 +139,7 @@ type WaitingTarget struct {
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due, counted up to MostCounted
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than Due
 	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, unix seconds; 0: there is none
+	Now     int64 `json:"now,omitempty"`     // what the clock says by which it is due; workers of older versions do not tell
 }
 
 // readSomeIDs reads the required list ids, of which it takes most.

@@ -84,7 +84,8 @@ type RowPlan struct {
 	In   string `json:"in,omitempty"`   // the zone in which the schedule is read: the row's, or else the worker's
 	Next int64  `json:"next,omitempty"` // the next planned start, behind the run that is due or under way
 	Bad  string `json:"bad,omitempty"`  // why schedule or zone can't be read
-	Due  bool   `json:"due,omitempty"`  // of a delayed row: it is, by the worker's clock
+	Due  bool   `json:"due,omitempty"`  // of a delayed row: it is, by the clock of the table's server
+	Now  int64  `json:"now,omitempty"`  // what that clock says; workers of older versions do not tell
 }
 
 // JobText is what a column of output holds.

@@ -69,6 +69,7 @@ type RecurringRow struct {
 	Schedule string       `json:"schedule"`
 	Zone     string       `json:"zone"`             // in which it is read: the row's, or else the worker's
 	RunAt    int64        `json:"run_at,omitempty"` // when it is due, of a row that is delayed
+	Due      bool         `json:"due,omitempty"`    // it is, by the clock of the table's server
 	Planned  int64        `json:"planned_at,omitempty"`
 	Attempts int64        `json:"attempts,omitempty"` // of the present run
 	Next     int64        `json:"next,omitempty"`     // the next planned start, behind the run that is under way; 0: there is none

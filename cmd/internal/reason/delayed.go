@@ -98,6 +98,9 @@ func elapsed(text string) bool {
 func (v *view) comes(seconds int64) string {
 	at := time.Unix(seconds, 0)
 	left := at.Sub(v.Now)
+	if p := v.plan(); p != nil && p.Now > 0 { // rows are due by the clock of the table's server
+		left = at.Sub(time.Unix(p.Now, 0))
+	}
 	if left <= 0 {
 		return v.clock(at.UnixMilli())
 	}

@@ -36,7 +36,8 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	retried := recurs("delayed", journal.Plan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4})
 	retried.Finished, retried.Result, retried.Code = 7, "fail", &code
 	table := &later{rows: []*store.Seen{recurs("delayed", journal.Plan{RunAt: 50}), retried, recurs("delayed", journal.Plan{RunAt: soon, Schedule: "dayly"})}}
-	s := newService(&stub{status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
+	now := time.Now()
+	s := newService(&stub{clock: now, status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
 	s.Table = table
 	got, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 3})
 	if err != nil {
@@ -44,9 +45,9 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	}
 	bad := got.Rows[2].Bad
 	want := api.DelayedRows{More: true, Rows: []api.DelayedRow{
-		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: 50, Due: true}},
-		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4}, Finished: 7, Result: "fail", Code: &code},
-		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad}},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: 50, Due: true, Now: now.Unix()}},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4, Now: now.Unix()}, Finished: 7, Result: "fail", Code: &code},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad, Now: now.Unix()}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(bad, "daily 02:30") {
 		t.Errorf("%s (-want +got):\n%s", bad, diff)
@@ -63,5 +64,24 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	s.Process.(*stub).away = api.Standing{Error: "connection refused"}
 	if _, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Rows are due by the clock of the table's server, whatever that of the worker's host says.
+func TestRowsAreDueByTheServersClock(t *testing.T) {
+	t.Parallel()
+	server := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for after, due := range map[time.Duration]bool{-time.Second: true, 0: true, time.Minute: false} {
+		at := server.Add(after).Unix()
+		row := recurs("delayed", journal.Plan{RunAt: at, PlannedAt: at, Schedule: "hourly :00"})
+		s := newService(&stub{clock: server})
+		s.Table = &later{rows: []*store.Seen{row}}
+		listed, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Targets: []string{"mail"}, Most: 1})
+		if err != nil || listed.Rows[0].Due != due || listed.Rows[0].Now != server.Unix() {
+			t.Errorf("%s: delayed: %+v, %v", after, listed, err)
+		}
+		if got := s.recurringRow(row, s.Worker.ServerTime()); got.Due != due {
+			t.Errorf("%s: recurring: %+v", after, got)
+		}
 	}
 }

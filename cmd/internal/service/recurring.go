@@ -37,7 +37,7 @@ func (s *Service) Recurring(ctx context.Context, _ Call, q api.RecurringQuery) (
 		s.Logger.Warn("looking for recurring rows for a client failed", "error", err)
 		return told, jobnet.Refusef("rows that recur can't be read now: %v", err)
 	}
-	now := time.Now()
+	now := s.Worker.ServerTime()
 	told.Rows = make([]api.RecurringRow, len(rows))
 	for i, row := range rows {
 		told.Rows[i] = s.recurringRow(row, now)
@@ -55,7 +55,7 @@ func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow 
 		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
 	}
 	if row.Status == journal.RowDelayed {
-		told.RunAt = p.RunAt
+		told.RunAt, told.Due = p.RunAt, p.RunAt <= now.Unix()
 	}
 	var err error
 	if told.Zone, told.Next, err = s.following(row.Status, *p, now); err != nil {

@@ -136,8 +136,9 @@ func TestRowsAreMadeDue(t *testing.T) {
 // What rows say about time is told with them, and how many are due before one that is.
 func TestExplainTellsOfTime(t *testing.T) {
 	t.Parallel()
-	far := time.Now().Add(1000 * time.Hour).Unix()
-	worker := &stub{terms: map[string]jobexec.Terms{"mail": {Attempts: 5}}}
+	now := time.Now()
+	far := now.Add(1000 * time.Hour).Unix()
+	worker := &stub{clock: now, terms: map[string]jobexec.Terms{"mail": {Attempts: 5}}}
 	table := &rows{
 		details: map[int64]*store.Detail{5: row(5, "delayed", ""), 6: row(6, "delayed", ""), 7: row(7, "delayed", ""), 8: row(8, "waiting", "")},
 		plans: map[int64]*journal.Plan{
@@ -154,9 +155,9 @@ func TestExplainTellsOfTime(t *testing.T) {
 	)
 	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
 	wants := []*api.RowPlan{
-		{RunAt: far, PlannedAt: far, Schedule: "daily 02:30", MaxAttempts: 2, In: "UTC", Next: far},
-		{RunAt: 50, PlannedAt: 40, Attempts: 1, MaxAttempts: 5, Due: true},
-		{RunAt: far, Schedule: "x", MaxAttempts: 5, In: "UTC", Bad: got.Jobs[2].Row.Plan.Bad},
+		{RunAt: far, PlannedAt: far, Schedule: "daily 02:30", MaxAttempts: 2, In: "UTC", Next: far, Now: now.Unix()},
+		{RunAt: 50, PlannedAt: 40, Attempts: 1, MaxAttempts: 5, Due: true, Now: now.Unix()},
+		{RunAt: far, Schedule: "x", MaxAttempts: 5, In: "UTC", Bad: got.Jobs[2].Row.Plan.Bad, Now: now.Unix()},
 		nil,
 	}
 	for i, want := range wants {
@@ -209,7 +210,7 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]api.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true}, "b": {NextDue: 110}, "c": {}}
+	want := map[string]api.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true, Now: 100}, "b": {NextDue: 110, Now: 100}, "c": {}}
 	if diff := cmp.Diff(want, told.Targets); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -41,6 +41,7 @@ type Worker interface {
 	Explain(ids []int64) map[int64]jobexec.Explanation
 	ExplainTargets(names []string) map[string]jobexec.TargetStanding
 	TermsOf(target string) (terms jobexec.Terms, zone *time.Location)
+	ServerTime() time.Time
 }
 
 // Config is what a service is made of.

@@ -41,6 +41,14 @@ type stub struct {
 
 	terms map[string]jobexec.Terms
 	zone  *time.Location
+	clock time.Time // what the table's server says; zero: it is not known
+}
+
+func (s *stub) ServerTime() time.Time {
+	if s.clock.IsZero() {
+		return time.Now()
+	}
+	return s.clock
 }
 
 func (s *stub) TermsOf(target string) (jobexec.Terms, *time.Location) {

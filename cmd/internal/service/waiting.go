@@ -93,7 +93,7 @@ func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told
 		s.Logger.Warn("looking for delayed rows for a client failed", "error", err)
 		return told, jobnet.Refusef("delayed rows can't be read now: %v", err)
 	}
-	now := time.Now()
+	now := s.Worker.ServerTime()
 	told.Rows = make([]api.DelayedRow, len(rows))
 	for i, row := range rows {
 		told.Rows[i] = api.DelayedRow{
@@ -114,7 +114,7 @@ func (s *Service) addDue(ctx context.Context, targets []string, told map[string]
 	}
 	for name, next := range due.Next {
 		one := told[name]
-		one.NextDue = next
+		one.NextDue, one.Now = next, due.Now.Unix()
 		if next <= due.Now.Unix() && err == nil {
 			var counted store.Counted
 			if counted, err = s.Table.CountDue(ctx, name, 0, api.MostCounted); err != nil {
@@ -151,7 +151,7 @@ func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time)
 	}
 	told := &api.RowPlan{
 		RunAt: p.RunAt, PlannedAt: p.PlannedAt, Attempts: p.Attempts, MaxAttempts: p.MaxAttempts, Timeout: p.Timeout,
-		Schedule: p.Schedule, Zone: p.Zone, Due: status == journal.RowDelayed && p.RunAt <= now.Unix(),
+		Schedule: p.Schedule, Zone: p.Zone, Due: status == journal.RowDelayed && p.RunAt <= now.Unix(), Now: now.Unix(),
 	}
 	if most := s.mostAttempts(target, p); most > 0 {
 		told.MaxAttempts = int64(most)

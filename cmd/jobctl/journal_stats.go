@@ -21,10 +21,10 @@ func (p *program) journalStats() *ffcli.Command {
 	var span *window
 	by := byFlag(byTarget)
 	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *journals, _ []string) error {
-		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), names: make(map[source]string)}
+		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[source]string)}
 		q := history.Query{
 			Since: span.since.at, Until: span.until.at,
-			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled},
+			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled, journal.KindRetried},
 		}
 		if err := s.begin(ctx, j, q.Since); err != nil {
 			return err
@@ -77,7 +77,8 @@ type statistics struct {
 	by     byFlag
 	groups map[string]*group
 	jobs   map[workerJob]*underWay
-	names  map[source]string // of the workers
+	back   map[int64]time.Time // when jobs that wait were set back by retry
+	names  map[source]string   // of the workers
 }
 
 // workerJob names a job of a worker: two may have the same one, one after the other.
@@ -101,8 +102,13 @@ type group struct {
 func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
 	key := workerJob{e.source, e.item.Job}
 	job, at := s.jobs[key], e.item.Time
-	if accepted, ok := e.item.Payload.(journal.Accepted); ok {
-		job = &underWay{target: accepted.Target, accepted: at, claim: &accepted}
+	switch payload := e.item.Payload.(type) {
+	case journal.Retried:
+		s.back[e.item.Job] = at
+		return nil
+	case journal.Accepted:
+		job = &underWay{target: payload.Target, accepted: at, claim: &payload, back: s.back[e.item.Job]}
+		delete(s.back, e.item.Job)
 		s.jobs[key] = job
 	}
 	if job == nil {
@@ -191,7 +197,7 @@ type statisticsForm struct {
 	Released  int     `json:"released"`
 	Conflicts int     `json:"conflicts"`
 	PerJob    float64 `json:"starts_per_job"`
-	Waited    spread  `json:"waited"`
+	Waited    *spread `json:"waited"`                  // null: of none it is known
 	Ran       *spread `json:"ran"`                     // null: of none it is known
 	Untimed   int     `json:"ran_not_known,omitempty"` // how many are not in it
 
@@ -233,7 +239,7 @@ func (s *statistics) print() error {
 	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
 		g := s.groups[name]
 		form := statisticsForm{
-			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spreadOfSome(), g.untimed,
+			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spreadOfSome(), g.ran.spreadOfSome(), g.untimed,
 			g.again, g.late.spreadOfSome(),
 		}
 		tone := plain
@@ -270,6 +276,7 @@ type underWay struct {
 	target            string
 	accepted, running time.Time
 	claim             *journal.Accepted // nil: it lies before the time that is looked at
+	back              time.Time         // when the row was set back by retry; zero: it was not
 }
 
 // begin notes the jobs that were under way when the time that is looked at begins, and the workers'
@@ -350,23 +357,32 @@ func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *und
 		}
 	}
 	if job.claim != nil {
-		g.waited.add(waitedFor(*job.claim, job.accepted, e.item.Time))
+		if waited, known := job.waited(e.item.Time); known {
+			g.waited.add(waited)
+		}
 	}
 	return nil
 }
 
-// waitedFor is how long a row waited at least: time_created has whole seconds, so it was up to a
-// second longer. A manual row waits for its client, not for a worker, and so counts from the claim,
-// as do the rows of older journals.
-func waitedFor(claim journal.Accepted, accepted, running time.Time) time.Duration {
-	waited := running.Sub(accepted)
-	if claim.From == journal.RowDelayed && claim.Plan != nil { // it waits from when it is due
-		return max(waited, running.Sub(time.Unix(claim.Plan.RunAt, 0)))
+// waited is how long the row of a job waited until it was started, from when it could run: it was
+// made, was due, or was set back by retry. time_created has whole seconds, so it was up to a second
+// longer. A manual row waits for its client, and counts from its claim. False where nobody knows since
+// when it could run, as in journals of older versions and where the row says a time before 2001.
+func (job *underWay) waited(running time.Time) (waited time.Duration, known bool) {
+	claimed := running.Sub(job.accepted)
+	since := job.claim.Created + 1
+	switch {
+	case job.claim.Manual:
+		return claimed, true
+	case job.claim.From == journal.RowDelayed && job.claim.Plan != nil:
+		since = job.claim.Plan.RunAt
+	case !job.back.IsZero():
+		return max(claimed, running.Sub(job.back)), true
 	}
-	if claim.Created > 0 && !claim.Manual {
-		waited = max(waited, running.Sub(time.Unix(claim.Created+1, 0)))
+	if since < firstUnix {
+		return 0, false
 	}
-	return waited
+	return max(claimed, running.Sub(time.Unix(since, 0))), true
 }
 
 // addLate counts how much later than planned a run began; of a row that was not to come at a time,

@@ -89,3 +89,49 @@ func TestStatisticsOfWhatTheClaimSays(t *testing.T) {
 		})
 	}
 }
+
+// A wait counts from when the row could run: where it was set back, from then; where nobody knows, it
+// is none, and no wait since 1970.
+func TestStatisticsOfWaitsThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	now := begin
+	dir := t.TempDir()
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(second int, job int64, payload journal.Payload) {
+		now = begin.Add(time.Duration(second) * time.Second)
+		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
+	}
+	started := func(second int, job int64, claim journal.Accepted) {
+		one(second, job, claim)
+		one(second, job, journal.Running{Attempt: 1})
+	}
+	one(1, 0, journal.Opened{Name: "node-1"})
+	started(2, 1, journal.Accepted{Target: "untold", Token: "@1"})
+	started(3, 2, journal.Accepted{Target: "in 1970", Token: "@2", Created: 1})
+	started(4, 3, journal.Accepted{Target: "not planned", Token: "@3", From: journal.RowDelayed, Plan: &journal.Plan{Schedule: "every 1m"}})
+	started(5, 4, journal.Accepted{Target: "again", Token: "@4", Created: begin.Add(-90 * 24 * time.Hour).Unix()})
+	one(6, 4, journal.Done{Result: "fail"})
+	one(10, 4, journal.Retried{Target: "again", From: journal.RowDone, To: journal.RowWaiting, By: "x"})
+	started(20, 4, journal.Accepted{Target: "again", Token: "@5", Created: begin.Add(-90 * 24 * time.Hour).Unix()})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := jobctl{}.run(t, "journal", "stats", "--journal", dir, "--output", "json")
+	for target, want := range map[string]string{"untold": "null", "in 1970": "null", "not planned": "null", "again": `{"p50":10`} {
+		line := ""
+		for l := range strings.Lines(got.out) {
+			if strings.Contains(l, `"group":"`+target+`"`) {
+				line = l
+			}
+		}
+		if !strings.Contains(line, `"waited":`+want) {
+			t.Errorf("%s: %s", target, line)
+		}
+	}
+	if text := (jobctl{}).run(t, "journal", "stats", "--journal", dir, "--since", "2026-11-20T10:00:10").out; strings.Contains(text, "d0h") || !strings.Contains(text, "10s") {
+		t.Errorf("%s", text)
+	}
+}

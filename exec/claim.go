@@ -247,10 +247,9 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	if err := w.Disk.Check(); err != nil {
 		return false, err
 	}
-	c := claiming{worker: w, seen: make(map[string]int)}
-	asked := time.Now()
+	c := claiming{worker: w, seen: make(map[string]int), asked: time.Now()}
 	err = w.ask(ctx, r, c.decide)
-	w.Observer.Claimed(time.Since(asked), err)
+	w.Observer.Claimed(time.Since(c.asked), err)
 	if err != nil {
 		return true, w.claimFailed(ctx, r, &c, err)
 	}
@@ -467,6 +466,7 @@ func (c *claiming) jobsOf(name string) (ids []int64) {
 // claiming is one claim under way.
 type claiming struct {
 	worker *Worker
+	asked  time.Time
 	seen   map[string]int // rows that were found, by target
 	rows   []journal.Row  // the same
 	board.Claim
@@ -486,7 +486,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 		return nil, errStopping
 	}
 	token := newToken(w.identity.mark)
-	w.board.SetAhead(w.clock.ahead(now))
+	w.readAt(rows, c.asked, now)
 	var drafts []journal.Draft
 	for _, row := range rows {
 		c.seen[row.Target]++

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"jobd/exec/board"
+	"jobd/journal"
 )
 
 // A claim that left room asks when the next delayed row is due, and comes back then. So does one
@@ -47,7 +48,7 @@ func (w *Worker) askDue(ctx context.Context, short []string, except []int64) err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.clock.asked(due.Now, from, until, w.Logger)
+	w.clock.learn(due.Now, from, until, w.Logger)
 	now := w.clock.now(until)
 	for _, name := range short {
 		t, served := w.targets[name]
@@ -63,6 +64,17 @@ func (w *Worker) askDue(ctx context.Context, short []string, except []int64) err
 		}
 	}
 	return nil
+}
+
+// learnClock asks the table for its server's clock, where that was never told: the ends of what a former
+// run has left are planned by it, too.
+func (w *Worker) learnClock(ctx context.Context) {
+	w.mu.Lock()
+	known, names := !w.clock.told.IsZero(), w.fitNames()
+	w.mu.Unlock()
+	if !known {
+		_ = w.askDue(ctx, names, nil) // the next claim brings it
+	}
 }
 
 // takeDues has targets looked at of which a row is due by now, or where the server's clock was asked
@@ -146,13 +158,14 @@ func (w *Worker) eventually(done <-chan struct{}, rung <-chan time.Time) bool {
 }
 
 // When a delayed row is due says the clock of the table's server, which every worker has in common.
-// The worker learns what it says whenever it asks when rows are due, and goes on from there by its
-// own monotonic clock, which nobody sets.
+// Every row that is read under a lock brings what it says, so each claim plans by it, and so does each
+// answer about rows that are due. In between the worker goes on by its own monotonic clock, which
+// nobody sets.
 
 // clock is what is known of the server's clock. The worker's mutex guards it.
 type clock struct {
-	told   time.Time // what it said last; zero: it was never asked
-	at     time.Time // when that was
+	told   time.Time // what it says at the worker's time at; zero: it was never asked
+	at     time.Time
 	again  time.Time // when it is to be asked again; zero: it was never asked
 	warned time.Duration
 }
@@ -181,13 +194,21 @@ func (c *clock) local(at time.Time, now time.Time) time.Time { return now.Add(at
 // ahead is how far the server's clock is ahead of the worker's.
 func (c *clock) ahead(now time.Time) time.Duration { return c.now(now).Sub(now) }
 
-// asked takes in what the server's clock said between two moments. An answer that took long says
-// little; but it is the newest.
-func (c *clock) asked(told, from, until time.Time, log *slog.Logger) {
+// learn takes in what the server's clock said between two moments of the worker's. What is known
+// already changes no more than the answer makes sure: one that took long says little.
+func (c *clock) learn(told, from, until time.Time, log *slog.Logger) {
 	if told.IsZero() {
 		return
 	}
-	c.told, c.at, c.again = told, from.Add(until.Sub(from)/2), until.Add(freshClock)
+	took := until.Sub(from)
+	since := took / 2 // the answer
+	if !c.told.IsZero() {
+		known := c.now(until)
+		since = min(max(known.Sub(told), 0), took)
+		tellStep(log, "the clock of the database server was set", told.Add(since).Sub(known))
+		tellStep(log, "the clock of this worker's machine was set", until.Round(0).Sub(c.at.Round(0))-until.Sub(c.at))
+	}
+	c.told, c.at, c.again = told.Add(since), until, until.Add(freshClock)
 	ahead := c.ahead(until)
 	if (ahead - c.warned).Abs() <= sameAhead {
 		return
@@ -201,6 +222,22 @@ func (c *clock) asked(told, from, until time.Time, log *slog.Logger) {
 		log.Info("the clocks of the database server and of this worker agree again")
 		c.warned = 0
 	}
+}
+
+// tellStep tells that a clock was set, if it was.
+func tellStep(log *slog.Logger, text string, by time.Duration) {
+	if by.Abs() > sameAhead {
+		log.Warn(text, "by", by.Round(time.Millisecond))
+	}
+}
+
+// readAt takes in what the server's clock said when rows were read that were asked for at a moment.
+// Callers must hold w.mu.
+func (w *Worker) readAt(rows []journal.Row, asked, now time.Time) {
+	if n := len(rows); n > 0 {
+		w.clock.learn(rows[n-1].Now, asked, now, w.Logger)
+	}
+	w.board.SetAhead(w.clock.ahead(now))
 }
 
 // stale tells whether the server's clock is to be asked again: it was asked too long ago.

@@ -175,6 +175,69 @@ func TestTheServersClockCounts(t *testing.T) {
 	})
 }
 
+// A server may be minutes ahead or behind. A row that it calls due is not late by the worker's clock, and
+// a retry is as far from its failure as the terms say.
+func TestLatenessAndBackoffGoByTheServersClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{-370 * time.Second, 370 * time.Second} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				planned := time.Now().Add(ahead).Truncate(time.Minute)
+				tab := newTable(delayed(1, "a", journal.Plan{Schedule: fmt.Sprintf("hourly :%02d", planned.Minute()), RunAt: planned.Unix()}))
+				tab.insert(journal.Row{Job: 2, Target: "a", Status: journal.RowWaiting, Plan: &journal.Plan{}})
+				tab.ahead = ahead
+				m, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
+					c.SkipMissed = true
+					c.Terms = map[string]jobexec.Terms{"a": {Attempts: 2, Backoff: jobexec.Backoff{First: 10 * time.Second, Most: time.Minute}}}
+				})
+				for range 2 {
+					(<-r.started).exit(1)
+				}
+				synctest.Wait()
+				if n := len(m.of(1, journal.KindPlanned)); n != 0 {
+					t.Errorf("a row that is %s late was planned anew", tab.now().Sub(planned))
+				}
+				for id := int64(1); id <= 2; id++ {
+					if wait := time.Unix(tab.plan(id).RunAt, 0).Sub(tab.now()); wait < 8*time.Second || wait > 13*time.Second {
+						t.Errorf("job %d is tried again after %s, want 10 s or a fifth more or less", id, wait)
+					}
+				}
+			})
+		})
+	}
+}
+
+// While each claim is full nobody asks what is due next. The rows tell what the server's clock says.
+func TestAFloodOfRowsTellsTheServersClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable()
+		for id := int64(1); id <= 20; id++ {
+			tab.insert(journal.Row{Job: id, Target: "b", Status: journal.RowWaiting, Plan: &journal.Plan{}})
+		}
+		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
+			c.Terms = map[string]jobexec.Terms{"b": {Attempts: 2, Backoff: jobexec.Backoff{First: 10 * time.Second, Most: 10 * time.Second}}}
+		})
+		p := <-r.started
+		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+			tab.change(func() { tab.ahead = ahead })
+			p.exit(0) // its claim is of before; the next one tells
+			p = <-r.started
+			p.exit(1)
+			next := <-r.started
+			if wait := time.Unix(tab.plan(p.spec.Job).RunAt, 0).Sub(tab.now()); wait < 8*time.Second || wait > 11*time.Second {
+				t.Errorf("%s ahead: the retry is due after %s, want 10 s", ahead, wait)
+			}
+			p = next
+		}
+		p.exit(0)
+		if n := strings.Count(m.told.String(), "the clock of the database server was set"); n != 2 {
+			t.Errorf("the log tells %d times of the clock, want twice:\n%s", n, m.told.String())
+		}
+	})
+}
+
 // One that is inserted later and due earlier is found where somebody pokes.
 func TestAPokeFindsARowThatIsDueEarlier(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,9 @@ func (w *Worker) Identify(ctx context.Context) error {
 	if err == nil {
 		err = w.noteMark(mark)
 	}
+	if err == nil {
+		w.learnClock(ctx)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {

@@ -239,6 +239,7 @@ func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []in
 			return nil, ctx.Err()
 		}
 	}
+	c.sent = time.Now()
 	return w.Table.ClaimManual(ctx, c.ids, targets, c.decide)
 }
 
@@ -362,6 +363,7 @@ type manualClaiming struct {
 	accept    accepting
 	operators bool
 	ids       []int64
+	sent      time.Time // when the table was asked
 	found     map[int64]bool
 	refusals  map[int64]string // why rows are left as they are
 	changes   []int64          // rows that an operator's act changes, once that is committed
@@ -375,6 +377,7 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	instance := w.instanceNow()
 	var drafts []journal.Draft
 	w.mu.Lock()
+	w.readAt(rows, c.sent, time.Now())
 	token := newToken(w.identity.mark)
 	for _, row := range rows {
 		c.found[row.Job] = true

@@ -152,6 +152,9 @@ func (t *table) find(ids []int64) (rows []journal.Row, locked []int64) {
 
 func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Event, error)) error {
 	defer t.tell()
+	for i := range rows {
+		rows[i].Now = t.now()
+	}
 	events, err := decide(rows)
 	if err != nil {
 		return err

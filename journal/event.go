@@ -517,6 +517,10 @@ type Row struct {
 
 	// Plan is what the row says about time; nil where the table uses no such columns.
 	Plan *Plan `json:"-"`
+
+	// Now is what the clock of the table's server said when the row was read; zero where it was read
+	// for something that needs no time.
+	Now time.Time `json:"-"`
 }
 
 // WantedRetried is the Wanted of a Conflict that takes a Retried back.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -173,6 +174,7 @@ func TestTargetNULL(t *testing.T) {
 			var got []journal.Row
 			_, err := table.ClaimManual(t.Context(), []int64{1}, []string{"a", "null"}, func(rows []journal.Row) ([]journal.Event, error) {
 				got = rows
+				got[0].Now = time.Time{}
 				return nil, nil
 			})
 			if diff := cmp.Diff([]journal.Row{{Job: 1, Target: "null", Status: "manual", Created: 1}}, got); diff != "" || err != nil {

@@ -49,7 +49,7 @@ type line struct {
 // scanLine reads one row of selectRow. No content of the table makes it fail.
 func (found *layout) scanLine(results *sql.Rows) (l line, err error) {
 	var id rowID
-	l.Priority, err = found.Scan(results.Scan, &l.Row, &id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
+	err = found.ScanRow(results.Scan, &l.Line, &id, &l.place)
 	l.Job, l.odd = id.number, id.odd
 	return l, err
 }

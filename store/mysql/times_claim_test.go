@@ -190,8 +190,8 @@ func TestNextDue(t *testing.T) {
 }
 
 // The server's clock is told right whatever its time zone does: in the hour that comes twice a year,
-// local times say nothing.
-func TestNextDueTellsTheClockInAnyZone(t *testing.T) {
+// local times say nothing. So do the rows of a claim.
+func TestNextDueAndClaimsTellTheClockInAnyZone(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
 	table := db.timedTable(t, allTimes)
@@ -205,6 +205,14 @@ func TestNextDueTellsTheClockInAnyZone(t *testing.T) {
 		got, err := table.NextDue(t.Context(), []string{"a"}, nil)
 		if want := time.UnixMicro(inTheSecondPass*1e6 + 250_000); err != nil || !got.Now.Equal(want) {
 			t.Errorf("%s: %v, %v; want %v", zone, got.Now, err, want)
+		}
+		var claimed []time.Time
+		err = table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			claimed = append(claimed, rows[0].Now)
+			return nil, nil
+		})
+		if want := time.UnixMicro(inTheSecondPass*1e6 + 250_000); err != nil || len(claimed) != 1 || !claimed[0].Equal(want) {
+			t.Errorf("%s: a claim says %v, %v; want %v", zone, claimed, err, want)
 		}
 	}
 }

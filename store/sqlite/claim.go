@@ -185,8 +185,7 @@ func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []
 	for results.Next() {
 		var row rule.Line
 		var place int
-		row.Priority, err = found.Scan(results.Scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place)
-		if err != nil {
+		if err := found.ScanRow(results.Scan, &row, &row.Job, &place); err != nil {
 			return nil, err
 		}
 		if place > 0 {

@@ -23,6 +23,7 @@ func claimTests() []test {
 		{"pitfalls 2 and 3: rows that another claim holds are skipped, and only those", claimSkipsLocked},
 		{"rows that are left out do not fill the window", claimLeavesOut},
 		{"rows behind one", claimBehind},
+		{"rows tell the server's clock", rowsTellTheClock},
 		{"many claimers, each row once", claimConcurrently},
 		{"pitfall 1: applications insert while a claim is open", claimLetsInsert},
 	}
@@ -40,7 +41,7 @@ func claimByRoom(s *suite) {
 	if err := s.Table.Claim(s.Context(), room, nil, decision.decide); err != nil {
 		s.Fatal(err)
 	}
-	got := slices.Clone(decision.rows)
+	got := timeless(decision.rows)
 	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
 	var want []journal.Row
 	for _, id := range a[:3] {
@@ -292,4 +293,34 @@ func claimLetsInsert(s *suite) {
 	if err := errors.Join(err, <-inserted); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// Whatever reads rows under a lock is told what the server's clock says, without asking for it.
+func rowsTellTheClock(s *suite) {
+	ids := s.insertAll(2, "a", journal.RowWaiting, "")
+	before := time.Now()
+	told := func(what string, rows []journal.Row, err error) {
+		s.Helper()
+		for _, row := range rows {
+			if apart := row.Now.Sub(before); apart < -2*time.Second || apart > 30*time.Second {
+				s.Errorf("%s: the clock is %s off", what, apart)
+			}
+		}
+		if len(rows) != len(ids) || err != nil {
+			s.Errorf("%s: %d rows, %v", what, len(rows), err)
+		}
+	}
+	var read []journal.Row
+	look := func(rows []journal.Row) ([]journal.Event, error) {
+		read = rows
+		return nil, nil
+	}
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, nil, look)
+	told("Claim", read, err)
+	_, err = s.Table.ClaimManual(s.Context(), ids, nil, look)
+	told("ClaimManual", read, err)
+	_, err = s.Table.Retry(s.Context(), ids, look)
+	told("Retry", read, err)
+	read, _, err = s.Table.Rows(s.Context(), ids)
+	told("Rows", read, err)
 }

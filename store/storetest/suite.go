@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -185,6 +186,15 @@ func (a *acceptAll) decide(rows []journal.Row) ([]journal.Event, error) {
 		events = append(events, journal.Event{Job: r.Job, Payload: journal.Accepted{Target: r.Target, Token: a.token}})
 	}
 	return events, nil
+}
+
+// timeless are rows without what the server's clock said, see rowsTellTheClock.
+func timeless(rows []journal.Row) []journal.Row {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Now = time.Time{}
+	}
+	return rows
 }
 
 // jobs are the ids of rows, in their order.

@@ -107,7 +107,16 @@ func (s *Shape) base() string {
 // target.
 func (s *Shape) SelectRow(names []string) (query string, args []any) {
 	place, args := place(names)
-	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") + ", " + place + s.planned(), args
+	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
+		", " + place + ", " + s.Clock + s.planned(), args
+}
+
+// ScanRow reads a row of SelectRow, but for its id, which each store reads in its own way.
+func (s *Shape) ScanRow(scan func(...any) error, l *Line, id any, place *int) (err error) {
+	var now int64
+	l.Priority, err = s.Scan(scan, &l.Row, id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
+	l.Now = time.UnixMicro(now)
+	return err
 }
 
 // SelectSeen begins a query of what ScanSeen reads. The signal is that of an end; a row that comes back

@@ -100,7 +100,7 @@ func parseLine(text, section string) (e entry, something bool) {
 		e.section = name
 		return e, true
 	}
-	if strings.ContainsRune("\"'`", rune(text[0])) {
+	if text[0] == '"' || text[0] == '\'' {
 		e.quotedPair(text)
 		return e, true
 	}
@@ -157,6 +157,13 @@ func quotedName(text string) (name, rest, bad string) {
 // loadPair splits a line into its key and its undecoded value; a key alone has
 // the value true.
 func loadPair(text string) (key, value string, ok bool) {
+	if text[0] == '`' { // a backquote is part of the name, as in the original; package ini takes it for a quote
+		key, value, isPair := strings.Cut(text, "=")
+		if !isPair {
+			return decodeValue(text), "true", true
+		}
+		return strings.TrimSpace(key), strings.TrimSpace(value), true
+	}
 	if !strings.Contains(text, "=") {
 		text = decodeValue(text)
 	}

@@ -70,24 +70,31 @@ func TestReadINILines(t *testing.T) {
 			"a = x\\\nb = 1", []entry{{line: 1, key: "a", value: `x\`}, {line: 2, key: "b", value: "1"}},
 		},
 		"a name in quotes is the name inside": {
-			"\" q \" = 1\n'r' = 2 ; x\n`s` = \"3\"\n'a\"b;#' = 4\n\"a\\\"\\u00e9\"=5\n\" t \" # x",
+			"\" q \" = 1\n'r' = 2 ; x\n\n'a\"b;#' = 4\n\"a\\\"\\u00e9\"=5\n\" t \" # x",
 			[]entry{
 				{line: 1, key: " q ", value: "1"},
 				{line: 2, key: "r", value: "2"},
-				{line: 3, key: "s", value: "3"},
 				{line: 4, key: `a"b;#`, value: "4"},
 				{line: 5, key: `a"é`, value: "5"},
 				{line: 6, key: " t ", value: "true"},
 			},
 		},
+		"a backquote is part of the name, as in the original": {
+			"[targets]\n`b` = 1 ; x\n`c = \"2\"\n`d`",
+			[]entry{
+				{line: 1, section: "targets"},
+				{line: 2, section: "targets", key: "`b`", value: "1"},
+				{line: 3, section: "targets", key: "`c", value: "2"},
+				{line: 4, section: "targets", key: "`d`", value: "true"},
+			},
+		},
 		"a name without quotes is trimmed": {"  q r\t = 1", []entry{{line: 1, key: "q r", value: "1"}}},
 		"a quote in a name is part of it":  {`q"r = 1`, []entry{{line: 1, key: `q"r`, value: "1"}}},
 		"a name whose quote never closes": {
-			"\"q = 1\n'q = 1\n`q = 1\n\"q\\\" = 1",
+			"\"q = 1\n'q = 1\n\n\"q\\\" = 1",
 			[]entry{
 				{line: 1, bad: notClosed('"')},
 				{line: 2, bad: notClosed('\'')},
-				{line: 3, bad: notClosed('`')},
 				{line: 4, bad: notClosed('"')},
 			},
 		},

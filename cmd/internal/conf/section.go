@@ -166,7 +166,7 @@ func (s *Set) headed(head string) (section *Section, bad string) {
 			continue
 		}
 		name, behind := rest, ""
-		if strings.ContainsRune("\"'`", rune(rest[0])) {
+		if rest[0] == '"' || rest[0] == '\'' {
 			if name, behind, bad = quotedName(rest); bad == "" && strings.TrimSpace(behind) != "" {
 				bad = "text between the closing quote and the ]; allowed is the whole name in quotes"
 			}
@@ -287,7 +287,7 @@ func (s *Set) nearHead(head string) string {
 // cutHead splits the text behind a [ at its ]. A ] within the quotes of a name is none.
 func cutHead(text string) (head, rest string, closed bool) {
 	from := 0
-	if quote := strings.IndexAny(text, "\"'`"); quote > 0 && strings.ContainsAny(text[quote-1:quote], " \t") &&
+	if quote := strings.IndexAny(text, `"'`); quote > 0 && strings.ContainsAny(text[quote-1:quote], " \t") &&
 		len(strings.Fields(text[:quote])) == 1 && !strings.Contains(text[:quote], "]") {
 		if end := closingQuote(text[quote:], text[quote]); end > 0 {
 			from = quote + end

@@ -82,7 +82,7 @@ const oddLimit = 256
 // Report tells a row once, and remembers it.
 func (o *Odd) Report(id, target string, tell func(row, target, reason string)) {
 	if o.add(id) && tell != nil {
-		tell(id, target, "its id is "+id+": only rows with whole numbers from 1 to 9223372036854775807 as their ids are run")
+		tell(id, target, "its id is "+id+": only rows whose id is a whole number of 64 bits, and not 0, are run")
 	}
 }
 

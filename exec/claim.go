@@ -522,7 +522,7 @@ func (w *Worker) decided(c *board.Claim, drafts []journal.Draft) (events []journ
 
 // instanceNow names the runner that is there; "" where there is none to be had at the moment.
 func (w *Worker) instanceNow() string {
-	name, err := w.Keeper.Instance()
+	name, err := w.runnerName()
 	if err != nil {
 		return ""
 	}

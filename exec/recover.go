@@ -31,7 +31,7 @@ func specOf(old *journal.Job) Spec {
 // won; ends go to the turns. ignored and retried are the rows that were ignored and set back last: the
 // claim loop asks those too.
 func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) error {
-	instance, err := w.Keeper.Instance()
+	instance, err := w.runnerName()
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

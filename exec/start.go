@@ -280,6 +280,26 @@ func (w *Worker) movesOf(j *board.Job) <-chan struct{} {
 	return j.Moved()
 }
 
+// runnerName names the runner that is there. Where that has taken the place of one that did not end in
+// order, this is journalled before anything is asked of it.
+func (w *Worker) runnerName() (string, error) {
+	w.meeting.Lock()
+	defer w.meeting.Unlock()
+	name, err := w.Keeper.Instance()
+	before := w.met
+	if err != nil || name == before {
+		return name, err
+	}
+	if before != "" && !w.Keeper.Ended(before) {
+		w.Logger.Error("the runner was replaced, and not by this worker", "runner", name, "before", before)
+		if _, err := w.append(journal.Draft{Payload: journal.Runner{Instance: name, Before: before}}); err != nil {
+			return "", err
+		}
+	}
+	w.met = name
+	return name, nil
+}
+
 // instance names the runner that is to start jobs; "" where it can't be had at the moment. Then
 // there will be a turn when it is to be tried again.
 func (w *Worker) instance() string {
@@ -291,7 +311,7 @@ func (w *Worker) instance() string {
 			return ""
 		}
 	}
-	name, err := w.Keeper.Instance()
+	name, err := w.runnerName()
 	if err == nil {
 		if w.runnerRetry != nil {
 			w.runnerRetry.Over()

@@ -82,6 +82,10 @@ type Config struct {
 	// Pulse is told of each Knock, and how long its look takes; nil: nobody is.
 	Pulse Pulse
 
+	// Displaced is the runner that jobs under way were announced for, where another process was found in
+	// its place; "": none was.
+	Displaced string
+
 	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
 	// may be nil.
 	LastWords func() []journal.Payload
@@ -114,6 +118,8 @@ type Worker struct {
 	closed        bool          // the end is journalled; guarded by noting
 	adding        sync.Mutex    // held while a target is added, across the table's word on its name too
 	declaring     sync.Mutex    // held while executors are told what there is to be
+	meeting       sync.Mutex    // held while it is looked which runner is there; of met
+	met           string        // the runner that was there last; "": none was yet
 	identifying   sync.Mutex    // held while name and mark are taken, across table, journal and memory
 
 	// The turn loop's.
@@ -152,7 +158,7 @@ func New(c Config) *Worker {
 		c.Observer = deaf{}
 	}
 	w := &Worker{
-		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
+		Config: c, met: c.Displaced, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		again: make(chan struct{}, retriers),
 		board: board.New(board.Config{

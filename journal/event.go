@@ -262,6 +262,13 @@ type Server struct {
 	Left   int    `json:"left,omitempty"`   // rows that differ, and were left as found
 }
 
+// Runner says that another runner has taken the place of one that did not end in order, and that the
+// worker did not replace: it was killed, or another process listened in its place.
+type Runner struct {
+	Instance string `json:"instance"` // the runner that starts jobs from now on
+	Before   string `json:"before"`   // the one before
+}
+
 // Requeued says why a job whose outcome is not known is to run once more; its next attempt follows.
 type Requeued struct {
 	Reason string `json:"reason"`

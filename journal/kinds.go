@@ -37,6 +37,7 @@ const (
 	KindConcurrencySet Kind = "concurrency-set"
 	KindMarked         Kind = "marked"
 	KindServer         Kind = "server"
+	KindRunner         Kind = "runner"
 	KindRequested      Kind = "requested"
 	KindRefused        Kind = "refused"
 	KindReloaded       Kind = "reloaded"
@@ -67,6 +68,7 @@ func (TargetRemoved) Kind() Kind  { return KindTargetRemoved }
 func (ConcurrencySet) Kind() Kind { return KindConcurrencySet }
 func (Marked) Kind() Kind         { return KindMarked }
 func (Server) Kind() Kind         { return KindServer }
+func (Runner) Kind() Kind         { return KindRunner }
 func (Requested) Kind() Kind      { return KindRequested }
 func (Refused) Kind() Kind        { return KindRefused }
 func (Reloaded) Kind() Kind       { return KindReloaded }
@@ -101,6 +103,7 @@ var registry = []Payload{
 	ConcurrencySet{},
 	Marked{},
 	Server{},
+	Runner{},
 	Requested{},
 	Refused{},
 	Reloaded{},

@@ -40,6 +40,7 @@ func TestDescribe(t *testing.T) {
 		`wanted=done reason="it is locked"`:          journal.SetAside{Wanted: "done", Reason: "it is locked", Token: "@t"},
 		`mark=k3f9x`:                                 journal.Marked{Mark: "k3f9x"},
 		`server=s2 before=s1 mended=3 left=0`:        journal.Server{Server: "s2", Before: "s1", Mended: 3},
+		`instance=r2 before=r1`:                      journal.Runner{Instance: "r2", Before: "r1"},
 		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
 		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
 		`from=done result=fail to=waiting by=c`:      journal.Retried{From: "done", Result: "fail", To: "waiting", By: "c"},

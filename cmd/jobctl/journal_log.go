@@ -501,6 +501,8 @@ func describe(payload journal.Payload) string {
 		return pairs("mark", e.Mark)
 	case journal.Server:
 		return pairs("server", e.Server, "before", e.Before, "mended", e.Mended, "left", e.Left)
+	case journal.Runner:
+		return pairs("instance", e.Instance, "before", e.Before)
 	case journal.Opened:
 		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets),
 			"host", e.Host, "launcher", strings.Join(e.Launcher, " "), "launchers", describeLaunchers(e.Launchers))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,19 @@ func (p *journalPart) newest() (seq uint64) {
 func (p *journalPart) lastServer() (server string) {
 	p.journal.View(func(s *journal.State) { server = s.Server })
 	return server
+}
+
+// runners are those that jobs under way were announced for, each once.
+func (p *journalPart) runners() []string {
+	names := []string{}
+	p.journal.View(func(s *journal.State) {
+		for _, job := range s.Unfinished() {
+			if job.Runner != "" && !slices.Contains(names, job.Runner) {
+				names = append(names, job.Runner)
+			}
+		}
+	})
+	return names
 }
 
 // lastStart is when a job of a target was started last, where that was after a time; else zero.

@@ -60,7 +60,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	})
 	p.runner, err = runner.Open(runner.Config{
 		Dir: history.journalDir, Path: "/proc/self/exe", Command: []string{program, runnerCommand}, Logger: r.log,
-		OnReady: ready, Pulse: r.loop(history, "runner link"),
+		OnReady: ready, Pulse: r.loop(history, "runner link"), Runners: history.runners(),
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		ShutdownTimeout: r.jobs.shutdownTimeout, Handover: r.jobs.handover,
 		Recorder: history.journal, Table: table.table, Mirror: p.mirror,
 		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
-		Pools: remote, Requester: p.requests,
+		Pools: remote, Requester: p.requests, Displaced: remote.Displaced(),
 		Retry:  func(what string, about ...any) jobexec.Retry { return store.NewRetry(r.log, what, about...) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows, LastStart: history.lastStart,
 		Pulse:    r.loop(history, "worker"),

@@ -1,15 +1,21 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 )
 
@@ -28,6 +34,9 @@ type connector struct {
 	closed   bool
 	link     *link // nil: there was none yet
 	olderMet int   // runners of another build that were to be replaced
+
+	instance  string // the runner of the newest link
+	displaced string // the runner of the journal in whose place the start found another process
 }
 
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
@@ -44,7 +53,9 @@ func (c *connector) get() (*link, error) {
 	var l *link
 	var err error
 	for range connectTries {
-		if l, err = c.connect(); !gone(err) {
+		if l, err = c.connect(); errors.Is(err, errForeign) {
+			c.evict(err)
+		} else if !gone(err) {
 			break
 		}
 	}
@@ -56,7 +67,7 @@ func (c *connector) get() (*link, error) {
 	if c.link != nil && c.link.instance != l.instance {
 		c.pools.renew()
 	}
-	c.link = l
+	c.link, c.instance = l, l.instance
 	c.standing.met(l)
 	c.declare(l)
 	if l.other {
@@ -74,11 +85,57 @@ func gone(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
 }
 
+// errForeign is about a process that listens in the runner's place, and is not the runner.
+var errForeign = errors.New("it is not this worker's runner")
+
+// runners are those that the worker takes for its own, if it does not take any.
+func (c *connector) runners() (known []string, all bool) {
+	if c.instance != "" {
+		return []string{c.instance}, false
+	}
+	return c.config.Runners, c.config.Runners == nil
+}
+
+// mayBe tells whether the process that was called may be one of the worker's runners.
+func (c *connector) mayBe(conn *called) bool {
+	known, all := c.runners()
+	return conn.launched != 0 || all || slices.ContainsFunc(known, conn.is)
+}
+
+// isRunner tells whether the process that was called is the runner that it says it is, and the worker's.
+func (c *connector) isRunner(conn *called, says string) bool {
+	known, all := c.runners()
+	return conn.is(says) && (conn.launched != 0 || all || slices.Contains(known, says))
+}
+
+// evict takes away the socket of a process that is not the worker's runner, so that one is started.
+// Where the worker has a runner, or is to have one, that is told as an error. Where it has none, that may
+// be one that a former worker started for nothing, and that is about to end.
+func (c *connector) evict(err error) {
+	level := slog.LevelInfo
+	known, _ := c.runners()
+	if len(known) > 0 {
+		level = slog.LevelError
+		if c.instance == "" {
+			c.displaced = known[0]
+		}
+	}
+	c.config.Logger.Log(context.Background(), level, "another process listens in the place of the runner; a runner is started",
+		"error", err, "runner", strings.Join(known, " "))
+	if err := os.Remove(filepath.Join(c.config.Dir, wire.SocketFile)); err != nil {
+		c.config.Logger.Error("its socket can't be removed", "error", err)
+	}
+}
+
 // connect makes a link. Callers must hold c.mu.
 func (c *connector) connect() (*link, error) {
 	conn, err := c.config.dial()
 	if err != nil {
 		return nil, err
+	}
+	foreign := fmt.Errorf("process %d (%s): %w", conn.peer, proc.Program(conn.peer), errForeign)
+	if !c.mayBe(&conn) {
+		return nil, errors.Join(foreign, conn.Close())
 	}
 	made, over := make(chan struct{}), make(chan struct{})
 	defer func() { // or it would cut off what a close that comes later has still to send
@@ -93,7 +150,12 @@ func (c *connector) connect() (*link, error) {
 		case <-made:
 		}
 	}()
-	l, err := newLink(conn, c.config, c.link == nil, c.rejoin, c.heard)
+	l, err := newLink(conn.UnixConn, c.config, c.link == nil, c.rejoin, c.heard, func(says string) error {
+		if !c.isRunner(&conn, says) {
+			return foreign
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -339,7 +339,8 @@ func masked(m wire.Message) string {
 	}
 	slices.SortFunc(m.Jobs, func(a, b wire.Job) int { return cmp.Compare(a.ID.Job, b.ID.Job) })
 	m.Done.Elapsed = min(m.Done.Elapsed, 1)
-	m.Instance = fmt.Sprint(len(m.Instance))
+	name, _, _ := strings.Cut(m.Instance, ".") // behind that stands which process it is
+	m.Instance = fmt.Sprint(len(name))
 	exit := fmt.Sprint(deref(m.Done.Code))
 	m.Done.Code = nil
 	return fmt.Sprintf("%+v exit code %s", m, exit)

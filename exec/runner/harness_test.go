@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/host"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/stall"
 )
@@ -34,6 +37,10 @@ func TestMain(m *testing.M) {
 		exitOn(host.Serve(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	case "worker":
 		exitOn(beWorker(os.Args[1]))
+	case "impostor":
+		exitOn(beImpostor(os.Args[1], os.Args[2]))
+	case "intruder":
+		exitOn(beIntruder(os.Args[1]))
 	}
 }
 
@@ -88,9 +95,22 @@ func beWorker(dir string) error {
 	select {}
 }
 
+// hold takes the journal's lock for this process, as a worker does that opens its journal; the process
+// keeps it.
+func hold(dir string) error {
+	fd, err := unix.Open(filepath.Join(dir, wire.LockFile), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil && err != unix.EWOULDBLOCK {
+		return err
+	}
+	return nil
+}
+
 func workerConfig(dir string) Config {
 	path, err := os.Executable()
-	if err != nil {
+	if err := errors.Join(err, hold(dir)); err != nil {
 		panic(err)
 	}
 	c := testConfig(dir)
@@ -100,8 +120,14 @@ func workerConfig(dir string) Config {
 
 func open(t *testing.T, dir string) *Remote {
 	t.Helper()
+	return openAs(t, workerConfig(dir))
+}
+
+// openAs is open with a configuration of the test's.
+func openAs(t *testing.T, c Config) *Remote {
+	t.Helper()
 	stall.Limit(t)
-	remote, err := Open(workerConfig(dir))
+	remote, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,10 @@ type Config struct {
 	Command []string // its arguments; the first is the name that it goes by
 	Logger  *slog.Logger
 
+	// Runners are those that jobs under way were announced for, by the journal. At the start no other
+	// is taken for the worker's. nil: any is, as nobody has a journal.
+	Runners []string
+
 	// Pulse is told how the loop goes that reads what the runner says; nil: nobody is.
 	Pulse jobexec.Pulse
 
@@ -35,8 +39,16 @@ type Config struct {
 	OnReady func(target string, mode jobexec.Mode, why string)
 }
 
+// called is a connection, and the process at its other end, as the kernel names it: the one that
+// listens.
+type called struct {
+	*net.UnixConn
+	peer     int
+	launched int // the runner that was started for it; 0: none was
+}
+
 // dial connects to the runner, and starts one where there is none.
-func (c *Config) dial() (*net.UnixConn, error) {
+func (c *Config) dial() (called, error) {
 	conn, err := c.dialRunning()
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 		return c.launch()
@@ -45,20 +57,33 @@ func (c *Config) dial() (*net.UnixConn, error) {
 }
 
 // dialRunning connects to a runner that is there.
-func (c *Config) dialRunning() (*net.UnixConn, error) {
+func (c *Config) dialRunning() (called, error) {
 	address, folder, err := c.address()
 	if err != nil {
-		return nil, err
+		return called{}, err
 	}
 	defer folder.Close()
 	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil {
-		return nil, err
+		return called{}, err
 	}
-	if err := wire.CheckPeer(conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	peer, err := wire.Peer(conn)
+	if err != nil {
+		return called{}, errors.Join(err, conn.Close())
 	}
-	return conn, nil
+	return called{UnixConn: conn, peer: peer}, nil
+}
+
+// is tells whether the process that listens is the one that a runner's name says, and, where the worker
+// has started a runner, that one. Such a runner may not have listened itself yet: then the worker has,
+// whose socket nobody else has. Where start times can't be seen the process id counts.
+func (c *called) is(runner string) bool {
+	pid, startTime, named := wire.ProcessOf(runner)
+	if c.launched != 0 && c.peer == os.Getpid() {
+		return pid == c.launched
+	}
+	seen := proc.StartTime(c.peer)
+	return !named || pid == c.peer && (seen == startTime || seen == 0) && (c.launched == 0 || pid == c.launched)
 }
 
 // address is the socket's address by way of a descriptor of its folder: a socket's path may have
@@ -74,50 +99,53 @@ func (c *Config) address() (address *net.UnixAddr, folder *os.File, err error) {
 
 // launch starts a runner and connects to it. It makes the socket and hands it over, so that
 // connecting needs no waiting; the journal's lock keeps other workers from doing the same.
-func (c *Config) launch() (*net.UnixConn, error) {
+func (c *Config) launch() (conn called, err error) {
 	path := filepath.Join(c.Dir, wire.SocketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return conn, fmt.Errorf("start runner: %w", err)
 	}
 	address, folder, err := c.address()
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return conn, fmt.Errorf("start runner: %w", err)
 	}
 	defer folder.Close()
 	listener, err := net.ListenUnix("unix", address)
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return conn, fmt.Errorf("start runner: %w", err)
 	}
 	listener.SetUnlinkOnClose(false)
 	defer listener.Close()
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return conn, fmt.Errorf("start runner: %w", err)
 	}
-	if err := c.spawn(listener); err != nil {
-		return nil, fmt.Errorf("start runner: %w", errors.Join(err, os.Remove(path)))
+	pid, err := c.spawn(listener)
+	if err != nil {
+		return conn, fmt.Errorf("start runner: %w", errors.Join(err, os.Remove(path)))
 	}
-	return c.dialRunning()
+	conn, err = c.dialRunning()
+	conn.launched = pid
+	return conn, err
 }
 
 // spawn starts the runner's process in a session of its own, so that nothing that ends the worker's
 // session or group ends it.
-func (c *Config) spawn(listener *net.UnixListener) error {
+func (c *Config) spawn(listener *net.UnixListener) (pid int, err error) {
 	socket, err := listener.File()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer socket.Close()
 	log, err := os.OpenFile(filepath.Join(c.Dir, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer null.Close()
-	return proc.WithTimers(proc.LateTimers, func() error {
+	err = proc.WithTimers(proc.LateTimers, func() error {
 		process, err := os.StartProcess(c.Path, c.Command, &os.ProcAttr{
 			Dir:   c.Dir,
 			Env:   slices.DeleteFunc(os.Environ(), isOwn),
@@ -125,10 +153,12 @@ func (c *Config) spawn(listener *net.UnixListener) error {
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 		if err == nil {
+			pid = process.Pid
 			go bury(process)
 		}
 		return err
 	})
+	return pid, err
 }
 
 // bury waits for a runner that ends before its worker does.

@@ -48,6 +48,7 @@ type link struct {
 // a lost link come to their places.
 func newLink(
 	conn *net.UnixConn, c Config, first bool, onLost func(*link, map[wire.ID]*process), onPools func([]wire.Message),
+	check func(instance string) error,
 ) (*link, error) {
 	out, err := wire.NewOutbox(conn)
 	if err != nil {
@@ -55,6 +56,9 @@ func newLink(
 	}
 	in := wire.NewReader(conn)
 	hello, err := greet(conn, out, in)
+	if err == nil {
+		err = check(hello.Instance)
+	}
 	if err != nil {
 		out.Close()
 		return nil, err

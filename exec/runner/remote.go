@@ -68,6 +68,14 @@ func (r *Remote) Instance() (string, error) {
 	return l.instance, nil
 }
 
+// Displaced names the runner of the journal in whose place another process was found at the start; "":
+// none was.
+func (r *Remote) Displaced() string {
+	r.connector.mu.Lock()
+	defer r.connector.mu.Unlock()
+	return r.connector.displaced
+}
+
 // Ended implements jobexec.Keeper.
 func (r *Remote) Ended(instance string) bool {
 	listed, err := os.ReadFile(filepath.Join(r.connector.config.Dir, wire.EndedFile))

@@ -279,6 +279,7 @@ func vectorDays() [][]journal.Draft {
 			{Job: 10, Payload: journal.Done{Result: "ok", Code: &zero, Token: "@k7aaaaaaj"}},
 			{Job: 11, Payload: journal.Planned{Target: "mail", From: late, To: journal.Again{RunAt: 1795007777, PlannedAt: 1795007777, Why: journal.AgainSchedule}, Reason: "missed <its time>", By: "127.0.0.1:8"}},
 			{Job: 12, Payload: journal.Ignored{Reason: "its schedule can't be read", Told: true}},
+			worker(journal.Runner{Instance: "r-3.4712.9", Before: "r-2"}),
 			worker(journal.Closed{Reason: "shutdown"}),
 		},
 	}

@@ -38,6 +38,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "me"},
 		journal.Marked{Mark: "m"},
 		journal.Server{Server: "s", Before: "b", Mended: 3, Left: 4},
+		journal.Runner{Instance: "r2", Before: "r1"},
 		journal.Requested{Jobs: []int64{1, 2}, By: "me"},
 		journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "me"},
 		journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a"}, By: "me"},

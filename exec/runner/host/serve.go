@@ -8,10 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 )
 
@@ -21,6 +24,12 @@ import (
 // worker nor a job.
 func Serve(logger *slog.Logger) error {
 	makeThreads()
+	// The kernel tells workers who has called listen: that was the worker so far, which has made the
+	// socket. What connects from now on is told that it is this process.
+	if err := unix.Listen(wire.SocketDescriptor, unix.SOMAXCONN); err != nil {
+		return fmt.Errorf("jobd runner is started by jobd itself, with a socket as descriptor %d: %w",
+			wire.SocketDescriptor, err)
+	}
 	file := os.NewFile(wire.SocketDescriptor, "runner socket")
 	listener, err := net.FileListener(file)
 	if err != nil {
@@ -36,7 +45,7 @@ func Serve(logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start runner: %w", err)
 	}
-	known := newJobs(rand.Text(), newSpool(wire.OutputFolder))
+	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())), newSpool(wire.OutputFolder))
 	defer known.spool.close()
 	local, err := newLocal(known.flush)
 	if err != nil {
@@ -76,9 +85,14 @@ func (s *server) run(listener *net.UnixListener) error {
 	for {
 		select {
 		case conn := <-workers:
-			if err := s.serve(conn); err != nil {
+			err := admit(conn)
+			if err == nil {
+				err = s.serve(conn)
+			}
+			if err != nil {
 				s.logger.Warn("worker was refused or lost", "error", err)
 			}
+			conn.Close()
 		case <-s.jobs.empty:
 		case <-time.After(reachInterval):
 			if s.abandoned() {
@@ -126,10 +140,6 @@ func accept(ctx context.Context, listener *net.UnixListener, workers chan<- *net
 
 // serve serves one worker until it is gone.
 func (s *server) serve(conn *net.UnixConn) error {
-	defer conn.Close()
-	if err := wire.CheckPeer(conn); err != nil {
-		return err
-	}
 	reader := wire.NewReader(conn)
 	hello, err := reader.Next()
 	if err != nil {
@@ -155,6 +165,35 @@ func (s *server) serve(conn *net.UnixConn) error {
 		return err
 	}
 	return s.receive(reader)
+}
+
+// admit fails where the process that has connected does not hold the journal's lock: it is no worker of
+// this journal, and has no orders to give. The kernel lists who has taken which lock; where that list is
+// not to be seen the peer's account alone counts.
+func admit(conn *net.UnixConn) error {
+	pid, err := wire.Peer(conn)
+	if err != nil {
+		return err
+	}
+	var lock unix.Stat_t
+	if err := unix.Stat(wire.LockFile, &lock); err != nil {
+		return fmt.Errorf("refused: process %d can't hold the journal's lock: %w", pid, err)
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("refused: nobody can tell who holds the journal's lock: %w", err)
+	}
+	for line := range strings.Lines(string(locks)) { // 7: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF
+		f := strings.Fields(line)
+		if len(f) > 5 && f[1] == "FLOCK" && f[3] == "WRITE" && f[4] == strconv.Itoa(pid) &&
+			strings.HasSuffix(f[5], ":"+strconv.FormatUint(lock.Ino, 10)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("refused: process %d (%s) does not hold the journal's lock", pid, proc.Program(pid))
 }
 
 // receive does what the worker asks for until it is gone.

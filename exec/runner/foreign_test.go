@@ -1,0 +1,236 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+// impostor has another process, of the same account, listen in the runner's place: it says that it is
+// the runner of this name, and that each job has ended well.
+func impostor(t *testing.T, dir, name string) (pid int) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", dir, name)
+	cmd.Env = append(os.Environ(), roleVariable+"=impostor")
+	cmd.Stderr = os.Stderr
+	listens, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if _, err := listens.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// beImpostor is what impostor starts.
+func beImpostor(dir, name string) error {
+	path := filepath.Join(dir, wire.SocketFile)
+	_ = os.Remove(path)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		return err
+	}
+	os.Stdout.Write([]byte("."))
+	for {
+		conn, err := listener.AcceptUnix()
+		if err != nil {
+			return err
+		}
+		go forge(conn, name)
+	}
+}
+
+func forge(conn *net.UnixConn, name string) {
+	in := wire.NewReader(conn)
+	out, err := wire.NewOutbox(conn)
+	if err != nil {
+		return
+	}
+	for {
+		m, err := in.Next()
+		switch {
+		case err != nil:
+			return
+		case m.Kind == wire.Hello:
+			out.Post(wire.Message{
+				Kind: wire.Hello, Version: wire.Version, Instance: name, Tokens: true, Jobs: m.RunnerWords(),
+			})
+		case m.Kind == wire.Start:
+			process := journal.Started{Pid: os.Getpid(), StartTime: 1, BootID: "boot"}
+			out.Post(wire.Message{Kind: wire.Ended, ID: m.ID, Started: process, Done: journal.Done{Result: "ok"}, Tokens: true})
+		}
+	}
+}
+
+// expectRuns fails where a job is not run by a runner of the worker's own.
+func expectRuns(t *testing.T, remote *Remote, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "was-run")
+	done, err := wait(begin(t, remote, 100, "echo run >"+file+"; exit 3"))
+	if err != nil || done.Code == nil || *done.Code != 3 {
+		t.Errorf("error %v, done %+v; want exit code 3", err, done)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the job counts as ended, and was not run: %v", err)
+	}
+	remote.Forget(100, "", 1)
+}
+
+// A job that kills the runner and listens in its place is found out by the kernel's word on who
+// listens, even if it says that it is the same runner. The worker starts a runner and says so.
+func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c := workerConfig(t.TempDir())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	remote := openAs(t, c)
+	before, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := linkOf(remote)
+	remote.connector.mu.Lock() // nobody connects before the other one listens
+	if err := unix.Kill(link.pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	impostor(t, c.Dir, before)
+	remote.connector.mu.Unlock()
+	<-link.lost
+	expectRuns(t, remote, c.Dir)
+	if now, err := remote.Instance(); err != nil || now == before {
+		t.Errorf("the runner is %s, as before, %v", now, err)
+	}
+	if remote.Ended(before) {
+		t.Error("the runner that was killed counts as ended in order")
+	}
+	if err := remote.Close(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "level=ERROR msg=\"another process listens in the place of the runner") {
+		t.Errorf("the log says\n%s", &log)
+	}
+}
+
+// A worker that starts takes only a runner that its journal knows, and only if the kernel names the
+// process that the journal does.
+func TestAStartTakesOnlyTheRunnerOfTheJournal(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		known     []string
+		says      string
+		displaced string
+	}{
+		"nothing is under way":              {[]string{}, "other", ""},
+		"it says the name of the journal":   {[]string{"r.999999.1"}, "r.999999.1", "r.999999.1"},
+		"it says another name":              {[]string{"r.999999.1"}, "other.1.1", "r.999999.1"},
+		"it says none, and an old one had":  {[]string{"OLD"}, "", "OLD"},
+		"it says another one than an older": {[]string{"OLD"}, "OTHER", "OLD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := workerConfig(t.TempDir())
+			c.Runners = test.known
+			impostor(t, c.Dir, test.says)
+			remote := openAs(t, c)
+			expectRuns(t, remote, c.Dir)
+			if got := remote.Displaced(); got != test.displaced {
+				t.Errorf("displaced is %q, want %q", got, test.displaced)
+			}
+		})
+	}
+}
+
+// The next worker goes on with the runner that its journal knows.
+func TestAStartTakesUpTheRunnerOfTheJournal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	remote := open(t, dir)
+	name, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, remote, 1, "exec sleep 300")
+	if err := remote.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := workerConfig(dir)
+	c.Runners = []string{name}
+	next := openAs(t, c)
+	recalled := next.Recall(nil)
+	if now, err := next.Instance(); err != nil || now != name || len(recalled) != 1 || next.Displaced() != "" {
+		t.Fatalf("the runner is %s, %v, with %d jobs, and was %s", now, err, len(recalled), name)
+	}
+	if err := recalled[0].Process.Signal(int(unix.SIGKILL)); err != nil {
+		t.Error(err)
+	}
+	<-recalled[0].Process.Ended()
+	next.Forget(1, "", 1)
+}
+
+// A runner takes no order from a process that does not hold the journal's lock, be it of the same
+// account, and goes on to serve the worker that does.
+func TestARunnerTakesOrdersFromTheHolderOfTheLockOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	remote := open(t, dir)
+	p := begin(t, remote, 1, "exec sleep 300")
+	if err := remote.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", dir)
+	cmd.Env = append(os.Environ(), roleVariable+"=intruder")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the process without the lock: %v: %s", err, out)
+	}
+	if unix.Kill(p.Started().Pid, 0) != nil {
+		t.Error("the job is gone")
+	}
+	log, err := os.ReadFile(filepath.Join(dir, logFile))
+	if err != nil || !strings.Contains(string(log), "does not hold the journal's lock") {
+		t.Errorf("the runner's log, %v:\n%s", err, log)
+	}
+	recalled := open(t, dir).Recall(nil)
+	if len(recalled) != 1 {
+		t.Fatalf("the runner has %d jobs", len(recalled))
+	}
+	if err := recalled[0].Process.Signal(int(unix.SIGKILL)); err != nil {
+		t.Error(err)
+	}
+	<-recalled[0].Process.Ended()
+}
+
+// beIntruder fails where the runner answers a process that has no lock.
+func beIntruder(dir string) error {
+	c := testConfig(dir)
+	conn, err := c.dialRunning()
+	if err != nil {
+		return err
+	}
+	out, err := wire.NewOutbox(conn.UnixConn)
+	if err != nil {
+		return err
+	}
+	out.Post(wire.WorkerHello())
+	out.Post(wire.Message{Kind: wire.Signal, ID: wire.ID{Job: 1, Attempt: 1}, Signo: int(unix.SIGKILL), Tokens: true})
+	if m, err := wire.NewReader(conn).Next(); !wire.HungUp(err) {
+		return errors.Join(io.ErrUnexpectedEOF, errors.New("the runner answered: "+m.Instance), err)
+	}
+	return nil
+}

@@ -163,14 +163,14 @@ func yesOrNo(b bool) string {
 // what is wrong.
 func (p *program) printFleet(s *census) {
 	p.print(p.fleetTable(s))
-	p.printStandings(s)
+	p.printUntold(s)
 	tallies := s.tallies()
 	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
 	p.print(p.tallyTable(s, tallies))
 	p.printExecutors(s)
-	p.printUncounted(s)
 	p.printUnserved(s)
-	p.printTroubles(*s.master)
+	p.printTroubles(s)
+	p.printFleetOdds(*s.master)
 }
 
 // fleetTable has a line for each worker.
@@ -213,30 +213,47 @@ func slotsOf(s *workerStatus) (used, all int) {
 	return used, all
 }
 
-// printStandings names the workers that don't answer, or can't tell all, and says what others can't
-// reach or have no room for.
-func (p *program) printStandings(s *census) {
+// printUntold names the workers that don't answer, or can't tell all.
+func (p *program) printUntold(s *census) {
 	var lines strings.Builder
 	for _, w := range s.workers {
-		line := func(text string) { fmt.Fprintf(&lines, "worker %s%s\n", clean(w.from.name), text) }
 		switch {
 		case w.err != nil:
-			line(" does not answer: " + clean(w.err.Error()))
-			continue
+			fmt.Fprintf(&lines, "worker %s does not answer: %s\n", clean(w.from.name), clean(w.err.Error()))
 		case !tellsMore(w.answer):
-			line(" can't tell more, because it is an older jobd, or the original")
-			continue
-		case !w.answer.Database.Reachable:
-			line(": the database is " + p.standingText(*w.answer.Database, "", "away"))
-		}
-		if j := w.answer.Journal; j != nil && j.Full != "" {
-			line(": the journal's disk is full since " + p.sinceText(j.FullSince) + ": " + clean(j.Full))
-		}
-		if r := w.answer.Runner; r != nil && !r.Reachable {
-			line(": the runner is " + p.standingText(r.Standing, "", "not connected"))
+			fmt.Fprintf(&lines, "worker %s can't tell more, because it is an older jobd, or the original\n", clean(w.from.name))
 		}
 	}
 	p.paragraph(lines.String())
+}
+
+// printFleetOdds prints what is not settled on workers of a master, and which rows they have set aside.
+func (p *program) printFleetOdds(s masterStatus) {
+	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
+	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
+	for _, worker := range s.Workers {
+		if worker.Status == nil {
+			continue
+		}
+		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
+			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
+		}
+		if n := asides(*worker.Status); n > 0 {
+			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
+			for _, aside := range p.asideTable(*worker.Status).rows {
+				for i, cell := range aside.cells {
+					row[i+2] = append(row[i+2], cell...)
+				}
+			}
+			rows.add(row...)
+		}
+	}
+	for _, t := range []table{odds, rows} {
+		if len(t.rows) > 0 {
+			fmt.Fprintln(p.out)
+			p.print(t)
+		}
+	}
 }
 
 // paragraph prints lines, if there are any, behind an empty one.

@@ -127,7 +127,7 @@ func TestQueueWhereNothingCanBeCounted(t *testing.T) {
 		"status": json.RawMessage(standingAnswer("node-1", 4)), "waiting": json.RawMessage(`{"targets": {"mail": {"count": 0, "error": "it was not counted"}}}`),
 	})
 	got := jobctl{}.run(t, "--port", worker.port, "queue", "mail")
-	if got.code != 1 || !strings.Contains(got.out, "mail    ?        ?       4        5      30       20     ?\n") || got.err != "jobctl: rows of target mail: it was not counted\n" {
+	if got.code != 6 || !strings.Contains(got.out, "mail    ?        ?       4        5      30       20     ?\n") || got.err != "jobctl: rows of target mail: it was not counted\n" {
 		t.Errorf("%+v", got)
 	}
 }

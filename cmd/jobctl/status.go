@@ -57,9 +57,9 @@ func (p *program) printWorker(s *census) {
 	fmt.Fprintln(p.out)
 	p.print(p.standingTable(s))
 	p.printExecutors(s)
-	p.printUncounted(s)
 	p.printPauses(status)
-	p.printTrouble(*status)
+	p.printTroubles(s)
+	p.printAside(*status)
 	p.printOdds(*status)
 }
 
@@ -89,7 +89,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		}
 		line("journal: %s%s; %s in %s", countOf(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), countOf(j.Segments, "segment"))
 		if j.Full != "" {
-			line("journal's disk: full since %s: %s", p.sinceText(j.FullSince), clean(j.Full))
+			line("journal's disk: full%s", p.sinceSuffix(j.FullSince))
 		}
 	}
 	if r := s.Runner; r != nil {
@@ -119,12 +119,12 @@ func (p *program) sinceSuffix(since time.Time) string {
 	return " since " + p.clock(since)
 }
 
-// standingText says whether something is there, since when, and why not.
+// standingText says whether something is there, and since when; why it is not stands below.
 func (p *program) standingText(s api.Standing, there, gone string) string {
 	if s.Reachable {
 		return there + p.sinceSuffix(s.Since)
 	}
-	return gone + p.sinceSuffix(s.Since) + ": " + clean(s.Error)
+	return gone + p.sinceSuffix(s.Since)
 }
 
 // untold stands where a worker of an older version, or the original, can't tell.
@@ -187,13 +187,6 @@ func (p *program) oldestText(w api.WaitingTarget) string {
 	return p.ago(time.Unix(w.Oldest, 0))
 }
 
-// printUncounted says why there is no number of waiting rows, where there is none.
-func (p *program) printUncounted(s *census) {
-	for _, err := range s.why {
-		fmt.Fprintf(p.out, "\nwhat waits is not known: %s\n", clean(err.Error()))
-	}
-}
-
 // printPauses says since when targets are paused, and on whose behalf.
 func (p *program) printPauses(s *workerStatus) {
 	var lines strings.Builder
@@ -208,23 +201,6 @@ func (p *program) printPauses(s *workerStatus) {
 // ago is how long ago something was, in its two largest units.
 func (p *program) ago(at time.Time) string { return screen.Length(p.now().Sub(at)) }
 
-// idle is a target for which a worker claims nothing.
-type idle struct{ worker, target, why string }
-
-// idleTargets lists them, in the order of their names, but for those of which their executors say the
-// same.
-func idleTargets(s workerStatus, worker string) (list []idle) {
-	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
-		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
-			return e.Target == name && e.Unready != "" && strings.Contains(s.Targets[name].Why, e.Unready)
-		})
-		if why := s.Targets[name].Why; why != "" && !said {
-			list = append(list, idle{worker, name, why})
-		}
-	}
-	return list
-}
-
 // printIdentity prints by what the database and other workers know this one, as far as the worker
 // tells.
 func (p *program) printIdentity(s workerStatus) {
@@ -236,43 +212,8 @@ func (p *program) printIdentity(s workerStatus) {
 	}
 }
 
-// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the
-// worker is older and does not tell.
-func (p *program) printTrouble(s workerStatus) {
-	if h := s.Launcher; h != nil {
-		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))
-	}
-	p.paragraph(p.notReadyLines(s))
-	if list := idleTargets(s, ""); len(list) > 0 {
-		fmt.Fprintln(p.out)
-		for _, t := range list {
-			fmt.Fprintf(p.out, "nothing is claimed for target %s: %s\n", clean(t.target), clean(t.why))
-		}
-	}
-	if n := asides(s); n > 0 {
-		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
-		p.printSome(p.asideTable(s), len(s.Aside), n)
-	}
-}
-
-// notReadyLines are why a worker may not take work, but for the launcher, of which more is told.
-func (p *program) notReadyLines(s workerStatus) string {
-	var lines strings.Builder
-	for _, h := range s.NotReady {
-		if h.What != "launcher" || s.Launcher == nil {
-			fmt.Fprintf(&lines, "it takes no work%s: %s: %s\n", p.sinceSuffix(h.Since), clean(h.What), clean(h.Why))
-		}
-	}
-	return lines.String()
-}
-
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
 func (p *program) printOdds(s workerStatus) {
-	for _, m := range s.Masters {
-		if !m.Registered {
-			fmt.Fprintf(p.out, "\nnot registered with the master %s%s: %s\n", clean(m.Address), p.sinceSuffix(m.Since), clean(m.Error))
-		}
-	}
 	if since := s.ConfigRefused; !since.IsZero() {
 		fmt.Fprintf(p.out, "\nits configuration has a mistake, and was not taken over at %s; a start would end: jobd --check, and the worker's log, tell which\n", p.clock(since))
 	}
@@ -281,6 +222,14 @@ func (p *program) printOdds(s workerStatus) {
 	}
 	if s.Strangers > 0 {
 		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.Strangers)))
+	}
+}
+
+// printAside prints the rows of a worker that are set aside.
+func (p *program) printAside(s workerStatus) {
+	if n := asides(s); n > 0 {
+		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
+		p.printSome(p.asideTable(s), len(s.Aside), n)
 	}
 }
 
@@ -310,49 +259,6 @@ func (p *program) sinceText(since time.Time) string {
 		return ""
 	}
 	return p.clock(since)
-}
-
-// printTroubles prints the same of all workers of a master.
-func (p *program) printTroubles(s masterStatus) {
-	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}, elastic: "NAME|TARGET|NOTHING IS CLAIMED, BECAUSE"}
-	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}, elastic: "NAME|NOTHING IS STARTED, BECAUSE"}
-	unready := table{head: []string{"NAME", "SINCE", "IT TAKES NO WORK:", "BECAUSE"}, elastic: "NAME|BECAUSE"}
-	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
-	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
-	for _, worker := range s.Workers {
-		if worker.Status == nil {
-			continue
-		}
-		if h := worker.Status.Launcher; h != nil {
-			hitches.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.Broken))
-		}
-		for _, h := range worker.Status.NotReady {
-			if h.What != "launcher" || worker.Status.Launcher == nil {
-				unready.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.What), line(h.Why))
-			}
-		}
-		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
-			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
-		}
-		for _, t := range idleTargets(*worker.Status, worker.Name) {
-			targets.add(line(t.worker), line(t.target), line(t.why))
-		}
-		if n := asides(*worker.Status); n > 0 {
-			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
-			for _, aside := range p.asideTable(*worker.Status).rows {
-				for i, cell := range aside.cells {
-					row[i+2] = append(row[i+2], cell...)
-				}
-			}
-			rows.add(row...)
-		}
-	}
-	for _, t := range []table{hitches, unready, targets, odds, rows} {
-		if len(t.rows) > 0 {
-			fmt.Fprintln(p.out)
-			p.print(t)
-		}
-	}
 }
 
 // printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing

@@ -12,7 +12,7 @@ func TestStatusTellsOfTheLauncher(t *testing.T) {
 	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail": {"why": "the launcher can't be executed: gone"}},
 		"launcher": {"broken": "the launcher can't be executed: /srv/job\u001b[31m: gone", "since": "2026-11-20T10:00:05Z"}}`)})
 	got := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
-	want := "\nsince 10:00:05 nothing is started: the launcher can't be executed: /srv/job\\x1b[31m: gone\n"
+	want := "\nnothing is started since 10:00:05: the launcher can't be executed:\n    /srv/job\\x1b[31m: gone\n"
 	if got.code != 0 || !strings.Contains(got.out, want) {
 		t.Errorf("exit code %d, stdout:\n%s\nwant in it:\n%s", got.code, got.out, want)
 	}

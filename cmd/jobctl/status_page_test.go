@@ -83,9 +83,12 @@ func TestStatusTellsWhatIsAway(t *testing.T) {
 	})
 	got := jobctl{}.run(t, "--port", worker.port, "status")
 	for _, want := range []string{
-		`database: away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
-		"journal's disk: full since 2026-11-20 11:00:00.000000: 3 MiB are free",
-		"runner: not connected since 2026-11-20 11:00:01.000000: it hangs",
+		"database: away since 2026-11-20 11:58:00.000000",
+		"journal's disk: full since 2026-11-20 11:00:00.000000",
+		"runner: not connected since 2026-11-20 11:00:01.000000",
+		`the database is away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
+		"the journal's disk is full since 2026-11-20 11:00:00.000000: 3 MiB are free",
+		"the runner is not connected since 2026-11-20 11:00:01.000000: it hangs",
 		"mail         4/5    2           ?        ?       no",
 		"what waits is not known: 127.0.0.1:" + worker.port + ": the database is away since",
 	} {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	jobnet "jobd/net"
 )
 
 const troubledAnswer = `{"targets": {
@@ -36,8 +39,8 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 		"a worker": {daemon: worker, args: "status", want: `
 it takes no work since 10:00:05: database: no route\x1b to host
 it takes no work: stopping: it stops, and claims nothing more
-
-nothing is claimed for target mail: 12 waiting rows are locked by somebody else
+nothing is claimed for target mail: 12 waiting rows are locked by somebody
+    else
 nothing is claimed for target report: the launcher\x1b[31m is missing
 
 rows set aside, to be tried again until they can be changed: 3
@@ -48,13 +51,10 @@ JOB | TARGET | SINCE    | REASON
 and 1 more
 `},
 		"a master": {daemon: master, args: "--master status", piped: true, want: `
-NAME    SINCE                       IT TAKES NO WORK:  BECAUSE
-node-1  2026-11-20 10:00:05.000000  database           no route\x1b to host
-node-1  -                           stopping           it stops, and claims nothing more
-
-NAME    TARGET  NOTHING IS CLAIMED, BECAUSE
-node-1  mail    12 waiting rows are locked by somebody else
-node-1  report  the launcher\x1b[31m is missing
+worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
+worker node-1: it takes no work: stopping: it stops, and claims nothing more
+worker node-1: nothing is claimed for target mail: 12 waiting rows are locked by somebody else
+worker node-1: nothing is claimed for target report: the launcher\x1b[31m is missing
 
 NAME    ROWS SET ASIDE  JOB  TARGET  SINCE                       REASON
 node-1  3               41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
@@ -78,9 +78,8 @@ func TestStatusTellsOfALauncherThatIsBroken(t *testing.T) {
 	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, with, 1))})
 	got := jobctl{}.run(t, "--port", worker.port, "status")
 	if want := `
-since 2026-11-20 10:00:05.000000 nothing is started: /opt/run\x1b: no such file
-
-not registered with the master 10.0.0.2:7081: invalid password
+nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
+it is not registered with the master 10.0.0.2:7081: invalid password
 
 claims of which it is not known yet whether they were committed: 2
 
@@ -90,12 +89,50 @@ rows of its targets that are under way, and that no worker has claimed: 1,234
 	}
 	got = jobctl{}.run(t, "--master", "--port", master.port, "status")
 	if want := `
-NAME    SINCE                       NOTHING IS STARTED, BECAUSE
-node-1  2026-11-20 10:00:05.000000  /opt/run\x1b: no such file
+worker node-1: nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
+worker node-1: it is not registered with the master 10.0.0.2:7081: invalid password
 
 NAME    CLAIMS IN DOUBT  ROWS OF NO WORKER
 node-1  2                1234
 `; !strings.HasSuffix(got.out, want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Each cause is told once, whole, with all that follows from it, and the page fits a terminal.
+func TestStatusTellsEachCauseOnce(t *testing.T) {
+	t.Parallel()
+	const down = "check table jobs: dial tcp 10.0.0.9:3306: connect: connection refused: table `app`.`jobs` at 10.0.0.9:3306 (mysql_host, mysql_port); start the server, or correct mysql_host and mysql_port"
+	answer := func(name string) string {
+		return `{"targets": {"mail": {"concurrency": 5, "why": "claim jobs: ` + down + `"}, "video": {"concurrency": 1, "why": "` + down + `"}},
+			"name": "` + name + `", "pid": 4711, "startedAt": 1794898800000, "journal": {"events": 10, "mirrored": 9, "bytes": 1024, "segments": 1}, "runner": {"reachable": true},
+			"database": {"reachable": false, "since": "2026-11-20T10:00:05Z", "error": "` + down + `"},
+			"notReady": [{"what": "database", "why": "` + down + `", "since": "2026-11-20T10:00:05Z"}]}`
+	}
+	worker := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(answer("node-1")), "waiting": jobnet.Refusal("the database is away since 2026-11-20T10:00:05Z: " + down),
+	})
+	got := jobctl{terminal: true}.run(t, "--port", worker.port, "status")
+	flat := strings.Join(strings.Fields(got.out), " ")
+	if n := strings.Count(flat, "10.0.0.9:3306: connect"); n != 1 || !strings.Contains(flat, "nothing is claimed for targets mail and video") || !strings.Contains(flat, down) {
+		t.Errorf("told %d times:\n%s", n, got.out)
+	}
+	lines := strings.Split(got.out, "\n")
+	for _, line := range lines {
+		if len([]rune(line)) > 80 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	if len(lines) > 24 {
+		t.Errorf("%d lines:\n%s", len(lines), got.out)
+	}
+	workers := func(name string, port int) string {
+		return fmt.Sprintf(`{"remoteAddr": "10.0.0.1", "remotePort": %d, "targets": ["mail", "video"], "name": %q, "workerStatus": %s}`, port, name, answer(name))
+	}
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [` + workers("node-1", 1) + "," + workers("node-2", 2) + `], "memoryUsage": {}}`)})
+	got = jobctl{terminal: true}.run(t, "--master", "--port", master.port, "status")
+	flat = strings.Join(strings.Fields(got.out), " ")
+	if n := strings.Count(flat, "10.0.0.9:3306: connect"); n != 1 || !strings.Contains(flat, "worker node-1: the database is away since 10:00:05") || !strings.Contains(flat, "; worker node-2: the database is away since 10:00:05") {
+		t.Errorf("told %d times:\n%s", n, got.out)
 	}
 }

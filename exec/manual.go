@@ -19,7 +19,6 @@ type waiter struct {
 	told    chan struct{} // closed when it is answered
 	result  *Result
 	refusal string
-	changed bool   // an operator's act changed its row
 	undone  string // what does not happen to a job that can't be claimed
 	doubted string // what an operator is told where it is not known whether the row was changed
 }
@@ -29,6 +28,7 @@ const (
 	notRun       = "was not run"
 	notCancelled = "was not cancelled"
 	notHurried   = "is as it was"
+	notSetBack   = "was not set back"
 )
 
 // tell answers the client with a result, or with why there is none. Only the first answer counts.
@@ -42,14 +42,6 @@ func (c *waiter) tell(result *Result, refusal string) {
 // refuse tells the client that the job was not run, or not cancelled.
 func (c *waiter) refuse(id int64, why string) {
 	c.tell(nil, fmt.Sprintf("job %d %s: %s", id, c.undone, why))
-}
-
-// did tells an operator that the job's row was changed.
-func (c *waiter) did() {
-	c.once.Do(func() {
-		c.changed = true
-		close(c.told)
-	})
 }
 
 // refuse tells a client that some of its jobs were not run.
@@ -143,27 +135,32 @@ func (w *Worker) unreserve(ids []int64) {
 // claimed at all, lockTimeout for a row that somebody else holds.
 const (
 	claimTimeout = 10 * time.Second
-	mostFailures = 3 // of one row, for a reason that is not known to pass
-	retriers     = 2 // clients that try rows that somebody else holds again, at a time
+	mostFailures = 3   // of one row, for a reason that is not known to pass
+	retriers     = 2   // clients that try rows that somebody else holds again, at a time
+	mostTogether = 500 // rows that are changed for an operator in one transaction
 )
 
-// manualClaim claims the jobs of one client, and tells it about those that can't be run.
+// manualClaim claims rows that a client has named, and tells it about those that are left as they are:
+// jobs that are to be run, or rows that an operator wants to be changed.
 type manualClaim struct {
 	worker  *Worker
 	client  context.Context // ends when the client is gone
-	asked   *wish
+	asked   *wish           // nil: what is journalled of each row tells who asked
 	clients map[int64]*waiter
 	retry   Retry         // while nothing can be claimed
-	lock    lockWait      // for rows that somebody else holds
+	lock    lockWait      // for rows that are to be tried again
 	failed  map[int64]int // tries that failed for no known reason
 	limit   time.Duration // until nothing is tried any more
 	accept  accepting
-
-	operators bool // accept changes rows for an operator, and starts nothing
+	table   claimer
 }
 
-// accepting is what the board makes of a row that a client has named. Callers must hold w.mu.
+// accepting is what the board makes of a row that a client has named. A row of which there is neither a
+// draft nor a refusal is tried again a little later. Callers must hold w.mu.
 type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string)
+
+// claimer is Claimer.ClaimManual or Claimer.Retry.
+type claimer func(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
@@ -171,29 +168,84 @@ func (w *Worker) claimManual(client context.Context, asked *wish, clients map[in
 	defer cancel()
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
-		limit: claimTimeout, accept: w.board.AcceptManual,
+		limit: claimTimeout, accept: w.board.AcceptManual, table: w.claimNamed,
 	}
 	if why := w.whyNoStart(); why != "" {
 		m.refuse(asked.ids, why)
 		return
 	}
-	m.claimAll(ctx, asked.ids)
+	m.claimAll(ctx, [][]int64{asked.ids})
+}
+
+// act is something that an operator wants done to rows.
+type act struct {
+	what    string                // for the log
+	undone  string                // for waiter.undone
+	doubted func(id int64) string // for waiter.doubted
+	limit   time.Duration
+	accept  accepting
+	table   claimer
+}
+
+// begin does work that a worker which stops waits for. It gives nil where the worker stops already.
+func (w *Worker) begin(work func()) (done <-chan struct{}) {
+	ended := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.board.Stopping() {
+		return nil
+	}
+	w.starts.Go(func() {
+		defer close(ended)
+		work()
+	})
+	return ended
+}
+
+// do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
+// is decided under its lock. What is not known to be committed at the end the claim loop finds out.
+func (w *Worker) do(ctx, client context.Context, ids []int64, a act) map[int64]*waiter {
+	m := &manualClaim{
+		worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what),
+		failed: make(map[int64]int), limit: a.limit, accept: a.accept, table: a.table,
+	}
+	for _, id := range ids {
+		m.clients[id] = &waiter{told: make(chan struct{}), undone: a.undone, doubted: a.doubted(id)}
+	}
+	if err := w.Disk.Check(); err != nil {
+		m.refuse(ids, m.words(ctx, noRoom{err}))
+		return m.clients
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostTogether)))
+	for _, c := range m.clients {
+		select {
+		case <-c.told:
+		case <-ctx.Done():
+			c.tell(nil, c.doubted)
+		}
+	}
+	return m.clients
 }
 
 // claimAll tries to claim jobs until each is claimed, or its client told why not.
-func (m *manualClaim) claimAll(ctx context.Context, ids []int64) {
-	for groups := [][]int64{ids}; len(groups) > 0; {
+func (m *manualClaim) claimAll(ctx context.Context, groups [][]int64) {
+	for len(groups) > 0 {
 		group := groups[0]
-		groups = append(groups[1:], m.try(ctx, group)...)
+		if groups = groups[1:]; len(group) > 0 {
+			groups = append(m.try(ctx, group), groups...)
+		}
 	}
 }
 
 // try claims some jobs in one go, and gives those to be tried again, in groups.
 func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
-	if len(ids) == 0 {
-		return nil
+	c := manualClaiming{manualClaim: m, ids: ids, refusals: make(map[int64]string)}
+	c.Clients = make(map[int64]board.Client, len(ids))
+	for _, id := range ids {
+		c.Clients[id] = m.clients[id]
 	}
-	c := manualClaiming{worker: m.worker, asked: m.asked, accept: m.accept, operators: m.operators, ids: ids, refusals: make(map[int64]string)}
 	locked, err := m.claim(ctx, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -203,14 +255,14 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	}
 	m.worker.won(&c.Claim)
 	for _, id := range c.changes {
-		m.clients[id].did()
+		m.clients[id].tell(&Result{}, "")
 	}
 	for _, id := range ids {
 		if !c.found[id] && !slices.Contains(locked, id) {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
 		}
 	}
-	if len(locked) > 0 && !m.lock.again(ctx, m.client.Done()) {
+	if locked = append(locked, c.later...); len(locked) > 0 && !m.lock.again(ctx, m.client.Done()) {
 		m.refuse(locked, "the row is locked by somebody else")
 		return nil
 	}
@@ -220,14 +272,6 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 // claim claims once, where the worker may claim at all.
 func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []int64, err error) {
 	w := m.worker
-	w.mu.Lock()
-	held, targets := w.identity.held(), w.fitNames()
-	w.mu.Unlock()
-	if !held {
-		if err := w.Identify(ctx); err != nil {
-			return nil, err
-		}
-	}
 	if err := w.Disk.Check(); err != nil {
 		return nil, noRoom{err}
 	}
@@ -240,7 +284,20 @@ func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []in
 		}
 	}
 	c.sent = time.Now()
-	return w.Table.ClaimManual(ctx, c.ids, targets, c.decide)
+	return m.table(ctx, c.ids, c.decide)
+}
+
+// claimNamed is Claimer.ClaimManual, which only a worker does that has its name and mark.
+func (w *Worker) claimNamed(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error) {
+	w.mu.Lock()
+	held, targets := w.identity.held(), w.fitNames()
+	w.mu.Unlock()
+	if !held {
+		if err := w.Identify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w.Table.ClaimManual(ctx, ids, targets, decide)
 }
 
 // noRoom says that the journal's disk has too little room.
@@ -249,56 +306,48 @@ type noRoom struct{ error }
 // Unwrap gives the cause.
 func (e noRoom) Unwrap() error { return e.error }
 
-// claimFailed tells the clients what is true, and gives the jobs that are to be tried again.
+// claimFailed tells the clients what is true, and gives the jobs that are to be tried again: all of them
+// once the table can be asked again, else halves of them, because one may be at fault.
 func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err error) (again [][]int64) {
-	left := slices.DeleteFunc(slices.Clone(c.ids), func(id int64) bool { return isClosed(m.clients[id].told) })
-	refused := refusedRows(err)
+	refused, left := refusedRows(err), c.ids
 	if len(c.Events) > 0 && !(undone(err) && m.release(c, err, refused)) {
-		return m.leaveInDoubt(c, left, err)
+		left = m.leaveInDoubt(c, err)
 	}
 	if known := illegal(err); known != nil && known.Job != 0 {
 		refused = map[int64]string{known.Job: "the journal holds it as under way"}
 	}
-	if len(refused) > 0 {
-		for id, why := range refused {
-			m.notClaimed(id, "the table refuses it: "+why)
+	for id, why := range refused {
+		if client, ours := m.clients[id]; ours {
+			client.refuse(id, "the table refuses it: "+why)
 		}
-		return [][]int64{slices.DeleteFunc(left, func(id int64) bool { _, at := refused[id]; return at })}
 	}
-	switch {
-	case isAway(err) || holdsAll(err):
+	left = slices.DeleteFunc(slices.Clone(left), func(id int64) bool { return isClosed(m.clients[id].told) })
+	switch n := len(left); {
+	case n == 0:
+		return nil
+	case len(refused) > 0:
+		return [][]int64{left}
+	case isAway(err) || isOther(err) || holdsAll(err):
 		if m.retry.Wait(ctx, err) == nil {
 			return [][]int64{left}
 		}
-	case ctx.Err() == nil && len(left) > 1: // one of them may be at fault
-		for _, id := range left {
-			again = append(again, []int64{id})
-		}
-		return again
-	case ctx.Err() == nil && len(left) == 1 && m.failed[left[0]] < mostFailures:
+	case ctx.Err() == nil && n > 1:
+		return [][]int64{left[:n/2], left[n/2:]}
+	case ctx.Err() == nil && m.failed[left[0]] < mostFailures:
 		m.failed[left[0]]++
 		if m.retry.Wait(ctx, err) == nil {
 			return [][]int64{left}
 		}
 	}
-	for _, id := range left {
-		m.notClaimed(id, m.words(ctx, err))
-	}
+	m.refuse(left, m.words(ctx, err))
 	return nil
-}
-
-// notClaimed tells a client that its row could not be claimed.
-func (m *manualClaim) notClaimed(id int64, why string) {
-	if client, ours := m.clients[id]; ours {
-		client.refuse(id, why)
-	}
 }
 
 // release journals that a claim was undone, so that its rows can be claimed again. It is
 // false where the journal has no room for that; then the claim loop does it later.
 func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
-	w, lost := m.worker, lostReason(err, refused)
-	if drafts := c.Undo(lost); len(drafts) > 0 {
+	w := m.worker
+	if drafts := c.Undo(lostReason(err, refused)); len(drafts) > 0 {
 		if _, err := w.append(drafts...); err != nil {
 			return false
 		}
@@ -307,26 +356,32 @@ func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]st
 	return true
 }
 
-// leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still,
-// and run, or the client is told. An operator has nothing to wait for.
-func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [][]int64 {
+// leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim has
+// left as they were. Those in doubt have a client still, and run, or the client is told. The clients of
+// rows that an operator wants ignored, or due, are told at once: the claim loop tells nothing of those.
+func (m *manualClaim) leaveInDoubt(c *manualClaiming, err error) (left []int64) {
 	var lost func(int64) string
 	if undone(err) {
 		lost = lostReason(err, refusedRows(err))
 	}
-	w := m.worker
-	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
-	for _, id := range c.changes {
-		m.clients[id].tell(nil, m.clients[id].doubted)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, id := range left {
-		if !w.board.Holds(id) {
-			m.clients[id].refuse(id, m.words(context.Background(), err))
+	m.worker.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
+	left = slices.Clone(c.ids)
+	for _, e := range c.Events {
+		left = slices.DeleteFunc(left, func(id int64) bool { return id == e.Job })
+		if client := m.clients[e.Job]; m.asked == nil && e.Kind() != journal.KindRetried {
+			client.tell(nil, client.doubted)
 		}
 	}
-	return nil
+	return left
+}
+
+// isOther tells that the server is another one, whose rows are compared with the journal first.
+func isOther(err error) bool {
+	var known interface {
+		Away() bool
+		Undone() bool
+	}
+	return errors.As(err, &known) && known.Undone() && !known.Away()
 }
 
 // holdsAll tells whether an error that is not the table's keeps the worker from claiming anything.
@@ -358,15 +413,13 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 
 // manualClaiming is a claim of named jobs under way.
 type manualClaiming struct {
-	worker    *Worker
-	asked     *wish
-	accept    accepting
-	operators bool
-	ids       []int64
-	sent      time.Time // when the table was asked
-	found     map[int64]bool
-	refusals  map[int64]string // why rows are left as they are
-	changes   []int64          // rows that an operator's act changes, once that is committed
+	*manualClaim
+	ids      []int64
+	sent     time.Time // when the table was asked
+	found    map[int64]bool
+	refusals map[int64]string // why rows are left as they are
+	changes  []int64          // rows that an operator's act changes, once that is committed
+	later    []int64          // rows to be tried again
 	board.Claim
 }
 
@@ -386,7 +439,9 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 		switch {
 		case refusal != "":
 			c.refusals[row.Job] = refusal
-		case c.operators:
+		case len(accepted) == 0:
+			c.later = append(c.later, row.Job)
+		case c.asked == nil:
 			c.changes = append(c.changes, row.Job)
 		}
 	}
@@ -397,7 +452,7 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 // journalledAsAsked journals what the claim decides, behind the client's request where that is not
 // in the journal yet.
 func (c *manualClaiming) journalledAsAsked(w *Worker, drafts []journal.Draft) ([]journal.Event, error) {
-	if len(drafts) == 0 || c.asked.journalled.Load() {
+	if len(drafts) == 0 || c.asked == nil || c.asked.journalled.Load() {
 		return w.decided(&c.Claim, drafts)
 	}
 	_, err := w.decided(&c.Claim, append([]journal.Draft{c.asked.draft()}, drafts...))

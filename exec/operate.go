@@ -62,8 +62,6 @@ const (
 	cancelTimeout = 5 * time.Second
 	// doubtPause is between two looks at a claim in doubt.
 	doubtPause = 50 * time.Millisecond
-	// cancelTogether is how many jobs are cancelled in one go.
-	cancelTogether = 500
 )
 
 // Cancel cancels jobs. It fails, without having changed anything, where the journal's disk has too
@@ -76,13 +74,13 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	var absent []int64
 	until := time.Now().Add(cancelTimeout)
-	for group := range slices.Chunk(ids, cancelTogether) {
+	for group := range slices.Chunk(ids, mostTogether) {
 		absent = append(absent, w.cancelGroup(group, wish, until, &told)...)
 	}
-	if wish.Rows && len(absent) > 0 && w.Delays {
-		w.awaitTold() // one that has just come back is cancelled as a delayed row
-	}
-	if wish.Rows {
+	if wish.Rows && len(absent) > 0 {
+		if w.Delays {
+			w.awaitTold() // one that has just come back is cancelled as a delayed row
+		}
 		w.cancelRows(ctx, absent, wish, &told)
 	}
 	return told, nil
@@ -248,47 +246,11 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 	})
 }
 
-// cancelRows marks rows as not to be run that nobody has claimed, whatever their target, as a claim
-// by hand does: locked, journalled, updated, committed. What a claim at the same moment has locked
-// is waited for, and then told as what it is. A row whose COMMIT is in doubt is found out about by
-// the claim loop. A worker that stops waits for the end of it.
+// cancelRows marks rows as not to be run that nobody has claimed, whatever their target. What a claim
+// at the same moment has locked is waited for, and then told as what it is.
 func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, told *Cancelled) {
-	if len(ids) == 0 {
-		return
-	}
-	ended := make(chan struct{})
-	w.mu.Lock()
-	stopping := w.board.Stopping()
-	if !stopping {
-		w.starts.Go(func() {
-			defer close(ended)
-			for group := range slices.Chunk(ids, cancelTogether) {
-				w.cancelSome(ctx, group, want, told)
-			}
-		})
-	}
-	w.mu.Unlock()
-	if !stopping {
-		<-ended
-		return
-	}
-	for _, id := range ids {
-		told.Errors[id] = fmt.Sprintf("job %d %s: worker is stopping", id, notCancelled)
-	}
-}
-
-// cancelSome is cancelRows for a few of the rows.
-func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish, told *Cancelled) {
-	ctx, cancel := context.WithTimeout(w.active, cancelTimeout)
-	defer cancel()
-	asked := &wish{} // what is journalled of each row tells who asked
-	asked.journalled.Store(true)
-	m := &manualClaim{
-		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("cancel jobs"),
-		failed: make(map[int64]int), limit: cancelTimeout, operators: true,
-	}
 	targets := make(map[int64]string, len(ids))
-	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+	accept := func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 		if target := want.Targets[row.Job]; target != "" && target != row.Target {
 			return nil, fmt.Sprintf("job %d %s: it is of target '%s', not '%s'", row.Job, notCancelled, row.Target, target)
 		}
@@ -299,27 +261,38 @@ func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish
 		targets[row.Job] = row.Target
 		return drafts, refusal
 	}
-	for _, id := range ids {
-		m.clients[id] = &waiter{
-			told: make(chan struct{}), undone: notCancelled,
-			doubted: journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored",
+	refuse := func(why string) {
+		for _, id := range ids {
+			told.Errors[id] = fmt.Sprintf("job %d %s: %s", id, notCancelled, why)
 		}
 	}
 	if isClosed(w.Mirror.Away()) {
-		m.refuse(ids, "nobody is known to have it, and the database could not be reached")
-	} else {
-		m.claimAll(ctx, ids)
+		refuse("nobody is known to have it, and the database could not be reached")
+		return
 	}
-	for _, id := range ids {
-		_, elsewhere := told.Elsewhere[id]
-		switch c := m.clients[id]; {
-		case elsewhere:
-		case c.changed:
-			told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
-		default:
-			told.Errors[id] = c.refusal
+	done := w.begin(func() {
+		clients := w.do(w.active, ctx, ids, act{
+			what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept, table: w.claimNamed,
+			doubted: func(int64) string {
+				return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
+			},
+		})
+		for id, c := range clients {
+			_, elsewhere := told.Elsewhere[id]
+			switch {
+			case elsewhere:
+			case c.result != nil:
+				told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
+			default:
+				told.Errors[id] = c.refusal
+			}
 		}
+	})
+	if done == nil {
+		refuse("worker is stopping")
+		return
 	}
+	<-done
 }
 
 // RanNow tells what became of rows that somebody wants to be run at once.
@@ -344,64 +317,37 @@ func (w *Worker) RunNow(ctx context.Context, ids []int64, by string) (RanNow, er
 		return told, RefusedError("no row was made due: the database could not be reached")
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	done := make(chan struct{})
-	w.mu.Lock()
-	if w.board.Stopping() {
-		w.mu.Unlock()
-		return told, RefusedError("worker is stopping")
-	}
-	w.starts.Go(func() {
-		defer close(done)
+	due := make(map[int64]int64, len(ids))
+	done := w.begin(func() {
 		w.awaitTold()
-		for group := range slices.Chunk(ids, cancelTogether) {
-			w.runSomeNow(ctx, group, by, &told)
+		clients := w.do(w.active, ctx, ids, act{
+			what: "run delayed jobs now", undone: notHurried, limit: claimTimeout, table: w.claimNamed,
+			doubted: func(id int64) string {
+				return fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id)
+			},
+			accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+				if row.Plan != nil {
+					due[row.Job] = row.Plan.RunAt
+				}
+				return w.board.RunRowNow(row, by, w.clock.now(time.Now()))
+			},
+		})
+		for id, c := range clients {
+			if c.result != nil {
+				told.Jobs[id] = due[id]
+			} else {
+				told.Errors[id] = c.refusal
+			}
 		}
 	})
-	w.mu.Unlock()
+	if done == nil {
+		return told, RefusedError("worker is stopping")
+	}
 	select {
 	case <-done:
 		return told, nil
 	case <-ctx.Done():
 		return RanNow{}, ctx.Err()
-	}
-}
-
-// runSomeNow is RunNow for a few rows.
-func (w *Worker) runSomeNow(client context.Context, ids []int64, by string, told *RanNow) {
-	ctx, cancel := context.WithTimeout(w.active, claimTimeout)
-	defer cancel()
-	asked := &wish{} // what is journalled of each row tells who asked
-	asked.journalled.Store(true)
-	m := &manualClaim{
-		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("run delayed jobs now"),
-		failed: make(map[int64]int), limit: claimTimeout, operators: true,
-	}
-	due, targets := make(map[int64]int64, len(ids)), make(map[int64]string, len(ids))
-	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
-		drafts, refusal = w.board.RunRowNow(row, by, w.clock.now(time.Now()))
-		if len(drafts) > 0 {
-			due[row.Job], targets[row.Job] = row.Plan.RunAt, row.Target
-		}
-		return drafts, refusal
-	}
-	for _, id := range ids {
-		m.clients[id] = &waiter{
-			told: make(chan struct{}), undone: notHurried,
-			doubted: fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id),
-		}
-	}
-	m.claimAll(ctx, ids)
-	var names []string
-	for _, id := range ids {
-		if c := m.clients[id]; c.changed {
-			told.Jobs[id] = due[id]
-			names = append(names, targets[id])
-		} else {
-			told.Errors[id] = c.refusal
-		}
-	}
-	if len(names) > 0 {
-		w.tellSetBack(names)
 	}
 }
 

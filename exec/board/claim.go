@@ -12,9 +12,10 @@ import (
 // Claim is a claim under way: what it has journalled, and the jobs that got a slot with it. Until
 // the claim is known to be won their slots are only reserved, and nothing else is built on them.
 type Claim struct {
-	Events []journal.Event
-	starts []*Job
-	unfit  map[int64]string // rows that are to be ignored because they can't be run, with their targets
+	Events  []journal.Event
+	Clients map[int64]Client // who waits for rows that are set back
+	starts  []*Job
+	unfit   map[int64]string // rows that are to be ignored because they can't be run, with their targets
 
 	setBack map[int64]int64 // when rows ended that wait once more, in seconds since 1970
 }
@@ -138,6 +139,13 @@ func (b *Board) Won(c *Claim) Effects {
 			}
 		case journal.Planned:
 			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt, e.Seq})
+			if p.By != "" { // it is due at once, for whichever worker
+				b.effects.Free = append(b.effects.Free, p.Target)
+			}
+		case journal.Retried:
+			if p.To == journal.RowWaiting {
+				b.effects.Free = append(b.effects.Free, p.Target)
+			}
 		}
 	}
 	for _, j := range c.starts {
@@ -202,6 +210,13 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 			d.Accepted, d.setBack = p, c.setBack[e.Job]
 		case journal.Ignored:
 			d.ignored, d.Target = true, c.unfit[e.Job]
+		case journal.Retried:
+			if b.Holds(e.Job) { // it is claimed here meanwhile, so it was set back
+				b.effects.Settled = append(b.effects.Settled, Settled{Client: c.Clients[e.Job]})
+				continue
+			}
+			d = newRetryDoubt(p)
+			d.client = c.Clients[e.Job]
 		default: // what was planned anew and not committed reads as before, and is planned once more
 			continue
 		}
@@ -322,7 +337,7 @@ func (b *Board) LostDoubts() (drafts []journal.Draft) {
 		switch {
 		case d.lost == "":
 		case d.retried != nil:
-			drafts = append(drafts, Unretried(id, d.lost))
+			drafts = append(drafts, unretried(id, d.lost))
 		case d.ignored:
 			drafts = append(drafts, unignored(id, d.lost))
 		default:
@@ -340,7 +355,7 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 		b.settle(id)
 		b.effects.Poll = append(b.effects.Poll, d.Target)
 		if d.client != nil {
-			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: d.client, Job: id, Why: d.lost, Whole: true})
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: d.client, Job: id, Why: d.lost})
 		}
 		if client, waits := b.clients[id]; waits && d.retried == nil {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
@@ -357,6 +372,8 @@ func (c *Claim) Undo(lost func(id int64) string) (drafts []journal.Draft) {
 			drafts = append(drafts, released(e.Job, p, lost(e.Job)))
 		case journal.Ignored:
 			drafts = append(drafts, unignored(e.Job, lost(e.Job)))
+		case journal.Retried:
+			drafts = append(drafts, unretried(e.Job, lost(e.Job)))
 		}
 	}
 	return drafts
@@ -365,29 +382,6 @@ func (c *Claim) Undo(lost func(id int64) string) (drafts []journal.Draft) {
 // unignored says that a row was not ignored.
 func unignored(id int64, why string) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.RowIgnored, Reason: why}}
-}
-
-// DoubtRetries remembers rows that were to be set back, by events of which it is not known whether
-// they were committed; or, where lost tells why, certainly were not. clients wait for the answer. A
-// row that is claimed here meanwhile was set back.
-func (b *Board) DoubtRetries(events []journal.Event, clients map[int64]Client, lost func(id int64) string) Effects {
-	for _, e := range events {
-		of, is := e.Payload.(journal.Retried)
-		if !is {
-			continue
-		}
-		if b.Holds(e.Job) {
-			b.effects.Settled = append(b.effects.Settled, Settled{Client: clients[e.Job]})
-			continue
-		}
-		d := newRetryDoubt(of)
-		if d.client = clients[e.Job]; lost != nil {
-			d.lost = lost(e.Job)
-		}
-		b.doubts[e.Job] = d
-	}
-	b.effects.Wake = true
-	return b.follow()
 }
 
 // DoubtRetried remembers a row that a former run has set back.
@@ -417,8 +411,8 @@ func (b *Board) judgeRetry(id int64, d *doubt, row journal.Row) {
 	}
 }
 
-// Unretried says that a row was not set back.
-func Unretried(id int64, why string) journal.Draft {
+// unretried says that a row was not set back.
+func unretried(id int64, why string) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: why}}
 }
 

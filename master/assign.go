@@ -23,7 +23,7 @@ func (r *registry) assign(targets []string, jobs map[string]int, tried []*worker
 	candidates := r.candidates(selectionOf(targets), tried, now)
 	for _, target := range targets {
 		if c := candidates[target]; c != nil {
-			assigned[target] = r.spread(c.best(), target, jobs[target])
+			assigned[target] = r.spread(c, target, jobs[target])
 		}
 	}
 	return assigned
@@ -54,13 +54,15 @@ func (r *registry) spread(candidates ranking, target string, jobs int) []*worker
 // candidate is a worker that serves a target, and how loaded it is.
 type candidate struct {
 	worker *worker
+	like   int // 1 where it serves the target by a like name only, else 0
 	silent int // 1 where it owes an answer, else 0
 	load   int
 	last   uint64 // the registry's count when it was last given a job
 	more   int    // jobs that it gets now
 }
 
-// ranking is a heap of candidates, the next one to get a job first.
+// ranking is a heap of candidates, the next one to get a job first. Those that serve the very name
+// come before all others.
 type ranking []*candidate
 
 func (r ranking) Len() int      { return len(r) }
@@ -69,23 +71,13 @@ func (r ranking) Push(any)      {} // nobody comes or goes
 func (r ranking) Pop() any      { return nil }
 func (r ranking) Less(i, j int) bool {
 	a, b := r[i], r[j]
-	return cmp.Or(cmp.Compare(a.silent, b.silent), cmp.Compare(a.load, b.load), cmp.Compare(a.last, b.last)) < 0
-}
-
-// choice is who may get the jobs of a target: those that serve it by its very name, or, where there
-// is none, those whose table takes their name for the same.
-type choice struct{ exact, like ranking }
-
-func (c *choice) best() ranking {
-	if c.exact == nil {
-		return c.like
-	}
-	return c.exact
+	return cmp.Or(cmp.Compare(a.like, b.like), cmp.Compare(a.silent, b.silent),
+		cmp.Compare(a.load, b.load), cmp.Compare(a.last, b.last)) < 0
 }
 
 // candidates are the workers that serve the targets, by target.
-func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time) map[string]*choice {
-	candidates := make(map[string]*choice)
+func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time) map[string]ranking {
+	candidates := make(map[string]ranking)
 	for _, w := range r.all() {
 		if slices.Contains(tried, w) {
 			continue
@@ -94,17 +86,14 @@ func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time)
 		if w.link.Silence() > silentAfter {
 			silent = 1
 		}
-		for _, target := range p.wanted(wanted) {
+		_, names := p.match(wanted)
+		for _, target := range names {
 			c := &candidate{worker: w, silent: silent}
 			c.load, c.last = w.load(target, now)
-			if candidates[target] == nil {
-				candidates[target] = &choice{}
+			if !p.exact[target] {
+				c.like = 1
 			}
-			if of := candidates[target]; p.exact[target] {
-				of.exact = append(of.exact, c)
-			} else {
-				of.like = append(of.like, c)
-			}
+			candidates[target] = append(candidates[target], c)
 		}
 	}
 	return candidates

@@ -19,9 +19,9 @@
 // one of its ends hears the other. So nothing counts that was only written:
 //
 //   - A poke is owed until a worker that serves the target has answered its poll, however often it
-//     must be asked. A worker that registers gets all pokes that are owed, and those that were
-//     answered in the last minute: after an outage all workers come back, and the first must not
-//     keep a poke from the others.
+//     must be asked. A worker that registers gets all pokes that are owed, and looks for jobs of all
+//     its targets besides: after an outage all workers come back, and the first does not keep a poke
+//     from the others.
 //   - Agent.Poke lasts until the master has answered it, over as many connections as it takes. An
 //     agent that stops delivers what is pending before Run returns, over a connection of its own.
 //     What is lost where a worker is killed with it, a registration or the poll interval finds.
@@ -53,5 +53,5 @@
 // Targets compare exactly, as everywhere on the wire. A worker may say when it registers that its
 // table takes names for one that differ in case or in spaces at the end: then it is asked under
 // such names too, by the name that it serves; jobs by hand go first to those that serve the very
-// name. A poke is only a hint, and goes to workers of like names in any case.
+// name.
 package master

@@ -136,10 +136,8 @@ func TestUndeliveredJobGoesToAnotherWorker(t *testing.T) {
 	r := startRelay(t, address)
 	good := newRunner()
 	close(good.finish)
-	for _, name := range []string{"ghost", "phantom", "spectre"} {
-		registered(t, r.address, name, []string{"a"}, newRunner().handlers())
-		(<-r.made).swallow(true, true)
-	}
+	registered(t, r.address, "ghost", []string{"a"}, newRunner().handlers())
+	(<-r.made).swallow(true, true)
 	registered(t, address, "good", []string{"a"}, good.handlers())
 	client := clientOf(t, address)
 	answer, took := manualOf(t, client, 1, 2)
@@ -162,6 +160,29 @@ func TestUndeliveredJobGoesToAnotherWorker(t *testing.T) {
 			t.Errorf("worker %s is left with a load of %d", w.name(), load)
 		}
 	}
+}
+
+// Of workers that don't answer two are tried for a job. The client is told soon, and the next job
+// goes to one that has answered.
+func TestJobsAvoidWorkersThatDidNotAnswer(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, impatient, "s3cret")
+	r := startRelay(t, address)
+	good := newRunner()
+	close(good.finish)
+	for _, name := range []string{"ghost", "phantom", "spectre"} {
+		registered(t, r.address, name, []string{"a"}, newRunner().handlers())
+		(<-r.made).swallow(true, true)
+	}
+	registered(t, address, "good", []string{"a"}, good.handlers())
+	client := clientOf(t, address)
+	answer, took := manualOf(t, client, 1)
+	expect(t, answer, `{"errors":{"1":"job 1 was not delivered: worker 'phantom' does not answer"}}`)
+	if took > soon {
+		t.Errorf("answered after %v", took)
+	}
+	answer, _ = manualOf(t, client, 2)
+	expect(t, answer, `{"jobs":{"2":"done"}}`)
 }
 
 // A worker that is only slow to answer gets its job once.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // How much of what peers send the log shows: so many names of a list, and so many bytes of a text.
@@ -31,45 +33,29 @@ type chatter struct {
 
 // voice is the peers at one address.
 type voice struct {
-	pace   pace
-	last   time.Time
+	pace   *rate.Limiter
 	unsaid int // lines that were left out since the last one
 }
 
 // may tells whether a peer at an address may write a line, and how many of its lines were left out
-// before it.
+// before it. Where there are too many addresses, all are forgotten.
 func (c *chatter) may(address string, now time.Time) (may bool, unsaid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.of[address]
 	if v == nil {
-		v = c.welcome(address, now)
+		if c.of == nil || len(c.of) >= mostAddresses {
+			c.of = make(map[string]*voice)
+		}
+		v = &voice{pace: rate.NewLimiter(rate.Every(lineEvery), linesAtOnce)}
+		c.of[address] = v
 	}
-	v.last = now
-	if v.pace.due(now, linesAtOnce, lineEvery) > 0 {
-		v.pace.forgive(lineEvery)
+	if !v.pace.AllowN(now, 1) {
 		v.unsaid++
 		return false, 0
 	}
 	unsaid, v.unsaid = v.unsaid, 0
 	return true, unsaid
-}
-
-// welcome makes room for an address: those that were quiet for so long that they may say everything
-// again are forgotten, or else all. Callers must hold mu.
-func (c *chatter) welcome(address string, now time.Time) *voice {
-	if len(c.of) >= mostAddresses {
-		for other, v := range c.of {
-			if now.Sub(v.last) > linesAtOnce*lineEvery {
-				delete(c.of, other)
-			}
-		}
-	}
-	if c.of == nil || len(c.of) >= mostAddresses {
-		c.of = make(map[string]*voice)
-	}
-	c.of[address] = new(voice)
-	return c.of[address]
 }
 
 // listed is a list of names as the log shows it: how many there are, and the first.

@@ -74,11 +74,17 @@ func newBubble(t *testing.T, config Config) bubble {
 // join registers a worker; it tells what it is polled for, and when.
 func (b bubble) join(name string, handlers map[string]jobnet.Handler, targets ...string) *jobnet.Link {
 	b.t.Helper()
+	return b.joinAs(api.Registration{Name: name, Targets: targets}, handlers)
+}
+
+// joinAs registers a worker that says more of itself.
+func (b bubble) joinAs(as api.Registration, handlers map[string]jobnet.Handler) *jobnet.Link {
+	b.t.Helper()
 	ours, theirs := net.Pipe()
 	accepted, worker := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()}), jobnet.NewLink(theirs, jobnet.LinkConfig{Handlers: handlers})
 	start(b.t, accepted.Run)
 	start(b.t, worker.Run)
-	ask(b.t, worker, "register-worker", api.Registration{Name: name, Targets: targets})
+	ask(b.t, worker, "register-worker", as)
 	return worker
 }
 

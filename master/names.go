@@ -22,22 +22,23 @@ func (n *names) add(names []string) {
 	}
 }
 
-// takeIf removes and gives the names that are wanted; nil where there are none.
-func (n *names) takeIf(wanted func(string) bool) []string {
-	var taken []string
+// takeIf removes the names that are wanted.
+func (n *names) takeIf(wanted func(string) bool) {
 	n.list = slices.DeleteFunc(n.list, func(name string) bool {
 		if !wanted(name) {
 			return false
 		}
-		taken = append(taken, name)
 		n.forget(name)
 		return true
 	})
-	return taken
 }
 
 // takeAll removes and gives all names; nil where there are none.
-func (n *names) takeAll() []string { return n.takeIf(func(string) bool { return true }) }
+func (n *names) takeAll() []string {
+	all := n.list
+	*n = names{}
+	return all
+}
 
 // trim drops the oldest names until there are at most count, of at most bytes bytes. It gives
 // those.

@@ -60,11 +60,11 @@ func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder
 		}
 		return order, nil
 	}
-	wanted := selectionOf(asked.Targets)
 	if asked.Detail {
-		order.answer = m.detail(asked.Targets, func(p *profile) []string { return p.wanted(wanted) })
+		order.answer = m.detail(asked.Targets)
 	}
-	order.letters = sorted(workers, func(w *worker) []string { return w.profile.Load().served(wanted) },
+	wanted := selectionOf(asked.Targets)
+	order.letters = sorted(workers, func(w *worker) []string { targets, _ := w.profile.Load().match(wanted); return targets },
 		func(served []string) any { return api.Targets{Targets: served, By: by} })
 	return order, nil
 }

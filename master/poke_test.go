@@ -26,36 +26,12 @@ func TestUnservedPokesAreRemembered(t *testing.T) {
 		one := newPolls()
 		link := b.join("one", one.handlers(), "a", "x", "z")
 		one.expect(t, "0s: x z")
-		time.Sleep(2 * keepsAnswered) // the bubble's clock
+		time.Sleep(2 * time.Minute) // the bubble's clock
 		ask(t, link, "register-worker", api.Registration{Name: "one", Targets: []string{"y"}})
 		one.expect(t, "0s: x z", "2m0s: y")
 		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().exact["a"] || !workers[0].profile.Load().exact["y"] {
 			t.Error("the second registration did not replace the first in its place")
 		}
-	})
-}
-
-// After an outage of the master all workers register within a while, and the first must not be the
-// only one that hears of what was poked before.
-func TestRememberedPokeReachesEveryWorkerThatRegisters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, Config{})
-		b.do("poke", `{"targets":["x"]}`)
-		time.Sleep(time.Hour) // it is remembered for as long as it takes
-		var got []*polls
-		for i := range 3 {
-			got = append(got, newPolls())
-			b.join(fmt.Sprint("w", i), got[i].handlers(), "x")
-			synctest.Wait()
-			time.Sleep(keepsAnswered/2 - time.Second)
-		}
-		late := newPolls()
-		b.join("late", late.handlers(), "x")
-		for _, p := range got {
-			p.expect(t, "0s: x")
-		}
-		late.expect(t)
 	})
 }
 
@@ -96,7 +72,7 @@ func TestAnswerSettlesOnlyWhatWasAskedBefore(t *testing.T) {
 	l.enter([]string{"a", "b"}, now)
 	turn := l.now()
 	l.enter([]string{"b"}, now)
-	l.markAnswered([]string{"a", "b", "c"}, turn, now)
+	l.settle([]string{"a", "b", "c"}, turn)
 	if owed := l.owed([]string{"a", "b", "c"}); len(owed) != 1 || owed[0] != "b" {
 		t.Errorf("owed are %q, want b", owed)
 	}
@@ -135,20 +111,20 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 	t.Parallel()
 	var l ledger
 	now := time.Now()
-	answered, owed := numbered("answered", maxRemembered), numbered("owed", maxRemembered)
-	l.enter(answered, now)
-	l.markAnswered(answered, l.now(), now)
+	owed := numbered("owed", maxRemembered)
 	for part := range slices.Chunk(owed, maxRemembered/10) {
 		if forgotten := l.enter(part, now); forgotten > 0 {
-			t.Fatalf("%d targets were forgotten while answered ones were kept", forgotten)
+			t.Fatalf("%d targets were forgotten while there was room", forgotten)
 		}
 	}
 	const more = 7
 	for _, target := range numbered("more", more) {
-		l.enter([]string{target}, now)
+		if forgotten := l.enter([]string{target}, now); forgotten != 1 {
+			t.Errorf("%d targets were forgotten for one, want 1", forgotten)
+		}
 	}
-	kept := l.recall(now).exact
-	if n := len(kept); n != maxRemembered || len(l.debts) != n || kept[owed[more-1]] || !kept[owed[more]] {
+	kept := l.allOwed().exact
+	if n := len(kept); n != maxRemembered || len(l.debts) != n || kept[owed[more-1]] != nil || kept[owed[more]] == nil {
 		t.Errorf("%d targets are remembered, and not the newest", n)
 	}
 	if forgotten := l.enter([]string{strings.Repeat("x", maxRememberedBytes+1)}, now); forgotten != maxRemembered+1 || l.names.bytes != 0 || len(l.debts) != 0 {
@@ -157,33 +133,28 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 }
 
 // A change of the ledger reaches the workers that register after it.
-func TestRecallFollowsTheLedger(t *testing.T) {
+func TestWhatIsOwedFollowsTheLedger(t *testing.T) {
 	t.Parallel()
 	var l ledger
 	now := time.Now()
-	expectKept := func(want ...string) {
+	expectOwed := func(want ...string) {
 		t.Helper()
-		got := slices.Sorted(maps.Keys(l.recall(now).exact))
+		got := slices.Sorted(maps.Keys(l.allOwed().exact))
 		if !slices.Equal(got, want) {
-			t.Errorf("kept are %q, want %q", got, want)
+			t.Errorf("owed are %q, want %q", got, want)
 		}
 	}
-	expectKept()
+	expectOwed()
 	l.enter([]string{"a", "b"}, now)
-	expectKept("a", "b")
-	l.markAnswered([]string{"a"}, l.now(), now)
-	now = now.Add(keepsAnswered / 2)
+	expectOwed("a", "b")
+	l.settle([]string{"a"}, l.now())
+	expectOwed("b")
 	l.enter([]string{"c"}, now)
-	l.markAnswered([]string{"b"}, l.now(), now)
-	expectKept("a", "b", "c")
-	now = now.Add(keepsAnswered / 2)
-	expectKept("b", "c")
-	now = now.Add(keepsAnswered / 2)
-	expectKept("c")
+	expectOwed("b", "c")
+	l.settle([]string{"b", "c"}, l.now())
+	expectOwed()
 	l.enter([]string{"a"}, now)
-	expectKept("a", "c")
-	now = now.Add(time.Hour)
-	expectKept("a", "c")
+	expectOwed("a")
 }
 
 func numbered(name string, n int) []string {
@@ -194,28 +165,27 @@ func numbered(name string, n int) []string {
 	return list
 }
 
-// The table's collation may take names for one that the wire tells apart. A poke is a hint, and
-// goes to both.
+// The table's collation may take names for one that the wire tells apart. A poke reaches workers
+// that say so, under the names that they have; all others are polled for the very name only.
 func TestPokeReachesWorkersOfLikeNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, Config{})
-		exact, like, other, both := newPolls(), newPolls(), newPolls(), newPolls()
+		exact, like, unlike, both := newPolls(), newPolls(), newPolls(), newPolls()
 		b.join("exact", exact.handlers(), "Straße ", "x")
-		b.join("like", like.handlers(), "y", "straße")
-		b.join("other", other.handlers(), "strasse")
+		b.joinAs(api.Registration{Name: "like", Targets: []string{"y", "straße"}, Folds: true}, like.handlers())
+		b.joinAs(api.Registration{Name: "unlike", Targets: []string{"strasse"}, Folds: true}, unlike.handlers())
 		b.join("both", both.handlers(), "STRAßE", "Straße ")
 		synctest.Wait()
 		b.do("poke", `{"targets":["Straße "]}`)
 		exact.expect(t, "0s: Straße ")
 		like.expect(t, "0s: straße")
-		other.expect(t)
+		unlike.expect(t)
 		both.expect(t, "0s: Straße ")
 	})
 }
 
-// Only a worker that serves the very name, or says that its table takes both for one, settles a
-// poke.
+// A like name settles a poke only where the worker says that its table takes both for one.
 func TestLikeNameSettlesOnlyWhereItIsTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,12 +193,12 @@ func TestLikeNameSettlesOnlyWhereItIsTheSame(t *testing.T) {
 		p := newPolls()
 		link := b.join("w", p.handlers(), "reports")
 		b.do("poke", `{"targets":["Reports"]}`)
-		p.expect(t, "0s: reports")
+		p.expect(t)
 		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 1 {
 			t.Error("a worker that may not serve the target settled it")
 		}
 		ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"reports"}, Folds: true})
-		p.expect(t, "0s: reports", "0s: reports")
+		p.expect(t, "0s: reports")
 		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 0 {
 			t.Error("a worker whose table takes the names for one did not settle it")
 		}

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -134,20 +133,5 @@ func TestAgentSaysWhoItIs(t *testing.T) {
 	_, err = clientOf(t, address).Request(within(t), "register-worker", map[string]any{"name": "w", "targets": []string{"a"}, "instance": 5})
 	if err == nil || err.Error() != "'instance' must be string" {
 		t.Errorf("an instance that is no name: %v", err)
-	}
-}
-
-// A worker that refuses a list is asked for each target alone: the answer settles the names that
-// its table takes for that target, and no others.
-func TestPartOfAPollSettlesItsOwnNames(t *testing.T) {
-	t.Parallel()
-	served := newProfile(api.Registration{Targets: []string{"a", "left"}, Folds: true})
-	whole := served.poll(selectionOf([]string{"A", "a ", "left"}))
-	got := make(map[string][]string)
-	for one := range whole.each {
-		got[one.targets[0]] = one.names()
-	}
-	if want := map[string][]string{"a": {"a", "A", "a "}, "left": {"left"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("settled are %q, want %q", got, want)
 	}
 }

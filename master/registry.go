@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/time/rate"
+
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -24,7 +26,7 @@ type worker struct {
 	profile atomic.Pointer[profile]
 
 	polls pollQueue
-	pace  pace // of its registrations
+	pace  *rate.Limiter // of its registrations
 
 	mu       sync.Mutex
 	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target
@@ -119,7 +121,10 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 		return nil, nil, err
 	}
 	if w == nil {
-		w = &worker{link: link, inFlight: make(map[string]int)}
+		w = &worker{
+			link: link, inFlight: make(map[string]int),
+			pace: rate.NewLimiter(rate.Every(registrationEvery), registrationsAtOnce),
+		}
 		r.workers = append(r.workers, w)
 		r.byLink[link] = w
 	}
@@ -196,8 +201,10 @@ const (
 
 // register answers register-worker.
 func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	if err := m.paced(ctx, link); err != nil {
-		return nil, err
+	if w := m.registry.over(link); w != nil {
+		if err := w.pace.Wait(ctx); err != nil {
+			return nil, err
+		}
 	}
 	w, former, err := m.enrol(link, request)
 	if err != nil {
@@ -216,26 +223,6 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
 	}
 	return api.Done{}, nil
-}
-
-// paced has a worker wait that registers too often.
-func (m *Master) paced(ctx context.Context, link *jobnet.Link) error {
-	w := m.registry.over(link)
-	if w == nil {
-		return nil
-	}
-	wait := w.pace.due(time.Now(), registrationsAtOnce, registrationEvery)
-	if wait == 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // enrol puts the worker at the other end of link into the registry; former is what it was
@@ -259,17 +246,20 @@ type profile struct {
 	instance string   // tells the worker from all others, whatever their names; "" where it did not say
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
 
-	exact  map[string]bool
-	folded map[string][]int32 // by the targets' folded forms: which of targets have it
+	exact map[string]bool
+	index map[string][]int32 // where in targets a name is, in its folded form if the table folds
 }
 
 func newProfile(r api.Registration) *profile {
 	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds}
 	p.exact = setOf(p.targets)
-	p.folded = make(map[string][]int32, len(p.targets))
+	p.index = make(map[string][]int32, len(p.targets))
 	for i, target := range p.targets {
-		key := fold(target)
-		p.folded[key] = append(p.folded[key], int32(i))
+		key := target
+		if p.folds {
+			key = fold(target)
+		}
+		p.index[key] = append(p.index[key], int32(i))
 	}
 	return p
 }
@@ -294,106 +284,50 @@ func (p *profile) equal(other *profile) bool {
 	return p.name == other.name && p.instance == other.instance && p.folds == other.folds && slices.Equal(p.targets, other.targets)
 }
 
-// shared calls do for each folded name that the worker and the selection have in common: which of
-// the worker's targets have it, and which of the selection's. Whichever has fewer names is gone
-// through: a fleet that comes back is looked at for each of many pokes, and each poke for a fleet.
-func (p *profile) shared(s *selection, do func(own []int32, names []string)) {
-	if len(p.folded) < len(s.folded) {
-		for key, own := range p.folded {
-			if names := s.folded[key]; names != nil {
-				do(own, names)
+// match compares the worker's targets with a selection. It gives the targets that the selection
+// means, in the worker's own names and order, and the names of the selection that mean them: both
+// are the same where the worker's table does not fold. The shorter side is gone through: a fleet
+// that comes back is looked at for each of many pokes, and each poke for a fleet.
+func (p *profile) match(s *selection) (targets, names []string) {
+	wanted := s.exact
+	if p.folds {
+		wanted = s.folded
+	}
+	var at []int32
+	if len(p.index) < len(wanted) {
+		for key, own := range p.index {
+			if theirs := wanted[key]; theirs != nil {
+				at, names = append(at, own...), append(names, theirs...)
 			}
 		}
-		return
-	}
-	for key, names := range s.folded {
-		if own := p.folded[key]; own != nil {
-			do(own, names)
-		}
-	}
-}
-
-// served gives those of its targets that are meant by the selection, in the worker's own names.
-func (p *profile) served(wanted *selection) []string {
-	var served []int32
-	p.shared(wanted, func(own []int32, names []string) {
-		served = append(served, p.meant(own, wanted, p.folds && len(p.unserved(names)) > 0)...)
-	})
-	return p.named(served)
-}
-
-// meant gives those of the targets that the selection has, or all of them.
-func (p *profile) meant(own []int32, wanted *selection, all bool) []int32 {
-	if all {
-		return own
-	}
-	var meant []int32
-	for _, i := range own {
-		if wanted.exact[p.targets[i]] {
-			meant = append(meant, i)
-		}
-	}
-	return meant
-}
-
-// named are the names of some of its targets, in the order given by the worker; nil for none.
-func (p *profile) named(which []int32) []string {
-	if which == nil {
-		return nil
-	}
-	slices.Sort(which)
-	names := make([]string, len(which))
-	for i, at := range which {
-		names[i] = p.targets[at]
-	}
-	return names
-}
-
-// wanted gives those names of the selection that the worker takes for targets of its own.
-func (p *profile) wanted(s *selection) []string {
-	var wanted []string
-	p.shared(s, func(_ []int32, names []string) {
-		for _, name := range names {
-			if p.folds || p.exact[name] {
-				wanted = append(wanted, name)
+	} else {
+		for key, theirs := range wanted {
+			if own := p.index[key]; own != nil {
+				at, names = append(at, own...), append(names, theirs...)
 			}
 		}
-	})
-	return wanted
-}
-
-// liked gives those names of the selection that are like targets of the worker, whether its table
-// takes them for one or not.
-func (p *profile) liked(s *selection) []string {
-	var liked []string
-	p.shared(s, func(_ []int32, names []string) { liked = append(liked, names...) })
-	return liked
-}
-
-// unserved are the names that no target of the worker has exactly.
-func (p *profile) unserved(names []string) []string {
-	var unserved []string
-	for _, name := range names {
-		if !p.exact[name] {
-			unserved = append(unserved, name)
-		}
 	}
-	return unserved
+	slices.Sort(at)
+	for _, i := range at {
+		targets = append(targets, p.targets[i])
+	}
+	return targets, names
 }
 
-// selection is a list of targets to look names up in.
-type selection struct {
-	exact  map[string]bool
-	folded map[string][]string
-}
+// selection is a list of targets to look names up in: the names by themselves, and by their folded
+// forms.
+type selection struct{ exact, folded map[string][]string }
 
 func selectionOf(targets []string) *selection {
-	folded := make(map[string][]string, len(targets))
+	s := &selection{exact: make(map[string][]string, len(targets)), folded: make(map[string][]string, len(targets))}
 	for _, target := range targets {
-		key := fold(target)
-		folded[key] = append(folded[key], target)
+		if s.exact[target] == nil {
+			s.exact[target] = []string{target}
+			key := fold(target)
+			s.folded[key] = append(s.folded[key], target)
+		}
 	}
-	return &selection{setOf(targets), folded}
+	return s
 }
 
 // fold gives names the same form that differ in case, as strings.EqualFold sees it, or in spaces at

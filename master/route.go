@@ -94,35 +94,12 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 			m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
 			tried := append(slices.Clone(tried), w)
 			if len(tried) < mostTries {
-				m.sound(ctx, share, tried)
 				m.spread(ctx, share, tried, result)
 				return
 			}
 			for _, j := range share {
 				result.fail(j, notDelivered(j, tried))
 			}
-		})
-	}
-	all.Wait()
-}
-
-// sound pings all workers that might be given the jobs next: where one does not answer, others may
-// not either, and they are not worth the last try.
-func (m *Master) sound(ctx context.Context, jobs []job, tried []*worker) {
-	ctx, cancel := context.WithTimeout(ctx, 2*silentAfter)
-	defer cancel()
-	_, targets, _ := distinct(jobs)
-	wanted := selectionOf(targets)
-	slots := make(chan struct{}, fanOut)
-	var all sync.WaitGroup
-	for _, w := range m.registry.all() {
-		if slices.Contains(tried, w) || len(w.profile.Load().wanted(wanted)) == 0 {
-			continue
-		}
-		slots <- struct{}{}
-		all.Go(func() {
-			_ = w.link.Ping(ctx) // the link remembers
-			<-slots
 		})
 	}
 	all.Wait()

@@ -67,7 +67,7 @@ func (s *signalling) letters(workers []*worker, by string) []letter {
 	wanted := selectionOf(targets)
 	var letters []letter
 	for _, l := range sorted(workers, func(w *worker) []string {
-		served := w.profile.Load().wanted(wanted)
+		_, served := w.profile.Load().match(wanted)
 		slices.Sort(served)
 		return served
 	}, func(served []string) any { return served }) {

@@ -152,17 +152,16 @@ func fairShare(costs []int, most int) int {
 	return most
 }
 
-// detail is the answer that tells which of the targets no worker serves; served gives those that
-// one does.
-func (m *Master) detail(targets []string, served func(*profile) []string) api.Done {
-	workers := 0
+// detail is the answer that tells which of the targets no worker serves.
+func (m *Master) detail(targets []string) api.Done {
+	workers, wanted := 0, selectionOf(targets)
 	found := make(map[string]bool, len(targets))
 	for _, w := range m.registry.all() {
-		of := served(w.profile.Load())
-		for _, target := range of {
+		_, served := w.profile.Load().match(wanted)
+		for _, target := range served {
 			found[target] = true
 		}
-		if len(of) > 0 {
+		if len(served) > 0 {
 			workers++
 		}
 	}

@@ -36,7 +36,9 @@ func TestTargetsThatNobodyServesAreTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.do("poke", `{"targets":["z","x"]}`)
 		expect(poked(0, "x"), poked(0, "Y"), poked(time.Minute, "z"))
-		b.join("two", newPolls().handlers(), "x", "y") // Y may be the same to its table
+		b.join("two", newPolls().handlers(), "x", "y")
+		expect(poked(0, "Y"), poked(time.Minute, "z"))
+		b.joinAs(api.Registration{Name: "three", Targets: []string{"y"}, Folds: true}, newPolls().handlers())
 		expect(poked(time.Minute, "z"))
 		b.do("poke", `{"targets":["x"]}`)
 		expect(poked(time.Minute, "z"))
@@ -50,7 +52,7 @@ func TestTargetsThatNobodyServesAreBounded(t *testing.T) {
 	for i := range 3 * mostUnserved {
 		m.ledger.enter([]string{fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Second))
 	}
-	m.ledger.markAnswered([]string{"t0"}, m.ledger.now(), now)
+	m.ledger.settle([]string{"t0"}, m.ledger.now())
 	m.ledger.enter([]string{"t0"}, now.Add(time.Hour)) // it was answered before: it waits since now
 	list, count := m.unserved(nil)
 	if len(list) != mostUnserved || count != 3*mostUnserved || list[0].Target != "t1" {

@@ -36,7 +36,9 @@ type link struct {
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
-	owed      owed             // of a runner of another build
+	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
+	onIdle    func()           // leaves a runner of another build that has none; nil: it is of this one
+	leaving   bool             // that was called: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
 	signals   []signalled         // what was asked for and not answered, in order
@@ -67,6 +69,7 @@ func newLink(
 		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, onPools: onPools, instance: hello.Instance, pid: hello.PID(),
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
+		owed: make(map[wire.ID]bool),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
 		peeking: make(chan struct{}, mostPeeks), other: !hello.IsOfThisBuild(),
 	}
@@ -80,10 +83,7 @@ func newLink(
 		if old.Started.Known() { // else it waits for a process of a pool
 			p.begin(old.Started, nil)
 		}
-		l.processes[old.ID], l.recalled[old.ID] = p, p
-	}
-	if l.other {
-		l.owed.begin(l.processes)
+		l.processes[old.ID], l.recalled[old.ID], l.owed[old.ID] = p, p, true
 	}
 	go l.receive(in)
 	return l, nil
@@ -203,7 +203,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 		p.begin(m.Started, n)
 	case m.Kind == wire.Refused:
 		delete(l.processes, m.ID)
-		l.owed.remove(m.ID)
+		l.paid(m.ID)
 		p.end(refusal(m), n)
 	case m.Kind == wire.Ended && m.Later:
 		p.exit(m.Started, m.Done)
@@ -238,11 +238,17 @@ func (l *link) forget(id wire.ID) {
 	l.post(wire.Message{Kind: wire.Forget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owed.remove(id)
+	l.paid(id)
 	if l.occupied[id] {
 		delete(l.occupied, id)
 		<-l.room
 	}
+}
+
+// paid notes that the runner has nothing of a start any more. Callers must hold l.mu.
+func (l *link) paid(id wire.ID) {
+	delete(l.owed, id)
+	l.leaveIdle()
 }
 
 // takeOver moves to this link those of a lost link's processes that the runner still has, and
@@ -314,13 +320,12 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.alive() || l.owed.leaving {
+	if !l.alive() || l.leaving {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
-	l.processes[p.id] = p
+	l.processes[p.id], l.owed[p.id] = p, true
 	if spec.Mode.Kept() {
 		id := p.id
-		l.owed.add(id)
 		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
 		l.post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,
@@ -332,7 +337,6 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		l.env = spec.Env
 		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
-	l.owed.add(p.id)
 	l.post(wire.Message{
 		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.limit,
 	})

@@ -16,18 +16,11 @@ import (
 	"jobd/journal"
 )
 
-// left is what runners that are gone have left on disk of the output of starts whose outcomes are
-// not journalled yet. Its files are this worker's to remove.
+// left is which starts, whose outcomes are not journalled yet, have something on disk of runners that are
+// gone, by their processes. The files are this worker's to remove.
 type left struct {
 	mu     sync.Mutex
-	starts map[wire.ID][]leftStart // by job and token
-	count  int
-}
-
-// leftStart is a start whose runner is gone.
-type leftStart struct {
-	id      wire.ID
-	process journal.Started
+	starts map[wire.ID]journal.Started
 }
 
 // mostLeft is how many bytes are read of all that is left, together; each stream has leastLeft at
@@ -37,47 +30,43 @@ const (
 	leastLeft = 64 << 10
 )
 
-// allOf stands for all starts of a claim.
-func allOf(id wire.ID) wire.ID { return wire.ID{Job: id.Job, Token: id.Token} }
-
 // note keeps in mind that a start has left something.
 func (l *left) note(id wire.ID, process journal.Started) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.starts == nil {
-		l.starts = make(map[wire.ID][]leftStart)
+		l.starts = make(map[wire.ID]journal.Started)
 	}
-	l.starts[allOf(id)] = append(l.starts[allOf(id)], leftStart{id, process})
-	l.count++
+	l.starts[id] = process
 }
 
 // share is how much is read of one stream.
 func (l *left) share() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(leastLeft, mostLeft/(2*max(1, l.count)))
+	return max(leastLeft, mostLeft/(2*max(1, len(l.starts))))
 }
 
 // of gives the process of a start that has left something.
 func (l *left) of(id wire.ID) (process journal.Started, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, its := range l.starts[allOf(id)] {
-		if its.id == id {
-			process, found = its.process, true
-		}
-	}
+	process, found = l.starts[id]
 	return process, found
 }
 
-// take gives what is left of a start's claim, and forgets it.
-func (l *left) take(id wire.ID) []leftStart {
+// take gives what is left of all starts of a claim, and forgets it.
+func (l *left) take(claim wire.ID) map[wire.ID]journal.Started {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	starts := l.starts[allOf(id)]
-	delete(l.starts, allOf(id))
-	l.count -= len(starts)
-	return starts
+	taken := make(map[wire.ID]journal.Started)
+	for id, process := range l.starts {
+		if id.Job == claim.Job && id.Token == claim.Token {
+			taken[id] = process
+			delete(l.starts, id)
+		}
+	}
+	return taken
 }
 
 // Left implements jobexec.Keeper.
@@ -119,8 +108,8 @@ func (c *connector) shelves(id wire.ID, process journal.Started) (paths [2]strin
 func (r *Remote) Forget(job int64, token string, attempt int) {
 	id := wire.ID{Job: job, Token: token, Attempt: attempt}
 	r.connector.forget(id)
-	for _, its := range r.connector.left.take(id) {
-		for _, path := range r.connector.shelves(its.id, its.process) {
+	for id, process := range r.connector.left.take(id) {
+		for _, path := range r.connector.shelves(id, process) {
 			r.connector.remove(path)
 		}
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ type stray struct {
 	started journal.Started
 	since   int64         // the uptime at which the job began
 	ended   chan struct{} // closed when the process is gone
-	guard   *guard        // nil: it has no limit
+	limit   wire.Overrun  // what was done about it, and is to be; the watching goroutine's
 	read    func() (stdout, stderr journal.Output)
 	done    journal.Done // set before ended is closed
 	err     error        // likewise
@@ -46,30 +47,62 @@ func adopt(
 		pidfd.Close()
 		return nil, false
 	}
-	s = &stray{started: started, since: since, pidfd: pidfd, ended: make(chan struct{}), read: read}
-	s.guard = watchOver(steps, s.ended, s.send)
+	s = &stray{started: started, since: since, limit: steps, pidfd: pidfd, ended: make(chan struct{}), read: read}
 	go s.watch()
 	return s, true
 }
 
-// watch waits until the process is gone.
+// A timer's clock stands while the host is asleep, and the limit's does not: so it is looked at each
+// longLook. retryLook is how soon a signal is tried again that could not be sent.
+const (
+	longLook  = time.Minute
+	retryLook = time.Second
+)
+
+// watch waits until the process is gone, and sends the signals that are due until then.
 func (s *stray) watch() {
-	_ = awaitEnd(s.pidfd) // an error would say that it was closed, which only we do
-	elapsed := proc.Elapsed(s.since, proc.Uptime())
-	s.err = jobexec.ErrOutcomeUnknown
-	if s.guard != nil {
-		if steps := s.guard.end(); steps.Happened() {
-			s.done.Reason, s.err = "its runner was lost before it ended: its exit code is not known", nil
-			steps.Mark(&s.done)
-			_ = signalGroup(s.pidfd, unix.SIGKILL) // what it left behind, as its runner would have done
+	for {
+		_ = s.pidfd.SetReadDeadline(s.look())
+		if err := awaitEnd(s.pidfd); !errors.Is(err, os.ErrDeadlineExceeded) {
+			break // another error would say that it was closed, which only we do
 		}
 	}
-	s.done.Elapsed = elapsed
+	s.done.Elapsed, s.err = proc.Elapsed(s.since, proc.Uptime()), jobexec.ErrOutcomeUnknown
+	if s.limit.Happened() {
+		s.done.Reason, s.err = "its runner was lost before it ended: its exit code is not known", nil
+		s.limit.Mark(&s.done)
+		_ = signalGroup(s.pidfd, unix.SIGKILL) // what it left behind, as its runner would have done
+	}
 	s.done.Stdout, s.done.Stderr = s.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.ended)
 	s.pidfd.Close()
+}
+
+// look sends the signals that are due, and gives when to look again; zero: never.
+func (s *stray) look() time.Time {
+	for at, ever := s.limit.Due(); ever; at, ever = s.limit.Due() {
+		if wait := time.Duration(at - proc.Uptime()); wait > 0 {
+			return time.Now().Add(min(wait, longLook))
+		}
+		if !s.overrun() {
+			return time.Now().Add(retryLook)
+		}
+	}
+	return time.Time{}
+}
+
+// overrun sends the signals that are due. Where they can't be sent nothing has happened.
+func (s *stray) overrun() (sent bool) {
+	before := s.limit
+	for _, signo := range s.limit.Next(proc.Uptime()) {
+		if err := s.send(signo); err != nil && signo != unix.SIGCONT {
+			s.limit = before
+			return false
+		}
+	}
+	return true
 }
 
 // alreadyClosed is closed from the start.
@@ -169,76 +202,5 @@ func signalGroup(pidfd *os.File, signo unix.Signal) error {
 	return sent
 }
 
-// guard ends a process that runs for longer than it may, where its runner is gone. It has a timer,
-// and no goroutine.
-type guard struct {
-	send  func(unix.Signal) error // fails where the process is gone
-	ended <-chan struct{}         // closed when the process is gone for good
-
-	mu    sync.Mutex // also held while a signal is sent
-	steps wire.Overrun
-	timer *time.Timer
-	off   bool
-}
-
-// The timer's clock stands while the host is asleep, and the limit's does not: so it is looked at
-// each longLook. retryLook is how soon a signal is tried again that could not be sent.
-const (
-	longLook  = time.Minute
-	retryLook = time.Second
-)
-
-// watchOver starts a guard; it gives nil where no signal will ever be due.
-func watchOver(steps wire.Overrun, ended <-chan struct{}, send func(unix.Signal) error) *guard {
-	at, ever := steps.Due()
-	if !ever {
-		return nil
-	}
-	g := &guard{send: send, ended: ended, steps: steps}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.timer = time.AfterFunc(until(at), g.look)
-	return g
-}
-
-// until is how long the timer is set that is to ring at an uptime.
-func until(at int64) time.Duration {
-	return min(time.Duration(max(0, at-proc.Uptime())), longLook)
-}
-
 // began is the uptime at which a process was started.
 func began(process journal.Started) int64 { return int64(process.StartTime) * proc.Tick }
-
-// look sends what is due.
-func (g *guard) look() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, ever := g.steps.Due()
-	if g.off || !ever || isClosed(g.ended) {
-		return
-	}
-	if wait := until(at); wait > 0 {
-		g.timer.Reset(wait)
-		return
-	}
-	before := g.steps
-	for _, signo := range g.steps.Next(proc.Uptime()) {
-		if err := g.send(signo); err != nil && signo != unix.SIGCONT {
-			g.steps = before
-			g.timer.Reset(retryLook)
-			return
-		}
-	}
-	if at, ever := g.steps.Due(); ever {
-		g.timer.Reset(until(at))
-	}
-}
-
-// end stops the guard, and gives what it has done. It waits for a signal that is on its way.
-func (g *guard) end() wire.Overrun {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.off = true
-	g.timer.Stop()
-	return g.steps
-}

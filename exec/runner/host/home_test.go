@@ -37,11 +37,14 @@ func TestARunnerThatNobodyCanReach(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			h := findHome()
+			socket, err := os.Stat(wire.SocketFile)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := test.change(t, dir); err != nil {
 				t.Fatal(err)
 			}
-			if got := h.reachable(); got != test.want {
+			if got := reachable(socket); got != test.want {
 				t.Errorf("reachable: %t, want %t", got, test.want)
 			}
 		})

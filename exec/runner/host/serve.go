@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,8 @@ func Serve(logger *slog.Logger) error {
 		return errors.Join(err, ended.Close())
 	}
 	local.pools.tell = known.tellPools
-	s := &server{jobs: known, local: local, ended: ended, home: findHome(), logger: logger}
+	s := &server{jobs: known, local: local, ended: ended, logger: logger}
+	s.home, _ = os.Stat(wire.SocketFile)
 	return s.run(socket)
 }
 
@@ -60,8 +62,8 @@ func Serve(logger *slog.Logger) error {
 type server struct {
 	jobs   *jobs
 	local  *local
-	ended  *os.File // takes the instance at the end
-	home   home
+	ended  *os.File    // takes the instance at the end
+	home   os.FileInfo // the socket by which workers find the runner; nil: it is not in the folder
 	logger *slog.Logger
 }
 
@@ -109,7 +111,7 @@ func (s *server) run(listener *net.UnixListener) error {
 }
 
 // abandoned tells whether nothing runs, and no worker can come for the outcomes any more.
-func (s *server) abandoned() bool { return !s.home.reachable() && !s.jobs.running() }
+func (s *server) abandoned() bool { return !reachable(s.home) && !s.jobs.running() }
 
 // acceptDelay is how long a runner that has no descriptor left waits for one.
 const acceptDelay = 100 * time.Millisecond
@@ -218,41 +220,17 @@ func (s *server) receive(reader *wire.Reader) error {
 	}
 }
 
-// home is where workers find the runner: its socket, in the working folder, which is the journal's.
-type home struct{ folder, socket os.FileInfo }
-
-// findHome returns the home as it is now; an empty one where the socket is not in the folder.
-func findHome() home {
-	folder, err := os.Stat(".")
-	if err != nil {
-		return home{}
-	}
-	socket, err := os.Stat(wire.SocketFile)
-	if err != nil {
-		return home{}
-	}
-	return home{folder, socket}
-}
-
-// reachable tells whether workers can still come: the path of the working folder leads to the
-// folder, and the socket in it is the runner's. The path does not lead there if the folder was
-// removed, or its file system detached or covered by another. A folder that was renamed is found
+// reachable tells whether workers can still come: the path of the working folder, which is the journal's,
+// leads to the runner's socket. It does not if the folder was removed, or its file system detached or
+// covered by another, or another process has put its socket there. A folder that was renamed is found
 // under its new name.
-func (h home) reachable() bool {
-	if h.folder == nil {
+func reachable(socket os.FileInfo) bool {
+	folder, err := unix.Getwd()
+	if err != nil || socket == nil {
 		return false
 	}
-	var path [unix.PathMax]byte
-	n, err := unix.Getcwd(path[:])
-	if err != nil || n < 2 || path[0] != '/' {
-		return false
-	}
-	folder, err := os.Stat(string(path[:n-1]))
-	if err != nil || !os.SameFile(folder, h.folder) {
-		return false
-	}
-	socket, err := os.Stat(wire.SocketFile)
-	return err == nil && os.SameFile(socket, h.socket)
+	there, err := os.Stat(filepath.Join(folder, wire.SocketFile))
+	return err == nil && os.SameFile(there, socket)
 }
 
 // openEnded opens the list of runners that ended when the runner starts: at its end it only writes one

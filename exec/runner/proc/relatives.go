@@ -3,7 +3,6 @@ package proc
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -18,12 +17,7 @@ type Relatives struct {
 // RelativesOf looks at one process. It fails where there is none.
 func RelativesOf(pid int) (r Relatives, ok bool) {
 	var buffer [longestStat]byte
-	return relatives(statOfPid(pid, buffer[:]))
-}
-
-// relatives reads a stat file.
-func relatives(stat []byte) (r Relatives, ok bool) {
-	m, ok := parseStat(stat)
+	m, ok := parseStat(statOfPid(pid, buffer[:]))
 	if !ok {
 		return r, false
 	}
@@ -42,31 +36,10 @@ func Program(pid int) string {
 // Children lists the processes that have this parent. It looks at all processes, which takes some
 // milliseconds for a thousand.
 func Children(parent int) (children []int) {
-	all(func(pid int, stat []byte) {
-		if r, ok := relatives(stat); ok && r.Parent == parent {
+	_ = all("/proc", func(pid int, one member) { // without it there are none to be seen
+		if one.parent == parent {
 			children = append(children, pid)
 		}
 	})
 	return children
-}
-
-// all looks at every process that there is.
-func all(look func(pid int, stat []byte)) {
-	folder, err := os.Open("/proc")
-	if err != nil {
-		return
-	}
-	defer folder.Close()
-	var buffer [longestStat]byte
-	for {
-		names, err := folder.Readdirnames(1000)
-		for _, name := range names {
-			if pid, err := strconv.Atoi(name); err == nil {
-				look(pid, statOf(int(folder.Fd()), name, buffer[:]))
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
 }

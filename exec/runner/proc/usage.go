@@ -60,40 +60,19 @@ const longestStat = 1024
 
 // measure looks at every process that a folder like /proc shows.
 func measure(dir string) (map[int]Usage, error) {
-	folder, err := os.Open(dir)
+	groups, led := make(map[int]Usage), make(map[int]uint64)
+	err := all(dir, func(pid int, one member) {
+		sum := groups[one.group]
+		sum.CPU += one.CPU
+		sum.Memory += one.Memory
+		sum.Processes++
+		groups[one.group] = sum
+		if pid == one.group {
+			led[pid] = one.StartTime
+		}
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer folder.Close()
-	groups, led := make(map[int]Usage), make(map[int]uint64)
-	var buffer [longestStat]byte
-	for {
-		names, err := folder.Readdirnames(1000)
-		for _, name := range names {
-			if name[0] < '0' || name[0] > '9' {
-				continue
-			}
-			pid, err := strconv.Atoi(name)
-			if err != nil {
-				continue
-			}
-			if one, ok := parseStat(statOf(int(folder.Fd()), name, buffer[:])); ok {
-				sum := groups[one.group]
-				sum.CPU += one.CPU
-				sum.Memory += one.Memory
-				sum.Processes++
-				groups[one.group] = sum
-				if pid == one.group {
-					led[pid] = one.StartTime
-				}
-			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
 	}
 	for id, sum := range groups {
 		if started, known := led[id]; known {
@@ -104,6 +83,32 @@ func measure(dir string) (map[int]Usage, error) {
 		}
 	}
 	return groups, nil
+}
+
+// all looks at every process that a folder like /proc shows.
+func all(dir string, look func(pid int, one member)) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	var buffer [longestStat]byte
+	for {
+		names, err := folder.Readdirnames(1000)
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				if one, ok := parseStat(statOf(int(folder.Fd()), name, buffer[:])); ok {
+					look(pid, one)
+				}
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // statOf reads what the kernel says of a process; nothing where that is gone or hidden.

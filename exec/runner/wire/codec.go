@@ -3,316 +3,290 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"time"
 
 	"jobd/journal"
 )
 
+// codec writes the fields of messages, or reads them: each field is named once, for both. What it has
+// read once bad is set means nothing.
+type codec struct {
+	b      []byte // written so far, or still to be read
+	reads  bool
+	limit  int // of the output that a message may announce
+	bad    bool
+	bootID string // the last one read: almost all messages have the same, and share this string
+}
+
 // encode appends a message to b, without the output that follows it.
 func (m *Message) encode(b []byte) []byte {
 	begin := len(b)
-	b = append(b, 0, 0, 0, 0, byte(m.Kind))
-	switch m.Kind {
-	case Hello:
-		b = m.encodeHello(b)
-	case Environment:
-		b = putStrings(b, m.Env)
-	case Pools, Recycle:
-		b = m.encodePools(b)
-	default:
-		b = m.encodeToken(m.encodeJob(putID(b, m.ID)))
-	}
-	binary.LittleEndian.PutUint32(b[begin:], uint32(len(b)-begin-lengthBytes))
-	return b
-}
-
-func (m *Message) encodeHello(b []byte) []byte {
-	b = putInt(b, int64(m.Version))
-	b = putString(b, m.Instance)
-	b = putInt(b, int64(len(m.Jobs)))
-	for _, p := range m.Jobs {
-		b = putStarted(putID(b, p.ID), p.Started)
-	}
-	if m.Tokens {
-		for _, p := range m.Jobs {
-			b = putString(putLimit(b, p.Limit), p.ID.Token)
-		}
-	}
-	return b
-}
-
-// encodeJob appends the fields of a message about one job.
-func (m *Message) encodeJob(b []byte) []byte {
-	switch m.Kind {
-	case Start:
-		return putInt(putString(putStrings(b, m.Argv), m.Dir), int64(m.MaxOutput))
-	case Started:
-		return putStarted(b, m.Started)
-	case Refused:
-		return m.encodeRefusal(b)
-	case Signalled:
-		return putString(b, m.Text)
-	case Signal:
-		return putInt(b, int64(m.Signo))
-	case Ended, Output:
-		return m.encodeDone(putStarted(b, m.Started))
-	case Peek:
-		return putInt(putInt(putInt(b, m.Peek.From[0]), m.Peek.From[1]), int64(m.Peek.Most))
-	case Peeked:
-		b = putString(b, m.Text)
-		for _, p := range m.Peek.Parts {
-			b = putBytes(putInt(putInt(b, p.At), p.Size), p.Bytes)
-		}
-	}
-	return b
-}
-
-// encodeToken appends, to one who understands them, the token and what is said of limits.
-func (m *Message) encodeToken(b []byte) []byte {
-	if !m.Tokens {
-		return b
-	}
-	switch m.Kind {
-	case Start:
-		b = putLimit(b, m.Limit)
-	case Ended, Output:
-		b = putInt(b, m.Done.Timeout)
-	}
-	b = putString(b, m.ID.Token)
-	if m.Kind == Start && m.Pool != "" {
-		b = putStrings(putString(b, m.Pool), m.Vars)
-	}
-	return b
-}
-
-func (m *Message) encodeRefusal(b []byte) []byte {
-	b = putString(b, m.Text)
-	if m.Class != 0 || m.Tokens {
-		b = putInt(b, int64(m.Class))
-	}
-	return b
-}
-
-// encodeDone appends an outcome. The field of the exit code is one more than the code; 0: there is
-// none.
-func (m *Message) encodeDone(b []byte) []byte {
-	d := &m.Done
-	code := int64(0)
-	if d.Code != nil {
-		code = int64(*d.Code) + 1
-	}
-	b = putInt(b, code)
-	for _, text := range []string{d.Result, d.Signal, d.Reason, d.Note} {
-		b = putString(b, text)
-	}
-	later := int64(0)
-	if m.Later {
-		later = 1
-	}
-	b = putInt(b, later)
-	for _, o := range []journal.Output{d.Stdout, d.Stderr} {
-		b = putInt(putInt(b, int64(len(o.Kept))), o.Size)
-	}
-	if m.Tokens {
-		b = putInt(b, d.Elapsed)
-	}
-	return b
-}
-
-func putInt(b []byte, n int64) []byte { return binary.AppendVarint(b, n) }
-
-func putString(b []byte, s string) []byte { return append(putInt(b, int64(len(s))), s...) }
-
-func putBytes(b, bytes []byte) []byte { return append(putInt(b, int64(len(bytes))), bytes...) }
-
-func putStrings(b []byte, list []string) []byte {
-	b = putInt(b, int64(len(list)))
-	for _, s := range list {
-		b = putString(b, s)
-	}
-	return b
-}
-
-func putID(b []byte, id ID) []byte { return putInt(putInt(b, id.Job), int64(id.Attempt)) }
-
-func putLimit(b []byte, l Limit) []byte { return putInt(putInt(b, int64(l.Timeout)), int64(l.Kill)) }
-
-func putStarted(b []byte, s journal.Started) []byte {
-	return putString(putInt(putInt(b, int64(s.Pid)), int64(s.StartTime)), s.BootID)
-}
-
-// decoder reads the fields of one body after the other. What its methods return once bad is set
-// means nothing.
-type decoder struct {
-	rest   []byte
-	bad    bool
-	bootID string // the last one: almost all messages have the same, and share this string
+	c := codec{b: append(b, 0, 0, 0, 0, byte(m.Kind))}
+	c.message(m)
+	binary.LittleEndian.PutUint32(c.b[begin:], uint32(len(c.b)-begin-lengthBytes))
+	return c.b
 }
 
 // decode is encode's inverse. It makes the buffers for the output that follows, for the caller to
 // fill. A message that announces more output than limit is malformed.
-func (d *decoder) decode(body []byte, limit int) (Message, error) {
-	d.rest, d.bad = body, len(body) == 0
-	if d.bad {
+func (c *codec) decode(body []byte, limit int) (Message, error) {
+	if len(body) == 0 {
 		return Message{}, ErrMalformed
 	}
+	c.b, c.reads, c.limit, c.bad = body[1:], true, limit, false
 	m := Message{Kind: Kind(body[0])}
-	d.rest = body[1:]
-	switch m.Kind {
-	case Hello:
-		d.hello(&m)
-	case Environment:
-		m.Env = d.texts()
-	case Pools, Recycle:
-		d.pools(&m)
-	default:
-		m.ID = d.id()
-		d.job(&m, limit)
-		d.token(&m)
-	}
-	if d.bad || len(d.rest) > 0 {
+	if c.message(&m); c.bad || len(c.b) > 0 {
 		return Message{}, ErrMalformed
 	}
 	return m, nil
 }
 
-func (d *decoder) hello(m *Message) {
-	m.Version, m.Instance = int(d.int()), d.text()
-	for range d.count() {
-		m.Jobs = append(m.Jobs, Job{ID: d.id(), Started: d.started()})
+func (c *codec) message(m *Message) {
+	switch m.Kind {
+	case Hello:
+		c.hello(m)
+	case Environment:
+		c.texts(&m.Env)
+	case Pools, Recycle:
+		c.pools(m)
+	default:
+		c.id(&m.ID)
+		c.job(m)
+		c.token(m)
 	}
-	if m.Tokens = len(d.rest) > 0; m.Tokens {
+}
+
+func (c *codec) hello(m *Message) {
+	number(c, &m.Version)
+	c.text(&m.Instance)
+	n := len(m.Jobs)
+	if c.count(&n); c.reads && n > 0 {
+		m.Jobs = make([]Job, n)
+	}
+	for i := range m.Jobs {
+		c.id(&m.Jobs[i].ID)
+		c.started(&m.Jobs[i].Started)
+	}
+	if c.more(&m.Tokens) {
 		for i := range m.Jobs {
-			m.Jobs[i].Limit, m.Jobs[i].ID.Token = d.limit(), d.text()
+			c.limits(&m.Jobs[i].Limit)
+			c.text(&m.Jobs[i].ID.Token)
 		}
 	}
 }
 
-// token reads what a peer says of tokens and limits that understands them.
-func (d *decoder) token(m *Message) {
-	if m.Tokens = len(d.rest) > 0; !m.Tokens {
+// job has the fields of a message about one job.
+func (c *codec) job(m *Message) {
+	switch m.Kind {
+	case Start:
+		c.texts(&m.Argv)
+		c.text(&m.Dir)
+		number(c, &m.MaxOutput)
+		c.need(len(m.Argv) > 0 && m.MaxOutput >= 0)
+	case Started:
+		c.started(&m.Started)
+	case Refused:
+		c.text(&m.Text)
+		if classified := m.Class != 0 || m.Tokens; c.more(&classified) {
+			number(c, &m.Class)
+		}
+	case Signalled:
+		c.text(&m.Text)
+	case Signal:
+		number(c, &m.Signo)
+	case Ended, Output:
+		c.started(&m.Started)
+		c.done(m)
+	case Peek, Peeked:
+		if c.reads {
+			m.Peek = &Glance{}
+		}
+		c.peek(m)
+	case Fetch, Forget, Withdraw:
+	default:
+		c.need(false)
+	}
+}
+
+func (c *codec) peek(m *Message) {
+	if m.Kind == Peek {
+		number(c, &m.Peek.From[0])
+		number(c, &m.Peek.From[1])
+		number(c, &m.Peek.Most)
+		c.need(m.Peek.Most >= 0)
+		return
+	}
+	c.text(&m.Text)
+	for i := range m.Peek.Parts {
+		p := &m.Peek.Parts[i]
+		number(c, &p.At)
+		number(c, &p.Size)
+		c.bytes(&p.Bytes)
+	}
+}
+
+// token has the token, what is said of limits, and of pools, where both sides understand them.
+func (c *codec) token(m *Message) {
+	if !c.more(&m.Tokens) {
 		return
 	}
 	switch m.Kind {
 	case Start:
-		m.Limit = d.limit()
+		c.limits(&m.Limit)
 	case Ended, Output:
-		m.Done.Timeout = d.int()
-		d.bad = d.bad || m.Done.Timeout < 0
+		number(c, &m.Done.Timeout)
+		c.need(m.Done.Timeout >= 0)
 	}
-	m.ID.Token = d.text()
-	if m.Kind == Start && len(d.rest) > 0 {
-		m.Pool, m.Vars = d.text(), d.texts()
-		d.bad = d.bad || m.Pool == ""
-	}
-}
-
-func (d *decoder) limit() Limit {
-	l := Limit{Timeout: time.Duration(d.int()), Kill: time.Duration(d.int())}
-	d.bad = d.bad || l.Timeout < 0 || l.Kill < 0
-	return l
-}
-
-func (d *decoder) job(m *Message, limit int) {
-	switch m.Kind {
-	case Start:
-		m.Argv, m.Dir, m.MaxOutput = d.texts(), d.text(), int(d.int())
-		d.bad = d.bad || len(m.Argv) == 0 || m.MaxOutput < 0
-	case Started:
-		m.Started = d.started()
-	case Refused:
-		if m.Text = d.text(); len(d.rest) > 0 {
-			m.Class = Class(d.int())
-		}
-	case Signalled:
-		m.Text = d.text()
-	case Signal:
-		m.Signo = int(d.int())
-	case Ended, Output:
-		m.Started = d.started()
-		d.done(m, limit)
-	case Peek:
-		m.Peek = &Glance{From: [2]int64{d.int(), d.int()}, Most: int(d.int())}
-		d.bad = d.bad || m.Peek.Most < 0
-	case Peeked:
-		m.Text, m.Peek = d.text(), &Glance{}
-		for i := range m.Peek.Parts {
-			m.Peek.Parts[i] = Part{At: d.int(), Size: d.int(), Bytes: bytes.Clone(d.bytes())}
-		}
-	case Fetch, Forget, Withdraw:
-	default:
-		d.bad = true
+	c.text(&m.ID.Token)
+	if pooled := m.Pool != ""; m.Kind == Start && c.more(&pooled) {
+		c.text(&m.Pool)
+		c.texts(&m.Vars)
+		c.need(m.Pool != "")
 	}
 }
 
-func (d *decoder) done(m *Message, limit int) {
-	if code := int(d.int()) - 1; code >= 0 {
-		m.Done.Code = &code
+// done has an outcome. The field of the exit code is one more than the code; 0: there is none.
+func (c *codec) done(m *Message) {
+	d, code, later := &m.Done, 0, 0
+	if d.Code != nil {
+		code = *d.Code + 1
 	}
-	for _, text := range []*string{&m.Done.Result, &m.Done.Signal, &m.Done.Reason, &m.Done.Note} {
-		*text = d.text()
+	if number(c, &code); c.reads && code > 0 {
+		exit := code - 1
+		d.Code = &exit
 	}
-	m.Later = d.int() != 0
-	for _, o := range []*journal.Output{&m.Done.Stdout, &m.Done.Stderr} {
-		kept := d.int()
-		o.Size = d.int()
-		if kept < 0 || kept > int64(limit) {
-			d.bad = true
-		}
-		if !d.bad && !m.Later {
+	for _, text := range []*string{&d.Result, &d.Signal, &d.Reason, &d.Note} {
+		c.text(text)
+	}
+	if m.Later {
+		later = 1
+	}
+	number(c, &later)
+	m.Later = later != 0
+	for _, o := range []*journal.Output{&d.Stdout, &d.Stderr} {
+		kept := len(o.Kept)
+		number(c, &kept)
+		number(c, &o.Size)
+		c.need(kept >= 0 && (!c.reads || kept <= c.limit))
+		if c.reads && !c.bad && !m.Later {
 			o.Kept = make([]byte, kept)
 		}
 	}
-	if len(d.rest) > 0 {
-		m.Done.Elapsed = d.int()
-		d.bad = d.bad || m.Done.Elapsed < 0
+	if timed := m.Tokens; c.more(&timed) {
+		number(c, &d.Elapsed)
+		c.need(d.Elapsed >= 0)
 	}
 }
 
-func (d *decoder) int() int64 {
-	n, size := binary.Varint(d.rest)
-	if size <= 0 {
-		d.bad, d.rest = true, nil
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
+// pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
+// JSON: who does not know a field passes over it.
+type pooled struct {
+	Wanted    []Pool     `json:"wanted,omitempty"`
+	Standings []Standing `json:"standings,omitempty"`
+	Notes     []Note     `json:"notes,omitempty"`
 }
 
-// count reads how many things follow, each of which takes a byte at least.
-func (d *decoder) count() int {
-	n := d.int()
-	if n < 0 || n > int64(len(d.rest)) {
-		d.bad, d.rest = true, nil
-		return 0
+func (c *codec) pools(m *Message) {
+	var body []byte
+	var err error
+	p := pooled{m.Wanted, m.Standings, m.Notes}
+	if !c.reads {
+		if body, err = json.Marshal(p); err != nil {
+			panic("wire: " + err.Error()) // there is nothing in it that JSON can't say
+		}
 	}
-	return int(n)
+	if c.bytes(&body); c.reads && !c.bad {
+		c.need(json.Unmarshal(body, &p) == nil)
+		m.Wanted, m.Standings, m.Notes = p.Wanted, p.Standings, p.Notes
+	}
 }
 
-func (d *decoder) bytes() []byte {
-	n := d.count()
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
+func (c *codec) id(id *ID) {
+	number(c, &id.Job)
+	number(c, &id.Attempt)
 }
 
-func (d *decoder) text() string { return string(d.bytes()) }
-
-func (d *decoder) texts() []string {
-	list := make([]string, d.count())
-	for i := range list {
-		list[i] = d.text()
+func (c *codec) limits(l *Limit) {
+	for _, d := range []*time.Duration{&l.Timeout, &l.Kill} {
+		number(c, d)
+		c.need(*d >= 0)
 	}
-	return list
 }
 
-func (d *decoder) id() ID { return ID{Job: d.int(), Attempt: int(d.int())} }
-
-func (d *decoder) started() journal.Started {
-	s := journal.Started{Pid: int(d.int()), StartTime: uint64(d.int())}
-	if b := d.bytes(); string(b) != d.bootID {
-		d.bootID = string(b)
+func (c *codec) started(s *journal.Started) {
+	number(c, &s.Pid)
+	number(c, &s.StartTime)
+	n := len(s.BootID)
+	if c.count(&n); !c.reads {
+		c.b = append(c.b, s.BootID...)
+		return
 	}
-	s.BootID = d.bootID
-	return s
+	if string(c.b[:n]) != c.bootID {
+		c.bootID = string(c.b[:n])
+	}
+	s.BootID, c.b = c.bootID, c.b[n:]
+}
+
+func (c *codec) texts(list *[]string) {
+	n := len(*list)
+	if c.count(&n); c.reads {
+		*list = make([]string, n)
+	}
+	for i := range *list {
+		c.text(&(*list)[i])
+	}
+}
+
+func (c *codec) text(s *string) {
+	n := len(*s)
+	if c.count(&n); !c.reads {
+		c.b = append(c.b, *s...)
+		return
+	}
+	*s, c.b = string(c.b[:n]), c.b[n:]
+}
+
+// bytes has bytes; what it has read is a copy.
+func (c *codec) bytes(b *[]byte) {
+	n := len(*b)
+	if c.count(&n); !c.reads {
+		c.b = append(c.b, *b...)
+		return
+	}
+	*b, c.b = bytes.Clone(c.b[:n]), c.b[n:]
+}
+
+// count has how many things follow, each of which takes a byte at least.
+func (c *codec) count(n *int) {
+	if number(c, n); c.reads && (*n < 0 || *n > len(c.b)) {
+		c.need(false)
+		*n = 0
+	}
+}
+
+// number has a number.
+func number[N ~int | ~int64 | ~uint64](c *codec, n *N) {
+	if !c.reads {
+		c.b = binary.AppendVarint(c.b, int64(*n))
+		return
+	}
+	read, size := binary.Varint(c.b)
+	if c.need(size > 0); c.bad {
+		read, size = 0, len(c.b)
+	}
+	*n, c.b = N(read), c.b[size:]
+}
+
+// more tells whether more fields follow, which a peer may leave out.
+func (c *codec) more(some *bool) bool {
+	if c.reads {
+		*some = len(c.b) > 0
+	}
+	return *some
+}
+
+// need notes what no peer sends.
+func (c *codec) need(ok bool) {
+	c.bad = c.bad || !ok && c.reads
 }

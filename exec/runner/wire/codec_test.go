@@ -124,7 +124,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(m.encode(nil)[lengthBytes:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var d decoder
+		var d codec
 		m, err := d.decode(body, 1<<10)
 		if err != nil {
 			return
@@ -145,7 +145,7 @@ func BenchmarkCodec(b *testing.B) {
 		Kind: Ended, ID: ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 1, StartTime: 1, BootID: "boot"},
 		Done: journal.Done{Result: "ok", Code: &code},
 	}
-	var d decoder
+	var d codec
 	var buffer []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -241,30 +240,4 @@ type Note struct {
 	Pid    int        `json:"pid,omitempty"`
 	Job    int64      `json:"job,omitempty"`
 	Text   string     `json:"text"`
-}
-
-// pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
-// JSON: who does not know a field passes over it.
-type pooled struct {
-	Wanted    []Pool     `json:"wanted,omitempty"`
-	Standings []Standing `json:"standings,omitempty"`
-	Notes     []Note     `json:"notes,omitempty"`
-}
-
-// encodePools appends the fields of a message about pools.
-func (m *Message) encodePools(b []byte) []byte {
-	body, err := json.Marshal(pooled{m.Wanted, m.Standings, m.Notes})
-	if err != nil {
-		panic("wire: " + err.Error()) // there is nothing in it that JSON can't say
-	}
-	return putBytes(b, body)
-}
-
-// pools reads the fields of a message about pools.
-func (d *decoder) pools(m *Message) {
-	var p pooled
-	if body := d.bytes(); !d.bad && json.Unmarshal(body, &p) != nil {
-		d.bad = true
-	}
-	m.Wanted, m.Standings, m.Notes = p.Wanted, p.Standings, p.Notes
 }

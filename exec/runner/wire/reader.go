@@ -16,10 +16,10 @@ import (
 
 // Reader receives messages. It is for one goroutine.
 type Reader struct {
-	buffer  *bufio.Reader
-	body    bytes.Buffer
-	decoder decoder
-	batch   []Message // of the last Receive
+	buffer *bufio.Reader
+	body   bytes.Buffer
+	codec  codec
+	batch  []Message // of the last Receive
 }
 
 // readBuffer is how much one read brings at most.
@@ -92,7 +92,7 @@ func (r *Reader) header() (Message, error) {
 			return Message{}, err
 		}
 		defer r.discard(lengthBytes + size)
-		return r.decoder.decode(frame[lengthBytes:], math.MaxInt32)
+		return r.codec.decode(frame[lengthBytes:], math.MaxInt32)
 	}
 	return r.long(size)
 }
@@ -107,7 +107,7 @@ func (r *Reader) long(size int) (Message, error) {
 	if _, err := io.CopyN(&r.body, r.buffer, int64(size)); err != nil {
 		return Message{}, err
 	}
-	m, err := r.decoder.decode(r.body.Bytes(), math.MaxInt32)
+	m, err := r.codec.decode(r.body.Bytes(), math.MaxInt32)
 	r.body = bytes.Buffer{} // there are few, and they are large
 	return m, err
 }

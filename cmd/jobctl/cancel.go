@@ -22,7 +22,7 @@ import (
 func (p *program) cancel() *ffcli.Command {
 	grace := api.DefaultGrace * time.Millisecond
 	c := command("cancel", "cancel [--grace D] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("cancel", args, api.MostCancelled)
+		jobs, err := jobRefs("cancel", args, api.MostCancelled)
 		if err != nil {
 			return err
 		}
@@ -293,7 +293,10 @@ func (p *program) sendSignal() *ffcli.Command {
 		if err != nil {
 			return wrongUsage("%s: %w", name, err)
 		}
-		jobs, err := p.jobRefs(name, args[1:])
+		jobs, err := jobRefs(name, args[1:], 0)
+		if err == nil {
+			jobs, err = p.withTargets(ctx, jobs)
+		}
 		if err != nil {
 			return err
 		}

@@ -12,27 +12,27 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-// jobRef names a job on the command line: ID for a worker, TARGET:ID for a master.
+// jobRef names a job on the command line: as ID, or TARGET:ID.
 type jobRef struct {
 	id     jobnet.Whole
-	target string
+	target string // "": whichever its row says
 }
 
-// anyJobs reads the jobs that a command is about: ID, or TARGET:ID, each once, so many at most.
-func anyJobs(name string, args []string, most int) (jobs []jobRef, err error) {
+// jobRefs reads the jobs that a command is about, each once, so many at most; 0: any number.
+func jobRefs(name string, args []string, most int) (jobs []jobRef, err error) {
 	if len(args) == 0 {
 		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
 	}
 	seen := make(map[jobnet.Whole]string, len(args))
 	for _, arg := range args {
-		var job jobRef
 		colon := strings.LastIndexByte(arg, ':')
-		job.target = arg[:max(colon, 0)]
+		job := jobRef{target: arg[:max(colon, 0)]}
 		if job.id, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
 			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
 		}
@@ -45,45 +45,61 @@ func anyJobs(name string, args []string, most int) (jobs []jobRef, err error) {
 		}
 		seen[job.id] = job.target
 	}
-	if len(jobs) > most {
+	if most > 0 && len(jobs) > most {
 		return nil, wrongUsage("%s: %d jobs are too many; at most %d are allowed", name, len(jobs), most)
 	}
 	return jobs, nil
 }
 
-// jobRefs reads the jobs that a command is about, each once.
-func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
-	form := "ID"
-	if p.config.master {
-		form = "TARGET:ID"
-	}
-	if len(args) == 0 {
-		return nil, wrongUsage("%s: needs at least one job, as %s", name, form)
-	}
-	var jobs []jobRef
-	for _, arg := range args {
-		var job jobRef
-		text := arg
-		if p.config.master {
-			colon := strings.LastIndexByte(arg, ':')
-			job.target, text = arg[:max(colon, 0)], arg[colon+1:]
-		}
-		id, err := parseID(text)
-		if err != nil || p.config.master && job.target == "" {
-			return nil, wrongUsage("%s: job %q is not allowed; allowed is %s, where ID is %w", name, arg, form, errID)
-		}
-		job.id = id
-		if !slices.Contains(jobs, job) {
-			jobs = append(jobs, job)
+// withTargets gives jobs the targets of their rows, where the request that follows needs them: a master
+// passes it on by target, a worker is told none. A target that was given must be the row's.
+func (p *program) withTargets(ctx context.Context, jobs []jobRef) ([]jobRef, error) {
+	var ids []int64
+	for _, job := range jobs {
+		if p.config.master == (job.target == "") {
+			ids = append(ids, int64(job.id))
 		}
 	}
-	return jobs, nil
+	if len(ids) == 0 {
+		return jobs, nil
+	}
+	var rows map[int64]history.Row
+	err := p.read(ctx, nil, func(ctx context.Context, j *journals) (err error) {
+		rows, err = j.rows(ctx, ids)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := slices.Clone(jobs)
+	var wrong []error
+	for i, job := range found {
+		row, there := rows[int64(job.id)]
+		switch {
+		case !slices.Contains(ids, int64(job.id)):
+		case !there:
+			wrong = append(wrong, jobError(job.id, noRow))
+		case job.target != "" && job.target != row.Target:
+			wrong = append(wrong, otherTarget(job, row))
+		default:
+			found[i].target = row.Target
+		}
+	}
+	return found, exit.Join(wrong...)
+}
+
+// otherTarget is the error of a job whose row is of another target than the one that was given.
+func otherTarget(job jobRef, row history.Row) error {
+	return exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
 }
 
 func (p *program) runManual() *ffcli.Command {
 	name := api.RunManual.Name
-	return command(name, "run-manual ID… | T:ID…", "run jobs of status manual and print what they print; a master needs their targets", func(ctx context.Context, args []string) error {
-		jobs, err := p.jobRefs(name, args)
+	return command(name, "run-manual ID… | T:ID…", "run jobs of status manual and print what they print", func(ctx context.Context, args []string) error {
+		jobs, err := jobRefs(name, args, 0)
+		if err == nil {
+			jobs, err = p.withTargets(ctx, jobs)
+		}
 		if err != nil {
 			return err
 		}
@@ -204,7 +220,7 @@ func outcomeOf(j api.Outcome) string {
 
 func (p *program) runNow() *ffcli.Command {
 	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now: of one that recurs the next run takes place now, and not at its time", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("run-now", args, api.MostRunNow)
+		jobs, err := jobRefs("run-now", args, api.MostRunNow)
 		if err != nil {
 			return err
 		}

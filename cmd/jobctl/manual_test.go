@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"jobd/cmd/internal/exit"
 )
 
 func TestRunManual(t *testing.T) {
@@ -135,5 +137,44 @@ func TestRowsThatAreNotRun(t *testing.T) {
 	asJSON := jobctl{}.run(t, "--port", d.port, "--output=json", "run-manual", "5", "6", "8")
 	if asJSON.code != 1 || asJSON.err != want || !strings.Contains(asJSON.out, `"5":"status = waiting != manual"`) {
 		t.Errorf("as JSON: %+v", asJSON)
+	}
+}
+
+// An id suffices, also for a master: the target is the row's. One that is given must be that.
+func TestTargetsOfJobsAreLookedUp(t *testing.T) {
+	t.Parallel()
+	const rows = `{"name": "node-1", "rows": [{"job": 5, "target": "mail", "status": "manual"}]}`
+	relayed := func(data string) json.RawMessage {
+		return json.RawMessage(`{"workers": [{"name": "node-1", "address": "10.0.0.1:1", "data": ` + data + `}]}`)
+	}
+	anchor := json.RawMessage(`{"seq": 1, "hash": "` + strings.Repeat("00", 32) + `"}`)
+	ran := json.RawMessage(`{"jobs": {"5": {"result": "ok", "stdout": "out 5\n"}}, "errors": {}}`)
+	sent := json.RawMessage(`{"5": true}`)
+	for args, test := range map[string]struct {
+		want  output
+		asked string
+	}{
+		"--master run-manual 5":         {output{out: "out 5\n"}, `run-manual {"jobs":[{"id":5,"target":"mail"}]}`},
+		"--master send-signal TERM 5":   {output{out: "JOB  SIGNAL   DELIVERED\n5    SIGTERM  yes\n"}, `send-signal {"jobs":[{"id":5,"signal":15,"target":"mail"}]}`},
+		"run-manual mail:5":             {output{out: "out 5\n"}, `run-manual {"ids":[5]}`},
+		"run-manual video:5":            {output{code: exit.NoJob, err: "jobctl: job 5: its target is 'mail', not 'video'\n"}, ""},
+		"--master run-manual 5 mail:5":  {output{code: exit.Usage, err: "jobctl: run-manual: job 5 is named twice, with different targets\n"}, ""},
+		"--master send-signal TERM 5 7": {output{code: exit.NoJob, err: "jobctl: job 7: the table has no such row\n"}, ""},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			answers := map[string]any{
+				"status": json.RawMessage(workerAnswer), "journal-anchor": anchor, "journal-rows": json.RawMessage(rows), "run-manual": ran, "send-signal": sent,
+			}
+			if strings.HasPrefix(args, "--master") {
+				answers["status"], answers["journal-anchor"], answers["journal-rows"] = json.RawMessage(masterAnswer), relayed(string(anchor)), relayed(rows)
+			}
+			d := startDaemon(t, "", answers)
+			jobctl{}.expect(t, d, test.want, strings.Fields(args)...)
+			asked := d.asked()
+			if last := strings.Join(asked[max(0, len(asked)-1):], ""); test.asked != "" && last != test.asked {
+				t.Errorf("asked %q", asked)
+			}
+		})
 	}
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/net/api"
 )
 
 // standingOf is a worker's status with an executor of a target.
@@ -103,5 +105,16 @@ func TestRecycleOfNothing(t *testing.T) {
 		if got.code != 0 || got.out != test.out || got.err != test.told {
 			t.Errorf("%s: %+v, want %q and %q", name, got, test.out, test.told)
 		}
+	}
+}
+
+// What was set by hand and is undone by a start is told.
+func TestWhatARestartUndoes(t *testing.T) {
+	t.Parallel()
+	before := process{Targets: map[string]api.TargetStatus{"a": {Concurrency: 5, Paused: true}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "d": {}}}
+	after := process{Targets: map[string]api.TargetStatus{"a": {Concurrency: 2}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "e": {}}}
+	want := []string{"target a: 5 slots → 2, as the file says", "target a was paused, it is not now", "target d is not served any more: the file does not have it"}
+	if got := undone(before, after); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -32,7 +32,7 @@ func (p *program) retry() *ffcli.Command {
 		case !anyCode || r.wish.target != "" || !r.wish.since.at.IsZero():
 			return wrongUsage("retry: --since, --target and --code are for --failed")
 		default:
-			if r.jobs, err = p.someJobs("retry", args); err != nil {
+			if r.jobs, err = jobRefs("retry", args, 0); err != nil {
 				return err
 			}
 		}

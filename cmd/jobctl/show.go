@@ -32,7 +32,7 @@ func (p *program) show() *ffcli.Command {
 		if all {
 			runs = 0
 		}
-		jobs, err := anyJobs("show", args, 1)
+		jobs, err := jobRefs("show", args, 1)
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -167,6 +167,27 @@ type process struct {
 	PID     int    `json:"pid"`
 	Started int64  `json:"startedAt"`
 	Version string `json:"version"`
+
+	Targets map[string]api.TargetStatus `json:"targets"`
+}
+
+// undone says what was set by hand and is as the file says now: pauses, and concurrencies.
+func undone(before, after process) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(before.Targets)) {
+		was := before.Targets[name]
+		now, there := after.Targets[name]
+		switch {
+		case !there:
+			lines = append(lines, fmt.Sprintf("target %s is not served any more: the file does not have it", clean(name)))
+			continue
+		case was.Concurrency != now.Concurrency:
+			lines = append(lines, fmt.Sprintf("target %s: %s → %d, as the file says", clean(name), countOf(was.Concurrency, "slot"), now.Concurrency))
+		}
+		if was.Paused && !now.Paused {
+			lines = append(lines, fmt.Sprintf("target %s was paused, it is not now", clean(name)))
+		}
+	}
+	return lines
 }
 
 // startAgain asks a worker to start again, and waits until the new process serves. The worker says
@@ -198,7 +219,8 @@ func (p *program) startAgain(ctx context.Context) error {
 	if after, err = p.awaitNext(ctx, before); err != nil {
 		return err
 	}
-	return p.restarted(after, fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address()))
+	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address())
+	return p.restarted(after, strings.Join(append([]string{words}, undone(before, after)...), "\n"))
 }
 
 func (p *program) restarted(now process, words string) (err error) {
@@ -206,7 +228,7 @@ func (p *program) restarted(now process, words string) (err error) {
 		_, err = fmt.Fprintln(p.out, words)
 		return err
 	}
-	return json.NewEncoder(p.out).Encode(now)
+	return p.printJSON(map[string]any{"pid": now.PID, "startedAt": now.Started, "version": now.Version})
 }
 
 // goTo goes where the new process will listen. A host that is all of its addresses stays the one

@@ -16,7 +16,7 @@ import (
 
 func (p *program) wait() *ffcli.Command {
 	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; of one that recurs until its run that is under way, or the next, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
-		jobs, err := p.someJobs("wait", args)
+		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (w *jobWait) look(ctx context.Context, j *journals) error {
 		case !there:
 			gone = append(gone, jobError(job.id, noRow))
 		case job.target != "" && row.Target != job.target:
-			gone = append(gone, exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target))))
+			gone = append(gone, otherTarget(job, row))
 		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
 			w.rows[int64(job.id)] = row
 		default:

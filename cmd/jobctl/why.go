@@ -141,7 +141,7 @@ func unjoined(err error) []error {
 
 func (p *program) why() *ffcli.Command {
 	c := command("why", "why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("why", args, api.MostJobs)
+		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}

@@ -473,6 +473,7 @@ type Terms struct {
 	Timeout   time.Duration // of one start; 0: no limit
 	KillAfter time.Duration // between SIGTERM and SIGKILL, when the timeout is over
 	Rate      Rate          // of starts
+	Spread    time.Duration // within which rows that recur start behind their planned times; 0: at these
 	Launcher  *Launcher     // nil: the worker's
 }
 
@@ -494,7 +495,7 @@ func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMi
 	}
 	for name, of := range terms {
 		its := board.Terms{
-			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
+			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter, Spread: of.Spread,
 		}
 		if of.Launcher != nil {
 			its.Own, its.Executor = true, of.Launcher.Mode.Executor()

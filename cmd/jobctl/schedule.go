@@ -264,6 +264,14 @@ func (r recurringRow) resultText() string {
 	return fmt.Sprintf("%s %d", r.Result, *r.Code)
 }
 
+// spreadText is a schedule, and how far behind it the row runs where its target has a spread.
+func (r recurringRow) spreadText(schedule string) string {
+	if r.Behind == 0 {
+		return schedule
+	}
+	return schedule + " +" + screen.Length(time.Duration(r.Behind)*time.Second)
+}
+
 // recurringTable has a row for each row that recurs. Where a terminal is too narrow for it, zones and
 // results stand below, and times below their dates: nothing of that is cut.
 func (p *program) recurringTable(all []recurringRow, below, broken bool) table {
@@ -277,11 +285,11 @@ func (p *program) recurringTable(all []recurringRow, below, broken bool) table {
 	for _, row := range all {
 		when, next := p.nextText(row)
 		if !below {
-			t.add(line(row.Job), line(row.Target), line(inZone(row.Schedule, row.Zone)), line(p.seconds(row.Finished)), line(row.resultText()),
+			t.add(line(row.Job), line(row.Target), line(row.spreadText(inZone(row.Schedule, row.Zone))), line(p.seconds(row.Finished)), line(row.resultText()),
 				line(strings.TrimSpace(when+" "+next)))
 			continue
 		}
-		t.add(line(row.Job), line(row.Target), lines(row.Schedule, zoneOf(row.Schedule, row.Zone)),
+		t.add(line(row.Job), line(row.Target), lines(row.spreadText(row.Schedule), zoneOf(row.Schedule, row.Zone)),
 			lines(append(parted(p.seconds(row.Finished), broken), row.resultText())...), lines(append([]string{when}, parted(next, broken)...)...))
 	}
 	return t

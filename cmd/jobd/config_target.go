@@ -53,12 +53,24 @@ func (c *targetConfig) register(section *conf.Section) {
 	section.Add("backoff", "10s..1h", "how long a failed job waits for its next start: FIRST..MOST, doubled each time; or always the same", c.decodeBackoff)
 	section.Add("timeout", "", "how long a job may run; nothing: for ever", conf.WholeSeconds(&c.terms.Timeout))
 	section.Add("kill_after", "10s", "how long a job has after its timeout, between SIGTERM and SIGKILL", conf.WholeSeconds(&c.terms.KillAfter))
+	section.Add("spread", "", "within which time rows that recur start behind their planned times, each always as late as before; nothing: at these", c.decodeSpread)
 	section.Add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h", c.decodeRate)
 	section.Add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet", conf.OneOf(&c.scope, "worker", "fleet"))
 	section.Add("launcher", "", "the command that runs its jobs, in the place of the common one", conf.NonEmpty(&c.launcher.command)).OwnQuotes()
 	section.Add("launcher.cwd", "", "where that runs; where the common one does if not given", conf.NonEmpty(&c.launcher.dir))
 	section.AddFamily("launcher.env", "a variable added to its environment, which is that of the common one", c.launcher.addVariable)
 	c.launcher.executor.register(section, nil)
+}
+
+// mostSpread is how far behind its planned time a row may start.
+const mostSpread = 24 * time.Hour
+
+// decodeSpread takes whole seconds.
+func (c *targetConfig) decodeSpread(text string) error {
+	if err := conf.WholeSeconds(&c.terms.Spread)(text); err != nil || c.terms.Spread > mostSpread {
+		return errors.New("whole seconds, or a duration such as 90s, 10m or 1h30m, of 1s to 24h")
+	}
+	return nil
 }
 
 // decodeBackoff takes FIRST..MOST, or one duration that stays.
@@ -137,6 +149,9 @@ func (c *targetConfig) validate(set *conf.Set, common *config) {
 	}
 	if given("backoff") && c.terms.Attempts <= 1 && !rows.Has(store.ColumnMaxAttempts) {
 		unused("backoff", "jobs of this target have one attempt; set attempts")
+	}
+	if given("spread") && !rows.Has(store.ColumnSchedule) {
+		unused("spread", "rows recur only where use_columns has schedule")
 	}
 	if given("kill_after") && c.terms.Timeout == 0 && !rows.Has(store.ColumnTimeout) {
 		unused("kill_after", "jobs of this target may run for ever; set timeout")

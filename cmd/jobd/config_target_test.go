@@ -30,7 +30,7 @@ var noTerms = jobexec.Terms{Backoff: jobexec.Backoff{First: 10 * time.Second, Mo
 
 func TestTermsOfTargets(t *testing.T) {
 	t.Parallel()
-	const text = `use_columns = run_at, planned_at, attempts
+	const text = `use_columns = run_at, planned_at, attempts, schedule
 master_host = ::1
 master_port = 7081
 launcher.cwd = /tmp
@@ -42,6 +42,7 @@ attempts = 5
 backoff = 30..2h
 timeout = 1h30m
 kill_after = 5
+spread = 10m
 rate = 100/m
 rate_scope = fleet
 
@@ -77,7 +78,7 @@ launcher.env.C = own
 	want := map[string]jobexec.Terms{
 		"mail": {
 			Attempts: 5, Backoff: jobexec.Backoff{First: 30 * time.Second, Most: 2 * time.Hour},
-			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second,
+			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second, Spread: 10 * time.Minute,
 			Rate: jobexec.Rate{Starts: 100, Per: time.Minute, Fleet: true},
 		},
 		" odd ] one ": odd, "folder": folder, "env": env,
@@ -127,6 +128,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 		"timeout, fractions":       {"[target a]\ntimeout = 1500ms\n", `target.a.timeout: "1500ms" is not allowed`},
 		"timeout, below":           {"[target a]\ntimeout = -5\n", `target.a.timeout: "-5" is not allowed`},
 		"kill_after":               {"[target a]\nkill_after = 10 s\n", `:2: target.a.kill_after: "10 s" is not allowed; allowed is ` + seconds},
+		"spread":                   {"[target a]\nspread = 25h\n", `:2: target.a.spread: "25h" is not allowed; allowed is whole seconds`},
 		"rate":                     {"[target a]\nrate = 50\n", `:2: target.a.rate: "50" is not allowed; allowed is ` + rate},
 		"rate, none":               {"[target a]\nrate = 0/s\n", `target.a.rate: "0/s" is not allowed`},
 		"rate, fractions":          {"[target a]\nrate = 0.5/s\n", `target.a.rate: "0.5/s" is not allowed`},
@@ -174,6 +176,7 @@ func TestTargetsThatAreOdd(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"a backoff for nothing":         {"[target a]\nbackoff = 1\n", ":2: target.a.backoff: it is not used: jobs of this target have one attempt; set attempts"},
 		"a backoff for rows":            {"use_columns = all\n[target a]\nbackoff = 1\n", ""},
+		"a spread for nothing":          {"[target a]\nspread = 1m\n", ":2: target.a.spread: it is not used: rows recur only where use_columns has schedule"},
 		"a kill_after for nothing":      {"[target a]\nkill_after = 1\n", ":2: target.a.kill_after: it is not used: jobs of this target may run for ever; set timeout"},
 		"a kill_after for rows":         {"use_columns = timeout\n[target a]\nkill_after = 1\n", ""},
 		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"},

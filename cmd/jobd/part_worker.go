@@ -71,8 +71,8 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Server: history.lastServer(), Together: together,
 		Pulse:    r.loop(history, "mirror"),
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
-		Replan: func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
-			return p.worker.Replan(done, claim, found)
+		Replan: func(job int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+			return p.worker.Replan(job, done, claim, found)
 		},
 	}))
 	p.refusals = service.NewRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)

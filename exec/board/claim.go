@@ -432,7 +432,7 @@ func (b *Board) RunRowNow(row journal.Row, by string, now time.Time) (drafts []j
 	}
 	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(row.Plan.PlannedAt, row.Plan.RunAt), Attempts: row.Plan.Attempts}
 	if to.PlannedAt == 0 && row.Plan.Schedule != "" { // no claim has planned it yet
-		if times, zone, err := b.timing.read(*row.Plan); err == nil {
+		if times, zone, err := b.timing.read(*row.Plan, row.Target, row.Job); err == nil {
 			if _, every := times.Every(); !every {
 				to.PlannedAt = times.Next(to.RunAt, zone)
 			}

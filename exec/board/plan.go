@@ -49,7 +49,7 @@ func (b *Board) weigh(row journal.Row, now int64) (p plan) {
 	if !delayed || said.Schedule == "" {
 		return p
 	}
-	times, zone, err := b.timing.read(said)
+	times, zone, err := b.timing.read(said, row.Target, row.Job)
 	if err != nil {
 		p.bad = err.Error()
 		return p
@@ -81,15 +81,17 @@ func (p *plan) replan(next int64, said journal.Plan, reason string) {
 // missed tells whether a scheduled run is met too late: after the planned time that follows its own,
 // or more than lateAfter behind it.
 func missed(times *schedule.Schedule, zone *time.Location, planned, now int64) bool {
-	following := times.Next(planned, zone)
+	following := times.Following(planned, planned, zone)
 	return now > planned+lateAfter || following != 0 && now > following
 }
 
-// read reads the schedule of a row, and the zone that it is meant in.
-func (t Timing) read(said journal.Plan) (times *schedule.Schedule, zone *time.Location, err error) {
+// read reads the schedule of a row, spread as its target's terms want it, and the zone that it is
+// meant in.
+func (t Timing) read(said journal.Plan, target string, job int64) (times *schedule.Schedule, zone *time.Location, err error) {
 	if times, err = schedule.Parse(said.Schedule); err != nil {
 		return nil, nil, err
 	}
+	times = times.Spread(job, t.Terms[target].Spread)
 	if zone = t.Zone; said.Zone != "" {
 		zone, err = schedule.Zone(said.Zone)
 	}
@@ -127,7 +129,7 @@ func unfit(said journal.Plan, delayed bool) string {
 	case said.Schedule == "":
 		return ""
 	}
-	if _, _, err := (Timing{}).read(said); err != nil {
+	if _, _, err := (Timing{}).read(said, "", 0); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -153,6 +155,7 @@ type Terms struct {
 	First, Most time.Duration // wait between them, at first and at most; 0: defaultFirst and defaultMost
 	Timeout     time.Duration // of one start; 0: no limit
 	KillAfter   time.Duration // between SIGTERM and SIGKILL; 0: defaultKill
+	Spread      time.Duration // within which rows that recur start behind their planned times; 0: at these
 	Own         bool          // it has a launcher of its own
 	Executor    string        // what that runs jobs with, as Timing.Executor
 }
@@ -311,13 +314,14 @@ func (b *Board) Spent(j *Job) string {
 // runEnd is the end of a run, with all that decides what follows it.
 type runEnd struct {
 	claim    journal.Accepted
-	attempt  int            // the number of the start that has ended
-	failed   bool           // it did not end well
-	final    bool           // it is not tried again, whatever attempts are left
-	attempts int            // starts of the run in all
-	retry    int64          // when the next attempt would be due
-	zone     *time.Location // of a schedule whose row names none; nil: UTC
-	now      int64          // seconds since 1970, by the clock of the table's server
+	attempt  int   // the number of the start that has ended
+	failed   bool  // it did not end well
+	final    bool  // it is not tried again, whatever attempts are left
+	attempts int   // starts of the run in all
+	retry    int64 // when the next attempt would be due
+	job      int64
+	timing   Timing // that schedules are read by
+	now      int64  // seconds since 1970, by the clock of the table's server
 }
 
 // again decides what follows: the row comes back for another attempt, or for its next run, or not at
@@ -330,7 +334,7 @@ func (e runEnd) again() (again *journal.Again, note string) {
 	said := *e.claim.Plan
 	var next int64
 	if said.Schedule != "" {
-		times, zone, err := (Timing{Zone: e.zone}).read(said)
+		times, zone, err := e.timing.read(said, e.claim.Target, e.job)
 		if err != nil {
 			return nil, "it recurs no more: " + err.Error()
 		}
@@ -357,7 +361,7 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 	}
 	e := runEnd{
 		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || done.Final || hopeless(*done) || j.ends && killed(*done),
-		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), zone: b.timing.Zone, now: b.planTime(now),
+		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), job: j.id, timing: b.timing, now: b.planTime(now),
 	}
 	var note string
 	if done.Again, note = e.again(); note != "" {
@@ -388,13 +392,16 @@ func joined(one, other string) string {
 
 // Replan says what follows the end of a run whose row has another schedule by now than its claim
 // had, as found tells: it is planned anew. Whoever emptied the schedule wants no further run.
-func Replan(done journal.Done, claim journal.Accepted, found journal.Plan, zone *time.Location, now int64) journal.Replanned {
+func (b *Board) Replan(job int64, done journal.Done, claim journal.Accepted, found journal.Plan, now int64) journal.Replanned {
 	r := journal.Replanned{Token: claim.Token, Schedule: found.Schedule, Zone: found.Zone}
 	if found.Schedule == "" || claim.Manual || done.WasCancelled() {
 		return r
 	}
 	said := journal.Plan{Schedule: found.Schedule, Zone: found.Zone}
-	e := runEnd{zone: zone, now: now, claim: journal.Accepted{Plan: &said, PlannedAt: claim.PlannedAt}}
+	e := runEnd{
+		job: job, timing: b.timing, now: now,
+		claim: journal.Accepted{Target: claim.Target, Plan: &said, PlannedAt: claim.PlannedAt},
+	}
 	if retry := done.Again; retry != nil && retry.Why == journal.AgainRetry {
 		e.failed, e.attempt, e.attempts, e.retry = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt
 	}

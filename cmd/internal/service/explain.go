@@ -114,7 +114,7 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	x.each(func(id int64, job *api.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			job.Row = jobRow(row)
-			job.Row.Plan = x.rowPlan(row.Status, row.Served, row.Plan, x.Worker.ServerTime())
+			job.Row.Plan = x.rowPlan(id, row.Status, row.Served, row.Plan, x.Worker.ServerTime())
 		}
 		if n, counted := ahead[id]; counted {
 			job.Ahead = &api.JobsAhead{Rows: n.Rows, More: n.More}

@@ -165,14 +165,7 @@ func awaitEnd(pidfd *os.File) error {
 	if err != nil {
 		return err
 	}
-	return raw.Read(isOver)
-}
-
-// isOver tells whether the process of a descriptor has ended, be it reaped or not.
-func isOver(fd uintptr) bool {
-	readable := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(readable, 0)
-	return n > 0 || err != nil && err != unix.EINTR
+	return raw.Read(func(fd uintptr) bool { return proc.Over(int(fd)) })
 }
 
 // hasEnded tells whether the process has ended.
@@ -180,23 +173,19 @@ func hasEnded(pidfd *os.File) bool {
 	over := true
 	raw, err := pidfd.SyscallConn()
 	if err == nil {
-		err = raw.Control(func(fd uintptr) { over = isOver(fd) })
+		err = raw.Control(func(fd uintptr) { over = proc.Over(int(fd)) })
 	}
 	return over || err != nil
 }
 
-// wholeGroup has a signal go to the group whose leader a descriptor means (since Linux 6.9).
-const wholeGroup = 1 << 2
-
-// signalGroup sends a signal to the group that a process leads, or has led: to no other that has
-// its number by now. Older kernels can't: EINVAL.
+// signalGroup is proc.SignalGroup. It fails with os.ErrProcessDone where the descriptor is closed.
 func signalGroup(pidfd *os.File, signo unix.Signal) error {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {
 		return err
 	}
 	sent := error(os.ErrProcessDone)
-	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), signo, nil, wholeGroup) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { sent = proc.SignalGroup(int(fd), signo) }); err != nil {
 		return err
 	}
 	return sent

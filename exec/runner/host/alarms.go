@@ -16,9 +16,8 @@ import (
 // when it ends: there may be many short jobs whose limits are long. One timer serves all. All times are
 // uptimes. Callers of all methods but open must hold the reactor's mu.
 type alarms struct {
-	timer int      // a timerfd
-	at    int64    // when it rings; 0: never
-	jobs  []*child // a heap, the one that is due first in front
+	timer
+	jobs []*child // a heap, the one that is due first in front
 }
 
 // lateBegin is the age at which a job is said to run: most have ended by then. leastAlarm is how far
@@ -55,11 +54,6 @@ func (a *alarms) Pop() any {
 	return c
 }
 
-func (a *alarms) open() (err error) {
-	a.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	return os.NewSyscallError("timerfd_create", err)
-}
-
 // put has a job looked at when it is due, if it ever is.
 func (a *alarms) put(c *child) {
 	a.take(c)
@@ -76,22 +70,9 @@ func (a *alarms) take(c *child) {
 	}
 }
 
-// set sets the timer, unless it rings before.
-func (a *alarms) set(at int64) {
-	if a.at != 0 && a.at <= at {
-		return
-	}
-	a.at = at
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, 1))}
-	// It fails only for bad arguments.
-	_ = unix.TimerfdSettime(a.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
-}
-
 // ring takes out the jobs that are due, and sets the timer for the next one.
 func (a *alarms) ring(now int64) (due []*child) {
-	var count [8]byte
-	_, _ = unix.Read(a.timer, count[:]) // so that the epoll does not report it again
-	a.at = 0
+	a.rung()
 	for len(a.jobs) > 0 && a.jobs[0].due <= now {
 		due = append(due, heap.Pop(a).(*child))
 	}
@@ -187,7 +168,7 @@ func (c *child) overrun() bool {
 // hasEnded tells whether the process has ended, though nobody was told. Callers must hold c.mu.
 func (c *child) hasEnded() bool {
 	if c.turn != nil && c.turn.pidfd >= 0 {
-		return isOver(c.turn.pidfd)
+		return proc.Over(c.turn.pidfd)
 	}
 	return isZombie(c.started.Pid)
 }
@@ -202,5 +183,32 @@ func isZombie(pid int) bool {
 	return err == nil && info.Signo != 0
 }
 
-// close closes the timer.
-func (a *alarms) close() { unix.Close(a.timer) }
+// timer rings at an uptime.
+type timer struct {
+	fd int   // a timerfd
+	at int64 // when it rings; 0: never
+}
+
+func newTimer() (t timer, err error) {
+	t.fd, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	return t, os.NewSyscallError("timerfd_create", err)
+}
+
+// set sets the timer, unless it rings before.
+func (t *timer) set(at int64) {
+	if t.at != 0 && t.at <= at {
+		return
+	}
+	t.at = at
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, 1))}
+	_ = unix.TimerfdSettime(t.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) // it fails only for bad arguments
+}
+
+// rung notes that it has rung, so that the epoll does not report it again.
+func (t *timer) rung() {
+	var count [8]byte
+	_, _ = unix.Read(t.fd, count[:])
+	t.at = 0
+}
+
+func (t *timer) close() { unix.Close(t.fd) }

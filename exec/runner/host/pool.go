@@ -203,7 +203,7 @@ func (p *pool) fails(k *poolProcess, how, why string) {
 	if now >= p.next { // else it was there before the last one that failed
 		p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
 		p.next = now + p.delay
-		p.pools.wakeAt(p.next)
+		p.pools.timer.set(p.next)
 	}
 	p.dirty = true
 	if p.failure != why {

@@ -180,7 +180,7 @@ func (k *poolProcess) weigh() {
 // onGone acts on the end of a process. What is left of its group goes first: there is a child of
 // its own that has no group yet. What it has said before counts.
 func (ps *pools) onGone(k *poolProcess) {
-	if !isOver(k.pidfd) || ps.processes[k.started.Pid] != k {
+	if !proc.Over(k.pidfd) || ps.processes[k.started.Pid] != k {
 		return
 	}
 	_ = unix.Kill(-k.started.Pid, unix.SIGKILL)

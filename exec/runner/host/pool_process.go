@@ -98,7 +98,7 @@ func (k *poolProcess) enter(state poolState, lasts time.Duration) {
 	k.state, k.since, k.lasts, k.deadline = state, proc.Uptime(), int64(lasts), 0
 	if lasts > 0 {
 		k.deadline = k.since + k.lasts
-		k.pool.pools.wakeAt(k.deadline)
+		k.pool.pools.timer.set(k.deadline)
 	}
 }
 

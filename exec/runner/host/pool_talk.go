@@ -278,7 +278,7 @@ func (k *poolProcess) childOf(pid int) (startTime uint64, pidfd int, wrong strin
 // begat tells whether a process is the pool's, or a descendant; or ours, where that is gone.
 func (k *poolProcess) begat(parent int) bool {
 	for range 8 {
-		if parent == k.started.Pid || k.state == asked && parent == unix.Getpid() && isOver(k.pidfd) {
+		if parent == k.started.Pid || k.state == asked && parent == unix.Getpid() && proc.Over(k.pidfd) {
 			return true
 		}
 		who, there := proc.RelativesOf(parent)

@@ -45,10 +45,6 @@ func newTurn(m *wire.Message, w turnWatcher) *child {
 	return &child{watcher: w, turn: t, pidfd: -1, place: -1, stdout: capture{closed: true}, stderr: capture{closed: true}}
 }
 
-// wholeGroup has a signal go to the group that a descriptor's process leads, or has led: to no other
-// that has its number by now. Kernels before 6.9 don't know it: EINVAL.
-const wholeGroup = 1 << 2
-
 // send sends a signal to the job's group, or keeps it until the job has begun. Callers must hold
 // c.mu.
 func (t *turn) send(c *child, signo unix.Signal) error {
@@ -65,7 +61,7 @@ func (t *turn) send(c *child, signo unix.Signal) error {
 		return err
 	}
 	if t.pidfd >= 0 {
-		if err := unix.PidfdSendSignal(t.pidfd, signo, nil, wholeGroup); err != unix.EINVAL {
+		if err := proc.SignalGroup(t.pidfd, signo); err != unix.EINVAL {
 			return err
 		}
 	}
@@ -85,21 +81,11 @@ func (t *turn) close() {
 	}
 }
 
-// isOver tells whether a descriptor's process has ended, be it reaped or not.
-func isOver(pidfd int) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
-}
-
 // isGone tells whether the process of a forked job has ended, be it reaped or not. One of which
 // there is no descriptor was gone when it was heard of, mostly.
 func (t *turn) isGone(c *child) bool {
 	if t.pidfd >= 0 {
-		return isOver(t.pidfd)
+		return proc.Over(t.pidfd)
 	}
 	who, there := proc.RelativesOf(c.started.Pid)
 	return !there || who.Ended || who.StartTime != c.started.StartTime

@@ -3,7 +3,6 @@ package host
 import (
 	"log/slog"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -22,8 +21,7 @@ type pools struct {
 	reactor *reactor
 	tell    func(wire.Message) (told bool) // the worker
 	times   times
-	timer   int   // a timerfd
-	at      int64 // when it rings; 0: never
+	timer   timer
 
 	byTarget  map[string]*pool
 	all       map[*pool]bool // those, too, that are wanted no more and have processes still
@@ -59,11 +57,11 @@ func newPools(s *spawner, r *reactor) (*pools, error) {
 		byTarget: make(map[string]*pool), all: make(map[*pool]bool), processes: make(map[int]*poolProcess), slow: newSlow(),
 	}
 	var err error
-	if ps.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("timerfd_create", err)
+	if ps.timer, err = newTimer(); err != nil {
+		return nil, err
 	}
 	r.pools = ps
-	return ps, r.epoll.add(ps.timer, aboutPools, 0)
+	return ps, r.epoll.add(ps.timer.fd, aboutPools, 0)
 }
 
 // do leaves something for the reactor to do. It fails where that does nothing any more.
@@ -101,17 +99,7 @@ func (ps *pools) close() {
 	}
 	ps.adopt(false)
 	close(ps.over)
-	unix.Close(ps.timer)
-}
-
-// wakeAt rings at an uptime, or before.
-func (ps *pools) wakeAt(at int64) {
-	if ps.at != 0 && ps.at <= at {
-		return
-	}
-	ps.at = at
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, 1))}
-	_ = unix.TimerfdSettime(ps.timer, unix.TFD_TIMER_ABSTIME, &spec, nil) // it fails only for bad arguments
+	ps.timer.close()
 }
 
 // act acts on an event of a pool process, or the timer's.
@@ -132,9 +120,7 @@ func (ps *pools) act(event *unix.EpollEvent) {
 
 // onTimer acts on what has lasted for too long, and looks after what no event tells of.
 func (ps *pools) onTimer() {
-	var count [8]byte
-	_, _ = unix.Read(ps.timer, count[:]) // so that the epoll does not report it again
-	ps.at = 0
+	ps.timer.rung()
 	now := proc.Uptime()
 	for _, k := range ps.processes {
 		k.expire(now)
@@ -144,17 +130,17 @@ func (ps *pools) onTimer() {
 			ps.ticked = now
 			ps.tick(now)
 		}
-		ps.wakeAt(ps.ticked + int64(ps.times.tick))
+		ps.timer.set(ps.ticked + int64(ps.times.tick))
 	}
 	for _, k := range ps.processes {
 		if k.deadline != 0 {
-			ps.wakeAt(k.deadline)
+			ps.timer.set(k.deadline)
 		}
 	}
 	for p := range ps.all {
 		p.dirty = true
 		if p.next > now {
-			ps.wakeAt(p.next)
+			ps.timer.set(p.next)
 		}
 	}
 }
@@ -310,7 +296,7 @@ func (ps *pools) publish() {
 	}
 	now := proc.Uptime()
 	if now < ps.toldAt+newsTime && !ps.anew {
-		ps.wakeAt(ps.toldAt + newsTime)
+		ps.timer.set(ps.toldAt + newsTime)
 		return
 	}
 	ps.changed, ps.toldAt = false, now
@@ -403,7 +389,7 @@ func (ps *pools) set(wanted []wire.Pool) {
 			p.define(w)
 		}
 		ps.changed = true
-		ps.wakeAt(ps.ticked + int64(ps.times.tick))
+		ps.timer.set(ps.ticked + int64(ps.times.tick))
 	})
 }
 

@@ -40,10 +40,10 @@ func newReactor(flush func()) (*reactor, error) {
 		delay: pipeDelay, flush: flush, epoll: epoll,
 		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
 	}
-	if err := r.alarms.open(); err != nil {
+	if r.alarms.timer, err = newTimer(); err != nil {
 		return nil, errors.Join(err, epoll.close())
 	}
-	return r, epoll.add(r.alarms.timer, aboutTimer, 0)
+	return r, epoll.add(r.alarms.fd, aboutTimer, 0)
 }
 
 // run watches the jobs until stop.

@@ -75,3 +75,22 @@ func WithTimers(slack int, start func() error) error {
 	}
 	return start()
 }
+
+// Over tells whether the process of a pidfd has ended, be it reaped or not.
+func Over(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return n > 0 || err != nil
+		}
+	}
+}
+
+// wholeGroup has a signal go to the group whose leader a pidfd means (since Linux 6.9).
+const wholeGroup = 1 << 2
+
+// SignalGroup sends a signal to the group that a pidfd's process leads, or has led: to no other that has
+// its number by now. Kernels before 6.9 can't: EINVAL.
+func SignalGroup(pidfd int, signo unix.Signal) error {
+	return unix.PidfdSendSignal(pidfd, signo, nil, wholeGroup)
+}

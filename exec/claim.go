@@ -134,9 +134,6 @@ func (w *Worker) takeDue(now time.Time) {
 		if t.look.Passed(now) {
 			t.polls++
 		}
-		if t.passed.rest.Passed(now) {
-			t.comeBack()
-		}
 	}
 	for _, q := range w.quarantined {
 		if t, served := w.targets[q.target]; q.rest.Passed(now) && served {
@@ -173,7 +170,6 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	for _, t := range w.targets {
 		at(t.look.Due)
 		at(t.trouble.rest.Due)
-		at(t.passed.rest.Due)
 		if t.wanted() { // what has come into hand since then is due, too
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
@@ -216,13 +212,11 @@ func refusedRows(err error) map[int64]string {
 	return nil
 }
 
-// round is one claim: for all targets that have room, or for one whose claims have failed, or go
-// behind refused rows.
+// round is one claim: for all targets that have room, or for one whose claims have failed.
 type round struct {
 	room   map[string]int
 	asked  map[string]int // the poll that the claim answers
 	except []int64
-	behind int64 // only rows behind this one
 }
 
 // claim claims once; more tells whether there was room. Nothing is claimed while the mirror can't
@@ -248,7 +242,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c := claiming{worker: w, seen: make(map[string]int), asked: time.Now()}
-	err = w.ask(ctx, r, c.decide)
+	err = w.Table.Claim(ctx, r.room, r.except, c.decide)
 	w.Observer.Claimed(time.Since(c.asked), err)
 	if err != nil {
 		return true, w.claimFailed(ctx, r, &c, err)
@@ -257,19 +251,8 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	return true, w.lookFor(ctx, w.claimSucceeded(r, &c))
 }
 
-// ask asks the table for rows.
-func (w *Worker) ask(ctx context.Context, r round, decide func([]journal.Row) ([]journal.Event, error)) error {
-	if r.behind == 0 {
-		return w.Table.Claim(ctx, r.room, r.except, decide)
-	}
-	for name, room := range r.room { // it is one
-		return w.Table.ClaimBehind(ctx, name, r.behind, room, r.except, decide)
-	}
-	return nil
-}
-
-// nextRound tells how much to claim for which targets. Those whose claims have failed, or go behind
-// refused rows, are claimed for one by one, in turns with all others.
+// nextRound tells how much to claim for which targets. Those whose claims have failed are claimed for
+// one by one, in turns with all others.
 func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,7 +263,7 @@ func (w *Worker) nextRound() round {
 		t.bucket.set(w.terms[name].Rate, now)
 		switch n := t.room(w.Prefetch, now); {
 		case n <= 0:
-		case t.trouble.alone || t.passed.behind != 0:
+		case t.trouble.alone:
 			rounds = append(rounds, map[string]int{name: n})
 		default:
 			together[name] = n
@@ -294,7 +277,6 @@ func (w *Worker) nextRound() round {
 	w.limit(r.room)
 	for name := range r.room {
 		r.asked[name] = w.targets[name].polls
-		r.behind = w.targets[name].passed.behind
 	}
 	r.except = w.except(r.room)
 	return r
@@ -341,7 +323,6 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 		if c.seen[name] > 0 {
 			t.locked = locked{}
 		}
-		w.passBy(t)
 		if c.seen[name] < n {
 			w.exhausted(t)
 			t.polled = r.asked[name]
@@ -419,18 +400,17 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 	}
 	taken := slices.DeleteFunc(c.jobsOf(t.Name()), func(id int64) bool { _, is := refused[id]; return is })
 	switch {
+	case bad && len(w.quarantined) >= w.mostQuarantined: // it rests
 	case bad && len(taken) > 0:
 		trouble.narrow = len(taken)
 		return
 	case bad:
 		trouble.ended()
-		w.passBy(t)
 		return
 	case len(refused) > 0: // rows of other targets are at fault
 		return
 	case alone && len(taken) == 1:
 		w.quarantine(taken[0], t.Name(), "claims fail: "+err.Error())
-		w.passBy(t)
 	case alone && len(taken) > 1:
 		trouble.narrow = len(taken) / 2
 	}
@@ -621,9 +601,7 @@ func (w *Worker) noteLeft(short, left []string, err error) {
 		case !served:
 		case err != nil || slices.Contains(left, name):
 			t.look.Grow(time.Now(), firstLook, longLook)
-			if t.passed.behind == 0 {
-				t.locked.note(err, time.Now())
-			}
+			t.locked.note(err, time.Now())
 		default:
 			t.look, t.locked = board.Backoff{}, locked{}
 		}
@@ -658,9 +636,6 @@ func (w *Worker) GivenBack(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		if t, served := w.targets[name]; served && t.passed.behind != 0 {
-			t.comeBack()
-		}
 		w.pollNamed(name)
 	}
 }

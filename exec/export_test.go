@@ -17,3 +17,6 @@ func (w *Worker) HoldMemory() (release func()) {
 	w.mu.Lock()
 	return w.mu.Unlock
 }
+
+// QuarantineAtMost bounds how many refused rows are remembered. It is to be called before Run.
+func (w *Worker) QuarantineAtMost(n int) { w.mostQuarantined = n }

@@ -29,7 +29,6 @@ type Claimer interface {
 	Hold(ctx context.Context, name string) (holder string, err error)
 	Holder(ctx context.Context, name string) (holder string, err error)
 	Claim(ctx context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
-	ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)

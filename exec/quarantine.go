@@ -11,10 +11,9 @@ import (
 )
 
 // A rule of the table, such as a CHECK or a trigger, may refuse a row to a claim. Such a row is
-// quarantined: claims leave it out for a while, ever longer, and then it is claimed as any other. Of
-// each target so many rows are remembered. Where more are refused, claims go behind them (the claim
-// cursor), and come back to the first row after a while. All of it is in memory only: after a start
-// the first claim finds out again.
+// quarantined: claims leave it out for a while, ever longer, and then it is claimed as any other. All of
+// it is in memory only: after a start the first claim finds out again. Where there are too many of them
+// to remember, the claims of their target rest, and say so.
 
 // quarantined is a row that the table does not let us claim.
 type quarantined struct {
@@ -33,18 +32,19 @@ type AsideRow struct {
 }
 
 const (
-	mostOdd         = 3000 // rows that can never be claimed, of which clients are told
-	mostQuarantined = 3000 // refused rows of one target that are remembered
-	mostLogged      = 100  // quarantined rows that the log names
+	mostOdd         = 3000   // rows that can never be claimed, of which clients are told
+	mostQuarantined = 30_000 // refused rows that are remembered
+	mostLogged      = 100    // quarantined rows that the log names
 	firstQuarantine = time.Second
 	longQuarantine  = 5 * time.Minute
-	firstPassed     = 10 * time.Second // until claims come back to the first row
-	longPassed      = 10 * time.Minute
 )
 
 // quarantine keeps a row out of claims for a while. Callers must hold w.mu.
 func (w *Worker) quarantine(id int64, name, reason string) {
 	q := w.quarantined[id]
+	if q == nil && len(w.quarantined) >= w.mostQuarantined {
+		return
+	}
 	if q == nil {
 		q = &quarantined{target: name, since: time.Now()}
 		w.quarantined[id] = q
@@ -59,54 +59,9 @@ func (w *Worker) quarantine(id int64, name, reason string) {
 	q.rest.Grow(time.Now(), firstQuarantine, longQuarantine)
 }
 
-// passed is the claim cursor of a target that has too many refused rows to remember.
-type passed struct {
-	behind int64         // rows up to this one are not claimed; 0: all are
-	rows   int           // how many of them were refused
-	since  time.Time     // when claims began to pass rows
-	rest   board.Backoff // until claims come back to the first row
-}
-
-// passBy has claims go behind the refused rows of a target where there are too many of them.
-// Whatever a claim has met beside them must have been claimed. Callers must hold w.mu.
-func (w *Worker) passBy(t *target) {
-	if len(w.quarantined) <= mostQuarantined {
-		return
-	}
-	rows, last := 0, int64(0)
-	for id, q := range w.quarantined {
-		if q.target == t.Name() {
-			rows, last = rows+1, max(last, id)
-		}
-	}
-	if rows <= mostQuarantined {
-		return
-	}
-	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == t.Name() })
-	p := &t.passed
-	if p.since.IsZero() {
-		p.since = time.Now()
-		w.Logger.Warn("the table refuses more rows of a target than are remembered; they are passed over, and tried again from time to time",
-			"target", t.Name(), "remembered", mostQuarantined)
-	}
-	p.behind, p.rows = last, p.rows+rows
-	if p.rest.Due.IsZero() {
-		p.rest.Grow(time.Now(), firstPassed, longPassed)
-	}
-}
-
-// comeBack has claims of a target begin with its first row. Callers must hold w.mu.
-func (t *target) comeBack() {
-	t.passed.behind, t.passed.rows, t.passed.rest.Due = 0, 0, time.Time{}
-	t.polls++
-}
-
 // exhausted notes that a claim has found no further row of a target: refused rows that it did not
 // meet any more are gone. Callers must hold w.mu.
 func (w *Worker) exhausted(t *target) {
-	if t.passed.behind == 0 {
-		t.passed = passed{}
-	}
 	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == t.Name() && q.rest.Due.IsZero() })
 }
 
@@ -125,12 +80,6 @@ func (w *Worker) asideRows() []AsideRow {
 	rows := slices.Clone(w.odd)
 	for id, q := range w.quarantined {
 		rows = append(rows, q.row(id))
-	}
-	for name, t := range w.targets {
-		if p := t.passed; p.behind != 0 {
-			rows = append(rows, AsideRow{Target: name, Since: p.since, Reason: fmt.Sprintf(
-				"%d rows, up to job %d, are refused; they are passed over, and tried again from time to time", p.rows, p.behind)})
-		}
 	}
 	slices.SortFunc(rows, func(a, b AsideRow) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job))

@@ -79,14 +79,6 @@ func (refusedError) Undone() bool { return true }
 func (e refusedError) Refused() map[int64]string { return e }
 
 func (t *table) Claim(_ context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
-	return t.claim(room, 0, except, decide)
-}
-
-func (t *table) ClaimBehind(_ context.Context, target string, behind int64, room int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
-	return t.claim(map[string]int{target: room}, behind, except, decide)
-}
-
-func (t *table) claim(room map[string]int, behind int64, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++
@@ -105,7 +97,7 @@ func (t *table) claim(room map[string]int, behind int64, except []int64, decide 
 		left := room[target]
 		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
 			row := t.rows[id]
-			if left > 0 && id > behind && row.Target == target && !slices.Contains(except, id) && t.waits(row) && !t.locked[id] {
+			if left > 0 && row.Target == target && !slices.Contains(except, id) && t.waits(row) && !t.locked[id] {
 				rows, left = append(rows, row), left-1
 			}
 		}

@@ -219,7 +219,6 @@ type target struct {
 	look    board.Backoff // rows wait that somebody else's lock hid from a claim
 	locked  locked
 	trouble trouble // of its claims
-	passed  passed  // where there are too many refused rows to remember
 	bucket  bucket  // the starts in hand, where the rate is limited
 	next    int64   // when its next delayed row is due, by the server's clock, in seconds since 1970; 0: none is known
 }

@@ -113,14 +113,16 @@ type Worker struct {
 	others  group // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
-	changing      sync.Mutex    // held while targets are changed, across journal and memory
-	noting        sync.Mutex    // held while something is journalled by Note, and at the end
-	closed        bool          // the end is journalled; guarded by noting
-	adding        sync.Mutex    // held while a target is added, across the table's word on its name too
-	declaring     sync.Mutex    // held while executors are told what there is to be
-	meeting       sync.Mutex    // held while it is looked which runner is there; of met
-	met           string        // the runner that was there last; "": none was yet
-	identifying   sync.Mutex    // held while name and mark are taken, across table, journal and memory
+
+	mostQuarantined int        // rows that are remembered as refused
+	changing        sync.Mutex // held while targets are changed, across journal and memory
+	noting          sync.Mutex // held while something is journalled by Note, and at the end
+	closed          bool       // the end is journalled; guarded by noting
+	adding          sync.Mutex // held while a target is added, across the table's word on its name too
+	declaring       sync.Mutex // held while executors are told what there is to be
+	meeting         sync.Mutex // held while it is looked which runner is there; of met
+	met             string     // the runner that was there last; "": none was yet
+	identifying     sync.Mutex // held while name and mark are taken, across table, journal and memory
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn
@@ -182,6 +184,7 @@ func New(c Config) *Worker {
 	w.Delays = c.Delays || c.Again
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
+	w.mostQuarantined = mostQuarantined
 	return w
 }
 

@@ -67,9 +67,6 @@ type Table interface {
 	// A name that Names calls unfit makes the whole claim fail.
 	Claim(ctx context.Context, room map[string]int, except []int64, decide Decide) error
 
-	// ClaimBehind is Claim for one target, and for rows with an id greater than behind.
-	ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide Decide) error
-
 	// Waiting tells for which of the targets there are rows of status waiting beside those in
 	// except, whoever holds them, committed or not yet. It locks nothing and waits for nobody. A
 	// claim that came back short asks it whether somebody else's lock has hidden rows.

@@ -25,11 +25,6 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	return t.claimWaiting(ctx, asks, except, decide)
 }
 
-// ClaimBehind implements store.Table.
-func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, []ask{{target: target, room: room, behind: behind, sweep: true}}, except, decide)
-}
-
 // claimWaiting claims rows that wait or are due.
 func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
 	err := t.indexed(ctx, func(found *layout) error {

@@ -17,7 +17,7 @@ const dueWindow = 100
 
 // dueLimit is how many due rows are read for so many that are wanted.
 func (l *layout) dueLimit(one ask) int {
-	if l.Uses.Has(store.ColumnPriority) && !one.sweep {
+	if l.Uses.Has(store.ColumnPriority) {
 		return max(one.room, dueWindow)
 	}
 	return one.room
@@ -28,20 +28,12 @@ func (l *layout) dueLimit(one ask) int {
 // gone before them, unless the index is named.
 func (l *layout) waitingOrder(one ask) (hint, order string) {
 	switch {
-	case l.Uses.Has(store.ColumnPriority) && !one.sweep:
+	case l.Uses.Has(store.ColumnPriority):
 		return force(l.ByPriority), "priority DESC, id"
 	case one.beyondLast() != "":
 		return force(l.ByID), "id"
 	}
 	return l.ByClaims(), "id"
-}
-
-// dueOrder is the order in which due rows are wanted.
-func dueOrder(one ask) string {
-	if one.sweep {
-		return "id"
-	}
-	return "run_at"
 }
 
 // addDue chooses rows of a target that are due, where the table has such rows.
@@ -50,7 +42,7 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 		return
 	}
 	query, _ := t.selectRow(nil, found)
-	chosen.add(query+force(found.ByDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+found.version.locking(),
+	chosen.add(query+force(found.ByDue)+" WHERE "+isDue+but+" ORDER BY run_at LIMIT ? "+found.version.locking(),
 		one.target, found.dueLimit(one))
 	chosen.asks = append(chosen.asks, one)
 }

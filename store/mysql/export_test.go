@@ -31,9 +31,9 @@ func Descends(text string) (bool, error) {
 }
 
 // Looks are the locking reads with which a claim of a target begins, each with its arguments.
-func (t *Table) Looks(target string, room int, behind int64) (queries []string, args [][]any) {
+func (t *Table) Looks(target string, room int) (queries []string, args [][]any) {
 	found := t.layout.Load()
-	one := ask{target: target, room: room, behind: behind, sweep: behind > 0}
+	one := ask{target: target, room: room}
 	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
 		var chosen selection
 		add(&chosen, one, t.but([]int64{4711}), found)

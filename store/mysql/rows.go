@@ -168,7 +168,7 @@ func (l *layout) first(lines []line) []journal.Row {
 			some[i] = one.Line
 		}
 		if room := lines[0].ask.room; room > 0 && l.Ordered() {
-			some = rule.InOrder(some, room, lines[0].ask.sweep)
+			some = rule.InOrder(some, room)
 		}
 		rows = append(rows, rule.Rows(some)...)
 		lines = lines[n:]
@@ -197,24 +197,17 @@ func (t *Table) but(except []int64) string {
 type ask struct {
 	target string
 	room   int
-	behind int64 // only rows with a greater id
-	sweep  bool  // they are wanted in the order of ids
 
 	cursor int64     // waiting rows are looked for behind this id; 0: from the front
 	front  time.Time // when they were last looked for from there
 }
 
-// beyond is the condition that a row is behind those that are passed over.
-func (a ask) beyond() string { return behind(a.behind) }
-
-// beyondLast is the same for rows that wait: a claim may go on behind the one before.
-func (a ask) beyondLast() string { return behind(max(a.behind, a.cursor)) }
-
-func behind(id int64) string {
-	if id == 0 {
+// beyondLast is the condition that a row that waits is behind those of the claim before.
+func (a ask) beyondLast() string {
+	if a.cursor == 0 {
 		return ""
 	}
-	return " AND id > " + strconv.FormatInt(id, 10)
+	return " AND id > " + strconv.FormatInt(a.cursor, 10)
 }
 
 // InnoDB keeps the index entry of a row that has left the status `waiting` until its purge comes by,
@@ -261,7 +254,7 @@ func (o *cursors) begin(asks []ask) []ask {
 	for i, one := range asks {
 		one.front = now
 		known, marked := o.at[one.target]
-		if marked && !one.sweep && now.Sub(known.front) < frontInterval {
+		if marked && now.Sub(known.front) < frontInterval {
 			one.cursor, one.front = known.job, known.front
 		}
 		begun[i] = one
@@ -275,9 +268,6 @@ func (o *cursors) end(looked []ask, rows []journal.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, one := range looked {
-		if one.sweep {
-			continue
-		}
 		last, taken := int64(0), 0
 		for _, row := range rows {
 			if row.Target != one.target {

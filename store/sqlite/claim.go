@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"maps"
 	"slices"
-	"strconv"
 
 	"jobd/journal"
 	"jobd/store"
@@ -14,17 +13,6 @@ import (
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, room, turn{except: except}, decide)
-}
-
-// ClaimBehind implements store.Table.
-func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	sweep := turn{further: " AND id > " + strconv.FormatInt(behind, 10), sweep: true, except: except}
-	return t.claimWaiting(ctx, map[string]int{target: room}, sweep, decide)
-}
-
-// claimWaiting claims rows that wait, and those that are due.
-func (t *Table) claimWaiting(ctx context.Context, room map[string]int, of turn, decide store.Decide) error {
 	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
 		if found.bare != "" {
 			return nil, rule.Misfit{Text: found.bare}
@@ -34,8 +22,7 @@ func (t *Table) claimWaiting(ctx context.Context, room map[string]int, of turn, 
 			if room[target] <= 0 {
 				continue
 			}
-			of.target, of.room = target, room[target]
-			more, err := t.claimable(ctx, tx, found, of)
+			more, err := t.claimable(ctx, tx, found, turn{target: target, room: room[target], except: except})
 			if err != nil {
 				return nil, err
 			}

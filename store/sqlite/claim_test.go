@@ -33,9 +33,6 @@ func TestTheRowWithTheLeastIDIsClaimed(t *testing.T) {
 		}
 		return nil, nil
 	}
-	if err := table.ClaimBehind(t.Context(), "a", math.MinInt64, 9, nil, look); err != nil || !slices.Equal(seen, ids[1:]) {
-		t.Errorf("behind the least id: %v, %v", seen, err)
-	}
 	if err := table.Claim(t.Context(), map[string]int{"a": 9}, []int64{math.MinInt64}, look); err != nil || !slices.Equal(seen, ids[1:]) {
 		t.Errorf("all but the least id: %v, %v", seen, err)
 	}

@@ -30,11 +30,9 @@ func now() int64 { return time.Now().Unix() }
 
 // turn is how rows of one target are wanted.
 type turn struct {
-	target  string
-	further string // a condition more
-	sweep   bool   // in the order of ids
-	room    int
-	except  []int64
+	target string
+	room   int
+	except []int64
 }
 
 // choice is one statement that chooses rows.
@@ -52,13 +50,13 @@ func (c choice) query(table string) (text string, args []any) {
 // waiting chooses those that wait.
 func (l *layout) waiting(of turn) choice {
 	c := choice{
-		condition: "status = 'waiting' AND target = ? AND " + anID + of.further + " AND id NOT IN (" + rule.List(of.except) + ")",
+		condition: "status = 'waiting' AND target = ? AND " + anID + " AND id NOT IN (" + rule.List(of.except) + ")",
 		order:     "id", limit: of.room, args: []any{of.target},
 	}
 	if l.Ordered() {
 		c.index = l.ByID
 	}
-	if l.Uses.Has(store.ColumnPriority) && !of.sweep {
+	if l.Uses.Has(store.ColumnPriority) {
 		c.index, c.order = l.ByPriority, "priority DESC, id"
 	}
 	return c
@@ -70,15 +68,12 @@ func (l *layout) due(of turn) []choice {
 	if !l.Uses.Delays() {
 		return nil
 	}
-	rest := of.further + " AND id NOT IN (" + rule.List(of.except) + ")"
+	rest := " AND id NOT IN (" + rule.List(of.except) + ")"
 	c := choice{index: l.ByDue, condition: isDue + rest, order: "run_at", limit: of.room, args: []any{of.target, now()}}
 	if l.Uses.Has(store.ColumnPriority) {
 		c.limit = max(of.room, dueWindow)
 	}
 	far := choice{index: l.ByDue, condition: isFar + rest, order: "run_at", limit: of.room, args: []any{of.target}}
-	if of.sweep {
-		c.order, far.order = "id", "id"
-	}
 	return []choice{c, far}
 }
 
@@ -100,7 +95,7 @@ func (t *Table) claimable(ctx context.Context, tx *sql.Tx, found *layout, of tur
 		}
 		due = append(due, more...)
 	}
-	return rule.Rows(rule.InOrder(append(waiting, due...), of.room, of.sweep)), nil
+	return rule.Rows(rule.InOrder(append(waiting, due...), of.room)), nil
 }
 
 // choose reads the rows of one choice.

@@ -22,7 +22,6 @@ func claimTests() []test {
 		{"a draft for a row of nobody's is an error", claimStrangeDraft},
 		{"pitfalls 2 and 3: rows that another claim holds are skipped, and only those", claimSkipsLocked},
 		{"rows that are left out do not fill the window", claimLeavesOut},
-		{"rows behind one", claimBehind},
 		{"rows tell the server's clock", rowsTellTheClock},
 		{"many claimers, each row once", claimConcurrently},
 		{"pitfall 1: applications insert while a claim is open", claimLetsInsert},
@@ -210,25 +209,6 @@ func claimLeavesOut(s *suite) {
 	}
 	if diff := cmp.Diff([]int64{a[2], a[4], b[1]}, jobs(decision.rows)); diff != "" {
 		s.Errorf("rows (-want +got):\n%s", diff)
-	}
-}
-
-func claimBehind(s *suite) {
-	a := s.insertAll(6, "a", journal.RowWaiting, "")
-	s.insertAll(2, "b", journal.RowWaiting, "")
-	decision := &acceptAll{token: token}
-	if err := s.Table.ClaimBehind(s.Context(), "a", a[1], 2, []int64{a[3], 4711}, decision.decide); err != nil {
-		s.Fatal(err)
-	}
-	if diff := cmp.Diff([]int64{a[2], a[4]}, jobs(decision.rows)); diff != "" {
-		s.Errorf("rows (-want +got):\n%s", diff)
-	}
-	found := &acceptAll{token: token}
-	if err := s.Table.ClaimBehind(s.Context(), "a", a[5], 2, nil, found.decide); err != nil {
-		s.Fatal(err)
-	}
-	if len(found.rows) > 0 {
-		s.Errorf("rows %v were found behind the last one", jobs(found.rows))
 	}
 }
 

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +15,6 @@ func dueTests() []test {
 		{"due rows beside waiting ones, the earliest first", dueBeside},
 		{"no more than there is room for", dueRoom},
 		{"higher priority first", duePriority},
-		{"behind some rows, by id", dueBehind},
 		{"a time that is a mistake", dueFarAway},
 		{"due rows count as waiting", dueCounts},
 		{"when the next row is due", nextDue},
@@ -100,25 +98,6 @@ func duePriority(s *suite) {
 	s.takes(map[string]int{"a": 9}, nil, dueTop, dueUrgent, urgent, duePlain, plain, low)
 	s.takes(map[string]int{"a": 1}, nil, dueTop)
 	s.takes(map[string]int{"a": 2}, []int64{dueTop, dueUrgent}, urgent, duePlain)
-}
-
-func dueBehind(s *suite) {
-	now := time.Now().Unix()
-	before := s.delayed("a", now-99)
-	behind := s.waitingSince("a", now-50)
-	one, two := s.delayed("a", now-10), s.delayed("a", now-20)
-	three := s.waitingSince("a", now-99)
-	s.delayed("a", now+3600)
-	var got []int64
-	look := func(rows []journal.Row) ([]journal.Event, error) {
-		got = jobs(rows)
-		return nil, nil
-	}
-	for room, want := range map[int][]int64{9: {one, two, three}, 2: {one, two}} {
-		if err := s.Table.ClaimBehind(s.Context(), "a", behind, room, nil, look); err != nil || !slices.Equal(got, want) {
-			s.Errorf("%v, %v; want %v, and not %d", got, err, want, before)
-		}
-	}
 }
 
 // A time from the year 2100 on is one in milliseconds, or another mistake: nobody would ever see it

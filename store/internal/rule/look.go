@@ -73,8 +73,8 @@ func (s *Shape) number(name string) string {
 	return s.Number(name)
 }
 
-// Scan reads a row's columns, and behind them those of planned.
-func (s *Shape) Scan(scan func(...any) error, row *journal.Row, fields ...any) (priority int64, err error) {
+// scan reads a row's columns, and behind them those of planned.
+func (s *Shape) scan(scan func(...any) error, row *journal.Row, fields ...any) (priority int64, err error) {
 	if !s.Uses.Any() {
 		return 0, scan(fields...)
 	}
@@ -114,7 +114,7 @@ func (s *Shape) SelectRow(names []string) (query string, args []any) {
 // ScanRow reads a row of SelectRow, but for its id, which each store reads in its own way.
 func (s *Shape) ScanRow(scan func(...any) error, l *Line, id any, place *int) (err error) {
 	var now int64
-	l.Priority, err = s.Scan(scan, &l.Row, id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
+	l.priority, err = s.scan(scan, &l.Row, id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
 	l.Now = time.UnixMicro(now)
 	return err
 }
@@ -133,7 +133,7 @@ func (s *Shape) SelectSeen() string {
 // ScanSeen reads a row of SelectSeen.
 func (s *Shape) ScanSeen(scan func(...any) error) (*store.Seen, error) {
 	row := &store.Seen{}
-	_, err := s.Scan(scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
+	_, err := s.scan(scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
 		&row.Result, &row.Code, &row.Signal)
 	return row, err
 }
@@ -216,7 +216,7 @@ func (r *Reader) Details(ctx context.Context, ids []int64, targets []string, tai
 	}, func(scan func(...any) error) error {
 		var planned journal.Row
 		row, err := scanDetail(func(fields ...any) error {
-			_, err := shape.Scan(scan, &planned, fields...)
+			_, err := shape.scan(scan, &planned, fields...)
 			return err
 		}, names, tail)
 		row.Plan, found[row.Job] = planned.Plan, row
@@ -445,7 +445,7 @@ func (r *Reader) Plans(ctx context.Context, ids []int64) (plans map[int64]*journ
 		return "SELECT id" + s.planned() + " FROM " + s.Table + " WHERE id IN (" + List(ids) + ")" + s.AnID, nil
 	}, func(scan func(...any) error) error {
 		var row journal.Row
-		_, err := shape.Scan(scan, &row, &row.Job)
+		_, err := shape.scan(scan, &row, &row.Job)
 		plans[row.Job] = row.Plan
 		return err
 	})

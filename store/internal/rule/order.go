@@ -11,7 +11,7 @@ import (
 // Line is a row with what decides about its turn.
 type Line struct {
 	journal.Row
-	Priority int64
+	priority int64
 }
 
 // Rows are the rows of lines.
@@ -25,13 +25,8 @@ func Rows(lines []Line) []journal.Row {
 
 // InOrder sorts what was found of one target, and gives the first ones: higher priority first, then
 // what is earlier. What waits does so since it was created, what is due since then; where nobody
-// knows when a waiting row was created, it is left to chance: neither holds up the other for ever. A
-// sweep goes by ids.
-func InOrder(found []Line, room int, sweep bool) []Line {
-	if sweep {
-		slices.SortFunc(found, func(a, b Line) int { return cmp.Compare(a.Job, b.Job) })
-		return found[:min(room, len(found))]
-	}
+// knows when a waiting row was created, it is left to chance: neither holds up the other for ever.
+func InOrder(found []Line, room int) []Line {
 	var waiting, due []Line
 	for _, one := range found {
 		if one.Status == journal.RowDelayed {
@@ -41,10 +36,10 @@ func InOrder(found []Line, room int, sweep bool) []Line {
 		}
 	}
 	slices.SortFunc(waiting, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Job, b.Job))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.Job, b.Job))
 	})
 	slices.SortFunc(due, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
 	})
 	first := make([]Line, 0, min(room, len(found)))
 	for len(first) < cap(first) {
@@ -60,8 +55,8 @@ func InOrder(found []Line, room int, sweep bool) []Line {
 
 // goesFirst tells whether a due row goes before a waiting one.
 func goesFirst(due, waiting Line) bool {
-	if due.Priority != waiting.Priority {
-		return due.Priority > waiting.Priority
+	if due.priority != waiting.priority {
+		return due.priority > waiting.priority
 	}
 	if waiting.Created == 0 {
 		return rand.IntN(2) == 0

@@ -1,7 +1,6 @@
 package net
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,14 +11,20 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/time/rate"
 )
 
-// guard decides which peers of a server need the password, and knows it.
+// guard decides which peers of a server need the password, and knows it. It slows down the addresses
+// that gave a wrong one lately, where it is short enough to be guessed.
 type guard struct {
 	digest         [sha256.Size]byte
 	open           bool // there is no password
+	short          bool // it may be guessed
 	allowLocalhost bool
-	throttle       *throttle // nil: the password is too long to be guessed
+
+	mu       sync.Mutex
+	suspects map[netip.Prefix]*suspect
 }
 
 // IsShort tells whether a password has so few characters, less than 16, that it may be guessed online:
@@ -27,11 +32,10 @@ type guard struct {
 func IsShort(password string) bool { return utf8.RuneCountInString(password) < 16 }
 
 func newGuard(password string, allowLocalhost bool) *guard {
-	g := &guard{digest: sha256.Sum256([]byte(password)), open: password == "", allowLocalhost: allowLocalhost}
-	if IsShort(password) {
-		g.throttle = &throttle{}
+	return &guard{
+		digest: sha256.Sum256([]byte(password)), open: password == "", short: IsShort(password), allowLocalhost: allowLocalhost,
+		suspects: make(map[netip.Prefix]*suspect),
 	}
-	return g
 }
 
 // lets tells whether a peer at this address needs no password.
@@ -45,41 +49,25 @@ func (g *guard) knows(password string) bool {
 	return subtle.ConstantTimeCompare(digest[:], g.digest[:]) == 1
 }
 
-// entry is how far one peer has come with the guard. A nil entry is that of a peer that needs no
-// password. It belongs to the goroutine that reads the link.
-type entry struct {
-	guard    *guard
-	conn     net.Conn
-	deadline time.Time // by which the password must have come
-	admitted func()    // called once, when it came
-	proven   bool
-}
-
-// needed tells whether the password is still to come.
-func (e *entry) needed() bool { return e != nil && !e.proven }
-
 // errCrowdedOut ends a link whose password was not judged in time, for all the wrong ones of its
 // address.
 var errCrowdedOut = errors.New("too many wrong passwords from this address")
 
-// admit judges the password. Where the throttle slows its address down, it waits for its turn.
-func (e *entry) admit(ctx context.Context, password string) (admitted bool, err error) {
-	if throttle := e.guard.throttle; throttle != nil {
-		ctx, cancel := context.WithDeadlineCause(ctx, e.deadline, errCrowdedOut)
-		defer cancel()
-		from := prefixOf(addressOf(e.conn.RemoteAddr()))
-		if err := throttle.wait(ctx, from, e.conn); err != nil {
-			return false, err
-		}
-		if !e.guard.knows(password) {
-			throttle.failed(from)
-			return false, nil
-		}
-	} else if !e.guard.knows(password) {
+// admits judges the password of a peer, which may have to wait for its turn until the deadline.
+func (g *guard) admits(ctx context.Context, conn net.Conn, password string, deadline time.Time) (bool, error) {
+	if !g.short {
+		return g.knows(password), nil
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errCrowdedOut)
+	defer cancel()
+	from := prefixOf(addressOf(conn.RemoteAddr()))
+	if err := g.wait(ctx, from, conn); err != nil {
+		return false, err
+	}
+	if !g.knows(password) {
+		g.failed(from)
 		return false, nil
 	}
-	e.proven = true
-	e.admitted()
 	return true, nil
 }
 
@@ -91,30 +79,21 @@ const (
 	maxRemembered = 4096 // addresses
 )
 
-// throttle slows down the addresses that gave a wrong password lately. The zero value is ready; it
-// is safe for concurrent use.
-type throttle struct {
-	mu    sync.Mutex
-	known map[netip.Prefix]*suspect
-}
-
-// suspect is one address.
+// suspect is an address that gave a wrong password.
 type suspect struct {
-	last time.Time     // of the wrong passwords; guarded by throttle.mu
+	last time.Time     // of the wrong passwords; guarded by guard.mu
 	turn chan struct{} // held by the peer that is judged next; the others wait in the order of arrival
-	next time.Time     // when that may be; belongs to the one that holds turn
+	rate *rate.Limiter
 }
 
 // wait returns when the address's next password may be judged. ctx ends the wait, and so does a
-// peer that has hung up.
-func (t *throttle) wait(ctx context.Context, from netip.Prefix, conn net.Conn) error {
-	t.mu.Lock()
-	one := t.known[from]
-	if one != nil && time.Since(one.last) > throttledFor {
-		one = nil
-	}
-	t.mu.Unlock()
-	if one == nil {
+// peer that has hung up: it takes no turn of those behind it.
+func (g *guard) wait(ctx context.Context, from netip.Prefix, conn net.Conn) error {
+	g.mu.Lock()
+	one := g.suspects[from]
+	free := one == nil || time.Since(one.last) > throttledFor
+	g.mu.Unlock()
+	if free {
 		return nil
 	}
 	select {
@@ -123,44 +102,40 @@ func (t *throttle) wait(ctx context.Context, from netip.Prefix, conn net.Conn) e
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if hungUp(conn) { // it takes no turn of those that wait behind it
+	if hungUp(conn) {
 		return errGone
 	}
-	select {
-	case <-time.After(time.Until(one.next)):
-	case <-ctx.Done():
+	if one.rate.Wait(ctx) != nil { // also where the deadline comes before the turn
+		<-ctx.Done()
 		return context.Cause(ctx)
 	}
 	if hungUp(conn) {
 		return errGone
 	}
-	one.next = time.Now().Add(judgedEvery)
 	return nil
 }
 
 // failed notes a wrong password.
-func (t *throttle) failed(from netip.Prefix) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	if one := t.known[from]; one != nil {
-		one.last = now
-		return
+func (g *guard) failed(from netip.Prefix) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.suspects[from]
+	if one == nil {
+		if len(g.suspects) >= maxRemembered {
+			g.forget()
+		}
+		one = &suspect{turn: make(chan struct{}, 1), rate: rate.NewLimiter(rate.Every(judgedEvery), 1)}
+		one.rate.Allow() // this one was judged
+		g.suspects[from] = one
 	}
-	if t.known == nil {
-		t.known = make(map[netip.Prefix]*suspect)
-	}
-	if len(t.known) >= maxRemembered {
-		t.makeRoom(now)
-	}
-	t.known[from] = &suspect{last: now, turn: make(chan struct{}, 1), next: now.Add(judgedEvery)}
+	one.last = time.Now()
 }
 
-// makeRoom forgets what is over, and one address at least. Callers must hold mu.
-func (t *throttle) makeRoom(now time.Time) {
-	for from, one := range t.known {
-		if len(t.known) >= maxRemembered || now.Sub(one.last) > throttledFor {
-			delete(t.known, from)
+// forget makes room: it forgets what is over, and one address at least. Callers must hold mu.
+func (g *guard) forget() {
+	for from, one := range g.suspects {
+		if len(g.suspects) >= maxRemembered || time.Since(one.last) > throttledFor {
+			delete(g.suspects, from)
 		}
 	}
 }
@@ -203,45 +178,4 @@ func prefixOf(address netip.Addr) netip.Prefix {
 	}
 	prefix, _ := address.Prefix(bits)
 	return prefix
-}
-
-// newcomers are links that have not shown yet that somebody needs them, the oldest first. The zero
-// value has room for none.
-type newcomers struct {
-	most int
-	all  list.List // of *newcomer
-}
-
-// newcomer is one of them. It is in one list of newcomers at most.
-type newcomer struct {
-	link *Link
-	came time.Time
-	in   *newcomers // nil: it has left
-	at   *list.Element
-}
-
-func (n *newcomers) add(one *newcomer) { one.came, one.in, one.at = time.Now(), n, n.all.PushBack(one) }
-
-// remove does nothing where one is not, or no longer, among them.
-func (n *newcomers) remove(one *newcomer) {
-	if one.in == n {
-		n.all.Remove(one.at)
-		one.in = nil
-	}
-}
-
-// excess is the one that must go before one more may come; nil where there is room.
-func (n *newcomers) excess() *newcomer {
-	if n.all.Len() < n.most {
-		return nil
-	}
-	return n.oldest()
-}
-
-// oldest is nil where there is none.
-func (n *newcomers) oldest() *newcomer {
-	if n.all.Len() == 0 {
-		return nil
-	}
-	return n.all.Front().Value.(*newcomer)
 }

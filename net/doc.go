@@ -8,22 +8,21 @@
 //
 // # The way of a frame
 //
-//	        splitter        parse          Link.serve                       outbox
-//	bytes ──────────► frame ─────► message ───────────► turn by turn, a ──────────► bytes
-//	        limit,                         password,     goroutine each      bounded in bytes,
-//	        deadline                       handler       until Proceed       write deadline
+//	        splitter        parse          Link.serve                       Link.write
+//	bytes ──────────► frame ─────► message ───────────► one by one, a ──────────────► bytes
+//	        limit,                         password,     goroutine each        write deadline
+//	        deadline                       handler       until Proceed
 //
 // A peer is never trusted with memory. What it sends is bounded by the message limit (a small one
-// until it gave the password), what it does not fetch by the outbox, what it asks at once by the
-// number of requests under way and the bytes of those that wait for their turn; at a bound the link
-// stops reading, and a peer that stays stuck is dropped. What is long counts for all links of a
-// server together (memory.go), so that many peers can't do what one can't; what is short never
-// waits for it. How much memory a byte becomes is bounded by a message's shape. An idle link costs
-// one goroutine and half a KiB of buffer.
+// until it gave the password) and by the number of requests under way, what it does not fetch by one
+// answer at a time: beyond that the link is not read, and a peer that stays stuck is dropped. What
+// is long counts for all links of a server together (memory.go), so that many peers can't do what
+// one can't; what is short never waits for it. An idle link costs two goroutines and half a KiB of
+// buffer.
 //
-// Nor with descriptors: links that have proven nothing make room for those that come, the oldest
-// first, and some descriptors are kept for the rest of the process. Nor with the log (chatter.go),
-// nor with guesses at a short password (auth.go): both are bounded by address.
+// Nor with descriptors: links that have shown nothing make room for those that come, the oldest
+// first, and some descriptors are kept for the rest of the process. Nor with the log (log.go), which
+// has a bound for all peers, nor with guesses at a short password (auth.go), by address.
 //
 // # How a link ends
 //

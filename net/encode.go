@@ -3,8 +3,8 @@ package net
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,18 +15,16 @@ var (
 	pongFrame = []byte{'[', '0' + kindPong, ']', endOfFrame}
 )
 
+// requestBody is what a request says beside its data. coded: the answer's error is to bear its code.
 type requestBody struct {
 	No       int64  `json:"no"`
 	Type     string `json:"type"`
-	Data     any    `json:"data,omitempty"`
 	Password string `json:"password,omitempty"`
-
-	coded bool // the answer's error is to bear its code
+	coded    bool
 }
 
 type responseBody struct {
-	No   int64 `json:"no"`
-	Data any   `json:"data"`
+	No int64 `json:"no"`
 }
 
 type errorBody struct {
@@ -41,11 +39,8 @@ type Encoded struct{ text []byte }
 
 // Encode makes the data of requests. It fails where data has no JSON form.
 func Encode(data any) (Encoded, error) {
-	var buf bytes.Buffer
-	if err := encodeTo(&buf, data); err != nil {
-		return Encoded{}, err
-	}
-	return Encoded{stringified(buf.Bytes())}, nil
+	text, err := marshal(data)
+	return Encoded{text}, err
 }
 
 // Len is the length in bytes.
@@ -64,132 +59,87 @@ func (e Encoded) With(name string, value json.RawMessage) Joined {
 	return Joined{e.text[:end], []byte(`,"` + name + `":`), value, e.text[end:]}
 }
 
-// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no
-// JSON form.
-func encodeRequest(body requestBody) ([][]byte, error) {
-	var further []byte
+// encodeRequest gives a whole frame in parts. It fails where data has no JSON form.
+func encodeRequest(body requestBody, data any) ([][]byte, error) {
+	further := ""
 	if body.coded {
-		further = []byte("," + wantsCodes)
+		further = "," + wantsCodes
 	}
-	shared, ok := body.Data.(Encoded)
-	if !ok || shared.text == nil {
-		if ok {
-			body.Data = nil
-		}
-		frame, err := encode(kindRequest, body, further)
-		return [][]byte{frame}, err
+	if shared, ok := data.(Encoded); ok && shared.text == nil {
+		data = nil
 	}
-	body.Data = nil
-	frame, err := encode(kindRequest, body, further)
-	if err != nil {
-		return nil, err
+	if data == nil {
+		return encode(kindRequest, body, nil, further), nil
 	}
-	end := len(frame) - len("}]\x04") - len(further)
-	head := append(frame[:end:end], `,"data":`...)
-	return [][]byte{head, shared.text, frame[end:]}, nil
+	parts, err := encodeData(data)
+	return encode(kindRequest, body, parts, further), err
 }
 
-// encodeResponse gives a whole frame, in parts where its data is. It fails where data has no JSON form.
+// encodeResponse gives a whole frame in parts. It fails where data has no JSON form.
 func encodeResponse(no int64, data any) ([][]byte, error) {
-	joined, inParts := data.(Joined)
-	if !inParts {
-		frame, err := encode(kindResponse, responseBody{No: no, Data: data}, nil)
-		return [][]byte{frame}, err
-	}
-	parts := [][]byte{fmt.Appendf(nil, `[%d,{"no":%d,"data":`, kindResponse, no)}
-	for _, part := range joined {
-		parts = append(parts, stringified(part))
-	}
-	return append(parts, []byte("}]\x04")), nil
+	parts, err := encodeData(data)
+	return encode(kindResponse, responseBody{no}, parts, ""), err
 }
 
-// encodeError gives a whole frame. It belongs to no request, or to one whose sender asked for no
-// codes.
-func encodeError(no int64, text string) []byte { return encodeCoded(no, text, "") }
-
-// encodeCoded is encodeError with a code.
-func encodeCoded(no int64, text string, code Code) []byte {
-	frame, _ := encode(kindResponse, errorBody{no, text, code}, nil) // a number and two texts never fail
-	return frame
+// encodeError gives a whole frame, with a code where there is one: it answers a request whose sender
+// asked for codes.
+func encodeError(no int64, text string, code Code) []byte {
+	return bytes.Join(encode(kindResponse, errorBody{no, text, code}, nil, ""), nil)
 }
 
-// encode writes a frame as JSON.stringify would have written it, with further items behind the
-// body.
-func encode(kind byte, body any, further []byte) ([]byte, error) {
+// encode makes a frame: its body with the data, and what stands behind the body.
+func encode(kind byte, body any, data [][]byte, further string) [][]byte {
+	text, _ := marshal(body) // numbers and texts never fail
+	head := append([]byte{'[', '0' + kind, ','}, text...)
+	if data == nil {
+		return [][]byte{append(head, further+"]\x04"...)}
+	}
+	head = append(head[:len(head)-len("}")], `,"data":`...)
+	return slices.Concat([][]byte{head}, data, [][]byte{[]byte("}" + further + "]\x04")})
+}
+
+// encodeData makes JSON of data, in parts where it is parts.
+func encodeData(data any) (Joined, error) {
+	switch data := data.(type) {
+	case Encoded:
+		return Joined{data.text}, nil
+	case Joined:
+		parts := slices.Clone(data)
+		for i, part := range parts {
+			parts[i] = validText(part)
+		}
+		return parts, nil
+	}
+	text, err := marshal(data)
+	return Joined{text}, err
+}
+
+// marshal makes JSON, in which HTML is left alone.
+func marshal(value any) ([]byte, error) {
 	var buf bytes.Buffer
-	buf.Write([]byte{'[', '0' + kind, ','})
-	if err := encodeTo(&buf, body); err != nil {
-		return nil, err
-	}
-	buf.Write(further)
-	buf.Write([]byte{']', endOfFrame})
-	return stringified(buf.Bytes()), nil
-}
-
-// encodeTo appends a value's JSON.
-func encodeTo(buf *bytes.Buffer, value any) error {
-	encoder := json.NewEncoder(buf)
+	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		return err
+		return nil, err
 	}
-	buf.Truncate(buf.Len() - len("\n"))
-	return nil
+	return validText(buf.Bytes()[:buf.Len()-len("\n")]), nil
 }
 
-// stringified undoes what encoding/json does otherwise than JSON.stringify: it escapes three
-// characters that stand for themselves there, and lets through bytes of a RawMessage that are not
-// UTF-8.
-func stringified(text []byte) []byte {
-	if !utf8.Valid(text) {
-		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
-	}
-	if !bytes.Contains(text, []byte(`\ufffd`)) && !bytes.Contains(text, []byte(`\u202`)) {
+// validText is UTF-8, which encoding/json does not make of a RawMessage, and clients need.
+func validText(text []byte) []byte {
+	if utf8.Valid(text) {
 		return text
 	}
-	out := text[:0] // never longer than what has been read, so the text is rewritten in place
-	for rest := text; len(rest) > 0; {
-		if plain, ok := unescaped(rest); ok {
-			out = append(out, plain...)
-			rest = rest[len(`\uXXXX`):]
-			continue
-		}
-		n := 1
-		if rest[0] == '\\' {
-			n = 2 // an escaped backslash must not be taken for the beginning of an escape
-		}
-		out = append(out, rest[:n]...)
-		rest = rest[n:]
-	}
-	return out
+	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
 }
 
-// unescaped is the character that an escape at the beginning of text stands for, if it needs none.
-func unescaped(text []byte) (string, bool) {
-	if len(text) < len(`\uXXXX`) || text[0] != '\\' || text[1] != 'u' {
-		return "", false
-	}
-	switch string(text[2:6]) {
-	case "2028":
-		return "\u2028", true
-	case "2029":
-		return "\u2029", true
-	case "fffd":
-		return "\uFFFD", true
-	}
-	return "", false
-}
-
-// refused is the frame that answers a request with an error.
-func (m message) refused(err error) []byte { return errorFrame(m.no, m.coded, err) }
-
-// errorFrame tells a peer the part of an error that it may see.
-func errorFrame(no int64, coded bool, err error) []byte {
+// refused is the frame that answers a request with the part of an error that its peer may see.
+func (m message) refused(err error) []byte {
 	text, _ := publicText(err)
-	if !coded {
-		return encodeError(no, text)
+	if !m.coded {
+		return encodeError(m.no, text, "")
 	}
-	return encodeCoded(no, text, CodeOf(err))
+	return encodeError(m.no, text, CodeOf(err))
 }
 
 // maxSafe is the largest integer n such that n and n+1 are both exact in a float64,

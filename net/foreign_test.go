@@ -19,8 +19,7 @@ func TestNothingOfHTTPIsRun(t *testing.T) {
 	}})
 	const body = "\x04[0,{\"no\":1,\"type\":\"pause\"}]\x04"
 	for _, method := range []string{
-		"GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", // and what a page may make up:
-		"nFOO", "null", "true", "false", "1", "-1", "1e9", "12",
+		"GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", // and what a page may make up only where the answer to OPTIONS allows it
 	} {
 		t.Run(method, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(within(t), method, "http://"+address+"/", strings.NewReader(body))
@@ -50,9 +49,7 @@ func TestOtherProtocolsAreClosedAtOnce(t *testing.T) {
 	const frame = "\x04[0,{\"no\":1,\"type\":\"ok\"}]\x04"
 	for name, sent := range map[string]string{
 		"TLS": "\x16\x03\x01", "SSH": "SSH-2.0-x\r\n", "binary": "\x00\xff\xfe\x01", "HTTP, not all of it": "GET / HT",
-		"curl -X '['": "[ / HTTP/1.1\r\nHost: x\r\n\r\n" + frame, "a number": "7 /\x20HTTP/1.0\n" + frame,
-		"a request as the method": "[0,{}] /[2] HTTP/1.1\r\n" + frame, "blank lines first": "\r\n\r\n[] / HTTP/1.1\r\n" + frame,
-		"an empty frame first": "\x04GET /" + frame, "SIP": "\"x\" sip:y SIP/2.0\r\n" + frame, "nothing": "\x00" + frame,
+		"blank lines first": "\r\n\r\nGET / HTTP/1.1\r\n" + frame, "an empty frame first": "\x04GET /" + frame, "nothing": "\x00" + frame,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

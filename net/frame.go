@@ -4,111 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 )
-
-// endOfFrame ends every frame. JSON text never holds it: inside strings it is escaped.
-const endOfFrame = 0x04
-
-// The read buffer of a link that has nothing to say is smallBuffer bytes; one that grew
-// beyond keptBuffer for a long frame is given back afterwards.
-const (
-	smallBuffer = 512
-	keptBuffer  = 4 << 10
-)
-
-// errFrameTooLong ends a link: the stream can't be read on from the middle of a frame.
-var errFrameTooLong = errors.New("frame too long")
-
-// splitter cuts the bytes of a connection into frames. The zero value is ready.
-type splitter struct {
-	buf        []byte
-	start, end int // buf[start:end] was read and not handed out yet
-	scanned    int // there is no endOfFrame in buf[start:scanned]
-}
-
-// next is the next whole frame without its end, or nil when more must be read first. The frame lies
-// in the buffer: it is valid until the next call of fill. A frame, whole or begun, of more than
-// limit bytes is errFrameTooLong.
-func (s *splitter) next(limit int) ([]byte, error) {
-	at := bytes.IndexByte(s.buf[s.scanned:s.end], endOfFrame)
-	if at < 0 {
-		s.scanned = s.end
-		if s.end-s.start > limit {
-			return nil, errFrameTooLong
-		}
-		return nil, nil
-	}
-	frame := s.buf[s.start : s.scanned+at : s.scanned+at]
-	s.start = s.scanned + at + 1
-	s.scanned = s.start
-	if len(frame) > limit {
-		return nil, errFrameTooLong
-	}
-	return frame, nil
-}
-
-// begun tells whether a frame has begun and not ended.
-func (s *splitter) begun() bool { return s.end > s.start }
-
-// pending is the frame that has begun, as far as it was read. It is valid until the next call of
-// fill.
-func (s *splitter) pending() []byte { return s.buf[s.start:s.end] }
-
-// grown is how long the buffer is for the next fill.
-func (s *splitter) grown() int {
-	if len(s.buf) > 0 && s.end-s.start == len(s.buf) {
-		return 2 * len(s.buf)
-	}
-	return len(s.buf)
-}
-
-// fill reads once. It must be called only after next had nothing more to give.
-func (s *splitter) fill(r io.Reader) error {
-	s.makeRoom()
-	n, err := r.Read(s.buf[s.end:])
-	s.end += n
-	if n > 0 {
-		return nil // an error comes again with the next read
-	}
-	return err
-}
-
-// shrink gives back a buffer that grew for a long frame which was handed out, and is not needed any
-// more.
-func (s *splitter) shrink() {
-	if len(s.buf) > keptBuffer && 2*len(s.pending()) <= len(s.buf) {
-		s.handOver()
-	}
-}
-
-// handOver leaves the buffer to the frame that was given last, and goes on with another one.
-func (s *splitter) handOver() {
-	rest, size := s.pending(), smallBuffer
-	for size < len(rest) {
-		size *= 2
-	}
-	s.buf = append(make([]byte, 0, size), rest...)[:size]
-	s.scanned -= s.start
-	s.start, s.end = 0, len(rest)
-}
-
-// makeRoom moves what is begun to the buffer's front, and doubles a full buffer.
-func (s *splitter) makeRoom() {
-	begun := s.buf[s.start:s.end]
-	switch {
-	case len(begun) == 0 && (s.buf == nil || len(s.buf) > keptBuffer):
-		s.buf = make([]byte, smallBuffer)
-	case len(begun) == len(s.buf):
-		s.buf = append(make([]byte, 0, 2*len(s.buf)), begun...)
-		s.buf = s.buf[:cap(s.buf)]
-	case s.start > 0:
-		copy(s.buf, begun)
-	}
-	s.scanned -= s.start
-	s.start, s.end = 0, len(begun)
-}
 
 // The kinds of message: the first item of each array.
 const (
@@ -125,8 +22,7 @@ type message struct {
 	typ      string          // of a request
 	password string          // of a request
 	data     json.RawMessage // of a request or a response; nil where absent or null
-	weight   int             // of a request: about what it takes in memory
-	excess   error           // of a request: why it is made of too much
+	values   int             // of a request: about how many it is made of
 	coded    bool            // a request whose error is to bear its code
 	failed   bool            // a response that tells an error
 	failure  string          // the error it tells
@@ -188,10 +84,6 @@ func parse(frame []byte) (message, error) {
 	if !json.Valid(frame) {
 		return message{}, errNotJSON
 	}
-	found := shapeOf(frame)
-	if found.levels > mostLevels {
-		return message{}, Refusef("nested too deeply: at most %d levels are allowed", mostLevels)
-	}
 	if firstByte(frame) != '[' {
 		return message{}, Refusef("JSON array expected, got: %s", quoted(frame))
 	}
@@ -207,7 +99,7 @@ func parse(frame []byte) (message, error) {
 	number, isInteger := Integer(kind)
 	switch {
 	case isInteger && number == kindRequest:
-		m, err := parseRequest(body, found)
+		m, err := parseRequest(body)
 		m.coded = string(parts[2]) == wantsCodes
 		return m, err
 	case isInteger && number == kindResponse:
@@ -218,7 +110,7 @@ func parse(frame []byte) (message, error) {
 	return message{}, Refusef("unexpected type %s", quoted(kind))
 }
 
-func parseRequest(body json.RawMessage, found shape) (message, error) {
+func parseRequest(body json.RawMessage) (message, error) {
 	e, ok := envelopeOf(body)
 	if !ok {
 		return message{}, Refusal("malformed REQUEST message: data is not an object")
@@ -239,7 +131,7 @@ func parseRequest(body json.RawMessage, found shape) (message, error) {
 	if m.data, err = e.payload(); err != nil {
 		return message{}, malformed("REQUEST", err)
 	}
-	m.data, m.weight, m.excess = bytes.Clone(m.data), found.weight(len(m.data)), found.isTooMuch()
+	m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
 	return m, nil
 }
 
@@ -290,62 +182,15 @@ func malformed(kind string, err error) Refusal {
 	return Refusef("malformed %s message: %v", kind, err)
 }
 
-// What a message may be made of, whatever its length in bytes: what is made of a byte in memory
-// depends on what it says. A value counts once, whether it is in a list, an object or alone.
+// mostValues is how many values a request may be made of, whatever its length in bytes. Each takes
+// some valueBytes of memory when a handler reads it.
 const (
-	mostLevels = 64      // of lists and objects in each other
-	mostItems  = 100_000 // of one list or object of a request
-	mostValues = 500_000 // of a request altogether
+	mostValues = 500_000
+	valueBytes = 100
 )
 
-// shape is what a message is made of.
-type shape struct {
-	levels int // the deepest
-	items  int // of the longest list or object
-	values int // of all of them
-}
-
-// weight is about how much memory is taken by what a handler reads out of so many bytes.
-func (s shape) weight(bytes int) int { return bytes + 100*s.values }
-
-// shapeOf counts in valid JSON, and stops where there are too many levels.
-func shapeOf(text []byte) (s shape) {
-	var items [mostLevels + 1]int
-	level := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			i = stringEnd(text, i) - 1
-		case '[', '{':
-			if level++; level > mostLevels {
-				s.levels = level
-				return s
-			}
-			s.levels = max(s.levels, level)
-			items[level] = 1
-			s.values++
-		case ',':
-			s.values++
-			items[level]++
-			s.items = max(s.items, items[level])
-		case ']', '}':
-			level--
-		}
-	}
-	s.values++
-	return s
-}
-
-// isTooMuch is the refusal of a request of this shape, if it is to be refused.
-func (s shape) isTooMuch() error {
-	switch {
-	case s.items > mostItems:
-		return Refusef("too many items: at most %d are allowed in a list or object", mostItems).With(CodeLimit)
-	case s.values > mostValues:
-		return Refusef("too many values: at most %d are allowed in a message", mostValues).With(CodeLimit)
-	}
-	return nil
-}
+// weight is about how much memory a handler takes for what it reads.
+func (m message) weight() int { return len(m.data) + valueBytes*m.values }
 
 // stringEnd is the index behind the string that begins at i.
 func stringEnd(text []byte, i int) int {

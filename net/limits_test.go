@@ -135,7 +135,7 @@ func TestIdleLinkLivesOn(t *testing.T) {
 func TestPitfall34UnprovenLinksAreBounded(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{
-		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", maxUnproven: 3,
+		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", maxFresh: 3,
 	})
 	proven := dial(t, address)
 	proven.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
@@ -221,7 +221,7 @@ func TestPitfall36LongAnswerGetsThrough(t *testing.T) {
 		})
 		_ = peer.SetDeadline(time.Time{})
 		go peer.send(`[0,{"no":1,"type":"large"}]`)
-		total, piece := 0, make([]byte, writtenBytes)
+		total, piece := 0, make([]byte, pieceBytes)
 		for total < size {
 			n, err := io.ReadFull(peer, piece)
 			total += n

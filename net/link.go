@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Numbers of requests run from 1 to lastNumber; a link begins somewhere below firstNumberLimit.
@@ -34,28 +36,29 @@ type LinkConfig struct {
 	Codes          bool               // errors that the peer answers are to bear their codes
 	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
 
-	maxRequests int      // of the peer, under way at once; 0: 16,384
-	answerLimit int      // bytes of a frame while the peer owes an answer; 0: answerLimit
-	bound       *chatter // what peers may have us log; nil: one of the link's own
-	memory      *memory  // the server's
+	maxRequests int     // of the peer, under way at once; 0: 16,384
+	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
+	lines       *lines  // what peers may have us log; nil: a bound of the link's own
+	memory      *memory // the server's; nil: bounded by nothing but the link's own limits
 }
 
 // Link is one connection, each end of which may send requests. Its methods are safe for concurrent
 // use.
 type Link struct {
-	conn    net.Conn
-	config  LinkConfig
-	gate    *gate         // of the server, or the link's own
-	entry   *entry        // nil: the peer needs no password
-	noticed func()        // called once, when the peer has asked something; nil: nobody asks
-	slots   chan struct{} // one for each request of the peer under way
-	log     *slog.Logger  // names the peer and is bounded by its address: no peer can fill the log
-	born    time.Time
-	turns   turns
-	out     *outbox
-	memory  *memory // nil: bounded by nothing but the link's own limits
+	conn     net.Conn
+	config   LinkConfig
+	stopping *atomic.Bool        // no further requests are served: of the server, or the link's own
+	slots    *semaphore.Weighted // one for each request of the peer under way
+	turn     chan struct{}       // held by the request that has not let those behind it begin
+	log      *slog.Logger        // names the peer and is bounded: no peer can fill the log
+	born     time.Time
+	memory   *memory
+	replying chan struct{} // held by the answer that is on its way to the writer
 
-	replying chan struct{} // held by the answer that is on its way to the outbox
+	frames   chan *outgoing
+	pongs    atomic.Int64  // pings of the peer to answer
+	pongsDue chan struct{} // tells the writer of them
+	wrote    chan struct{} // closed when the writer has ended
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc
@@ -67,8 +70,14 @@ type Link struct {
 	calls    map[int64]chan message // requests that wait for their response
 	pings    []ping                 // sent and not answered, the oldest first
 	password string                 // still to be sent with every request: nothing was answered yet
+	writing  time.Time              // since when the peer takes nothing of a piece; zero: nothing is written
 
-	receiver receiver // belongs to the goroutine in Run
+	// What follows belongs to the goroutine in Run.
+	guard    *guard    // to which the password is still to be given; nil: to none
+	deadline time.Time // by which the password must have come
+	shown    func()    // called once, when the peer has shown that it belongs here; nil: nobody asks
+	receiver receiver
+	held     int64 // bytes of the server's memory, for what is received
 }
 
 // Connect makes a link to a server's address, "host:port". The caller must call Run, which
@@ -84,26 +93,25 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 
 // NewLink makes a link of a connection, which belongs to it from then on. The caller must call Run.
 func NewLink(conn net.Conn, config LinkConfig) *Link {
-	return newLink(conn, config, new(gate), nil)
-}
-
-func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 	config = config.withDefaults()
 	watch(conn, writeTimeout)
 	l := &Link{
 		conn:     conn,
 		config:   config,
-		gate:     gate,
-		entry:    entry,
-		log:      config.bound.logger(config.Logger, conn.RemoteAddr()),
+		stopping: new(atomic.Bool),
+		slots:    semaphore.NewWeighted(int64(config.maxRequests)),
+		turn:     make(chan struct{}, 1),
+		log:      config.lines.logger(config.Logger, conn.RemoteAddr()),
 		born:     time.Now(),
+		memory:   config.memory,
+		replying: make(chan struct{}, 1),
+		frames:   make(chan *outgoing, mostQueued),
+		pongsDue: make(chan struct{}, 1),
+		wrote:    make(chan struct{}),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	l.slots = make(chan struct{}, config.maxRequests)
-	l.replying, l.memory = make(chan struct{}, 1), config.memory
-	l.out = &outbox{conn: conn, limit: min(config.MaxMessageSize, mostBacklog), timeout: writeTimeout, spawn: l.tasks.Go, fail: l.end}
 	return l
 }
 
@@ -123,25 +131,18 @@ func (c LinkConfig) withDefaults() LinkConfig {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.bound == nil {
-		c.bound = &chatter{log: c.Logger}
+	if c.lines == nil {
+		c.lines = newLines()
 	}
 	return c
 }
 
 // Shutdown lets the requests of the peer that are under way finish, refuses new ones, writes the
-// answers, and closes the link; when ctx ends, at once. It returns nil or ctx's error. On a
-// server's link it concerns all links of the server: use Server.Shutdown there.
+// answers, and closes the link; when ctx ends, at once. It returns nil or ctx's error.
 func (l *Link) Shutdown(ctx context.Context) error {
 	defer l.Close()
-	select {
-	case <-l.gate.shut():
-		return l.out.flush(ctx)
-	case <-l.Done():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	l.stopping.Store(true)
+	return l.finishRequests(ctx)
 }
 
 // Close ends the link at once. Requests that wait for an answer fail.
@@ -180,29 +181,24 @@ func (l *Link) end(cause error) {
 		cause = fmt.Errorf("%w: %w", ErrLinkClosed, cause)
 	}
 	l.cancel(cause)
-	l.out.close()
 	_ = l.conn.Close() // nothing is lost by it: what matters was flushed before
 }
 
-// why is the link's own account of its end, where err says no more than that it ended.
-func (l *Link) why(err error) error {
-	if ended := l.Err(); ended != nil && errors.Is(err, ErrLinkClosed) {
-		return ended
-	}
-	return err
-}
-
-// finishRequests waits for the requests under way, and until all answers are written. It must be
-// the last that the reading goroutine does with requests: it takes all slots.
-func (l *Link) finishRequests(ctx context.Context) {
-	for range cap(l.slots) {
-		select {
-		case l.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
+// finishRequests waits for the requests under way, whose answers are written then, or the link's
+// end.
+func (l *Link) finishRequests(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	all := int64(l.config.maxRequests)
+	if err := l.slots.Acquire(ctx, all); err != nil {
+		if l.Err() != nil {
+			return nil
 		}
+		return err
 	}
-	_ = l.out.flush(ctx)
+	l.slots.Release(all)
+	return nil
 }
 
 // ping is one that was sent and not answered yet. Pongs bear no number, but a peer answers pings in
@@ -231,14 +227,14 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 	answer := make(chan message, 1)
 	body := l.call(answer)
 	defer l.forget(body.No)
-	body.Type, body.Data = typ, data
-	frame, err := encodeRequest(body)
+	body.Type = typ
+	parts, err := encodeRequest(body, data)
 	if err != nil {
 		return nil, fmt.Errorf("request %s: %w", typ, err)
 	}
-	end, err := l.out.send(ctx, frame...)
-	if err != nil {
-		return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.why(err))
+	frame := &outgoing{parts: parts}
+	if err := l.queue(ctx, frame); err != nil {
+		return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, err)
 	}
 	select {
 	case m := <-answer:
@@ -249,7 +245,8 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 			return m.answer()
 		default:
 		}
-		if !l.out.hasLeft(end) {
+		<-l.wrote // until then its connection may still take the frame
+		if !frame.isLeft {
 			return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.Err())
 		}
 		return nil, fmt.Errorf("request %s: %w", typ, l.Err())
@@ -300,32 +297,15 @@ func (l *Link) asks() bool {
 	return len(l.calls) > 0
 }
 
-// mostPings is how many pings may be on their way; more wait until the oldest is answered.
-const mostPings = 1024
-
 // Ping asks the peer for a sign of life and waits for it. Without an error the peer has read
 // everything that was sent to it before the call.
 func (l *Link) Ping(ctx context.Context) error {
-	for {
-		answered, later, err := l.tryPing()
-		switch {
-		case err != nil:
-			return fmt.Errorf("ping: %w", l.why(err))
-		case later == nil:
-			return l.awaitPong(ctx, answered)
-		}
-		select {
-		case <-later:
-		case <-l.Done():
-		case <-ctx.Done():
-			return fmt.Errorf("ping: %w", ctx.Err())
-		}
+	frame := newPing()
+	if err := l.queue(ctx, frame); err != nil {
+		return fmt.Errorf("ping: %w", err)
 	}
-}
-
-func (l *Link) awaitPong(ctx context.Context, answered <-chan struct{}) error {
 	select {
-	case <-answered:
+	case <-frame.ping:
 		return nil
 	case <-l.Done():
 		return fmt.Errorf("ping: %w", l.Err())
@@ -334,24 +314,15 @@ func (l *Link) awaitPong(ctx context.Context, answered <-chan struct{}) error {
 	}
 }
 
-// tryPing sends a ping, or gives a channel that tells when to try again. Pings are noted in the
-// order in which they leave.
-func (l *Link) tryPing() (answered, later <-chan struct{}, err error) {
+func newPing() *outgoing {
+	return &outgoing{parts: [][]byte{pingFrame}, ping: make(chan struct{})}
+}
+
+// notePing notes a ping, in the order in which they leave.
+func (l *Link) notePing(answered chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.Err(); err != nil {
-		return nil, nil, err
-	}
-	if len(l.pings) >= mostPings {
-		return nil, l.pings[0].answered, nil
-	}
-	_, later, err = l.out.tryPut(pingFrame)
-	if err != nil || later != nil {
-		return nil, later, err
-	}
-	sent := ping{sent: time.Now(), answered: make(chan struct{})}
-	l.pings = append(l.pings, sent)
-	return sent.answered, nil, nil
+	l.pings = append(l.pings, ping{sent: time.Now(), answered: answered})
 }
 
 // ponged takes a pong for the answer to the oldest ping; where none was sent, for nothing.
@@ -367,14 +338,18 @@ func (l *Link) ponged() {
 	}
 }
 
-// Silence is for how long the peer has owed the answer to a ping; 0 where it owes none.
-func (l *Link) Silence() time.Duration {
+// Silence is for how long the peer has owed the answer to a ping, or has taken nothing of what is
+// being written; 0 where neither is so.
+func (l *Link) Silence() (silence time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pings) == 0 {
-		return 0
+	if len(l.pings) > 0 {
+		silence = time.Since(l.pings[0].sent)
 	}
-	return time.Since(l.pings[0].sent)
+	if !l.writing.IsZero() {
+		silence = max(silence, time.Since(l.writing))
+	}
+	return silence
 }
 
 // KeepAlive pings the peer every interval, until ctx or the link ends. A peer from which nothing at
@@ -399,9 +374,7 @@ func (l *Link) KeepAlive(ctx context.Context, interval time.Duration) error {
 			return l.Err()
 		}
 		silent++
-		// No room for a ping is no matter: so much is on its way to the peer that it must show life
-		// anyway.
-		_, _, _ = l.tryPing()
+		l.offer(newPing()) // beside other frames it is not needed: the peer must show life anyway
 	}
 }
 
@@ -443,24 +416,20 @@ const (
 
 // hearOut answers what a peer that says no more has asked, for as long as it takes bytes.
 func (l *Link) hearOut(tcp *net.TCPConn) {
-	if len(l.slots) == 0 && l.out.idle() {
-		return
-	}
 	_ = tcp.SetReadDeadline(time.Time{})
 	l.tasks.Go(func() { l.end(awaitReset(tcp)) })
 	l.tasks.Go(func() {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
 			case <-time.After(interval):
-				if l.out.idle() { // what is under way asks as much of the peer's system
-					_, _, _ = l.out.tryPut(nothing)
-				}
+				l.offer(&outgoing{parts: [][]byte{nothing}})
 			case <-l.Done():
 				return
 			}
 		}
 	})
-	l.finishRequests(l.ctx)
+	_ = l.finishRequests(l.ctx)
+	_ = l.send(l.ctx) // and what answers no request
 }
 
 var errGone = errors.New("peer is gone")

@@ -205,7 +205,7 @@ func TestLinkShutdownAnswersFirst(t *testing.T) {
 	}})
 	peer.send(`[0,{"no":5,"type":"slow"}]`)
 	<-begun
-	l.gate.shut()
+	l.stopping.Store(true)
 	stopped := make(chan error, 1)
 	go func() { stopped <- l.Shutdown(context.Background()) }()
 	peer.send(`[0,{"no":6,"type":"slow"}]`)

@@ -60,29 +60,6 @@ func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
 	}
 }
 
-func TestBound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := bound{limit: 100}
-		if r.take(t.Context(), 60) != nil || r.tryTake(50) == nil || r.take(t.Context(), 40) != nil {
-			t.Error("100 are 60 and 40")
-		}
-		taken := make(chan error)
-		go func() { taken <- r.take(t.Context(), 150) }()
-		r.give(60)
-		synctest.Wait()
-		select {
-		case <-taken:
-			t.Error("more was taken than there is")
-		default:
-		}
-		r.give(40)
-		if err := <-taken; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // Many answers to one peer that takes none are not all made, and none of them hinders others.
 func TestAnswersAreMadeOneByOne(t *testing.T) {
 	t.Parallel()
@@ -116,7 +93,7 @@ func TestAnswersAreMadeOneByOne(t *testing.T) {
 
 // Regression: two peers that each had much to send, and pinged each other, waited for each other to
 // read.
-func TestPongsAreSentBesideAFullOutbox(t *testing.T) {
+func TestPingsAreReadBesideALongFrame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, peer := scripted(t, LinkConfig{MaxMessageSize: 1000})

@@ -23,10 +23,10 @@ func TestEncodeLikeJavaScript(t *testing.T) {
 	}{
 		{"nothing", nil, `null`},
 		{"HTML is not escaped", "<a href='x'>&</a>", `"<a href='x'>&</a>"`},
-		{"line separators stand for themselves", "a\u2028b\u2029c", "\"a\u2028b\u2029c\""},
+		{"line separators are escaped", "a\u2028b\u2029c", `"a\u2028b\u2029c"`},
 		{"control characters", "\x00\x04\b\t\n\v\f\r\x1f\x7f", `"\u0000\u0004\b\t\n\u000b\f\r\u001f` + "\x7f\""},
 		{"quotes and backslashes", `"\ \u2028 \\u2029`, `"\"\\ \\u2028 \\\\u2029"`},
-		{"invalid UTF-8 is replaced", "a\xffb", "\"a\uFFFDb\""},
+		{"invalid UTF-8 is replaced", "a\xffb", `"a\ufffdb"`},
 		{"the replacement character itself", "\uFFFD", "\"\uFFFD\""},
 		{"emoji", "😀", `"😀"`},
 		{"invalid UTF-8 in raw JSON", json.RawMessage("\"a\xffb\""), "\"a\uFFFDb\""},
@@ -60,7 +60,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 		} else if rapid.Bool().Draw(t, "shared") {
 			asked = shared
 		}
-		parts, err := encodeRequest(requestBody{No: no, Type: text, Data: asked, Password: text})
+		parts, err := encodeRequest(requestBody{No: no, Type: text, Password: text}, asked)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 				t.Fatalf("%q came back as %+v", frame, m)
 			}
 		}
-		if m := parseOne(t, encodeError(no, text)); m.no != no || !m.failed || m.failure != text {
+		if m := parseOne(t, encodeError(no, text, "")); m.no != no || !m.failed || m.failure != text {
 			t.Fatalf("error %q came back as %+v", text, m)
 		}
 	})
@@ -167,7 +167,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%q is JSON", frame)
 			}
 		case err != nil:
-			answer := encodeError(0, err.Error())
+			answer := encodeError(0, err.Error(), "")
 			if !utf8.Valid(answer) || bytes.IndexByte(answer, endOfFrame) != len(answer)-1 {
 				t.Fatalf("%q is answered with %q", frame, answer)
 			}

@@ -58,7 +58,7 @@ func TestPitfall38PasswordsAreNotLogged(t *testing.T) {
 func TestAPasswordUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := NewServer(ServerConfig{Password: "s3cret", maxUnproven: 3, Handlers: map[string]Handler{"echo": echo}})
+		server := NewServer(ServerConfig{Password: "s3cret", maxFresh: 3, Handlers: map[string]Handler{"echo": echo}})
 		t.Cleanup(func() { _ = server.Shutdown(t.Context()) })
 		var peers []*wire
 		for range 10 {

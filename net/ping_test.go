@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,34 +56,6 @@ func TestPongAnswersTheOldestPing(t *testing.T) {
 	})
 }
 
-// Pings that nobody answers don't fill the memory, and the answer lets the next one through.
-func TestUnansweredPingsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, peer := scripted(t, LinkConfig{})
-		seen := 0
-		go func() {
-			for ; ; seen++ {
-				if frame, err := peer.reader.ReadString(endOfFrame); err != nil || frame != "[2]\x04" {
-					return
-				}
-			}
-		}()
-		for range mostPings + 10 {
-			go func() { _ = l.Ping(context.Background()) }()
-		}
-		synctest.Wait()
-		if seen != mostPings {
-			t.Fatalf("%d pings were sent, want %d", seen, mostPings)
-		}
-		peer.send(`[3]`, `[3]`, `[3]`)
-		synctest.Wait()
-		if seen != mostPings+3 {
-			t.Errorf("%d pings were sent after three answers, want %d", seen, mostPings+3)
-		}
-	})
-}
-
 // A peer answers a ping when it has read what came before it, also where that is still being worked
 // on.
 func TestPongProvesThatTheRequestWasRead(t *testing.T) {
@@ -93,7 +66,11 @@ func TestPongProvesThatTheRequestWasRead(t *testing.T) {
 	}})
 	peer := dial(t, address)
 	peer.send(`[0,{"no":1,"type":"slow"}]`, `[2]`, `[0,{"no":2,"type":"nope"}]`, `[2]`)
-	peer.expect(`[3]`, `[1,{"no":2,"error":"unknown request type: 'nope'"}]`, `[3]`)
+	got := []string{peer.receive(), peer.receive(), peer.receive()} // pongs come in any place
+	slices.Sort(got)
+	if want := []string{`[1,{"no":2,"error":"unknown request type: 'nope'"}]`, `[3]`, `[3]`}; !slices.Equal(got, want) {
+		t.Errorf("received %q", got)
+	}
 	<-begun
 	close(release)
 	peer.expect(`[1,{"no":1,"data":"ok"}]`)

@@ -3,54 +3,82 @@ package net
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
+// endOfFrame ends every frame. JSON text never holds it: inside strings it is escaped.
+const endOfFrame = 0x04
+
+// The read buffer of a link begins with smallBuffer bytes; one of more than keptBuffer is not kept
+// by a link that has nothing to say.
+const (
+	smallBuffer = 512
+	keptBuffer  = 4 << 10
+)
+
+// errFrameTooLong ends a link: the stream can't be read on from the middle of a frame.
+var errFrameTooLong = errors.New("frame too long")
+
+// splitter cuts the bytes of a connection into frames. The zero value is ready.
+type splitter struct {
+	buf     []byte // was read and not handed out yet
+	scanned int    // there is no endOfFrame in buf[:scanned]
+}
+
+// next is the next whole frame without its end, or nil when more must be read first. The frame is
+// the caller's. One, whole or begun, of more than limit bytes is errFrameTooLong.
+func (s *splitter) next(limit int) ([]byte, error) {
+	at := bytes.IndexByte(s.buf[s.scanned:], endOfFrame)
+	size := len(s.buf)
+	if at >= 0 {
+		size = s.scanned + at
+	}
+	if size > limit {
+		return nil, errFrameTooLong
+	}
+	if at < 0 {
+		s.scanned = size
+		return nil, nil
+	}
+	frame := s.buf[:size:size]
+	s.buf, s.scanned = s.buf[size+1:], 0
+	if size > shortBytes {
+		s.buf = bytes.Clone(s.buf) // the frame alone keeps its memory
+	}
+	return frame, nil
+}
+
+// room is how long the buffer is for the next fill.
+func (s *splitter) room() int {
+	switch {
+	case len(s.buf) == 0 && (cap(s.buf) < smallBuffer || cap(s.buf) > keptBuffer):
+		return smallBuffer
+	case cap(s.buf)-len(s.buf) < smallBuffer/4:
+		return max(smallBuffer, 2*len(s.buf))
+	}
+	return cap(s.buf)
+}
+
+// fill reads once. It must be called only after next had nothing more to give.
+func (s *splitter) fill(r io.Reader) error {
+	if room := s.room(); room != cap(s.buf) {
+		s.buf = append(make([]byte, 0, room), s.buf...)
+	}
+	n, err := r.Read(s.buf[len(s.buf):cap(s.buf)])
+	s.buf = s.buf[:len(s.buf)+n]
+	if n > 0 {
+		return nil // an error comes again with the next read
+	}
+	return err
+}
+
 // unprovenLimit is the longest frame in bytes that a peer may send before it gave the password.
 const unprovenLimit = 64 << 10
-
-// Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It
-// returns why the link ended, never nil, when all its goroutines have; a link is run once.
-func (l *Link) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
-	reason := l.receive()
-	l.release()
-	l.part(reason)
-	l.tasks.Wait()
-	return l.Err()
-}
-
-// receive handles frame after frame.
-func (l *Link) receive() error {
-	for {
-		frame, err := l.receiver.in.next(l.frameLimit())
-		switch {
-		case err != nil:
-			err = l.dismissUnasked(fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
-		case frame == nil:
-			if err = l.receiver.recognise(l.receiver.in.pending(), false); err == nil {
-				err = l.read()
-			}
-		default:
-			l.receiver.begun = time.Time{}
-			if err = l.receiver.recognise(frame, true); err == nil {
-				err = l.handle(frame)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
 
 // How long a frame may be while the peer owes us an answer: we asked for it, and what came of many jobs
 // is long. A server, whose peers chose it, takes less.
@@ -59,9 +87,51 @@ const (
 	serverAnswerLimit = 64 << 20
 )
 
+// receiver is what a link knows of the bytes that come in.
+type receiver struct {
+	in         splitter
+	begun      time.Time // when the frame that is not complete began; zero where there is none
+	recognised bool      // the peer speaks this protocol
+	complaint  string    // what the peer last said that belongs to no request
+}
+
+// Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It
+// returns why the link ended, never nil, when all its goroutines have; a link is run once.
+func (l *Link) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
+	l.tasks.Go(l.write)
+	reason := l.receive()
+	_ = l.hold(0)
+	l.part(reason)
+	l.tasks.Wait()
+	return l.Err()
+}
+
+// receive handles frame after frame.
+func (l *Link) receive() error {
+	r := &l.receiver
+	for {
+		frame, err := r.in.next(l.frameLimit())
+		switch {
+		case err != nil:
+			return l.dismissUnasked(fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
+		case r.isForeign(frame) || r.isForeign(r.in.buf):
+			return errForeign
+		case frame == nil:
+			err = l.read()
+		default:
+			r.begun = time.Time{}
+			err = l.handle(frame)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 func (l *Link) frameLimit() int {
 	switch {
-	case l.entry.needed():
+	case l.needsPassword():
 		return min(unprovenLimit, l.config.MaxMessageSize)
 	case l.asks():
 		return max(l.config.answerLimit, l.config.MaxMessageSize)
@@ -69,25 +139,36 @@ func (l *Link) frameLimit() int {
 	return l.config.MaxMessageSize
 }
 
+// errForeign ends a link whose peer speaks some other protocol. A browser can be led to send a
+// request of HTTP to any port, and puts what it is told into the body: nothing of that is run.
+var errForeign = errors.New("peer speaks another protocol")
+
+// isForeign tells whether the peer's first words can't begin a JSON value. What is blank says
+// nothing.
+func (r *receiver) isForeign(said []byte) bool {
+	if r.recognised {
+		return false
+	}
+	said = bytes.TrimLeft(said, " \t\r\n")
+	if len(said) == 0 {
+		return false
+	}
+	r.recognised = bytes.IndexByte([]byte(`[{"-0123456789tfn`), said[0]) >= 0
+	return !r.recognised
+}
+
 // read waits for more bytes; only so long while a frame is begun or the password is to come.
 func (l *Link) read() error {
 	r := &l.receiver
-	if r.in.begun() && r.begun.IsZero() {
+	if len(r.in.buf) > 0 && r.begun.IsZero() {
 		r.begun = time.Now()
 	}
 	deadline, reason := l.readDeadline()
-	if !deadline.Equal(r.deadline) {
-		r.deadline = deadline
-		if err := l.conn.SetReadDeadline(deadline); err != nil {
-			return err
-		}
+	if err := l.conn.SetReadDeadline(deadline); err != nil {
+		return err
 	}
-	if r.in.begun() {
-		if err := l.hold(r.in.grown()); err != nil {
-			return l.dismissForMemory(err)
-		}
-	} else {
-		l.release()
+	if err := l.hold(r.in.room()); err != nil {
+		return l.dismissForMemory(err)
 	}
 	err := r.in.fill(l.conn)
 	switch {
@@ -102,8 +183,8 @@ func (l *Link) read() error {
 
 // readDeadline is when to lose patience (zero: never), and what to tell the peer then.
 func (l *Link) readDeadline() (deadline time.Time, reason string) {
-	if l.entry.needed() {
-		deadline, reason = l.entry.deadline, "no password came in time"
+	if l.needsPassword() {
+		deadline, reason = l.deadline, "no password came in time"
 	}
 	if begun := l.receiver.begun; !begun.IsZero() {
 		end := begun.Add(l.config.FrameTimeout)
@@ -122,20 +203,18 @@ func (l *Link) handle(frame []byte) error {
 		l.log.Warn("received a frame that is not JSON", "bytes", len(frame))
 		return nil
 	case err != nil:
-		return l.out.put(l.ctx, encodeError(0, err.Error()))
+		return l.say(encodeError(0, err.Error(), ""))
 	}
 	switch m.kind {
 	case kindRequest:
 		return l.serve(m)
 	case kindResponse:
-		if len(m.data) > shortBytes {
-			l.receiver.in.handOver()
-		} else {
-			m.data = bytes.Clone(m.data)
+		if len(m.data) <= shortBytes {
+			m.data = bytes.Clone(m.data) // else it keeps the whole buffer
 		}
 		l.answered(m)
 	case kindPing:
-		return l.out.pong(l.ctx)
+		l.pong()
 	case kindPong:
 		l.ponged()
 	}
@@ -155,21 +234,10 @@ func (l *Link) answered(m message) {
 		waiting <- m // has room for one
 		return
 	}
-	if m.failed && !l.entry.needed() { // nothing is logged of what a peer says before it gave the password
+	if m.failed && !l.needsPassword() { // nothing is logged of what a peer says before it gave the password
 		l.receiver.complaint = Excerpt(m.failure)
 		l.log.Warn("peer reports an error", "error", l.receiver.complaint)
 	}
-}
-
-// receiver is what a link knows of the bytes that come in.
-type receiver struct {
-	in         splitter
-	begun      time.Time // when the frame that is not complete began; zero where there is none
-	deadline   time.Time // set on the connection
-	held       held
-	recognised bool   // the peer speaks this protocol
-	looked     int    // bytes of its first frame that were looked at for that
-	complaint  string // what the peer last said that belongs to no request
 }
 
 // lingering is how long a peer that breaks a rule is given to read why, and the answers to what it
@@ -182,15 +250,23 @@ type dismissal struct{ text string }
 func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 
 // dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
-func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text), text) }
+func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text, ""), text) }
+
+// dismissForMemory tells a peer that there is no memory for what it sends.
+func (l *Link) dismissForMemory(err error) error {
+	if errors.Is(err, errNoMemory) {
+		return l.dismissUnasked(err.Error())
+	}
+	return err
+}
 
 // dismiss sends the peer the frame that tells why the link ends, after the answers to what it asked
 // before.
 func (l *Link) dismiss(frame []byte, text string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, lingering)
 	defer cancel()
-	l.finishRequests(ctx)
-	if err := l.out.put(l.ctx, frame); err != nil {
+	_ = l.finishRequests(ctx)
+	if err := l.say(frame); err != nil {
 		return err
 	}
 	return &dismissal{text: text}
@@ -206,7 +282,7 @@ func (l *Link) part(cause error) {
 	case errors.Is(cause, errForeign):
 		l.log.Warn("connection closed: its peer speaks another protocol")
 	case errors.As(cause, &dismissed):
-		_ = l.out.flush(ctx)
+		_ = l.send(ctx)
 		l.discard()
 	case errors.Is(cause, io.EOF):
 		cause = errors.New("peer closed the link")
@@ -230,66 +306,4 @@ func (l *Link) discard() {
 	}
 	_ = l.conn.SetReadDeadline(time.Now().Add(lingering))
 	_, _ = io.Copy(io.Discard, l.conn)
-}
-
-// dismissForMemory tells a peer that there is no memory for what it sends.
-func (l *Link) dismissForMemory(err error) error {
-	if errors.Is(err, errNoMemory) {
-		return l.dismissUnasked(err.Error())
-	}
-	return err
-}
-
-// Whole is a whole number on the wire. JavaScript's numbers are exact up to 2⁵³−1 in either
-// direction; a number beyond that is a string of its decimal digits, in both directions, so that no
-// peer rounds it.
-type Whole int64
-
-// isExact tells whether a JavaScript number holds n, and no other whole number rounds to it.
-func (n Whole) isExact() bool { return -maxSafe <= n && n <= maxSafe }
-
-// MarshalJSON implements json.Marshaler.
-func (n Whole) MarshalJSON() ([]byte, error) {
-	text := strconv.FormatInt(int64(n), 10)
-	if n.isExact() {
-		return []byte(text), nil
-	}
-	return []byte(`"` + text + `"`), nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *Whole) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil // as of any number
-	}
-	number, err := ParseWhole(data)
-	*n = number
-	return err
-}
-
-// ParseWhole reads a whole number that a peer sent. Its error is a Refusal that says what is
-// allowed.
-func ParseWhole(value json.RawMessage) (Whole, error) {
-	if number, ok := Integer(value); ok {
-		return Whole(number), nil
-	}
-	var text string
-	if TypeOf(value) == "string" && json.Unmarshal(value, &text) == nil {
-		number, err := strconv.ParseInt(text, 10, 64)
-		if err == nil && strconv.FormatInt(number, 10) == text && !Whole(number).isExact() {
-			return Whole(number), nil
-		}
-	}
-	return 0, Refusef("%s is no whole number of 64 bits; allowed are numbers up to ±%d, and decimal strings beyond",
-		shortened(value), int64(math.Trunc(maxSafe)))
-}
-
-// shortened is a peer's value in a length that fits into an error.
-func shortened(value json.RawMessage) string {
-	const most = 40
-	text := strings.ToValidUTF8(string(value), "?")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }

@@ -11,8 +11,8 @@ import (
 
 // serve starts the handler of a request, if the peer may send requests.
 func (l *Link) serve(m message) error {
-	if l.entry.needed() {
-		admitted, err := l.entry.admit(l.ctx, m.password)
+	if l.needsPassword() {
+		admitted, err := l.guard.admits(l.ctx, l.conn, m.password, l.deadline)
 		switch {
 		case errors.Is(err, errCrowdedOut):
 			return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
@@ -22,81 +22,78 @@ func (l *Link) serve(m message) error {
 			l.log.Warn("wrong password")
 			return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
 		}
+		l.guard = nil
 	}
-	if m.excess != nil {
-		return l.out.put(l.ctx, m.refused(m.excess))
+	if l.shown != nil {
+		l.shown()
+		l.shown = nil
 	}
 	handler := l.config.Handlers[m.typ]
-	if handler != nil && l.noticed != nil {
-		l.noticed()
-		l.noticed = nil
+	switch {
+	case m.values > mostValues:
+		return l.say(m.refused(Refusef("too many values: at most %d are allowed in a message", mostValues).With(CodeLimit)))
+	case handler == nil:
+		return l.say(m.refused(refusedUnknown(m.typ)))
+	case l.stopping.Load():
+		return l.say(m.refused(refusedStopping))
 	}
-	if handler == nil {
-		return l.out.put(l.ctx, m.refused(refusedUnknown(m.typ)))
-	}
-	l.receiver.in.shrink() // of the frame nothing is kept but what the request needs
-	l.release()
-	paid, err := l.takeFor(m.weight)
+	paid, err := l.holdFor(m.weight())
 	if err != nil {
 		return l.dismissForMemory(err)
 	}
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.Done():
+	if !l.begin() {
 		paid()
 		return l.Err()
 	}
-	if !l.gate.enter() {
-		paid()
-		<-l.slots
-		return l.out.put(l.ctx, m.refused(refusedStopping))
-	}
-	stay := &stay{paid: paid, turns: &l.turns}
-	request := Request{no: m.no, Type: m.typ, Data: m.data, coded: m.coded, stay: stay}
-	relief := l.turns.take(len(m.data), func() {
-		l.tasks.Go(func() {
-			defer func() { stay.end(); l.gate.leave(); <-l.slots }()
-			asked := request
-			request.Data = nil // the handler alone keeps it, for as long as it needs it
-			l.answer(handler, asked)
-		})
+	stay := &stay{proceed: sync.OnceFunc(func() { paid(); <-l.turn })}
+	l.tasks.Go(func() {
+		defer l.slots.Release(1)
+		defer stay.end()
+		l.answer(handler, m, stay)
 	})
-	if relief == nil {
-		return nil
+	return nil
+}
+
+// needsPassword tells whether the password is still to come.
+func (l *Link) needsPassword() bool { return l.guard != nil }
+
+// begin waits until one more request of the peer may begin; meanwhile the link is not read. It fails
+// where the link has ended.
+func (l *Link) begin() bool {
+	if l.slots.Acquire(l.ctx, 1) != nil {
+		return false
 	}
 	select {
-	case <-relief:
-		return nil
+	case l.turn <- struct{}{}:
+		return true
 	case <-l.Done():
-		return l.Err()
+		l.slots.Release(1)
+		return false
 	}
 }
 
 // answer runs a handler and sends what it answers.
-func (l *Link) answer(handler Handler, request Request) {
-	no, typ, coded := request.no, request.Type, request.coded
-	data, err := l.protected(handler, request)
+func (l *Link) answer(handler Handler, m message, stay *stay) {
+	data, err := l.protected(handler, Request{Type: m.typ, Data: m.data, stay: stay})
+	m.data = nil
 	l.reply(func() [][]byte {
 		frame, failed := [][]byte(nil), err
 		if failed == nil {
-			if frame, failed = encodeResponse(no, data); failed == nil {
+			if frame, failed = encodeResponse(m.no, data); failed == nil {
 				failed = l.tooLong(frame)
 			}
 			if failed == nil {
 				return frame
 			}
 		}
-		l.noteFailed(no, typ, failed)
-		return [][]byte{errorFrame(no, coded, failed)}
+		l.noteFailed(m.no, m.typ, failed)
+		return [][]byte{m.refused(failed)}
 	})
 }
 
 // tooLong tells that a master does not take an answer: it would close the link.
 func (l *Link) tooLong(frame [][]byte) error {
-	bytes := 0
-	for _, part := range frame {
-		bytes += len(part)
-	}
+	bytes := length(frame)
 	if !l.config.PeerIsMaster || bytes <= serverAnswerLimit {
 		return nil
 	}
@@ -159,135 +156,18 @@ func (l *Link) Caller(data Fields) Caller {
 	return Caller{Client: client.String(), Master: peer}
 }
 
-// gate counts the requests under way, of one link or of all links of a server, and lets no more in
-// once it is shut. The zero value is open.
-type gate struct {
-	mu     sync.Mutex
-	inside int
-	isShut bool
-	empty  chan struct{} // made by shut, closed when the last one has left
-}
-
-// enter tells whether one more request may begin; if so, leave must be called at its end.
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.isShut {
-		return false
-	}
-	g.inside++
-	return true
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	if g.isShut && g.inside == 0 {
-		close(g.empty)
-	}
-}
-
-// shut lets nobody in any more. The channel closes when nobody is inside.
-func (g *gate) shut() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.isShut {
-		g.isShut = true
-		g.empty = make(chan struct{})
-		if g.inside == 0 {
-			close(g.empty)
-		}
-	}
-	return g.empty
-}
-
-// A link whose requests that wait for their turn are of more than waitingBytes is not read on. Each
-// counts requestBytes more than its message.
-const (
-	waitingBytes = 64 << 10
-	requestBytes = 512
-)
-
-// turns puts the requests of a link in a row: one begins when the one before it has given up its
-// turn. A request that waits costs memory and no goroutine, so that a peer that sends a thousand at
-// once takes nobody else's turn. The zero value is ready; it is safe for concurrent use.
-type turns struct {
-	mu      sync.Mutex
-	taken   bool // a request has its turn
-	waiting []turn
-	backlog int           // bytes of waiting
-	relief  chan struct{} // closed when backlog is within its limit; nil while it is
-}
-
-// turn is a request that waits.
-type turn struct {
-	bytes int
-	begin func()
-}
-
-// take calls begin, which must not block, when the turn has come: at once, or by a later pass. The
-// peer that sent the request of so many bytes must not be read before relief, unless that is nil.
-func (t *turns) take(bytes int, begin func()) (relief <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.taken {
-		t.taken = true
-		begin()
-		return nil
-	}
-	next := turn{bytes: bytes + requestBytes, begin: begin}
-	t.waiting = append(t.waiting, next)
-	t.backlog += next.bytes
-	if t.backlog > waitingBytes && t.relief == nil {
-		t.relief = make(chan struct{})
-	}
-	return t.relief
-}
-
-// pass gives the turn to the next request. The one that has it calls it once.
-func (t *turns) pass() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.waiting) == 0 {
-		t.taken, t.waiting = false, nil
-		return
-	}
-	next := t.waiting[0]
-	t.waiting[0] = turn{} // its message is not held any longer
-	t.waiting = t.waiting[1:]
-	t.backlog -= next.bytes
-	if t.backlog <= waitingBytes && t.relief != nil {
-		close(t.relief)
-		t.relief = nil
-	}
-	next.begin()
-}
-
 // Request is what a peer asks.
 type Request struct {
-	no   int64
 	Type string
 	Data json.RawMessage // nil where absent or null
 
-	coded bool  // the peer wants an error's code
-	stay  *stay // nil: the request came over no link
+	stay *stay // nil: the request came over no link
 }
 
 // stay is what a request takes of its link and its server while it is under way.
 type stay struct {
-	once     sync.Once
-	paid     func() // gives back what it takes of the memory until it is read
-	turns    *turns
+	proceed  func()   // lets the next request begin: who lets others go on has read what it was asked
 	answered []func() // called when its answer is on its way
-}
-
-// proceed lets the next request begin. Who lets others go on has read what it was asked.
-func (s *stay) proceed() {
-	s.once.Do(func() {
-		s.paid()
-		s.turns.pass()
-	})
 }
 
 // end is called when the request has been answered.

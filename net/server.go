@@ -1,7 +1,7 @@
 package net
 
 import (
-	"bytes"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,7 +30,7 @@ type ServerConfig struct {
 	// Bounds, which tests make tighter.
 	maxRequests     int           // under way at once on one link; 0: 1,024. Beyond it the link is not read
 	maxLinks        int           // open at once; 0: as the process's descriptors allow, see mostLinks
-	maxUnproven     int           // links whose password is still to come; 0: 1,024, and half of maxLinks at most
+	maxFresh        int           // links whose password is still to come, or their first request; 0: 1,024, and half of maxLinks at most
 	passwordTimeout time.Duration // within which the password must come; 0: 30 s
 }
 
@@ -45,14 +46,20 @@ type Server struct {
 	config ServerConfig
 	link   LinkConfig // of every accepted link
 	guard  *guard
-	gate   gate
 	tasks  sync.WaitGroup // the links
 
-	mu       sync.Mutex
-	closed   bool
-	links    map[*Link]struct{}
-	unproven newcomers // their password is to come
-	silent   newcomers // they need none, and said nothing yet
+	stopping atomic.Bool
+
+	mu     sync.Mutex
+	closed bool
+	links  map[*Link]struct{}
+	fresh  list.List // of *newcomer, the oldest first: links that have not given the password, or asked nothing yet
+}
+
+// newcomer is a link that has not shown yet that it belongs here.
+type newcomer struct {
+	link *Link
+	came time.Time
 }
 
 // NewServer makes a server that listens nowhere yet.
@@ -63,8 +70,8 @@ func NewServer(config ServerConfig) *Server {
 	if config.maxLinks == 0 {
 		config.maxLinks = mostLinks()
 	}
-	if config.maxUnproven == 0 {
-		config.maxUnproven = min(1024, max(1, config.maxLinks/2))
+	if config.maxFresh == 0 {
+		config.maxFresh = min(1024, max(1, config.maxLinks/2))
 	}
 	if config.passwordTimeout == 0 {
 		config.passwordTimeout = 30 * time.Second
@@ -77,14 +84,12 @@ func NewServer(config ServerConfig) *Server {
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
-	link.bound, link.memory = &chatter{log: link.Logger}, newMemory(link.MaxMessageSize)
+	link.lines, link.memory = newLines(), newMemory(link.MaxMessageSize)
 	return &Server{
-		config:   config,
-		link:     link,
-		guard:    newGuard(config.Password, config.AlwaysAllowLocalhost),
-		links:    make(map[*Link]struct{}),
-		unproven: newcomers{most: config.maxUnproven},
-		silent:   newcomers{most: config.maxLinks},
+		config: config,
+		link:   link,
+		guard:  newGuard(config.Password, config.AlwaysAllowLocalhost),
+		links:  make(map[*Link]struct{}),
 	}
 }
 
@@ -94,13 +99,9 @@ func NewServer(config ServerConfig) *Server {
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.tasks.Wait()
 	defer s.closeAll()
-	select {
-	case <-s.gate.shut():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	s.stopping.Store(true)
 	for _, link := range s.snapshot() {
-		if err := link.out.flush(ctx); err != nil {
+		if err := link.finishRequests(ctx); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			backoff = 0
 			s.accept(conn)
 		case ctx.Err() != nil:
-			s.gate.shut()
+			s.stopping.Store(true)
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", listener.Addr(), err)
@@ -177,9 +178,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 				s.config.Logger.Error("accept failed, trying again", "listener", listener.Addr().String(), "error", err)
 			}
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
-			if s.makeRoom() {
-				backoff = 5 * time.Millisecond
-			}
+			s.makeRoom()
 			wait(ctx, backoff)
 		}
 	}
@@ -198,51 +197,33 @@ func wait(ctx context.Context, duration time.Duration) {
 // more are accepted meanwhile.
 const newcomerGrace = 50 * time.Millisecond
 
-// accept starts a link.
+// accept starts a link. It waits where there are too many newcomers.
 func (s *Server) accept(conn net.Conn) {
-	address := addressOf(conn.RemoteAddr())
-	comers, entry := &s.silent, (*entry)(nil)
-	if !s.guard.lets(address) {
-		comers, entry = &s.unproven, s.entry(conn)
-	}
-	link := newLink(conn, s.link, &s.gate, entry)
-	place := newcomer{link: link}
-	for {
-		var wait time.Duration
-		var ok bool
-		s.works(func() { wait, ok = s.crowded(comers, &place) })
-		if !ok {
-			link.end(errors.New("too many links are open"))
-			return
-		}
-		if wait <= 0 {
-			break
-		}
-		<-time.After(wait)
-	}
-	left := func() { s.leave(comers, &place) }
-	link.noticed = left
-	if entry != nil {
-		link.noticed, entry.admitted = nil, left
-	}
-	s.works(func() { s.start(link, left) })
-}
-
-// works tells the pulse of a piece of work.
-func (s *Server) works(work func()) {
 	if s.config.Pulse != nil {
 		s.config.Pulse.Works()
 		defer s.config.Pulse.Waits()
 	}
-	work()
+	link := NewLink(conn, s.link)
+	link.stopping = &s.stopping
+	if !s.guard.lets(addressOf(conn.RemoteAddr())) {
+		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
+	}
+	for {
+		wait, ok := s.crowded()
+		switch {
+		case !ok:
+			link.end(errors.New("too many links are open"))
+			return
+		case wait <= 0:
+			s.start(link)
+			return
+		}
+		time.Sleep(wait)
+	}
 }
 
-func (s *Server) entry(conn net.Conn) *entry {
-	return &entry{guard: s.guard, conn: conn, deadline: time.Now().Add(s.config.passwordTimeout)}
-}
-
-// start runs a link; left is called when it has ended.
-func (s *Server) start(link *Link, left func()) {
+// start runs a link, a newcomer at first.
+func (s *Server) start(link *Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -251,115 +232,53 @@ func (s *Server) start(link *Link, left func()) {
 	}
 	s.links[link] = struct{}{}
 	s.reportLinks()
+	place := s.fresh.PushBack(&newcomer{link, time.Now()})
+	leave := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fresh.Remove(place)
+	}
+	link.shown = leave
 	s.tasks.Go(func() {
 		link.log.Debug("link accepted")
 		err := link.Run(context.Background())
 		link.log.Debug("link ended", "reason", err)
+		leave()
 		s.remove(link)
-		left()
 	})
 }
 
-// crowded gives a link its place among the newcomers, closing others where there are too many; or
-// it tells how long it takes until those may be closed. It is not ok where there are too many links
-// and none of them may be closed.
-func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration, ok bool) {
+// crowded makes room for a link, closing the oldest newcomer where there are too many; or it tells
+// how long it takes until that may be closed. It is not ok where there are too many links and none
+// of them may be closed.
+func (s *Server) crowded() (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	excess := comers.excess()
-	if excess == nil && len(s.links) >= s.config.maxLinks {
-		if excess = s.oldest(); excess == nil {
-			return 0, false
-		}
+	if s.fresh.Len() < s.config.maxFresh && len(s.links) < s.config.maxLinks {
+		return 0, true
 	}
-	if excess != nil {
-		if wait := newcomerGrace - time.Since(excess.came); wait > 0 {
-			return wait, true
-		}
-		s.dropNewcomer(excess)
+	oldest := s.fresh.Front()
+	if oldest == nil {
+		return 0, false
 	}
-	comers.add(place)
+	if wait := newcomerGrace - time.Since(oldest.Value.(*newcomer).came); wait > 0 {
+		return wait, true
+	}
+	s.drop(oldest)
 	return 0, true
 }
 
-// oldest is the newcomer to close where there are too many links; nil where there is none. The
-// caller must hold mu.
-func (s *Server) oldest() *newcomer {
-	if one := s.unproven.oldest(); one != nil {
-		return one
-	}
-	return s.silent.oldest()
-}
-
 // makeRoom closes the oldest newcomer, if there is one, for want of descriptors.
-func (s *Server) makeRoom() bool {
+func (s *Server) makeRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	oldest := s.oldest()
-	if oldest != nil {
-		s.dropNewcomer(oldest)
+	if oldest := s.fresh.Front(); oldest != nil {
+		s.drop(oldest)
 	}
-	return oldest != nil
 }
 
-// dropNewcomer closes a link that has shown nothing yet. Callers must hold mu.
-func (s *Server) dropNewcomer(one *newcomer) {
-	s.unproven.remove(one)
-	s.silent.remove(one)
-	one.link.end(errors.New("too many links that have proven nothing"))
-}
-
-func (s *Server) leave(comers *newcomers, place *newcomer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	comers.remove(place)
-}
-
-// errForeign ends a link whose peer speaks some other protocol.
-var errForeign = errors.New("peer speaks another protocol")
-
-// A browser can be led to send a request of HTTP to any port, and puts what it is told into the
-// body. So nothing is run of a link that does not begin as this protocol does: with a byte that can
-// begin a JSON value, and not with a request line of HTTP or its kin, whose method may begin with
-// such a byte too. Broken JSON is nonsense as anywhere else.
-
-// recognise looks at what a link begins with, until that is known. It is given what came so far
-// of the first frame that is not blank, and whether that is all of it.
-func (r *receiver) recognise(text []byte, whole bool) error {
-	if r.recognised {
-		return nil
-	}
-	said := bytes.TrimLeft(text, " \t\r\n")
-	if len(said) == 0 {
-		return nil // a blank frame says nothing
-	}
-	if bytes.IndexByte([]byte(`[{"-0123456789tfn`), said[0]) < 0 {
-		return errForeign
-	}
-	fresh := text[min(r.looked, len(text)):]
-	r.looked = len(text)
-	if !whole && bytes.IndexByte(fresh, '\n') < 0 {
-		return nil
-	}
-	line, _, ends := bytes.Cut(said, []byte("\n"))
-	if ends && isRequestLine(line) {
-		return errForeign
-	}
-	r.recognised = whole || ends
-	return nil
-}
-
-// isRequestLine tells whether a line ends as `GET / HTTP/1.1` does. No line of JSON does.
-func isRequestLine(line []byte) bool {
-	line = bytes.TrimRight(line, " \t\r")
-	protocol, version, found := bytes.Cut(line[bytes.LastIndexByte(line, ' ')+1:], []byte("/"))
-	if !found || len(protocol) == 0 || len(version) == 0 || len(protocol) == len(line) {
-		return false
-	}
-	for _, b := range protocol {
-		if b|0x20 < 'a' || b|0x20 > 'z' {
-			return false
-		}
-	}
-	return len(bytes.Trim(version, "0123456789.")) == 0
+// drop closes a newcomer. Callers must hold mu.
+func (s *Server) drop(place *list.Element) {
+	s.fresh.Remove(place)
+	place.Value.(*newcomer).link.end(errors.New("too many links that have proven nothing"))
 }

@@ -69,7 +69,7 @@ func TestServerAnswers(t *testing.T) {
 		{"number negative", `[0,{"no":-7,"type":"ok"}]`, `[1,{"no":-7,"data":"ok"}]`},
 		{"the last of two equal fields counts", `[0,{"no":4,"type":"nope","type":"ok"}]`, `[1,{"no":4,"data":"ok"}]`},
 		{"data null", `[0,{"no":4,"type":"echo","data":null}]`, `[1,{"no":4,"data":null}]`},
-		{"data comes back", `[0,{"no":4,"type":"echo","data":{"b":[1, "<&>\u2028\ud83d\ude00"]}}]`, `[1,{"no":4,"data":{"b":[1,"<&>` + "\u2028" + `\ud83d\ude00"]}}]`},
+		{"data comes back", `[0,{"no":4,"type":"echo","data":{"b":[1, "<&>\u2028\ud83d\ude00"]}}]`, `[1,{"no":4,"data":{"b":[1,"<&>\u2028\ud83d\ude00"]}}]`},
 		{"refusal", `[0,{"no":4,"type":"refuse"}]`, `[1,{"no":4,"error":"invalid target 'x'"}]`},
 		{"inner error is not told", `[0,{"no":4,"type":"broken"}]`, `[1,{"no":4,"error":"internal error"}]`},
 		{"panic is survived", `[0,{"no":4,"type":"panics"}]`, `[1,{"no":4,"error":"internal error"}]`},
@@ -242,7 +242,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	}()
 	<-begun
 	stopped := make(chan error, 1)
-	server.gate.shut() // Shutdown does it too, but when is not to be seen from here
+	server.stopping.Store(true) // Shutdown does it too, but when is not to be seen from here
 	go func() { stopped <- server.Shutdown(context.Background()) }()
 	var remote *RemoteError
 	if _, err := idle.Request(within(t), "ok", nil); !errors.As(err, &remote) || remote.Text != "shutting down" {

@@ -204,7 +204,7 @@ func TestGuessesLockNobodyOutWhereThePasswordIsLong(t *testing.T) {
 func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var one throttle
+		one := newGuard("s3cret", false)
 		throttled := func(text string) bool {
 			begun := time.Now()
 			if err := one.wait(t.Context(), prefixOf(netip.MustParseAddr(text)), nil); err != nil {
@@ -223,13 +223,13 @@ func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 		for n := range 3 * maxRemembered {
 			one.failed(prefixOf(netip.MustParseAddr(fmt.Sprintf("10.0.%d.%d", n>>8, n&255))))
 		}
-		if len(one.known) > maxRemembered {
-			t.Errorf("%d addresses are remembered", len(one.known))
+		if len(one.suspects) > maxRemembered {
+			t.Errorf("%d addresses are remembered", len(one.suspects))
 		}
 		time.Sleep(2 * throttledFor) // the bubble's clock
 		one.failed(prefixOf(netip.MustParseAddr("192.0.2.1")))
-		if len(one.known) != 1 {
-			t.Errorf("%d addresses are remembered after their time", len(one.known))
+		if len(one.suspects) != 1 {
+			t.Errorf("%d addresses are remembered after their time", len(one.suspects))
 		}
 	})
 }

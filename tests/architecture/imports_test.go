@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"exec/runner/host":    {"jobd/exec/program", "jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
-	"net":                 {},
+	"net":                 {"golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net"},
 	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},

@@ -1,0 +1,159 @@
+package net
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+)
+
+// pieceBytes is what a peer must take within writeTimeout: a long frame leaves in pieces, so that it
+// gets through to a peer that is slow and alive. A shorter one leaves in one write.
+const pieceBytes = 64 << 10
+
+// mostQueued is how many frames may wait for the writer before senders do. Answers don't queue up:
+// one of a link is on its way at a time.
+const mostQueued = 64
+
+// outgoing is a frame for the goroutine that writes.
+type outgoing struct {
+	parts  [][]byte
+	ping   chan struct{} // of a ping: closed by its pong
+	taken  chan struct{} // closed when the connection has taken all of the frame
+	isLeft bool          // it has; to be read when the writer has ended
+}
+
+// queue gives a frame, which nobody may change any more, to the writer. After an error nothing of it
+// leaves. Where there is room for it, it is queued even if ctx has ended.
+func (l *Link) queue(ctx context.Context, frame *outgoing) error {
+	frame.taken = make(chan struct{})
+	if err := l.Err(); err != nil {
+		return err
+	}
+	select {
+	case l.frames <- frame:
+		return nil
+	default:
+	}
+	select {
+	case l.frames <- frame:
+		return nil
+	case <-l.Done():
+		return l.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// offer sends a frame if nothing else is being written.
+func (l *Link) offer(frame *outgoing) {
+	l.mu.Lock()
+	idle := l.writing.IsZero()
+	l.mu.Unlock()
+	if idle && len(l.frames) == 0 {
+		_ = l.queue(l.ctx, frame)
+	}
+}
+
+// send queues a frame and waits until the connection has taken it. Without any parts it waits for
+// what was queued before.
+func (l *Link) send(ctx context.Context, parts ...[]byte) error {
+	frame := &outgoing{parts: parts}
+	if err := l.queue(ctx, frame); err != nil {
+		return err
+	}
+	select {
+	case <-frame.taken:
+		return nil
+	case <-l.Done():
+		return l.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// say queues a frame that answers what can't be served. A peer that sends such things and reads no
+// answers is not read on.
+func (l *Link) say(frame []byte) error {
+	return l.queue(l.ctx, &outgoing{parts: [][]byte{frame}})
+}
+
+// pong answers a ping without waiting: two peers that each wait to be read would wait for each
+// other.
+func (l *Link) pong() {
+	l.pongs.Add(1)
+	select {
+	case l.pongsDue <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued until the link ends.
+func (l *Link) write() {
+	defer close(l.wrote)
+	for {
+		select {
+		case <-l.pongsDue:
+			l.writePongs()
+		case frame := <-l.frames:
+			l.writePongs() // to the pings that came before what this frame answers
+			l.writeFrame(frame)
+		case <-l.Done():
+			return
+		}
+		l.noteWriting(time.Time{})
+	}
+}
+
+func (l *Link) writePongs() {
+	const atOnce = 1 << 10
+	for due := l.pongs.Swap(0); due > 0; due -= atOnce {
+		l.writeBytes(bytes.Repeat(pongFrame, int(min(due, atOnce))))
+	}
+}
+
+func (l *Link) writeFrame(frame *outgoing) {
+	if frame.ping != nil {
+		l.notePing(frame.ping)
+	}
+	parts := frame.parts
+	if len(parts) > 1 && length(parts) <= pieceBytes {
+		parts = [][]byte{bytes.Join(parts, nil)}
+	}
+	for _, part := range parts {
+		for piece := range slices.Chunk(part, pieceBytes) {
+			if !l.writeBytes(piece) {
+				return
+			}
+		}
+	}
+	frame.isLeft = true
+	close(frame.taken)
+}
+
+// writeBytes writes within the timeout, or ends the link.
+func (l *Link) writeBytes(piece []byte) bool {
+	l.noteWriting(time.Now())
+	err := l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err == nil {
+		_, err = l.conn.Write(piece)
+	}
+	if err != nil {
+		l.end(err)
+	}
+	return err == nil
+}
+
+// noteWriting says since when the peer has taken nothing of a frame; zero: nothing is written.
+func (l *Link) noteWriting(since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = since
+}
+
+func length(parts [][]byte) (bytes int) {
+	for _, part := range parts {
+		bytes += len(part)
+	}
+	return bytes
+}

@@ -49,9 +49,12 @@ func (g *guard) knows(password string) bool {
 	return subtle.ConstantTimeCompare(digest[:], g.digest[:]) == 1
 }
 
-// errCrowdedOut ends a link whose password was not judged in time, for all the wrong ones of its
-// address.
-var errCrowdedOut = errors.New("too many wrong passwords from this address")
+// What ends a link whose password was not judged: in time, for all the wrong ones of its address; or
+// at all, since the peer has hung up.
+var (
+	errCrowdedOut = errors.New("too many wrong passwords from this address")
+	errGone       = errors.New("peer is gone")
+)
 
 // admits judges the password of a peer, which may have to wait for its turn until the deadline.
 func (g *guard) admits(ctx context.Context, conn net.Conn, password string, deadline time.Time) (bool, error) {

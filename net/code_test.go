@@ -57,7 +57,7 @@ func TestLinkKnowsErrorsByCode(t *testing.T) {
 func TestRequestForCodesIsAFurtherItem(t *testing.T) {
 	t.Parallel()
 	for _, data := range []any{nil, 5, Encoded{[]byte("5")}} {
-		parts, err := encodeRequest(requestBody{No: 1, Type: "a", coded: true}, data)
+		parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, data, ","+wantsCodes)
 		if err != nil {
 			t.Fatal(err)
 		}

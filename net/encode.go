@@ -15,22 +15,17 @@ var (
 	pongFrame = []byte{'[', '0' + kindPong, ']', endOfFrame}
 )
 
-// requestBody is what a request says beside its data. coded: the answer's error is to bear its code.
+// requestBody and answerBody are what a message says beside its data.
 type requestBody struct {
 	No       int64  `json:"no"`
 	Type     string `json:"type"`
 	Password string `json:"password,omitempty"`
-	coded    bool
 }
 
-type responseBody struct {
-	No int64 `json:"no"`
-}
-
-type errorBody struct {
-	No    int64  `json:"no"`
-	Error string `json:"error"`
-	Code  Code   `json:"code,omitempty"`
+type answerBody struct {
+	No    int64   `json:"no"`
+	Error *string `json:"error,omitempty"`
+	Code  Code    `json:"code,omitempty"`
 }
 
 // Encoded is the data of a request as JSON. It may be asked of any number of links, which share its
@@ -59,16 +54,10 @@ func (e Encoded) With(name string, value json.RawMessage) Joined {
 	return Joined{e.text[:end], []byte(`,"` + name + `":`), value, e.text[end:]}
 }
 
-// encodeRequest gives a whole frame in parts. It fails where data has no JSON form.
-func encodeRequest(body requestBody, data any) ([][]byte, error) {
-	further := ""
-	if body.coded {
-		further = "," + wantsCodes
-	}
-	if shared, ok := data.(Encoded); ok && shared.text == nil {
-		data = nil
-	}
-	if data == nil {
+// encodeRequest gives a whole frame in parts, the last of which ends the array's items with further
+// ones. It fails where data has no JSON form.
+func encodeRequest(body requestBody, data any, further string) ([][]byte, error) {
+	if shared, ok := data.(Encoded); data == nil || ok && shared.text == nil {
 		return encode(kindRequest, body, nil, further), nil
 	}
 	parts, err := encodeData(data)
@@ -78,13 +67,13 @@ func encodeRequest(body requestBody, data any) ([][]byte, error) {
 // encodeResponse gives a whole frame in parts. It fails where data has no JSON form.
 func encodeResponse(no int64, data any) ([][]byte, error) {
 	parts, err := encodeData(data)
-	return encode(kindResponse, responseBody{no}, parts, ""), err
+	return encode(kindResponse, answerBody{No: no}, parts, ""), err
 }
 
 // encodeError gives a whole frame, with a code where there is one: it answers a request whose sender
 // asked for codes.
 func encodeError(no int64, text string, code Code) []byte {
-	return bytes.Join(encode(kindResponse, errorBody{no, text, code}, nil, ""), nil)
+	return bytes.Join(encode(kindResponse, answerBody{no, &text, code}, nil, ""), nil)
 }
 
 // encode makes a frame: its body with the data, and what stands behind the body.

@@ -42,12 +42,12 @@ func TestEncodedPartsAreNotCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, data)
+	parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, data, "")
 	if err != nil || len(parts) != 3 || unsafe.SliceData(parts[1]) != unsafe.SliceData(data.text) {
 		t.Errorf("%d parts, error %v: the data was copied", len(parts), err)
 	}
 	for _, empty := range []any{nil, Encoded{}} {
-		parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, empty)
+		parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, empty, "")
 		if err != nil || len(parts) != 1 || string(parts[0]) != `[0,{"no":1,"type":"a"}]`+"\x04" {
 			t.Errorf("no data: %q, %v", parts, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"iter"
 	"strings"
 )
 
@@ -27,48 +28,6 @@ type message struct {
 	failed   bool            // a response that tells an error
 	failure  string          // the error it tells
 	code     Code            // of that error; "" where none came
-}
-
-// envelope is what the body of a message may hold; nil where it does not.
-type envelope struct{ no, typ, data, password, failure, code json.RawMessage }
-
-// envelopeOf takes a body apart, whose other members are ignored. It is not ok where the body is no
-// object.
-func envelopeOf(body json.RawMessage) (e envelope, ok bool) {
-	if firstByte(body) != '{' {
-		return e, false
-	}
-	for name, value := range items(body) {
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = json.RawMessage(`"` + Text(name) + `"`)
-		}
-		switch string(name) {
-		case `"no"`:
-			e.no = value
-		case `"type"`:
-			e.typ = value
-		case `"data"`:
-			e.data = value
-		case `"password"`:
-			e.password = value
-		case `"error"`:
-			e.failure = value
-		case `"code"`:
-			e.code = value
-		}
-	}
-	return e, true
-}
-
-// payload is the data of a message; nil where it is absent or null.
-func (e envelope) payload() (json.RawMessage, error) {
-	switch {
-	case firstByte(e.data) == 'n':
-		return nil, nil
-	case TypeOf(e.data) == "boolean":
-		return nil, Refusal("'data' must be any of: string, number, object, array")
-	}
-	return e.data, nil
 }
 
 // wantsCodes is the third item of the array of a request whose error is to bear its code. The
@@ -98,66 +57,73 @@ func parse(frame []byte) (message, error) {
 	kind, body := parts[0], parts[1]
 	number, isInteger := Integer(kind)
 	switch {
-	case isInteger && number == kindRequest:
-		m, err := parseRequest(body)
+	case isInteger && (number == kindRequest || number == kindResponse):
+		m, err := parseBody(int(number), body)
 		m.coded = string(parts[2]) == wantsCodes
 		return m, err
-	case isInteger && number == kindResponse:
-		return parseResponse(body)
 	case isInteger && (number == kindPing || number == kindPong):
 		return message{kind: int(number)}, nil
 	}
 	return message{}, Refusef("unexpected type %s", quoted(kind))
 }
 
-func parseRequest(body json.RawMessage) (message, error) {
-	e, ok := envelopeOf(body)
-	if !ok {
-		return message{}, Refusal("malformed REQUEST message: data is not an object")
+// parseBody reads the body of a request or a response. Its members of other names are ignored.
+func parseBody(kind int, body json.RawMessage) (message, error) {
+	name, m := "REQUEST", message{kind: kind}
+	if kind == kindResponse {
+		name = "RESPONSE"
 	}
-	m := message{kind: kindRequest}
-	var err error
-	if m.typ, err = textField("type", e.typ); err != nil {
-		return message{}, malformed("REQUEST", err)
-	}
-	if m.no, err = intField("no", e.no); err != nil {
-		return message{}, malformed("REQUEST", err)
-	}
-	if e.password != nil {
-		if m.password, err = textField("password", e.password); err != nil {
-			return message{}, malformed("REQUEST", err)
+	err := error(Refusal("data is not an object"))
+	if firstByte(body) == '{' {
+		known := make(Fields, 4)
+		for name, value := range items(body) {
+			switch name := Text(name); name {
+			case "no", "type", "data", "password", "error", "code":
+				known[name] = value
+			}
 		}
+		err = m.read(known)
 	}
-	if m.data, err = e.payload(); err != nil {
-		return message{}, malformed("REQUEST", err)
+	if err != nil {
+		return message{}, Refusef("malformed %s message: %v", name, err)
 	}
-	m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
 	return m, nil
 }
 
-func parseResponse(body json.RawMessage) (message, error) {
-	e, ok := envelopeOf(body)
-	if !ok {
-		return message{}, Refusal("malformed RESPONSE message: data is not an object")
+// read takes over the members of a body, and tells the first that is wrong.
+func (m *message) read(f Fields) (err error) {
+	if m.kind == kindRequest {
+		if m.typ, err = f.Text("type"); err != nil {
+			return err
+		}
 	}
-	m := message{kind: kindResponse}
-	var err error
-	if m.no, err = intField("no", e.no); err != nil {
-		return message{}, malformed("RESPONSE", err)
+	if m.no, err = f.Int("no"); err != nil {
+		return err
 	}
-	if m.failed = e.failure != nil; m.failed {
-		if m.failure, err = textField("error", e.failure); err != nil {
-			return message{}, malformed("RESPONSE", err)
+	if m.kind == kindRequest && f.Has("password") {
+		if m.password, err = f.Text("password"); err != nil {
+			return err
+		}
+	}
+	if m.failed = m.kind == kindResponse && f.Has("error"); m.failed {
+		if m.failure, err = f.Text("error"); err != nil {
+			return err
 		}
 		m.failure = cut(m.failure)
-		if TypeOf(e.code) == "string" {
-			m.code = Code(cut(Text(e.code)))
+		if TypeOf(f["code"]) == "string" {
+			m.code = Code(cut(Text(f["code"])))
 		}
 	}
-	if m.data, err = e.payload(); err != nil {
-		return message{}, malformed("RESPONSE", err)
+	switch m.data = f["data"]; {
+	case TypeOf(m.data) == "boolean":
+		return Refusal("'data' must be any of: string, number, object, array")
+	case firstByte(m.data) == 'n':
+		m.data = nil
 	}
-	return m, nil
+	if m.kind == kindRequest {
+		m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
+	}
+	return nil
 }
 
 // quoted is a value as JavaScript prints it; of a long one, how it begins.
@@ -176,10 +142,6 @@ func cut(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-func malformed(kind string, err error) Refusal {
-	return Refusef("malformed %s message: %v", kind, err)
 }
 
 // mostValues is how many values a request may be made of, whatever its length in bytes. Each takes
@@ -202,60 +164,41 @@ func stringEnd(text []byte, i int) int {
 	return i + 1
 }
 
-// valueEnd is the index behind the value that begins at i.
-func valueEnd(text []byte, i int) int {
-	level := 0
-	for ; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			if i = stringEnd(text, i) - 1; level == 0 {
-				return i + 1
-			}
-		case '[', '{':
-			level++
-		case ']', '}':
-			if level == 0 {
-				return i // of the list that it is in
-			}
-			if level--; level == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if level == 0 {
-				return i
-			}
-		}
-	}
-	return i
-}
-
-func spaceEnd(text []byte, i int) int {
-	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
-		i++
-	}
-	return i
-}
-
 // items gives the items of a valid list, or the members of a valid object with their names as they
 // are written. They share the memory of the text.
-func items(text []byte) func(yield func(name, value json.RawMessage) bool) {
+func items(text []byte) iter.Seq2[json.RawMessage, json.RawMessage] {
 	return func(yield func(name, value json.RawMessage) bool) {
-		i := spaceEnd(text, 0)
-		named := text[i] == '{'
-		for i = spaceEnd(text, i+1); text[i] != ']' && text[i] != '}'; {
-			var name json.RawMessage
-			if named {
-				end := stringEnd(text, i)
-				name = text[i:end:end]
-				i = spaceEnd(text, spaceEnd(text, end)+len(":"))
+		var name json.RawMessage
+		level, begun := 0, 0 // begun is where the name or the value begins
+		for i := 0; i < len(text); i++ {
+			switch text[i] {
+			case '"':
+				i = stringEnd(text, i) - 1
+				continue
+			case '[', '{':
+				if level++; level > 1 {
+					continue
+				}
+			case ':':
+				if level > 1 {
+					continue
+				}
+				name = bytes.TrimSpace(text[begun:i])
+			case ',', ']', '}':
+				if text[i] != ',' {
+					level--
+				}
+				if level > 1 || level == 1 && text[i] != ',' {
+					continue // it belongs to a value
+				}
+				value := bytes.TrimSpace(text[begun:i:i])
+				if len(value) > 0 && !yield(name, value) {
+					return
+				}
+			default:
+				continue
 			}
-			end := valueEnd(text, i)
-			if !yield(name, text[i:end:end]) {
-				return
-			}
-			if i = spaceEnd(text, end); text[i] == ',' {
-				i = spaceEnd(text, i+1)
-			}
+			begun = i + 1
 		}
 	}
 }
@@ -296,17 +239,36 @@ func FieldsOf(value json.RawMessage) Fields {
 func (f Fields) Has(name string) bool { return f[name] != nil }
 
 // Text is a required string. Refusals: "missing required field NAME", "'NAME' must be string".
-func (f Fields) Text(name string) (string, error) { return textField(name, f[name]) }
+func (f Fields) Text(name string) (string, error) {
+	switch {
+	case !f.Has(name):
+		return "", missing(name)
+	case TypeOf(f[name]) != "string":
+		return "", Refusef("'%s' must be string", name)
+	}
+	return Text(f[name]), nil
+}
 
 // Int is a required integer; 2.0 is one too. Refusals: "missing required field NAME", "'NAME' must
 // be integer".
-func (f Fields) Int(name string) (int64, error) { return intField(name, f[name]) }
+func (f Fields) Int(name string) (int64, error) {
+	number, ok := Integer(f[name])
+	switch {
+	case !f.Has(name):
+		return 0, missing(name)
+	case !ok:
+		return 0, Refusef("'%s' must be integer", name)
+	}
+	return number, nil
+}
+
+func missing(name string) error { return Refusef("missing required field %s", name) }
 
 // Whole is a required whole number of 64 bits. Refusals: "missing required field NAME", "'NAME'
 // must be integer".
 func (f Fields) Whole(name string) (Whole, error) {
 	if !f.Has(name) {
-		return 0, Refusef("missing required field %s", name)
+		return 0, missing(name)
 	}
 	number, err := ParseWhole(f[name])
 	if err != nil {
@@ -339,27 +301,4 @@ func (f Fields) Each(name string, use func(item json.RawMessage) error) error {
 		}
 	}
 	return nil
-}
-
-// textField is a required string.
-func textField(name string, value json.RawMessage) (string, error) {
-	switch {
-	case value == nil:
-		return "", Refusef("missing required field %s", name)
-	case TypeOf(value) != "string":
-		return "", Refusef("'%s' must be string", name)
-	}
-	return Text(value), nil
-}
-
-// intField is a required integer.
-func intField(name string, value json.RawMessage) (int64, error) {
-	if value == nil {
-		return 0, Refusef("missing required field %s", name)
-	}
-	number, ok := Integer(value)
-	if !ok {
-		return 0, Refusef("'%s' must be integer", name)
-	}
-	return number, nil
 }

@@ -228,7 +228,11 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 	body := l.call(answer)
 	defer l.forget(body.No)
 	body.Type = typ
-	parts, err := encodeRequest(body, data)
+	further := ""
+	if l.config.Codes {
+		further = "," + wantsCodes
+	}
+	parts, err := encodeRequest(body, data, further)
 	if err != nil {
 		return nil, fmt.Errorf("request %s: %w", typ, err)
 	}
@@ -274,7 +278,7 @@ func (l *Link) call(answer chan message) requestBody {
 		l.number = l.number%lastNumber + 1
 	}
 	l.calls[l.number] = answer
-	return requestBody{No: l.number, Password: l.password, coded: l.config.Codes}
+	return requestBody{No: l.number, Password: l.password}
 }
 
 func (l *Link) forget(no int64) {
@@ -403,21 +407,19 @@ func watch(conn net.Conn, timeout time.Duration) {
 
 // A peer from which nothing more comes has closed its half of the connection, as many clients do
 // after their last request, and reads on; or its process has ended. Both look the same until
-// something is sent: the system of a process that has ended answers that with a reset. So a space
-// is sent, which says nothing: JSON may have any number of them before a value.
+// something is sent: the system of a process that has ended answers that with a reset, and what is
+// sent then fails. So spaces are sent, which say nothing: JSON may have any number of them before a
+// value.
 var nothing = []byte(" ")
 
-// When a peer that said its last gets a space: soon, so that an end is noticed at once, and then
-// from time to time.
+// When a peer that said its last gets a space: soon, and then from time to time.
 const (
 	firstSpace = 50 * time.Millisecond
 	nextSpace  = 5 * time.Second
 )
 
 // hearOut answers what a peer that says no more has asked, for as long as it takes bytes.
-func (l *Link) hearOut(tcp *net.TCPConn) {
-	_ = tcp.SetReadDeadline(time.Time{})
-	l.tasks.Go(func() { l.end(awaitReset(tcp)) })
+func (l *Link) hearOut() {
 	l.tasks.Go(func() {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
@@ -430,25 +432,4 @@ func (l *Link) hearOut(tcp *net.TCPConn) {
 	})
 	_ = l.finishRequests(l.ctx)
 	_ = l.send(l.ctx) // and what answers no request
-}
-
-var errGone = errors.New("peer is gone")
-
-// awaitReset tells how the connection ended, when the peer is known to be gone or it was closed
-// here.
-func awaitReset(tcp *net.TCPConn) error {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var reason syscall.Errno
-	err = raw.Read(func(fd uintptr) bool { // called again whenever something happens to the connection
-		number, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
-		reason = syscall.Errno(number)
-		return err != nil || number != 0
-	})
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errGone, reason)
 }

@@ -2,7 +2,6 @@ package net
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -23,39 +22,20 @@ const (
 	memoryPatience = 5 * time.Second
 )
 
-// errNoMemory ends a link that waited too long for memory which others take.
-var errNoMemory = errors.New("too much is asked at once: try again")
-
 // memory is what the links of one server share. Nil bounds nothing: that of a link that we made
 // ourselves.
 type memory struct {
-	received, answers share
+	received, answers *semaphore.Weighted
 	encoders          chan struct{} // one for each answer that is being encoded
 	tidying           atomic.Bool
 }
 
-// share is an amount of memory. One taker may have all of it, however much it wants.
-type share struct {
-	*semaphore.Weighted
-	limit int // bytes
-}
-
-func newShare(bytes int) share { return share{semaphore.NewWeighted(int64(bytes)), bytes} }
-
-func newMemory(maxMessage int) *memory {
+func newMemory() *memory {
 	return &memory{
-		received: newShare(max(receivedBytes, 2*maxMessage)),
-		answers:  newShare(answersBytes),
+		received: semaphore.NewWeighted(receivedBytes),
+		answers:  semaphore.NewWeighted(answersBytes),
 		encoders: make(chan struct{}, encodedAtOnce),
 	}
-}
-
-// counted is how much of a share so many bytes take.
-func (s share) counted(bytes int) int64 {
-	if bytes <= shortBytes {
-		return 0
-	}
-	return int64(min(bytes, s.limit))
 }
 
 // tidy gives memory back that something long has taken: the runtime itself may keep it for minutes.
@@ -69,18 +49,22 @@ func (m *memory) tidy(bytes int64) {
 }
 
 // hold has the link hold as much of the server's memory as so many bytes need that it has received,
-// more or less than before.
+// more or less than before. One link may hold all, however much it wants. A peer is dismissed for
+// which there is none in time.
 func (l *Link) hold(bytes int) error {
 	if l.memory == nil {
 		return nil
 	}
-	more := l.memory.received.counted(bytes) - l.held
+	if bytes <= shortBytes {
+		bytes = 0
+	}
+	more := min(int64(bytes), receivedBytes) - l.held
 	switch {
 	case more > 0:
-		ctx, cancel := context.WithTimeoutCause(l.ctx, memoryPatience, errNoMemory)
+		ctx, cancel := context.WithTimeout(l.ctx, memoryPatience)
 		defer cancel()
 		if l.memory.received.Acquire(ctx, more) != nil {
-			return context.Cause(ctx)
+			return l.dismissUnasked("too much is asked at once: try again")
 		}
 	case more < 0:
 		l.memory.received.Release(-more)
@@ -92,16 +76,13 @@ func (l *Link) hold(bytes int) error {
 
 // holdFor turns what is held for a frame into what its request needs, and gives what gives it back.
 func (l *Link) holdFor(weight int) (done func(), err error) {
-	if err := l.hold(weight); err != nil {
-		return nil, err
-	}
+	err = l.hold(weight)
 	held := l.held
+	if err != nil || held == 0 {
+		return func() {}, err
+	}
 	l.held = 0
-	return func() {
-		if held > 0 {
-			l.memory.received.Release(held)
-		}
-	}, nil
+	return func() { l.memory.received.Release(held) }, nil
 }
 
 // reply encodes an answer and sends it. Only one of a link is on its way at a time; a long one is
@@ -114,8 +95,7 @@ func (l *Link) reply(encode func() [][]byte) {
 		return // an answer that can't be sent any more is nobody's
 	}
 	frame := l.encoded(encode)
-	if l.memory != nil && length(frame) > shortBytes {
-		bytes := l.memory.answers.counted(length(frame))
+	if bytes := min(int64(length(frame)), answersBytes); l.memory != nil && bytes > shortBytes {
 		if !l.memory.answers.TryAcquire(bytes) {
 			frame = nil // it would be one more in memory: it is made again
 			if l.memory.answers.Acquire(l.ctx, bytes) != nil {

@@ -60,7 +60,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 		} else if rapid.Bool().Draw(t, "shared") {
 			asked = shared
 		}
-		parts, err := encodeRequest(requestBody{No: no, Type: text, Password: text}, asked)
+		parts, err := encodeRequest(requestBody{No: no, Type: text, Password: text}, asked, "")
 		if err != nil {
 			t.Fatal(err)
 		}

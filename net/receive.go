@@ -168,7 +168,7 @@ func (l *Link) read() error {
 		return err
 	}
 	if err := l.hold(r.in.room()); err != nil {
-		return l.dismissForMemory(err)
+		return err
 	}
 	err := r.in.fill(l.conn)
 	switch {
@@ -252,14 +252,6 @@ func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 // dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
 func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text, ""), text) }
 
-// dismissForMemory tells a peer that there is no memory for what it sends.
-func (l *Link) dismissForMemory(err error) error {
-	if errors.Is(err, errNoMemory) {
-		return l.dismissUnasked(err.Error())
-	}
-	return err
-}
-
 // dismiss sends the peer the frame that tells why the link ends, after the answers to what it asked
 // before.
 func (l *Link) dismiss(frame []byte, text string) error {
@@ -291,8 +283,8 @@ func (l *Link) part(cause error) {
 		}
 		// Who was asked something must be able to answer: of such a peer nothing can be heard any
 		// more.
-		if tcp, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
-			l.hearOut(tcp)
+		if _, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
+			l.hearOut()
 		}
 	}
 	l.end(cause)

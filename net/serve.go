@@ -39,7 +39,7 @@ func (l *Link) serve(m message) error {
 	}
 	paid, err := l.holdFor(m.weight())
 	if err != nil {
-		return l.dismissForMemory(err)
+		return err
 	}
 	if !l.begin() {
 		paid()

@@ -53,13 +53,7 @@ type Server struct {
 	mu     sync.Mutex
 	closed bool
 	links  map[*Link]struct{}
-	fresh  list.List // of *newcomer, the oldest first: links that have not given the password, or asked nothing yet
-}
-
-// newcomer is a link that has not shown yet that it belongs here.
-type newcomer struct {
-	link *Link
-	came time.Time
+	fresh  list.List // of *Link, the oldest first: those that have not given the password, or asked nothing yet
 }
 
 // NewServer makes a server that listens nowhere yet.
@@ -84,7 +78,7 @@ func NewServer(config ServerConfig) *Server {
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
-	link.lines, link.memory = newLines(), newMemory(link.MaxMessageSize)
+	link.lines, link.memory = newLines(), newMemory()
 	return &Server{
 		config: config,
 		link:   link,
@@ -203,19 +197,14 @@ func (s *Server) accept(conn net.Conn) {
 		s.config.Pulse.Works()
 		defer s.config.Pulse.Waits()
 	}
-	link := NewLink(conn, s.link)
-	link.stopping = &s.stopping
-	if !s.guard.lets(addressOf(conn.RemoteAddr())) {
-		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
-	}
 	for {
 		wait, ok := s.crowded()
 		switch {
 		case !ok:
-			link.end(errors.New("too many links are open"))
+			_ = conn.Close()
 			return
 		case wait <= 0:
-			s.start(link)
+			s.start(conn)
 			return
 		}
 		time.Sleep(wait)
@@ -223,7 +212,12 @@ func (s *Server) accept(conn net.Conn) {
 }
 
 // start runs a link, a newcomer at first.
-func (s *Server) start(link *Link) {
+func (s *Server) start(conn net.Conn) {
+	link := NewLink(conn, s.link)
+	link.stopping = &s.stopping
+	if !s.guard.lets(addressOf(conn.RemoteAddr())) {
+		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -232,7 +226,7 @@ func (s *Server) start(link *Link) {
 	}
 	s.links[link] = struct{}{}
 	s.reportLinks()
-	place := s.fresh.PushBack(&newcomer{link, time.Now()})
+	place := s.fresh.PushBack(link)
 	leave := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -261,7 +255,7 @@ func (s *Server) crowded() (wait time.Duration, ok bool) {
 	if oldest == nil {
 		return 0, false
 	}
-	if wait := newcomerGrace - time.Since(oldest.Value.(*newcomer).came); wait > 0 {
+	if wait := newcomerGrace - time.Since(oldest.Value.(*Link).born); wait > 0 {
 		return wait, true
 	}
 	s.drop(oldest)
@@ -280,5 +274,5 @@ func (s *Server) makeRoom() {
 // drop closes a newcomer. Callers must hold mu.
 func (s *Server) drop(place *list.Element) {
 	s.fresh.Remove(place)
-	place.Value.(*newcomer).link.end(errors.New("too many links that have proven nothing"))
+	place.Value.(*Link).end(errors.New("too many links that have proven nothing"))
 }

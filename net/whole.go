@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Whole is a whole number on the wire. JavaScript's numbers are exact up to 2⁵³−1 in either
@@ -48,15 +47,5 @@ func ParseWhole(value json.RawMessage) (Whole, error) {
 		}
 	}
 	return 0, Refusef("%s is no whole number of 64 bits; allowed are numbers up to ±%d, and decimal strings beyond",
-		shortened(value), int64(math.Trunc(maxSafe)))
-}
-
-// shortened is a peer's value in a length that fits into an error.
-func shortened(value json.RawMessage) string {
-	const most = 40
-	text := strings.ToValidUTF8(string(value), "?")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+		Excerpt(string(value)), int64(math.Trunc(maxSafe)))
 }

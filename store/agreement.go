@@ -45,7 +45,7 @@ func Agrees(job journal.Job, row *Seen) bool {
 
 // Wanted is what the row of a job has to say; nil where it is not the worker's.
 func Wanted(job journal.Job) *Seen {
-	row := &Seen{Row: journal.Row{Job: job.ID, Target: job.Target, Owner: job.Token}, Started: seconds(job.Running)}
+	row := &Seen{Row: journal.Row{Job: job.ID, Target: job.Target, Owner: job.Token}, Started: Seconds(job.Running)}
 	switch job.Status {
 	case journal.StatusAccepted:
 		row.Status = journal.RowAccepted
@@ -53,7 +53,7 @@ func Wanted(job journal.Job) *Seen {
 		row.Status = journal.RowRunning
 	case journal.StatusDone:
 		row.Status, row.Owner = journal.RowDone, ""
-		row.Finished, row.Result = seconds(job.Ended), job.Result
+		row.Finished, row.Result = Seconds(job.Ended), job.Result
 		if again := job.Comes(); again != nil {
 			row.Status = journal.RowDelayed
 			row.Plan = &journal.Plan{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts}
@@ -141,9 +141,9 @@ const setBack = "it was set back by hand after the journal's claim, or retried: 
 // ignored.
 func isSetBack(job journal.Job, row journal.Row) bool {
 	if row.Status == journal.RowDelayed {
-		return job.Status == journal.StatusIgnored && row.Finished > 0 && row.Finished >= seconds(job.Ended)
+		return job.Status == journal.StatusIgnored && row.Finished > 0 && row.Finished >= Seconds(job.Ended)
 	}
-	return row.Finished > 0 && row.Finished >= seconds(job.Accepted)
+	return row.Finished > 0 && row.Finished >= Seconds(job.Accepted)
 }
 
 // IsAnotherJob tells whether a row was created later than the job was claimed, or ignored; not in
@@ -157,7 +157,7 @@ func IsAnotherJob(job journal.Job, row *Seen) bool {
 	if claimed.IsZero() && job.Status == journal.StatusIgnored {
 		claimed = job.Ended
 	}
-	return row != nil && !claimed.IsZero() && row.Created > seconds(claimed)
+	return row != nil && !claimed.IsZero() && row.Created > Seconds(claimed)
 }
 
 // UnderWay tells whether a worker has the row.
@@ -176,8 +176,8 @@ func sameWorker(a, b string) bool {
 	return len(a) > markLength && strings.HasPrefix(b, a[:markLength])
 }
 
-// seconds is a time as the table has it.
-func seconds(at time.Time) int64 {
+// Seconds is a time as the table has it: unix seconds, 0 for none.
+func Seconds(at time.Time) int64 {
 	if at.IsZero() {
 		return 0
 	}
@@ -226,7 +226,7 @@ func wentOn(job journal.Job, row *Seen) bool {
 	if job.Comes() == nil || row == nil || row.UnderWay() && sameWorker(job.Token, row.Owner) {
 		return false
 	}
-	ended := seconds(job.Ended)
+	ended := Seconds(job.Ended)
 	return row.Finished > ended || row.Finished == ended && row.Status != journal.RowDelayed
 }
 
@@ -237,7 +237,7 @@ func AsFound(job journal.Job, plan *journal.Plan, finished int64) bool {
 	if job.From != journal.RowDelayed || !SameRun(job.Plan, plan) {
 		return false
 	}
-	return plan.RunAt != 0 || plan.PlannedAt != 0 || finished == 0 || finished < seconds(job.Accepted)
+	return plan.RunAt != 0 || plan.PlannedAt != 0 || finished == 0 || finished < Seconds(job.Accepted)
 }
 
 // SameRun tells whether two delayed rows wait for the same attempt of the same run.

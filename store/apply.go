@@ -88,7 +88,8 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
-		if c.target != "" && (c.isRelease() || c.comesBack() && m.isLate(t, c)) {
+		waits := c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && (c.Done == nil || m.isLate(t, c))
+		if c.target != "" && waits {
 			t.gaveBack = append(t.gaveBack, c.target)
 		}
 		return nil

@@ -118,13 +118,15 @@ type claim struct {
 	newest   bool          // it is from the state: events before it may still come, of earlier claims
 }
 
-// isRelease tells whether the change gives a row back that any worker may claim then.
-func (c *Change) isRelease() bool {
-	return c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && c.Done == nil
+// GivesBack tells whether the change gives its row back.
+func (c *Change) GivesBack() bool {
+	return c.Status == journal.RowWaiting || c.Status == journal.RowManual || c.Status == journal.RowDelayed && c.Done == nil
 }
 
-// comesBack tells whether the change ends a run after which the row is due again.
-func (c *Change) comesBack() bool { return c.Status == journal.RowDelayed && c.Done != nil }
+// EndsRun tells whether the change is the end of a run, after which the row may come back.
+func (c *Change) EndsRun() bool {
+	return c.Status == journal.RowDone || c.Status == journal.RowDelayed && c.Done != nil
+}
 
 // follow makes of a change and a later one of the same claim one.
 func (c *Change) follow(later Change) {

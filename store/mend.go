@@ -50,7 +50,7 @@ func (c *comparison) mend(ctx context.Context, stories map[int64]*story, ids []i
 			switch o.Fate {
 			case Applied:
 				c.mended[change.Job] = true
-				if change.target != "" && (change.isRelease() || change.comesBack()) {
+				if change.target != "" && (change.Status == journal.RowWaiting || change.Status == journal.RowDelayed) {
 					gaveBack = append(gaveBack, change.target)
 				}
 			case Lost:

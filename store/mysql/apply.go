@@ -19,9 +19,6 @@ const batchLimit = 4 << 20
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	if err := rule.CheckAll(changes); err != nil {
-		return nil, err
-	}
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, err
@@ -289,12 +286,11 @@ func (m *lockMemory) lately() bool {
 func (a *application) look(ctx context.Context) error {
 	var ids []int64
 	for i, change := range a.changes {
-		if fate := a.outcomes[i].Fate; fate == hidden || fate == store.Refused || fate == missed && !rule.Release(change) {
+		if fate := a.outcomes[i].Fate; fate == hidden || fate == missed || fate == store.Refused {
 			ids = append(ids, change.Job)
 		}
 	}
 	if len(ids) == 0 {
-		a.judge(nil)
 		return nil
 	}
 	var found map[int64]*rule.Found
@@ -330,12 +326,9 @@ func (a *application) judge(found map[int64]*rule.Found) {
 
 // holdUnseen leaves the changes whose rows could not be read for later.
 func (a *application) holdUnseen(err error) {
-	for i, change := range a.changes {
-		switch outcome := &a.outcomes[i]; {
-		case outcome.Fate == missed && rule.Release(change):
-			*outcome = rule.Judge(change, nil, a.table.config.Uses)
-		case outcome.Fate == hidden, outcome.Fate == missed:
-			*outcome = store.Outcome{Fate: store.Held, Note: err.Error()}
+	for i := range a.outcomes {
+		if fate := a.outcomes[i].Fate; fate == hidden || fate == missed {
+			a.outcomes[i] = store.Outcome{Fate: store.Held, Note: err.Error()}
 		}
 	}
 }

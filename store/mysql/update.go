@@ -66,21 +66,22 @@ func (l *layout) update(change store.Change, index int, less reduction) update {
 	}
 }
 
-// updates makes the statements for some of the changes. One that makes the same of its row as one of the
-// few before it joins that one's statement.
+// updates makes the statements for some of the changes. One that says the same as one of the few before
+// it joins that one.
 func (a *application) updates(some []int) (updates []update) {
 	const compared = 8
 	for _, index := range some {
+		next := a.layout.update(a.changes[index], index, a.reductions[index])
 		from := max(0, len(updates)-compared)
 		like := slices.IndexFunc(updates[from:], func(u update) bool {
-			return u.reduction == a.reductions[index] && rule.Alike(&a.changes[index], &a.changes[u.indexes[0]])
+			return u.set == next.set && u.unedited == next.unedited && u.reduction == next.reduction && slices.Equal(u.args, next.args)
 		})
 		if like < 0 {
-			updates = append(updates, a.layout.update(a.changes[index], index, a.reductions[index]))
+			updates = append(updates, next)
 			continue
 		}
 		one := &updates[from+like]
-		one.indexes, one.jobs = append(one.indexes, index), append(one.jobs, a.changes[index].Job)
+		one.indexes, one.jobs = append(one.indexes, index), append(one.jobs, next.jobs[0])
 	}
 	return updates
 }

@@ -12,9 +12,6 @@ import (
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	if err := rule.CheckAll(changes); err != nil {
-		return nil, err
-	}
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, err

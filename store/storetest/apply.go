@@ -20,7 +20,6 @@ func applyTests() []test {
 		{"going over the last steps again", applyAgain},
 		{"several hundred at once", applyMany},
 		{"several that are alike, and some that only look so", applyAlike},
-		{"a change nobody can apply", applyWrong},
 	}
 }
 
@@ -174,17 +173,4 @@ func applyAlike(s *suite) {
 		}
 	}
 	s.expect(ids[2], journal.RowRunning, "@other1234")
-}
-
-func applyWrong(s *suite) {
-	id := s.insert("a", journal.RowAccepted, token)
-	for _, change := range []store.Change{
-		{Job: id, Token: token, Status: journal.RowAccepted},
-		{Job: id, Token: token, Status: journal.RowDone},
-	} {
-		if got, err := s.Table.Apply(s.Context(), []store.Change{change}); err == nil {
-			s.Errorf("%+v: got %v; want an error", change, got)
-		}
-	}
-	s.expect(id, journal.RowAccepted, token)
 }

@@ -39,7 +39,7 @@ type Dialect interface {
 func Write(change store.Change, worker string, d Dialect) []Assignment {
 	list := []Assignment{{"status", change.Status}}
 	switch {
-	case Release(change):
+	case change.GivesBack():
 		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
 		return append(list, asBefore(change.Plan).write(d)...)
 	case change.Status == journal.RowIgnored:
@@ -47,14 +47,14 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
 		return append(list, freeKey(d)...)
 	case change.Status == journal.RowRunning:
-		return append(append(list, Assignment{"time_started", seconds(change.Start)}), counted(change.Attempts).write(d)...)
+		return append(append(list, Assignment{"time_started", store.Seconds(change.Start)}), counted(change.Attempts).write(d)...)
 	}
 	if !change.Start.IsZero() {
-		list = append(list, Assignment{"time_started", seconds(change.Start)})
+		list = append(list, Assignment{"time_started", store.Seconds(change.Start)})
 	}
 	done := change.Done
 	list = append(list,
-		Assignment{"time_finished", seconds(change.Finish)},
+		Assignment{"time_finished", store.Seconds(change.Finish)},
 		Assignment{"result", done.Result},
 		Assignment{"return_code", d.Code(done.Code)},
 	)
@@ -73,7 +73,7 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 }
 
 // Write is what a claim sets in its rows.
-func (v Verdict) Write(d Dialect) []Assignment {
+func (v verdict) Write(d Dialect) []Assignment {
 	list := []Assignment{{"status", v.status}}
 	if v.retried {
 		return append(list, v.clear(d)...)

@@ -10,10 +10,9 @@ import (
 
 // The conditions under which rows are changed.
 const (
-	isFree          = "status IN ('waiting','manual')"           // a claim's
-	isDelayed       = "status = 'delayed'"                       // a claim's of such rows
-	isFreeOrDelayed = "status IN ('waiting','manual','delayed')" // of a try that knows of neither
-	IsUnderWay      = "status IN ('accepted','running')"         // a change's, which asks for its token, too
+	isFree     = "status IN ('waiting','manual')"   // a claim's
+	isDelayed  = "status = 'delayed'"               // a claim's of such rows
+	IsUnderWay = "status IN ('accepted','running')" // a change's, which asks for its token, too
 )
 
 // List is ids as SQL takes them between the brackets of IN.

@@ -30,7 +30,7 @@ type Found = store.Seen
 // end before. A newer start says the same of a running, but only where that claim is over, which the
 // table can't know: the mirror does.
 func Judge(change store.Change, found *Found, uses store.Uses) store.Outcome {
-	if Release(change) {
+	if change.GivesBack() {
 		return store.Outcome{Fate: store.Applied}
 	}
 	if found == nil {
@@ -53,11 +53,11 @@ func Judge(change store.Change, found *Found, uses store.Uses) store.Outcome {
 	if !later && hasEnded && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}
-	if !later && isEnd(change) && found.Status != journal.RowDone && found.Finished != 0 && found.Finished == seconds(change.Finish) {
+	if !later && change.EndsRun() && found.Status != journal.RowDone && found.Finished != 0 && found.Finished == store.Seconds(change.Finish) {
 		return store.Outcome{Fate: store.Applied} // and set back, or claimed again, since: its time stays until the next end
 	}
 	passed := !later && uses.Delays() && found.Owner != change.Token && wentOn(change, found)
-	if passed && isEnd(change) {
+	if passed && change.EndsRun() {
 		return store.Outcome{Fate: store.Applied}
 	}
 	return store.Outcome{Fate: store.Lost, Found: &found.Row, Newer: later, Passed: passed}
@@ -66,9 +66,9 @@ func Judge(change store.Change, found *Found, uses store.Uses) store.Outcome {
 // wentOn tells whether a row shows a newer end than the change brings, or a newer start.
 func wentOn(change store.Change, found *Found) bool {
 	if change.Status == journal.RowRunning {
-		return found.Started > seconds(change.Start)
+		return found.Started > store.Seconds(change.Start)
 	}
-	return isEnd(change) && found.Finished > seconds(change.Finish)
+	return change.EndsRun() && found.Finished > store.Seconds(change.Finish)
 }
 
 // isEdited tells whether a row that is ours has another schedule than its end was planned from.
@@ -81,7 +81,7 @@ func isEdited(change store.Change, found *Found, uses store.Uses) bool {
 
 // isGuarded tells whether a change is applied only to a row with the schedule of its claim.
 func isGuarded(change store.Change, uses store.Uses) bool {
-	return isEnd(change) && change.Plan != nil && uses.Has(store.ColumnSchedule)
+	return change.EndsRun() && change.Plan != nil && uses.Has(store.ColumnSchedule)
 }
 
 // Unedited is the further condition, with its arguments, that a row has the schedule still from
@@ -110,13 +110,13 @@ func guarded(change store.Change, found *Found) bool {
 
 // newer tells that a row is a later job than the one that the change is about.
 func newer(change store.Change, found *Found) bool {
-	return !change.Accepted.IsZero() && found.Created > seconds(change.Accepted)
+	return !change.Accepted.IsZero() && found.Created > store.Seconds(change.Accepted)
 }
 
 // sameRun tells whether a done row is the end of the very run that the change is about.
 func sameRun(change store.Change, found *Found) bool {
 	if change.Status == journal.RowRunning {
-		return found.Started == seconds(change.Start)
+		return found.Started == store.Seconds(change.Start)
 	}
-	return found.Finished == seconds(change.Finish) && found.Result == change.Done.Result
+	return found.Finished == store.Seconds(change.Finish) && found.Result == change.Done.Result
 }

@@ -11,33 +11,6 @@ import (
 	"jobd/store/internal/rule"
 )
 
-func TestCheckNamesTheJobAndWhatIsAllowed(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name   string
-		change store.Change
-		err    string
-	}{
-		{name: "running", change: store.Change{Job: 5, Status: "running"}},
-		{name: "released", change: store.Change{Job: 5, Status: "manual"}},
-		{name: "done", change: store.Change{Job: 5, Status: "done", Done: &journal.Done{}}},
-		{name: "done without how", change: store.Change{Job: 5, Status: "done"}, err: "apply job 5: done, but how is missing"},
-		{name: "accepted", change: store.Change{Job: 5, Status: "accepted"}, err: `apply job 5: status "accepted": allowed are running, done, delayed, ignored, waiting and manual`},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got := ""
-			if err := rule.CheckAll([]store.Change{c.change}); err != nil {
-				got = err.Error()
-			}
-			if got != c.err {
-				t.Errorf("got %q, want %q", got, c.err)
-			}
-		})
-	}
-}
-
 // acceptedAt is a change of a claim that was accepted at another time.
 func acceptedAt(change store.Change, accepted int64) store.Change {
 	change.Accepted = time.Unix(accepted, 0)

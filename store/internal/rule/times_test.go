@@ -64,28 +64,11 @@ func TestWriteSetsTheColumnsThatAreUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if err := rule.CheckAll([]store.Change{c.change}); err != nil {
-				t.Fatal(err)
-			}
 			got, args := rule.Set(rule.Write(c.change, "node-1", dialect{owner: "sig", uses: c.uses}), brackets)
 			if diff := cmp.Diff(c.want, got) + cmp.Diff(c.args, args); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestCheckOfEnds(t *testing.T) {
-	t.Parallel()
-	again := &journal.Done{Again: &journal.Again{}}
-	for want, change := range map[string]store.Change{
-		"apply job 5: done, but its end says that it comes back":    {Job: 5, Status: "done", Done: again},
-		"apply job 5: delayed, but until when is missing":           {Job: 5, Status: "delayed", Done: &journal.Done{}},
-		"apply job 5: ignored, but its end says that it comes back": {Job: 5, Status: "ignored", Done: again},
-	} {
-		if err := rule.CheckAll([]store.Change{change}); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
 	}
 }
 

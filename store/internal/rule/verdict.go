@@ -9,30 +9,25 @@ import (
 	"jobd/store"
 )
 
-// Verdict is what a claim makes of some of its rows: they get the status and, where they are not
-// empty, the token and the time of the start.
+// Verdict is what a claim makes of some of its rows.
 type Verdict struct {
+	verdict
+	Jobs []int64
+}
+
+// verdict is what a row gets: the status and, where they are not empty, the token and the time of the
+// start.
+type verdict struct {
 	status string
 	token  string
 	start  int64  // seconds since 1970, for running; else 0
 	note   string // why, for ignored where somebody cancelled it, or the row can't be understood; the original's ignored rows have none
 	times  times  // what they say about time from now on
-	from   from   // what they were
-	Jobs   []int64
 
+	delayed bool  // the rows were; else they were waiting or manual
 	retried bool  // the rows have ended, and are set back
 	set     int64 // time_finished of such rows that have none, in seconds since 1970; else 0
 }
-
-// from is what rows were that a claim has locked.
-type from int
-
-// What rows were.
-const (
-	fromFree    from = iota // waiting or manual
-	fromDelayed             // delayed
-	fromAny                 // any of these
-)
 
 // Verdicts gathers the events that decide answered for the locked rows: rows
 // that get the same stand together. An event for another row, for a row that is not waiting,
@@ -43,7 +38,7 @@ func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 	for _, row := range rows {
 		locked[row.Job] = row
 	}
-	decisions := make(map[int64]Verdict, len(events))
+	decisions := make(map[int64]verdict, len(events))
 	var order []int64
 	for _, e := range events {
 		former, again := decisions[e.Job]
@@ -59,23 +54,14 @@ func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 }
 
 // together joins the jobs whose rows get the same.
-func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
-	type key struct {
-		status, token, note string
-		start, set          int64
-		retried             bool
-		times               times
-		from                from
-	}
-	place := map[key]int{}
+func together(order []int64, decisions map[int64]verdict) (verdicts []Verdict) {
+	place := map[verdict]int{}
 	for _, job := range order {
-		v := decisions[job]
-		k := key{v.status, v.token, v.note, v.start, v.set, v.retried, v.times, v.from}
-		at, known := place[k]
+		at, known := place[decisions[job]]
 		if !known {
 			at = len(verdicts)
-			place[k] = at
-			verdicts = append(verdicts, v)
+			place[decisions[job]] = at
+			verdicts = append(verdicts, Verdict{verdict: decisions[job]})
 		}
 		verdicts[at].Jobs = append(verdicts[at].Jobs, job)
 	}
@@ -84,21 +70,18 @@ func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
 
 // decide is what an event makes of its row, after what the one before it of the same job made of
 // it.
-func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verdict, error) {
+func decide(locked map[int64]journal.Row, former verdict, e journal.Event) (verdict, error) {
 	row, ok := locked[e.Job]
 	if !ok {
-		return Verdict{}, errors.New(", but it is not among the rows of this claim")
+		return verdict{}, errors.New(", but it is not among the rows of this claim")
 	}
 	if payload, ok := e.Payload.(journal.Retried); ok {
 		return retry(row, payload, e)
 	}
 	if !store.IsFree(row) {
-		return Verdict{}, fmt.Errorf(", but its row is %s: only waiting, manual and delayed rows are claimed", row.Status)
+		return verdict{}, fmt.Errorf(", but its row is %s: only waiting, manual and delayed rows are claimed", row.Status)
 	}
-	v := Verdict{from: fromFree}
-	if row.Status == journal.RowDelayed {
-		v.from = fromDelayed
-	}
+	v := verdict{delayed: row.Status == journal.RowDelayed}
 	switch payload := e.Payload.(type) {
 	case journal.Accepted:
 		v.status, v.token, v.times = journal.RowAccepted, payload.Token, claimed(row, payload.PlannedAt)
@@ -110,19 +93,19 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 		}
 		return v, nil
 	case journal.Planned:
-		if v.from != fromDelayed {
-			return Verdict{}, fmt.Errorf(", but its row is %s: only delayed rows are planned", row.Status)
+		if !v.delayed {
+			return verdict{}, fmt.Errorf(", but its row is %s: only delayed rows are planned", row.Status)
 		}
 		v.status, v.times = journal.RowDelayed, dueAgain(payload.To)
 		return v, nil
 	case journal.Running:
 		if former.status == journal.RowAccepted {
-			former.status, former.start = journal.RowRunning, seconds(e.Time)
+			former.status, former.start = journal.RowRunning, store.Seconds(e.Time)
 			former.times.attempts = exactly(int64(payload.Attempt))
 			return former, nil
 		}
 	}
-	return Verdict{}, errors.New(": a claim only accepts, plans and ignores, and starts what it accepted")
+	return verdict{}, errors.New(": a claim only accepts, plans and ignores, and starts what it accepted")
 }
 
 // hasEnded is the condition under which a row is retried.
@@ -131,34 +114,32 @@ const hasEnded = "status IN ('done','ignored')"
 // retry is what a retry makes of its row. The time of its last end stays in the row until the next
 // one, so that a worker whose journal knows an earlier end sees that the row was set back since; a
 // row that never ended gets the time of the retry.
-func retry(row journal.Row, payload journal.Retried, e journal.Event) (Verdict, error) {
+func retry(row journal.Row, payload journal.Retried, e journal.Event) (verdict, error) {
 	ended := row.Status == journal.RowDone || row.Status == journal.RowIgnored
 	back := payload.To == journal.RowWaiting || payload.To == journal.RowManual
 	if !ended || !back || row.Status != payload.From || row.Finished != payload.Finished {
-		return Verdict{}, fmt.Errorf(" from %s to %s, but its row is %s", payload.From, payload.To, row.Status)
+		return verdict{}, fmt.Errorf(" from %s to %s, but its row is %s", payload.From, payload.To, row.Status)
 	}
-	v := Verdict{status: payload.To, retried: true, times: setBack(payload.To)}
+	v := verdict{status: payload.To, retried: true, times: setBack(payload.To)}
 	if row.Finished == 0 {
-		v.set = seconds(e.Time)
+		v.set = store.Seconds(e.Time)
 	}
 	return v, nil
 }
 
 // Guard is the condition under which the rows of a claim are updated.
-func (v Verdict) Guard() string {
+func (v verdict) Guard() string {
 	switch {
 	case v.retried:
 		return hasEnded
-	case v.from == fromDelayed:
+	case v.delayed:
 		return isDelayed
-	case v.from == fromAny:
-		return isFreeOrDelayed
 	}
 	return isFree
 }
 
 // clear is what a retry sets beside the status: nothing is left of how the job ended but when.
-func (v Verdict) clear(d Dialect) []Assignment {
+func (v verdict) clear(d Dialect) []Assignment {
 	list := []Assignment{{d.Owner(), d.Word(d.Owner(), "")}, {"time_started", int64(0)}}
 	if !strings.EqualFold(d.Owner(), d.Sig()) {
 		list = append(list, Assignment{d.Sig(), d.Word(d.Sig(), "")})

@@ -35,15 +35,15 @@ func TestVerdicts(t *testing.T) {
 				{Job: 3, Payload: journal.Ignored{Reason: "x"}},
 			},
 			want: []Verdict{
-				{status: "accepted", token: "@aaaa00001", Jobs: []int64{1}},
-				{status: "accepted", token: "@aaaa00002", Jobs: []int64{2}},
-				{status: "ignored", Jobs: []int64{3}},
+				{verdict{status: "accepted", token: "@aaaa00001"}, []int64{1}},
+				{verdict{status: "accepted", token: "@aaaa00002"}, []int64{2}},
+				{verdict{status: "ignored"}, []int64{3}},
 			},
 		},
 		{
 			name:   "the same token twice is one group",
 			events: []journal.Event{accept(1, "@aaaa00001"), accept(3, "@aaaa00001")},
-			want:   []Verdict{{status: "accepted", token: "@aaaa00001", Jobs: []int64{1, 3}}},
+			want:   []Verdict{{verdict{status: "accepted", token: "@aaaa00001"}, []int64{1, 3}}},
 		},
 		{
 			name: "accepted and started at once",
@@ -53,8 +53,8 @@ func TestVerdicts(t *testing.T) {
 				accept(3, "@aaaa00001"),
 			},
 			want: []Verdict{
-				{status: "running", token: "@aaaa00001", start: 5, times: times{attempts: exactly(1)}, Jobs: []int64{1}},
-				{status: "accepted", token: "@aaaa00001", Jobs: []int64{3}},
+				{verdict{status: "running", token: "@aaaa00001", start: 5, times: times{attempts: exactly(1)}}, []int64{1}},
+				{verdict{status: "accepted", token: "@aaaa00001"}, []int64{3}},
 			},
 		},
 		{name: "a row nobody locked", events: []journal.Event{accept(9, "@")}, err: "claim job 9: accepted, but it is not among the rows"},
@@ -72,7 +72,7 @@ func TestVerdicts(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Verdict{}, times{}, number{})); diff != "" {
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Verdict{}, verdict{}, times{}, number{})); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})

@@ -27,7 +27,8 @@ type claims struct {
 	names  board.Backoff // of the question whether the table takes the targets' names
 	survey survey
 	strays strays
-	rounds int // claims so far
+	rounds int            // claims so far
+	behind map[int64]bool // rows that were told to be behind the journal
 }
 
 // renew has everything looked at again that may have changed while the table was out of reach.

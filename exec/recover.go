@@ -178,6 +178,7 @@ type survey struct {
 	upTo     uint64           // the newest event then
 	tried    <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
 	rest     board.Backoff
+	behind   []int64 // rows that say less than the journal knows, as the second look has found them
 }
 
 const (
@@ -301,11 +302,35 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 		})
 	}
 	if len(s.suspects) == 0 {
+		if len(s.behind) > 0 {
+			w.tellBehind(s.behind)
+		}
 		*s = survey{}
 	} else {
 		s.rest.Grow(time.Now(), firstSurvey, longSurvey)
 	}
 	return nil
+}
+
+// someNamed is how many rows a message names of those that it counts.
+const someNamed = 8
+
+// tellBehind tells, once for all of them and not again at the next look, of rows that say less than the
+// journal knows of their jobs, as after a restore of the table in place.
+func (w *Worker) tellBehind(ids []int64) {
+	told := w.claims.behind
+	w.claims.behind = make(map[int64]bool, len(ids))
+	news := false
+	for _, id := range ids {
+		news = news || !told[id]
+		w.claims.behind[id] = true
+	}
+	if news {
+		ids = slices.Sorted(maps.Keys(w.claims.behind))
+		w.Logger.Error("rows are behind what the journal knows of their jobs, and are left alone",
+			"rows", len(ids), "some", ids[:min(len(ids), someNamed)],
+			"remedy", "jobctl journal diff lists them; jobctl journal reapply mends them, after showing what it would do")
+	}
 }
 
 // takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose outcome
@@ -320,8 +345,7 @@ func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 				return err
 			}
 		case known:
-			w.Logger.Error("a row is behind what the journal knows of its job, and is left alone; journal diff and reapply mend it",
-				"job", row.Job, "target", row.Target, "status", row.Status)
+			w.claims.survey.behind = append(w.claims.survey.behind, row.Job)
 		default:
 			unknown = append(unknown, row)
 		}

@@ -3,6 +3,8 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -165,6 +167,67 @@ func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
 	f.wait("the other one is lost", func(s *journal.State) bool { return s.Seq >= 5 && len(s.Jobs) == 0 })
 	if got := words(f.story(1)); got != "" {
 		t.Errorf("story %q", got)
+	}
+}
+
+// Regression: after a table was restored in place there was one message a row, at each look again. There
+// is one for all, which names some and what mends them.
+func TestRowsBehindTheJournalAreToldOnceForAll(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	const rows = 150
+	tab := newTable()
+	for id := int64(1); id <= rows; id++ {
+		tab.insert(journal.Row{Job: id, Target: "a", Status: journal.RowRunning, Owner: fmt.Sprintf("%s%05d", ours, id)})
+	}
+	log := &told{wrote: make(chan struct{}, 1)}
+	looks := make(chan struct{}, 10*rows)
+	f := newFixture(t, tab, func(c *jobexec.Config) {
+		c.Logger = slog.New(slog.NewJSONHandler(log, nil))
+		c.Knows = func(_ context.Context, job int64, _ string) (bool, *journal.Accepted) {
+			if job == rows {
+				looks <- struct{}{}
+			}
+			return true, nil
+		}
+	})
+	f.mirror.seen = make(chan struct{}, 1)
+	outage := func() {
+		f.mirror.mu.Lock()
+		away := f.mirror.away
+		f.mirror.mu.Unlock()
+		close(away)
+		for range 3 { // the last of these looks began behind it
+			f.worker.PollAll()
+			<-f.mirror.seen
+		}
+		f.mirror.mu.Lock()
+		f.mirror.away = make(chan struct{})
+		f.mirror.mu.Unlock()
+		f.worker.PollAll()
+	}
+	drain := func() {
+		for {
+			select {
+			case <-f.mirror.seen:
+			case <-looks:
+				return
+			}
+		}
+	}
+	f.start()
+	drain()
+	const text = "rows are behind what the journal knows of their jobs, and are left alone"
+	log.await(t, 1, "ERROR", text)
+	outage()
+	drain()
+	tab.insert(journal.Row{Job: rows + 1, Target: "a", Status: journal.RowRunning, Owner: ours + "zzzzz"})
+	outage()
+	drain()
+	found := log.await(t, 2, "ERROR", text)
+	if len(found) != 2 || found[0]["rows"] != float64(rows) || found[1]["rows"] != float64(rows+1) ||
+		fmt.Sprint(found[0]["some"]) != "[1 2 3 4 5 6 7 8]" || !strings.Contains(fmt.Sprint(found[0]["remedy"]), "jobctl journal reapply") {
+		t.Errorf("told %v", found)
 	}
 }
 

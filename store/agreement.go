@@ -330,19 +330,7 @@ func (c *comparison) run(ctx context.Context) error {
 			return err
 		}
 	}
-	c.logLeft()
 	return nil
-}
-
-// mostLogged bounds how many rows are named in the log.
-const mostLogged = 100
-
-// logLeft logs which rows were left as found.
-func (c *comparison) logLeft() {
-	ids := slices.Sorted(maps.Keys(c.left))
-	for _, id := range ids[:min(len(ids), mostLogged)] {
-		c.mirror.Logger.Warn("a row differs from the journal, and is left as found", "job", id, "reason", c.left[id])
-	}
 }
 
 // stories reads what happened in the last minutes, and adds the jobs that are under way for longer.

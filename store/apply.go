@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -320,11 +321,19 @@ func (m *Mirror) compareServer(ctx context.Context, id string) error {
 	if err := m.append(ctx, []journal.Draft{{Payload: met}}); err != nil {
 		return err
 	}
-	m.Logger.Warn("the rows of the last minutes were compared with the journal",
-		"server", id, "mended", met.Mended, "left", met.Left)
+	told := []any{"server", id, "mended", met.Mended, "left", met.Left}
+	if met.Left > 0 {
+		ids := slices.Sorted(maps.Keys(m.back.left))
+		told = append(told, "some", ids[:min(len(ids), mostNamed)],
+			"remedy", "jobctl journal diff lists them, and what others changed; jobctl journal reapply mends what can be, after showing it")
+	}
+	m.Logger.Warn("the rows of the last minutes were compared with the journal", told...)
 	m.back = nil
 	return nil
 }
+
+// mostNamed is how many rows a message names of those that it counts.
+const mostNamed = 8
 
 // waitForOthers waits until other workers have had their time to compare their rows.
 func (m *Mirror) waitForOthers(ctx context.Context) error {

@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +122,48 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	}
 	if n := len(of[journal.Conflict](t, j)); n != 0 {
 		t.Errorf("%d conflicts", n)
+	}
+}
+
+// Regression: each row that was left had a warning of its own, hundreds after one failover. There is one
+// for the event, with counts, some ids, and what lists and mends them.
+func TestAFailoverIsToldInOneWarning(t *testing.T) {
+	t.Parallel()
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
+	m := onServer(j, table, returned)
+	var log bytes.Buffer
+	m.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	run(t, m)
+	await(t, "claims", returned)
+	const rows = 300
+	var newest uint64
+	for id := int64(1); id <= rows; id++ {
+		table.Put(id, journal.RowAccepted, token(id))
+		newest = add(t, j, accepted(id, token(id)), running(id), done(id))
+	}
+	await(t, "their ends", m.Shown(newest, 0))
+	table.Change(func() {
+		table.Reached = "two"
+		for id := int64(2); id <= rows; id++ { // another worker has them there
+			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: journal.RowRunning, Owner: "@zzzz00"}}
+		}
+		table.Rows[1].Status, table.Rows[1].Owner = journal.RowRunning, token(1)
+	})
+	m.CheckServer()
+	await(t, "claims on the new server", returned)
+	var warnings []string
+	for _, line := range strings.Split(log.String(), "\n") {
+		if strings.Contains(line, "level=WARN") && !strings.Contains(line, "on another server") {
+			warnings = append(warnings, line)
+		}
+	}
+	if len(warnings) != 1 {
+		t.Fatalf("%d warnings, the first is %s", len(warnings), warnings[:min(1, len(warnings))])
+	}
+	for _, want := range []string{"mended=1", "left=299", `some="[2 3 4 5 6 7 8 9]"`, "jobctl journal diff", "jobctl journal reapply"} {
+		if !strings.Contains(warnings[0], want) {
+			t.Errorf("it does not say %s: %s", want, warnings[0])
+		}
 	}
 }
 

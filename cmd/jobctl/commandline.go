@@ -532,10 +532,15 @@ func offsetsAround(wall time.Time, location *time.Location) (offsets []time.Dura
 // errNotWanted ends a command whose question was not answered with yes.
 var errNotWanted = errors.New("nothing was changed")
 
+// canAsk tells whether a person can be asked.
+func (p *program) canAsk() bool {
+	file, ok := p.in.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd())) && p.errTerminal
+}
+
 // confirm asks a person whether to go on. Where nobody can be asked, it is refused.
 func (p *program) confirm(ctx context.Context, question string) error {
-	file, ok := p.in.(interface{ Fd() uintptr })
-	if !ok || !term.IsTerminal(int(file.Fd())) || !p.errTerminal {
+	if !p.canAsk() {
 		return wrongUsage("%s Nobody can be asked here: give --yes to go on, or --dry-run to see them", question)
 	}
 	fmt.Fprintf(p.err, "%s Go on? [y/N] ", question)

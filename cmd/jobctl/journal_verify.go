@@ -474,24 +474,41 @@ func describeFound(row *history.Row) string {
 func (p *program) journalReapply() *ffcli.Command {
 	since := timeFlag{p: p}
 	var lost dirsFlag
-	var dry, accept bool
+	var dry, yes, accept bool
 	c := command("reapply", "journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return wrongUsage("journal reapply: takes no arguments, got %q", args)
 		}
 		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
-			run := reapply{
-				program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
-				progress: p.progress("rows reapplied"),
-				done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
+			run := func(dry bool) (brought int, err error) {
+				r := reapply{
+					program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
+					progress: p.progress("rows reapplied"),
+					done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
+				}
+				defer r.progress.end()
+				if err = r.all(ctx, lost, accept); err == nil && r.refused > 0 {
+					err = fmt.Errorf("rows that were refused, and left as found: %d", r.refused)
+				}
+				return r.brought, err
 			}
-			defer run.progress.end()
-			return run.all(ctx, lost, accept)
+			if !dry && !yes && !p.json() && p.canAsk() {
+				would, err := run(true)
+				if would == 0 {
+					return err
+				}
+				if err := p.confirm(ctx, fmt.Sprintf("%d rows would be brought to what the journals say.", would)); err != nil {
+					return err
+				}
+			}
+			_, err := run(dry)
+			return err
 		})
 	})
 	c.FlagSet.Var(&since, "since", "only jobs to which something happened from this time on: the time of the backup")
 	c.FlagSet.Var(&lost, "journal", "the folder, on a worker's machine, with the journal of a worker that is gone; more than once for several")
 	c.FlagSet.BoolVar(&dry, "dry-run", false, "only tell what would be done")
+	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: do not show it first and ask")
 	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although rows wait of which no journal can tell whether they have run")
 	return c
 }
@@ -503,6 +520,7 @@ type reapply struct {
 	query    history.ReapplyQuery
 	done     *report
 	progress *progress // counts the rows that differ
+	brought  int       // rows that were, or would be
 	refused  int
 }
 
@@ -526,10 +544,7 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
 		}
 	}
-	if err = p.done.end(err); err == nil && p.refused > 0 {
-		err = fmt.Errorf("rows that were refused, and left as found: %d", p.refused)
-	}
-	return err
+	return p.done.end(err)
 }
 
 // stream has a worker answer a query; a worker that fails is named, and the others go on.
@@ -586,6 +601,8 @@ func (p *reapply) printRow(s source, r history.Reapplied) error {
 	if r.Did == history.DidRefuse {
 		p.refused++
 		tone = bad
+	} else {
+		p.brought++
 	}
 	if r.Journal != "" {
 		worker = r.Journal

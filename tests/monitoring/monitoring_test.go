@@ -65,6 +65,7 @@ func fire(t *testing.T, s *site, p *prometheus) {
 	p.awaitAlert(t, "JobdNotReady", of(s.away))
 	p.awaitAlert(t, "JobdMirrorLags", of(s.away))
 	p.awaitAlert(t, "JobdRowsSetAside", of(s.busy))
+	p.awaitAlert(t, "JobdNotRunSince", target("held"))
 	p.awaitAlert(t, "JobdTargetUnserved", of(s.master))
 	p.awaitAlert(t, "JobdRunnerAway", of(s.failing), func() { s.failing.killRunner(t) })
 	p.awaitAlert(t, "JobdExecutorUnready", map[string]string{"instance": s.busy.http, "target": "broken", "mode": "fork"})
@@ -103,6 +104,8 @@ func shortened(t *testing.T, rules string) string {
 		{`\[(15m|6h)\]`, "[30s]", 5},
 		{`jobd_mirror_lag_seconds > 60`, "jobd_mirror_lag_seconds > 1", 1},
 		{`aside_oldest_seconds > 900`, "aside_oldest_seconds > 1", 1},
+		{`nightly\|backup`, "held", 1},
+		{`> 26 \* 3600`, "> 1", 1},
 		{`unserved_oldest_seconds > 300`, "unserved_oldest_seconds > 1", 1},
 	} {
 		pattern := regexp.MustCompile(change.what)

@@ -83,7 +83,15 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	if answer, _ := handled["poll"](t.Context(), nil, jobnet.Request{}); answer != "done" {
 		t.Errorf("a counted request was answered with %v", answer)
 	}
-	has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: new(table).waiting})),
+	lines := scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: new(table).waiting}))
+	last := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return !strings.HasPrefix(line, "jobd_job_last_success_timestamp_seconds{")
+	})
+	if len(last) != 2 || !strings.HasPrefix(last[0], `jobd_job_last_success_timestamp_seconds{target="a"} 1.`) ||
+		last[1] != `jobd_job_last_success_timestamp_seconds{target="b"} 0` {
+		t.Errorf("of the last jobs that ended well it tells %q", last)
+	}
+	has(t, lines,
 		`jobd_jobs_finished_total{result="ok",target="a"} 1`, `jobd_jobs_finished_total{result="fail",target="a"} 1`,
 		`jobd_jobs_finished_total{result="ok",target="b"} 0`, // from its beginning, so that its rate is known
 		`jobd_job_retries_total{target="a"} 1`, `jobd_jobs_timed_out_total{target="a"} 1`, `jobd_jobs_cancelled_total{target="a"} 0`,

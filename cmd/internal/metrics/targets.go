@@ -27,6 +27,7 @@ var (
 type byTarget struct {
 	finished, retries, timeouts, cancelled *prometheus.CounterVec
 	wait, run                              *prometheus.HistogramVec
+	last                                   *prometheus.GaugeVec
 
 	mu    sync.RWMutex
 	known map[string]*target
@@ -39,6 +40,7 @@ type target struct {
 	ok, fail                   prometheus.Counter
 	retries, timeouts, stopped prometheus.Counter
 	wait, run                  prometheus.Observer
+	last                       prometheus.Gauge
 }
 
 func newByTarget(register func(prometheus.Collector)) *byTarget {
@@ -52,7 +54,13 @@ func newByTarget(register func(prometheus.Collector)) *byTarget {
 		register(v)
 		return v
 	}
+	last := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "jobd_job_last_success_timestamp_seconds",
+		Help: "When a job ended well last, in unix seconds; 0 before the first since the worker's start.",
+	}, []string{"target"})
+	register(last)
 	return &byTarget{
+		last:      last,
 		known:     make(map[string]*target),
 		finished:  counter("jobd_jobs_finished_total", "Jobs that have ended, by the result that their row tells.", "result"),
 		retries:   counter("jobd_job_retries_total", "Failed jobs whose rows come back for another attempt."),
@@ -99,6 +107,7 @@ func (b *byTarget) make(label string) *target {
 		ok:    b.finished.WithLabelValues(label, "ok"), fail: b.finished.WithLabelValues(label, "fail"),
 		retries: b.retries.WithLabelValues(label), timeouts: b.timeouts.WithLabelValues(label), stopped: b.cancelled.WithLabelValues(label),
 		wait: b.wait.WithLabelValues(label), run: b.run.WithLabelValues(label),
+		last: b.last.WithLabelValues(label),
 	}
 }
 
@@ -115,6 +124,7 @@ type End struct {
 func (t *target) ended(e End) {
 	if e.OK {
 		t.ok.Inc()
+		t.last.SetToCurrentTime()
 	} else {
 		t.fail.Inc()
 	}

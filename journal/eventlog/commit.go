@@ -366,7 +366,12 @@ func (j *Log) due(now time.Time) bool {
 	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
 		return false
 	}
-	return j.disk.Size() >= j.config.SegmentSize || now.UnixMicro()-j.begun[j.newest.Number] >= j.config.SegmentAge.Microseconds()
+	if j.disk.Size() >= j.config.SegmentSize {
+		return true
+	}
+	j.mu.Lock() // maintenance takes removed segments out meanwhile
+	defer j.mu.Unlock()
+	return now.UnixMicro()-j.begun[j.newest.Number] >= j.config.SegmentAge.Microseconds()
 }
 
 // closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended

@@ -387,3 +387,31 @@ func TestRestEmptiesALargeLog(t *testing.T) {
 		t.Fatalf("the log has %d bytes (%v)", info.Size(), err)
 	}
 }
+
+// Appends look at when the newest segment began while maintenance forgets that of removed ones.
+func TestAppendsBesideTheRemovalOfSegments(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	defer mustClose(t, j)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				j.mu.Lock() // as noteClock does
+				j.begun[-1] = 0
+				delete(j.begun, -1)
+				j.mu.Unlock()
+			}
+		}
+	}()
+	now := j.clock.read().real
+	for range 200_000 { // as each append does
+		j.due(now)
+	}
+	close(stop)
+	<-stopped
+}

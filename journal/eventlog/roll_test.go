@@ -393,6 +393,7 @@ func TestAppendsBesideTheRemovalOfSegments(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, t.TempDir())
 	defer mustClose(t, j)
+	mustAppend(t, j, wholeLife(1)...)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

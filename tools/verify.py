@@ -48,7 +48,7 @@ def read_sealed(path):
             stdout, stderr = map(output.read, struct.unpack(">II", block.read(8)))
             records.append((*struct.unpack(">qqq", fixed), kind, payload, stdout, stderr, block.read(32)))
     need(records[0][0] == first and records[-1][0::7] == (last, end), first, f"{path}: its events are not those that its end tells of")
-    return unzstd(data[:header]), records, (0, 1)
+    return unzstd(data[:header]), records, 0
 
 def read_database(path):
     """The header, the records and the mirror row of an open segment; no header where a crash came before it was made."""

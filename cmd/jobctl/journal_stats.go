@@ -366,8 +366,9 @@ func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *und
 
 // waited is how long the row of a job waited until it was started, from when it could run: it was
 // made, was due, or was set back by retry. time_created has whole seconds, so it was up to a second
-// longer. A manual row waits for its client, and counts from its claim. False where nobody knows since
-// when it could run, as in journals of older versions and where the row says a time before 2001.
+// longer. A manual row waits for its client, and counts from its claim, as do all in journals of older
+// versions, which do not tell when rows were made. False where nobody knows since when a row could run:
+// it says a time before 2001, or has none.
 func (job *underWay) waited(running time.Time) (waited time.Duration, known bool) {
 	claimed := running.Sub(job.accepted)
 	since := job.claim.Created + 1
@@ -378,6 +379,8 @@ func (job *underWay) waited(running time.Time) (waited time.Duration, known bool
 		since = job.claim.Plan.RunAt
 	case !job.back.IsZero():
 		return max(claimed, running.Sub(job.back)), true
+	case job.claim.Created == 0:
+		return claimed, true
 	}
 	if since < firstUnix {
 		return 0, false

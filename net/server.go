@@ -30,7 +30,7 @@ type ServerConfig struct {
 	// Bounds, which tests make tighter.
 	maxRequests     int           // under way at once on one link; 0: 1,024. Beyond it the link is not read
 	maxLinks        int           // open at once; 0: as the process's descriptors allow, see mostLinks
-	maxFresh        int           // links whose password is still to come, or their first request; 0: 1,024, and half of maxLinks at most
+	maxFresh        int           // links whose password is still to come, or their first request; 0: with a password 1,024, and half of maxLinks at most
 	passwordTimeout time.Duration // within which the password must come; 0: 30 s
 }
 
@@ -65,7 +65,10 @@ func NewServer(config ServerConfig) *Server {
 		config.maxLinks = mostLinks()
 	}
 	if config.maxFresh == 0 {
-		config.maxFresh = min(1024, max(1, config.maxLinks/2))
+		config.maxFresh = config.maxLinks // where nobody needs a password, a peer may be silent
+		if config.Password != "" {
+			config.maxFresh = min(1024, max(1, config.maxLinks/2))
+		}
 	}
 	if config.passwordTimeout == 0 {
 		config.passwordTimeout = 30 * time.Second

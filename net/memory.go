@@ -14,7 +14,7 @@ import (
 // kind for itself, its frame, its request and its answer.
 const (
 	shortBytes     = 64 << 10
-	receivedBytes  = 160 << 20 // frames that come in, requests as their handlers read them
+	receivedBytes  = 192 << 20 // frames that come in, requests as their handlers read them
 	answersBytes   = 128 << 20 // answers that leave; they never wait for what is asked, which may wait for them
 	tidyBytes      = 8 << 20   // what was so long and is gone is given back to the system
 	tidyAfter      = 10 * time.Second

@@ -120,15 +120,14 @@ func (p *process) Withdraw() {
 
 // ask sends the request, and waits for the answer for as long as the job may take.
 func (p *process) ask(s *service, c *connection) (journal.Done, error) {
-	ctx := p.ctx
+	ctx, sent := p.ctx, time.Now()
 	if p.spec.Timeout > 0 {
-		p.spec.Vars = p.vars(time.Now())
+		p.spec.Vars = p.vars(sent)
 		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, &timeoutError{p.spec.Timeout})
 		defer stop()
 		ctx = limited
 	}
 	interrupted := context.AfterFunc(ctx, c.interrupt)
-	sent := time.Now()
 	a := s.speaks.ask(c, &p.spec)
 	a.done.Elapsed = max(1, time.Since(sent).Microseconds())
 	s.put(c, interrupted() && a.err == nil && a.reusable)

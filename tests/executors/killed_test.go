@@ -30,7 +30,7 @@ func killWhileJobsRun(t *testing.T, what, policy string) {
 	pids := map[string]int{}
 	for _, e := range s.executors {
 		if e.known[what] != nothing {
-			s.insert(e, 0, `echo before; gate; test $attempt = 2 || echo after`, waiting)
+			s.insert(e, 0, `echo before; gate; test $attempt -ge 2 || echo after`, waiting)
 		}
 	}
 	worker := s.start()
@@ -63,7 +63,8 @@ func killWhileJobsRun(t *testing.T, what, policy string) {
 	s.startedOnce()
 }
 
-// again is a job that was started again because nobody knows how it ended.
+// again is a job that was started again because nobody knows how it ended; once more, if it was started at
+// a service that was about to go.
 const again = `ok 0 - "before\n" ""`
 
 // struck is how things are killed.

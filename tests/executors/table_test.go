@@ -37,7 +37,7 @@ const (
 )
 
 // late is a job that did not heed its timeout, but for SIGTERM.
-const late = `fail - SIGTERM "out\n" "[jobd: ended after its timeout of 5s, with SIGTERM]\n"`
+const late = `fail - SIGTERM "out\n" "[jobd: ended after its timeout of 15s, with SIGTERM]\n"`
 
 // What can be killed.
 const (

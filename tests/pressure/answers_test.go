@@ -89,7 +89,7 @@ func TestMasterWithWorkersThatAnswerTooMuch(t *testing.T) {
 // One answer that is as long as a master takes: it is twice in memory at most, and then not at all.
 func TestALongAnswerIsGivenBack(t *testing.T) {
 	t.Parallel()
-	const bytes, slack = 60 << 20, 32 << 20
+	const bytes, slack = 32 << 20, 24 << 20
 	master := harness.StartMaster(t, harness.Settings{"log_level_console": "error"})
 	until := make(chan struct{})
 	var all sync.WaitGroup

@@ -198,7 +198,13 @@ func awaitSays(t *testing.T, daemon *harness.Daemon, words ...string) {
 }
 
 // events counts a job's events of some kinds, or those of all jobs where job is negative.
-func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (n int) {
+func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) int {
+	t.Helper()
+	return len(timesOf(t, s, job, kinds...))
+}
+
+// timesOf are the times of these events.
+func timesOf(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (times []time.Time) {
 	t.Helper()
 	reader, err := replay.Open(s["journal_dir"])
 	if err != nil {
@@ -210,8 +216,8 @@ func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) 
 			t.Fatal(err)
 		}
 		if job < 0 || e.Job == job {
-			n++
+			times = append(times, e.Time)
 		}
 	}
-	return n
+	return times
 }

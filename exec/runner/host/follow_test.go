@@ -66,6 +66,8 @@ func TestPeeks(t *testing.T) {
 		}
 	}
 	look(10, want{0, 100, 0, "0123456789"}, want{3, 2, 3, "34"}, want{10, 5, 10, ""}, want{99, 5, 10, ""}, want{-3, 100, 7, "789"}, want{-99, 2, 0, "01"})
+	for p.stderr.peek(0, 1).Size != 3 { // it is read as it comes, too
+	}
 	if got := p.stderr.peek(1, 100); string(got.Bytes) != "rr" {
 		t.Errorf("stderr has %q", got.Bytes)
 	}

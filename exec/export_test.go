@@ -1,6 +1,9 @@
 package exec
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // RetireTarget is what SetTargets does with a target that is no longer wanted.
 func (w *Worker) RetireTarget(name, by string) error { return w.retireTarget(name, by) }
@@ -17,6 +20,9 @@ func (w *Worker) HoldMemory() (release func()) {
 	w.mu.Lock()
 	return w.mu.Unlock
 }
+
+// TellEach is how often a worker that stops says what it waits for. It is to be called before Run.
+func (w *Worker) TellEach(d time.Duration) { w.tellEach = d }
 
 // QuarantineAtMost bounds how many refused rows are remembered. It is to be called before Run.
 func (w *Worker) QuarantineAtMost(n int) { w.mostQuarantined = n }

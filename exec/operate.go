@@ -361,10 +361,6 @@ func (w *Worker) awaitTold() {
 	w.eventually(w.Mirror.Tried(newest), timer.C)
 }
 
-// byShutdown is on whose behalf a worker that stops sends signals. What somebody else sends ends the
-// run: it is not tried again.
-const byShutdown = "shutdown"
-
 // lastSignal is the highest signal number of Linux.
 const lastSignal = 64
 
@@ -387,7 +383,7 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 	if process == nil {
 		return false
 	}
-	ends := by != byShutdown && j.Claim().Plan != nil
+	ends := by != board.ByShutdown && j.Claim().Plan != nil
 	if waits(process, signo) && w.endsUnsent(j, by, ends) {
 		return w.endUnsent(j, process, signo)
 	}
@@ -478,7 +474,7 @@ func (w *Worker) runningJobs() []int64 {
 func (w *Worker) signalAll(signal unix.Signal) {
 	var sending group
 	for _, id := range w.runningJobs() {
-		sending.Go(func() { w.signal(id, int(signal), byShutdown) })
+		sending.Go(func() { w.signal(id, int(signal), board.ByShutdown) })
 	}
 	timer := time.NewTimer(killDelay)
 	defer timer.Stop()

@@ -3,6 +3,9 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +66,90 @@ func TestStopEndsWhatRunsForTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ended <- nil
+}
+
+// What ends because of a stop says so; what ends well in spite of its signal has done its work.
+func TestTheEndsThatAStopCausesSaySo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "b")), func(c *jobexec.Config) {
+		c.ShutdownTimeout = time.Millisecond
+	})
+	f.start()
+	processes := map[int64]*process{}
+	for range 3 {
+		p := f.next()
+		processes[p.spec.Job] = p
+	}
+	f.wait("the processes are journalled", func(s *journal.State) bool {
+		for id := range processes {
+			if s.Job(id).Status != journal.StatusRunning {
+				return false
+			}
+		}
+		return true
+	})
+	f.stop()
+	for _, p := range processes {
+		<-p.signals
+	}
+	processes[1].kill("SIGTERM")
+	processes[2].exit(0)
+	processes[3].exit(130)
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	const why = "ended because worker node-1 was stopped"
+	for id, want := range map[int64]string{1: why, 2: "", 3: why} {
+		if done := f.outcome(id); done.Reason != want || done.Note != want {
+			t.Errorf("job %d: reason %q and note %q, want %q", id, done.Reason, done.Note, want)
+		}
+	}
+}
+
+// A worker that stops says what it waits for, what comes then and when, and says it again when that
+// has changed.
+func TestAStopSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	log := newLines()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a")), func(c *jobexec.Config) {
+		c.ShutdownTimeout, c.Logger = time.Hour, slog.New(slog.NewTextHandler(log, nil))
+	})
+	f.worker.TellEach(time.Millisecond)
+	f.start()
+	one, other := f.next(), f.next()
+	f.wait("the processes are journalled", func(s *journal.State) bool {
+		return s.Job(1).Status == journal.StatusRunning && s.Job(2).Status == journal.StatusRunning
+	})
+	f.stop()
+	log.await("those that run for longer get SIGTERM", `running=2 jobs="[1 2]" at=`)
+	one.exit(0)
+	log.await("those that run for longer get SIGTERM", "running=1", "at=")
+	other.exit(0)
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+}
+
+// lines is a log whose lines can be waited for.
+type lines chan string
+
+func newLines() lines { return make(lines, 1000) }
+
+// Write implements io.Writer.
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// await waits for a line that has all of some words.
+func (l lines) await(words ...string) {
+	for line := range l {
+		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+			return
+		}
+	}
 }
 
 func TestHandoverLeavesWhatRuns(t *testing.T) {

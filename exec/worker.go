@@ -113,6 +113,7 @@ type Worker struct {
 	others  group // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
+	tellEach      time.Duration // between two words of a worker that stops
 
 	mostQuarantined int        // rows that are remembered as refused
 	changing        sync.Mutex // held while targets are changed, across journal and memory
@@ -164,7 +165,7 @@ func New(c Config) *Worker {
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		again: make(chan struct{}, retriers),
 		board: board.New(board.Config{
-			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
+			Worker: c.Name, Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
 			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, c.Terms, c.Zone, c.SkipMissed),
 		}),
 		targets:     make(map[string]*target),
@@ -183,7 +184,7 @@ func New(c Config) *Worker {
 	}
 	w.Delays = c.Delays || c.Again
 	w.claims.renew()
-	w.startsTimeout, w.handover = startsTimeout, c.Handover
+	w.startsTimeout, w.tellEach, w.handover = startsTimeout, tellEach, c.Handover
 	w.mostQuarantined = mostQuarantined
 	return w
 }
@@ -544,10 +545,9 @@ func (w *Worker) leaveRunning() {
 // endRunning waits for what runs, then ends it.
 func (w *Worker) endRunning() {
 	ended := w.ended((*board.Board).NoneWorking)
-	if !w.within(ended, w.ShutdownTimeout) {
-		w.Logger.Warn("jobs still run; ending them", "jobs", w.runningJobs())
+	if !w.awaits(ended, w.ShutdownTimeout, "SIGTERM") {
 		w.signalAll(unix.SIGTERM)
-		if !w.within(ended, killDelay) {
+		if !w.awaits(ended, killDelay, "SIGKILL") {
 			w.signalAll(unix.SIGKILL)
 			w.waitKilled(ended)
 		}
@@ -596,6 +596,45 @@ func (w *Worker) within(ended <-chan struct{}, limit time.Duration) bool {
 	return false
 }
 
+// awaits is within, and says which jobs are waited for, what those get that run still at the end, and
+// when: at first, and again when some have ended.
+func (w *Worker) awaits(ended <-chan struct{}, limit time.Duration, signal string) bool {
+	text, until := "the stop waits for jobs, however long they run", []any(nil)
+	if limit > 0 {
+		text = "the stop waits for jobs; those that run for longer get " + signal
+		until = []any{"at", time.Now().Add(limit).Format(time.TimeOnly)}
+	}
+	told := -1
+	tell := func() {
+		if jobs := w.runningJobs(); len(jobs) > 0 && len(jobs) != told {
+			told = len(jobs)
+			w.Logger.Warn(text, append([]any{"running", told, "jobs", jobs[:min(told, mostTold)]}, until...)...)
+		}
+	}
+	tell()
+	over := make(chan struct{})
+	defer close(over)
+	w.others.Go(func() {
+		again := time.NewTicker(w.tellEach)
+		defer again.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-again.C:
+				tell()
+			}
+		}
+	})
+	return w.within(ended, limit)
+}
+
+// What a worker that stops says of the jobs that it waits for.
+const (
+	tellEach = 5 * time.Second
+	mostTold = 20 // jobs by their ids
+)
+
 // waitKilled waits for jobs that were killed; one that the kernel can't end is left behind.
 func (w *Worker) waitKilled(ended <-chan struct{}) {
 	timer := time.NewTimer(killDelay)
@@ -624,7 +663,6 @@ func (w *Worker) endRequests() {
 	if len(moves) == 0 {
 		return
 	}
-	w.Logger.Info("waiting for requests, which end with this process", "jobs", len(moves))
 	ended := make(chan struct{})
 	w.others.Go(func() {
 		for moves := moves; len(moves) > 0; moves = w.requestMoves() {
@@ -636,6 +674,7 @@ func (w *Worker) endRequests() {
 		}
 		close(ended)
 	})
+	w.Logger.Info("waiting for requests, which end with this process", "jobs", len(moves), "limit", w.ShutdownTimeout)
 	if !w.within(ended, w.ShutdownTimeout) {
 		w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", len(w.requestMoves()))
 	}

@@ -456,6 +456,21 @@ const cancelledBy = "cancelled by "
 // own.
 func (d Done) WasCancelled() bool { return strings.HasPrefix(d.Reason, cancelledBy) }
 
+// EndedByStop is the reason of an end that the stop of a worker has caused.
+func EndedByStop(worker string) string { return endedByStop + worker + " was stopped" }
+
+// endedByStop begins that reason.
+const endedByStop = "ended because worker "
+
+// StoppedIn is the reason of such an end as it stands in a reason or a note; "" in any other.
+func StoppedIn(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSuffix(strings.TrimPrefix(text, "[jobd: "), "]"), "; ")
+	if !strings.HasPrefix(text, endedByStop) {
+		return ""
+	}
+	return text
+}
+
 // Cancellation is what the journal knows of somebody's wish that a job does not run.
 type Cancellation struct {
 	Time  time.Time

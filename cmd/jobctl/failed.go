@@ -153,6 +153,8 @@ func (f *failure) exit() string {
 		return "not run"
 	case f.done.Timeout > 0:
 		return "timeout"
+	case journal.StoppedIn(f.done.Reason) != "":
+		return "stopped"
 	case f.done.Signal != "":
 		return f.done.Signal
 	case f.done.Code != nil:

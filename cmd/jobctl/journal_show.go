@@ -145,7 +145,7 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 			text += ", because its time limit of " + someSeconds(payload.Timeout) + " was over"
 		}
 		if payload.Reason != "" {
-			text += ", because " + clean(payload.Reason)
+			text += ", because " + strings.TrimPrefix(clean(payload.Reason), "ended because ")
 		}
 		return text + s.againText(payload.Again), nil
 	case journal.Released:

@@ -217,7 +217,7 @@ func toneOfReason(r reason.Code) tone {
 	switch r {
 	case reason.Done:
 		return good
-	case reason.Failed, reason.Killed, reason.TimedOut, reason.BadSchedule, reason.Unknown, reason.NoSuchJob, reason.Unreadable:
+	case reason.Failed, reason.Killed, reason.TimedOut, reason.Stopped, reason.BadSchedule, reason.Unknown, reason.NoSuchJob, reason.Unreadable:
 		return bad
 	case reason.Running, reason.Waiting, reason.Slots, reason.Next, reason.Prefetched, reason.Starting, reason.Claimed, reason.Manual, reason.Ended,
 		reason.Delayed, reason.Recurring:

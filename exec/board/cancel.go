@@ -258,6 +258,7 @@ func (b *Board) GiveUp(j *Job, by string, ends bool) bool {
 		return false
 	}
 	j.ends, j.givenUp = j.ends || ends, cmp.Or(j.givenUp, by)
+	j.stopped = j.stopped || by == ByShutdown
 	j.halted++
 	return true
 }

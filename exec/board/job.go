@@ -52,6 +52,7 @@ type Job struct {
 	said      bool // the journal knows the process of this start
 	recovered bool // it was started before, by this claim, and nobody knows how that ended
 	ends      bool // somebody has sent a signal to this start: it is not tried again if that has ended it
+	stopped   bool // this start got a signal because the worker stops
 	unwanted  bool // its start is to be taken back, if it waits still
 	held      bool // a request that would have been sent, had it not been halted
 	ending    bool // it is cancelled, also before that is journalled

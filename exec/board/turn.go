@@ -141,6 +141,7 @@ func (b *Board) Journalled(turn Turn) Effects {
 		case signal:
 			s.signal.Err = s.Err
 			s.job.ends = s.job.ends || s.Err == nil && s.signal.Event.Ends
+			s.job.stopped = s.job.stopped || s.Err == nil && s.signal.Event.By == ByShutdown
 			if s.signal.ends() {
 				b.unhalt(s)
 			}
@@ -365,7 +366,7 @@ func (b *Board) end(e ended) {
 func (b *Board) renew(j *Job, r Renewal) {
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
-	j.unwanted, j.halted, j.held, j.givenUp, j.ends = false, 0, false, "", false
+	j.unwanted, j.halted, j.held, j.givenUp, j.ends, j.stopped = false, 0, false, "", false, false
 	if b.stays(j) {
 		b.takeBack(j)
 		return
@@ -422,6 +423,9 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 	case Impossible:
 		done = failure(o.Cause.Error())
 	}
+	if j.stopped && done.Result != "ok" {
+		done = b.endedByStop(done, fate == Unknown)
+	}
 	b.followEnd(j, &done, o.Fate == Unknown, now)
 	if j.cancelled != nil {
 		done = cancelledDone(done, j.cancelled.By)
@@ -432,6 +436,22 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 	j.countEnd(done.Result == "ok" || j.cancelled != nil, now)
 	b.dispatch(j.target)
 	return s
+}
+
+// ByShutdown is on whose behalf a worker that stops sends signals. What somebody else sends ends the
+// run: it is not tried again.
+const ByShutdown = "shutdown"
+
+// endedByStop says of a failure that the worker has caused it by its stop. That an outcome is unknown
+// comes first.
+func (b *Board) endedByStop(done journal.Done, unknown bool) journal.Done {
+	why := journal.EndedByStop(b.config.Worker)
+	if done.Note = joined(why, done.Note); unknown {
+		done.Reason = joined(done.Reason, why)
+	} else {
+		done.Reason = joined(why, done.Reason)
+	}
+	return done
 }
 
 // byRequeue is on whose behalf jobs of unknown outcome are started once more.

@@ -132,9 +132,10 @@ func ofAll(attempt, most int64) string {
 func (v *view) rowEnd() string {
 	if t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusDone) }); t != nil && t.job.Journal.Timeout > 0 {
 		return timedOut(t.job.Journal)
-	}
-	if v.row.Result == "ok" {
+	} else if v.row.Result == "ok" {
 		return "ok"
+	} else if t != nil && journal.StoppedIn(t.job.Journal.Reason) != "" {
+		return strings.TrimPrefix(journal.StoppedIn(t.job.Journal.Reason), "ended because ")
 	}
 	return v.rowResult()
 }

@@ -96,6 +96,12 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{TimedOut, "failed at 10:02 on node-1, after 3s: its time limit of 2s was over", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(0)}, &history{Status: "done", Result: "fail", Code: code(0), Timeout: 2})),
 		}},
+		{Stopped, "failed at 10:02 on node-1, after 3s: ended because worker w2 was stopped", []Answer{
+			of("node-1", done(row{Result: "fail", Sig: "SIGTERM"}, &history{Status: "done", Result: "fail", Signal: "SIGTERM", Reason: "ended because worker w2 was stopped; it recurs no more"})),
+		}},
+		{Stopped, "failed at 10:02, after 3s: ended because worker w2 was stopped", []Answer{
+			of("node-1", done(row{Result: "fail", Sig: "SIGTERM", Stderr: api.JobText{Tail: "late\n[jobd: ended because worker w2 was stopped]\n"}}, nil)),
+		}},
 		{Failed, "failed with exit code 65 at 10:02, after 3s; with exit code 65 it is not tried again", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(65), Plan: &rowPlan{Attempts: 1, MaxAttempts: 5}}, nil)),
 		}},

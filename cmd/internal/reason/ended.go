@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -44,6 +45,9 @@ func (v *view) ended() (Verdict, bool) {
 	case h.Timeout > 0 && v.row.Result != "ok":
 		verdict.Reason = TimedOut
 		verdict.Sentence = "failed" + when + v.took(h) + ": " + timedOut(h)
+	case v.row.Result != "ok" && v.stopped(h) != "":
+		verdict.Reason = Stopped
+		verdict.Sentence = "failed" + when + v.took(h) + ": " + v.stopped(h)
 	case v.row.Result == "ok":
 		verdict.Reason = Done
 		verdict.Sentence = "is done: ok" + when + v.took(h)
@@ -72,6 +76,12 @@ func (v *view) ended() (Verdict, bool) {
 		}
 	}
 	return verdict, true
+}
+
+// stopped says that a worker has ended the job by its own stop, as its journal tells or else the row;
+// "" where it has not.
+func (v *view) stopped(h *api.JobHistory) string {
+	return cut(cmp.Or(journal.StoppedIn(h.Reason), journal.StoppedIn(lastLine(v.row.Stderr.Tail))))
 }
 
 // serviceSaid is the line by which a service answered, which is the first one of stderr, and what is told

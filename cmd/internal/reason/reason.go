@@ -78,6 +78,7 @@ const (
 	Failed    Code = "failed"
 	Killed    Code = "killed"
 	TimedOut  Code = "timed-out"
+	Stopped   Code = "stopped"
 	Unknown   Code = "unknown-outcome"
 	Cancelled Code = "cancelled"
 	Ignored   Code = "ignored"

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -37,7 +38,30 @@ func (r Routes) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "%s\n\n/metrics  numbers for Prometheus\n/healthz  whether the process is well\n/readyz   whether it may take work\n", r.Program)
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		switch path := request.URL.Path; {
+		case path == "/metrics", path == "/healthz", path == "/readyz", isOwn(request):
+			mux.ServeHTTP(w, request)
+		default:
+			http.Error(w, "the Host of the request does not name this host: ask by its name or address", http.StatusMisdirectedRequest)
+		}
+	})
+}
+
+// isOwn tells whether a request names this host. One that does not may be of a page in a browser here,
+// whose server has led its own name to this address. Metrics and health need no such name: those who
+// watch daemons ask by names of their own, and a unix socket is out of a browser's reach.
+func isOwn(request *http.Request) bool {
+	if at, is := request.Context().Value(http.LocalAddrContextKey).(net.Addr); is && at.Network() == "unix" {
+		return true
+	}
+	host := request.Host
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		host = bare
+	}
+	own, err := os.Hostname()
+	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost") ||
+		err == nil && strings.EqualFold(host, own)
 }
 
 // Loops says which of a daemon's loops stand still. What waiting can mend is none of it: a database

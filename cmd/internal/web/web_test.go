@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +116,51 @@ func TestWhatIsTold(t *testing.T) {
 	report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: well})
 	if err != nil || !report.OK || report.Program != "jobd" {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A page in a browser on this host, whose server leads its own name here, reads no page of this server.
+func TestAnotherHostsNameIsRefused(t *testing.T) {
+	t.Parallel()
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := routes().Handler()
+	for host, code := range map[string]int{
+		"127.0.0.1:9180": 200, "[::1]:9180": 200, "::1": 200, "192.0.2.1": 200, "localhost": 200, "LocalHost:9180": 200,
+		own: 200, strings.ToUpper(own) + ":9180": 200,
+		"evil.example": 421, "127.0.0.1.evil.example:9180": 421, "localhost.evil.example": 421, own + ".evil.example": 421, "": 421,
+	} {
+		for path, own := range map[string]int{"/": 200, "/other": 404, "/metrics": 0, "/healthz": 0, "/readyz?x": 0} {
+			want := map[int]int{200: own, 421: 421}[code]
+			if own == 0 { // whoever watches the daemon asks by any name
+				want = 200
+			}
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+			request.Host = host
+			answer := httptest.NewRecorder()
+			if handler.ServeHTTP(answer, request); answer.Code != want {
+				t.Errorf("%s of host %q: %d, want %d", path, host, answer.Code, want)
+			}
+		}
+	}
+	socket := filepath.Join(t.TempDir(), "http.sock")
+	serve(t, conf.HTTP{Network: "unix", Address: socket}, routes())
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://jobd/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+		t.Errorf("by a unix socket: %s", answer.Status)
 	}
 }
 

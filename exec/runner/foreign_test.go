@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,8 +19,11 @@ import (
 	"jobd/journal"
 )
 
+// silent is the name of an impostor that says nothing.
+const silent = "silent"
+
 // impostor has another process, of the same account, listen in the runner's place: it says that it is
-// the runner of this name, and that each job has ended well.
+// the runner of this name, in which PID is its own process, and that each job has ended well.
 func impostor(t *testing.T, dir, name string) (pid int) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", dir, name)
@@ -53,7 +57,9 @@ func beImpostor(dir, name string) error {
 		if err != nil {
 			return err
 		}
-		go forge(conn, name)
+		if name != silent {
+			go forge(conn, strings.Replace(name, "PID", strconv.Itoa(os.Getpid()), 1))
+		}
 	}
 }
 
@@ -137,20 +143,26 @@ func TestAStartTakesOnlyTheRunnerOfTheJournal(t *testing.T) {
 		says      string
 		displaced string
 	}{
-		"nothing is under way":              {[]string{}, "other", ""},
-		"it says the name of the journal":   {[]string{"r.999999.1"}, "r.999999.1", "r.999999.1"},
-		"it says another name":              {[]string{"r.999999.1"}, "other.1.1", "r.999999.1"},
-		"it says none, and an old one had":  {[]string{"OLD"}, "", "OLD"},
-		"it says another one than an older": {[]string{"OLD"}, "OTHER", "OLD"},
+		"nothing is under way":               {[]string{}, "other", ""},
+		"it says the name of the journal":    {[]string{"r.999999.1"}, "r.999999.1", "r.999999.1"},
+		"it says another name":               {[]string{"r.999999.1"}, "other.1.1", "r.999999.1"},
+		"it says none, and an old one had":   {[]string{"OLD"}, "", "OLD"},
+		"it says another one than an older":  {[]string{"OLD"}, "OTHER", "OLD"},
+		"it has the same process id":         {[]string{"r.PID.1"}, "r.PID.1", "r.PID.1"},
+		"it says nothing":                    {[]string{"r.999999.1"}, silent, "r.999999.1"},
+		"it says nothing, none is under way": {[]string{}, silent, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := workerConfig(t.TempDir())
-			c.Runners = test.known
-			impostor(t, c.Dir, test.says)
+			pid := strconv.Itoa(impostor(t, c.Dir, test.says))
+			c.Runners = []string{}
+			for _, known := range test.known {
+				c.Runners = append(c.Runners, strings.Replace(known, "PID", pid, 1))
+			}
 			remote := openAs(t, c)
 			expectRuns(t, remote, c.Dir)
-			if got := remote.Displaced(); got != test.displaced {
+			if got := remote.Displaced(); got != strings.Replace(test.displaced, "PID", pid, 1) {
 				t.Errorf("displaced is %q, want %q", got, test.displaced)
 			}
 		})

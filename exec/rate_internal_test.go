@@ -53,7 +53,6 @@ func TestABucketKeepsItsRate(t *testing.T) {
 	})
 }
 
-// A bucket that is full up with claims which have not started does not wake anybody again and again.
 // Each restart gave one start beyond the rate: the bucket began with one in hand.
 func TestARateHoldsOverRestarts(t *testing.T) {
 	t.Parallel()
@@ -69,6 +68,7 @@ func TestARateHoldsOverRestarts(t *testing.T) {
 	}
 }
 
+// A bucket that is full up with claims which have not started does not wake anybody again and again.
 func TestABucketThatWaitsForStartsIsNotDue(t *testing.T) {
 	t.Parallel()
 	var b bucket

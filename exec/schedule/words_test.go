@@ -40,6 +40,7 @@ func TestCanonicalFormsAndExplanations(t *testing.T) {
 		{"0 0 29 2 mon", "0 0 29 2 mon", "at 00:00 on day 29 of February, and also on Monday in February" + fixed},
 		{"0 0 * 8-12/6 *", "0 0 * 8-12/6 *", "at 00:00 each day of August" + fixed},
 		{"@midnight", "@midnight", "at 00:00 each day" + fixed},
+		{"@annually", "@annually", "at 00:00 on day 1 of January" + fixed},
 		{"0 9 1 * mon", "0 9 1 * mon", "at 09:00 on day 1 of each month, and also on Monday" + fixed},
 		{"0 9 */15 * mon", "0 9 */15 * mon", "at 09:00 on day 1, 16 and 31 of each month if it is Monday" + fixed},
 		{"0 9 1-31 6 mon", "0 9 1-31 6 mon", "at 09:00 each day of June" + fixed},

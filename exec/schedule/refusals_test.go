@@ -175,29 +175,32 @@ func TestWhatIsToldToBeWrittenIsRead(t *testing.T) {
 	}
 }
 
-// The same of each range and step that there can be in the last field, where Sunday has two numbers.
+// The same of each range and step of cron's fields, from edge to edge, and of the days of `weekly`.
 func TestWhatIsToldOfEachRangeIsRead(t *testing.T) {
 	t.Parallel()
-	told := regexp.MustCompile(`: write (\S+)$`)
-	for low := range 8 {
-		for high := -1; high < 8; high++ {
-			for step := range 10 {
-				text := strconv.Itoa(low)
-				if high >= 0 {
-					text += "-" + strconv.Itoa(high)
-				}
-				if step > 0 {
-					text += "/" + strconv.Itoa(step)
-				}
-				_, err := schedule.Parse("0 0 * * " + text)
-				if err == nil {
-					continue
-				}
-				found := told.FindStringSubmatch(err.Error())
-				if found == nil {
-					t.Errorf("%s: it doesn't say what to write: %v", text, err)
-				} else if _, err := schedule.Parse("0 0 * * " + found[1]); err != nil {
-					t.Errorf("%s: what it tells to write is refused, too: %v", text, err)
+	told, unknown := regexp.MustCompile(`: write (\S+)$`), regexp.MustCompile(`is no value|is no day|write names|none of the known forms`)
+	bounds := []string{"1", "2", "mon", "sat", "sun", "jan", "dec", "0", "5", "6", "7", "11", "12", "22", "23", "30", "31", "58", "59"}
+	for _, form := range []string{"# * * * *", "0 # * * *", "0 0 # * *", "0 0 * # *", "0 0 * * #", "weekly # 01:00"} {
+		for _, from := range bounds {
+			for _, to := range append([]string{""}, bounds...) {
+				for step := range 14 {
+					text := from
+					if to != "" {
+						text += "-" + to
+					}
+					if step > 0 {
+						text += "/" + strconv.Itoa(step)
+					}
+					_, err := schedule.Parse(strings.Replace(form, "#", text, 1))
+					if err == nil || unknown.MatchString(err.Error()) {
+						continue
+					}
+					found := told.FindStringSubmatch(err.Error())
+					if found == nil {
+						t.Errorf("%s: it doesn't say what to write: %v", text, err)
+					} else if _, err := schedule.Parse(strings.Replace(form, "#", found[1], 1)); err != nil {
+						t.Errorf("%s: what it tells to write is refused, too: %v", text, err)
+					}
 				}
 			}
 		}

@@ -46,6 +46,8 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "the claim column another's", config: sqlite.Config{ClaimColumn: "Target"}, severity: store.Fault, want: "column target holds something else"},
 		{name: "id missing", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "number", bare: true, severity: store.Fault, want: "no column id"},
 		{name: "a word missing", old: ",'ignored'", severity: store.Fault, want: "must hold ignored"},
+		{name: "a status with words in any case", old: "status TEXT", now: "status TEXT COLLATE NOCASE", severity: store.Fault, want: "column status takes other texts for the same word"},
+		{name: "a status with blanks behind words", old: "status TEXT", now: "status TEXT COLLATE RTRIM", severity: store.Fault, want: "column status takes other texts for the same word"},
 		{name: "no index", more: "DROP INDEX jobs_status_target_idx", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
 		{name: "an index of some rows", more: "DROP INDEX jobs_status_target_idx; CREATE INDEX x ON jobs (status, target) WHERE id > 5", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
 		{name: "ids not unique", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id INTEGER", severity: store.Warning, want: "two rows from having the same id", paste: true},

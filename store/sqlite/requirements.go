@@ -136,7 +136,24 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 	}
 	found.keyed = found.keyed && keys == 1
 	t.needed().Judge(&found.Findings, columns)
-	return rows.Err()
+	if err := rows.Err(); err != nil || columns["status"].Name == "" {
+		return err
+	}
+	return t.inspectCollation(ctx, tx, found)
+}
+
+// inspectCollation refuses a status that compares as something other than its bytes: to SQLite rows of
+// `WAITING` or `waiting ` would count as waiting, and to nobody else, so that nothing behind them ran.
+func (t *Table) inspectCollation(ctx context.Context, tx *sql.Tx, found *inspection) error {
+	// Words that come behind the column in one list are compared as the column is.
+	words := "SELECT status FROM " + quote(t.config.Table) + " WHERE 0 UNION ALL SELECT 'WAITING' UNION ALL SELECT 'waiting '"
+	var alike bool
+	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM ("+words+") WHERE status = 'waiting')").Scan(&alike)
+	if alike {
+		found.Fault("make the table anew with a status without COLLATE, and copy the rows",
+			"column status takes other texts for the same word, as WAITING or with a space behind it: rows with these would stop their target")
+	}
+	return err
 }
 
 // inspectIndexes finds the indexes that claims name. The rowid, which is the key, is none of them.

@@ -560,6 +560,7 @@ func (w *Worker) giveUp() error {
 			return err
 		}
 		w.change(func(b *board.Board) board.Effects { return b.GivenUp(group) })
+		w.lookAgain()
 	}
 	return nil
 }

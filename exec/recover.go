@@ -443,7 +443,7 @@ func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
 }
 
 // lookAgain has rows that bear this worker's mark looked for in a while: one was not there when its job
-// was to start, and may come back.
+// was to start, or when its claim was in doubt, and may come back.
 func (w *Worker) lookAgain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -277,4 +279,40 @@ func TestAClaimThatLivesIsNoLostOne(t *testing.T) {
 	if got := words(f.story(1)); got != "accepted running started done" {
 		t.Errorf("story %q", got)
 	}
+}
+
+// The table was another one while it was asked whether a claim in doubt was won, be it of this run of the
+// worker or of one before: the claim was given up, and its row stayed accepted for ever.
+func TestAClaimInDoubtGoesOnWhenItsRowIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(waiting(1, "a"))
+		var away journal.Row
+		tab.commit = func(apply func()) error {
+			apply()
+			away, tab.commit = tab.rows[1], nil
+			delete(tab.rows, 1)
+			return errors.New("the link is lost")
+		}
+		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
+			c.Knows = func(_ context.Context, _ int64, token string) (bool, *journal.Accepted) {
+				return true, &journal.Accepted{Target: "a", Token: token, From: journal.RowWaiting}
+			}
+		})
+		synctest.Wait()
+		if n := len(m.of(1, journal.KindReleased)); n != 1 {
+			t.Fatalf("its claim was given up %d times", n)
+		}
+		tab.insert(away)
+		select {
+		case p := <-r.started:
+			p.exit(0)
+		case <-time.After(time.Hour):
+			t.Fatal("it is not looked for")
+		}
+		synctest.Wait()
+		if status := tab.status(1); status != journal.RowDone {
+			t.Errorf("the row is %s", status)
+		}
+	})
 }

@@ -141,3 +141,34 @@ func TestDiffTellsThatTheTableFails(t *testing.T) {
 		t.Errorf("got %v, want the table's error", err)
 	}
 }
+
+// Which claims were given up unstarted: those go on where their rows come back.
+func TestClaimed(t *testing.T) {
+	t.Parallel()
+	const token = "@aaaa11111"
+	running, started := journal.Running{Attempt: 1, Runner: "r"}, journal.Started{Pid: 1, StartTime: 1, BootID: "b"}
+	gone := func(wanted string) journal.Payload { return journal.Conflict{Token: token, Wanted: wanted} }
+	for name, test := range map[string]struct {
+		happened       []journal.Payload
+		known, started bool
+	}{
+		"another's":                   {[]journal.Payload{claim("@aaaa22222"), running, started, done("ok")}, false, false},
+		"given up":                    {[]journal.Payload{claim(token), journal.Released{Reason: "x"}}, true, false},
+		"its row was gone at a look":  {[]journal.Payload{claim(token), gone("")}, true, false},
+		"its row did not say running": {[]journal.Payload{claim(token), running, gone(journal.RowRunning)}, true, false},
+		"it may have started":         {[]journal.Payload{claim(token), running}, true, true},
+		"it has ended":                {[]journal.Payload{claim(token), running, started, done("ok")}, true, true},
+		"its end was not shown":       {[]journal.Payload{claim(token), running, started, gone(journal.RowDone)}, true, true},
+		"one behind it has started":   {[]journal.Payload{claim(token), running, gone(journal.RowRunning), claim("@aaaa22222"), running, started, done("ok")}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.happen(1, time.Now(), test.happened...)
+			got, started, err := reconcile.Claimed(t.Context(), w.history, 1, token)
+			if err != nil || (got != nil) != test.known || started != test.started {
+				t.Errorf("claim %v, started %v, %v", got, started, err)
+			}
+		})
+	}
+}

@@ -169,6 +169,11 @@ func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 			"ended after its timeout of 300ms, with SIGTERM",
 		},
 		{
+			"it has joined another group", "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; open(U, q(>), $ARGV[0]); print U 1; close U; sleep 20' $up",
+			wire.Limit{Timeout: 1, Kill: time.Hour},
+			"ended after its timeout of 1ns, with SIGTERM",
+		},
+		{
 			"it ignores SIGTERM", "trap '' TERM; echo >$up; exec sleep 300",
 			wire.Limit{Timeout: 1, Kill: 100 * time.Millisecond},
 			"ended after its timeout of 1ns, with SIGTERM and, 100ms later, SIGKILL",

@@ -71,7 +71,7 @@ func (s *stray) watch() {
 	if s.limit.Happened() {
 		s.done.Reason, s.err = "its runner was lost before it ended: its exit code is not known", nil
 		s.limit.Mark(&s.done)
-		_ = signalGroup(s.pidfd, unix.SIGKILL) // what it left behind, as its runner would have done
+		_ = s.signal(unix.SIGKILL) // what it left behind, as its runner would have done
 	}
 	s.done.Stdout, s.done.Stderr = s.read()
 	s.mu.Lock()
@@ -131,11 +131,16 @@ func (s *stray) send(signo unix.Signal) error {
 	if isClosed(s.ended) || hasEnded(s.pidfd) {
 		return os.ErrProcessDone
 	}
-	err := signalGroup(s.pidfd, signo)
-	if err == unix.EINVAL { // a kernel before 6.9: the group has the process's number as long as that is there
-		err = unix.Kill(-s.started.Pid, signo)
+	return s.signal(signo)
+}
+
+// signal does so whether the process is there or not. It fails where the descriptor is closed.
+func (s *stray) signal(signo unix.Signal) (err error) {
+	raw, closed := s.pidfd.SyscallConn()
+	if closed == nil {
+		closed = raw.Control(func(fd uintptr) { err = proc.SignalGroup(int(fd), s.started.Pid, s.started.StartTime, signo) })
 	}
-	return err
+	return errors.Join(closed, err)
 }
 
 // isClosed tells whether a channel that carries nothing is closed.
@@ -176,19 +181,6 @@ func hasEnded(pidfd *os.File) bool {
 		err = raw.Control(func(fd uintptr) { over = proc.Over(int(fd)) })
 	}
 	return over || err != nil
-}
-
-// signalGroup is proc.SignalGroup. It fails with os.ErrProcessDone where the descriptor is closed.
-func signalGroup(pidfd *os.File, signo unix.Signal) error {
-	raw, err := pidfd.SyscallConn()
-	if err != nil {
-		return err
-	}
-	sent := error(os.ErrProcessDone)
-	if err := raw.Control(func(fd uintptr) { sent = proc.SignalGroup(int(fd), signo) }); err != nil {
-		return err
-	}
-	return sent
 }
 
 // began is the uptime at which a process was started.

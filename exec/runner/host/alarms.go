@@ -173,14 +173,16 @@ func (c *child) hasEnded() bool {
 	return isZombie(c.started.Pid)
 }
 
-// isZombie tells whether a child of ours has ended that is not reaped.
+// isZombie tells whether a child of ours has ended that is not reaped. One that has made us its tracer
+// is told of when it stops, too.
 func isZombie(pid int) bool {
 	var info unix.Siginfo
 	err := error(unix.EINTR)
 	for err == unix.EINTR {
 		err = unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	}
-	return err == nil && info.Signo != 0
+	const dumped = 3 // CLD_DUMPED, behind CLD_EXITED and CLD_KILLED
+	return err == nil && info.Signo != 0 && info.Code <= dumped
 }
 
 // timer rings at an uptime.

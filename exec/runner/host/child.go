@@ -77,7 +77,7 @@ func (c *child) send(signo unix.Signal) error {
 	if c.turn != nil {
 		return c.turn.send(c, signo)
 	}
-	return unix.Kill(-c.started.Pid, signo)
+	return proc.Signal(c.started.Pid, signo)
 }
 
 func (c *child) isReaped() bool {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,6 +22,9 @@ func limited(text string, timeout, kill time.Duration) spec {
 	what.limit = wire.Limit{Timeout: timeout, Kill: kill}
 	return what
 }
+
+// traceMe begins a program whose signals stop it, and are told to its tracer, which is its parent.
+var traceMe = fmt.Sprintf("exec perl -e 'syscall(%d, 0, 0, 0, 0) == 0 or die; ", unix.SYS_PTRACE)
 
 // asLong is as much time between the signals as before them.
 const asLong = -1
@@ -43,6 +47,9 @@ func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
 		{"it is stopped and ignores SIGTERM", "trap '' TERM; while :; do kill -STOP $$; done", asLong, nil, "SIGKILL", term + " and, SOON later, SIGKILL"},
 		{"its children ignore SIGTERM", "(trap '' TERM; exec sleep 300) & exec sleep 300", time.Hour, nil, "SIGTERM", term},
 		{"it has closed its output", "exec >&- 2>&-; exec sleep 300", time.Hour, nil, "SIGTERM", term},
+		{"it has joined another group", "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", time.Hour, nil, "SIGTERM", term},
+		{"it has joined one and left a child in its own", "sleep 300 & exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", time.Hour, nil, "SIGTERM", term},
+		{"it has us trace it, and has stopped", traceMe + "kill STOP => $$; sleep 20'", asLong, nil, "SIGKILL", term + " and, SOON later, SIGKILL"},
 		{"there is no time between the two", "trap '' TERM; exec sleep 300", 0, nil, "SIGKILL", term + " and, 0s later, SIGKILL"},
 	}
 	for _, test := range tests {

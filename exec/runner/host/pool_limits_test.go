@@ -36,8 +36,13 @@ func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 			if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 1 || !strings.HasSuffix(done.Note, "SIGKILL") {
 				t.Errorf("done %+v", done)
 			}
-			b.limited(3, wire.Limit{Timeout: time.Hour}, work(mode, "echo out", `print "out\n"`))
-			if done := b.done(3); done.Result != "ok" || done.Timeout != 0 || string(done.Stdout.Kept) != "out\n" {
+			b.limited(3, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
+				work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
+			if done := b.done(3); done.Signal != "SIGTERM" {
+				t.Errorf("it had joined another group: done %+v", done)
+			}
+			b.limited(4, wire.Limit{Timeout: time.Hour}, work(mode, "echo out", `print "out\n"`))
+			if done := b.done(4); done.Result != "ok" || done.Timeout != 0 || string(done.Stdout.Kept) != "out\n" {
 				t.Errorf("done %+v", done)
 			}
 		})

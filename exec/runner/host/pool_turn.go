@@ -1,8 +1,6 @@
 package host
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
@@ -53,24 +51,10 @@ func (t *turn) send(c *child, signo unix.Signal) error {
 		return nil
 	}
 	t.touched = t.touched || signo != 0
-	if !t.forked {
-		err := unix.Kill(-c.started.Pid, signo)
-		if err == unix.ESRCH { // it has left its group
-			err = unix.Kill(c.started.Pid, signo)
-		}
-		return err
+	if t.forked { // its parent may have reaped it
+		return proc.SignalGroup(t.pidfd, c.started.Pid, c.started.StartTime, signo)
 	}
-	if t.pidfd >= 0 {
-		if err := proc.SignalGroup(t.pidfd, signo); err != unix.EINVAL {
-			return err
-		}
-	}
-	// Its parent may have reaped it. Nobody else has its number as long as something of its group is
-	// there; where nothing is, somebody may.
-	if at := proc.StartTime(c.started.Pid); at != 0 && at != c.started.StartTime {
-		return os.ErrProcessDone
-	}
-	return unix.Kill(-c.started.Pid, signo)
+	return proc.Signal(c.started.Pid, signo)
 }
 
 // close closes the descriptor of a process that is reaped. Callers must hold the child's mu.

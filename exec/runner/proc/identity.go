@@ -89,8 +89,37 @@ func Over(pidfd int) bool {
 // wholeGroup has a signal go to the group whose leader a pidfd means (since Linux 6.9).
 const wholeGroup = 1 << 2
 
-// SignalGroup sends a signal to the group that a pidfd's process leads, or has led: to no other that has
-// its number by now. Kernels before 6.9 can't: EINVAL.
-func SignalGroup(pidfd int, signo unix.Signal) error {
-	return unix.PidfdSendSignal(pidfd, signo, nil, wholeGroup)
+// Signal sends a signal to the group that a child leads, and to the child itself where it has left that.
+// It must not be reaped: nobody else has its number until then.
+func Signal(pid int, signo unix.Signal) error {
+	err := unix.Kill(-pid, signo)
+	if hasLeft(pid) {
+		err = unix.Kill(pid, signo)
+	}
+	return err
+}
+
+// SignalGroup does so for a process that may be reaped by others, and that a pidfd means, if there is
+// one: no other that has its number by now gets the signal.
+func SignalGroup(pidfd, pid int, startTime uint64, signo unix.Signal) error {
+	err := error(unix.EINVAL)
+	if pidfd >= 0 {
+		err = unix.PidfdSendSignal(pidfd, signo, nil, wholeGroup)
+	}
+	if err == unix.EINVAL { // a kernel before 6.9: the group has the process's number as long as that is there
+		if at := StartTime(pid); at != 0 && at != startTime {
+			return os.ErrProcessDone
+		}
+		err = unix.Kill(-pid, signo)
+	}
+	if pidfd >= 0 && hasLeft(pid) && unix.PidfdSendSignal(pidfd, signo, nil, 0) == nil {
+		err = nil
+	}
+	return err
+}
+
+// hasLeft tells whether a process that has led a group is in another one.
+func hasLeft(pid int) bool {
+	group, err := unix.Getpgid(pid)
+	return err == nil && group != pid
 }

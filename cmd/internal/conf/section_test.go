@@ -64,6 +64,7 @@ func TestSections(t *testing.T) {
 		"blanks around":       {file: "[ target\t  a  ] ; comment\nattempts = 3\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
 		"quotes":              {file: "[target \" a]\\\"\" ]\nattempts = 3\n['x] # \n", want: map[string]*limits{` a]"`: {Attempts: 3, Grace: grace, Env: none}}},
 		"single quotes":       {file: "[target ' a\\b'] # ]\nattempts = 3\n", want: map[string]*limits{` a\b`: {Attempts: 3, Grace: grace, Env: none}}},
+		"a backquote":         {file: "[target `b`]\nattempts = 3\n", want: map[string]*limits{"`b`": {Attempts: 3, Grace: grace, Env: none}}},
 		"a quote within":      {file: "[target it's]\nattempts = 3\n", want: map[string]*limits{"it's": {Attempts: 3, Grace: grace, Env: none}}},
 		"a family":            {file: "[target a]\nlauncher.env.attempts = 3\nlauncher.env.kill_after = x\n", want: map[string]*limits{"a": {Attempts: 0, Grace: grace, Env: map[string]string{"attempts": "3", "kill_after": "x"}}}},
 		"flags":               {args: []string{"--target.a.b.kill-after=2", "--target.my_mail.launcher.env.A.b=1"}, want: map[string]*limits{"a.b": {Attempts: 0, Grace: 2 * time.Second, Env: none}, "my_mail": {Attempts: 0, Grace: grace, Env: map[string]string{"A.b": "1"}}}},
@@ -113,6 +114,7 @@ func TestSectionsThatAreWrong(t *testing.T) {
 		"a line without a =":          {file: "[target a]\nattempts\n", want: ":2: a line without a = in the section [target a]; allowed is key = value"},
 		"a key of the program":        {file: "[target a]\nmysql_host = x\n", want: ":2: the key mysql_host stands in the section [target a]; allowed is the place above all sections"},
 		"a head that is not closed":   {file: "[target a\n", want: ":1: not a section; allowed is [name] alone in a line"},
+		"a ] between backquotes":      {file: "[target `a] b`]\n", want: ":1: not a section; allowed is [name] alone in a line"},
 		"text behind a head":          {file: "[target a] b\n", want: ":1: not a section; allowed is [name] alone in a line"},
 		"a password in another's key": {file: "password = hunter2\n[target a]\nattempts = hunter2\n", want: ":3: target.a.attempts: its value is not allowed"},
 	} {

@@ -164,6 +164,7 @@ func (j *Log) startClock(begun time.Time) {
 		}
 		if note.Segments != nil {
 			j.begun = note.Segments
+			maps.DeleteFunc(j.begun, func(n int, _ int64) bool { return n < 1 || n > j.newest.Number }) // damage
 		}
 		real, ahead := note.goOn(j.clock.boot, wall, up)
 		j.clock.start(real, up, ahead)
@@ -185,7 +186,7 @@ func (j *Log) startClock(begun time.Time) {
 // goOn gives the time line's present, and by how much the wall clock is expected to be ahead of it.
 func (n *clockNote) goOn(boot string, wall time.Time, up time.Duration) (real time.Time, ahead time.Duration) {
 	then, before := time.UnixMicro(n.Real).UTC(), time.UnixMicro(n.Wall).UTC()
-	if passed := up - time.Duration(n.Uptime)*time.Microsecond; n.Boot != "" && n.Boot == boot && passed >= 0 {
+	if passed := up - time.Duration(n.Uptime)*time.Microsecond; n.Boot != "" && n.Boot == boot && n.Uptime >= 0 && passed >= 0 {
 		return then.Add(passed), before.Sub(then)
 	}
 	real = then.Add(min(max(wall.Sub(before), 0), plausibleGap))

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -344,6 +345,31 @@ func TestClockOfAnOlderJournal(t *testing.T) {
 			m.segments(j, "ten days later", 27)
 		})
 	}
+}
+
+// A clock file that says that this boot began after it was written: history is not removed for that.
+func TestClockOfADamagedFile(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	j := m.open(t.TempDir())
+	m.job(j)
+	m.days(j, 2)
+	mustClose(t, j)
+	note, err := readClock(j.config.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note.Uptime = -(400 * day).Microseconds()
+	content, err := json.Marshal(note)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(j.config.Dir, archive.ClockFile), content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = m.open(j.config.Dir)
+	m.maintain(j)
+	m.segments(j, "started again", 3)
 }
 
 // Where the clock file can't be written the journal works, says so once a segment, and closes in

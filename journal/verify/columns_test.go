@@ -7,12 +7,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
@@ -57,7 +61,7 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 	}
 	for _, edge := range edges {
 		statement := fmt.Sprintf(`UPDATE mirror SET seq = %d`, edge)
-		try(statement, edge < 0, onOpen(4, statement))
+		try(statement, edge < 0 || edge > 125, onOpen(4, statement))
 	}
 	for _, statement := range []string{
 		`DELETE FROM mirror`, `DELETE FROM segment`, `DELETE FROM records`,
@@ -82,6 +86,14 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 				return fmt.Appendf(nil, "jobd-head %020d %s", uint64(edge), bytes.SplitN(b, []byte(" "), 3)[2])
 			})
 		})
+		for _, name := range []string{`"uptime":#`, `"wall":#`, `"real":#`, `"segments":{"#":1}`, `"segments":{"1":#}`} {
+			note := "{" + strings.Replace(name, "#", strconv.FormatInt(edge, 10), 1) + "}"
+			try("the clock says "+note, false, func(t *testing.T, dir string) {
+				if err := os.WriteFile(filepath.Join(dir, archive.ClockFile), []byte(note), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
 		for number, name := range []string{"version", "number", "first", "last", "begun", "ended", "low job", "high job"} {
 			told := !(name == "version" && edge == 1 || name == "low job" && edge < 2 || name == "high job" && edge > 1000)
 			try(fmt.Sprintf("a sealed segment's %s is %d", name, edge), told, func(t *testing.T, dir string) {
@@ -124,5 +136,24 @@ func readAll(ctx context.Context, dir string, anchors []journal.Anchor) error {
 	_, _, _ = r.Claim(ctx, 600, math.MaxUint64)
 	_ = verify.Sound(ctx, r.Folder())
 	_, err = verify.Audit(ctx, r.Folder(), anchors, func(uint64) {})
+	goOn(ctx, dir)
 	return err
+}
+
+// goOn has a worker start with a journal, follow it from where the mirror is, and go on with it.
+func goOn(ctx context.Context, dir string) {
+	j, err := eventlog.Open(ctx, eventlog.Config{Dir: dir})
+	if err != nil {
+		return
+	}
+	defer j.Close()
+	j.View(func(s *journal.State) { s.Unfinished() })
+	_, _ = j.Append(journal.Draft{Job: 700, Payload: journal.Ignored{Reason: "x"}})
+	_, _, _ = j.Newest(ctx, 600, journal.KindDone)
+	_, _ = j.Retried(ctx, 600, 0)
+	position := j.Position()
+	_, _ = j.Back(ctx, position, time.Hour, 50)
+	_, _ = j.Next(ctx, position, 10)
+	_ = j.Maintain(ctx)
+	_ = j.Rest()
 }

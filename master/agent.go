@@ -30,6 +30,7 @@ type AgentConfig struct {
 	Password         string                    // empty: none
 	MaxMessageSize   int                       // bytes; 0: 16 MiB
 	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
+	Leaves           func() bool               // once Run is to end: whether the worker stops in order; nil: it does
 	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
 	Logger           *slog.Logger              // nil: none
 
@@ -39,13 +40,14 @@ type AgentConfig struct {
 // Agent keeps a worker registered with one master, and tells the master what other workers should
 // look for.
 type Agent struct {
-	config  AgentConfig
-	changed chan struct{}
-	rated   chan struct{} // the rates that all workers keep together have changed
-	pokes   *gathering
-	end     func() time.Time // when Run must have returned; asked only once ctx has ended
-	state   atomic.Pointer[api.MasterStanding]
-	lost    time.Time // since when there is no connection, as the log was told; only Run's
+	config     AgentConfig
+	changed    chan struct{}
+	rated      chan struct{} // the rates that all workers keep together have changed
+	pokes      *gathering
+	end        func() time.Time // when Run must have returned; asked only once ctx has ended
+	state      atomic.Pointer[api.MasterStanding]
+	registered api.Registration // as the master has the worker, or had it last; only Run's
+	lost       time.Time        // since when there is no connection, as the log was told; only Run's
 }
 
 // NewAgent makes an agent that does nothing before Run.
@@ -71,6 +73,9 @@ func NewAgent(config AgentConfig) *Agent {
 	}
 	if config.OnRegistered == nil {
 		config.OnRegistered = func() {}
+	}
+	if config.Leaves == nil {
+		config.Leaves = func() bool { return true }
 	}
 	a := &Agent{config: config, changed: make(chan struct{}, 1), rated: make(chan struct{}, 1), pokes: newGathering()}
 	a.note(false, nil)
@@ -195,7 +200,11 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, e
 		switch {
 		case errors.Is(err, errNoTargets):
 			stopSending()
-			return registered, cmp.Or(a.sendPending(ctx, link), err)
+			err = cmp.Or(a.sendPending(ctx, link), err)
+			if registered {
+				a.leave(ctx, link)
+			}
+			return registered, err
 		case err != nil:
 			return registered, err
 		case !registered:
@@ -220,6 +229,9 @@ func (a *Agent) drain(link *jobnet.Link) {
 	ctx, cancel := context.WithDeadline(context.Background(), a.end())
 	defer cancel()
 	a.sendLast() // first: a job under way may take all the time that there is
+	if a.config.Leaves() {
+		a.leave(ctx, link)
+	}
 	if err := link.Shutdown(ctx); err != nil {
 		a.config.Logger.Warn("stopped before the master had all answers", "error", err)
 	}
@@ -243,10 +255,23 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
+	a.registered = data
 	a.tellRegistered(targets)
 	a.note(true, nil)
 	a.config.OnRegistered()
 	return nil
+}
+
+// leaveTimeout is how long the master may take to hear that the worker leaves.
+const leaveTimeout = time.Second
+
+// leave tells the master that the link will end because the worker wants it. A master that does not
+// know of that, as an older one, registers it once more. Where nobody hears of it the worker counts as
+// down, as one that was killed.
+func (a *Agent) leave(ctx context.Context, link *jobnet.Link) {
+	leaving := a.registered
+	leaving.Leaving = true
+	_, _ = requestWithin(ctx, leaveTimeout, link, api.Register.Name, leaving)
 }
 
 // tellRegistered writes that to the log; after an outage as a warning, as the outage was, and with

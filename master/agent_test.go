@@ -142,4 +142,8 @@ func TestAgentDrains(t *testing.T) {
 	go func() { close(release) }()
 	stop()
 	expect(t, <-answer, `{"jobs":{"1":"done"}}`)
+	await(t, m)
+	if down := m.registry.down(time.Now()); len(down) > 0 {
+		t.Errorf("it has stopped in order, and counts as down: %+v", down)
+	}
 }

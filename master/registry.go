@@ -86,6 +86,7 @@ type registry struct {
 	byLink     map[*jobnet.Link]*worker
 	byInstance map[string]*worker
 	bytes      int // of all profiles
+	missed     missed
 
 	ended atomic.Uint64 // registrations that are over
 
@@ -129,6 +130,7 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 		r.byLink[link] = w
 	}
 	r.forget(former)
+	r.missed.back(p.name)
 	w.profile.Store(p)
 	r.bytes += p.cost()
 	if p.instance != "" {
@@ -183,6 +185,10 @@ func (r *registry) drop(w *worker) {
 	delete(r.byLink, w.link)
 	r.forget(w.profile.Load())
 	r.workers = slices.DeleteFunc(slices.Clone(r.workers), func(other *worker) bool { return other == w })
+	same := func(other *worker) bool { return other.name() == w.name() }
+	if !w.profile.Load().leaving && !slices.ContainsFunc(r.workers, same) {
+		r.missed.add(w, time.Now())
+	}
 }
 
 // all is a snapshot.
@@ -209,6 +215,10 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	w, former, err := m.enrol(link, request)
 	if err != nil {
 		return nil, err
+	}
+	if former != nil && w.profile.Load().leaving {
+		m.say(slog.LevelInfo, link, "worker stops", "worker", w.name())
+		return api.Done{}, nil
 	}
 	select {
 	case m.registered <- w:
@@ -245,13 +255,14 @@ type profile struct {
 	targets  []string // in the order given, each once
 	instance string   // tells the worker from all others, whatever their names; "" where it did not say
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
+	leaving  bool     // it stops in order: nobody misses it once its link has ended
 
 	exact map[string]bool
 	index map[string][]int32 // where in targets a name is, in its folded form if the table folds
 }
 
 func newProfile(r api.Registration) *profile {
-	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds}
+	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds, leaving: r.Leaving}
 	p.exact = setOf(p.targets)
 	p.index = make(map[string][]int32, len(p.targets))
 	for i, target := range p.targets {

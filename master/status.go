@@ -16,7 +16,7 @@ import (
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
-	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers))}
+	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers)), Down: m.registry.down(time.Now())}
 	at := make(map[*worker]*workerInfo, len(workers))
 	for i, w := range workers {
 		status.Workers[i] = w.info()

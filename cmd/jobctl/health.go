@@ -221,8 +221,15 @@ func (l limits) fleet(v *condition, s *census, now time.Time) {
 		v.notes = append(v.notes, countOf(len(s.workers), "worker"))
 	}
 	v.numbers = append(v.numbers, figure{name: "workers", value: float64(len(s.workers))}, figure{name: "ready", value: float64(ready)})
+	for i, w := range s.master.Down {
+		if i == mostOfASort {
+			v.find(stateWarning, "and %d more workers", len(s.master.Down)-i)
+			break
+		}
+		v.find(stateWarning, "worker %s down for %s", clean(w.Name), screen.Length(now.Sub(time.UnixMilli(w.Since))))
+	}
 	for i, u := range s.master.Unserved {
-		if i == mostUnservedNamed {
+		if i == mostOfASort {
 			v.find(stateWarning, "and %d more targets", s.master.UnservedCount-i)
 			break
 		}
@@ -231,8 +238,8 @@ func (l limits) fleet(v *condition, s *census, now time.Time) {
 	v.numbers = append(v.numbers, figure{name: "unserved", value: float64(s.master.UnservedCount)})
 }
 
-// mostUnservedNamed is how many of one sort of problem are named.
-const mostUnservedNamed = 3
+// mostOfASort is how many of one sort of problem are named.
+const mostOfASort = 3
 
 // worker judges what a worker tells of itself.
 func (l limits) worker(v *condition, status *workerStatus, before string, bad state, now time.Time) {

@@ -106,6 +106,10 @@ func TestHealthOfAMaster(t *testing.T) {
 		"none":           {"", "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: 0 workers registered"},
 		"one is silent":  {well + "," + away, "", "", 1, "JOBD WARNING - master at 127.0.0.1:%s: worker two: no answer"},
 		"all are silent": {away, "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: worker two: no answer"},
+		"a worker is down": {
+			well, fmt.Sprintf(`,"down": [{"name": "w2", "targets": ["mail"], "since": %d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
+			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0",
+		},
 		"unserved": {
 			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
 			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked and is served by nobody since 1m",

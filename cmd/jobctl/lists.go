@@ -164,6 +164,7 @@ func yesOrNo(b bool) string {
 func (p *program) printFleet(s *census) {
 	p.print(p.fleetTable(s))
 	p.printUntold(s)
+	p.printDown(s)
 	tallies := s.tallies()
 	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
 	p.print(p.tallyTable(s, tallies))
@@ -329,6 +330,33 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 		t.add(cells...)
 	}
 	return t
+}
+
+// printDown names the workers that the master misses.
+func (p *program) printDown(s *census) {
+	var lines strings.Builder
+	for _, w := range s.master.Down {
+		fmt.Fprintf(&lines, "worker %s; it served %s from %s\n", p.downText(w), servedText(w), clean(w.RemoteAddr))
+	}
+	p.paragraph(lines.String())
+}
+
+// downText says since when a worker is down.
+func (p *program) downText(w api.DownWorker) string {
+	return fmt.Sprintf("%s down since %s", clean(w.Name), p.clock(time.UnixMilli(w.Since)))
+}
+
+// servedText names some of the targets of a worker that is down.
+func servedText(w api.DownWorker) string {
+	const most = 5
+	named := make([]string, 0, most+1)
+	for _, target := range w.Targets[:min(len(w.Targets), most)] {
+		named = append(named, clean(target))
+	}
+	if more := len(w.Targets) + w.TargetsCut - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(named, ", ")
 }
 
 // printUnserved names the targets that were poked and that nobody serves.

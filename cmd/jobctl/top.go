@@ -123,6 +123,9 @@ func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
 		if len(fleet.Workers) == 0 {
 			fleet.Troubles = append(fleet.Troubles, "no worker is registered with the master")
 		}
+		for _, w := range status.Down {
+			fleet.Troubles = append(fleet.Troubles, "worker "+s.p.downText(w))
+		}
 		if len(status.Unserved) > 0 {
 			fleet.Troubles = append(fleet.Troubles, s.unserved(status))
 		}

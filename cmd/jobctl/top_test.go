@@ -136,7 +136,8 @@ func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
 				{"name": "one", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "video"], "workerStatus": {"targets": {"mail": {}, "video": {}}}},
 				{"name": "two", "remoteAddr": "a", "remotePort": 2, "targets": ["mail", "fax"], "workerStatus": {"targets": {"mail": {}, "fax": {}}}},
 				{"name": "three", "remoteAddr": "a", "remotePort": 3, "targets": ["mail"], "workerStatusError": "no answer within 5s"}],
-				"unserved": [{"target": "print", "since": 1763632800000}], "unservedCount": 3, "memoryUsage": {}}`), nil
+				"unserved": [{"target": "print", "since": 1763632800000}], "unservedCount": 3, "memoryUsage": {},
+				"down": [{"name": "four", "targets": ["mail"], "since": 1763632800000}]}`), nil
 		},
 		"running": r.handle("running"), "waiting": r.handle("waiting"),
 	}})
@@ -145,7 +146,7 @@ func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
 	if err != nil || len(fleet.Workers) != 3 || fleet.Workers[2].Error != "no answer within 5s" || fleet.Workers[0].Address != "a:1" {
 		t.Fatalf("%+v, %v", fleet, err)
 	}
-	if want := []string{"target 'print' was poked at 2025-11-20 10:00:00, and nobody serves it; nor 2 more"}; !slices.Equal(fleet.Troubles, want) {
+	if want := []string{"worker four down since 2025-11-20 10:00:00.000000", "target 'print' was poked at 2025-11-20 10:00:00, and nobody serves it; nor 2 more"}; !slices.Equal(fleet.Troubles, want) {
 		t.Errorf("%q", fleet.Troubles)
 	}
 	running, err := s.Running(t.Context(), fleet.Workers, api.RunningQuery{Most: 5})

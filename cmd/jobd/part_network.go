@@ -74,7 +74,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
 			Handlers: handlers, Password: r.Listen.Password,
 			MaxMessageSize:   int(r.Listen.MaxMessageSize),
-			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout,
+			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.InOrder,
 			Instance: self, Folds: table.folds.Load,
 			Rates:        lent.rates,
 			OnLent:       func(shares map[string]float64) { lent.lent(address, shares) },

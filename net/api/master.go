@@ -35,6 +35,7 @@ type Registration struct {
 	Targets  []string `json:"targets"`
 	Instance string   `json:"instance,omitempty"` // tells the worker from all others, whatever their names
 	Folds    bool     `json:"folds,omitempty"`    // its table takes names for one that differ in case or in spaces at the end
+	Leaving  bool     `json:"leaving,omitempty"`  // it stops in order: the end of its link will be no failure
 }
 
 func readRegistration(data jobnet.Fields) (r Registration, err error) {
@@ -54,7 +55,7 @@ func readRegistration(data jobnet.Fields) (r Registration, err error) {
 			return r, err
 		}
 	}
-	r.Folds = data.Flag("folds")
+	r.Folds, r.Leaving = data.Flag("folds"), data.Flag("leaving")
 	return r, withinLimit("the instance", r.Instance, mostInstanceBytes)
 }
 
@@ -121,6 +122,20 @@ type FleetStatus[S any] struct {
 	// were polled.
 	Unserved      []UnservedTarget `json:"unserved,omitempty"`
 	UnservedCount int              `json:"unservedCount,omitempty"`
+
+	// Workers that are gone without having said that they stop, the one first that is gone longest:
+	// within the last day, and at most as many as a master keeps in mind.
+	Down []DownWorker `json:"down,omitempty"`
+}
+
+// DownWorker is a worker that a master misses: its link has ended, and it has not registered since.
+type DownWorker struct {
+	RemoteAddr string   `json:"remoteAddr"`
+	RemotePort int      `json:"remotePort"`
+	Targets    []string `json:"targets"`
+	TargetsCut int      `json:"targetsCut,omitempty"` // how many more it had
+	Name       string   `json:"name"`
+	Since      int64    `json:"since"` // unix milliseconds
 }
 
 // UnservedTarget is a target that clients have poked, and that no registered worker serves.

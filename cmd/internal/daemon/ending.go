@@ -59,6 +59,13 @@ func (e *Ending) Stopping() bool {
 	return e.final
 }
 
+// InOrder tells whether the daemon ends for good because somebody wants it, and not by a failure.
+func (e *Ending) InOrder() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.final && e.cause == nil
+}
+
 // Restarting tells whether the daemon ends to start again.
 func (e *Ending) Restarting() bool {
 	e.mu.Lock()

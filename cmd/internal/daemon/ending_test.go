@@ -33,6 +33,9 @@ func TestEnding(t *testing.T) {
 			t.Parallel()
 			e := NewEnding()
 			test.ask(t, e)
+			if e.InOrder() != test.stopping { // nothing has failed
+				t.Errorf("in order: %v", e.InOrder())
+			}
 			if e.Stopping() != test.stopping || e.Restarting() != test.restarting {
 				t.Errorf("stopping %v, restarting %v", e.Stopping(), e.Restarting())
 			}

@@ -40,10 +40,11 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	}
 }
 
-// A server may be set up to commit nothing by itself, or to begin a transaction behind each.
-func TestServersThatLeaveTransactionsOpen(t *testing.T) {
+// A server may be set up to commit nothing by itself, to begin a transaction behind each, or to cut
+// answers, with which the table would lack columns, and claims in doubt their rows.
+func TestServersWithDefaultsOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	for _, setting := range []string{"autocommit = OFF", "completion_type = CHAIN"} {
+	for _, setting := range []string{"autocommit = OFF", "completion_type = CHAIN", "sql_select_limit = 1"} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)

@@ -163,13 +163,14 @@ const (
 
 // session is set on every connection. A strict sql_mode refuses what does not fit instead of
 // bending it: in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement
-// outside of a transaction commits by itself, and none follows another by itself, whatever the
-// server's defaults are. Waits for other people's locks are short: who holds a row is not to hold
-// up the others.
+// outside of a transaction commits by itself, none follows another by itself, and no answer is cut,
+// whatever the server's defaults are. Waits for other people's locks are short: who holds a row is
+// not to hold up the others.
 func session() map[string]string {
 	return map[string]string{
 		"autocommit":               "1",
 		"completion_type":          "0",
+		"sql_select_limit":         "18446744073709551615", // none
 		"wait_timeout":             "30",
 		"innodb_lock_wait_timeout": "1",
 		"lock_wait_timeout":        "5",

@@ -2,6 +2,8 @@ package master
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +25,7 @@ type ledger struct {
 type debt struct {
 	turn  uint64    // of the last poke
 	since time.Time // of the first one
+	idle  time.Time // since when no row waits for it that nobody serves; zero: one does, or nobody knows
 }
 
 // enter notes targets as owed. It tells how many older ones were forgotten for them.
@@ -98,6 +101,72 @@ func (l *ledger) allOwed() *selection {
 	}
 	return l.all
 }
+
+// idle takes in which of some targets that nobody serves have no row that waits, and takes those out of
+// which that is so for long enough; it gives them.
+func (l *ledger) idle(targets map[string]bool, now time.Time) (over []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for target, idle := range targets {
+		d, owed := l.debts[target]
+		switch {
+		case !owed:
+			continue
+		case !idle:
+			d.idle = time.Time{}
+		case d.idle.IsZero():
+			d.idle = now
+		case now.Sub(d.idle) >= idleFor:
+			over = append(over, target)
+			delete(l.debts, target)
+			continue
+		}
+		l.debts[target] = d
+	}
+	if len(over) > 0 {
+		l.all = nil
+		l.names.takeIf(func(target string) bool { _, owed := l.debts[target]; return !owed })
+	}
+	return over
+}
+
+// A poke of a target that nobody serves is forgotten when no row of it has waited for so long: somebody
+// has misspelt it. The table is asked every so often.
+const (
+	idleFor  = 10 * time.Minute
+	idleLook = time.Minute
+)
+
+// forgetIdle looks for such pokes. The first worker that can tell says what waits, in its own table:
+// where that is wrong nothing is lost, since a worker that registers looks for its rows anyway.
+func (m *Master) forgetIdle(ctx context.Context) {
+	workers := m.registry.all()
+	list, _ := m.unserved(workers)
+	if len(list) == 0 {
+		return
+	}
+	names, idle := make([]string, len(list)), make(map[string]bool, len(list))
+	for i, u := range list {
+		names[i], idle[u.Target] = u.Target, false
+	}
+	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
+		var rows api.WaitingRows
+		text, err := m.ask(ctx, w, api.Waiting.Name, api.WaitingQuery{Targets: names})
+		if err != nil || json.Unmarshal(text, &rows) != nil {
+			continue
+		}
+		for name, t := range rows.Targets {
+			idle[name] = t.Error == "" && t.Count == 0 && t.Due == 0
+		}
+		break
+	}
+	if over := m.ledger.idle(idle, time.Now()); len(over) > 0 {
+		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
+	}
+}
+
+// mostIdleAsked is how many workers are asked until one can tell.
+const mostIdleAsked = 3
 
 // mostUnserved is how many of the targets that nobody serves a status names; their number is told
 // besides.

@@ -132,6 +132,7 @@ func (m *Master) Run(ctx context.Context) error {
 	left := make(chan *worker)
 	poked := m.pokes.nudge
 	var gathered <-chan time.Time // when poked is listened to again
+	m.tasks.Go(func() { m.lookForIdle(ctx) })
 	for {
 		select {
 		case w := <-m.registered:
@@ -152,6 +153,20 @@ func (m *Master) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			m.deliver(ctx)
 			return nil
+		}
+	}
+}
+
+// lookForIdle calls forgetIdle every so often, until ctx ends.
+func (m *Master) lookForIdle(ctx context.Context) {
+	again := time.NewTicker(idleLook)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			m.forgetIdle(ctx)
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -184,7 +184,7 @@ func (ps *pools) onGone(k *poolProcess) {
 		return
 	}
 	_ = unix.Kill(-k.started.Pid, unix.SIGKILL)
-	ps.hear(k, true)
+	ps.hear(k)
 	ps.unwatch(k)
 	k.pool.dirty = true
 	if k.state == busy && k.mode == "pool" {

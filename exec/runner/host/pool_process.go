@@ -118,7 +118,7 @@ func (k *poolProcess) expire(now int64) {
 		return
 	}
 	since := k.since
-	k.pool.pools.hear(k, false)
+	k.pool.pools.hear(k)
 	if k.since == since && k.deadline != 0 {
 		k.deadline = 0
 		k.phase().late(k)

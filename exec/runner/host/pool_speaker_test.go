@@ -2,10 +2,13 @@ package host
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/wire"
 )
@@ -47,6 +50,37 @@ func TestAStrangerForgesNothing(t *testing.T) {
 				t.Errorf("the note %q names no program", note.Text)
 			}
 		})
+	}
+}
+
+// What others have written holds up no answer behind it.
+func TestAllThatWasWrittenIsHeardAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("pool", 1))
+	b.run(1, "DO=echo out")
+	left := make(chan int, 1)
+	b.local.pools.do(func() {
+		for _, k := range b.local.pools.processes {
+			its, err := unix.Dup(k.answers.its)
+			if err != nil {
+				t.Error(err)
+			}
+			answers := os.NewFile(uintptr(its), "answers")
+			for range 3 {
+				stranger := exec.Command("/bin/sh", "-c", "echo nonsense >&3")
+				stranger.ExtraFiles = []*os.File{answers}
+				if err := stranger.Run(); err != nil {
+					t.Error(err)
+				}
+			}
+			answers.Close()
+			b.local.pools.hear(k)
+			left <- pending(k.answers.ours)
+		}
+	})
+	if bytes := <-left; bytes != 0 {
+		t.Errorf("%d bytes are left", bytes)
 	}
 }
 

@@ -89,9 +89,9 @@ func (k *poolProcess) takeUnread(line int) (whole bool) {
 	return err == nil && n == line
 }
 
-// hear acts on what is written to descriptor 4. With drain it reads all that there is now; without, it
-// stops at the first read that was not full, and the epoll tells when there is more.
-func (ps *pools) hear(k *poolProcess, drain bool) {
+// hear acts on all that is written to descriptor 4 by now: the epoll does not report again what is left
+// there. A read ends where another process has written.
+func (ps *pools) hear(k *poolProcess) {
 	var b [mostLine + 1]byte
 	for left := pending(k.answers.ours); left > 0; {
 		if k.why != "" { // what it left behind may write for ever
@@ -108,9 +108,6 @@ func (ps *pools) hear(k *poolProcess, drain bool) {
 		left -= n
 		k.take(writer, b[:n])
 		k.pool.dirty = true
-		if n < len(b) && !drain {
-			return
-		}
 	}
 }
 

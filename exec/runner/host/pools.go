@@ -112,7 +112,7 @@ func (ps *pools) act(event *unix.EpollEvent) {
 	case event.Pad == aboutProcess:
 		ps.onGone(k)
 	case event.Pad == aboutAnswers:
-		ps.hear(k, false)
+		ps.hear(k)
 	case event.Pad == aboutBootings:
 		k.readAway(&k.wrote, true)
 	}

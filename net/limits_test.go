@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -82,6 +83,32 @@ func acceptedBy(t *testing.T, server *Server) *wire {
 		_ = server.Shutdown(ctx)
 	})
 	return pipeEnd(t, ours)
+}
+
+// Who knows no password can't keep the server busy: pings and such are answered up to a limit.
+func TestPitfall34WorkBeforeThePassword(t *testing.T) {
+	t.Parallel()
+	config := ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"ask": constant("ok", nil)}}
+	address, _ := serve(t, config)
+	pings := slices.Repeat([]string{"[2]"}, unprovenBytes/4)
+	for name, test := range map[string]struct{ last, want string }{
+		"the password comes":   {`[0,{"no":1,"type":"ask","password":"s3cret"}]`, `[1,{"no":1,"data":"ok"}]`},
+		"one more is too much": {"[2]", `[1,{"no":0,"error":"no password came within 4096 bytes"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer := dial(t, address)
+			peer.send(pings...)
+			peer.send(test.last)
+			got := peer.receive()
+			for got == "[3]" {
+				got = peer.receive()
+			}
+			if got != test.want {
+				t.Errorf("received %s, want %s", got, test.want)
+			}
+		})
+	}
 }
 
 func TestPitfall34Deadlines(t *testing.T) {

@@ -77,8 +77,13 @@ func (s *splitter) fill(r io.Reader) error {
 	return err
 }
 
-// unprovenLimit is the longest frame in bytes that a peer may send before it gave the password.
-const unprovenLimit = 64 << 10
+// What a peer may send before it gave the password: the longest frame, which may bring that, and all
+// frames that do not, pings and such, in bytes. With sixteen times of those, two peers that connected
+// again and again had everybody else wait for two seconds.
+const (
+	unprovenLimit = 64 << 10
+	unprovenBytes = 4 << 10
+)
 
 // How long a frame may be while the peer owes us an answer: we asked for it, and what came of many jobs
 // is long. A server, whose peers chose it, takes less.
@@ -93,6 +98,7 @@ type receiver struct {
 	begun      time.Time // when the frame that is not complete began; zero where there is none
 	recognised bool      // the peer speaks this protocol
 	complaint  string    // what the peer last said that belongs to no request
+	unproven   int       // bytes of the frames that came before the password
 }
 
 // Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It
@@ -122,9 +128,13 @@ func (l *Link) receive() error {
 		default:
 			r.begun = time.Time{}
 			err = l.handle(frame)
+			r.unproven += len(frame) + 1
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case l.needsPassword() && r.unproven > unprovenBytes:
+			return l.dismissUnasked(fmt.Sprintf("no password came within %d bytes", unprovenBytes))
 		}
 	}
 }

@@ -27,7 +27,7 @@ type waiter struct {
 const (
 	notRun       = "was not run"
 	notCancelled = "was not cancelled"
-	notHurried   = "is as it was"
+	notPlanned   = "is as it was"
 	notSetBack   = "was not set back"
 )
 

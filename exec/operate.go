@@ -38,6 +38,8 @@ type CancelWish struct {
 	Grace   time.Duration    // between SIGTERM and SIGKILL
 	Rows    bool             // rows too that nobody has claimed
 	By      string
+
+	Schedule bool // of rows that recur: they end, whether a run of them is under way or not
 }
 
 // Cancelled tells what became of jobs that were to be cancelled. One that this worker does not have
@@ -55,6 +57,7 @@ type CancelledJob struct {
 	Grace  time.Duration // of one that runs, from At on
 	At     time.Time
 	By     string // who cancelled it first, or wants it to end sooner
+	Next   int64  // of a row that goes on to recur: its next run, in seconds since 1970
 }
 
 const (
@@ -108,7 +111,7 @@ func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told
 		case c.Err != nil:
 			told.Errors[c.id] = fmt.Sprintf("job %d %s: %v", c.id, notCancelled, c.Err)
 		default:
-			told.Jobs[c.id] = CancelledJob{Did: c.Did, Target: c.Job.Target(), Grace: c.Grace, At: c.At, By: c.By}
+			told.Jobs[c.id] = CancelledJob{Did: c.Did, Target: c.Job.Target(), Grace: c.Grace, At: c.At, By: c.By, Next: c.Next}
 			if c.Seq > 0 {
 				select {
 				case <-w.Mirror.Shown(c.Seq, c.id):
@@ -195,7 +198,7 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 			look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
 			return e
 		}
-		look.moves, e = b.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, To: to})
+		look.moves, e = b.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, Schedule: wish.Schedule, To: to})
 		return e
 	})
 	return look
@@ -254,7 +257,7 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 		if target := want.Targets[row.Job]; target != "" && target != row.Target {
 			return nil, fmt.Sprintf("job %d %s: it is of target '%s', not '%s'", row.Job, notCancelled, row.Target, target)
 		}
-		drafts, refusal, elsewhere := w.board.CancelRow(row, want.By)
+		drafts, refusal, elsewhere := w.board.CancelRow(row, want.By, want.Schedule)
 		if elsewhere {
 			told.Elsewhere[row.Job] = row
 		}
@@ -295,41 +298,51 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 	<-done
 }
 
-// RanNow tells what became of rows that somebody wants to be run at once.
-type RanNow struct {
-	Jobs   map[int64]int64  // those that are due now: when they were due before, in seconds since 1970
+// PlanWish says what is to be done by hand to the plans of delayed rows.
+type PlanWish struct {
+	Hand board.Hand
+	IDs  []int64
+	By   string
+}
+
+// PlannedByHand tells what became of rows whose plan somebody wants to be changed.
+type PlannedByHand struct {
+	Jobs   map[int64]int64  // those that are changed: when they were due before, or, continued, are due now, in seconds since 1970
 	Errors map[int64]string // why others are as they were
 }
 
-// RunNow makes delayed rows due at once, whatever their target, as a claim by hand does: locked,
-// journalled, updated, committed. When a row was planned stays as it is, and so does what follows its
-// run. by is who asks. It fails, without having changed anything, when the worker stops, and where
-// the journal's disk has too little room or the database is away.
-func (w *Worker) RunNow(ctx context.Context, ids []int64, by string) (RanNow, error) {
-	told := RanNow{Jobs: make(map[int64]int64), Errors: make(map[int64]string)}
+// Plan changes the plans of delayed rows, whatever their target, as a claim by hand does: locked,
+// journalled, updated, committed. It fails, without having changed anything, when the worker stops, and
+// where the journal's disk has too little room or the database is away.
+func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error) {
+	told := PlannedByHand{Jobs: make(map[int64]int64), Errors: make(map[int64]string)}
 	if !w.Delays {
 		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
 	}
 	if err := w.Disk.Check(); err != nil {
-		return told, RefusedError("no row was made due: there is no room for the journal: " + err.Error())
+		return told, RefusedError("no row was changed: there is no room for the journal: " + err.Error())
 	}
 	if isClosed(w.Mirror.Away()) {
-		return told, RefusedError("no row was made due: the database could not be reached")
+		return told, RefusedError("no row was changed: the database could not be reached")
 	}
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	due := make(map[int64]int64, len(ids))
 	done := w.begin(func() {
 		w.awaitTold()
 		clients := w.do(w.active, ctx, ids, act{
-			what: "run delayed jobs now", undone: notHurried, limit: claimTimeout, table: w.claimNamed,
+			what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout, table: w.claimNamed,
 			doubted: func(id int64) string {
-				return fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id)
+				return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
 			},
 			accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 				if row.Plan != nil {
 					due[row.Job] = row.Plan.RunAt
 				}
-				return w.board.RunRowNow(row, by, w.clock.now(time.Now()))
+				drafts, refusal = w.board.PlanRow(wish.Hand, row, wish.By, w.clock.now(time.Now()))
+				if wish.Hand == board.Continue && refusal == "" {
+					due[row.Job] = drafts[0].Payload.(journal.Planned).To.RunAt
+				}
+				return drafts, refusal
 			},
 		})
 		for id, c := range clients {
@@ -347,7 +360,7 @@ func (w *Worker) RunNow(ctx context.Context, ids []int64, by string) (RanNow, er
 	case <-done:
 		return told, nil
 	case <-ctx.Done():
-		return RanNow{}, ctx.Err()
+		return PlannedByHand{}, ctx.Err()
 	}
 }
 

@@ -13,8 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	jobexec "jobd/exec"
+	"jobd/exec/board"
 	"jobd/journal"
 )
+
+// runNow has row 1 run now.
+var runNow = jobexec.PlanWish{IDs: []int64{1}, By: "somebody"}
 
 func TestRunNow(t *testing.T) {
 	t.Parallel()
@@ -27,11 +31,11 @@ func TestRunNow(t *testing.T) {
 		told := make(chan []string, 10)
 		m, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.OnRetried = func(targets []string) { told <- targets } })
 		synctest.Wait()
-		answer, err := w.RunNow(t.Context(), []int64{1, 2, 3, 4, 5, 1}, "somebody")
+		answer, err := w.Plan(t.Context(), jobexec.PlanWish{IDs: []int64{1, 2, 3, 4, 5, 1}, By: "somebody"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := jobexec.RanNow{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
+		want := jobexec.PlannedByHand{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
 			3: "status = waiting: only what is delayed is run before its time",
 			4: "status = manual: only what is delayed is run before its time", 5: "job 5 not found",
 		}}
@@ -65,12 +69,12 @@ func TestRunNowInDoubt(t *testing.T) {
 		_, _, w := newMemory(t, tab, nil)
 		synctest.Wait()
 		tab.change(func() { tab.commit = func(func()) error { return errAway } })
-		answer, err := w.RunNow(t.Context(), []int64{1}, "somebody")
-		if err != nil || answer.Errors[1] != "job 1: it is not known yet whether it is due now: its row tells" {
+		answer, err := w.Plan(t.Context(), runNow)
+		if err != nil || answer.Errors[1] != "job 1: it is not known yet whether that was done: its row tells" {
 			t.Errorf("answer %+v, %v", answer, err)
 		}
 		tab.change(func() { tab.commit = nil })
-		if answer, err = w.RunNow(t.Context(), []int64{1}, "somebody"); err != nil || len(answer.Jobs) != 1 {
+		if answer, err = w.Plan(t.Context(), runNow); err != nil || len(answer.Jobs) != 1 {
 			t.Errorf("answer to a second try %+v, %v", answer, err)
 		}
 	})
@@ -80,7 +84,7 @@ func TestRunNowWithoutDelays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(), nil)
 	f.start()
-	if _, err := f.worker.RunNow(t.Context(), []int64{1}, "somebody"); err == nil || !strings.Contains(err.Error(), "use_columns") {
+	if _, err := f.worker.Plan(t.Context(), runNow); err == nil || !strings.Contains(err.Error(), "use_columns") {
 		t.Errorf("refused with %v", err)
 	}
 }
@@ -89,10 +93,10 @@ func TestRunNowWithoutDelays(t *testing.T) {
 func TestRunNowWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	for want, hinder := range map[string]func(f *fixture){
-		"no row was made due: there is no room for the journal: 10 bytes are left": func(f *fixture) {
+		"no row was changed: there is no room for the journal: 10 bytes are left": func(f *fixture) {
 			f.disk.set(errors.New("10 bytes are left"))
 		},
-		"no row was made due: the database could not be reached": func(f *fixture) {
+		"no row was changed: the database could not be reached": func(f *fixture) {
 			f.mirror.mu.Lock()
 			defer f.mirror.mu.Unlock()
 			close(f.mirror.away)
@@ -105,7 +109,7 @@ func TestRunNowWhileNothingCanBeWritten(t *testing.T) {
 			hinder(f)
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // less than it would be tried for
 			defer cancel()
-			_, err := f.worker.RunNow(ctx, []int64{1}, "somebody")
+			_, err := f.worker.Plan(ctx, runNow)
 			var refused jobexec.RefusedError
 			if !errors.As(err, &refused) || err.Error() != want {
 				t.Errorf("told %v, want %q", err, want)
@@ -130,6 +134,74 @@ func TestACancelWithoutDelays(t *testing.T) {
 	if events := f.events(1); len(events) > 0 {
 		t.Errorf("the journal says %+v", events)
 	}
+}
+
+// A cancel of a row that recurs ends the run that is under way, and says when the next one is; with its
+// schedule, and only then, the row ends, be it running or not.
+func TestACancelEndsTheRunAndNotTheSchedule(t *testing.T) {
+	t.Parallel()
+	for _, schedule := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			next := in(time.Hour)
+			tab := newTable(delayed(1, "a", journal.Plan{Schedule: "every 1h", MaxAttempts: 5}))
+			_, r, w := newMemory(t, tab, nil)
+			p := <-r.started
+			told, err := w.Cancel(t.Context(), jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour, By: "somebody", Schedule: schedule})
+			if want := map[bool]int64{false: next, true: 0}[schedule]; err != nil || told.Jobs[1].Next != want {
+				t.Errorf("told %+v, %v; the next run is at %d", told, err, want)
+			}
+			p.kill("SIGTERM")
+			synctest.Wait()
+			if schedule {
+				if tab.status(1) != journal.RowDone {
+					t.Errorf("the row is %s", tab.status(1))
+				}
+				return
+			}
+			if plan := tab.plan(1); tab.status(1) != journal.RowDelayed || plan.RunAt != next || plan.Attempts != 0 {
+				t.Errorf("the row is %s, %+v", tab.status(1), plan)
+			}
+			wish := jobexec.CancelWish{IDs: []int64{1}, Rows: true, By: "somebody"}
+			if told, _ = w.Cancel(t.Context(), wish); told.Errors[1] != board.ErrRecurs.Error() || tab.status(1) != journal.RowDelayed {
+				t.Errorf("told %+v; the row is %s", told, tab.status(1))
+			}
+			wish.Schedule = true
+			if told, _ = w.Cancel(t.Context(), wish); len(told.Jobs) != 1 || tab.status(1) != journal.RowIgnored {
+				t.Errorf("told %+v; the row is %s", told, tab.status(1))
+			}
+		})
+	}
+}
+
+// Whoever ends the schedule of a run that is being cancelled already is heard, and gives it no more time.
+func TestACancelOfTheScheduleAfterOneOfTheRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(delayed(1, "a", journal.Plan{Schedule: "every 1h"}))
+		_, r, w := newMemory(t, tab, nil)
+		p := <-r.started
+		wish := jobexec.CancelWish{IDs: []int64{1}, Grace: time.Minute, By: "somebody"}
+		for _, schedule := range []bool{false, true, false} {
+			wish.Schedule = schedule
+			if told, err := w.Cancel(t.Context(), wish); err != nil || len(told.Jobs) != 1 {
+				t.Fatalf("told %+v, %v", told, err)
+			}
+			wish.Grace = time.Hour
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := <-p.signals; got != 15 {
+			t.Errorf("signal %d", got)
+		}
+		if got := <-p.signals; got != 9 {
+			t.Errorf("signal %d", got)
+		}
+		p.kill("SIGKILL")
+		synctest.Wait()
+		if tab.status(1) != journal.RowDone {
+			t.Errorf("the row is %s", tab.status(1))
+		}
+	})
 }
 
 // What people do with rows that are delayed: cancel them, set them back, run them by hand.

@@ -51,6 +51,8 @@ type checkpointCancel struct {
 	Time  int64  `json:"time"`
 	By    string `json:"by"`
 	Grace int64  `json:"grace"` // microseconds
+
+	Schedule bool `json:"schedule,omitempty"`
 }
 
 func EncodeCheckpoint(s *State) ([]byte, error) {

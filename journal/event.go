@@ -360,6 +360,13 @@ type Plan struct {
 	Zone        string `json:"time_zone,omitempty"` // the row's own; "": as the configuration says
 }
 
+// PausedAt is the run_at of a row whose schedule is paused: the last second before 2100, from which on
+// a time is a mistake. So no worker of any version runs it. Its planned_at stays.
+const PausedAt = 4102444799
+
+// Paused tells whether the row's schedule is paused.
+func (p Plan) Paused() bool { return p.Schedule != "" && p.RunAt == PausedAt }
+
 // Due is when delayed rows of some targets are due next, by the clock of the table's server.
 type Due struct {
 	Now  time.Time        // what that clock said; zero where it was not asked
@@ -431,6 +438,8 @@ type Cancelled struct {
 	Runs  bool   `json:"runs,omitempty"`  // it was started, now or in an attempt before: it ends as done
 	Grace int64  `json:"grace,omitempty"` // microseconds between SIGTERM and SIGKILL, where it runs
 	Token string `json:"token"`           // of the claim
+
+	Schedule bool `json:"schedule,omitempty"` // of a row that recurs: it ends; else the run does
 }
 
 // Reason is why a cancelled job did not run, or not to its own end, in the words that stand in its
@@ -476,6 +485,8 @@ type Cancellation struct {
 	Time  time.Time
 	By    string
 	Grace time.Duration // between SIGTERM and SIGKILL, where it runs
+
+	Schedule bool // of a row that recurs: it ends; else the run does
 }
 
 // Deadline is when a job that runs gets SIGKILL.
@@ -483,7 +494,7 @@ func (c Cancellation) Deadline() time.Time { return c.Time.Add(c.Grace) }
 
 // cancel ends a job that was not started, or marks one that runs.
 func (j Job) cancel(p Cancelled, e Event) (Job, error) {
-	j.Cancelled = &Cancellation{Time: e.Time, By: p.By, Grace: time.Duration(p.Grace) * time.Microsecond}
+	j.Cancelled = &Cancellation{Time: e.Time, By: p.By, Grace: time.Duration(p.Grace) * time.Microsecond, Schedule: p.Schedule}
 	switch {
 	case p.Runs && j.Status == StatusAccepted:
 		return Job{}, &IllegalError{Job: j.ID, kind: KindCancelled, status: j.Status, detail: "it does not run"}
@@ -509,7 +520,7 @@ func (c *Cancellation) checkpoint() *checkpointCancel {
 	if c == nil {
 		return nil
 	}
-	return &checkpointCancel{Time: micros(c.Time), By: c.By, Grace: c.Grace.Microseconds()}
+	return &checkpointCancel{Time: micros(c.Time), By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule}
 }
 
 // cancellation is the reverse of checkpoint.
@@ -517,7 +528,7 @@ func (c *checkpointCancel) cancellation() *Cancellation {
 	if c == nil {
 		return nil
 	}
-	return &Cancellation{Time: moment(c.Time), By: c.By, Grace: time.Duration(c.Grace) * time.Microsecond}
+	return &Cancellation{Time: moment(c.Time), By: c.By, Grace: time.Duration(c.Grace) * time.Microsecond, Schedule: c.Schedule}
 }
 
 // Row is what the jobs table said of one job at the moment somebody looked.

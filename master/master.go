@@ -197,14 +197,14 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 // changing are the requests by which a client changes something, whoever carries it out.
 var changing = map[string]bool{
 	api.MasterPause.Name: true, api.MasterContinue.Name: true, api.MasterRecycle.Name: true, api.RouteManual.Name: true,
-	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true, "retry": true, api.RunNow.Name: true,
+	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true,
 }
 
 // told has the log say who asks for a change, and which. What became of it the workers' logs and
 // journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-		if changing[request.Type] && m.config.Logger.Enabled(ctx, slog.LevelInfo) {
+		if (changing[request.Type] || api.OneWorkerOnly(request.Type)) && m.config.Logger.Enabled(ctx, slog.LevelInfo) {
 			m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", shownData(request.Data))
 		}
 		return handler(ctx, link, request)

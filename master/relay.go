@@ -30,12 +30,11 @@ func timeoutOf(typ string, alone bool) time.Duration {
 	switch typ {
 	case api.Running.Name, api.Explain.Name, api.JournalRows:
 		return answerTimeout
-	case api.Retry.Name, api.RunNow.Name, api.JournalReapply:
+	case api.JournalReapply:
 		return changeTimeout
-	case api.Cancel.Name:
-		if alone {
-			return changeTimeout
-		}
+	}
+	if api.OneWorkerOnly(typ) || typ == api.Cancel.Name && alone {
+		return changeTimeout
 	}
 	return lookTimeout
 }

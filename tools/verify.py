@@ -129,6 +129,8 @@ def fold_job(s, seq, time, number, kind, p):
             need(status != ("accepted" if p.get("runs") else "running"), seq, f'illegal transition: job {number} is {status}, and "{kind}" cannot follow')
             if not p.get("runs"): return s["jobs"].pop(number)
             job["cancelled"] = {"time": time, "by": p["by"], "grace": p.get("grace", 0)}
+            if p.get("schedule"):
+                job["cancelled"]["schedule"] = True
         case "conflict" if p.get("wanted") in ("ignored", "retried"): pass
         case "conflict" if status == "running": job["lost"] = True
         case "released" | "done" | "conflict": s["jobs"].pop(number, None)

@@ -20,15 +20,16 @@ import (
 )
 
 func (p *program) cancel() *ffcli.Command {
-	grace := api.DefaultGrace * time.Millisecond
-	c := command("cancel", "cancel [--grace D] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
+	grace, schedule := api.DefaultGrace*time.Millisecond, false
+	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("cancel", args, api.MostCancelled)
 		if err != nil {
 			return err
 		}
-		return p.cancelJobs(ctx, jobs, grace)
+		return p.cancelJobs(ctx, jobs, grace, schedule)
 	})
 	c.FlagSet.Var(lengthFlag{length: &grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", grace))
+	c.FlagSet.BoolVar(&schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
 	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712"
 	return c
 }
@@ -45,6 +46,7 @@ type cancelRun struct {
 	*program
 	client *client
 	grace  time.Duration
+	ends   bool                    // rows that recur end
 	refs   map[jobnet.Whole]string // targets of the jobs
 	left   []jobnet.Whole          // of which nothing is known yet
 	done   map[jobnet.Whole]cancelled
@@ -59,9 +61,9 @@ const (
 	cancelPause  = 100 * time.Millisecond
 )
 
-func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Duration) error {
+func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Duration, schedule bool) error {
 	r := cancelRun{
-		program: p, grace: grace, refs: make(map[jobnet.Whole]string),
+		program: p, grace: grace, ends: schedule, refs: make(map[jobnet.Whole]string),
 		done: make(map[jobnet.Whole]cancelled), failed: make(map[jobnet.Whole]string),
 	}
 	for _, job := range jobs {
@@ -92,7 +94,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 // query is the request about what is left.
 func (r *cancelRun) query(rows bool) api.CancelQuery {
 	grace := r.grace.Milliseconds()
-	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Targets: make(map[jobnet.Whole]string)}
+	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Schedule: r.ends, Targets: make(map[jobnet.Whole]string)}
 	for _, id := range r.left {
 		if target, named := r.refs[id]; named {
 			q.Targets[id] = target
@@ -257,13 +259,17 @@ func (r *cancelRun) became(job cancelled) string {
 	}
 	left := time.UnixMilli(job.Kill).Sub(r.now()).Round(time.Second)
 	grace := time.Duration(job.Grace) * time.Millisecond
+	next := ""
+	if job.Next > 0 {
+		next = "; next run " + r.seconds(job.Next)
+	}
 	switch {
 	case job.Before:
-		return fmt.Sprintf("cancelling since before, by %s: SIGKILL in %v", job.By, max(left, 0))
+		return fmt.Sprintf("cancelling since before, by %s: SIGKILL in %v", job.By, max(left, 0)) + next
 	case grace == 0:
-		return "cancelling: SIGTERM sent, and SIGKILL"
+		return "cancelling: SIGTERM sent, and SIGKILL" + next
 	}
-	return fmt.Sprintf("cancelling: SIGTERM sent, SIGKILL in %v", grace)
+	return fmt.Sprintf("cancelling: SIGTERM sent, SIGKILL in %v", grace) + next
 }
 
 // errors tells why jobs were not cancelled.

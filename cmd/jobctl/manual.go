@@ -220,30 +220,43 @@ func outcomeOf(j api.Outcome) string {
 
 func (p *program) runNow() *ffcli.Command {
 	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now: of one that recurs the next run takes place now, and not at its time", func(ctx context.Context, args []string) error {
-		jobs, err := jobRefs("run-now", args, api.MostRunNow)
-		if err != nil {
-			return err
-		}
-		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
-			r := hastening{program: p, jobs: jobs, all: api.RanNow{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
-			return r.run(ctx, j)
-		})
+		return p.plan(ctx, hand{"run-now", api.RunNow.Name, "made due", "WAS DUE"}, args)
 	})
 	c.LongHelp = "  jobctl run-now 4711\n  jobctl --master run-now reports:12 13"
 	return c
 }
 
-// hastening is one run of run-now.
-type hastening struct {
+// hand is what is done by hand to the plans of delayed rows.
+type hand struct {
+	command, request string
+	done             string // what rows are when it was done
+	head             string // of the column with the time that the answer tells
+}
+
+// plan changes the plans of delayed rows by hand.
+func (p *program) plan(ctx context.Context, h hand, args []string) error {
+	jobs, err := jobRefs(h.command, args, api.MostPlanned)
+	if err != nil {
+		return err
+	}
+	return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
+		r := planning{program: p, hand: h, jobs: jobs, all: api.PlannedRows{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
+		return r.run(ctx, j)
+	})
+}
+
+// planning is one such change.
+type planning struct {
 	*program
+	hand
 	jobs []jobRef
 	rows map[jobnet.Whole]string // the targets
-	all  api.RanNow
+	all  api.PlannedRows
 	errs []error
 }
 
-// run looks at the rows, and has a worker make those due that are delayed.
-func (h *hastening) run(ctx context.Context, j *journals) error {
+// run looks at the rows, and has a worker change those that are delayed.
+func (h *planning) run(ctx context.Context, j *journals) error {
 	ids, err := h.delayed(ctx, j)
 	if err != nil {
 		return err
@@ -262,8 +275,8 @@ func (h *hastening) run(ctx context.Context, j *journals) error {
 	return joined(h.errs)
 }
 
-// delayed gives the jobs that are delayed, as their rows say, and notes why others can't be made due.
-func (h *hastening) delayed(ctx context.Context, j *journals) (ids []jobnet.Whole, err error) {
+// delayed gives the jobs that are delayed, as their rows say, and notes why others are left.
+func (h *planning) delayed(ctx context.Context, j *journals) (ids []jobnet.Whole, err error) {
 	named := make([]int64, len(h.jobs))
 	for i, job := range h.jobs {
 		named[i] = int64(job.id)
@@ -306,37 +319,37 @@ func notDelayed(status string) string {
 }
 
 // ask asks a worker, and, where that one can't, the next.
-func (h *hastening) ask(ctx context.Context, j *journals, ids []jobnet.Whole) error {
+func (h *planning) ask(ctx context.Context, j *journals, ids []jobnet.Whole) error {
 	var failed []error
 	for _, one := range j.remotes {
-		var answer api.RanNow
-		err := one.ask(ctx, api.RunNow.Name, fieldsOf(api.RunNowRows{IDs: ids}), &answer)
+		var answer api.PlannedRows
+		err := one.ask(ctx, h.request, fieldsOf(api.PlanRows{IDs: ids}), &answer)
 		switch {
 		case err == nil:
 			maps.Copy(h.all.Jobs, answer.Jobs)
 			maps.Copy(h.all.Errors, answer.Errors)
 			return nil
 		case jobnet.CodeOf(err) == jobnet.CodeUnknown:
-			failed = append(failed, named(one, errors.New("it can't make rows due, because it is an older jobd, or the original")))
+			failed = append(failed, named(one, errors.New("it has no "+h.request+", because it is an older jobd, or the original")))
 			continue // nothing was done
 		case jobnet.CodeOf(err) == jobnet.CodeRefused:
 			failed = append(failed, named(one, err))
 			continue // likewise; another worker may have room, or reach the table
 		}
-		return fmt.Errorf("%w; whether %s (the first: %d) were made due is not known: ask again, which does no harm", named(one, err), jobsText(len(ids)), ids[0])
+		return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", named(one, err), jobsText(len(ids)), ids[0], h.done)
 	}
-	return errors.Join(append(failed, fmt.Errorf("no worker has made them due: %s", jobsText(len(ids))))...)
+	return errors.Join(append(failed, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, jobsText(len(ids))))...)
 }
 
-// tell tells which rows are due now.
-func (h *hastening) tell() error {
+// tell tells which rows were changed.
+func (h *planning) tell() error {
 	if h.json() {
 		return h.printJSON(h.all)
 	}
 	if len(h.all.Jobs) == 0 {
 		return nil
 	}
-	found := h.report(false, "", "JOB", "TARGET", "WAS DUE")
+	found := h.report(false, "", "JOB", "TARGET", h.head)
 	found.table.elastic = "TARGET"
 	for _, job := range h.jobs {
 		if was, did := h.all.Jobs[job.id]; did {
@@ -348,8 +361,8 @@ func (h *hastening) tell() error {
 	return found.end(nil)
 }
 
-// wasDue is when a row was due before.
-func (h *hastening) wasDue(at int64) string {
+// wasDue is when a row was due before, or is due now.
+func (h *planning) wasDue(at int64) string {
 	if at == 0 {
 		return "not planned yet"
 	}

@@ -35,7 +35,10 @@ const (
 func (p *program) schedule() *ffcli.Command {
 	zone, target := "", ""
 	n, list := -1, false
-	c := command(scheduleCommand, "schedule [TEXT] [--zone Z] [-n N] | schedule --list [--target T]", "explain a schedule: its next runs, and what happens when the clocks change; without a text, list the rows that recur", func(ctx context.Context, args []string) error {
+	c := command(scheduleCommand, "schedule [TEXT] [--zone Z] [-n N] | --list [--target T] | pause|continue ID…", "explain a schedule: its next runs, and what happens when the clocks change; without a text, list the rows that recur; pause holds rows that recur, and keeps them", func(ctx context.Context, args []string) error {
+		if h, is := scheduleHands[firstWord(args)]; is {
+			return p.plan(ctx, h, args[1:])
+		}
 		text := strings.Join(args, " ")
 		if list = list || len(args) == 0; list {
 			return p.listRecurring(ctx, target, max(n, 0))
@@ -62,8 +65,21 @@ func (p *program) schedule() *ffcli.Command {
 	c.FlagSet.IntVar(&n, "n", n, "how many runs are told (default: 10); with --list how many rows (default: all)")
 	c.FlagSet.BoolVar(&list, "list", false, "list the rows that recur, with their last and next run")
 	c.FlagSet.StringVar(&target, "target", "", "with --list: only rows of this target")
-	c.LongHelp = "  jobctl schedule daily 02:30 --zone Europe/Berlin\n  jobctl schedule '*/20 8-18 * * mon-fri' -n 3\n  jobctl --master schedule --list --target reports"
+	c.LongHelp = "  jobctl schedule daily 02:30 --zone Europe/Berlin\n  jobctl schedule '*/20 8-18 * * mon-fri' -n 3\n  jobctl --master schedule --list --target reports\n  jobctl schedule pause 4711"
 	return c
+}
+
+// scheduleHands are what is done by hand to rows that recur.
+var scheduleHands = map[string]hand{
+	"pause":    {"schedule pause", api.PauseSchedule.Name, "paused", "WAS DUE"},
+	"continue": {"schedule continue", api.ContinueSchedule.Name, "continued", "NEXT RUN"},
+}
+
+func firstWord(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
 }
 
 // plannedRun is a planned start, as JSON.
@@ -308,6 +324,8 @@ func (p *program) nextText(r recurringRow) (when, next string) {
 	switch {
 	case r.Error != "":
 		return "never:", "bad schedule"
+	case r.Paused:
+		return "paused", ""
 	case r.Status == journal.RowRunning:
 		return "runs; then", p.seconds(r.Next)
 	case r.Status != journal.RowDelayed:

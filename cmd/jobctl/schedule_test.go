@@ -179,11 +179,11 @@ func TestRunNowThatIsRefused(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{
 		"journal-rows": json.RawMessage(delayedRows), "journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(`{"targets": {}}`),
-		"run-now": jobnet.Refusal("no row was made due: the database could not be reached"),
+		"run-now": jobnet.Refusal("no row was changed: the database could not be reached"),
 	})
 	got := jobctl{}.run(t, "--port", d.port, "run-now", "5", "7")
 	if got.code != 1 || !strings.Contains(got.err, "the database could not be reached") ||
-		!strings.Contains(got.err, "no worker has made them due: 2 jobs") || strings.Contains(got.err, "not known") {
+		!strings.Contains(got.err, "no worker could be asked, and nothing was made due: 2 jobs") || strings.Contains(got.err, "not known") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -197,7 +197,7 @@ func TestRunNowOfWhatIsNotDelayed(t *testing.T) {
 	want := output{code: 1, err: "jobctl: job 5: its target is 'mail', not 'b'\njobctl: job 6: it is not delayed but done: jobctl retry has it run once more\n"}
 	jobctl{}.expect(t, d, want, "run-now", "b:5", "6")
 	got := jobctl{}.run(t, "--port", d.port, "run-now", "7")
-	if got.code != 1 || !strings.Contains(got.err, "it can't make rows due, because it is an older jobd, or the original") {
+	if got.code != 1 || !strings.Contains(got.err, "it has no run-now, because it is an older jobd, or the original") {
 		t.Errorf("%+v", got)
 	}
 	if got := (jobctl{}).run(t, "run-now"); got.code != 2 || !strings.Contains(got.err, "needs at least one job") {

@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
+	"jobd/exec/board"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -36,7 +37,9 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, api.Cancel, s.Cancel)
 	handle(all, s, api.Recurring, s.Recurring)
 	handle(all, s, api.Delayed, s.Delayed)
-	handle(all, s, api.RunNow, s.RunNow)
+	handle(all, s, api.RunNow, s.Plan(api.RunNow.Name, board.RunNow))
+	handle(all, s, api.PauseSchedule, s.Plan(api.PauseSchedule.Name, board.Pause))
+	handle(all, s, api.ContinueSchedule, s.Plan(api.ContinueSchedule.Name, board.Continue))
 	d.addJournal(all)
 	return all
 }

@@ -227,7 +227,7 @@ func TestRunNowTakesTheComingRun(t *testing.T) {
 	} {
 		b := New(Config{Again: true, Delays: true})
 		row := journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &test.said}
-		drafts, refusal := b.RunRowNow(row, "somebody", noon)
+		drafts, refusal := b.PlanRow(RunNow, row, "somebody", noon)
 		if refusal != "" {
 			t.Fatalf("%s: %s", name, refusal)
 		}
@@ -243,6 +243,85 @@ func TestRunNowTakesTheComingRun(t *testing.T) {
 		if got := nextOf(again); p.again != nil || got != test.next {
 			t.Errorf("%s: it runs next at %d, want %d", name, got, test.next)
 		}
+	}
+}
+
+// A schedule that is paused is due when nobody looks any more, and goes on with the next run that is still
+// to come; nothing is made up for.
+func TestSchedulesArePausedAndContinued(t *testing.T) {
+	t.Parallel()
+	now, tomorrow := noon.Unix(), noon.Add(12*time.Hour).Unix()
+	later := noon.Add(36 * time.Hour) // after the run of tomorrow, which did not take place
+	for name, test := range map[string]struct {
+		said   journal.Plan
+		paused journal.Plan
+		soon   int64 // when it is due that is continued at once
+		late   int64 // and a day and a half later
+	}{
+		"planned": {
+			journal.Plan{Schedule: "daily 00:00", RunAt: tomorrow, PlannedAt: tomorrow},
+			journal.Plan{Schedule: "daily 00:00", RunAt: journal.PausedAt, PlannedAt: tomorrow},
+			tomorrow, tomorrow + 86400 + 86400,
+		},
+		"between two attempts": {
+			journal.Plan{Schedule: "daily 00:00", RunAt: now + 10, PlannedAt: now - 43200, Attempts: 2},
+			journal.Plan{Schedule: "daily 00:00", RunAt: journal.PausedAt, PlannedAt: now - 43200, Attempts: 2},
+			tomorrow, tomorrow + 86400 + 86400,
+		},
+		"intervals": {
+			journal.Plan{Schedule: "every 1h", RunAt: now + 600, PlannedAt: now + 600},
+			journal.Plan{Schedule: "every 1h", RunAt: journal.PausedAt, PlannedAt: now + 600},
+			now + 600, now + 600 + 36*3600,
+		},
+		"not planned yet": {journal.Plan{Schedule: "daily 00:00"}, journal.Plan{Schedule: "daily 00:00", RunAt: journal.PausedAt}, 0, 0},
+	} {
+		b := New(Config{Again: true, Delays: true})
+		hand := func(hand Hand, said journal.Plan, at time.Time) journal.Plan {
+			drafts, refusal := b.PlanRow(hand, journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &said}, "somebody", at)
+			if refusal != "" {
+				t.Fatalf("%s: %s", name, refusal)
+			}
+			to := drafts[0].Payload.(journal.Planned).To
+			said.RunAt, said.PlannedAt, said.Attempts = to.RunAt, to.PlannedAt, to.Attempts
+			return said
+		}
+		paused := hand(Pause, test.said, noon)
+		if diff := cmp.Diff(test.paused, paused); diff != "" {
+			t.Errorf("%s: paused it says (-want +got):\n%s", name, diff)
+		}
+		for at, want := range map[time.Time]int64{noon: test.soon, later: test.late} {
+			if got := hand(Continue, paused, at); got.RunAt != want || got.PlannedAt != want || got.Attempts != 0 {
+				t.Errorf("%s: continued at %s it is due at %+v, want %d", name, at, got, want)
+			}
+		}
+	}
+}
+
+// What can't be done by hand changes nothing, and is told why.
+func TestPlansThatAreLeft(t *testing.T) {
+	t.Parallel()
+	daily := journal.Plan{Schedule: "daily 00:00", RunAt: 10, PlannedAt: 10}
+	paused := journal.Plan{Schedule: "daily 00:00", RunAt: journal.PausedAt, PlannedAt: 10}
+	for want, test := range map[string]struct {
+		hand   Hand
+		status string
+		said   journal.Plan
+	}{
+		"its schedule is paused: jobctl schedule continue ends that": {RunNow, journal.RowDelayed, paused},
+		"its schedule is paused already":                             {Pause, journal.RowDelayed, paused},
+		"its schedule is not paused":                                 {Continue, journal.RowDelayed, daily},
+		"it does not recur":                                          {Pause, journal.RowDelayed, journal.Plan{RunAt: 10}},
+		"status = running: a schedule is paused and continued while its row is delayed, between two runs": {Pause, journal.RowRunning, daily},
+	} {
+		b := New(Config{Again: true, Delays: true})
+		drafts, refusal := b.PlanRow(test.hand, journal.Row{Job: 1, Target: "a", Status: test.status, Plan: &test.said}, "somebody", noon)
+		if refusal != want || len(drafts) > 0 {
+			t.Errorf("refused with %q, want %q", refusal, want)
+		}
+	}
+	b := New(Config{Again: true, Delays: true})
+	if p := b.weigh(journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &paused}, journal.PausedAt-1); p.bad != "" {
+		t.Errorf("a paused row is taken for a mistake: %s", p.bad)
 	}
 }
 

@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,10 +20,21 @@ type Cancel struct {
 	Grace time.Duration // between SIGTERM and SIGKILL
 	To    chan<- Cancel // whoever wants it; the board only hands it back, with Did or Err
 
-	Did Cancelling
-	At  time.Time // when it was journalled
-	Seq uint64    // the event that the job's row is to show; of one that runs 0
-	Err error     // why it could not be journalled
+	Schedule bool // of a row that recurs: it ends with its run; else that recurs, and must run
+
+	Did  Cancelling
+	At   time.Time // when it was journalled
+	Seq  uint64    // the event that the job's row is to show; of one that runs 0
+	Next int64     // of a row that goes on to recur: its next run, in seconds since 1970
+	Err  error     // why it could not be journalled
+}
+
+// ErrRecurs says why a row that recurs is not cancelled.
+var ErrRecurs = errors.New("it recurs, and no run of it is under way: jobctl cancel --schedule ends it, jobctl schedule pause holds it")
+
+// recurs tells whether a claim is of a row that recurs.
+func (b *Board) recurs(c journal.Accepted) bool {
+	return b.config.Again && !c.Manual && c.Plan != nil && c.Plan.Schedule != ""
 }
 
 // Cancelling is what became of a job that was cancelled.
@@ -43,6 +55,11 @@ func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	j := c.Job
 	switch j.phase {
 	case Queued, Due, Announced, Parked, Renewing:
+		if b.recurs(j.claim) && !c.Schedule {
+			c.Err = ErrRecurs
+			b.effects.Cancelled = append(b.effects.Cancelled, c)
+			break
+		}
 		b.leaveCancelled(c)
 	case Running:
 		j.halted++
@@ -85,7 +102,7 @@ func (j *Job) leave() *Step {
 
 // cancelDraft says that a job is cancelled.
 func (j *Job) cancelDraft(c Cancel) journal.Draft {
-	p := journal.Cancelled{By: c.By, Token: j.claim.Token}
+	p := journal.Cancelled{By: c.By, Token: j.claim.Token, Schedule: c.Schedule}
 	if j.phase == Running || !j.mayLeave() {
 		p.Runs, p.Grace = true, c.Grace.Microseconds()
 	}
@@ -108,22 +125,32 @@ func cancelledDone(done journal.Done, by string) journal.Done {
 // cancelStep is what a turn journals of a job that runs and is cancelled: with the wish its SIGTERM,
 // unless it had that before. It is nil where the job is gone, or is to be killed sooner anyway.
 func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
-	j := c.Job
+	j, was := c.Job, c.Job.cancelled
+	if was != nil && c.Schedule && !was.Schedule { // that is new, and nobody's grace is longer for it
+		c.Grace = min(c.Grace, max(was.Deadline().Sub(now)-1, 0))
+	}
+	c.Schedule = c.Schedule || was != nil && was.Schedule
+	if b.recurs(j.claim) && !c.Schedule {
+		e := runEnd{claim: j.claim, failed: true, final: true, job: j.id, timing: b.timing, now: b.planTime(now)}
+		if again, _ := e.again(); again != nil {
+			c.Next = again.RunAt
+		}
+	}
 	switch {
 	case j.phase != Running:
 		c.Err = ErrGone
-	case j.cancelled == nil && !j.ending:
+	case was == nil && !j.ending:
 		c.Did, j.ending = Signals, true
 		step := j.step(cancel, j.cancelDraft(c), journal.Draft{Job: j.id, Payload: journal.Signal{Signo: sigterm, By: c.By}})
 		step.cancel = &c
 		return step
-	case j.cancelled == nil, now.Add(c.Grace).Before(j.cancelled.Deadline()):
+	case was == nil, c.Schedule && !was.Schedule, now.Add(c.Grace).Before(was.Deadline()):
 		c.Did = Hurries
 		step := j.step(cancel, j.cancelDraft(c))
 		step.cancel = &c
 		return step
 	default:
-		c.Did, c.At, c.Grace, c.By = Already, j.cancelled.Time, j.cancelled.Grace, j.cancelled.By
+		c.Did, c.At, c.Grace, c.By = Already, was.Time, was.Grace, was.By
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	return nil
@@ -132,7 +159,7 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 // CancelRow is what is journalled of a row that nobody has claimed, and that somebody cancels.
 // Anything but one that waits is left as found; elsewhere says that a worker has it, which may be
 // this one, and is to be asked.
-func (b *Board) CancelRow(row journal.Row, by string) (drafts []journal.Draft, refusal string, elsewhere bool) {
+func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []journal.Draft, refusal string, elsewhere bool) {
 	switch {
 	case UnderWay(row), b.Holds(row.Job):
 		return nil, "a worker has it: its row is " + row.Status, true
@@ -142,6 +169,8 @@ func (b *Board) CancelRow(row journal.Row, by string) (drafts []journal.Draft, r
 		return nil, fmt.Sprintf("job %d is %s already", row.Job, row.Status), false
 	case b.stopping:
 		return nil, "worker is stopping", false
+	case !schedule && row.Status != journal.RowManual && row.Plan != nil && row.Plan.Schedule != "":
+		return nil, ErrRecurs.Error(), false
 	}
 	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{
 		Reason: journal.CancelledBy(by), By: by, Manual: row.Status == journal.RowManual,
@@ -156,7 +185,7 @@ func (b *Board) marked(s *Step) {
 	c := *s.cancel
 	if c.Err = s.Err; c.Err == nil {
 		c.At = s.Events[len(s.Events)-1].Time
-		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace}
+		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace, Schedule: c.Schedule}
 	}
 	s.job.ending = s.job.cancelled != nil
 	b.unhalt(s)

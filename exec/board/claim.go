@@ -416,35 +416,74 @@ func unretried(id int64, why string) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: why}}
 }
 
-// RunRowNow is what is journalled of a delayed row that somebody wants to be run at once: it is due
-// from now on. It takes the coming run: the planned start of that stays, and so does the number of its
-// attempts. now is what the clock of the table's server says.
-func (b *Board) RunRowNow(row journal.Row, by string, now time.Time) (drafts []journal.Draft, refusal string) {
+// Hand is what somebody does by hand to the plan of a delayed row.
+type Hand uint8
+
+// What that may be.
+const (
+	RunNow   Hand = iota // it is due now
+	Pause                // its schedule is paused
+	Continue             // its schedule is paused no longer
+)
+
+// PlanRow is what is journalled of a delayed row whose plan somebody changes by hand. now is what the
+// clock of the table's server says.
+//
+// RunNow takes the coming run: the planned start of that stays, and so does the number of its attempt.
+// Pause leaves the planned start, and puts off when the row is due until no worker looks any more.
+// Continue plans the next run that is still to come: what passed meanwhile is not made up for.
+func (b *Board) PlanRow(hand Hand, row journal.Row, by string, now time.Time) (drafts []journal.Draft, refusal string) {
 	switch {
 	case b.stopping:
 		return nil, "worker is stopping"
 	case b.Holds(row.Job):
 		return nil, fmt.Sprintf("job %d is still under way", row.Job)
-	case row.Status != journal.RowDelayed:
+	case row.Status != journal.RowDelayed && hand == RunNow:
 		return nil, "status = " + row.Status + ": only what is delayed is run before its time"
+	case row.Status != journal.RowDelayed:
+		return nil, "status = " + row.Status + ": a schedule is paused and continued while its row is delayed, between two runs"
 	case row.Plan == nil:
 		return nil, "nothing is known of when it is due"
 	}
-	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(row.Plan.PlannedAt, row.Plan.RunAt), Attempts: row.Plan.Attempts}
-	if to.PlannedAt == 0 && row.Plan.Schedule != "" { // no claim has planned it yet
-		if times, zone, err := b.timing.read(*row.Plan, row.Target, row.Job); err == nil {
+	said := *row.Plan
+	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(said.PlannedAt, said.RunAt), Attempts: said.Attempts}
+	times, zone, err := b.timing.read(said, row.Target, row.Job)
+	switch {
+	case to.Attempts > 0:
+		to.Why = journal.AgainRetry
+	case said.Schedule != "":
+		to.Why = journal.AgainSchedule
+	}
+	reason := "somebody wants it to run now"
+	switch {
+	case hand == RunNow && said.Paused():
+		return nil, "its schedule is paused: jobctl schedule continue ends that"
+	case hand == RunNow:
+		if to.PlannedAt == 0 && err == nil { // no claim has planned it yet
 			if _, every := times.Every(); !every {
 				to.PlannedAt = times.Next(to.RunAt, zone)
 			}
 		}
-	}
-	switch {
-	case to.Attempts > 0:
-		to.Why = journal.AgainRetry
-	case row.Plan.Schedule != "":
-		to.Why = journal.AgainSchedule
+	case said.Schedule == "":
+		return nil, "it does not recur"
+	case err != nil:
+		return nil, err.Error()
+	case said.Paused() != (hand == Continue):
+		return nil, map[Hand]string{Pause: "its schedule is paused already", Continue: "its schedule is not paused"}[hand]
+	case hand == Pause:
+		to.RunAt, reason = journal.PausedAt, "its schedule is paused"
+	default:
+		to = journal.Again{Why: journal.AgainSchedule}
+		if said.PlannedAt != 0 { // else the first claim plans it
+			to.PlannedAt = times.Following(said.PlannedAt, now.Unix(), zone)
+			if said.PlannedAt > now.Unix() {
+				to.PlannedAt = said.PlannedAt
+			}
+			to.RunAt = to.PlannedAt
+		}
+		reason = "its schedule goes on"
 	}
 	return []journal.Draft{{Job: row.Job, Payload: journal.Planned{
-		Target: row.Target, From: *row.Plan, To: to, Reason: "somebody wants it to run now", By: by,
+		Target: row.Target, From: said, To: to, Reason: reason, By: by,
 	}}}, ""
 }

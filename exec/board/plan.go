@@ -356,11 +356,12 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 	if done.Timeout > 0 {
 		done.Result = "fail"
 	}
-	if !b.config.Again || j.cancelled != nil {
+	if !b.config.Again || j.cancelled != nil && j.cancelled.Schedule {
 		return
 	}
 	e := runEnd{
-		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || done.Final || hopeless(*done) || j.ends && killed(*done),
+		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok",
+		final:    unknown || done.Final || hopeless(*done) || j.cancelled != nil || j.ends && killed(*done),
 		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), job: j.id, timing: b.timing, now: b.planTime(now),
 	}
 	var note string
@@ -394,7 +395,7 @@ func joined(one, other string) string {
 // had, as found tells: it is planned anew. Whoever emptied the schedule wants no further run.
 func (b *Board) Replan(job int64, done journal.Done, claim journal.Accepted, found journal.Plan, now int64) journal.Replanned {
 	r := journal.Replanned{Token: claim.Token, Schedule: found.Schedule, Zone: found.Zone}
-	if found.Schedule == "" || claim.Manual || done.WasCancelled() {
+	if found.Schedule == "" || claim.Manual || done.WasCancelled() && done.Again == nil {
 		return r
 	}
 	said := journal.Plan{Schedule: found.Schedule, Zone: found.Zone}

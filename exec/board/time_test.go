@@ -129,12 +129,12 @@ func (w *world) checkTime(e journal.Event) {
 			w.Fatalf("job %d is planned anew: %+v", e.Job, p)
 		}
 	case journal.Done:
-		recurs := known.Plan.Schedule != "" && !known.Manual && known.Cancelled == nil
+		recurs := known.Plan.Schedule != "" && !known.Manual && (known.Cancelled == nil || !known.Cancelled.Schedule)
 		switch again := p.Again; {
 		case again == nil && recurs:
 			w.Fatalf("job %d recurs, and ends for good: %+v", e.Job, p)
 		case again == nil:
-		case known.Manual || known.Cancelled != nil:
+		case known.Manual, known.Cancelled != nil && (known.Cancelled.Schedule || again.Why == journal.AgainRetry):
 			w.Fatalf("job %d comes back: %+v", e.Job, again)
 		case again.RunAt <= w.times.turned:
 			w.Fatalf("job %d is due at once: %+v", e.Job, again)

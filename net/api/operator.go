@@ -20,12 +20,15 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name, RunNow.Name,
+	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
+	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name,
 }
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
 // names.
-func OneWorkerOnly(typ string) bool { return typ == Retry.Name || typ == RunNow.Name }
+func OneWorkerOnly(typ string) bool {
+	return slices.Contains([]string{Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name}, typ)
+}
 
 // The orders in which running jobs may be listed.
 const (
@@ -170,6 +173,10 @@ type CancelQuery struct {
 	Targets map[jobnet.Whole]string `json:"targets,omitempty"` // of some of them: a job of another target is left alone
 	Grace   *int64                  `json:"grace,omitempty"`   // milliseconds from SIGTERM to SIGKILL; nil: DefaultGrace
 	Rows    bool                    `json:"rows,omitempty"`    // rows too that nobody has claimed
+
+	// Schedule ends rows that recur, whether a run of them is under way or not. Without it only that run
+	// ends. Workers of older versions always end both.
+	Schedule bool `json:"schedule,omitempty"`
 }
 
 func readCancel(data jobnet.Fields) (q CancelQuery, err error) {
@@ -185,7 +192,7 @@ func readCancel(data jobnet.Fields) (q CancelQuery, err error) {
 			return q, jobnet.Refusef("grace: %d is not allowed; allowed is 0 to %d milliseconds", grace, LongestGrace)
 		}
 	}
-	q.Grace, q.Rows = &grace, data.Flag("rows")
+	q.Grace, q.Rows, q.Schedule = &grace, data.Flag("rows"), data.Flag("schedule")
 	q.Targets, err = readTargetsOf(data)
 	return q, err
 }
@@ -234,6 +241,7 @@ type CancelledJob struct {
 	By     string `json:"by,omitempty"`     // who that was, or is
 	Grace  int64  `json:"grace,omitempty"`  // of one that runs: milliseconds
 	Kill   int64  `json:"kill,omitempty"`   // of one that runs: unix milliseconds of its SIGKILL
+	Next   int64  `json:"next,omitempty"`   // of one that runs and recurs: when it runs next, in unix seconds
 }
 
 // ClaimedRow is what the row says of a job that a worker has.

@@ -6,20 +6,23 @@ import (
 	jobnet "jobd/net"
 )
 
-// What operators ask about rows that come at a time. A master hands run-now to the one worker that
-// it names.
+// What operators ask about rows that come at a time. What changes such rows a master hands to the one
+// worker that it names.
 var (
 	Recurring = Request[RecurringQuery, RecurringRows]{Name: "recurring", Slow: true, read: readRecurring}
 	Delayed   = Request[DelayedQuery, DelayedRows]{Name: "delayed", Slow: true, read: readDelayed}
-	RunNow    = Request[RunNowRows, RanNow]{Name: "run-now", Changes: true, Slow: true, read: readRunNow}
+
+	RunNow           = Request[PlanRows, PlannedRows]{Name: "run-now", Changes: true, Slow: true, read: readPlanRows}
+	PauseSchedule    = Request[PlanRows, PlannedRows]{Name: "pause-schedule", Changes: true, Slow: true, read: readPlanRows}
+	ContinueSchedule = Request[PlanRows, PlannedRows]{Name: "continue-schedule", Changes: true, Slow: true, read: readPlanRows}
 )
 
-// MostRecurring and MostDelayed are how many rows one answer lists at most, and MostRunNow how many
-// one request may be about.
+// MostRecurring and MostDelayed are how many rows one answer lists at most, and MostPlanned how many
+// one request may change.
 const (
 	MostRecurring = 1000
 	MostDelayed   = 1000
-	MostRunNow    = 1000
+	MostPlanned   = 1000
 )
 
 // RecurringQuery is the data of recurring.
@@ -70,6 +73,7 @@ type RecurringRow struct {
 	Zone     string       `json:"zone"`             // in which it is read: the row's, or else the worker's
 	RunAt    int64        `json:"run_at,omitempty"` // when it is due, of a row that is delayed
 	Due      bool         `json:"due,omitempty"`    // it is, by the clock of the table's server
+	Paused   bool         `json:"paused,omitempty"` // its schedule is: it is due at no time
 	Planned  int64        `json:"planned_at,omitempty"`
 	Attempts int64        `json:"attempts,omitempty"` // of the present run
 	Next     int64        `json:"next,omitempty"`     // the next planned start, behind the run that is under way; 0: there is none
@@ -120,13 +124,13 @@ type DelayedRow struct {
 	Signal   string `json:"signal,omitempty"`
 }
 
-// RunNowRows is the data of run-now.
-type RunNowRows struct {
+// PlanRows is the data of run-now, pause-schedule and continue-schedule.
+type PlanRows struct {
 	IDs []jobnet.Whole `json:"ids"`
 }
 
-func readRunNow(data jobnet.Fields) (r RunNowRows, err error) {
-	if r.IDs, err = readSomeIDs(data, MostRunNow); err != nil {
+func readPlanRows(data jobnet.Fields) (r PlanRows, err error) {
+	if r.IDs, err = readSomeIDs(data, MostPlanned); err != nil {
 		return r, err
 	}
 	if len(r.IDs) == 0 {
@@ -135,8 +139,8 @@ func readRunNow(data jobnet.Fields) (r RunNowRows, err error) {
 	return r, nil
 }
 
-// RanNow is the answer to run-now.
-type RanNow struct {
-	Jobs   map[jobnet.Whole]int64  `json:"jobs"`   // that are due now: when they were due before, in unix seconds
+// PlannedRows is the answer to them.
+type PlannedRows struct {
+	Jobs   map[jobnet.Whole]int64  `json:"jobs"`   // that were changed: when they were due before, or, continued, are due now, in unix seconds
 	Errors map[jobnet.Whole]string `json:"errors"` // why others are as they were
 }

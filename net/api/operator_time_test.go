@@ -59,7 +59,7 @@ func TestDelayedIsRead(t *testing.T) {
 func TestRunNowIsRead(t *testing.T) {
 	t.Parallel()
 	got, err := api.RunNow.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
-	if diff := cmp.Diff(api.RunNowRows{IDs: []jobnet.Whole{5, 9007199254740993, -1}}, got); err != nil || diff != "" {
+	if diff := cmp.Diff(api.PlanRows{IDs: []jobnet.Whole{5, 9007199254740993, -1}}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for data, want := range map[string]string{

@@ -31,6 +31,8 @@ func (v *view) delayed() (Verdict, bool) {
 		if p.Next > 0 {
 			verdict.Sentence += ", for " + v.comes(p.Next)
 		}
+	case p.Schedule != "" && p.RunAt == journal.PausedAt:
+		verdict.Reason, verdict.Sentence = Recurring, v.recurs(p)+", and does not run before jobctl schedule continue"
 	case p.Attempts > 0:
 		verdict.Reason = Retrying
 		verdict.Sentence = fmt.Sprintf("is delayed until %s, attempt %s after %s", v.comes(p.RunAt), ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())

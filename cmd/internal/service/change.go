@@ -23,6 +23,7 @@ func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (tol
 	wish := jobexec.CancelWish{
 		IDs: make([]int64, len(q.IDs)), Targets: make(map[int64]string, len(q.Targets)),
 		Grace: api.DefaultGrace * time.Millisecond, Rows: q.Rows, By: from.From.String(),
+		Schedule: q.Schedule,
 	}
 	for i, id := range q.IDs {
 		wish.IDs[i] = int64(id)
@@ -55,7 +56,7 @@ func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (tol
 
 // cancelled is what a client is told of a job that was cancelled.
 func cancelled(job jobexec.CancelledJob) api.CancelledJob {
-	told := api.CancelledJob{State: api.CancelCancelling, Target: job.Target, By: job.By}
+	told := api.CancelledJob{State: api.CancelCancelling, Target: job.Target, By: job.By, Next: job.Next}
 	switch job.Did {
 	case board.NotRun:
 		told.State = api.CancelIgnored
@@ -104,21 +105,23 @@ func byID[V any](of map[int64]V) map[jobnet.Whole]V {
 	return told
 }
 
-// RunNow makes delayed rows due at once.
-func (s *Service) RunNow(ctx context.Context, from Call, q api.RunNowRows) (told api.RanNow, err error) {
-	ids := make([]int64, len(q.IDs))
-	for i, id := range q.IDs {
-		ids[i] = int64(id)
+// Plan changes the plans of delayed rows as a request of this name wants it.
+func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Call, api.PlanRows) (api.PlannedRows, error) {
+	return func(ctx context.Context, from Call, q api.PlanRows) (told api.PlannedRows, err error) {
+		wish := jobexec.PlanWish{Hand: hand, IDs: make([]int64, len(q.IDs)), By: from.From.String()}
+		for i, id := range q.IDs {
+			wish.IDs[i] = int64(id)
+		}
+		answer, err := s.Worker.Plan(ctx, wish)
+		if err != nil {
+			return told, s.judge(request, from, err)
+		}
+		if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
+			s.Refusals.add(request, from, firstOf(answer.Errors))
+		}
+		told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
+		return told, nil
 	}
-	answer, err := s.Worker.RunNow(ctx, ids, from.From.String())
-	if err != nil {
-		return told, s.judge(api.RunNow.Name, from, err)
-	}
-	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
-		s.Refusals.add(api.RunNow.Name, from, firstOf(answer.Errors))
-	}
-	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
-	return told, nil
 }
 
 const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")

@@ -55,7 +55,7 @@ func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow 
 		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
 	}
 	if row.Status == journal.RowDelayed {
-		told.RunAt, told.Due = p.RunAt, p.RunAt <= now.Unix()
+		told.RunAt, told.Due, told.Paused = p.RunAt, p.RunAt <= now.Unix(), p.Paused()
 	}
 	var err error
 	if told.Zone, told.Next, told.Behind, err = s.following(row.Job, row.Target, row.Status, *p, now); err != nil {
@@ -84,6 +84,8 @@ func (s *Service) following(job int64, target, status string, p journal.Plan, no
 	plan = plan.Spread(job, terms.Spread)
 	_, elapsed := plan.Every()
 	switch {
+	case status == journal.RowDelayed && p.Paused():
+		return zone, 0, 0, nil
 	case status == journal.RowDelayed && p.RunAt == 0 && elapsed: // at once
 		next = now.Unix()
 	case status == journal.RowDelayed && p.RunAt == 0: // the first claim plans it

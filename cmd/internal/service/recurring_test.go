@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	jobexec "jobd/exec"
+	"jobd/exec/board"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -113,10 +114,10 @@ func TestTheNextPlannedStart(t *testing.T) {
 
 func TestRowsAreMadeDue(t *testing.T) {
 	t.Parallel()
-	worker := &stub{ranNow: jobexec.RanNow{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}}}
+	worker := &stub{ranNow: jobexec.PlannedByHand{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}}}
 	s := newService(worker)
-	got, err := s.RunNow(t.Context(), asked("5 6"), api.RunNowRows{IDs: []jobnet.Whole{5, 6}})
-	want := api.RanNow{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
+	got, err := s.Plan("run-now", board.RunNow)(t.Context(), asked("5 6"), api.PlanRows{IDs: []jobnet.Whole{5, 6}})
+	want := api.PlannedRows{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(worker.events) > 0 {
 		t.Errorf("%v, %v (-want +got):\n%s", err, worker.events, diff)
 	}
@@ -124,11 +125,11 @@ func TestRowsAreMadeDue(t *testing.T) {
 		t.Error(diff)
 	}
 	worker.ranNow.Jobs = nil
-	if _, err = s.RunNow(t.Context(), asked("6"), api.RunNowRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
+	if _, err = s.Plan("run-now", board.RunNow)(t.Context(), asked("6"), api.PlanRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
 		t.Errorf("%v; a request that changes nothing is journalled as refused: %v", err, worker.events)
 	}
 	worker.refuses = jobexec.RefusedError("worker is stopping")
-	if _, err := s.RunNow(t.Context(), asked("6"), api.RunNowRows{IDs: []jobnet.Whole{6}}); err == nil || err.Error() != "worker is stopping" {
+	if _, err := s.Plan("run-now", board.RunNow)(t.Context(), asked("6"), api.PlanRows{IDs: []jobnet.Whole{6}}); err == nil || err.Error() != "worker is stopping" {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,7 +29,7 @@ type Worker interface {
 	SetConcurrency(target string, concurrency int, by string) error
 	RemoveTarget(target, by string) error
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
-	RunNow(ctx context.Context, ids []int64, by string) (jobexec.RanNow, error)
+	Plan(ctx context.Context, wish jobexec.PlanWish) (jobexec.PlannedByHand, error)
 	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)

@@ -25,7 +25,7 @@ type stub struct {
 	answer  jobexec.Answer
 	sent    map[int64]bool
 	setBack jobexec.RetryAnswer
-	ranNow  jobexec.RanNow
+	ranNow  jobexec.PlannedByHand
 	status  jobexec.Status
 	running []jobexec.RunningJob
 	output  func(jobexec.Glance) (jobexec.JobOutput, bool, error)
@@ -89,8 +89,8 @@ func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Ans
 	return s.answer, s.note("run %v by %s", ids, by)
 }
 
-func (s *stub) RunNow(_ context.Context, ids []int64, by string) (jobexec.RanNow, error) {
-	return s.ranNow, s.note("run now %v by %s", ids, by)
+func (s *stub) Plan(_ context.Context, wish jobexec.PlanWish) (jobexec.PlannedByHand, error) {
+	return s.ranNow, s.note("run now %v by %s", wish.IDs, wish.By)
 }
 
 func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error) {

@@ -365,7 +365,7 @@ func (r *Reader) NextDue(ctx context.Context, targets []string, except []int64) 
 	err = r.byTime(ctx, op, names, except, 1, true, func(place int, _, at int64) {
 		if place < 0 {
 			due.Now = time.UnixMicro(at)
-		} else {
+		} else if at != journal.PausedAt {
 			due.Next[names[place]] = at
 		}
 	})

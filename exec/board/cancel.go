@@ -29,8 +29,8 @@ type Cancel struct {
 	Err  error     // why it could not be journalled
 }
 
-// ErrRecurs says why a row that recurs is not cancelled.
-var ErrRecurs = errors.New("it recurs, and no run of it is under way: jobctl cancel --schedule ends it, jobctl schedule pause holds it")
+// errRecurs says why a row that recurs is not cancelled.
+var errRecurs = errors.New("it recurs, and no run of it is under way: jobctl cancel --schedule ends it, jobctl schedule pause holds it")
 
 // recurs tells whether a claim is of a row that recurs.
 func (b *Board) recurs(c journal.Accepted) bool {
@@ -56,7 +56,7 @@ func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	switch j.phase {
 	case Queued, Due, Announced, Parked, Renewing:
 		if b.recurs(j.claim) && !c.Schedule {
-			c.Err = ErrRecurs
+			c.Err = errRecurs
 			b.effects.Cancelled = append(b.effects.Cancelled, c)
 			break
 		}
@@ -170,7 +170,7 @@ func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []j
 	case b.stopping:
 		return nil, "worker is stopping", false
 	case !schedule && row.Status != journal.RowManual && row.Plan != nil && row.Plan.Schedule != "":
-		return nil, ErrRecurs.Error(), false
+		return nil, errRecurs.Error(), false
 	}
 	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{
 		Reason: journal.CancelledBy(by), By: by, Manual: row.Status == journal.RowManual,

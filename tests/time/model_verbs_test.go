@@ -164,7 +164,7 @@ func (t *trial) retry(s step) {
 }
 
 func (t *trial) cancelRow(s step) {
-	if row, _ := t.order(s, "cancel"); row != nil {
+	if row, _ := t.order(s, "cancel", "--schedule"); row != nil {
 		row.touched, row.ended = true, true
 	}
 }

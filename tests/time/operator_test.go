@@ -26,8 +26,8 @@ func mustJobctl(t testing.TB, d *harness.Daemon, args ...string) string {
 	return output
 }
 
-// A signal that kills ends the run without another attempt, and the schedule goes on; cancel ends the
-// row, whether it runs or not.
+// A signal that kills ends the run without another attempt, and the schedule goes on; so does a cancel.
+// With --schedule it ends the row, whether that runs or not. A schedule is paused and continued.
 func TestSignalsAndCancels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, `[ -e $dir/go ] || exec sleep 600`)
@@ -52,10 +52,23 @@ func TestSignalsAndCancels(t *testing.T) {
 	if row = s.awaitStatus(2, "done"); row.result != "fail" || row.attempts != 1 {
 		t.Errorf("%s: it was ended by a signal", row)
 	}
-	mustJobctl(t, worker, "cancel", "3", "4")
-	if row = s.awaitStatus(3, "done"); row.result != "fail" {
-		t.Errorf("%s: it was cancelled", row)
+	if got, err := jobctl(t, worker, "cancel", "3", "4"); err == nil || !strings.Contains(got, "; next run ") || !strings.Contains(got, "job 4: it recurs") {
+		t.Errorf("cancel says %v: %s", err, got)
 	}
+	row = s.await(3, "delayed", func(r timed) bool { return r.status == "delayed" })
+	if row.plannedAt != at+3600 || row.result != "fail" {
+		t.Errorf("%s: its run was cancelled", row)
+	}
+	mustJobctl(t, worker, "schedule", "pause", "3", "4")
+	if got := mustJobctl(t, worker, "schedule"); strings.Count(got, "paused") != 2 {
+		t.Errorf("schedule lists\n%s", got)
+	}
+	mustJobctl(t, worker, "schedule", "continue", "3")
+	if row = s.row(3); row.runAt != at+3600 || row.plannedAt != at+3600 {
+		t.Errorf("%s: its schedule was paused and continued", row)
+	}
+	mustJobctl(t, worker, "cancel", "--schedule", "3", "4")
+	s.awaitStatus(3, "ignored")
 	if row = s.awaitStatus(4, "ignored"); row.uniqueKey != "" {
 		t.Errorf("%s: it was cancelled", row)
 	}

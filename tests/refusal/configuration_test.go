@@ -90,7 +90,7 @@ func TestOddValuesAreTold(t *testing.T) {
 		file+":2: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
 		"port: given in line 3 too, with another value",
 		"host: it listens beyond this host, and there is no password",
-		"targets.mysql_table: taken as a name of [targets], not as the key mysql_table",
+		": the key mysql_table stands in the section [targets]; allowed is the place above it, or quotes around it",
 		file+": everybody on this host can read it (mode 0644), and there is a password in it (mysql_password)",
 	)
 	if strings.Contains(output, "do-not-tell") {

@@ -126,8 +126,8 @@ func (s *Set) find(entry entry) *Setting {
 }
 
 // isMisplaced notes an error where a line of a section is no name with a value: a key of the program
-// that stands below the section's head by mistake, or no pair at all. A key with a whole number as
-// its value is a name, as in the original, and a warning says so.
+// that stands below the section's head by mistake, or no pair at all. Such a name may be given in
+// quotes.
 func (s *Set) isMisplaced(entry entry) bool {
 	isKey := s.isKey(entry.key)
 	switch {
@@ -138,15 +138,20 @@ func (s *Set) isMisplaced(entry entry) bool {
 		return false
 	case !entry.alone && !isKey:
 		return false
-	case !entry.alone && isWhole(entry.value):
-		s.warnLine(entry.line, "%s.%s: taken as a name of [%[1]s], not as the key %[2]s, whose place is above [%[1]s]; put quotes around the name if it is meant", entry.section, entry.key)
-		return false
 	case isKey && plainName.MatchString(entry.key):
-		s.badLine(entry.line, fmt.Sprintf("the key %s stands in the section [%s]; allowed is the place above it", entry.key, entry.section))
+		s.badLine(entry.line, fmt.Sprintf("the key %s stands in the section [%s]; allowed is the place above it%s", entry.key, entry.section, orQuoted(entry)))
 	default:
 		s.badLine(entry.line, fmt.Sprintf("a line without a = in the section [%s]; allowed is name = value", entry.section))
 	}
 	return true
+}
+
+// orQuoted is what else is allowed of a key in a section, where it could be a name there.
+func orQuoted(entry entry) string {
+	if entry.alone || !isWhole(entry.value) {
+		return ""
+	}
+	return fmt.Sprintf(", or quotes around it where it is a name of [%s]", entry.section)
 }
 
 // isKey tells whether a line of no section may begin with the key.

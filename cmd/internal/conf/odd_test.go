@@ -69,7 +69,6 @@ func TestOddLinesAreWarnings(t *testing.T) {
 		"a key twice, by its other name":          {"mysql_host = a\nmysql_hostname = b", []string{"2: mysql_host: given in line 1 too"}},
 		"a password twice":                        {"password = hunter2\npassword = hunter23", []string{"2: password: given in line 1 too"}},
 		"a tab within a name":                     {"[targets]\na\tb = 1", []string{`2: "targets.a\tb": there is a tab or another control character within the name; it counts`}},
-		"a key below the section's head":          {"[targets]\nport = 80", []string{"2: targets.port: taken as a name of [targets], not as the key port, whose place is above [targets]; put quotes around the name if it is meant"}},
 		"a name that is a key, in quotes":         {"[targets]\n\"port\" = 80", nil},
 		"a key of another program":                {"ping_interval = 3\nmysql_table = x\ntimeout = 1", []string{"1: ping_interval is a key of jobd-master and is not used here; its place is the configuration of jobd-master", "2: mysql_table is a key of jobd", "3: timeout is a key of jobctl"}},
 		"a colon for the equals sign":             {"password: hunter2", []string{"1: password: there is no = behind the key, so the line is not used; allowed is password = value"}},
@@ -103,6 +102,7 @@ func TestOddLinesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"UTF-16":                            {"h\x00o\x00\n\x00x\x00", ":1: a NUL byte; allowed is text in UTF-8"},
 		"a password below the targets":      {"[targets]\na = 1\npassword = hunter2", ":3: the key password stands in the section [targets]; allowed is the place above it"},
+		"a number below the targets":        {"[targets]\nport = 80", ":2: the key port stands in the section [targets]; allowed is the place above it, or quotes around it where it is a name of [targets]"},
 		"a variable below the targets":      {"[targets]\nlauncher.env.A = hunter2", ":2: the key launcher.env.A stands in the section [targets]"},
 		"a switch below the targets":        {"[targets]\nalways_allow", ":2: the key always_allow stands in the section [targets]"},
 		"a misspelt one below the targets":  {"[targets]\npasword = hunter2", ":2: targets.pasword: its value is not allowed; allowed is a whole number from 1 to 99; if the key password is meant: its place is above the section"},

@@ -105,7 +105,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := l.states[len(l.states)-1].Time
-	for n := range 1000 {
+	for n := range 300 {
 		at := journaltest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(journaltest.Base)) + 2000)))
 		// The newest state at or before the time.
 		i := sort.Search(len(l.states), func(i int) bool { return l.states[i].Time.After(at) })

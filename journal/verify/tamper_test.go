@@ -387,7 +387,7 @@ func TestTamperingRun(t *testing.T) {
 	s := makeScene(t)
 	n, seed := *mutations, *tamperingSeed
 	if n == 0 {
-		if n = 200; os.Getenv("TORTURE") == "long" {
+		if n = 2 * len(allMutations); os.Getenv("TORTURE") == "long" {
 			n = 1600
 		}
 	}

@@ -178,7 +178,7 @@ func (p *program) printFleet(s *census) {
 func (p *program) fleetTable(s *census) table {
 	t := table{
 		head: []string{"NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS"},
-		none: "no workers", elastic: "ADDRESS",
+		none: "no workers", elastic: "NAME|ADDRESS",
 	}
 	for i, w := range s.workers {
 		version, up, database, lag, slots := untold, untold, untold, untold, untold

@@ -49,6 +49,23 @@ func TestFleetStatusTellsOfExecutors(t *testing.T) {
 	}
 }
 
+// What one worker answers does not hide what the others do.
+func TestFleetStatusWithAnAnswerThatIsNotUnderstood(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{`"ok"`, `[]`, `{"targets": 5}`} {
+		daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [
+			{"name": "odd", "remoteAddr": "10.0.0.2", "remotePort": 2, "targets": ["mail"], "workerStatus": ` + odd + `},
+			{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + executorsAnswer + `}],
+			"memoryUsage": {}}`), "waiting": json.RawMessage(`{"workers": []}`)})
+		for _, command := range []string{"status", "list-workers", "queue"} {
+			got := jobctl{terminal: true}.run(t, "--master", "--port", daemon.port, command)
+			if got.code == 0 || !strings.Contains(got.out, "mail") || !strings.Contains(got.out+got.err, "answer to status is not understood") {
+				t.Errorf("%s with %s: exit code %d, stdout:\n%s\nstderr:\n%s", command, odd, got.code, got.out, got.err)
+			}
+		}
+	}
+}
+
 // That the jobs of some targets can't be started is a warning; the others run.
 func TestHealthWarnsOfExecutors(t *testing.T) {
 	t.Parallel()

@@ -156,6 +156,25 @@ type FleetWorker[S any] struct {
 	StatusError string   `json:"workerStatusError,omitempty"`
 }
 
+// UnmarshalJSON has a worker's own answer that can't be read hide no other worker's.
+func (w *FleetWorker[S]) UnmarshalJSON(data []byte) error {
+	type fields FleetWorker[S]
+	read := struct {
+		*fields
+		Status json.RawMessage `json:"workerStatus"`
+	}{fields: (*fields)(w)}
+	if err := json.Unmarshal(data, &read); err != nil || read.Status == nil {
+		return err
+	}
+	var status S
+	if err := json.Unmarshal(read.Status, &status); err != nil {
+		w.StatusError = "its answer to status is not understood: " + err.Error()
+		return nil
+	}
+	w.Status = status
+	return nil
+}
+
 // TargetJob is a job as a client of a master names it.
 type TargetJob struct {
 	ID     jobnet.Whole `json:"id"`

@@ -170,16 +170,16 @@ func (c *child) hasEnded() bool {
 	if c.turn != nil && c.turn.pidfd >= 0 {
 		return proc.Over(c.turn.pidfd)
 	}
-	return isZombie(c.started.Pid)
+	return hasZombie(unix.P_PID, c.started.Pid)
 }
 
-// isZombie tells whether a child of ours has ended that is not reaped. One that has made us its tracer
-// is told of when it stops, too.
-func isZombie(pid int) bool {
+// hasZombie tells whether a child of ours, or any, has ended that is not reaped. One that has made us
+// its tracer is told of when it stops, too.
+func hasZombie(which, pid int) bool {
 	var info unix.Siginfo
 	err := error(unix.EINTR)
 	for err == unix.EINTR {
-		err = unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		err = unix.Waitid(which, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	}
 	const dumped = 3 // CLD_DUMPED, behind CLD_EXITED and CLD_KILLED
 	return err == nil && info.Signo != 0 && info.Code <= dumped

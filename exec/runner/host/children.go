@@ -112,9 +112,10 @@ func (ps *pools) forks() bool {
 
 // sweep reaps what nobody waits for: what jobs have left behind, on purpose or not, and what has
 // become our child and ended. It takes those that have been zombies for a while, each by its number:
-// never one that we have started and are about to reap.
+// never one that we have started and are about to reap. A job can make children of ours at any time
+// (CLONE_PARENT): their numbers would be taken for as long as we live.
 func (ps *pools) sweep() {
-	if !ps.orphans.adopts && !ps.orphans.some {
+	if !ps.orphans.adopts && !ps.orphans.some && !hasZombie(unix.P_ALL, 0) {
 		return
 	}
 	before := ps.orphans.ended

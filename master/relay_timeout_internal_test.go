@@ -12,9 +12,8 @@ import (
 // hangs is given up, and what the others said is handed over.
 func TestAWorkerThatHangsHidesNoAnswerOfTheOthers(t *testing.T) {
 	const patience = 10 * time.Second // jobctl's
-	oneWorkers := []string{api.Retry.Name, api.RunNow.Name, api.JournalReapply}
 	for _, typ := range slices.Concat(api.OperatorRequests[:], api.JournalRequests[:]) {
-		if limit := timeoutOf(typ, false); limit >= patience-time.Second && !slices.Contains(oneWorkers, typ) {
+		if limit := timeoutOf(typ, false); limit >= patience-time.Second && !api.OneWorkerOnly(typ) && typ != api.JournalReapply {
 			t.Errorf("%s: a worker may take %v", typ, limit)
 		}
 	}

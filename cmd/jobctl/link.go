@@ -341,7 +341,7 @@ func (c *client) patienceWith(typ string) time.Duration {
 		return 0
 	case api.Pause.Name:
 		return c.patience * 3 / 2
-	case api.Retry.Name, api.Cancel.Name:
+	case api.Retry.Name, api.Cancel.Name, api.Reload.Name:
 		// They wait for rows that somebody holds, and for a database that is away. A master waits
 		// 30 s for the worker that it asks, and then says so.
 		if c.master {

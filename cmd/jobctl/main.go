@@ -169,6 +169,7 @@ func (p *program) tree() *ffcli.Command {
 			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(), p.recycle(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
+			p.reload(),
 			p.restart(),
 			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),
 			p.why(), p.show(),

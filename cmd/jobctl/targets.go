@@ -162,6 +162,69 @@ func (p *program) restart() *ffcli.Command {
 	})
 }
 
+func (p *program) reload() *ffcli.Command {
+	return command("reload", "reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, and say what that has changed", func(ctx context.Context, args []string) error {
+		if len(args) != 0 {
+			return wrongUsage("reload: takes no arguments, got %q", args)
+		}
+		return p.linked(ctx, p.reloadEach)
+	})
+}
+
+// reloadEach stops at no worker that says no: each has a file of its own.
+func (p *program) reloadEach(ctx context.Context, c *client) error {
+	s, err := takeCensus(ctx, c)
+	if err != nil {
+		return err
+	}
+	failed := []error{nil}
+	all := make(map[string]api.Reloaded, len(s.workers))
+	for _, w := range s.workers {
+		name := w.from.name
+		if s.master == nil {
+			name = w.answer.Name
+		}
+		var told api.Reloaded
+		if err := askOne(ctx, w.from, api.Reload.Name, struct{}{}, &told); err != nil {
+			failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
+			continue
+		}
+		if all[name] = told; p.json() {
+			continue
+		}
+		if _, err := fmt.Fprintln(p.out, strings.Join(reloadText(name, told), "\n  ")); err != nil {
+			return err
+		}
+	}
+	if p.json() {
+		failed[0] = p.printJSON(map[string]any{"workers": all})
+	}
+	return exit.Join(failed...)
+}
+
+// reloadText is what a worker has taken over, in lines.
+func reloadText(name string, told api.Reloaded) []string {
+	changed := "nothing has changed in"
+	if len(told.Changed) > 0 {
+		changed = cleaned(told.Changed) + " changed in"
+	}
+	lines := []string{fmt.Sprintf("worker %s: %s %s", clean(name), changed, clean(told.File))}
+	lines = append(lines, undone(process{Targets: told.Before}, process{Targets: told.After})...)
+	if len(told.Later) > 0 {
+		lines = append(lines, "from its next start on: "+cleaned(told.Later)+" (jobctl restart)")
+	}
+	return lines
+}
+
+// cleaned joins texts of somebody else's.
+func cleaned(texts []string) string {
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i] = clean(text)
+	}
+	return strings.Join(list, ", ")
+}
+
 // process tells a worker's run from those before and after it.
 type process struct {
 	PID     int    `json:"pid"`

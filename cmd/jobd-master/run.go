@@ -84,7 +84,7 @@ func run(p daemon.Process) (err error) {
 	manager.Ready()
 	err = daemon.Life{
 		Ending: daemon.NewEnding(), Log: log.Logger,
-		Reload: func() { manager.Reload(func() { reading.Reload(log, takeOver) }) },
+		Reload: func() { manager.Reload(func() { _ = reading.Reload(log, takeOver) }) },
 		Ends:   func() { manager.End(false) },
 		Stages: [][]daemon.Actor{append(told.actors(), workers.Run, serve, beat.Run, tell)},
 	}.Run(signals.Caught())

@@ -28,6 +28,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, api.SetConcurrency, s.SetConcurrency)
 	handle(all, s, api.RunManual, s.RunManual)
 	handle(all, s, api.SendSignal, s.SendSignal)
+	handle(all, s, api.Reload, s.Reload)
 	handle(all, s, api.Restart, s.Restart)
 	handle(all, s, api.Running, s.Running)
 	handle(all, s, api.Waiting, s.Waiting)

@@ -124,11 +124,20 @@ func (r *root) work(log *logging.Log) (err error) {
 		worker: worker.worker, refusals: worker.refusals, current: r.config, started: r.config,
 		inForce: r.terms(r.time.uses), ratesChanged: r.notices.ratesChanged,
 	}
+	network.reload = func(by string) (told api.Reloaded, err error) {
+		r.manager.Reload(func() {
+			err = r.reading.Reload(log, func() (settings jobdaemon.Settings, err error) {
+				settings, told, err = reloader.takeOver(by)
+				return settings, err
+			})
+		})
+		return told, err
+	}
 	r.log.Info("worker serves", "name", r.name, "address", network.address(), "targets", worker.worker.TargetNames())
 	r.manager.Ready()
 	return jobdaemon.Life{
 		Ending: r.ending, Log: r.log, Hurry: worker.worker.Hurry,
-		Reload: func() { r.manager.Reload(func() { r.reading.Reload(log, reloader.takeOver) }) },
+		Reload: func() { _, _ = network.reload(bySignal) },
 		Ends:   func() { r.manager.End(r.ending.Restarting()) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},
@@ -173,6 +182,9 @@ type restarter struct {
 	served func() string // where the worker listens
 	log    logger
 }
+
+// Reload implements service.Process.
+func (p *networkPart) Reload(by string) (api.Reloaded, error) { return p.reload(by) }
 
 // Stopping implements service.Process.
 func (r *restarter) Stopping() bool { return r.ending.Stopping() }

@@ -31,6 +31,8 @@ type networkPart struct {
 	web    *web.Server // nil: there is none
 	agents []*master.Agent
 	words  func() string // how the worker stands, in a line
+
+	reload func(by string) (api.Reloaded, error) // reads the configuration again
 }
 
 // daemon is what requests are answered from.

@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/service"
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/net/api"
 )
 
 // reloader takes over what may change while jobd runs: targets, their concurrency and the terms of
@@ -29,14 +30,11 @@ type reloader struct {
 	started       config // that the worker was started with
 }
 
-// Who the journal names: for a reload, and for changes that the file made.
+// Who the journal names: for a reload by a signal, and for changes that the file made.
 const (
 	bySignal = "SIGHUP"
 	byReload = "configuration file"
 )
-
-// reloadRequest is what a reload is called in the journal.
-const reloadRequest = "reload"
 
 // takeOver reads the configuration again, and takes it over. One with a mistake changes nothing,
 // nor does one whose taking over can't be journalled.
@@ -46,7 +44,7 @@ const reloadRequest = "reload"
 // worker with this very file. What fails after the append (the disk filled up meanwhile, or the
 // table that did not answer then refuses a target now) is in the log, and the events of each target
 // say what became of it.
-func (r *reloader) takeOver() (jobdaemon.Settings, error) {
+func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Reloaded, err error) {
 	config, err := parseConfig(r.args, r.environ, io.Discard)
 	if err == nil {
 		err = config.checkLaunchers()
@@ -58,13 +56,14 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 		// The reason goes to the log only: it may quote a line of the file, and passwords have no
 		// place in a history.
 		r.refusals.NoteRefused(journal.Refused{
-			Request: reloadRequest, About: r.current.Path, By: bySignal,
+			Request: api.Reload.Name, About: r.current.Path, By: by,
 			Reason: "the configuration can't be taken over; the worker's log says why",
 		})
-		return config.Settings, err
+		return config.Settings, told, err
 	}
-	if err := r.worker.Note(r.reloaded(config)); err != nil {
-		return config.Settings, fmt.Errorf("it can't be journalled: %w", err)
+	event := r.reloaded(config, by)
+	if err := r.worker.Note(event); err != nil {
+		return config.Settings, told, fmt.Errorf("it can't be journalled: %w", err)
 	}
 	r.worker.SetLauncher(config.launcher.launcher())
 	r.inForce = r.terms(config, r.worker.TargetNames())
@@ -73,10 +72,9 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 		r.log.Error("targets could not be taken over", "error", err)
 	}
 	r.ratesChanged()
-	r.tellLater(config)
 	r.current = config
 	config.Warnings = append(config.Warnings, config.missingScripts()...)
-	return config.Settings, nil
+	return config.Settings, api.Reloaded{File: config.Path, Changed: event.Changed, Later: r.later(config)}, nil
 }
 
 // terms are those of the new configuration. Jobs of a target that it has no more, and that is served
@@ -92,13 +90,14 @@ func (r *reloader) terms(config config, served []string) map[string]jobexec.Term
 	return terms
 }
 
-// tellLater says which keys differ from those that the worker was started with, and count from its
-// next start on.
-func (r *reloader) tellLater(config config) {
+// later gives the keys that differ from those that the worker was started with, and count from its
+// next start on; the log has them too.
+func (r *reloader) later(config config) []string {
 	later := slices.DeleteFunc(config.values.Changed(r.started.values), takesEffect)
 	if len(later) > 0 {
 		r.log.Warn("some keys that were changed take effect at the next start", "keys", strings.Join(later, ", "))
 	}
+	return later
 }
 
 // takesEffect tells whether a key may change while jobd runs.
@@ -111,8 +110,8 @@ func takesEffect(key string) bool {
 }
 
 // reloaded is the event of a new configuration.
-func (r *reloader) reloaded(config config) journal.Reloaded {
-	event := journal.Reloaded{File: config.Path, By: bySignal, Changed: config.values.Changed(r.current.values)}
+func (r *reloader) reloaded(config config, by string) journal.Reloaded {
+	event := journal.Reloaded{File: config.Path, By: by, Changed: config.values.Changed(r.current.values)}
 	if content, err := os.ReadFile(config.Path); err == nil {
 		digest := sha256.Sum256(content)
 		event.Digest = hex.EncodeToString(digest[:])

@@ -21,13 +21,13 @@ var (
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
 	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
-	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name,
+	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name,
 }
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
 // names.
 func OneWorkerOnly(typ string) bool {
-	return slices.Contains([]string{Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name}, typ)
+	return slices.Contains([]string{Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name}, typ)
 }
 
 // The orders in which running jobs may be listed.

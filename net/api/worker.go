@@ -26,6 +26,7 @@ var (
 	Status     = Request[None, WorkerStatus]{Name: "status", read: readNone}
 	RunManual  = Request[Manual, Outcomes]{Name: "run-manual", Changes: true, Slow: true, read: readManual}
 	SendSignal = Request[Signals, Delivered]{Name: "send-signal", Changes: true, read: readSignals}
+	Reload     = Request[None, Reloaded]{Name: "reload", Changes: true, Slow: true, read: readNone}
 	Restart    = Request[Restarting, Restarted]{Name: "restart", Changes: true, read: readRestarting}
 )
 
@@ -187,6 +188,17 @@ func (d *Delivered) UnmarshalJSON(data []byte) error {
 		d.Jobs[name] = string(sent) == "true"
 	}
 	return nil
+}
+
+// Reloaded is the answer to reload.
+type Reloaded struct {
+	File    string   `json:"file"`
+	Changed []string `json:"changed,omitempty"` // keys that differ from those that were read last
+	Later   []string `json:"later,omitempty"`   // keys that differ from those of the start, and count from the next one on
+
+	// The targets that stand otherwise than before, also where somebody had changed them by hand.
+	Before map[string]TargetStatus `json:"before,omitempty"`
+	After  map[string]TargetStatus `json:"after,omitempty"`
 }
 
 // Restarting is the data of restart.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 // Reading is how a daemon stands with the configuration on the disk: a SIGHUP answers nobody, and
 // with a configuration that was refused the next start would fail, weeks later perhaps.
 type Reading struct {
+	reloading sync.Mutex // held while a configuration is taken over
+
 	refused atomic.Int64 // when, in unix milliseconds; 0: the configuration on the disk is in force
 }
 
@@ -32,8 +35,10 @@ func (r *Reading) Words(words string) string {
 
 // Reload is what a SIGHUP does: it opens the log file anew and takes over another configuration,
 // its log levels among it. takeOver reads that and takes over everything else; where it fails,
-// everything stays as it was.
-func (r *Reading) Reload(log *logging.Log, takeOver func() (Settings, error)) {
+// everything stays as it was, and the error is that.
+func (r *Reading) Reload(log *logging.Log, takeOver func() (Settings, error)) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	if err := log.Reopen(); err != nil {
 		log.Error("log file could not be opened again", "error", err)
 	}
@@ -41,10 +46,11 @@ func (r *Reading) Reload(log *logging.Log, takeOver func() (Settings, error)) {
 	if err != nil {
 		r.refused.CompareAndSwap(0, time.Now().UnixMilli())
 		log.Error("configuration is not taken over; the old one stays in force", "error", err)
-		return
+		return err
 	}
 	r.refused.Store(0)
 	log.Warnings(settings.Warnings)
 	log.SetLevels(settings.Log)
 	log.Info("configuration was read again", "file", settings.Path)
+	return nil
 }

@@ -124,6 +124,26 @@ func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Ca
 	}
 }
 
+// Reload reads the configuration again, and tells what it has changed.
+func (s *Service) Reload(_ context.Context, from Call, _ api.None) (told api.Reloaded, err error) {
+	before := s.Worker.Status().Targets
+	if told, err = s.Process.Reload(from.From.String()); err != nil {
+		return told, jobnet.Refusef("not reloaded: %v", err)
+	}
+	told.Before, told.After = make(map[string]api.TargetStatus), make(map[string]api.TargetStatus)
+	after := s.Worker.Status().Targets
+	for name, was := range before {
+		now, there := after[name]
+		if !there || was.Concurrency != now.Concurrency || was.Paused != now.Paused {
+			told.Before[name] = api.TargetStatus(was)
+			if there {
+				told.After[name] = api.TargetStatus(now)
+			}
+		}
+	}
+	return told, nil
+}
+
 const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")
 
 // Restart hands over to this worker's next start. That start is tried first, and what it says is

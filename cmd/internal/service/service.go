@@ -68,6 +68,9 @@ type Process interface {
 	// Ended gives how a job ended last, with its output, and the number of the attempt that did; nil
 	// where the journal knows no end.
 	Ended(ctx context.Context, job int64) (done *journal.Event, attempt int, err error)
+	// Reload has the process read its configuration again, as by wants. Where it can't be taken over
+	// the process journals that itself.
+	Reload(by string) (api.Reloaded, error)
 	// Stopping tells whether the process stops for good.
 	Stopping() bool
 	// Restart stops this process and has the next start follow, which by wants. It returns at once.

@@ -20,6 +20,7 @@ import (
 type stub struct {
 	did     []string
 	events  []journal.Payload
+	reloads func()
 	refuses error // every call
 	full    error // the journal
 	answer  jobexec.Answer
@@ -127,6 +128,14 @@ func (s *stub) Note(payload journal.Payload) error {
 }
 
 func (s *stub) Describe(_ jobexec.Status, status *api.WorkerStatus) { status.Name = "node-1" }
+
+func (s *stub) Reload(by string) (api.Reloaded, error) {
+	if s.wrong != nil {
+		return api.Reloaded{}, s.wrong
+	}
+	s.reloads()
+	return api.Reloaded{File: "/etc/jobd.conf", Changed: []string{by}}, nil
+}
 
 func (s *stub) Follow(context.Context) (api.Successor, error) {
 	return api.Successor{PID: 7, Address: "127.0.0.1:7080"}, s.wrong
@@ -299,6 +308,26 @@ func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
 	}
 	if _, err := s.Restart(t.Context(), asked(""), api.Restarting{}); err == nil || err.Error() != "not restarted: a restart is under way already" {
 		t.Errorf("the second: %v", err)
+	}
+}
+
+// A reload tells which targets stand otherwise than before, and why it was refused.
+func TestReloadTellsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	target := func(slots int) jobexec.TargetStatus { return jobexec.TargetStatus{Concurrency: slots} }
+	worker := &stub{status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"same": target(1), "gone": target(2), "other": target(3)}}}
+	worker.reloads = func() {
+		worker.status.Targets = map[string]jobexec.TargetStatus{"same": target(1), "other": target(4), "new": target(5)}
+	}
+	s := newService(worker)
+	told, err := s.Reload(t.Context(), asked(""), api.None{})
+	if err != nil || len(told.Before) != 2 || told.Before["gone"].Concurrency != 2 || told.Before["other"].Concurrency != 3 ||
+		len(told.After) != 1 || told.After["other"].Concurrency != 4 || told.Changed[0] != caller {
+		t.Errorf("%+v, %v", told, err)
+	}
+	worker.wrong = errors.New("/etc/jobd.conf:3: port: no")
+	if _, err := s.Reload(t.Context(), asked(""), api.None{}); err == nil || err.Error() != "not reloaded: /etc/jobd.conf:3: port: no" {
+		t.Errorf("%v", err)
 	}
 }
 

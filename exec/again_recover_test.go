@@ -29,6 +29,7 @@ func TestRecoveryOfRowsThatComeBack(t *testing.T) {
 	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
 	signal := journal.Signal{Signo: 15, By: "somebody", Ends: true}
 	cancelled := journal.Cancelled{By: "somebody", Runs: true, Token: accepted.Token}
+	forever := journal.Cancelled{By: "somebody", Runs: true, Token: accepted.Token, Schedule: true}
 	planned := journal.Planned{Target: "a", From: plan, To: journal.Again{RunAt: hour + 7200, PlannedAt: hour + 7200, Why: journal.AgainSchedule}}
 
 	inState := func(status string) journal.Row {
@@ -63,10 +64,12 @@ func TestRecoveryOfRowsThatComeBack(t *testing.T) {
 		{name: "ended well meanwhile", left: []journal.Payload{accepted, running(2, instance), started}, row: inState("running"), recall: &journal.Done{Result: "ok"}, story: "done", again: next},
 		{name: "killed by somebody meanwhile", left: []journal.Payload{accepted, running(2, instance), started, signal}, row: inState("running"), recall: &killed, story: "done", again: next},
 		{name: "killed meanwhile, by nobody known", left: []journal.Payload{accepted, running(2, instance), started}, row: inState("running"), recall: &killed, story: "done", again: two},
-		{name: "cancelled", left: []journal.Payload{accepted, running(2, instance), started, cancelled}, row: inState("running"), recall: &killed, story: "done"},
+		{name: "cancelled", left: []journal.Payload{accepted, running(2, instance), started, cancelled}, row: inState("running"), recall: &killed, story: "done", again: next},
+		{name: "cancelled with its schedule", left: []journal.Payload{accepted, running(2, instance), started, forever}, row: inState("running"), recall: &killed, story: "done"},
 		{name: "of unknown outcome", left: []journal.Payload{accepted, running(2, "runner-0"), started}, row: inState("running"), story: "done", again: next},
 		{name: "of unknown outcome, with its claim", left: []journal.Payload{accepted, claimed("runner-0")}, row: inState("running"), story: "done", again: next},
-		{name: "of unknown outcome, cancelled", left: []journal.Payload{accepted, running(2, "runner-0"), started, cancelled}, row: inState("running"), requeue: true, story: "done"},
+		{name: "of unknown outcome, cancelled", left: []journal.Payload{accepted, running(2, "runner-0"), started, cancelled}, row: inState("running"), requeue: true, story: "done", again: next},
+		{name: "of unknown outcome, cancelled with its schedule", left: []journal.Payload{accepted, running(2, "runner-0"), started, forever}, row: inState("running"), requeue: true, story: "done"},
 		{name: "of unknown outcome, to be started again", left: []journal.Payload{accepted, running(2, "runner-0"), started}, row: inState("running"), requeue: true, ends: 3, story: "requeued running started done", again: next},
 		{name: "of unknown outcome, killed by somebody", left: []journal.Payload{accepted, running(2, "runner-0"), started, signal}, row: inState("running"), requeue: true, story: "done", again: next},
 		{name: "of unknown outcome, for the last time", left: []journal.Payload{accepted, running(2, "runner-0"), started, journal.Requeued{}, running(3, "runner-0")}, row: inState("running"), requeue: true, story: "done", again: next},

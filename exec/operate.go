@@ -89,6 +89,13 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 	return told, nil
 }
 
+// JobsOf lists the jobs of a target that the worker has; with waiting only those that have not been started.
+func (w *Worker) JobsOf(target string, waiting bool) []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.board.JobsOf(target, waiting)
+}
+
 // cancelling is a job that is cancelled, or why it is not.
 type cancelling struct {
 	board.Cancel

@@ -20,18 +20,93 @@ import (
 )
 
 func (p *program) cancel() *ffcli.Command {
-	grace, schedule := api.DefaultGrace*time.Millisecond, false
-	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
-		jobs, err := jobRefs("cancel", args, api.MostCancelled)
-		if err != nil {
+	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
+	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
+		var jobs []jobRef
+		switch {
+		case w.target == "" && (w.waiting || w.dry || w.yes):
+			return wrongUsage("cancel: --waiting, --dry-run and --yes are for --target")
+		case w.target != "" && len(args) > 0:
+			return wrongUsage("cancel: IDs and --target are not allowed together")
+		case w.target != "":
+			jobs, err = p.unfinished(ctx, w)
+		default:
+			jobs, err = jobRefs("cancel", args, api.MostCancelled)
+		}
+		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		return p.cancelJobs(ctx, jobs, grace, schedule)
+		return p.cancelJobs(ctx, jobs, w)
 	})
-	c.FlagSet.Var(lengthFlag{length: &grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", grace))
-	c.FlagSet.BoolVar(&schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
-	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712"
+	c.FlagSet.StringVar(&w.target, "target", "", "all jobs of this target that wait or run, after a question")
+	c.FlagSet.BoolVar(&w.waiting, "waiting", false, "with --target: only those that have not been started")
+	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --target: only tell which they are")
+	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --target: do not ask")
+	c.FlagSet.Var(lengthFlag{length: &w.grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace))
+	c.FlagSet.BoolVar(&w.schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
+	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712\n  jobctl --master cancel --target mail --waiting"
 	return c
+}
+
+// cancelWish is what is to be cancelled, and how.
+type cancelWish struct {
+	grace    time.Duration
+	schedule bool   // rows that recur end, running or not
+	target   string // all of its jobs; "": those that were named
+	waiting  bool   // of these only those that have not been started
+	dry, yes bool
+}
+
+// unfinished asks for the jobs of a target that are to be cancelled, and whether that is meant. There are
+// none where it is not, or where they are only to be shown.
+func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []jobRef, err error) {
+	seen, more := map[jobnet.Whole]bool{}, false
+	err = p.linked(ctx, func(ctx context.Context, c *client) error {
+		if err := c.expect(ctx); err != nil {
+			return err
+		}
+		all, err := askFleet[api.UnfinishedJobs](ctx, c, api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
+		if mute := silent(all); err == nil && mute != nil { // others tell of the same rows
+			if !slices.ContainsFunc(all, func(one told[api.UnfinishedJobs]) bool { return one.err == nil }) {
+				return mute
+			}
+			fmt.Fprintf(p.err, "jobctl: %v\n", mute)
+		}
+		for _, one := range all {
+			more = more || one.answer.More
+			for _, id := range one.answer.Jobs {
+				seen[id] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		jobs = append(jobs, jobRef{target: w.target, id: id})
+	}
+	jobs = jobs[:min(len(jobs), api.MostCancelled)]
+	question := fmt.Sprintf("%s of target %s would be cancelled", jobsText(len(jobs)), clean(w.target))
+	if more || len(seen) > len(jobs) {
+		question += ", and there are more"
+	}
+	switch {
+	case len(jobs) == 0:
+		p.noteUnserved(ctx, w.target)
+		return nil, p.sayNone("no job is to be cancelled")
+	case w.dry:
+		found := p.report(false, "", "JOB", "TARGET")
+		for _, job := range jobs {
+			if err := found.add("", nil, plain, job.id, w.target); err != nil {
+				return nil, found.end(err)
+			}
+		}
+		return nil, found.end(nil)
+	case !w.yes:
+		return jobs, p.confirm(ctx, question+".")
+	}
+	return jobs, nil
 }
 
 // cancelled is what became of a job, and which worker did it.
@@ -45,8 +120,7 @@ type cancelled struct {
 type cancelRun struct {
 	*program
 	client *client
-	grace  time.Duration
-	ends   bool                    // rows that recur end
+	wish   cancelWish
 	refs   map[jobnet.Whole]string // targets of the jobs
 	left   []jobnet.Whole          // of which nothing is known yet
 	done   map[jobnet.Whole]cancelled
@@ -55,19 +129,19 @@ type cancelRun struct {
 }
 
 // A claim at the same moment takes a row from under the eyes of whoever looks for it: workers are
-// asked again, so often, with pauses that grow.
+// asked again, so often, with pauses that grow. One request is about so many jobs at most.
 const (
+	cancelOnce   = 1000 // jobs
 	cancelRounds = 5
 	cancelPause  = 100 * time.Millisecond
 )
 
-func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Duration, schedule bool) error {
+func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, w cancelWish) error {
 	r := cancelRun{
-		program: p, grace: grace, ends: schedule, refs: make(map[jobnet.Whole]string),
+		program: p, wish: w, refs: make(map[jobnet.Whole]string),
 		done: make(map[jobnet.Whole]cancelled), failed: make(map[jobnet.Whole]string),
 	}
 	for _, job := range jobs {
-		r.left = append(r.left, job.id)
 		if job.target != "" {
 			r.refs[job.id] = job.target
 		}
@@ -77,7 +151,16 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 			return err
 		}
 		r.client = c
-		return r.run(ctx)
+		for some := range slices.Chunk(jobs, cancelOnce) {
+			r.left = nil
+			for _, job := range some {
+				r.left = append(r.left, job.id)
+			}
+			if err := r.run(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil && len(r.done)+len(r.failed) == 0 {
 		return errors.Join(mayBeDone(err, api.Cancel.Name), r.mute)
@@ -93,8 +176,8 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 
 // query is the request about what is left.
 func (r *cancelRun) query(rows bool) api.CancelQuery {
-	grace := r.grace.Milliseconds()
-	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Schedule: r.ends, Targets: make(map[jobnet.Whole]string)}
+	grace := r.wish.grace.Milliseconds()
+	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Schedule: r.wish.schedule, Targets: make(map[jobnet.Whole]string)}
 	for _, id := range r.left {
 		if target, named := r.refs[id]; named {
 			q.Targets[id] = target

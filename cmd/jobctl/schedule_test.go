@@ -204,3 +204,34 @@ func TestRunNowOfWhatIsNotDelayed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// All jobs of a target are cancelled after a question, or with --yes; --dry-run only lists them.
+func TestCancelOfATarget(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"unfinished":     json.RawMessage(`{"jobs": [7, 5, 5]}`),
+		"journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(`{"targets": {}}`),
+		"cancel": json.RawMessage(`{"jobs": {"5": {"state": "ignored", "target": "mail"}, "7": {"state": "ignored", "target": "mail"}}}`),
+	})
+	list := "JOB  TARGET\n5    mail\n7    mail\n"
+	jobctl{}.expect(t, d, output{out: list}, "cancel", "--target", "mail", "--waiting", "--dry-run")
+	if got := (jobctl{}).run(t, "--port", d.port, "cancel", "--target", "mail"); got.code != 2 || !strings.Contains(got.err, "2 jobs of target mail would be cancelled. Nobody can be asked here") {
+		t.Errorf("%+v", got)
+	}
+	for _, asked := range d.asked() {
+		if strings.HasPrefix(asked, "cancel ") {
+			t.Errorf("asked %q without a yes", asked)
+		}
+	}
+	want := "JOB  TARGET  BECAME\n5    mail    ignored: it will not run\n7    mail    ignored: it will not run\n"
+	jobctl{}.expect(t, d, output{out: want}, "cancel", "--target", "mail", "--yes")
+	asked := strings.Join(d.asked(), "\n")
+	if !strings.Contains(asked, `unfinished {"target":"mail","waiting":true}`) || !strings.Contains(asked, `"targets":{"5":"mail","7":"mail"}`) {
+		t.Errorf("asked %s", asked)
+	}
+	for _, args := range [][]string{{"cancel", "--waiting", "5"}, {"cancel", "--target", "mail", "5"}} {
+		if got := (jobctl{}).run(t, args...); got.code != 2 {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}

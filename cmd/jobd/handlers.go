@@ -32,6 +32,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, api.Restart, s.Restart)
 	handle(all, s, api.Running, s.Running)
 	handle(all, s, api.Waiting, s.Waiting)
+	handle(all, s, api.Unfinished, s.Unfinished)
 	handle(all, s, api.Explain, s.Explain)
 	handle(all, s, api.Retry, s.Retry)
 	handle(all, s, api.Output, s.Output)

@@ -121,6 +121,18 @@ func (b *Board) RunningJobs() (ids []int64) {
 	return ids
 }
 
+// JobsOf lists the jobs of a target that have not ended; without those that were started where only
+// those are wanted that wait.
+func (b *Board) JobsOf(target string, waiting bool) (ids []int64) {
+	for id, j := range b.jobs {
+		if j.target.name == target && (j.hasProcess() && !waiting || slices.Contains(leavable, j.phase)) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // MovesFrom gives, for each job of some targets (nil: all) that is in a phase, a channel that is
 // closed when it moves on.
 func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {

@@ -53,25 +53,26 @@ const (
 // nothing can be said, moves is closed at its next move, and the wish is to be told again.
 func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	j := c.Job
-	switch j.phase {
-	case Queued, Due, Announced, Parked, Renewing:
-		if b.recurs(j.claim) && !c.Schedule {
-			c.Err = errRecurs
-			b.effects.Cancelled = append(b.effects.Cancelled, c)
-			break
-		}
+	switch {
+	case slices.Contains(leavable, j.phase) && b.recurs(j.claim) && !c.Schedule:
+		c.Err = errRecurs
+		b.effects.Cancelled = append(b.effects.Cancelled, c)
+	case slices.Contains(leavable, j.phase):
 		b.leaveCancelled(c)
-	case Running:
+	case j.phase == Running:
 		j.halted++
 		b.inbox.cancels = append(b.inbox.cancels, c)
 		b.effects.Turn = true
-	case Gone:
+	case j.phase == Gone:
 		return closed, b.follow()
 	default:
 		return j.Moved(), b.follow()
 	}
 	return nil, b.follow()
 }
+
+// leavable are the phases in which a job waits for its start, and can be taken out of the way to it.
+var leavable = []Phase{Queued, Due, Announced, Parked, Renewing}
 
 // leaveCancelled takes a job out of the way to its start. As one that is given back it stays on the
 // board until that is journalled.

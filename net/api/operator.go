@@ -20,7 +20,7 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
+	Running.Name, Waiting.Name, Unfinished.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
 	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name,
 }
 
@@ -153,6 +153,28 @@ func readSomeIDs(data jobnet.Fields, most int) (ids []jobnet.Whole, err error) {
 		return err
 	})
 	return ids, err
+}
+
+// Unfinished lists the jobs of a target that wait or run: those that the worker has, and the rows that
+// nobody has claimed, delayed ones once they are due.
+var Unfinished = Request[UnfinishedQuery, UnfinishedJobs]{Name: "unfinished", Slow: true, read: readUnfinished}
+
+// UnfinishedQuery is the data of unfinished.
+type UnfinishedQuery struct {
+	Target  string `json:"target"`
+	Waiting bool   `json:"waiting,omitempty"` // only those that have not been started
+}
+
+func readUnfinished(data jobnet.Fields) (q UnfinishedQuery, err error) {
+	q.Waiting = data.Flag("waiting")
+	q.Target, err = data.Text("target")
+	return q, err
+}
+
+// UnfinishedJobs is the answer to unfinished.
+type UnfinishedJobs struct {
+	Jobs []jobnet.Whole `json:"jobs"`           // MostCancelled rows at most beside what the worker has
+	More bool           `json:"more,omitempty"` // there are more rows
 }
 
 // Cancel has jobs not run: what has not started is ignored, what runs gets SIGTERM and later

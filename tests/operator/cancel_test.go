@@ -127,8 +127,8 @@ func TestCancelThroughTheMaster(t *testing.T) {
 	start("node-2", "b")
 	third := start("node-3", "c")
 	harness.AwaitWorkers(t, master, "", 3)
-	for id, target := range map[int64]string{1: "a", 2: "b", 3: "b", 4: "nobody's", 5: "c", 6: "c"} {
-		db.Insert(t, id, target, "waiting")
+	for at, target := range []string{"a", "b", "b", "nobody's", "c", "c"} { // in this order: who looks meanwhile takes the first
+		db.Insert(t, int64(at+1), target, "waiting")
 	}
 	jobctl(t, master, "--master", "poke", "a", "b", "c")
 	for _, id := range []string{"1", "5"} {

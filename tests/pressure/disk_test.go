@@ -27,13 +27,13 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
 	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{"journal_dir": dir, "log_level_console": "error"})
 	s.awaitStill(w)
-	s.awaitHeldAtMost(mayHold)
+	s.awaitHeldAtMost(w, mayHold)
 	atMost(t, "jobs in the queue", w.status().length(), mayHold)
 	if s.Count(t, "status = 'waiting'") == 0 {
 		t.Fatal("all jobs were claimed: the disk was never full")
 	}
 	w.poll(500)
-	s.awaitHeldAtMost(mayHold)
+	s.awaitHeldAtMost(w, mayHold)
 	atMost(t, "bytes in memory", w.resident(), 64<<20+2*slots*each)
 	mount(t, dir, "size=2g", syscall.MS_REMOUNT)
 	s.awaitDone(s.Count(t, "status = 'done'") + 4*slots)
@@ -45,11 +45,12 @@ func TestOutputFillsTheDisk(t *testing.T) {
 }
 
 // awaitHeldAtMost waits until no more rows are claimed than that: the table shows an end a little later than the journal does.
-func (s *site) awaitHeldAtMost(most int) {
+func (s *site) awaitHeldAtMost(w *worker, most int) {
 	s.t.Helper()
 	harness.Until(s.t, func() string {
 		if held := s.held(); held > most {
-			return fmt.Sprintf("rows claimed: %d, and at most %d may be", held, most)
+			return fmt.Sprintf("rows claimed: %d, and at most %d may be; %d of them run, and the worker says %+v", held, most,
+				s.Count(s.t, "status = 'running'"), w.status())
 		}
 		return ""
 	})

@@ -35,6 +35,7 @@ type Worker interface {
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
 	Status() jobexec.Status
 	Running(targets []string) []jobexec.RunningJob
+	JobsOf(target string, waiting bool) []int64
 	Output(ctx context.Context, g jobexec.Glance) (out jobexec.JobOutput, found bool, err error)
 	HandOver()
 	Note(payload journal.Payload) error

@@ -90,6 +90,8 @@ func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Ans
 	return s.answer, s.note("run %v by %s", ids, by)
 }
 
+func (s *stub) JobsOf(string, bool) []int64 { return []int64{1} }
+
 func (s *stub) Plan(_ context.Context, wish jobexec.PlanWish) (jobexec.PlannedByHand, error) {
 	return s.ranNow, s.note("run now %v by %s", wish.IDs, wish.By)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"maps"
 	"slices"
 	"time"
@@ -57,6 +58,24 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told
 	if lost == nil && context.Cause(ctx) == nil {
 		s.addDue(ctx, q.Targets, told.Targets)
 	}
+	return told, nil
+}
+
+// Unfinished lists the jobs of a target that wait or run. It changes nothing.
+func (s *Service) Unfinished(ctx context.Context, _ Call, q api.UnfinishedQuery) (told api.UnfinishedJobs, err error) {
+	if now := s.Process.Database(); !now.Reachable {
+		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	rows, err := s.Table.Unclaimed(ctx, []string{q.Target}, math.MaxInt64, math.MinInt64, api.MostCancelled)
+	if err != nil {
+		return told, jobnet.Refusef("rows of target '%s' can't be listed now: %v", q.Target, err)
+	}
+	for _, id := range append(s.Worker.JobsOf(q.Target, q.Waiting), rows...) {
+		told.Jobs = append(told.Jobs, jobnet.Whole(id))
+	}
+	told.More = len(rows) == api.MostCancelled
 	return told, nil
 }
 

@@ -17,8 +17,9 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	t.Parallel()
 	const (
 		jobs, slots = 1000, 8
-		each        = 1 << 20 // bytes, which nothing compresses
-		mayHold     = 2 * slots
+		each        = 1 << 20         // bytes, which nothing compresses
+		mayHold     = 2 * slots       // those that have a slot, and as many prefetched
+		mayShow     = mayHold + slots // and those whose end is being journalled: they have given up their slots
 	)
 	s := newSite(t)
 	s.InsertMany(t, jobs, "a", "waiting")
@@ -27,13 +28,13 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
 	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{"journal_dir": dir, "log_level_console": "error"})
 	s.awaitStill(w)
-	s.awaitHeldAtMost(w, mayHold)
+	s.awaitHeldAtMost(w, mayShow)
 	atMost(t, "jobs in the queue", w.status().length(), mayHold)
 	if s.Count(t, "status = 'waiting'") == 0 {
 		t.Fatal("all jobs were claimed: the disk was never full")
 	}
 	w.poll(500)
-	s.awaitHeldAtMost(w, mayHold)
+	s.awaitHeldAtMost(w, mayShow)
 	atMost(t, "bytes in memory", w.resident(), 64<<20+2*slots*each)
 	mount(t, dir, "size=2g", syscall.MS_REMOUNT)
 	s.awaitDone(s.Count(t, "status = 'done'") + 4*slots)

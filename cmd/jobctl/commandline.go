@@ -103,6 +103,12 @@ func (g *given) askForHelp() bool {
 func separate(root *ffcli.Command, args []string) (g given, err error) {
 	known := map[string]*flag.Flag{}
 	collect(root, known)
+	for _, arg := range args { // a flag may have other forms elsewhere: that of the command counts which is named first
+		if i := slices.IndexFunc(root.Subcommands, func(c *ffcli.Command) bool { return c.Name == arg }); i >= 0 {
+			collect(root.Subcommands[i], known)
+			break
+		}
+	}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -183,8 +189,7 @@ func shortFlags(arg string, known map[string]*flag.Flag) (flags []givenFlag) {
 	return flags
 }
 
-// collect gathers the flags of a command and of all below it. A flag has the
-// same form wherever it is known.
+// collect gathers the flags of a command and of all below it.
 func collect(c *ffcli.Command, known map[string]*flag.Flag) {
 	c.FlagSet.VisitAll(func(f *flag.Flag) { known[f.Name] = f })
 	for _, below := range c.Subcommands {

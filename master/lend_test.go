@@ -81,3 +81,25 @@ func TestLendIsForRegisteredWorkers(t *testing.T) {
 	fails(map[string]any{"rates": []any{map[string]any{"target": "a", "starts": 1, "per": 1, "has": -1}}}, "has must be a number of at least 0")
 	fails(map[string]any{"rates": []any{map[string]any{"target": strings.Repeat("x", 256), "starts": 1, "per": 1}}}, "too long")
 }
+
+// Nobody is lent a share of a target that it does not serve.
+func TestSharesAreOfTargetsThatOneServes(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	m.lender = newLender(time.Now().Add(-time.Hour))
+	var rates atomic.Pointer[[]api.SharedRate]
+	rates.Store(&[]api.SharedRate{{Target: "others", Starts: 30, Per: 1000}, {Target: "a", Starts: 30, Per: 1000}})
+	lent := make(chan map[string]float64, 100)
+	agent := agentOf(address, targetsOf("a"), nil)
+	agent.config.Rates = func() []api.SharedRate { return *rates.Load() }
+	agent.config.OnLent = func(shares map[string]float64) { lent <- shares }
+	start(t, agent.Run)
+	select {
+	case shares := <-lent:
+		if len(shares) != 1 || shares["a"] != 30 {
+			t.Errorf("%v were lent", shares)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was lent")
+	}
+}

@@ -2,6 +2,8 @@ package master
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +19,8 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if w == nil {
 		return nil, errNotRegistered
 	}
-	who := w.profile.Load().instance
+	as := w.profile.Load()
+	who := as.instance
 	if who == "" {
 		who = link.RemoteAddr().String()
 	}
@@ -25,6 +28,8 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if err != nil {
 		return nil, err
 	}
+	// Only of targets that it serves: else any peer could take the rates of others.
+	asked.Rates = slices.DeleteFunc(asked.Rates, func(r api.SharedRate) bool { return !as.exact[r.Target] })
 	return m.lender.lend(who, asked, time.Now()), nil
 }
 
@@ -44,6 +49,7 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 type lender struct {
 	mu    sync.Mutex
 	begun time.Time // when the master started
+	swept time.Time // when those were last forgotten that do not ask any more
 	pools map[string]*pool
 }
 
@@ -73,6 +79,7 @@ func newLender(now time.Time) *lender { return &lender{begun: now, pools: make(m
 func (l *lender) lend(who string, asked api.Borrowing, now time.Time) api.Shares {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sweep(now)
 	shares := make(map[string]float64, len(asked.Rates))
 	for _, r := range asked.Rates {
 		if p := l.pool(r); p != nil {
@@ -82,6 +89,19 @@ func (l *lender) lend(who string, asked api.Borrowing, now time.Time) api.Shares
 		}
 	}
 	return api.Shares{Shares: shares}
+}
+
+// sweep forgets the workers that do not ask any more, and the rates that nobody has.
+func (l *lender) sweep(now time.Time) {
+	if now.Sub(l.swept) < shareKept {
+		return
+	}
+	l.swept = now
+	for target, p := range l.pools {
+		if p.forget(now); len(p.members) == 0 {
+			delete(l.pools, target)
+		}
+	}
 }
 
 // settled tells whether all workers have had the time to ask.
@@ -104,11 +124,7 @@ func (l *lender) pool(r api.SharedRate) *pool {
 
 // lend gives a worker its share, unless none is lent to it yet.
 func (p *pool) lend(who string, r api.SharedRate, settled bool, now time.Time) (share float64, lent bool) {
-	for name, m := range p.members {
-		if now.Sub(m.seen) > shareKept {
-			delete(p.members, name)
-		}
-	}
+	p.forget(now)
 	m := p.members[who]
 	if m == nil {
 		m = &member{}
@@ -122,7 +138,7 @@ func (p *pool) lend(who string, r api.SharedRate, settled bool, now time.Time) (
 		}
 	}
 	if r.Has != nil {
-		has = *r.Has
+		has = min(*r.Has, p.rate)
 	}
 	share = max(0, min(p.fair(m.wants), free))
 	if !settled {
@@ -130,6 +146,11 @@ func (p *pool) lend(who string, r api.SharedRate, settled bool, now time.Time) (
 	}
 	m.holds = max(share, has)
 	return share, settled || r.Has != nil
+}
+
+// forget takes out who has not asked for long.
+func (p *pool) forget(now time.Time) {
+	maps.DeleteFunc(p.members, func(_ string, m *member) bool { return now.Sub(m.seen) > shareKept })
 }
 
 // fair is the share of one who wants, or does not want, where all have what is theirs.

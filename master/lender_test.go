@@ -143,3 +143,22 @@ func TestAMasterThatWasStartedAgainWaitsForItsWorkers(t *testing.T) {
 		}
 	}
 }
+
+// One that has gone, and says that it has more than there is, keeps no share for longer than others that
+// are cut off, and is not remembered; neither are rates that nobody has.
+func TestALenderForgetsWhoHasGone(t *testing.T) {
+	t.Parallel()
+	begun := time.Unix(1_800_000_000, 0)
+	l := newLender(begun)
+	at, much := begun.Add(settleTime), 1e300
+	for n := range 1000 {
+		rates := []api.SharedRate{{Target: "a", Starts: 100, Per: 1000, Has: &much}, {Target: fmt.Sprint(n), Starts: 1, Per: 1}}
+		l.lend(fmt.Sprint("gone", n), api.Borrowing{Rates: rates}, at)
+	}
+	at = at.Add(shareKept + time.Second)
+	b := &borrower{wants: true}
+	b.ask(l, "here", at, true)
+	if len(l.pools) != 1 || len(l.pools["a"].members) != 1 || b.has == nil || *b.has != 100 {
+		t.Errorf("%d rates are remembered, %+v; lent is %v", len(l.pools), l.pools["a"], b.has)
+	}
+}

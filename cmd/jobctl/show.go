@@ -56,6 +56,7 @@ type sheet struct {
 	verdict reason.Verdict
 	row     *api.JobRow
 	read    bool // somebody could read the table
+	unheard bool // a journal could not be read, so the story may lack events
 	story   *story
 	events  []from[journal.Event]
 	earlier bool // there are, or may be, events before them
@@ -72,6 +73,7 @@ func (p *program) showJob(ctx context.Context, c *client, job jobRef, runs int) 
 	j := e.journals(p)
 	shown := &sheet{program: p, job: job, verdict: verdicts[0], row: e.row(), read: e.read(), story: &story{program: p, journals: j}}
 	shown.readStory(ctx, j, runs)
+	shown.unheard = len(j.sources) < len(e.answers) || len(j.failed) > 0
 	if err := shown.print(ctx); err != nil {
 		return err
 	}
@@ -215,8 +217,12 @@ func (p *program) seconds(unix int64) string {
 // printStory prints what the journals tell, and how long things took.
 func (s *sheet) printStory(ctx context.Context) error {
 	fmt.Fprintln(s.out)
-	if len(s.events) == 0 {
-		fmt.Fprintln(s.out, "no journal knows anything of it")
+	switch {
+	case len(s.events) == 0 && s.unheard:
+		fmt.Fprintln(s.out, "history: not known, as not all journals could be read")
+		return nil
+	case len(s.events) == 0:
+		fmt.Fprintln(s.out, "history: none; no journal knows this job")
 		return nil
 	}
 	if s.earlier {

@@ -120,3 +120,24 @@ func TestARunBeforeItsTime(t *testing.T) {
 		}
 	}
 }
+
+// A journal that could not be read is not one that knows nothing of the job.
+func TestShowOfAJournalThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	answers := map[string]any{
+		"status":       json.RawMessage(workerAnswer),
+		"explain":      json.RawMessage(`{"name":"node-1","jobs":[{"job":6,"row":{"target":"mail","status":"waiting","stdout":{"size":0},"stderr":{"size":0}}}]}`),
+		"journal-next": history.Page{}, "journal-close": "ok",
+	}
+	unread := startDaemon(t, "", answers)
+	got := jobctl{}.run(t, "--port", unread.port, "show", "6")
+	if !strings.Contains(got.out, "history: not known") || strings.Contains(got.out, "none") {
+		t.Errorf("%+v", got)
+	}
+	answers["journal-anchor"] = history.AnchorAnswer{Seq: 1, Hash: strings.Repeat("0f", 32)}
+	answers["journal-events"] = api.Opened{Name: "node-1", Cursor: "c"}
+	read := startDaemon(t, "", answers)
+	if got := (jobctl{}).run(t, "--port", read.port, "show", "6"); !strings.Contains(got.out, "history: none") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -359,7 +359,7 @@ func (p *program) recycle() *ffcli.Command {
 		p.noteNoneKept(ctx)
 		return nil
 	})
-	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 1 if some are left")
+	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 5 if some are left")
 	return c
 }
 

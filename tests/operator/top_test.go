@@ -68,24 +68,6 @@ func masked(shown string) string {
 	return shown
 }
 
-// The picture in the documentation is what a terminal shows.
-func TestThePictureOfTop(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "jobctl.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := os.ReadFile("testdata/top-master-80x24.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, picture, _ := strings.Cut(string(page), "$ jobctl --master top\n")
-	picture, _, _ = strings.Cut(picture, "```")
-	if diff := cmp.Diff(string(shown), masked(picture)); diff != "" {
-		t.Errorf("docs/jobctl.md shows something else under top:\n%s", diff)
-	}
-}
-
 // busy starts a worker whose jobs go on until they are killed, with jobs of each of its targets.
 func busy(t *testing.T, db *harness.Database, name string, targets map[string]int, others ...harness.Settings) *harness.Daemon {
 	t.Helper()

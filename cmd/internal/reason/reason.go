@@ -33,7 +33,7 @@ type Answer struct {
 // Code is a word for why a job is where it is. Scripts rely on it.
 type Code string
 
-// The reasons. docs/jobctl.md says what each means.
+// The reasons. docs/stuck.md says what to do about each.
 const (
 	NoSuchJob   Code = "no-such-job"
 	OtherTarget Code = "other-target"

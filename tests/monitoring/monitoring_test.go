@@ -137,7 +137,7 @@ func TestEveryAlertIsMadeToFire(t *testing.T) {
 		if !regexp.MustCompile("alertname: " + a[1] + `\b`).MatchString(tests) {
 			t.Errorf("alert %s is not among promtool's tests", a[1])
 		}
-		if !strings.Contains(string(page), "\n### "+a[1]+"\n") {
+		if !strings.Contains(string(page), "\n| `"+a[1]+"` | ") {
 			t.Errorf("docs/monitoring.md does not say what to do about %s", a[1])
 		}
 	}

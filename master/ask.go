@@ -61,14 +61,16 @@ type round struct {
 	*Master
 	from    *client
 	typ     string
-	timeout time.Duration // of each worker
+	timeout time.Duration // of the whole round
 
 	// answered gets each worker's answer to each letter, from many goroutines at once; none that
 	// comes when the client is gone.
 	answered func(l letter, w *worker, answer []byte, err error)
 
-	kept atomic.Int64 // bytes of the answers so far, until they are released
-	all  sync.WaitGroup
+	deadline time.Time
+	left     int          // how many times a worker is still to be asked
+	kept     atomic.Int64 // bytes of the answers so far, until they are released
+	all      sync.WaitGroup
 }
 
 var (
@@ -94,23 +96,27 @@ func (r *round) keep(answer []byte) error {
 // release ends the keeping of the answers.
 func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 
-// ask asks for what the letters say, and waits for all answers. The caller has them released when
-// its own answer is on its way. Each letter is made JSON once. Few long ones are on their way at
-// once, and fanOut workers are asked at once for all that the client wants.
+// ask asks for what the letters say, and waits for all answers, no longer than the timeout in all:
+// however many workers are silent, the client hears in time what the others say. The caller has them
+// released when its own answer is on its way. Each letter is made JSON once. Few long ones are on
+// their way at once, and fanOut workers are asked at once for all that the client wants.
 //
 // It waits for room for the letter before it takes slots, and who has taken a slot waits for a worker
 // only: so nobody waits for somebody who waits.
 //
 // Its error is that of ctx, which ends with the client's link. What the client wanted to change still
-// goes to all workers, long letters too, which wait for room as long as a worker may take to answer:
-// a client that has left is not to have signalled half of its jobs. But nothing is made of the
-// answers, what changes nothing is not asked any more, and the caller has nothing to tell: a master
-// that stops waits for all that it does for clients.
+// goes to all workers, long letters too: a client that has left is not to have signalled half of its
+// jobs. But nothing is made of the answers, what changes nothing is not asked any more, and the caller
+// has nothing to tell: a master that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
-	room, end := outliving(ctx, r.timeout)
+	r.deadline = time.Now().Add(r.timeout)
+	inTime, end := context.WithDeadlineCause(context.WithoutCancel(ctx), r.deadline, &noAnswerError{r.timeout})
 	defer end()
 	for _, l := range letters {
-		err := r.send(ctx, room, l)
+		r.left += len(l.to)
+	}
+	for _, l := range letters {
+		err := r.send(ctx, inTime, l)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -122,17 +128,25 @@ func (r *round) ask(ctx context.Context, letters []letter) error {
 	return ctx.Err()
 }
 
-// outliving is a context that ends so long after ctx, or with end.
-func outliving(ctx context.Context, by time.Duration) (later context.Context, end func()) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(by):
-			cancel()
-		case <-later.Done():
-		}
-	})
-	return later, func() { stop(); cancel() }
+// slot takes a slot to ask a worker, if it is still to be asked.
+func (r *round) slot(ctx, inTime context.Context, w *worker) error {
+	if !r.wanted(ctx, w) {
+		return ctx.Err()
+	}
+	select {
+	case r.from.slots <- struct{}{}:
+		return nil
+	case <-inTime.Done():
+		return context.Cause(inTime)
+	}
+}
+
+// patience is how long the next worker may take: until the deadline, or, where not all that are left
+// can be asked at once, so long that each of them gets its turn.
+func (r *round) patience() time.Duration {
+	turns := 1 + (r.left-1)/fanOut
+	r.left--
+	return (time.Until(r.deadline) / time.Duration(turns)).Round(10 * time.Millisecond)
 }
 
 // wanted tells whether a worker is still to be asked: also for a client that is gone, where that
@@ -141,9 +155,9 @@ func (r *round) wanted(ctx context.Context, w *worker) bool {
 	return ctx.Err() == nil || changing[r.typ] && w.link.Err() == nil
 }
 
-// send asks the workers of one letter, which waits for its bytes until room ends. After an error it has
-// asked none of them.
-func (r *round) send(ctx, room context.Context, l letter) error {
+// send asks the workers of one letter, as long as inTime lasts. After an error it has asked none of
+// them.
+func (r *round) send(ctx, inTime context.Context, l letter) error {
 	if !slices.ContainsFunc(l.to, func(w *worker) bool { return r.wanted(ctx, w) }) {
 		return ctx.Err() // the client is gone, or all links end: the master stops
 	}
@@ -154,8 +168,8 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 	held := 0
 	if data.Len() > longBytes {
 		held = min(data.Len(), forwardedBytes)
-		if err := r.forwarded.Acquire(room, int64(held)); err != nil {
-			return err
+		if r.forwarded.Acquire(inTime, int64(held)) != nil {
+			return context.Cause(inTime)
 		}
 	}
 	left := new(atomic.Int64)
@@ -166,13 +180,16 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 		}
 	}
 	for _, w := range l.to {
-		if !r.wanted(ctx, w) {
+		if err := r.slot(ctx, inTime, w); err != nil {
 			done()
+			if ctx.Err() == nil {
+				r.answered(l, w, nil, err)
+			}
 			continue
 		}
-		r.from.slots <- struct{}{} // those who have one give it back within the timeout
+		patience := r.patience()
 		r.all.Go(func() {
-			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
+			answer, err := requestWithin(ctx, patience, w.link, r.typ, data)
 			<-r.from.slots
 			done()
 			if ctx.Err() != nil {

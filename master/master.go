@@ -231,4 +231,4 @@ const (
 )
 
 // fanOut is how many workers are asked at once for one client, whatever it asks.
-const fanOut = 256
+const fanOut = 1024

@@ -256,26 +256,46 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestThousandWorkers(t *testing.T) {
+// Many workers are asked, so many at once, and however many of them are silent, the client hears in
+// time what all others say.
+func TestManyWorkersOfWhichManyAreSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, Config{PingInterval: time.Hour})
 		var now, most, all atomic.Int64
-		handlers := map[string]jobnet.Handler{"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+		good := map[string]jobnet.Handler{"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			time.Sleep(time.Second)
 			now.Add(-1)
 			all.Add(1)
-			return "ok", nil
+			return json.RawMessage(`{"targets":{}}`), nil
 		}}
-		for i := range 1000 {
-			b.join(fmt.Sprint("worker", i), handlers, "a")
+		const silent, others = fanOut + 100, fanOut + 200
+		for i := range silent {
+			b.join(fmt.Sprint("silent", i), map[string]jobnet.Handler{"status": hang}, "a")
 		}
-		if got := b.do("pause", `{}`); got != `"ok"` {
-			t.Errorf("pause: %s", got)
+		for i := range others {
+			b.join(fmt.Sprint("good", i), good, "a")
 		}
-		if all.Load() != 1000 || most.Load() > fanOut {
-			t.Errorf("%d workers were asked, up to %d at once", all.Load(), most.Load())
+		begun := time.Now()
+		var status api.FleetStatus[json.RawMessage]
+		if err := json.Unmarshal([]byte(b.do("status", `{"poll_workers":true}`)), &status); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begun); waited > answerTimeout {
+			t.Errorf("status took %v", waited)
+		}
+		heard := 0
+		for _, w := range status.Workers {
+			switch {
+			case w.Status != nil:
+				heard++
+			case strings.HasPrefix(w.Name, "good"), !strings.HasPrefix(w.StatusError, "no answer within"):
+				t.Errorf("%s: %s", w.Name, w.StatusError)
+			}
+		}
+		if heard != others || all.Load() != others || most.Load() > fanOut {
+			t.Errorf("%d of %d are heard; %d answered, up to %d at once", heard, others, all.Load(), most.Load())
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestWrongJournalRequests(t *testing.T) {
 	}
 }
 
-// A stream is its connection's own, and a worker has no more than 64 of them.
+// A stream is its connection's own, and no peer has all that a worker may have.
 func TestCursorsBelongToTheirConnection(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
@@ -63,9 +63,7 @@ func TestCursorsBelongToTheirConnection(t *testing.T) {
 	for range 64 {
 		owner.Ask(t, "journal-events", nil).Decode(t, &opened)
 	}
-	if answer := other.Ask(t, "journal-events", nil); answer.Error != "too many journal cursors: at most 64 may be open" {
-		t.Errorf("one too many: %s %q", answer.Data, answer.Error)
+	if answer := other.Ask(t, "journal-events", nil); answer.Error != "" {
+		t.Errorf("one peer keeps others out: %s %q", answer.Data, answer.Error)
 	}
-	owner.Close()
-	harness.Until(t, func() string { return other.Ask(t, "journal-events", nil).Error })
 }

@@ -22,6 +22,7 @@ const (
 	PageTime   = time.Second      // after which a page is complete, maybe empty
 	idleTime   = time.Minute      // after which a cursor that nobody asks is dropped
 	maxCursors = 64               // open at once in one worker
+	maxOfPeer  = 32               // of these, of one peer
 	pageGrace  = 10 * time.Second // for which a page is waited for that another request is taking
 )
 
@@ -58,15 +59,22 @@ type cursor struct {
 	err    error                // why it ended; set before items is closed
 	taken  chan struct{}        // holds a token while a page is taken
 	idle   *time.Timer
+	peer   string
+	asked  time.Time // when a page was last asked for; guarded by Cursors.mu
 }
 
-// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Its error is errTooMany.
-func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id string, err error) {
+// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Where the peer has
+// maxOfPeer, the one ends that it has not asked for longest: it may have left without closing it, as
+// behind a master. Its error is errTooMany.
+func (c *Cursors) Open(ctx context.Context, owner any, peer string, produce Produce) (id string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	one := &cursor{owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1)}
+	one := &cursor{
+		owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1), peer: peer, asked: time.Now(),
+	}
 	id = rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.makeRoom(peer)
 	if len(c.open) >= maxCursors {
 		cancel()
 		return "", errTooMany
@@ -79,6 +87,23 @@ func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id stri
 	context.AfterFunc(ctx, func() { c.drop(id) })
 	go one.run(ctx, produce)
 	return id, nil
+}
+
+// makeRoom ends a peer's stream where it has as many as it may. Callers must hold mu.
+func (c *Cursors) makeRoom(peer string) {
+	oldest, has := "", 0
+	for id, one := range c.open {
+		if one.peer != peer {
+			continue
+		}
+		if has++; has == 1 || one.asked.Before(c.open[oldest].asked) {
+			oldest = id
+		}
+	}
+	if has >= maxOfPeer {
+		c.open[oldest].cancel()
+		delete(c.open, oldest)
+	}
 }
 
 // run produces the items one by one.
@@ -124,6 +149,7 @@ func (c *Cursors) find(owner any, id string) (*cursor, error) {
 	if one == nil || one.owner != owner {
 		return nil, ErrUnknown
 	}
+	one.asked = time.Now()
 	return one, nil
 }
 

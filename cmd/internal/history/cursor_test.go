@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
 		taken, total := 0, 2*pageItems+5
-		id, err := c.Open(t.Context(), "me", numbers(total, nil, &taken))
+		id, err := c.Open(t.Context(), "me", "here", numbers(total, nil, &taken))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestPageOfAStreamThatGivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
-		id, err := c.Open(t.Context(), "me", func(ctx context.Context, _ func(any) error) error {
+		id, err := c.Open(t.Context(), "me", "here", func(ctx context.Context, _ func(any) error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -94,7 +95,7 @@ func TestStreamThatFails(t *testing.T) {
 	t.Parallel()
 	var taken int
 	c := Cursors{Tell: func(err error) string { return "told: " + err.Error() }}
-	id, err := c.Open(t.Context(), "me", numbers(3, errors.New("damaged"), &taken))
+	id, err := c.Open(t.Context(), "me", "here", numbers(3, errors.New("damaged"), &taken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,17 +112,17 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		var c Cursors
 		link, end := context.WithCancel(t.Context())
 		var taken int
-		for range maxCursors {
-			if _, err := c.Open(link, "me", numbers(1, nil, &taken)); err != nil {
+		for i := range maxCursors {
+			if _, err := c.Open(link, "me", fmt.Sprint(i), numbers(1, nil, &taken)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := c.Open(link, "me", numbers(1, nil, &taken)); !errors.Is(err, errTooMany) {
+		if _, err := c.Open(link, "me", "here", numbers(1, nil, &taken)); !errors.Is(err, errTooMany) {
 			t.Errorf("one more: %v, want %v", err, errTooMany)
 		}
 		time.Sleep(idleTime + time.Second)
 		synctest.Wait()
-		id, err := c.Open(link, "me", numbers(1, nil, &taken))
+		id, err := c.Open(link, "me", "here", numbers(1, nil, &taken))
 		if err != nil {
 			t.Fatalf("after a minute: %v", err)
 		}
@@ -130,5 +131,45 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
 			t.Errorf("after its link has ended: %v", err)
 		}
+	})
+}
+
+// One peer does not take the streams of others: beyond its part its own end, the one first that it has not
+// asked for longest. So those whose clients have left a master don't keep new ones out.
+func TestCursorsOfOnePeer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cursors
+		link, end := context.WithCancel(t.Context())
+		var ids []string
+		open := func(peer string) string {
+			time.Sleep(time.Millisecond)
+			id, err := c.Open(link, "master", peer, func(ctx context.Context, yield func(any) error) error {
+				for yield(1) == nil {
+				}
+				return ctx.Err()
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", peer, err)
+			}
+			return id
+		}
+		for range maxCursors {
+			ids = append(ids, open("greedy"))
+			if _, err := c.Next(link, "master", ids[0]); err != nil {
+				t.Fatalf("a stream that is asked for has ended: %v", err)
+			}
+		}
+		other := open("modest")
+		for _, id := range []string{ids[0], ids[maxCursors-1], other} {
+			if _, err := c.Next(link, "master", id); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := c.Next(link, "master", ids[1]); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the stream that nobody has asked for longest: %v, want %v", err, ErrUnknown)
+		}
+		end()
+		synctest.Wait()
 	})
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"jobd/exec/board"
 	"jobd/journal"
 	"jobd/journal/replay"
+	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store"
 )
@@ -29,14 +31,14 @@ type Table interface {
 // What one explain may take. A master waits 5 s for the answer. The journal has what is left of the
 // time: a second at least.
 const (
-	explainTime    = 4 * time.Second
-	tableTime      = 2 * time.Second // of these, for what is read without locks
-	probeTime      = 1 * time.Second
-	mostExplaining = 4 // at once; the others wait
-	mostNamed      = 100
-	longestTail    = 16 << 10 // bytes of a job's output, if one is asked about
-	shortestTail   = 1 << 10
-	mostEvents     = 100 // of a job, the newest
+	explainTime  = 4 * time.Second
+	tableTime    = 2 * time.Second // of these, for what is read without locks
+	probeTime    = 1 * time.Second
+	mostLooking  = 4 // at once, to explain jobs or only to tell what their rows say; the others wait
+	mostNamed    = 100
+	longestTail  = 16 << 10 // bytes of a job's output, if one is asked about
+	shortestTail = 1 << 10
+	mostEvents   = 100 // of a job, the newest
 )
 
 // explanation is one answer to explain under way.
@@ -53,12 +55,11 @@ type explanation struct {
 func (s *Service) Explain(ctx context.Context, from Call, q api.ExplainQuery) (api.Explained, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
-	select {
-	case s.explaining <- struct{}{}:
-		defer func() { <-s.explaining }()
-	case <-ctx.Done():
-		return api.Explained{}, ctx.Err()
+	done, err := s.Look(ctx)
+	if err != nil {
+		return api.Explained{}, err
 	}
+	defer done()
 	x := &explanation{Service: s, query: q}
 	for _, id := range q.IDs {
 		if !slices.Contains(x.ids, int64(id)) {
@@ -78,6 +79,17 @@ func (s *Service) Explain(ctx context.Context, from Call, q api.ExplainQuery) (a
 	x.readHistory(ctx)
 	x.standTargets()
 	return x.answer, nil
+}
+
+// Look waits until somebody may look at rows for a client, and gives what ends the look. Looks that many
+// clients want at once would hold up the worker's claims.
+func (s *Service) Look(ctx context.Context) (done func(), err error) {
+	select {
+	case s.looking <- struct{}{}:
+		return func() { <-s.looking }, nil
+	case <-ctx.Done():
+		return nil, jobnet.Refusal("too many look at rows at once: try again").With(jobnet.CodeLimit)
+	}
 }
 
 // each has every job's part of the answer filled in.
@@ -178,21 +190,19 @@ type Journal func() (*replay.Reader, error)
 // is left.
 func (x *explanation) readHistory(ctx context.Context) {
 	r, err := x.Journal()
-	if err == nil {
-		defer r.Close()
+	if err != nil {
+		x.each(func(_ int64, job *api.ExplainedJob) { job.Unread = err.Error() })
+		return
 	}
+	defer r.Close()
 	x.each(func(id int64, job *api.ExplainedJob) {
-		if err != nil {
-			job.Unread = err.Error()
-			return
-		}
-		events, err := newestOf(ctx, r, id)
-		if err != nil {
-			x.Logger.Warn("reading the journal for a client failed", "job", id, "error", err)
-			job.Unread = err.Error()
-		}
-		job.Journal = historyOf(id, events)
+		events, unread := newestOf(ctx, r, id)
+		job.Journal, job.Unread = historyOf(id, events), text(unread)
+		err = cmp.Or(err, unread)
 	})
+	if err != nil {
+		x.Logger.Warn("reading the journal for a client failed", "error", err)
+	}
 }
 
 // newestOf gives the newest events of a job, the oldest first.

@@ -1,9 +1,12 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,16 +220,32 @@ func TestProbe(t *testing.T) {
 func TestExplainTakesTurns(t *testing.T) {
 	t.Parallel()
 	s := newExplainer(t, &stub{}, &rows{})
-	for range mostExplaining {
-		s.explaining <- struct{}{}
+	for range mostLooking {
+		s.looking <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Explain(ctx, asked(""), api.ExplainQuery{IDs: []jobnet.Whole{5}}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Explain(ctx, asked(""), api.ExplainQuery{IDs: []jobnet.Whole{5}}); jobnet.CodeOf(err) != jobnet.CodeLimit {
 		t.Errorf("%v", err)
 	}
-	<-s.explaining
+	<-s.looking
 	explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5}})
+}
+
+// A journal that can't be read for many jobs is a line in the log.
+func TestJournalThatIsNotReadIsALine(t *testing.T) {
+	t.Parallel()
+	s := newExplainer(t, &stub{}, &rows{})
+	var log bytes.Buffer
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	x := &explanation{Service: s, ids: []int64{5, 6}}
+	x.answer.Jobs = make([]api.ExplainedJob, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	x.readHistory(ctx)
+	if x.answer.Jobs[0].Unread == "" || x.answer.Jobs[1].Unread == "" || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("%+v; logged: %s", x.answer.Jobs, &log)
+	}
 }
 
 // Every phase of the board has its word.

@@ -88,12 +88,12 @@ type Call struct {
 type Service struct {
 	Config
 	restarting atomic.Bool   // a restart is under way
-	explaining chan struct{} // holds one for each answer to explain under way
+	looking    chan struct{} // holds one for each look at rows under way
 }
 
 // New makes a service.
 func New(config Config) *Service {
-	return &Service{Config: config, explaining: make(chan struct{}, mostExplaining)}
+	return &Service{Config: config, looking: make(chan struct{}, mostLooking)}
 }
 
 // Poll has the worker look for jobs.

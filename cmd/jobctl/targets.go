@@ -59,8 +59,46 @@ func (p *program) addTarget() *ffcli.Command {
 }
 
 func (p *program) setTargetConcurrency() *ffcli.Command {
-	return command("set-target-concurrency", "set-target-concurrency T N", "worker: run up to N jobs of a target at once", func(ctx context.Context, args []string) error {
+	var wish fleetWish
+	c := command("set-target-concurrency", "set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
+		if p.config.master {
+			return p.setConcurrencyOfAll(ctx, wish, args)
+		}
 		return p.tellConcurrency(ctx, api.SetConcurrency, args)
+	})
+	wish.flags(c)
+	return c
+}
+
+// setConcurrencyOfAll sets how many jobs of a target each worker that serves it runs at once.
+func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args []string) error {
+	slots, err := readSlots("set-target-concurrency", args)
+	if err != nil {
+		return err
+	}
+	serving := func(w told[*workerStatus]) bool {
+		if w.err != nil {
+			return true // for all that is known
+		}
+		_, serves := w.answer.Targets[slots.Target]
+		return serves
+	}
+	wish.question = func(n int) string {
+		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), countOf(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
+	}
+	wish.none = func() error {
+		return p.missed(ctx, api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
+	}
+	wish.head, wish.row = []string{"WORKER", "TARGET", "SLOTS", "THEN"}, func(w told[*workerStatus]) []any {
+		if w.err != nil {
+			return []any{w.from.name, slots.Target, "", slots.Concurrency}
+		}
+		return []any{w.from.name, slots.Target, w.answer.Targets[slots.Target].Concurrency, slots.Concurrency}
+	}
+	return p.oneByOne(ctx, wish, serving, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
+		var done api.Done
+		err := askOne(ctx, w.from, api.SetConcurrency.Name, slots, &done)
+		return []string{"target " + clean(slots.Target) + " has " + countOf(slots.Concurrency, "slot")}, slots, err
 	})
 }
 
@@ -80,14 +118,22 @@ func (p *program) tellConcurrency(ctx context.Context, r api.Request[api.Slots, 
 	if err := p.onlyWorker(r.Name); err != nil {
 		return err
 	}
+	slots, err := readSlots(r.Name, args)
+	if err != nil {
+		return err
+	}
+	return tell(ctx, p, r, slots, slots.Target)
+}
+
+func readSlots(name string, args []string) (api.Slots, error) {
 	if len(args) != 2 {
-		return wrongUsage("%s: needs a target and a number, got %q", r.Name, args)
+		return api.Slots{}, wrongUsage("%s: needs a target and a number, got %q", name, args)
 	}
 	concurrency, err := strconv.Atoi(args[1])
 	if err != nil || concurrency < 1 {
-		return wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", r.Name, args[1])
+		return api.Slots{}, wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", name, args[1])
 	}
-	return tell(ctx, p, r, api.Slots{Target: args[0], Concurrency: concurrency}, args[0])
+	return api.Slots{Target: args[0], Concurrency: concurrency}, nil
 }
 
 // tell sends a request about targets whose answer is "ok", and prints that, unless nobody was there
@@ -151,15 +197,167 @@ const (
 )
 
 func (p *program) restart() *ffcli.Command {
-	return command("restart", "restart", "worker: start again, with the binary that is installed by now; what runs goes on", func(ctx context.Context, args []string) error {
-		if err := p.onlyWorker("restart"); err != nil {
-			return err
-		}
-		if len(args) != 0 {
+	var wish fleetWish
+	all := false
+	c := command("restart", "restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
+		switch {
+		case len(args) != 0:
 			return wrongUsage("restart: takes no arguments, got %q", args)
+		case all && !p.config.master:
+			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
+		case p.config.master && !all:
+			return wrongUsage("restart: give --all to restart all workers of the master, one after the other; for one of them leave --master away, and give its --host and --port")
+		case all:
+			return p.restartAll(ctx, wish)
 		}
 		return p.startAgain(ctx)
 	})
+	c.FlagSet.BoolVar(&all, "all", false, "all workers of the master, one after the other, each when the one before it serves again")
+	wish.flags(c)
+	return c
+}
+
+// restartAll stops at the first worker that does not serve again: the others go on as they are.
+func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
+	wish.question = func(n int) string {
+		return fmt.Sprintf("%s would be restarted, one after the other.", countOf(n, "worker"))
+	}
+	wish.none = func() error { return errors.New("no worker is registered with the master: nothing was restarted") }
+	wish.head, wish.row = []string{"WORKER", "PID", "VERSION"}, func(w told[*workerStatus]) []any {
+		if w.err != nil {
+			return []any{w.from.name, "", ""}
+		}
+		return []any{w.from.name, w.answer.PID, w.answer.Version}
+	}
+	wish.stops = true
+	every := func(told[*workerStatus]) bool { return true }
+	return p.oneByOne(ctx, wish, every, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
+		before := processOf(w.answer)
+		if before.Started == 0 {
+			return nil, nil, errors.New("it is an older jobd, which does not tell when it serves again: restart it on its host")
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
+		defer cancel()
+		look := func(ctx context.Context) (process, error) { return ofWorker(ctx, w.from.client, w.from.name) }
+		if err := askOne(ctx, w.from, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
+			// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
+			if now, unseen := look(ctx); unseen == nil && now.same(before) {
+				return nil, nil, err
+			}
+		}
+		after, err := awaitNext(ctx, before, look)
+		lines := []string{fmt.Sprintf("process %d serves again, version %s", after.PID, clean(after.Version))}
+		return append(lines, undone(before, after)...), after.form(), err
+	})
+}
+
+// ofWorker is the process of a worker that its master knows by a name.
+func ofWorker(ctx context.Context, c *client, name string) (process, error) {
+	s, err := takeCensus(ctx, c)
+	if err != nil {
+		return process{}, err
+	}
+	for _, w := range s.workers {
+		if w.from.name == name && w.answer != nil {
+			return processOf(w.answer), nil
+		}
+	}
+	return process{}, errors.New("the master does not see it")
+}
+
+// fleetWish is what is to be done with each worker of a master: how it is shown, and asked for.
+type fleetWish struct {
+	dry, yes bool
+	question func(workers int) string // nil: no question
+	none     func() error             // where no worker is meant
+	head     []string
+	row      func(told[*workerStatus]) []any
+	stops    bool // at the first worker that fails
+}
+
+func (w *fleetWish) flags(c *ffcli.Command) {
+	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --master: show the workers, change nothing")
+	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --master: do not ask")
+}
+
+// oneByOne has each worker that is meant do something, one after the other, and prints what each says.
+func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(told[*workerStatus]) bool,
+	act func(context.Context, told[*workerStatus]) (lines []string, form any, err error),
+) error {
+	return p.linked(ctx, func(ctx context.Context, c *client) error {
+		s, err := takeCensus(ctx, c)
+		if err != nil {
+			return err
+		}
+		workers := slices.DeleteFunc(s.workers, func(w told[*workerStatus]) bool { return !meant(w) })
+		switch {
+		case len(workers) == 0 && wish.none != nil:
+			return wish.none()
+		case wish.dry:
+			shown := p.report(false, "", wish.head...)
+			for _, w := range workers {
+				form := map[string]any{}
+				row := wish.row(w)
+				for i, name := range wish.head {
+					form[strings.ToLower(name)] = row[i]
+				}
+				if err := shown.add("", form, plain, row...); err != nil {
+					return shown.end(err)
+				}
+			}
+			return shown.end(nil)
+		case wish.question != nil && !wish.yes:
+			if err := p.confirm(ctx, wish.question(len(workers))); err != nil {
+				return err
+			}
+		}
+		failed := []error{nil}
+		all := make(map[string]any, len(workers))
+		for i, w := range workers {
+			name, err := w.from.name, w.err
+			if s.master == nil {
+				name = w.answer.Name
+			}
+			var lines []string
+			var form any
+			if err == nil {
+				lines, form, err = act(ctx, w)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
+				if wish.stops && i+1 < len(workers) {
+					failed = append(failed, fmt.Errorf("left as they are: %s", namesOf(workers[i+1:])))
+					break
+				}
+				continue
+			}
+			if all[name] = form; p.json() {
+				continue
+			}
+			if _, err := fmt.Fprintf(p.out, "worker %s: %s\n", clean(name), strings.Join(lines, "\n  ")); err != nil {
+				return err
+			}
+		}
+		if p.json() {
+			failed[0] = p.printJSON(map[string]any{"workers": all})
+		}
+		return exit.Join(failed...)
+	})
+}
+
+func workersText(n int) string {
+	if n == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("each of %d workers", n)
+}
+
+func namesOf(workers []told[*workerStatus]) string {
+	var names []string
+	for _, w := range workers {
+		names = append(names, w.from.name)
+	}
+	return cleaned(names)
 }
 
 func (p *program) reload() *ffcli.Command {
@@ -167,48 +365,22 @@ func (p *program) reload() *ffcli.Command {
 		if len(args) != 0 {
 			return wrongUsage("reload: takes no arguments, got %q", args)
 		}
-		return p.linked(ctx, p.reloadEach)
+		every := func(told[*workerStatus]) bool { return true }
+		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
+			var told api.Reloaded
+			err := askOne(ctx, w.from, api.Reload.Name, struct{}{}, &told)
+			return reloadText(told), told, err
+		})
 	})
 }
 
-// reloadEach stops at no worker that says no: each has a file of its own.
-func (p *program) reloadEach(ctx context.Context, c *client) error {
-	s, err := takeCensus(ctx, c)
-	if err != nil {
-		return err
-	}
-	failed := []error{nil}
-	all := make(map[string]api.Reloaded, len(s.workers))
-	for _, w := range s.workers {
-		name := w.from.name
-		if s.master == nil {
-			name = w.answer.Name
-		}
-		var told api.Reloaded
-		if err := askOne(ctx, w.from, api.Reload.Name, struct{}{}, &told); err != nil {
-			failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
-			continue
-		}
-		if all[name] = told; p.json() {
-			continue
-		}
-		if _, err := fmt.Fprintln(p.out, strings.Join(reloadText(name, told), "\n  ")); err != nil {
-			return err
-		}
-	}
-	if p.json() {
-		failed[0] = p.printJSON(map[string]any{"workers": all})
-	}
-	return exit.Join(failed...)
-}
-
 // reloadText is what a worker has taken over, in lines.
-func reloadText(name string, told api.Reloaded) []string {
+func reloadText(told api.Reloaded) []string {
 	changed := "nothing has changed in"
 	if len(told.Changed) > 0 {
 		changed = cleaned(told.Changed) + " changed in"
 	}
-	lines := []string{fmt.Sprintf("worker %s: %s %s", clean(name), changed, clean(told.File))}
+	lines := []string{changed + " " + clean(told.File)}
 	lines = append(lines, undone(process{Targets: told.Before}, process{Targets: told.After})...)
 	if len(told.Later) > 0 {
 		lines = append(lines, "from its next start on: "+cleaned(told.Later)+" (jobctl restart)")
@@ -234,6 +406,17 @@ type process struct {
 	Targets map[string]api.TargetStatus `json:"targets"`
 }
 
+func processOf(s *workerStatus) process {
+	return process{PID: s.PID, Started: s.Started, Version: s.Version, Targets: s.Targets}
+}
+
+func (p process) same(other process) bool { return p.PID == other.PID && p.Started == other.Started }
+
+// form is what programs are told of it.
+func (p process) form() map[string]any {
+	return map[string]any{"pid": p.PID, "startedAt": p.Started, "version": p.Version}
+}
+
 // undone says what was set by hand and is as the file says now: pauses, and concurrencies.
 func undone(before, after process) (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(before.Targets)) {
@@ -253,11 +436,13 @@ func undone(before, after process) (lines []string) {
 	return lines
 }
 
+var errNotAgain = errors.New("the worker has not served again in time")
+
 // startAgain asks a worker to start again, and waits until the new process serves. The worker says
 // no while nothing is lost yet. After its yes the link ends, and may end before the yes is here:
 // then only the worker's next run can tell.
 func (p *program) startAgain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errors.New("the worker has not served again in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 	defer cancel()
 	var before, after process
 	var answer api.Restarted
@@ -279,7 +464,7 @@ func (p *program) startAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	if after, err = p.awaitNext(ctx, before); err != nil {
+	if after, err = awaitNext(ctx, before, p.look); err != nil {
 		return err
 	}
 	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address())
@@ -291,7 +476,7 @@ func (p *program) restarted(now process, words string) (err error) {
 		_, err = fmt.Fprintln(p.out, words)
 		return err
 	}
-	return p.printJSON(map[string]any{"pid": now.PID, "startedAt": now.Started, "version": now.Version})
+	return p.printJSON(now.form())
 }
 
 // goTo goes where the new process will listen. A host that is all of its addresses stays the one
@@ -314,14 +499,14 @@ func (p *program) goTo(address string) error {
 }
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
-func (p *program) awaitNext(ctx context.Context, before process) (process, error) {
+func awaitNext(ctx context.Context, before process, look func(context.Context) (process, error)) (process, error) {
 	again := time.NewTicker(restartLook)
 	defer again.Stop()
 	last := errors.New("it still is the one that was to start again")
 	for {
-		now, err := p.look(ctx)
+		now, err := look(ctx)
 		switch {
-		case err == nil && (now.PID != before.PID || now.Started != before.Started):
+		case err == nil && !now.same(before):
 			return now, nil
 		case isPassword(err):
 			return now, fmt.Errorf("the worker has started again, with another password than the one given: %w", err)

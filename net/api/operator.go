@@ -21,13 +21,15 @@ var (
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
 	Running.Name, Waiting.Name, Unfinished.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
-	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name,
+	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name, Restart.Name, SetConcurrency.Name,
 }
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
 // names.
 func OneWorkerOnly(typ string) bool {
-	return slices.Contains([]string{Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name}, typ)
+	return slices.Contains([]string{
+		Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name, Restart.Name, SetConcurrency.Name,
+	}, typ)
 }
 
 // The orders in which running jobs may be listed.

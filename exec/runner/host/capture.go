@@ -1,12 +1,11 @@
 package host
 
 import (
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -17,7 +16,6 @@ type capture struct {
 	closed bool // after the end, or an error
 	epoll  int  // the one that it is in; 0: none
 	limit  int  // how much is kept
-	rest   *rest
 
 	// Of a pipe that a kept process has for one job after the other.
 	shared  bool // it is not closed with the capture
@@ -25,21 +23,13 @@ type capture struct {
 	bounded bool // only left bytes more are the job's
 	left    int
 
-	// Only the reactor changes these, holding mu; others look at them holding it. It is never held
-	// while a pipe or a file is read or written.
-	mu   sync.Mutex
-	kept []byte // what is in it stays as it is: it only grows
-	size int64
-	tail *tail // nil: nobody follows
-
-	followed atomic.Int64 // the uptime until which somebody follows; 0: nobody does
-}
-
-// rest is what all captures share for the bytes that they don't keep. It is the reactor's alone.
-type rest struct {
-	sink   int  // /dev/null, to write
-	copies bool // this kernel moves nothing from a pipe to the sink, so the bytes are read
-	tails  []*capture
+	// The reactor changes these, but for followed, holding mu; others look at them holding it. It is
+	// never held while a pipe or a file is read or written.
+	mu       sync.Mutex
+	kept     []byte // what is in it stays as it is: it only grows
+	size     int64
+	tail     []byte // the newest bytes beyond the limit, up to size; empty while nobody follows
+	followed int64  // the uptime until which somebody follows
 }
 
 // scratchSize is how much one read brings: what a pipe usually holds.
@@ -53,9 +43,8 @@ const turnBytes = 256 << 10
 // epoll tells when there is more.
 func (c *capture) read(scratch []byte, drain bool) {
 	for budget := turnBytes; budget > 0 && !c.closed && c.may(1) > 0; {
-		n, asked, err := c.readOnce(scratch)
-		budget -= n
-		c.left -= n
+		asked := c.may(len(scratch))
+		n, err := unix.Read(c.pipe, scratch[:asked])
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
@@ -63,8 +52,13 @@ func (c *capture) read(scratch []byte, drain bool) {
 		case err != nil || n == 0:
 			c.hungUp = true
 			c.close()
-		case n < asked && !drain:
-			return
+		default:
+			c.take(scratch[:n])
+			budget -= n
+			c.left -= n
+			if n < asked && !drain {
+				return
+			}
 		}
 	}
 }
@@ -77,44 +71,22 @@ func (c *capture) may(n int) int {
 	return n
 }
 
-// readOnce reads into the kept buffer where that has room, else into scratch. So a little output
-// costs one allocation of its size, and no output costs none.
-func (c *capture) readOnce(scratch []byte) (n, asked int, err error) {
-	room := c.kept[len(c.kept):cap(c.kept)]
-	room, scratch = room[:c.may(len(room))], scratch[:c.may(len(scratch))]
-	switch full := len(c.kept) == c.limit; {
-	case len(room) > 0:
-		n, err = unix.Read(c.pipe, room)
-		n, asked = max(n, 0), len(room)
-		c.mu.Lock()
-		c.kept = c.kept[:len(c.kept)+n]
-	case full && !c.follows() && !c.rest.copies:
-		n, err = c.discard()
-		asked = turnBytes
-		c.mu.Lock()
-	default:
-		n, err = unix.Read(c.pipe, scratch)
-		n, asked = max(n, 0), len(scratch)
-		more := len(c.kept)+n > c.limit && c.follows()
-		c.mu.Lock()
-		beyond := c.keep(scratch[:n])
-		if more {
-			c.tail.add(beyond, c.size+int64(n-len(beyond)))
+// take counts what was read, and keeps of it what is to be kept.
+func (c *capture) take(output []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size += int64(len(output))
+	beyond := c.keep(output)
+	switch {
+	case len(beyond) == 0 || c.followed == 0:
+	case proc.Uptime() < c.followed:
+		c.tail = append(c.tail, beyond...)
+		if over := len(c.tail) - tailSize; over > 0 {
+			c.tail = append(c.tail[:0], c.tail[over:]...)
 		}
+	default:
+		c.tail, c.followed = nil, 0
 	}
-	c.size += int64(n)
-	c.mu.Unlock()
-	return n, asked, err
-}
-
-// discard lets the kernel move what is not kept to the sink, uncopied.
-func (c *capture) discard() (n int, err error) {
-	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, c.may(turnBytes), unix.SPLICE_F_NONBLOCK)
-	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
-		c.rest.copies = true
-		return 0, unix.EINTR // try again, by reading
-	}
-	return max(int(moved), 0), err
 }
 
 // keep copies output into a buffer that grows, but never beyond the limit, and gives what is beyond
@@ -125,10 +97,12 @@ func (c *capture) keep(output []byte) (beyond []byte) {
 	if len(more) == 0 {
 		return beyond
 	}
-	size := min(max(4*cap(c.kept), len(c.kept)+len(more)), c.limit)
-	kept := make([]byte, len(c.kept), size)
-	copy(kept, c.kept)
-	c.kept = append(kept, more...)
+	if need := len(c.kept) + len(more); need > cap(c.kept) {
+		kept := make([]byte, len(c.kept), min(max(4*cap(c.kept), need), c.limit))
+		copy(kept, c.kept)
+		c.kept = kept
+	}
+	c.kept = append(c.kept, more...)
 	return beyond
 }
 
@@ -141,7 +115,6 @@ func (c *capture) close() {
 		return
 	}
 	c.closed = true
-	c.rest.tails = slices.DeleteFunc(c.rest.tails, func(other *capture) bool { return other == c })
 	if c.epoll != 0 {
 		_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, c.pipe, nil) // it is there
 	}

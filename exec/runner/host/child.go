@@ -3,8 +3,6 @@ package host
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,8 +23,6 @@ type child struct {
 	born    int64 // the uptime after the fork, or when its pipes could not be watched
 	forked  int64 // the uptime just before the fork
 	gone    int64 // the uptime when the end was seen; 0 before
-	killer  *killer
-	kills   int64 // what killer knew before the start
 	over    wire.Overrun
 	due     int64 // when it is to be looked at, while it is in the alarms
 	place   int   // there; -1: it is not there
@@ -123,7 +119,7 @@ func (c *child) describe(delay time.Duration) {
 	c.done.Elapsed = proc.Elapsed(c.forked, c.gone)
 	c.done.Stdout, c.done.Stderr = c.stdout.output(), c.stderr.output()
 	if c.done.Signal == "SIGKILL" && !c.killed {
-		c.done.Note = c.killer.who(c.kills)
+		c.done.Note = "killed by a SIGKILL that was not jobd's"
 	}
 	if c.turn != nil && c.turn.note != "" {
 		c.done.Note = c.turn.note
@@ -155,41 +151,4 @@ func signalName(signo int) string {
 		return name
 	}
 	return fmt.Sprintf("SIG%d", signo)
-}
-
-// killer finds out who may have sent a SIGKILL that this runner did not send. It may be used by
-// many goroutines.
-type killer struct {
-	known atomic.Int64 // how often the kernel had killed for want of memory when it was last asked
-}
-
-// look asks the kernel.
-func (k *killer) look() int64 {
-	now := oomKills()
-	k.known.Store(now)
-	return now
-}
-
-// who is a note about a job that a SIGKILL ended, and that was started when before was known.
-func (k *killer) who(before int64) string {
-	if k.look() > before {
-		return "killed, probably by the kernel: it has run out of memory meanwhile"
-	}
-	return "killed by a SIGKILL that was not jobd's"
-}
-
-// oomKills is how often the kernel has killed a process for want of memory since the boot; 0 where
-// it does not tell.
-func oomKills() int64 {
-	stat, err := os.ReadFile("/proc/vmstat")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(stat)) {
-		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
-			return n
-		}
-	}
-	return 0
 }

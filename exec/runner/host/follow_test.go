@@ -11,7 +11,7 @@ import (
 	"jobd/exec/runner/proc"
 )
 
-// The newest of a stream is there, whatever comes in whatever pieces; a gap begins it anew.
+// The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on.
 func TestATailHasTheNewest(t *testing.T) {
 	t.Parallel()
 	var all []byte
@@ -19,23 +19,18 @@ func TestATailHasTheNewest(t *testing.T) {
 		all = fmt.Appendf(all, "%d ", i)
 	}
 	for _, piece := range []int{1, 1000, 4096, tailSize - 1, tailSize, tailSize + 1, len(all)} {
-		const first = 77
-		x := &tail{begin: first, end: first}
-		for at := 0; at < len(all); at += piece {
-			x.add(all[at:min(at+piece, len(all))], int64(first+at))
-			if have := x.end - x.begin; have != min(tailSize, x.end-first) {
-				t.Fatalf("in pieces of %d there are %d bytes behind %d", piece, have, x.end-first)
+		c := &capture{limit: 77}
+		c.take(all[:1000])
+		c.peek(0, 1)
+		for at := 1000; at < len(all); at += piece {
+			end := min(at+piece, len(all))
+			c.take(all[at:end])
+			if have := len(c.tail); have != min(tailSize, end-1000) {
+				t.Fatalf("in pieces of %d there are %d bytes at %d", piece, have, end)
 			}
 		}
-		if got := x.part(x.begin, x.end); !bytes.Equal(got, all[len(all)-tailSize:]) {
+		if !bytes.Equal(c.tail, all[len(all)-tailSize:]) {
 			t.Errorf("in pieces of %d the tail is wrong", piece)
-		}
-		if got := x.part(x.end-5, x.end-2); !bytes.Equal(got, all[len(all)-5:len(all)-2]) {
-			t.Errorf("a part is %q", got)
-		}
-		x.add([]byte("new"), x.end+10)
-		if got := x.part(x.begin, x.end); string(got) != "new" {
-			t.Errorf("behind a gap there is %q", got)
 		}
 	}
 }
@@ -90,57 +85,41 @@ func pass(t *testing.T, gate string) {
 	}
 }
 
-// Only what is followed is read beyond the limit, and only as long as it is.
+// Only what is followed is kept beyond the limit, and only as long as it is.
 func TestNobodyFollows(t *testing.T) {
 	t.Parallel()
-	shared := &rest{sink: -1}
-	c := &capture{rest: shared, limit: 0}
-	if c.follows() || c.tail != nil {
+	c := &capture{}
+	more := []byte("more")
+	if c.take(more); c.tail != nil {
 		t.Error("nobody asked, and there is a tail")
 	}
 	c.peek(0, 1)
-	if !c.follows() || c.tail == nil || len(shared.tails) != 1 {
-		t.Error("somebody asked, and there is no tail")
+	if c.take(more); string(c.tail) != "more" {
+		t.Errorf("somebody asked, and the tail is %q", c.tail)
 	}
-	c.followed.Store(proc.Uptime() - 1)
-	if c.follows() || c.tail != nil || len(shared.tails) != 0 || c.followed.Load() != 0 {
+	c.followed = proc.Uptime() - 1
+	if c.take(more); c.tail != nil || c.followed != 0 {
 		t.Error("nobody has asked for long, and there is a tail")
-	}
-	// There are only so many; those that nobody asks for make room.
-	all := make([]*capture, mostTails+1)
-	for i := range all {
-		all[i] = &capture{rest: shared}
-		all[i].peek(0, 1)
-		if all[i].follows() != (i < mostTails) {
-			t.Errorf("the stream %d has a tail: %t", i, all[i].tail != nil)
-		}
-	}
-	all[3].followed.Store(proc.Uptime() - 1)
-	if last := all[mostTails]; !last.follows() || all[3].tail != nil || len(shared.tails) != mostTails {
-		t.Error("a tail that nobody asks for makes no room")
 	}
 }
 
 // Followers change nothing about what is kept and counted.
 func TestFollowersAndTheCount(t *testing.T) {
 	t.Parallel()
-	for _, copies := range []bool{false, true} {
-		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies = copies })
-		spec := script("head -c 5000000 /dev/zero; head -c 70000 /dev/zero >&2")
-		spec.maxOutput = 1000
-		p := launch(t, local, spec)
-		for from := [2]int64{}; !isClosed(p.isEnded); {
-			for i, c := range []*capture{&p.stdout, &p.stderr} {
-				part := c.peek(from[i], 1<<20)
-				if part.At < from[i] || len(part.Bytes) > mostPeeked || strings.Trim(string(part.Bytes), "\x00") != "" {
-					t.Fatalf("from %d: %d bytes at %d", from[i], len(part.Bytes), part.At)
-				}
-				from[i] = part.At + int64(len(part.Bytes))
+	spec := script("head -c 5000000 /dev/zero; head -c 70000 /dev/zero >&2")
+	spec.maxOutput = 1000
+	p := launch(t, newTestLocal(t), spec)
+	for from := [2]int64{}; !isClosed(p.isEnded); {
+		for i, c := range []*capture{&p.stdout, &p.stderr} {
+			part := c.peek(from[i], 1<<20)
+			if part.At < from[i] || len(part.Bytes) > mostPeeked || strings.Trim(string(part.Bytes), "\x00") != "" {
+				t.Fatalf("from %d: %d bytes at %d", from[i], len(part.Bytes), part.At)
 			}
+			from[i] = part.At + int64(len(part.Bytes))
 		}
-		if done := p.wait(); done.Stdout.Size != 5_000_000 || len(done.Stdout.Kept) != 1000 || done.Stderr.Size != 70_000 || len(done.Stderr.Kept) != 1000 {
-			t.Errorf("%d of %d and %d of %d bytes", len(done.Stdout.Kept), done.Stdout.Size, len(done.Stderr.Kept), done.Stderr.Size)
-		}
+	}
+	if done := p.wait(); done.Stdout.Size != 5_000_000 || len(done.Stdout.Kept) != 1000 || done.Stderr.Size != 70_000 || len(done.Stderr.Kept) != 1000 {
+		t.Errorf("%d of %d and %d of %d bytes", len(done.Stdout.Kept), done.Stdout.Size, len(done.Stderr.Kept), done.Stderr.Size)
 	}
 }
 

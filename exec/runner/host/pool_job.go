@@ -52,9 +52,9 @@ func (k *poolProcess) ask(c *child) {
 	}
 	for i, of := range []*capture{&c.stdout, &c.stderr} {
 		of.pipe, of.closed = k.output[i], k.output[i] < 0
-		of.shared, of.limit, of.rest = true, t.maxOutput, &ps.spawner.rest
+		of.shared, of.limit = true, t.maxOutput
 	}
-	c.forked, c.killer, c.kills = proc.Uptime(), &ps.spawner.killer, ps.spawner.killer.known.Load()
+	c.forked = proc.Uptime()
 	n, err := unix.Write(k.orders.ours, line)
 	if n <= 0 {
 		p.waitAgain(c)

@@ -100,7 +100,7 @@ func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := capture{pipe: zero, limit: 10, rest: &rest{sink: -1}}
+	c := capture{pipe: zero, limit: 10}
 	defer c.close()
 	c.read(make([]byte, scratchSize), true)
 	if c.size < turnBytes || c.size >= turnBytes+scratchSize {
@@ -108,30 +108,24 @@ func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
 	}
 }
 
-// What is not kept is counted to the last byte, moved or read.
+// What is not kept is counted to the last byte.
 func TestTheRestIsCounted(t *testing.T) {
 	t.Parallel()
-	for _, before := range []rest{{}, {copies: true}} {
-		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies = before.copies })
-		var group sync.WaitGroup
-		for _, c := range []struct{ limit, size int }{
-			{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
-		} {
-			group.Go(func() {
-				spec := script(fmt.Sprintf("head -c %d /dev/zero; echo end >&2", c.size))
-				spec.maxOutput = c.limit
-				done := run(t, local, spec)
-				if len(done.Stdout.Kept) != min(c.limit, c.size) || done.Stdout.Size != int64(c.size) || done.Stderr.Size != 4 {
-					t.Errorf("%+v: %d of %d bytes, want %d; kept %d of %d",
-						before, done.Stdout.Size, c.size, c.size, len(done.Stdout.Kept), c.limit)
-				}
-			})
-		}
-		group.Wait()
-		if local.spawner.rest.copies != before.copies {
-			t.Errorf("%+v: this kernel moves nothing from a pipe to /dev/null", before)
-		}
+	local := newTestLocal(t)
+	var group sync.WaitGroup
+	for _, c := range []struct{ limit, size int }{
+		{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
+	} {
+		group.Go(func() {
+			spec := script(fmt.Sprintf("head -c %d /dev/zero; echo end >&2", c.size))
+			spec.maxOutput = c.limit
+			done := run(t, local, spec)
+			if len(done.Stdout.Kept) != min(c.limit, c.size) || done.Stdout.Size != int64(c.size) || done.Stderr.Size != 4 {
+				t.Errorf("%d of %d bytes; kept %d of %d", done.Stdout.Size, c.size, len(done.Stdout.Kept), c.limit)
+			}
+		})
 	}
+	group.Wait()
 }
 
 // Kernels before 5.2 give no pidfd: a thread waits for the end.

@@ -29,10 +29,7 @@ type spec struct {
 // spawner makes processes whose stdin is empty and whose output goes into pipes.
 type spawner struct {
 	null   *os.File // /dev/null, for jobs to read
-	sink   *os.File // the same, to write
-	rest   rest
 	bootID string
-	killer killer
 }
 
 func newSpawner() (*spawner, error) {
@@ -47,16 +44,10 @@ func newSpawner() (*spawner, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return nil, errors.Join(err, null.Close())
-	}
-	s := &spawner{null: null, sink: sink, rest: rest{sink: int(sink.Fd())}, bootID: bootID}
-	s.killer.look()
-	return s, nil
+	return &spawner{null: null, bootID: bootID}, nil
 }
 
-func (s *spawner) close() error { return errors.Join(s.null.Close(), s.sink.Close()) }
+func (s *spawner) close() error { return s.null.Close() }
 
 // refusedError says why a start did not happen.
 type refusedError struct {
@@ -96,7 +87,7 @@ func about(path string, err error) string {
 
 // spawn starts a process. An error is a *refusedError.
 func (s *spawner) spawn(what spec, w watcher) (*child, error) {
-	c := &child{watcher: w, killer: &s.killer, kills: s.killer.known.Load(), pidfd: -1, place: -1}
+	c := &child{watcher: w, pidfd: -1, place: -1}
 	if err := s.pipeAndFork(what, c); err != nil {
 		return nil, refusal(what, err)
 	}
@@ -123,8 +114,8 @@ func (s *spawner) pipeAndFork(what spec, c *child) error {
 		unix.Close(stderr.reader)
 		return err
 	}
-	c.stdout = capture{pipe: stdout.reader, limit: what.maxOutput, rest: &s.rest}
-	c.stderr = capture{pipe: stderr.reader, limit: what.maxOutput, rest: &s.rest}
+	c.stdout = capture{pipe: stdout.reader, limit: what.maxOutput}
+	c.stderr = capture{pipe: stderr.reader, limit: what.maxOutput}
 	return nil
 }
 

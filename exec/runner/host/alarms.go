@@ -27,6 +27,9 @@ const (
 	leastAlarm = int64(2 * time.Millisecond)
 )
 
+// lookAgain is how soon an end is looked for again that nothing tells of.
+const lookAgain = time.Second
+
 // never is an uptime that does not come.
 const never = math.MaxInt64
 
@@ -98,6 +101,9 @@ func (c *child) next() (at int64) {
 	if limit, ever := c.over.Due(); ever && !c.missed {
 		at = min(at, limit)
 	}
+	if c.unseen {
+		at = min(at, proc.Uptime()+int64(lookAgain))
+	}
 	return at
 }
 
@@ -131,7 +137,6 @@ func (r *reactor) onTimer() {
 func (r *reactor) look(c *child, now int64) {
 	switch {
 	case c.exited && c.lingers && c.deadline <= now:
-		c.deadline = never // where it can't be reaped a thread waits for it
 		r.end(c)
 		return
 	case c.exited:
@@ -147,6 +152,9 @@ func (r *reactor) look(c *child, now int64) {
 	}
 	if at, ever := c.over.Due(); ever && at <= now && !c.missed {
 		c.missed = !c.overrun()
+	}
+	if c.unseen && hasZombie(unix.P_PID, c.started.Pid) {
+		r.onExit(c)
 	}
 }
 

@@ -33,7 +33,8 @@ type child struct {
 	spooled        atomic.Pointer[spooled] // nil: it is not old enough to be on disk
 	pidfd          int                     // -1: there is none (any more)
 	exited         bool                    // the process is a zombie, or reaped
-	lingers        bool                    // it has exited, and its output is still held open
+	unseen         bool                    // the epoll does not tell of its end
+	lingers        bool                    // it has exited, and its output is held open still, or it can't be reaped
 	deadline       int64
 	done           journal.Done // set before watcher.ended is called
 	turn           *turn        // nil: it is a process of its own

@@ -87,7 +87,8 @@ func (ps *pools) adopt(adopts bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(min(1, adopters.n)), 0, 0, 0) // it fails only for bad arguments
 }
 
-// forks tells whether there is, or is to be, a process that forks, or a job that was forked.
+// forks tells whether there is, or is to be, a process that forks. What one has forked that is gone is
+// our child by then.
 func (ps *pools) forks() bool {
 	for _, p := range ps.byTarget {
 		if p.def.Mode == "fork" {
@@ -99,14 +100,6 @@ func (ps *pools) forks() bool {
 			return true
 		}
 	}
-	r := ps.reactor
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.children {
-		if c.turn != nil && c.turn.forked {
-			return true
-		}
-	}
 	return false
 }
 
@@ -115,26 +108,23 @@ func (ps *pools) forks() bool {
 // never one that we have started and are about to reap. A job can make children of ours at any time
 // (CLONE_PARENT): their numbers would be taken for as long as we live.
 func (ps *pools) sweep() {
-	if !ps.orphans.adopts && !ps.orphans.some && !hasZombie(unix.P_ALL, 0) {
+	ps.adopt(ps.forks())
+	if !ps.orphans.some && !hasZombie(unix.P_ALL, 0) {
 		return
 	}
 	before := ps.orphans.ended
 	ps.orphans.ended, ps.orphans.some = make(map[int]bool), false
-	for _, pid := range ourChildren() {
-		if children.knows(pid) {
+	for pid, who := range proc.Children(unix.Getpid()) {
+		switch {
+		case children.knows(pid):
 			continue
-		}
-		ps.orphans.some = true
-		if who, there := proc.RelativesOf(pid); !there || !who.Ended || who.Parent != unix.Getpid() {
-			continue
-		}
-		if before[pid] {
+		case who.Ended && before[pid]:
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		} else {
+		case who.Ended:
 			ps.orphans.ended[pid] = true
 		}
+		ps.orphans.some = true
 	}
-	ps.adopt(ps.forks())
 }
 
 // killOrphans kills what a process has forked for a job and that has not said that it was started.
@@ -144,12 +134,8 @@ func (k *poolProcess) killOrphans(c *child) (killed []int) {
 	children.forks.Lock() // nobody is a child of ours that is not known yet
 	defer children.forks.Unlock()
 	socket, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", k.answers.its))
-	for _, pid := range ourChildren() {
-		who, there := proc.RelativesOf(pid)
-		if !there || who.Parent != unix.Getpid() || children.knows(pid) || who.StartTime < uint64(c.forked/proc.Tick) {
-			continue
-		}
-		if !who.Ended && !holds(pid, socket) {
+	for pid, who := range proc.Children(unix.Getpid()) {
+		if children.knows(pid) || who.StartTime < uint64(c.forked/proc.Tick) || !who.Ended && !holds(pid, socket) {
 			continue
 		}
 		_ = unix.Kill(pid, unix.SIGKILL) // nobody else reaps it
@@ -195,23 +181,7 @@ func holds(pid int, socket string) bool {
 	})
 }
 
-// ourChildren lists the children of all our threads.
-func ourChildren() (pids []int) {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return nil
-	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%s/children", task.Name()))
-		if err != nil && !errors.Is(err, os.ErrNotExist) || err != nil && task.Name() == strconv.Itoa(unix.Getpid()) {
-			return proc.Children(unix.Getpid()) // a kernel without these files
-		}
-		pids = append(pids, numbers(text)...)
-	}
-	return pids
-}
-
-// list gives the children that the main thread of a pool process has. To open the kernel's list of them
+// childList gives the children that the main thread of a pool process has. To open the kernel's list of them
 // took a fifth of all the runner's time for a short job, so it stays open for as long as the process is
 // kept.
 func (k *poolProcess) childList() []int {

@@ -82,8 +82,8 @@
 //		started: pool         true end      the process's end          –             a stray
 //		end told, not kept    true end      true end                   true end      unknown
 //
-//	  - The worker is killed. What waits is forgotten. What a process was asked for is known, and which
-//	    process it is before the next worker is greeted (settle).
+//	  - The worker is killed. What waits is forgotten. What a process was asked for is known; the
+//	    next worker is told of it, and later which process it is, where that is yet to answer.
 //	  - A process is killed before it has read of the line: the runner has the other end of 3, too,
 //	    and takes the line out, all of it or nothing (takeUnread). What the process had said on 4 is read
 //	    before, and counts.

@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,13 +92,7 @@ func TestAWorkerThatComesHearsWhichProcessItIs(t *testing.T) {
 	b.leave()
 	go func() { _ = os.WriteFile(at, []byte("go\n"), 0) }()
 	b.connect()
-	listed := 0
-	for _, j := range b.hello.Jobs {
-		if !j.IsWord() && j.ID.Job == 1 && j.Started.Pid > 0 {
-			listed++
-		}
-	}
-	if listed != 1 {
+	if !slices.ContainsFunc(b.hello.Jobs, func(j wire.Job) bool { return j.ID == id(1) }) {
 		t.Errorf("the next worker hears of %+v", b.hello.Jobs)
 	}
 	if done := b.done(1); string(done.Stdout.Kept) != "out\n" {

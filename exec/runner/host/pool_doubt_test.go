@@ -84,22 +84,3 @@ func TestProcessesThatAreUntriedGoWithThoseOfNoUse(t *testing.T) {
 		t.Errorf("%d of 8 jobs are lost", lost)
 	}
 }
-
-// A launcher that was written for another mode is called so.
-func TestALauncherForAnotherModeIsNamed(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ mode, launcher, want string }{
-		{"pool", "fork", "so answers a launcher for fork, and launcher_mode is pool"},
-		{"fork", "pool", "so answers a launcher for pool, and launcher_mode is fork"},
-	} {
-		t.Run(test.launcher+" as "+test.mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			p := pooled(test.mode, 1)
-			p.Argv = pooled(test.launcher, 1).Argv
-			b.pools(p)
-			b.start(1, "DO=true")
-			b.noted(test.want)
-		})
-	}
-}

@@ -3,7 +3,6 @@ package host
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -193,19 +192,11 @@ func (ps *pools) onGone(k *poolProcess) {
 	}
 	status, reaped, _ := reap(k.started.Pid)
 	if !reaped { // a debugger holds it
-		ps.awaitGone(k)
+		k.unseen = true
 		return
 	}
 	k.phase().gone(k, k.turn, how(status))
 	ps.forget(k)
-}
-
-// awaitGone waits for the end of a process without the epoll.
-func (ps *pools) awaitGone(k *poolProcess) {
-	go func() {
-		awaitEnd(k.started.Pid)
-		ps.do(func() { ps.onGone(k) })
-	}()
 }
 
 // forget forgets a process that is reaped.
@@ -227,13 +218,7 @@ func (k *poolProcess) goneBooting(_ *child, how string) {
 	if how == "with exit code 0" {
 		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
 	}
-	said := wrote(k.wrote.String())
-	for _, sign := range []string{"no such device or address", "no pipes of jobd"} {
-		if strings.Contains(strings.ToLower(said), sign) {
-			said += "; descriptors 3 and 4 are sockets since version 1.1.0: open them by number, not by path, and don't ask for pipes"
-		}
-	}
-	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+said)
+	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+wrote(k.wrote.String()))
 }
 
 // goneIdle is about one that had no job.

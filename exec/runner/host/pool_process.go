@@ -42,6 +42,7 @@ type poolProcess struct {
 	spent    bool   // it takes no more jobs
 	why      string // why it was killed
 	wrong    bool   // it was, because it did what it must not
+	unseen   bool   // the epoll does not tell of its end
 	helpers  []int  // the children that it had when it got ready
 }
 

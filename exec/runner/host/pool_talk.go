@@ -198,7 +198,7 @@ func (k *poolProcess) hears(writer int, line []byte) {
 		return
 	}
 	expected := strings.ReplaceAll(k.phase().expects, "#", strconv.FormatInt(id, 10))
-	k.unfit(fmt.Sprintf("it wrote %s to descriptor 4, where %s is expected%s", quoted(a.line), expected, k.likeAnother(a)))
+	k.unfit(fmt.Sprintf("it wrote %s to descriptor 4, where %s is expected", quoted(a.line), expected))
 }
 
 // isSpeaker tells whether a process is the one whose answers count. Until one has said ready, that may
@@ -218,8 +218,8 @@ func (k *poolProcess) stranger(a answer) {
 		return
 	}
 	k.strange = now
-	text := fmt.Sprintf("process %d (%s) wrote %s to descriptor 4 of %s, which is no answer: it is not the process that said ready%s",
-		a.writer, proc.Program(a.writer), quoted(a.line), k.name(), k.likeAnother(a))
+	text := fmt.Sprintf("process %d (%s) wrote %s to descriptor 4 of %s, which is no answer: it is not the process that said ready",
+		a.writer, proc.Program(a.writer), quoted(a.line), k.name())
 	k.pool.stranger, k.pool.strangerAt = text, time.Now().UnixMilli()
 	k.pool.pools.warn(k.pool, k, 0, text)
 }
@@ -231,21 +231,6 @@ func quoted(line string) string {
 		return fmt.Sprintf("%q…", line[:most])
 	}
 	return fmt.Sprintf("%q", line)
-}
-
-// likeAnother names the mode for which a launcher is that answers so, if it is for another one.
-func (k *poolProcess) likeAnother(a answer) string {
-	mode := k.mode
-	switch {
-	case a.word == "ended", a.word == "started" && a.has:
-		mode = "fork"
-	case a.word == "exit", a.word == "started":
-		mode = "pool"
-	}
-	if mode == k.mode || k.turn == nil {
-		return ""
-	}
-	return fmt.Sprintf(": so answers a launcher for %s, and launcher_mode is %s", mode, k.mode)
 }
 
 // childOf is the process that a job was forked into, which says so itself. It must be a descendant

@@ -29,7 +29,6 @@ type pools struct {
 	ticked    int64
 	slow      slow
 	orphans   orphans
-	settling  []chan struct{}
 	leaving   chan struct{} // closed when there is no process any more; nil: there may be more
 	over      chan struct{} // closed when nothing is done any more
 
@@ -148,6 +147,10 @@ func (ps *pools) onTimer() {
 // tick looks after what no event tells of.
 func (ps *pools) tick(now int64) {
 	for _, k := range ps.processes {
+		if k.unseen {
+			ps.onGone(k)
+			continue
+		}
 		def := &k.pool.def
 		switch {
 		case k.state == idle:
@@ -191,13 +194,6 @@ func (ps *pools) work() {
 		}
 	}
 	ps.publish()
-	unsettled := func(k *poolProcess) bool { return k.state == asked }
-	if len(ps.settling) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(ps.processes)), unsettled) {
-		for _, settled := range ps.settling {
-			close(settled)
-		}
-		ps.settling = nil
-	}
 	if ps.leaving != nil && len(ps.all) == 0 {
 		close(ps.leaving)
 		ps.leaving = nil
@@ -244,7 +240,7 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 	p.processes = append(p.processes, k)
 	if err := ps.watch(k); err != nil {
 		k.unfit(err.Error())
-		ps.awaitGone(k)
+		k.unseen = true
 		return
 	}
 	k.enter(booting, p.bootTimeout())
@@ -334,7 +330,7 @@ func (ps *pools) warn(p *pool, k *poolProcess, job int64, text string) {
 // info notes what is in order.
 func (ps *pools) info(p *pool, k *poolProcess, text string) { ps.note(slog.LevelInfo, p, k, 0, text) }
 
-// What others ask of the pools. None of it waits, but for settle and shutdown.
+// What others ask of the pools. None of it waits, but for left and shutdown.
 
 // start passes a job to a pool. What becomes of it its watcher hears.
 func (ps *pools) start(target string, c *child) {
@@ -412,28 +408,23 @@ func (ps *pools) joined(understands bool) {
 // left says that the worker is gone. What no process was asked for yet is not started: the next
 // worker does not hear of it, and asks anew.
 func (ps *pools) left() {
-	ps.do(func() {
+	done := make(chan struct{})
+	ps.await(done, func() {
 		for p := range ps.all {
 			p.refuseAll("the worker is gone", wire.Short)
 		}
+		close(done)
 	})
 }
 
-// settleTime is how long settle waits at most: longer than a process that was asked for a job may
-// take until it has answered, or is killed.
-const settleTime = 8 * time.Second
-
-// settle waits until of each job that was passed to a process is known which process it is, so that
-// the next worker can be told.
-func (ps *pools) settle() {
-	settled := make(chan struct{})
-	if !ps.do(func() { ps.settling = append(ps.settling, settled) }) {
+// await leaves something to be done, and waits for a channel that is closed then.
+func (ps *pools) await(done chan struct{}, what func()) {
+	if !ps.do(what) {
 		return
 	}
 	select {
-	case <-settled:
+	case <-done:
 	case <-ps.over:
-	case <-time.After(settleTime):
 	}
 }
 
@@ -441,11 +432,5 @@ func (ps *pools) settle() {
 func (ps *pools) shutdown() {
 	gone := make(chan struct{})
 	ps.set(nil)
-	if !ps.do(func() { ps.leaving = gone }) {
-		return
-	}
-	select {
-	case <-gone:
-	case <-ps.over:
-	}
+	ps.await(gone, func() { ps.leaving = gone })
 }

@@ -23,7 +23,6 @@ type reactor struct {
 	mu       sync.Mutex
 	children map[int32]*child // not reaped yet, by process id
 	alarms   alarms
-	zombies  []*child // found by threads
 	stopped  bool
 }
 
@@ -90,7 +89,8 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 		r.onTimer()
 		return false
 	case aboutWake:
-		r.onWake()
+		r.epoll.hush()
+		r.pools.drain()
 		return false
 	case aboutPools, aboutProcess, aboutAnswers, aboutBootings:
 		r.pools.act(event)
@@ -118,33 +118,11 @@ func (r *reactor) watch(c *child) {
 	r.children[int32(pid)] = c
 	r.alarms.put(c)
 	r.mu.Unlock()
-	if pidfd < 0 || r.epoll.add(pidfd, aboutEnd, pid) != nil {
-		go r.awaitZombie(c)
-	}
-}
-
-// awaitZombie waits on a thread for the end of a process of which no descriptor is to be had, and
-// leaves it to the reactor to reap.
-func (r *reactor) awaitZombie(c *child) {
-	awaitEnd(c.started.Pid)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.stopped {
-		r.zombies = append(r.zombies, c)
-		r.epoll.ring()
-	}
-}
-
-// onWake ends the jobs that threads have seen end.
-func (r *reactor) onWake() {
-	r.epoll.hush()
-	r.pools.drain()
-	r.mu.Lock()
-	zombies := r.zombies
-	r.zombies = nil
-	r.mu.Unlock()
-	for _, c := range zombies {
-		r.onExit(c)
+	if r.epoll.add(pidfd, aboutEnd, pid) != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		c.unseen = true
+		r.alarms.put(c)
 	}
 }
 
@@ -181,19 +159,23 @@ func (r *reactor) endIfOver(c *child) {
 	case !c.stdout.open() && !c.stderr.open():
 		r.end(c)
 	case !c.lingers:
-		c.lingers = true
-		c.deadline = proc.Uptime() + int64(r.delay)
-		r.mu.Lock()
-		r.alarms.put(c)
-		r.mu.Unlock()
+		r.linger(c, r.delay)
 		r.listen(c)
 	}
 }
 
-// end reaps a job and says that it has ended.
+// linger has a job that has ended looked at again.
+func (r *reactor) linger(c *child, wait time.Duration) {
+	c.lingers, c.deadline = true, proc.Uptime()+int64(wait)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarms.put(c)
+}
+
+// end reaps a job and says that it has ended. One that a debugger holds can't be reaped yet.
 func (r *reactor) end(c *child) {
 	if !c.end() {
-		go r.awaitZombie(c)
+		r.linger(c, lookAgain)
 		return
 	}
 	r.drop(c)

@@ -128,7 +128,7 @@ func TestTheRestIsCounted(t *testing.T) {
 	group.Wait()
 }
 
-// Kernels before 5.2 give no pidfd: a thread waits for the end.
+// An end that the kernel does not tell of, for want of memory, is looked for.
 func TestAnEndIsLearnedWithoutAPidfd(t *testing.T) {
 	t.Parallel()
 	local := newTestLocal(t)

@@ -158,7 +158,6 @@ func (s *server) serve(conn *net.UnixConn) error {
 		out.Close()
 		<-out.Written()
 	}()
-	s.local.pools.settle()
 	s.jobs.connect(out, &hello)
 	s.local.pools.joined(hello.UnderstandsPools())
 	defer s.local.pools.left()

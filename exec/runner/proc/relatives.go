@@ -18,10 +18,11 @@ type Relatives struct {
 func RelativesOf(pid int) (r Relatives, ok bool) {
 	var buffer [longestStat]byte
 	m, ok := parseStat(statOfPid(pid, buffer[:]))
-	if !ok {
-		return r, false
-	}
-	return Relatives{m.parent, m.group, m.StartTime, m.Memory, m.state == 'Z' || m.state == 'X'}, true
+	return m.relatives(), ok
+}
+
+func (m *member) relatives() Relatives {
+	return Relatives{m.parent, m.group, m.StartTime, m.Memory, m.state == 'Z' || m.state == 'X'}
 }
 
 // Program is the name of a process's program; "gone" where there is none.
@@ -33,12 +34,13 @@ func Program(pid int) string {
 	return strings.TrimSuffix(string(name), "\n")
 }
 
-// Children lists the processes that have this parent. It looks at all processes, which takes some
+// Children are the processes that have this parent. It looks at all processes, which takes some
 // milliseconds for a thousand.
-func Children(parent int) (children []int) {
+func Children(parent int) map[int]Relatives {
+	children := make(map[int]Relatives)
 	_ = all("/proc", func(pid int, one member) { // without it there are none to be seen
 		if one.parent == parent {
-			children = append(children, pid)
+			children[pid] = one.relatives()
 		}
 	})
 	return children

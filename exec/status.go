@@ -23,6 +23,10 @@ type TargetStatus struct {
 	Ended       int    `json:"endedLastMinute"`
 	Failed      int    `json:"failedLastMinute"`  // of those that ended
 	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds; 0: none is known
+
+	// Configured is how many slots the configuration gives it, where they are others: an operator has set
+	// them, until the next reload or restart. 0: the configuration does not name the target.
+	Configured *int `json:"configured,omitempty"`
 }
 
 // Status is what clients are told of the worker.
@@ -68,6 +72,9 @@ func (w *Worker) targetStatus(t *target, away bool, now time.Time) TargetStatus 
 	}
 	if since, by := t.PausedBy(); t.Paused() {
 		status.PausedSince, status.PausedBy = since.UnixMilli(), by
+	}
+	if slots := w.Targets[t.Name()]; slots != status.Concurrency {
+		status.Configured = &slots
 	}
 	return status
 }

@@ -16,6 +16,9 @@ import (
 // whatever was changed meanwhile, by whom, and whatever retirement is under way. What can't be done
 // is among the error's causes; the rest is done, and a second call does what is left.
 func (w *Worker) SetTargets(wanted map[string]int, by string) error {
+	w.mu.Lock()
+	w.Targets = maps.Clone(wanted)
+	w.mu.Unlock()
 	var errs []error
 	done := func(what, name string, err error) {
 		if err != nil {

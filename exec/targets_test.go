@@ -52,6 +52,10 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	status := f.worker.Status().Targets // tells what the configuration says otherwise
+	if a, c := status["a"].Configured, status["c"].Configured; a == nil || *a != 2 || c == nil || *c != 0 {
+		t.Errorf("set by hand: %+v", status)
+	}
 	want := map[string]int{"a": 2, "b": 1}
 	for range 2 {
 		if err := f.worker.SetTargets(want, "file"); err != nil {
@@ -59,6 +63,9 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 		}
 		if got := f.targets(); !maps.Equal(got, want) {
 			t.Errorf("targets %v, want %v", got, want)
+		}
+		if a := f.worker.Status().Targets["a"]; a.Configured != nil {
+			t.Errorf("as configured: %+v", a)
 		}
 	}
 	if got := words(f.story(0)); strings.Count(got, "target-added") != 2 || strings.Count(got, "target-removed") != 2 {

@@ -169,6 +169,7 @@ func (p *program) printFleet(s *census) {
 	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
 	p.print(p.tallyTable(s, tallies))
 	p.printExecutors(s)
+	p.printByHand(s)
 	p.printUnserved(s)
 	p.printTroubles(s)
 	p.printFleetOdds(*s.master)

@@ -58,7 +58,7 @@ func (p *program) printWorker(s *census) {
 	fmt.Fprintln(p.out)
 	p.print(p.standingTable(s))
 	p.printExecutors(s)
-	p.printPauses(status)
+	p.printByHand(s)
 	p.printTroubles(s)
 	p.printAside(*status)
 	p.printOdds(*status)
@@ -188,15 +188,47 @@ func (p *program) oldestText(w api.WaitingTarget) string {
 	return p.ago(time.Unix(w.Oldest, 0))
 }
 
-// printPauses says since when targets are paused, and on whose behalf.
-func (p *program) printPauses(s *workerStatus) {
+// printByHand says what operators have set until the next reload or restart: pauses, with since when
+// and on whose behalf, and slots that the configuration gives otherwise.
+func (p *program) printByHand(s *census) {
 	var lines strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
-		if t := s.Targets[name]; t.Paused && t.PausedSince > 0 {
-			fmt.Fprintf(&lines, "target %s is paused since %s by %s\n", clean(name), p.clock(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
+	otherwise := map[string][]string{} // workers by what is said of them
+	for _, w := range s.workers {
+		if w.err != nil {
+			continue
+		}
+		for name, t := range w.answer.Targets {
+			if s.master == nil && t.Paused && t.PausedSince > 0 {
+				text := fmt.Sprintf("target %s is paused since %s by %s", clean(name), p.clock(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
+				otherwise[text] = nil
+			}
+			if t.Configured != nil {
+				text := fmt.Sprintf("target %s has %s until the next reload or restart: %s", clean(name), countOf(t.Concurrency, "slot"), inFile(*t.Configured))
+				otherwise[text] = append(otherwise[text], w.from.name)
+			}
 		}
 	}
+	for _, text := range slices.Sorted(maps.Keys(otherwise)) {
+		if workers := otherwise[text]; s.master != nil {
+			text += " (on " + cleaned(workers[:min(len(workers), mostTold)])
+			if more := len(workers) - mostTold; more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
+			}
+			text += ")"
+		}
+		fmt.Fprintln(&lines, text)
+	}
 	p.paragraph(lines.String())
+}
+
+// mostTold is how many workers are named of whom the same is said.
+const mostTold = 5
+
+func inFile(slots int) string {
+	if slots == 0 {
+		return "the configuration does not name it"
+	}
+	return fmt.Sprintf("the configuration says %d", slots)
 }
 
 // ago is how long ago something was, in its two largest units.

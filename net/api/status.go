@@ -89,6 +89,10 @@ type TargetStatus struct {
 	Ended       int    `json:"endedLastMinute"`
 	Failed      int    `json:"failedLastMinute"`  // of those that ended
 	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds
+
+	// Configured is how many slots the configuration gives it, where they are others: an operator has set
+	// them, until the next reload or restart. 0: the configuration does not name the target.
+	Configured *int `json:"configured,omitempty"`
 }
 
 // MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the

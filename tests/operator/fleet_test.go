@@ -13,6 +13,9 @@ func TestTheWholeFleetRestarts(t *testing.T) {
 	if got := s.jobctl(t, "set-target-concurrency a 7 --yes"); got.code != 0 || got.stdout != "worker node-1: target a has 7 slots\n" {
 		t.Fatalf("%+v", got)
 	}
+	if got := s.jobctl(t, "status"); !strings.Contains(got.stdout, "\ntarget a has 7 slots until the next reload or restart: the configuration says 2 (on node-1)\n") {
+		t.Errorf("%+v", got)
+	}
 	if got := s.jobctl(t, "pause b"); got.code != 0 {
 		t.Fatalf("%+v", got)
 	}

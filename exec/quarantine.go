@@ -2,7 +2,6 @@ package exec
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -25,14 +24,13 @@ type quarantined struct {
 
 // AsideRow is a row that can't be claimed for now, as clients are told of it.
 type AsideRow struct {
-	Job    int64     `json:"job"` // 0: the reason names it
+	Job    int64     `json:"job"`
 	Target string    `json:"target"`
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
 const (
-	mostOdd         = 3000   // rows that can never be claimed, of which clients are told
 	mostQuarantined = 30_000 // refused rows that are remembered
 	mostLogged      = 100    // quarantined rows that the log names
 	firstQuarantine = time.Second
@@ -65,19 +63,9 @@ func (w *Worker) exhausted(t *target) {
 	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == t.Name() && q.rest.Due.IsZero() })
 }
 
-// NoteOdd notes a row that can never be claimed, because what it has for an id is none.
-func (w *Worker) NoteOdd(row, target, reason string) {
-	w.Logger.Error("row can't be claimed", "row", row, "target", target, "reason", reason)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.odd) < mostOdd {
-		w.odd = append(w.odd, AsideRow{Target: target, Reason: fmt.Sprintf("row %s: %s", row, reason), Since: time.Now()})
-	}
-}
-
 // asideRows lists the rows that can't be claimed for now. Callers must hold w.mu.
 func (w *Worker) asideRows() []AsideRow {
-	rows := slices.Clone(w.odd)
+	rows := make([]AsideRow, 0, len(w.quarantined))
 	for id, q := range w.quarantined {
 		rows = append(rows, q.row(id))
 	}

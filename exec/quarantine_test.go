@@ -237,13 +237,3 @@ func TestARowThatContradictsTheJournalIsSetAside(t *testing.T) {
 		t.Errorf("set aside: %+v", aside)
 	}
 }
-
-func TestOddRowsAreListed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(), nil)
-	f.worker.NoteOdd("18446744073709551615", "a", "its id is beyond what jobd can count")
-	aside := f.worker.Status().Aside
-	if len(aside) != 1 || aside[0].Target != "a" || !strings.Contains(aside[0].Reason, "18446744073709551615") {
-		t.Errorf("listed: %+v", aside)
-	}
-}

@@ -136,7 +136,6 @@ type Worker struct {
 	board       *board.Board           // jobs, slots, claims in doubt and targets
 	targets     map[string]*target     // the board's, with what claims have found
 	quarantined map[int64]*quarantined // rows that the table does not let us claim
-	odd         []AsideRow             // rows that can never be claimed
 	launcher    Launcher
 	terms       map[string]Terms // by target
 	zone        *time.Location   // of schedules whose rows name none

@@ -316,9 +316,6 @@ type Timekeeper interface {
 	// delayed at all, its error is ErrNoDelays.
 	Delayed(ctx context.Context, targets []string, limit int) ([]*Seen, error)
 
-	// Plans gives what the rows that exist say about time, by job.
-	Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan, error)
-
 	// CountDue counts the delayed rows of a target that are due, and that became so before a time
 	// (unix seconds; 0: whenever), up to a limit.
 	CountDue(ctx context.Context, target string, before int64, most int) (Counted, error)

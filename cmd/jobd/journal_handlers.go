@@ -350,31 +350,12 @@ func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobne
 		h.log.Warn("looking at rows for a client failed", "error", err)
 		return nil, errTable
 	}
-	if err := h.addPlans(ctx, found); err != nil {
-		h.log.Warn("reading what rows say about time for a client failed", "error", err)
-		return nil, errTable
-	}
 	for _, id := range ids {
 		if row := found[id]; row != nil {
 			answer.Rows = append(answer.Rows, *rowOf(row))
 		}
 	}
 	return answer, nil
-}
-
-// addPlans adds what rows say about time, where they have not told that yet.
-func (h journalHandlers) addPlans(ctx context.Context, rows map[int64]*store.Seen) error {
-	var ids []int64
-	for id, row := range rows {
-		if row.Plan == nil {
-			ids = append(ids, id)
-		}
-	}
-	plans, err := h.table.Plans(ctx, ids)
-	for id, plan := range plans {
-		rows[id].Plan = plan
-	}
-	return err
 }
 
 // rowOf is a row in its form on the wire; nil of none.

@@ -19,7 +19,6 @@ import (
 // listens is said once, when all are there, and before any of them works.
 //
 //	table  ── a server that it did not know ──► mirror
-//	table  ── a row that can't be claimed ────► worker
 //	table  ── a connection of it is lost ─────► worker
 //	mirror ── the table is back ──────────────► worker, table
 //	mirror ── rows wait again ────────────────► worker, masters
@@ -53,11 +52,6 @@ func (n *notices) tell(notice func(*listeners)) {
 
 // serverMet: a connection has reached another database server than the table was last found on.
 func (n *notices) serverMet() { n.tell(func(to *listeners) { to.mirror.CheckServer() }) }
-
-// oddRow: a row can't be claimed, because its id is none to jobd.
-func (n *notices) oddRow(row, target, reason string) {
-	n.tell(func(to *listeners) { to.worker.NoteOdd(row, target, reason) })
-}
 
 // tableLost: the connection that holds the worker's name and mark is gone, and perhaps the table is
 // out of reach.

@@ -7,7 +7,6 @@ func TestNoticesBeforeAnybodyListensAreDropped(t *testing.T) {
 	t.Parallel()
 	var n notices
 	n.serverMet()
-	n.oddRow("0", "a", "its id is none")
 	n.tableBack()
 	n.givenBack([]string{"a"})
 	n.targetsChanged()

@@ -50,12 +50,12 @@ func (r *root) openTable(journal *journalPart) (*tablePart, error) {
 func (r *root) newTable(journalDir string) (store.Table, error) {
 	if r.store.kind == storeSQLite {
 		config := r.sqliteConfig()
-		config.Logger, config.OnServer, config.OnOdd = r.log, r.notices.serverMet, r.notices.oddRow
+		config.Logger, config.OnServer = r.log, r.notices.serverMet
 		return sqlite.New(config)
 	}
 	config := r.mysqlConfig()
 	config.Place = placeOf(journalDir)
-	config.Logger, config.OnServer, config.OnOdd, config.OnLost = r.log, r.notices.serverMet, r.notices.oddRow, r.notices.tableLost
+	config.Logger, config.OnServer, config.OnLost = r.log, r.notices.serverMet, r.notices.tableLost
 	return mysql.New(failTable(journalDir, config))
 }
 

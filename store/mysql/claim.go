@@ -68,7 +68,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 
 // choose chooses rows of targets that wait or are due.
 func (t *Table) choose(found *layout, asks []ask, except []int64) (chosen selection) {
-	but := t.but(except)
+	but := found.but(except)
 	for _, one := range asks {
 		t.addWaiting(&chosen, one, but, found)
 		t.addDue(&chosen, one, but, found)

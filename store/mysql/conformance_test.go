@@ -48,11 +48,7 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, server *dbserver.Server, table string, charset journal.Charset) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		db := newDatabaseOn(t, server, table)
-		odds := &storetest.Odds{}
-		config := db.config()
-		config.OnOdd = odds.Note
-		table := confirmed(t, open(t, config))
-		return storetest.Fixture{DB: db.app, Table: table, Other: db.table(t), RowLocks: true, Charset: charset, Odds: odds}
+		return storetest.Fixture{DB: db.app, Table: db.table(t), Other: db.table(t), RowLocks: true, Charset: charset}
 	})
 }
 

@@ -62,7 +62,7 @@
 // COMMIT was not reached. Then the claim's update is tried for each row by itself and undone, and
 // the error names the rows at fault.
 //
-// Ids that are none to us are left out and told.
+// Rows whose ids are none to us, as 0, are passed by.
 //
 // # Rows that come at a time
 //

@@ -36,7 +36,7 @@ func (t *Table) Looks(target string, room int) (queries []string, args [][]any) 
 	one := ask{target: target, room: room}
 	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
 		var chosen selection
-		add(&chosen, one, t.but([]int64{4711}), found)
+		add(&chosen, one, found.but([]int64{4711}), found)
 		queries, args = append(queries, chosen.query), append(args, chosen.args)
 	}
 	return queries, args
@@ -51,6 +51,6 @@ const FrontInterval = frontInterval
 // Onward is the locking read of a claim that goes on behind a row, with its arguments.
 func (t *Table) Onward(target string, room int, last int64) (query string, args []any) {
 	var chosen selection
-	t.addWaiting(&chosen, ask{target: target, room: room, cursor: last}, t.but(nil), t.layout.Load())
+	t.addWaiting(&chosen, ask{target: target, room: room, cursor: last}, t.layout.Load().but(nil), t.layout.Load())
 	return chosen.query, chosen.args
 }

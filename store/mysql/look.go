@@ -69,8 +69,9 @@ func (t *Table) shape(found *inspection) rule.Shape {
 // find reads rows as Judge needs them; those that do not exist are absent.
 func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*rule.Found, error) {
 	found := make(map[int64]*rule.Found, len(ids))
-	err := t.each(ctx, l.SelectSeen()+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
-		row, err := l.ScanSeen(results.Scan)
+	err := t.each(ctx, l.SelectSeen("")+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
+		row := &rule.Found{}
+		err := l.ScanSeen(results.Scan, row)
 		found[row.Job] = row
 		return err
 	})
@@ -104,7 +105,7 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 // lookWaiting notes for which of the targets there are rows that wait or are due.
 func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string, except []int64, waiting map[string]bool) error {
 	var look selection
-	but := t.but(except)
+	but := found.but(except)
 	for i, target := range targets {
 		if i > 0 {
 			look.query += " UNION ALL "
@@ -162,7 +163,7 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([
 	}
 	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, names)
 	query, _ := t.selectRow(nil, found)
-	query += " WHERE " + condition
+	query += " WHERE id <> 0" + found.AnID + " AND " + condition
 	var rows []journal.Row
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {

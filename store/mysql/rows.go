@@ -3,9 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,47 +39,8 @@ func (t *Table) selectRow(names []string, found *layout) (query string, args []a
 // line is one row of selectRow.
 type line struct {
 	rule.Line
-	odd   string // the id's text, where it is no id to us
 	place int
 	ask   ask // that it was chosen for, where rows are chosen by target
-}
-
-// scanLine reads one row of selectRow. No content of the table makes it fail.
-func (found *layout) scanLine(results *sql.Rows) (l line, err error) {
-	var id rowID
-	err = found.ScanRow(results.Scan, &l.Line, &id, &l.place)
-	l.Job, l.odd = id.number, id.odd
-	return l, err
-}
-
-// rowID is a row's id as the table has it.
-type rowID struct {
-	number int64
-	odd    string // its text, where it is 0 or not within 64 bits
-}
-
-// Scan implements sql.Scanner.
-func (id *rowID) Scan(value any) error {
-	switch value := value.(type) {
-	case int64:
-		*id = rowID{number: value}
-	case []byte:
-		*id = parseID(string(value))
-	default:
-		*id = parseID(fmt.Sprint(value))
-	}
-	if id.number == 0 && id.odd == "" {
-		id.odd = strconv.FormatInt(id.number, 10)
-	}
-	return nil
-}
-
-func parseID(text string) rowID {
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return rowID{odd: text}
-	}
-	return rowID{number: number}
 }
 
 // lock begins the transaction and locks and reads the chosen rows, in one round trip.
@@ -106,7 +65,7 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 			if n < 0 {
 				err = scanID(results, &ids)
 			} else {
-				err = t.collect(results, found, chosen, n, &lines)
+				err = collect(results, found, chosen, n, &lines)
 			}
 			if err != nil {
 				return nil, nil, err
@@ -120,19 +79,16 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 
 // scanID adds the id of a result that has nothing else.
 func scanID(results *sql.Rows, ids *[]int64) error {
-	var id rowID
+	var id int64
 	err := results.Scan(&id)
-	if id.odd == "" {
-		*ids = append(*ids, id.number)
-	}
+	*ids = append(*ids, id)
 	return err
 }
 
-// collect adds a row of the selection's result n. One that no worker can claim is reported and left
-// out.
-func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n int, lines *[]line) error {
-	one, err := found.scanLine(results)
-	if err != nil {
+// collect adds a row of the selection's result n. No content of the table makes it fail.
+func collect(results *sql.Rows, found *layout, chosen selection, n int, lines *[]line) error {
+	var one line
+	if err := found.ScanRow(results.Scan, &one.Line, &one.Job, &one.place); err != nil {
 		return err
 	}
 	switch {
@@ -141,10 +97,6 @@ func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n in
 		one.Target = one.ask.target // the collation may have matched another spelling
 	case one.place > 0:
 		one.Target = chosen.names[one.place-1]
-	}
-	if one.odd != "" {
-		t.claims.odd.Report(one.odd, one.Target, t.config.OnOdd)
-		return nil
 	}
 	if chosen.met != nil && one.Status == journal.RowWaiting {
 		chosen.met[one.Target]++
@@ -177,20 +129,8 @@ func (l *layout) first(lines []line) []journal.Row {
 }
 
 // but is the condition that leaves out rows by their ids, those that are no ids to us among them.
-func (t *Table) but(except []int64) string {
-	odd, ranged := t.claims.odd.Known()
-	words := odd
-	if len(except) > 0 {
-		words = append([]string{rule.List(except)}, odd...)
-	}
-	condition := ""
-	if len(words) > 0 {
-		condition = " AND id NOT IN (" + strings.Join(words, ",") + ")"
-	}
-	if ranged {
-		condition += " AND id BETWEEN 1 AND 9223372036854775807"
-	}
-	return condition
+func (l *layout) but(except []int64) string {
+	return " AND id NOT IN (" + rule.List(append([]int64{0}, except...)) + ")" + l.AnID
 }
 
 // ask is how many rows of a target are wanted.

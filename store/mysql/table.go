@@ -63,7 +63,6 @@ func (t *Table) warn(message string, args ...any) {
 
 // claims is what the claims of a table have learned.
 type claims struct {
-	odd       rule.Odd     // rows that no worker can claim
 	overtaken atomic.Int32 // claims in a row that were overtaken
 	cursors   cursors      // where the next claims go on
 }
@@ -135,10 +134,6 @@ type Config struct {
 	// one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or for us in
 	// a transaction (30 s), so that it gives up before we do.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
-
-	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
-	// not block.
-	OnOdd func(row, target, reason string)
 
 	// Dial makes a connection in place of net.Dialer, which has keepalive on.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

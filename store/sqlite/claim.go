@@ -41,27 +41,6 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 // anID is the condition that a row's id is one to us.
 const anID = "typeof(id) = 'integer' AND id <> 0"
 
-// oddLimit is how many rows that can't be claimed are looked at in one go.
-const oddLimit = 300
-
-// reportOdd tells of the waiting rows of a target that no worker can claim.
-func (t *Table) reportOdd(ctx context.Context, tx *sql.Tx, target string) error {
-	results, err := tx.QueryContext(ctx, "SELECT quote(id) FROM "+quote(t.config.Table)+
-		" WHERE status = 'waiting' AND target = ? AND NOT ("+anID+") LIMIT ?", target, oddLimit)
-	if err != nil {
-		return err
-	}
-	defer results.Close()
-	for results.Next() {
-		var id string
-		if err := results.Scan(&id); err != nil {
-			return err
-		}
-		t.odd.Report(id, target, t.config.OnOdd)
-	}
-	return results.Err()
-}
-
 // ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for
 // each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {

@@ -13,7 +13,6 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/sqlite"
-	"jobd/store/storetest"
 )
 
 // loose is a jobs table as an application may have made it, in whose columns anything may stand.
@@ -21,13 +20,12 @@ const loose = `CREATE TABLE jobs (id INTEGER PRIMARY KEY, target COLLATE NOCASE,
 	status DEFAULT 'waiting', result, return_code, sig, stdout, stderr); CREATE INDEX claims ON jobs (status, target)`
 
 // looseTable is such a table and the application's access to it.
-func looseTable(t *testing.T, ddl string) (*sqlite.Table, *sql.DB, *storetest.Odds) {
+func looseTable(t *testing.T, ddl string) (*sqlite.Table, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db := application(t, path)
 	exec(t, db, ddl)
-	odds := &storetest.Odds{}
-	return confirmed(t, open(t, sqlite.Config{Path: path, OnOdd: odds.Note})), db, odds
+	return confirmed(t, open(t, sqlite.Config{Path: path})), db
 }
 
 // untimed takes out of rows when they were read.
@@ -41,7 +39,7 @@ func untimed(rows []journal.Row) []journal.Row {
 // No content of a column makes a method fail: not NULL, not text where a number is expected.
 func TestAnyValueInAnyColumn(t *testing.T) {
 	t.Parallel()
-	table, db, _ := looseTable(t, loose)
+	table, db := looseTable(t, loose)
 	exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, NULL, NULL, NULL), (2, x'ff00', 17, x'ff'), (3, 4.5, 'running', 12), (0, 'a', 'waiting', NULL)")
 	exec(t, db, "INSERT INTO jobs (id, target, time_created, time_started, sig) VALUES (5, 'A', 'yesterday', 'now', 99)")
 	rows, _, err := table.Rows(t.Context(), []int64{1, 2, 3, 0, 5})
@@ -68,10 +66,10 @@ func TestAnyValueInAnyColumn(t *testing.T) {
 	}
 }
 
-// An id that is no whole number, or 0, is left out, and told. A negative one is an id.
+// A row whose id is no whole number, or 0, is left out. A negative one is an id.
 func TestIDThatIsNoNumber(t *testing.T) {
 	t.Parallel()
-	table, db, _ := looseTable(t, strings.Replace(loose, "id INTEGER PRIMARY KEY", "id PRIMARY KEY", 1))
+	table, db := looseTable(t, strings.Replace(loose, "id INTEGER PRIMARY KEY", "id PRIMARY KEY", 1))
 	exec(t, db, "INSERT INTO jobs (id, target) VALUES ('first', 'a'), (NULL, 'a'), (1.5, 'a'), (x'00', 'a'), (0, 'a'), (7, 'a')")
 	for range 2 {
 		var got []journal.Row
@@ -98,7 +96,7 @@ func TestNames(t *testing.T) {
 	for collation, want := range map[string][]string{"": nil, "COLLATE NOCASE": {"A"}, "COLLATE RTRIM": {"a "}} {
 		t.Run("collation "+collation, func(t *testing.T) {
 			t.Parallel()
-			table, _, _ := looseTable(t, strings.Replace(loose, "COLLATE NOCASE", collation, 1))
+			table, _ := looseTable(t, strings.Replace(loose, "COLLATE NOCASE", collation, 1))
 			unfit, err := table.Names(t.Context(), []string{"a", "A", "a ", "b", "a"})
 			if err != nil || len(unfit) != len(want) {
 				t.Fatalf("%v, %v; want %q", unfit, err, want)
@@ -123,7 +121,7 @@ func TestRefusedClaimWhateverTheCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, db, _ := looseTable(t, loose)
+			table, db := looseTable(t, loose)
 			exec(t, db, "CREATE TABLE nowhere (n)")
 			exec(t, db, "INSERT INTO jobs (id, target) VALUES (1, 'a'), (2, 'a'), (3, 'a')")
 			exec(t, db, "CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.id = 2 BEGIN "+body+"; END")

@@ -77,13 +77,9 @@ func (l *layout) due(of turn) []choice {
 	return []choice{c, far}
 }
 
-// claimable reads the rows of one target that a claim takes. Where fewer wait than are wanted, those
-// are looked for that no worker can claim.
+// claimable reads the rows of one target that a claim takes.
 func (t *Table) claimable(ctx context.Context, tx *sql.Tx, found *layout, of turn) ([]journal.Row, error) {
 	waiting, err := t.choose(ctx, tx, found, of, found.waiting(of))
-	if err == nil && len(waiting) < of.room {
-		err = t.reportOdd(ctx, tx, of.target)
-	}
 	if err != nil || !found.Ordered() {
 		return rule.Rows(waiting), err
 	}

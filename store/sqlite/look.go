@@ -81,7 +81,8 @@ func (t *Table) shape() rule.Shape {
 
 // find reads the row of a job as Judge needs it; nil: it is gone.
 func (t *Table) find(ctx context.Context, tx *sql.Tx, found *layout, job int64) (*rule.Found, error) {
-	row, err := found.ScanSeen(tx.QueryRowContext(ctx, found.SelectSeen()+" WHERE id = ?", job).Scan)
+	row := &rule.Found{}
+	err := found.ScanSeen(tx.QueryRowContext(ctx, found.SelectSeen("")+" WHERE id = ?", job).Scan, row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -70,12 +70,11 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		path := filepath.Join(t.TempDir(), "jobs 100%?#.db")
-		odds := &storetest.Odds{}
-		table := confirmed(t, open(t, sqlite.Config{Path: path, OnOdd: odds.Note}))
+		table := confirmed(t, open(t, sqlite.Config{Path: path}))
 		escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 		return storetest.Fixture{
 			DB: application(t, escaped), Table: table, Other: confirmed(t, open(t, sqlite.Config{Path: path})),
-			Charset: journal.CharsetFull, Odds: odds,
+			Charset: journal.CharsetFull,
 		}
 	})
 }
@@ -255,7 +254,7 @@ func TestRuleReducesNoUpdate(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			table, db, _ := looseTable(t, c.table)
+			table, db := looseTable(t, c.table)
 			exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, 'a', 'running', ?)", token)
 			if c.more != "" {
 				exec(t, db, c.more)

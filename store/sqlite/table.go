@@ -31,10 +31,6 @@ type Config struct {
 	// none was confirmed. It must not block.
 	OnServer func()
 	Logger   *slog.Logger // slog.Default()
-
-	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
-	// not block.
-	OnOdd func(row, target, reason string)
 }
 
 // Table is a jobs table in an SQLite file. It implements store.Table.
@@ -48,7 +44,6 @@ type Table struct {
 	known    atomic.Bool                 // the table was there once
 	servers  rule.Servers                // the files that claims are made in
 	failures rule.Failures               // what errors mean
-	odd      rule.Odd                    // rows that no worker can claim
 	locks    locks                       // those that Hold took
 	warned   sync.Map                    // findings that were logged
 }

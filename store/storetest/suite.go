@@ -27,8 +27,6 @@ type Fixture struct {
 	RowLocks bool
 	// Charset is what stdout and stderr can hold.
 	Charset journal.Charset
-	// Odds is what Table tells of rows that can't be claimed.
-	Odds *Odds
 }
 
 // Run runs the suite; fresh makes the fixture for each of its tests.

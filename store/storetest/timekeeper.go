@@ -55,7 +55,7 @@ func RunTimekeeper(t *testing.T, db *sql.DB, uses, plain store.Table) {
 	s.plans(uses, map[int64]*journal.Plan{
 		daily: want[0].Plan, runs: want[2].Plan, daily + 4: {RunAt: 50, MaxAttempts: 4, Timeout: 9},
 	}, daily, runs, daily+4, 999_999)
-	s.plans(plain, nil, daily)
+	s.plans(plain, map[int64]*journal.Plan{daily: nil}, daily)
 	s.insert("a", "delayed", "run_at = 60")
 	s.due(uses, "a", 0, 10, store.Counted{Rows: 2, Oldest: 50})
 	s.due(uses, "a", 0, 1, store.Counted{Rows: 1, More: true, Oldest: 50})
@@ -119,9 +119,13 @@ func (s *timekeeping) delayed(table store.Table, limit int, want ...int64) {
 
 func (s *timekeeping) plans(table store.Table, want map[int64]*journal.Plan, ids ...int64) {
 	s.Helper()
-	got, err := table.Plans(s.Context(), ids)
+	rows, err := table.Look(s.Context(), ids)
 	if err != nil {
 		s.Fatal(err)
+	}
+	got := map[int64]*journal.Plan{}
+	for id, row := range rows {
+		got[id] = row.Plan
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.Errorf("plans (-want +got):\n%s", diff)

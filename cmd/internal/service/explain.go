@@ -113,7 +113,6 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 		x.answer.Table = err.Error()
 		return
 	}
-	x.readPlans(ctx)
 	var waiters []store.Waiter
 	for id, row := range x.rows {
 		if row.Status == journal.RowWaiting {

@@ -32,7 +32,6 @@ type rows struct {
 	held    [][]int64 // what each look with locks finds held
 	locked  [][]int64 // what each was asked for
 	holders map[string]string
-	plans   map[int64]*journal.Plan
 }
 
 func (r *rows) Details(_ context.Context, _ []int64, _ []string, tail int) (map[int64]*store.Detail, error) {
@@ -53,16 +52,6 @@ func (r *rows) Rows(_ context.Context, ids []int64) (rows []journal.Row, locked 
 	r.locked = append(r.locked, slices.Clone(ids))
 	locked, r.held = r.held[0], r.held[1:]
 	return nil, locked, nil
-}
-
-func (r *rows) Plans(_ context.Context, ids []int64) (map[int64]*journal.Plan, error) {
-	plans := map[int64]*journal.Plan{}
-	for _, id := range ids {
-		if plan := r.plans[id]; plan != nil {
-			plans[id] = plan
-		}
-	}
-	return plans, nil
 }
 
 func (r *rows) CountDue(_ context.Context, _ string, before int64, most int) (store.Counted, error) {

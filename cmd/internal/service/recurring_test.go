@@ -142,9 +142,11 @@ func TestExplainTellsOfTime(t *testing.T) {
 	worker := &stub{clock: now, terms: map[string]jobexec.Terms{"mail": {Attempts: 5}}}
 	table := &rows{
 		details: map[int64]*store.Detail{5: row(5, "delayed", ""), 6: row(6, "delayed", ""), 7: row(7, "delayed", ""), 8: row(8, "waiting", "")},
-		plans: map[int64]*journal.Plan{
-			5: {RunAt: far, PlannedAt: far, Schedule: "daily 02:30", MaxAttempts: 2}, 6: {RunAt: 50, PlannedAt: 40, Attempts: 1}, 7: {RunAt: far, Schedule: "x"},
-		},
+	}
+	for id, plan := range map[int64]*journal.Plan{
+		5: {RunAt: far, PlannedAt: far, Schedule: "daily 02:30", MaxAttempts: 2}, 6: {RunAt: 50, PlannedAt: 40, Attempts: 1}, 7: {RunAt: far, Schedule: "x"},
+	} {
+		table.details[id].Plan = plan
 	}
 	again := &journal.Again{RunAt: 50, PlannedAt: 40, Attempts: 1, Why: journal.AgainRetry}
 	s := newExplainer(

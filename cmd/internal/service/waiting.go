@@ -145,23 +145,6 @@ func (s *Service) addDue(ctx context.Context, targets []string, told map[string]
 	}
 }
 
-// readPlans takes in what the rows say about time, where they have not told that yet.
-func (x *explanation) readPlans(ctx context.Context) {
-	var ids []int64
-	for id, row := range x.rows {
-		if row.Plan == nil {
-			ids = append(ids, id)
-		}
-	}
-	plans, err := x.Table.Plans(ctx, ids)
-	if err != nil {
-		x.Logger.Warn("reading what rows say about time for a client failed", "error", err)
-	}
-	for id, plan := range plans {
-		x.rows[id].Plan = plan
-	}
-}
-
 // rowPlan is what a row of a target says about time in its form on the wire; nil where nothing is used
 // of that.
 func (s *Service) rowPlan(job int64, status, target string, p *journal.Plan, now time.Time) *api.RowPlan {

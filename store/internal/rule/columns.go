@@ -81,7 +81,7 @@ func (n *Needed) needs() []Need {
 		status |= Text
 	}
 	list := []Need{
-		{Name: "id", Classes: Number, warns: true, lost: "rows whose id is no whole number of 64 bits are never run"},
+		{Name: "id", Classes: Number, lost: "it says which job a row is"},
 		{Name: "target", Classes: Text | Words | Bytes, warns: true, lost: "names are compared with it as numbers"},
 		{Name: "time_created", Classes: Number | Text | Stamp, warns: true, lost: "it is read as unknown: how long jobs wait is not told, and a job that got an old id again is not known as new"},
 		{Name: "time_started", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},

@@ -8,7 +8,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"jobd/journal"
 	"jobd/store"
@@ -119,23 +121,23 @@ func (s *Shape) ScanRow(scan func(...any) error, l *Line, id any, place *int) (e
 	return err
 }
 
-// SelectSeen begins a query of what ScanSeen reads. The signal is that of an end; a row that comes back
-// has one, too.
-func (s *Shape) SelectSeen() string {
+// SelectSeen begins a query of what ScanSeen reads, more columns behind it. The signal is that of an end; a
+// row that comes back has one, too.
+func (s *Shape) SelectSeen(more string) string {
 	ended := "status = 'done'"
 	if s.Uses.Delays() {
 		ended = "status IN ('done','delayed')"
 	}
 	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_started") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
-		", " + s.Code + ", CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END" + s.planned() + " FROM " + s.Table
+		", " + s.Code + ", CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END" + more + s.planned() + " FROM " + s.Table
 }
 
 // ScanSeen reads a row of SelectSeen.
-func (s *Shape) ScanSeen(scan func(...any) error) (*store.Seen, error) {
-	row := &store.Seen{}
-	_, err := s.scan(scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
-		&row.Result, &row.Code, &row.Signal)
-	return row, err
+func (s *Shape) ScanSeen(scan func(...any) error, row *store.Seen, more ...any) error {
+	_, err := s.scan(scan, &row.Row, append([]any{
+		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
+	}, more...)...)
+	return err
 }
 
 // Reader answers questions about rows, without locks.
@@ -150,6 +152,16 @@ type Reader struct {
 	Client func(ctx context.Context) (done func(), err error)
 }
 
+// ask asks for a client.
+func (r *Reader) ask(ctx context.Context, op string, within time.Duration, query func(s *Shape) (text string, args []any), row func(scan func(...any) error) error) error {
+	done, err := r.Client(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return r.Ask(ctx, op, within, query, row)
+}
+
 // How long the server may take to count, to count what waits before one row, and to list rows.
 const (
 	countTime = 5 * time.Second
@@ -162,11 +174,6 @@ func (r *Reader) Look(ctx context.Context, ids []int64) (found map[int64]*store.
 	if len(ids) == 0 {
 		return map[int64]*store.Seen{}, nil
 	}
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	rows, err := r.seen(ctx, "look at jobs", 0, func(s *Shape) (string, []any) { return " WHERE id IN (" + List(ids) + ")" + s.AnID, nil })
 	found = make(map[int64]*store.Seen, len(rows))
 	for _, row := range rows {
@@ -178,84 +185,99 @@ func (r *Reader) Look(ctx context.Context, ids []int64) (found map[int64]*store.
 // seen reads rows with what they say about time.
 func (r *Reader) seen(ctx context.Context, op string, within time.Duration, which func(s *Shape) (string, []any)) (rows []*store.Seen, err error) {
 	var shape *Shape
-	err = r.Ask(ctx, op, within, func(s *Shape) (string, []any) {
+	err = r.ask(ctx, op, within, func(s *Shape) (string, []any) {
 		shape, rows = s, nil
 		condition, args := which(s)
-		return s.SelectSeen() + condition, args
+		return s.SelectSeen("") + condition, args
 	}, func(scan func(...any) error) error {
-		row, err := shape.ScanSeen(scan)
+		row := &store.Seen{}
 		rows = append(rows, row)
-		return err
+		return shape.ScanSeen(scan, row)
 	})
 	return rows, err
 }
 
-// Details implements store.Table.
+// Details implements store.Table. Behind what is seen of any row stand its code and signal as texts, the
+// place of its target among the names, and of stdout and stderr each the size and the end.
 func (r *Reader) Details(ctx context.Context, ids []int64, targets []string, tail int) (found map[int64]*store.Detail, err error) {
 	const op = "read jobs for somebody"
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	names, err := r.Names(ctx, op, targets)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	var shape *Shape
-	err = r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
+	err = r.ask(ctx, op, 0, func(s *Shape) (string, []any) {
 		shape, found = s, make(map[int64]*store.Detail, len(ids))
 		place, args := place(names)
-		query := s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_started") + ", " + s.Seconds("time_finished") +
-			", " + s.Text("result", "") + ", " + s.Text("return_code", "") + ", " + s.Text("sig", "") + ", " + place
+		more := ", " + s.Text("return_code", "") + ", " + s.Text("sig", "") + ", " + place
 		for _, column := range []string{"stdout", "stderr"} {
 			size, end := s.Tail(column, tail)
-			query += ", " + size + ", " + end
+			more += ", " + size + ", " + end
 		}
-		return query + s.planned() + " FROM " + s.Table + " WHERE id IN (" + List(ids) + ")" + s.AnID, args
+		return s.SelectSeen(more) + " WHERE id IN (" + List(ids) + ")" + s.AnID, args
 	}, func(scan func(...any) error) error {
-		var planned journal.Row
-		row, err := scanDetail(func(fields ...any) error {
-			_, err := shape.scan(scan, &planned, fields...)
-			return err
-		}, names, tail)
-		row.Plan, found[row.Job] = planned.Plan, row
+		var row store.Detail
+		var place int
+		err := shape.ScanSeen(scan, &row.Seen, &row.Code, &row.Sig, &place, &row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail)
+		if place > 0 {
+			row.Served = names[place-1]
+		}
+		for _, output := range []*store.Written{&row.Stdout, &row.Stderr} {
+			output.Tail = endOf(output.Tail, tail)
+		}
+		found[row.Job] = &row
 		return err
 	})
 	return found, err
 }
 
-// Ahead implements store.Table. A name that the column can't hold has no rows.
-func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
+// endOf is the last bytes of a text, in UTF-8 that begins with a whole character.
+func endOf(text string, bytes int) string {
+	text = text[max(0, len(text)-bytes):]
+	for len(text) > 0 && text[0]&0xC0 == 0x80 {
+		text = text[1:]
 	}
-	defer done()
-	return countAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
-		condition, args := stretch(target, from, before)
-		err = r.Ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
-			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() + " WHERE " + condition + s.AnID + " LIMIT ?) AS stretch", append(args, limit)
-		}, func(scan func(...any) error) error { return scan(&n) })
-		return n, err
-	})
+	return strings.ToValidUTF8(text, string(utf8.RuneError))
+}
+
+// Ahead implements store.Table. The rows of a target are counted from one waiter to the next one, so that
+// each is met once. A name that the column can't hold has no rows.
+func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+	waiters = slices.Clone(waiters)
+	slices.SortFunc(waiters, func(a, b store.Waiter) int { return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Job, b.Job)) })
+	ahead := make(map[int64]store.Ahead, len(waiters))
+	rows := 0
+	for i, one := range waiters {
+		condition, args := "", []any{one.Target, one.Job}
+		if i > 0 && waiters[i-1].Target == one.Target {
+			condition, args = " AND id >= ?", append(args, waiters[i-1].Job)
+		} else {
+			rows = 0
+		}
+		var more int
+		err := r.ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
+			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() + " WHERE status = 'waiting' AND target = ? AND id < ?" + condition + s.AnID +
+				" LIMIT ?) AS stretch", append(slices.Clip(args), max(most-rows+1, 0))
+		}, func(scan func(...any) error) error { return scan(&more) })
+		if err != nil {
+			return nil, err
+		}
+		rows += more
+		ahead[one.Job] = store.Ahead{Rows: min(rows, most), More: rows > most}
+	}
+	return ahead, nil
 }
 
 // CountWaiting implements store.Table. It reads as many entries of the index as it counts, and one row:
 // the waiting one with the lowest id, or the one that is due for longest.
 func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (counted store.Counted, err error) {
 	const op = "count waiting jobs"
-	done, err := r.Client(ctx)
-	if err != nil {
-		return counted, err
-	}
-	defer done()
 	names, err := r.Names(ctx, op, []string{target})
 	if err != nil || len(names) == 0 {
 		return counted, err
 	}
 	count := func(query func(s *Shape) (from, when, order string)) error {
-		return r.Ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+		return r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
 			from, when, order := query(s)
 			return "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
 				" COALESCE((SELECT " + when + " FROM " + s.Table + from + " ORDER BY " + order + " LIMIT 1), 0)", []any{target, target}
@@ -290,11 +312,6 @@ func (r *Reader) CountDue(ctx context.Context, target string, before int64, most
 	if !r.Uses.Delays() {
 		return counted, nil
 	}
-	done, err := r.Client(ctx)
-	if err != nil {
-		return counted, err
-	}
-	defer done()
 	names, err := r.Names(ctx, op, []string{target})
 	if err != nil || len(names) == 0 {
 		return counted, err
@@ -302,7 +319,7 @@ func (r *Reader) CountDue(ctx context.Context, target string, before int64, most
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	err = r.Ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
 		return "SELECT COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.By(s.ByDue) +
 			" WHERE status = 'delayed' AND target = ? AND run_at <= " + s.Now + " AND run_at < ? ORDER BY run_at LIMIT ?) AS some", []any{target, before, most + 1}
 	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
@@ -381,11 +398,6 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 	if !r.Uses.Delays() {
 		return nil, store.ErrNoDelays
 	}
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	first := map[int64]int64{}
 	err = r.byTime(ctx, op, targets, nil, limit, false, func(_ int, id, due int64) { first[id] = due })
 	if err != nil || len(first) == 0 {
@@ -413,11 +425,6 @@ func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, l
 	if !r.Uses.Has(store.ColumnSchedule) {
 		return nil, store.ErrNoSchedules
 	}
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	names, err := r.Names(ctx, op, targets)
 	if err != nil || len(names) == 0 {
 		return nil, err
@@ -427,29 +434,6 @@ func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, l
 		return " WHERE status IN (" + recurs + ") AND " + among + " AND schedule IS NOT NULL AND schedule <> ''" + s.AnID + " AND id + 0 > ? ORDER BY id + 0 LIMIT ?",
 			append(slices.Clone(args), after, limit)
 	})
-}
-
-// Plans implements store.Table.
-func (r *Reader) Plans(ctx context.Context, ids []int64) (plans map[int64]*journal.Plan, err error) {
-	if len(ids) == 0 || !r.Uses.Any() {
-		return nil, nil
-	}
-	done, err := r.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	var shape *Shape
-	err = r.Ask(ctx, "read what jobs say about time", 0, func(s *Shape) (string, []any) {
-		shape, plans = s, make(map[int64]*journal.Plan, len(ids))
-		return "SELECT id" + s.planned() + " FROM " + s.Table + " WHERE id IN (" + List(ids) + ")" + s.AnID, nil
-	}, func(scan func(...any) error) error {
-		var row journal.Row
-		_, err := shape.scan(scan, &row, &row.Job)
-		plans[row.Job] = row.Plan
-		return err
-	})
-	return plans, err
 }
 
 // Unclaimed implements store.Table. A delayed row is one of them where it is due, and has not ended since

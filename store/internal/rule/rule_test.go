@@ -60,16 +60,3 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
-
-// A row whose id is none is told with what is one: negative ids are run like others.
-func TestOddIDsSayWhatIsAnID(t *testing.T) {
-	t.Parallel()
-	var odd rule.Odd
-	var told []string
-	for range 2 { // each is told once
-		odd.Report("9223372036854775808", "mail", func(_, _, reason string) { told = append(told, reason) })
-	}
-	if want := "its id is 9223372036854775808: only rows whose id is a whole number of 64 bits, and not 0, are run"; len(told) != 1 || told[0] != want {
-		t.Errorf("%q, want %q", told, want)
-	}
-}

@@ -34,26 +34,19 @@ func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error)
 
 // attempt applies changes once the table can be reached, on the server that is known. It fails with
 // errServerUnknown, or when ctx ends.
-func (m *Mirror) attempt(ctx context.Context, changes []Change) (outcomes []Outcome, err error) {
-	var retry *Retry
+func (m *Mirror) attempt(ctx context.Context, changes []Change) ([]Outcome, error) {
+	retry := NewRetry(m.Logger, "mirror to the table")
 	for {
-		outcomes, err = m.Table.Apply(ctx, changes)
+		outcomes, err := m.Table.Apply(ctx, changes)
 		switch {
 		case m.isDue():
 			return nil, errServerUnknown
 		case err == nil:
 			m.setAway(nil)
-			if retry != nil {
-				retry.Over()
-			}
+			retry.Over()
 			return outcomes, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case IsAway(err):
+		case IsAway(err) && ctx.Err() == nil:
 			m.setAway(err)
-		}
-		if retry == nil {
-			retry = NewRetry(m.Logger, "mirror to the table")
 		}
 		if err := retry.Wait(ctx, err); err != nil {
 			return nil, err
@@ -65,13 +58,12 @@ func (m *Mirror) attempt(ctx context.Context, changes []Change) (outcomes []Outc
 // position, and who waits for it. Dying before the position is on disk only means to apply the
 // changes once more.
 func (m *Mirror) conclude(ctx context.Context, t trial) error {
-	t.conflicts = m.claims.takeLost()
 	for i, c := range t.changes {
 		if err := m.judgeOutcome(ctx, &t, c, &t.outcomes[i]); err != nil {
 			return err
 		}
 	}
-	if err := m.journalOutcomes(ctx, &t); err != nil {
+	if err := m.append(ctx, append(t.conflicts, t.notices...)); err != nil {
 		return err
 	}
 	if len(t.gaveBack) > 0 && m.OnGivenBack != nil {
@@ -160,45 +152,6 @@ func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, err
 	return newest.Token != c.Token, nil
 }
 
-// noRoom is why a change waits whose conflict finds no room in the journal.
-const noRoom = "it is somebody else's by now, and there is no room in the journal to note that"
-
-// journalOutcomes journals what a trial brought. Where the disk is full, changes in conflict are
-// set aside until there is room, and that rows are set aside is told later.
-func (m *Mirror) journalOutcomes(ctx context.Context, t *trial) error {
-	drafts := append(t.conflicts, t.notices...)
-	if len(drafts) == 0 {
-		return nil
-	}
-	_, err := m.Source.Append(drafts...)
-	if !errors.Is(err, journal.ErrFull) {
-		if err != nil {
-			return fmt.Errorf("journal conflicts: %w", err)
-		}
-		return nil
-	}
-	m.Logger.Warn("conflicts can't be journalled for now", "error", err)
-	t.notices = nil
-	for i := range t.outcomes {
-		if t.outcomes[i].Fate == Lost {
-			t.outcomes[i] = Outcome{Fate: Held, Note: noRoom}
-		}
-	}
-	return m.journalLost(ctx, t.conflicts)
-}
-
-// journalLost journals the conflicts of changes that never were: there is nothing to set aside, so
-// room is waited for.
-func (m *Mirror) journalLost(ctx context.Context, conflicts []journal.Draft) error {
-	var lost []journal.Draft
-	for _, draft := range conflicts {
-		if conflict := draft.Payload.(journal.Conflict); conflict.Token == "" {
-			lost = append(lost, draft)
-		}
-	}
-	return m.append(ctx, lost)
-}
-
 // append appends to the journal, waiting while there is no room.
 func (m *Mirror) append(ctx context.Context, drafts []journal.Draft) error {
 	retry := NewRetry(m.Logger, "journal what the mirror found")
@@ -236,15 +189,13 @@ func IsComparing(ctx context.Context) bool { return ctx.Value(comparing{}) != ni
 // That it is done is appended before claims are let on. Killed before, the next start does it
 // again; killed after, the next start finds the server that the journal names.
 func (m *Mirror) confirmServer(ctx context.Context) error {
-	var retry *Retry
+	retry := NewRetry(m.Logger, "compare the table's server with the journal")
 	for m.isDue() {
 		err := m.confirmOnce(ctx)
 		var failed tableError
 		switch {
 		case err == nil:
-			if retry != nil {
-				retry.Over()
-			}
+			retry.Over()
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -252,9 +203,6 @@ func (m *Mirror) confirmServer(ctx context.Context) error {
 			return err
 		case IsAway(err):
 			m.setAway(err)
-		}
-		if retry == nil {
-			retry = NewRetry(m.Logger, "compare the table's server with the journal")
 		}
 		m.CheckServer()
 		if err := retry.Wait(ctx, err); err != nil {

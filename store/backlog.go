@@ -18,7 +18,6 @@ type backlog struct {
 	bytes   int              // of output in these
 	oldest  uint64           // the oldest event of these; forEver where there is none
 	nextDue time.Time        // when the first of these is to be tried; zero: none
-	refused time.Time        // until when refused rows are let alone
 }
 
 // Bounds of what is aside; beyond them the mirror reads no further. A batch may exceed them.
@@ -27,25 +26,18 @@ const (
 	mostAsideBytes = 64 << 20
 )
 
-// How long a row is let alone between two tries. A lock goes soon, a rule of the table stays.
+// How long a row is let alone between two tries: ever longer.
 const (
-	firstHeld    = 50 * time.Millisecond
-	longHeld     = 2 * time.Second
-	firstRefused = time.Second
-	longRefused  = 30 * time.Second
+	firstPause = 50 * time.Millisecond
+	longPause  = 10 * time.Second
 )
+
+// mostTried is how many rows are tried together.
+const mostTried = 128
 
 // giveUpAfter is for how long an update may be refused before it becomes a conflict, so that
 // retention, which waits for the mirror, is not held up for good.
 const giveUpAfter = 24 * time.Hour
-
-// How many rows are tried together, and of those that a rule of the table refuses, of which there may be
-// thousands for days, and how long these are let alone then.
-const (
-	mostTried    = 128
-	mostRefused  = 16
-	refusedPause = 2 * time.Second
-)
 
 // mostNoted bounds how many reasons are journalled for one change, should each try fail for another
 // one.
@@ -85,17 +77,10 @@ func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
 		b.hold(a, c)
 	}
 	a.changes[0] = c // its end may have been planned anew
-	first, longest := firstHeld, longHeld
-	if o.Fate == Refused {
-		first, longest = firstRefused, longRefused
-	}
-	if a.fate != o.Fate {
-		a.pause = 0
-	}
 	if o.Fate == Refused && a.refused.IsZero() {
 		a.refused = now
 	}
-	a.pause = min(max(first, 2*a.pause), longest)
+	a.pause = min(max(firstPause, 2*a.pause), longPause)
 	a.fate, a.reason, a.next = o.Fate, o.Note, now.Add(a.pause)
 	if noted {
 		a.noted++
@@ -124,19 +109,14 @@ func (b *backlog) hold(a *aside, c Change) {
 // once.
 func (b *backlog) endFirst(job int64, now time.Time) {
 	a := b.rows[job]
-	if a.fate == Refused {
-		b.refused = time.Time{} // a rule was mended
-	}
 	b.changes--
 	b.bytes -= a.changes[0].size()
 	if len(a.changes) > 1 {
 		a.changes = slices.Delete(a.changes, 0, 1)
-		*a = aside{changes: a.changes, since: now, next: now, watchers: a.watchers, reason: a.reason}
-		a.watchers = release(a.watchers, a.first())
+		*a = aside{changes: a.changes, since: now, next: now, reason: a.reason}
 		return
 	}
 	delete(b.rows, job)
-	release(a.watchers, forEver)
 }
 
 // dueWithin lets rows that are due at about the same time share a transaction.
@@ -149,19 +129,13 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	}
 	var due []*aside
 	for _, a := range b.rows {
-		if !b.next(a).After(now.Add(dueWithin)) {
+		if !a.next.After(now.Add(dueWithin)) {
 			due = append(due, a)
 		}
 	}
 	slices.SortFunc(due, func(a, b *aside) int { return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.first(), b.first())) })
-	bytes, refused := 0, 0
+	bytes := 0
 	for _, a := range due {
-		if a.fate == Refused {
-			if refused++; refused > mostRefused {
-				continue
-			}
-			b.refused = now.Add(refusedPause)
-		}
 		if bytes += a.changes[0].size(); len(changes) == mostTried || bytes > batchBytes && len(changes) > 0 {
 			break
 		}
@@ -170,22 +144,13 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	return changes
 }
 
-// next is when a row is to be tried.
-func (b *backlog) next(a *aside) time.Time {
-	if a.fate == Refused && a.next.Before(b.refused) {
-		return b.refused
-	}
-	return a.next
-}
-
 // reckon finds out which event that is aside is the oldest, and when the next change is due.
 func (b *backlog) reckon() {
 	b.nextDue, b.oldest = time.Time{}, forEver
 	for _, a := range b.rows {
 		b.oldest = min(b.oldest, a.first())
-		next := b.next(a)
-		if b.nextDue.IsZero() || next.Before(b.nextDue) {
-			b.nextDue = next
+		if b.nextDue.IsZero() || a.next.Before(b.nextDue) {
+			b.nextDue = a.next
 		}
 	}
 }
@@ -207,11 +172,10 @@ type trial struct {
 type progress struct {
 	bookmark Bookmark
 
-	mu      sync.Mutex
-	tried   uint64 // all events up to here are in the table, set aside or in conflict
-	aside   backlog
-	waiting watchers // for events that were not tried yet
-	waitAll watchers // for changes of any job that are aside
+	mu       sync.Mutex
+	tried    uint64 // all events up to here are in the table, set aside or in conflict
+	aside    backlog
+	watchers []watcher
 }
 
 // newProgress begins where the bookmark is.
@@ -267,35 +231,21 @@ func (p *progress) watch(w watcher) <-chan struct{} {
 	w.done = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.seq > p.tried {
-		p.waiting.add(w)
-	} else {
-		p.place(w)
+	if !p.tells(w) {
+		p.watchers = append(p.watchers, w)
 	}
 	return w.done
 }
 
-// place ends the waiting for an event that was tried, or lets it wait for the rows that are aside.
-// Callers must hold p.mu.
-func (p *progress) place(w watcher) {
-	switch a := p.aside.rows[w.job]; {
-	case w.tried, w.job != 0 && (a == nil || a.first() > w.seq), w.job == 0 && p.aside.oldest > w.seq:
+// tells ends the waiting of a watcher whose event was reached, and tells whether it was. Callers must hold
+// p.mu.
+func (p *progress) tells(w watcher) bool {
+	a := p.aside.rows[w.job]
+	reached := w.seq <= p.tried && (w.tried || w.job != 0 && (a == nil || a.first() > w.seq) || w.job == 0 && p.aside.oldest > w.seq)
+	if reached {
 		close(w.done)
-	case w.job != 0:
-		a.watchers = append(a.watchers, w)
-	default:
-		p.waitAll.add(w)
 	}
-}
-
-// releaseReached ends the waiting for what is reached by now. Callers must hold p.mu.
-func (p *progress) releaseReached() {
-	for _, one := range p.waiting.take(p.tried + 1) {
-		p.place(one)
-	}
-	for _, one := range p.waitAll.take(p.aside.oldest) {
-		close(one.done)
-	}
+	return reached
 }
 
 // listAside lists the rows that can't be updated for now, by job.
@@ -325,7 +275,7 @@ func (p *progress) conclude(t trial) {
 	}
 	p.aside.reckon()
 	p.bookmark.SetPosition(p.position())
-	p.releaseReached()
+	p.watchers = slices.DeleteFunc(p.watchers, p.tells)
 }
 
 // asideDue lists the changes that are aside and to be tried now.
@@ -360,37 +310,5 @@ type watcher struct {
 	done  chan struct{} // closed when that is so
 }
 
-// watchers are some of these, the oldest event first.
-type watchers []watcher
-
-// add puts a watcher in its place: mostly at the end.
-func (w *watchers) add(one watcher) {
-	at := len(*w)
-	for at > 0 && (*w)[at-1].seq > one.seq {
-		at--
-	}
-	*w = slices.Insert(*w, at, one)
-}
-
-// take takes those for events before one.
-func (w *watchers) take(before uint64) watchers {
-	n, _ := slices.BinarySearchFunc(*w, before, func(one watcher, seq uint64) int { return cmp.Compare(one.seq, seq) })
-	taken := slices.Clone((*w)[:n])
-	*w = slices.Delete(*w, 0, n)
-	return taken
-}
-
 // forEver is behind all events.
 const forEver = math.MaxUint64
-
-// release ends the waiting for events before first, and gives the other watchers.
-func release(list []watcher, first uint64) (left []watcher) {
-	for _, w := range list {
-		if w.seq < first {
-			close(w.done)
-		} else {
-			left = append(left, w)
-		}
-	}
-	return left
-}

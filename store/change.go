@@ -159,9 +159,8 @@ const replanRounds = 3
 
 // Why an end waits whose row has another schedule than its claim had.
 const (
-	editedAgain   = "its schedule is edited again and again"
-	noRoomForPlan = "its schedule was edited while it ran, and there is no room in the journal to note what follows"
-	nobodyPlans   = "its schedule was edited while it ran, and this worker plans nothing"
+	editedAgain = "its schedule is edited again and again"
+	nobodyPlans = "its schedule was edited while it ran, and this worker plans nothing"
 )
 
 // replan plans the ends anew whose rows have another schedule by now, journals that, and applies
@@ -185,13 +184,8 @@ func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcom
 			}
 			drafts[i] = journal.Draft{Job: changes[at].Job, Payload: p}
 		}
-		switch _, err := m.Source.Append(drafts...); {
-		case errors.Is(err, journal.ErrFull):
-			m.Logger.Warn("what follows runs whose schedule was edited can't be journalled for now", "error", err)
-			hold(outcomes, noRoomForPlan)
-			return nil
-		case err != nil:
-			return fmt.Errorf("journal what follows a run: %w", err)
+		if err := m.append(ctx, drafts); err != nil {
+			return err
 		}
 		again := make([]Change, len(edited))
 		for i, at := range edited {

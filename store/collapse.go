@@ -20,7 +20,6 @@ type claims struct {
 	logger   *slog.Logger
 	recur    bool            // rows may recur: of an end is to be known what its claim found
 	underWay map[int64]claim // of jobs under way; a cache of the journal
-	lost     []journal.Draft // conflicts of events whose claim nobody knows, to be journalled
 }
 
 // newClaims takes the claims of the jobs under way from the state: history may not have them any
@@ -37,28 +36,23 @@ func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
 	return k
 }
 
-// takeLost gives the conflicts that are to be journalled, once.
-func (k *claims) takeLost() (lost []journal.Draft) {
-	lost, k.lost = k.lost, nil
-	return lost
-}
-
 // collapse makes changes of the first n of the events: what each job's newest transition, together
 // with those before it, makes of its row. It stops before a job is claimed a second time, so that
-// each change is about one claim, and before the output gets too large.
-func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes []Change, n int, err error) {
+// each change is about one claim, and before the output gets too large. Events whose claim nobody
+// knows are lost: their conflicts are to be journalled.
+func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes []Change, lost []journal.Draft, n int, err error) {
 	index := make(map[int64]int)
 	bytes := 0
 	for i, e := range events {
 		if bytes += outputSize(e); bytes > batchBytes && len(changes) > 0 {
-			return changes, i, nil
+			return changes, lost, i, nil
 		}
 		if e.Job == 0 {
 			continue
 		}
 		if accepted, ok := e.Payload.(journal.Accepted); ok {
 			if _, pending := index[e.Job]; pending {
-				return changes, i, nil
+				return changes, lost, i, nil
 			}
 			k.underWay[e.Job] = claimOf(accepted, e.Time)
 			continue
@@ -74,10 +68,10 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes 
 		}
 		c, known, err := k.claim(ctx, e)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		if !known {
-			k.lose(e)
+			lost = append(lost, k.lose(e)...)
 			continue
 		}
 		at, pending := index[e.Job]
@@ -92,7 +86,7 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes 
 			delete(k.underWay, e.Job)
 		}
 	}
-	return changes, len(events), nil
+	return changes, lost, len(events), nil
 }
 
 // mirrored tells whether an event shows in the row by the mirror's work: claims, and the starts
@@ -156,14 +150,14 @@ func claimIn(e journal.Event) claim {
 // unknownClaim is why a change can't be made of an event of an older version.
 const unknownClaim = "the history does not have the claim any more, so the row can't be told from another claim's"
 
-// lose notes the conflict of an event whose claim nobody knows. A conflict without a token would
+// lose is the conflict of an event whose claim nobody knows. A conflict without a token would
 // end a claim that is under way now, which is a later one, so then it is only logged.
-func (k *claims) lose(e journal.Event) {
+func (k *claims) lose(e journal.Event) (lost []journal.Draft) {
 	k.logger.Warn("a row is not brought up to date", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
-	live := false
-	k.source.View(func(s *journal.State) { live = !s.Job(e.Job).Status.Ended() })
-	if !live {
-		conflict := journal.Conflict{Wanted: wanted(e), Reason: unknownClaim}
-		k.lost = append(k.lost, journal.Draft{Job: e.Job, Payload: conflict})
-	}
+	k.source.View(func(s *journal.State) {
+		if s.Job(e.Job).Status.Ended() {
+			lost = []journal.Draft{{Job: e.Job, Payload: journal.Conflict{Wanted: wanted(e), Reason: unknownClaim}}}
+		}
+	})
+	return lost
 }

@@ -22,7 +22,7 @@
 //   - A row that is somebody else's by now becomes a conflict. The conflict is journalled before
 //     the bookmark moves on. Killed in between: the row is judged again, and the same conflict is
 //     journalled a second time, which changes nothing, since it names its claim. Where the disk is
-//     full the change is set aside until there is room.
+//     full the mirror waits until there is room.
 //   - A claim that was cancelled before it was started: its row becomes ignored by a change like any
 //     other. It is guarded by the claim's token, and a row that is ignored by then is as it should be.
 //   - A run that has ended, and its row comes back: that is one guarded update. Killed after the end
@@ -34,8 +34,7 @@
 //     made of it, which is guarded by that schedule. Killed between the two: the next start makes the
 //     same change of both events; where it reads them one by one, it plans anew once more. Edited
 //     again in between: the same once more, a few times in a row at most; then the row is set aside
-//     like one that somebody holds. Where the disk is full, it is set aside until there is room, and
-//     nothing was changed.
+//     like one that somebody holds.
 //   - Several events of a job share a change, and later ones wait behind one that is set aside, so
 //     a row never goes back to an earlier state, and a later claim's change is never applied
 //     before an earlier one's.

@@ -16,8 +16,8 @@ func (c Change) Target() string { return c.target }
 // Collapse makes changes of events, as the mirror does.
 func Collapse(source Source, recur bool, events []journal.Event) (changes []Change, n int, lost []journal.Draft, err error) {
 	k := newClaims(source, slog.New(slog.DiscardHandler), recur)
-	changes, n, err = k.collapse(context.Background(), events)
-	return changes, n, k.takeLost(), err
+	changes, lost, n, err = k.collapse(context.Background(), events)
+	return changes, n, lost, err
 }
 
 // What rows should say.

@@ -121,67 +121,46 @@ func ended(ctx context.Context, err error) error {
 // position. Where there is no room for that the next rest does it, and a crash before only means to
 // apply some changes once more.
 func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
-	if !m.aside.full() {
-		if after := m.triedUpTo(); m.newest() > after {
-			return m.Source.Next(ctx, after, batchSize)
-		}
+	full, after := m.aside.full(), m.triedUpTo()
+	if !full && m.newest() > after {
+		return m.Source.Next(ctx, after, batchSize)
 	}
-	wait, resting := m.pause()
-	if wait <= 0 && !resting {
-		return nil, nil
-	}
-	quiet, cancel := bounded(ctx, wait)
-	defer cancel()
-	if !m.interruptible(cancel) {
-		return nil, nil
-	}
-	defer m.interruptible(nil)
-	events, err := m.await(quiet)
-	if err == nil || quiet.Err() == nil || ctx.Err() != nil {
-		return events, err
-	}
-	if resting && time.Since(m.lively) >= restAfter {
+	if !m.rested && time.Since(m.lively) >= restAfter {
 		m.rested = true
 		if err := m.Bookmark.Rest(); err != nil && !errors.Is(err, journal.ErrFull) {
 			return nil, err
 		}
 	}
-	return nil, nil
-}
-
-// await waits for events, or, where too much is aside, only until ctx ends.
-func (m *Mirror) await(ctx context.Context) ([]journal.Event, error) {
-	if m.aside.full() {
-		<-ctx.Done()
+	quiet, cancel := context.WithTimeout(ctx, m.pause())
+	defer cancel()
+	if !m.interruptible(cancel) {
+		return nil, nil
+	}
+	defer m.interruptible(nil)
+	if full {
+		<-quiet.Done()
 		return nil, ctx.Err()
 	}
-	return m.Source.Next(ctx, m.triedUpTo(), batchSize)
-}
-
-// bounded is ctx for a while; for good where the while is that of nothing to do.
-func bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	if wait == forGood {
-		return context.WithCancel(ctx)
+	events, err := m.Source.Next(quiet, after, batchSize)
+	if quiet.Err() != nil && ctx.Err() == nil {
+		return events, nil
 	}
-	return context.WithTimeout(ctx, wait)
+	return events, err
 }
 
-// forGood is a pause that only an event ends.
-const forGood = time.Duration(1<<63 - 1)
+// idle is how long the mirror waits for an event when there is nothing else to do: for long.
+const idle = time.Hour
 
-// pause is for how long there is nothing to do without new events, and whether that is because of
-// the rest.
-func (m *Mirror) pause() (wait time.Duration, resting bool) {
-	wait = forGood
+// pause is for how long there is nothing to do without new events.
+func (m *Mirror) pause() time.Duration {
+	wait := idle
 	if !m.rested {
-		wait, resting = max(0, restAfter-time.Since(m.lively)), true
+		wait = restAfter - time.Since(m.lively)
 	}
 	if next := m.aside.nextDue; !next.IsZero() {
-		if due := max(0, time.Until(next)); due < wait {
-			return due, false
-		}
+		wait = min(wait, time.Until(next))
 	}
-	return wait, resting
+	return wait
 }
 
 // newest is the newest event of the journal.
@@ -194,7 +173,7 @@ func (m *Mirror) newest() (seq uint64) {
 func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 	for len(events) > 0 {
 		m.lively, m.rested = time.Now(), false
-		changes, n, err := m.claims.collapse(ctx, events)
+		changes, lost, n, err := m.claims.collapse(ctx, events)
 		if err != nil {
 			return err
 		}
@@ -208,7 +187,7 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 			return err
 		}
 		if err := m.conclude(ctx, trial{
-			changes: fresh, outcomes: outcomes, behind: behind, upTo: events[n-1].Seq,
+			changes: fresh, outcomes: outcomes, behind: behind, upTo: events[n-1].Seq, conflicts: lost,
 		}); err != nil {
 			return err
 		}

@@ -5,27 +5,30 @@ import (
 	"time"
 )
 
-// Of rows that a rule of the table refuses few are tried together, and then none for a while; where one
-// is taken the rule was mended, and the others are tried without delay.
-func TestRefusedRowsAreTriedAFewAtATime(t *testing.T) {
+// Rows that the table does not take are tried some at a time, each ever less often.
+func TestRowsThatAreNotTakenAreTriedEverLessOften(t *testing.T) {
 	t.Parallel()
 	b := &backlog{rows: map[int64]*aside{}}
 	now := time.Now()
 	for job := range int64(1000) {
 		b.set(Change{Job: job, first: uint64(job) + 1}, Outcome{Fate: Refused}, false, now)
 	}
-	b.set(Change{Job: 5000, first: 5000}, Outcome{Fate: Held}, false, now)
 	b.reckon()
-	now = now.Add(time.Minute)
-	if got := len(b.due(now)); got != mostRefused+1 {
-		t.Errorf("%d are tried together", got)
+	tried := b.due(now.Add(firstPause))
+	if len(tried) != mostTried {
+		t.Errorf("%d are tried together", len(tried))
 	}
-	if got := len(b.due(now.Add(refusedPause / 2))); got != 1 {
-		t.Errorf("%d are tried before the pause is over, want the one that is only held", got)
+	tries := 0
+	for end := now.Add(time.Minute); now.Before(end); now = now.Add(firstPause) {
+		b.reckon()
+		for _, c := range b.due(now) {
+			if c.Job == 0 {
+				tries++
+			}
+			b.set(c, Outcome{Fate: []Fate{Refused, Held}[tries%2]}, false, now)
+		}
 	}
-	b.endFirst(1, now)
-	b.reckon()
-	if got := len(b.due(now)); got != mostRefused+1 {
-		t.Errorf("%d are tried when one was taken", got)
+	if tries < 10 || tries > 20 {
+		t.Errorf("one row was tried %d times in a minute", tries)
 	}
 }

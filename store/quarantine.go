@@ -23,15 +23,14 @@ type Aside struct {
 
 // aside is what a job's row is owed while it can't be updated.
 type aside struct {
-	changes  []Change // of one claim each, the oldest first, which is the one that is tried
-	fate     Fate     // of the newest try
-	reason   string
-	since    time.Time // of the first try of this change, by this process
-	refused  time.Time // of the first try that was refused
-	noted    int       // reasons that were journalled
-	pause    time.Duration
-	next     time.Time // of the next try
-	watchers []watcher // for events of this job, which were tried
+	changes []Change // of one claim each, the oldest first, which is the one that is tried
+	fate    Fate     // of the newest try
+	reason  string
+	since   time.Time // of the first try of this change, by this process
+	refused time.Time // of the first try that was refused
+	noted   int       // reasons that were journalled
+	pause   time.Duration
+	next    time.Time // of the next try
 }
 
 // first is the oldest event that the row does not show.

@@ -36,10 +36,11 @@ func (s *suite) detail(id int64, targets []string, tail int, want *store.Detail)
 func detailShowsAll(s *suite) {
 	id := s.insert("a", journal.RowDone, "SIGKILL")
 	s.exec("UPDATE jobs SET time_started = 5, time_finished = 7, result = 'fail', return_code = 3, stdout = 'out', stderr = 'errors' WHERE id = ?", id)
+	three := int64(3)
 	want := &store.Detail{
 		Seen: store.Seen{
 			Row:     journal.Row{Job: id, Target: "a", Status: journal.RowDone, Owner: "SIGKILL"},
-			Created: 1, Started: 5, Finished: 7, Result: "fail",
+			Created: 1, Started: 5, Finished: 7, Result: "fail", Code: &three, Signal: "SIGKILL",
 		},
 		Code: "3", Sig: "SIGKILL", Served: "a",
 		Stdout: store.Written{Size: 3, Tail: "out"}, Stderr: store.Written{Size: 6, Tail: "rors"},

@@ -220,21 +220,25 @@ func TestFindingsOfViews(t *testing.T) {
 	}
 }
 
-// What no statement mends is told in words: ids that are none, and a packet that is too small.
+// A column of ids that are none is a fault, a packet that is too small a warning.
 func TestFindingsWithoutAStatement(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		server *dbserver.Server
 		table  string
 		want   string
+		how    store.Severity
 	}{
-		"ids of text":    {shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"), "column id (varchar(20)) must be a whole number"},
-		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet, 1048576 bytes, is too small for stdout and stderr of max_output_buffer, 1048576 bytes each"},
+		"ids of text": {
+			shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"),
+			"column id (varchar(20)) must be a whole number", store.Fault,
+		},
+		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet, 1048576 bytes, is too small for stdout and stderr of max_output_buffer, 1048576 bytes each", store.Warning},
 	} {
 		config := newDatabaseOn(t, c.server, c.table).config()
 		config.MaxOutput = 1 << 20
 		findings, err := open(t, config).Findings(t.Context(), []string{"a"})
-		if err != nil || len(findings) != 1 || !strings.Contains(findings[0].What, c.want) || findings[0].Severity != store.Warning || findings[0].Remedy == "" {
+		if err != nil || len(findings) != 1 || !strings.Contains(findings[0].What, c.want) || findings[0].Severity != c.how || findings[0].Remedy == "" {
 			t.Errorf("%s: %q, %v", name, findings, err)
 		}
 	}

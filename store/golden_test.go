@@ -223,7 +223,7 @@ func (g *generator) judge(n uint64, change store.Change) {
 		}
 		fmt.Fprintf(g.out, "%d judge %s uses=%d row %s => %s\n", n, asJSON(change), len(uses), asJSON(row), asJSON(rule.Judge(change, row, uses)))
 	}
-	fmt.Fprintf(g.out, "%d write %s => %s\n", n, asJSON(change), written(rule.Write(change, "w", columns{store.TimeColumns()})))
+	fmt.Fprintf(g.out, "%d write %s => %s\n", n, asJSON(change), written(shape().Write(change, false)))
 }
 
 // verdicts tells what a claim, or a retry, makes of the rows that it has locked.
@@ -250,7 +250,7 @@ func (g *generator) verdicts(n uint64) {
 	verdicts, err := rule.Verdicts(rows, events)
 	fmt.Fprintf(g.out, "%d verdicts %s %s =>", n, asJSON(rows), shownEvents(events))
 	for _, verdict := range verdicts {
-		fmt.Fprintf(g.out, " %v %s guard %q;", verdict.Jobs, written(verdict.Write(columns{store.TimeColumns()})), verdict.Guard())
+		fmt.Fprintf(g.out, " %v %s guard %q;", verdict.Jobs, written(verdict.Write(shape())), verdict.Guard())
 	}
 	fmt.Fprintf(g.out, " %v\n", err)
 }
@@ -279,27 +279,17 @@ func written(list []rule.Assignment) string {
 	return fmt.Sprintf("%s %q", text, args)
 }
 
-// columns is a table that takes NULL for nothing.
-type columns struct{ uses store.Uses }
-
-func (columns) Owner() string                    { return "sig" }
-func (columns) Sig() string                      { return "sig" }
-func (c columns) Uses(column string) bool        { return c.uses.Has(column) }
-func (columns) Number(_ string, value int64) any { return value }
-func (columns) Nothing(string) (any, bool)       { return nil, true }
-
-func (columns) Word(_, text string) any {
-	if text == "" {
-		return nil
+// shape is a table that takes NULL for nothing.
+func shape() *rule.Shape {
+	null := rule.Column{Nullable: true}
+	return &rule.Shape{
+		Uses: store.TimeColumns(), Owner: "sig", Worker: "w",
+		Columns: map[string]rule.Column{"sig": null, "result": null, "return_code": null, "stdout": null, "stderr": null},
+		Output: func(done *journal.Done, _ bool) (stdout, stderr string) {
+			shown := done.ShownStderr()
+			return string(done.Stdout.Kept), string(shown.Kept)
+		},
 	}
-	return text
-}
-
-func (columns) Code(code *int) any { return rule.Code(code, true, true) }
-
-func (columns) Output(done *journal.Done) (stdout, stderr string) {
-	shown := done.ShownStderr()
-	return string(done.Stdout.Kept), string(shown.Kept)
 }
 
 // fixed is the journal that the mirror reads.

@@ -23,23 +23,27 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 	if err != nil {
 		return nil, err
 	}
-	run := newApplication(t, found, changes)
+	run := &application{Application: rule.NewApplication(changes), table: t, layout: found, tries: tries}
 	if err := run.all(ctx); err != nil {
 		return nil, t.fail("apply changes", err)
 	}
-	return run.outcomes, nil
+	return run.Outcomes, nil
+}
+
+// application is one call of Apply. It implements rule.Updater.
+type application struct {
+	rule.Application
+	table  *Table
+	layout *layout
+	tries  uint // of a transaction that loses against others
 }
 
 // all sends the updates in batches that the server takes, then looks at the
 // rows that are not as they should be.
 func (a *application) all(ctx context.Context) error {
-	all := make([]int, len(a.changes))
-	for index := range all {
-		all[index] = index
-	}
 	var batch []int
 	size := 0
-	for _, next := range a.updates(all) {
+	for _, next := range a.updates(a.All()) {
 		if len(batch) > 0 && size+next.size() > min(batchLimit, a.layout.budget()) {
 			if err := rule.Divide(ctx, a, batch); err != nil {
 				return err
@@ -52,7 +56,16 @@ func (a *application) all(ctx context.Context) error {
 	if err := rule.Divide(ctx, a, batch); err != nil {
 		return err
 	}
-	return a.look(ctx)
+	return a.Judge(a.layout.Uses, func(ids []int64) (found map[int64]*rule.Found, why string, err error) {
+		err = a.table.retryUpTo(ctx, a.tries, func() error {
+			found, err = a.table.find(ctx, a.layout, ids)
+			return waitedOnce(err)
+		})
+		if isLockWait(err) {
+			return nil, err.Error(), nil
+		}
+		return found, "", err
+	})
 }
 
 // Try implements rule.Updater. A lock wait that ended in vain tells that somebody holds rows, not
@@ -75,6 +88,7 @@ func (a *application) Sort(err error) rule.Fault {
 	a.tries = 2 // the rows that keep losing are to be found soon
 	switch {
 	case isOfValues(err):
+		a.table.layout.Store(nil) // the columns are not what they were taken for
 		return rule.Values
 	case isOfRule(err):
 		return rule.Rule
@@ -88,27 +102,6 @@ func (a *application) Sort(err error) rule.Fault {
 
 // Ask implements rule.Updater.
 func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx) }
-
-// Reduce implements rule.Updater.
-func (a *application) Reduce(index int, err error) bool {
-	a.table.layout.Store(nil) // the columns are not what they were taken for
-	former := a.reductions[index]
-	a.reductions[index] = former.after(number(err))
-	return former != everything
-}
-
-// Note implements rule.Updater.
-func (a *application) Note(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
-
-// application is one call of Apply. It implements rule.Updater.
-type application struct {
-	table      *Table
-	layout     *layout
-	changes    []store.Change
-	reductions []reduction // of the changes
-	outcomes   []store.Outcome
-	tries      uint // of a transaction that loses against others
-}
 
 // run applies a batch in one transaction. Where an update met some of its rows only, each is
 // updated by itself to know which: that changes nothing in the others.
@@ -131,20 +124,10 @@ func (a *application) run(ctx context.Context, batch []update) error {
 	return a.run(ctx, unclear)
 }
 
-// Fates of changes whose rows have still to be looked at.
-const (
-	missed store.Fate = -1 - iota // the update met no row
-	hidden                        // the row is locked, or there is none
-)
-
 // note notes what an update did.
 func (a *application) note(one update, matched bool) {
-	outcome := store.Outcome{Fate: store.Applied, Note: one.reduction.note()}
-	if !matched {
-		outcome = store.Outcome{Fate: missed}
-	}
 	for _, index := range one.indexes {
-		a.outcomes[index] = outcome
+		a.Met(index, matched)
 	}
 }
 
@@ -183,13 +166,6 @@ func (l *layout) follow(ctx context.Context, conn *sql.Conn, batch []update, beg
 	return matched[last-len(batch) : last], nil
 }
 
-func newApplication(t *Table, found *layout, changes []store.Change) *application {
-	return &application{
-		table: t, layout: found, changes: changes, tries: tries,
-		reductions: make([]reduction, len(changes)), outcomes: make([]store.Outcome, len(changes)),
-	}
-}
-
 // waitedOnce makes a lock wait that ended in vain the end of the tries.
 func waitedOnce(err error) error {
 	if isLockWait(err) {
@@ -224,8 +200,8 @@ func (a *application) skipLocked(ctx context.Context, some []int) error {
 		a.note(one, matched[i] > 0)
 	}
 	for _, index := range some {
-		if !free[a.changes[index].Job] {
-			a.outcomes[index] = store.Outcome{Fate: hidden}
+		if !free[a.Changes[index].Job] {
+			a.Hide(index)
 		}
 	}
 	return nil
@@ -235,7 +211,7 @@ func (a *application) skipLocked(ctx context.Context, some []int) error {
 func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) (free map[int64]bool, err error) {
 	ids := make([]int64, len(some))
 	for i, index := range some {
-		ids[i] = a.changes[index].Job
+		ids[i] = a.Changes[index].Job
 	}
 	rows, err := conn.QueryContext(ctx, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
 	if err != nil {
@@ -256,8 +232,8 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 // among are the updates of those changes whose rows are in free, one for each.
 func (a *application) among(some []int, free map[int64]bool) (updates []update) {
 	for _, index := range some {
-		if free[a.changes[index].Job] {
-			updates = append(updates, a.layout.update(a.changes[index], index, a.reductions[index]))
+		if free[a.Changes[index].Job] {
+			updates = append(updates, a.update(index))
 		}
 	}
 	return updates
@@ -279,59 +255,3 @@ func (m *lockMemory) lately() bool {
 	until := m.until.Load()
 	return until != nil && time.Now().Before(*until)
 }
-
-// look judges the changes whose updates met no row, and tells what the refused ones' rows hold.
-// When reading fails for now, as where somebody has locked the whole table since, the changes are
-// tried again.
-func (a *application) look(ctx context.Context) error {
-	var ids []int64
-	for i, change := range a.changes {
-		if fate := a.outcomes[i].Fate; fate == hidden || fate == missed || fate == store.Refused {
-			ids = append(ids, change.Job)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	var found map[int64]*rule.Found
-	err := a.table.retryUpTo(ctx, a.tries, func() (err error) {
-		found, err = a.table.find(ctx, a.layout, ids)
-		return waitedOnce(err)
-	})
-	if isLockWait(err) {
-		a.holdUnseen(err)
-		return nil
-	}
-	if err == nil {
-		a.judge(found)
-	}
-	return err
-}
-
-// judge gives the changes that were looked at their outcomes.
-func (a *application) judge(found map[int64]*rule.Found) {
-	for i, change := range a.changes {
-		row := found[change.Job]
-		switch outcome := &a.outcomes[i]; {
-		case outcome.Fate == hidden && row != nil:
-			*outcome = store.Outcome{Fate: store.Held, Note: rowLocked}
-			a.table.locked.note()
-		case outcome.Fate == hidden, outcome.Fate == missed:
-			*outcome = rule.Judge(change, row, a.table.config.Uses)
-		case outcome.Fate == store.Refused && row != nil:
-			outcome.Found = &row.Row
-		}
-	}
-}
-
-// holdUnseen leaves the changes whose rows could not be read for later.
-func (a *application) holdUnseen(err error) {
-	for i := range a.outcomes {
-		if fate := a.outcomes[i].Fate; fate == hidden || fate == missed {
-			a.outcomes[i] = store.Outcome{Fate: store.Held, Note: err.Error()}
-		}
-	}
-}
-
-// rowLocked is why a row is held, in words for the operator.
-const rowLocked = "the row is locked by somebody else"

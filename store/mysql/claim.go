@@ -28,8 +28,8 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 // claimWaiting claims rows that wait or are due.
 func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
 	err := t.indexed(ctx, func(found *layout) error {
-		if found.bare != "" {
-			return rule.Misfit{Text: found.bare}
+		if found.Unindexed != "" {
+			return rule.Misfit{Text: found.Unindexed}
 		}
 		run := &claim{table: t, layout: found, decide: decide}
 		return run.waiting(ctx, asks, except)
@@ -185,7 +185,7 @@ func (l *layout) decided(verdicts []rule.Verdict) []statement {
 
 // decision is the statement that makes of rows what a claim decided.
 func (l *layout) decision(verdict rule.Verdict) statement {
-	set, args := rule.Set(verdict.Write(writing{l, whole}), quote)
+	set, args := rule.Set(verdict.Write(&l.Shape), quote)
 	return statement{
 		query: "UPDATE " + l.Table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + verdict.Guard() + "; ",
 		args:  args,

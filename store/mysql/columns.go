@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math"
@@ -8,26 +9,22 @@ import (
 	"unicode/utf8"
 
 	"jobd/journal"
+	"jobd/store/internal/rule"
 )
 
-// column is what a column can hold.
+// column is what a column can hold. Its length is in bytes of a text type, characters of a char type.
 type column struct {
-	name       string
-	definition string // as in "enum('ok','fail')"
-	kind       string // as in "enum"
-	charset    string // "" where it holds bytes or no text at all
-	collation  string // "" where it holds bytes or no text at all
-	length     int    // bytes of a text type, characters of a char type; 0: not such a column
-	digits     int    // before the point, of a decimal type
-	nullable   bool
-	generated  bool   // the server computes it
-	def        string // its DEFAULT clause, with a blank before it; "" for none
-	comment    string
+	rule.Column
+	kind      string // as in "enum"
+	charset   string // "" where it holds bytes or no text at all
+	collation string // "" where it holds bytes or no text at all
+	def       string // its DEFAULT clause, with a blank before it; "" for none
+	comment   string
 }
 
-// declared is the column with another type, and otherwise as it is.
-func (c column) declared(kind string) string {
-	text := quote(c.name) + " " + kind
+// as is the declaration of the column with another type, and otherwise as it is.
+func (c column) as(kind string) string {
+	text := quote(c.Name) + " " + kind
 	if c.collation != "" {
 		text += " CHARACTER SET " + c.charset + " COLLATE " + c.collation
 	}
@@ -37,7 +34,7 @@ func (c column) declared(kind string) string {
 // rest is what stands behind the type.
 func (c column) rest() string {
 	text := " NOT NULL"
-	if c.nullable {
+	if c.Nullable {
 		text = " NULL"
 	}
 	text += c.def
@@ -47,19 +44,40 @@ func (c column) rest() string {
 	return text
 }
 
-// isText tells the types that hold text or bytes of any content.
-func (c column) isText() bool {
-	switch c.kind {
-	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
-		"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return true
+// describe says what the column holds; digits are those before the point of a decimal.
+func (c *column) describe(digits int) {
+	c.Holds = rule.Other
+	switch kind := strings.TrimPrefix(c.kind, "var"); {
+	case kind == "enum":
+		c.Holds = rule.Words
+		for _, member := range c.members() {
+			c.Words = append(c.Words, strings.ToLower(member.(string)))
+		}
+	case c.kind == "varbinary", strings.HasSuffix(kind, "char"), strings.HasSuffix(kind, "text"):
+		c.Holds = rule.Text
+	case c.isBytes():
+		c.Holds = rule.Bytes
+	case kind == "timestamp":
+		c.Holds = rule.Stamp
+	case strings.HasSuffix(kind, "int"), kind == "integer":
+		bits := cmp.Or(map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "bigint": 64}[kind], 32)
+		c.Holds, c.Least, c.Most = rule.Number, -1<<(bits-1), 1<<(bits-1)-1
+		if strings.Contains(c.Declared, "unsigned") {
+			c.Least, c.Most = 0, int64(min(1<<bits-1, uint64(math.MaxInt64)))
+		}
+	case kind == "decimal":
+		c.Holds, c.Most = rule.Number, int64(math.Pow10(min(digits, 18)))-1
+		c.Least = -c.Most
+	case kind == "double":
+		c.Holds, c.Least, c.Most = rule.Number, math.MinInt64, math.MaxInt64
+	case kind == "float":
+		c.Holds, c.Least, c.Most = rule.Number, -1<<24, 1<<24
 	}
-	return false
 }
 
 // isBytes tells the types that hold bytes.
-func (c column) isBytes() bool {
-	return c.isText() && (strings.HasSuffix(c.kind, "blob") || strings.HasSuffix(c.kind, "binary"))
+func (c *column) isBytes() bool {
+	return strings.HasSuffix(c.kind, "blob") || strings.HasSuffix(c.kind, "binary")
 }
 
 // seconds is an expression for the unix seconds in the column; 0 for NULL, and for what is no such
@@ -69,55 +87,17 @@ func (c column) seconds() string {
 	case "date", "datetime", "time", "year":
 		return "0" // in which time zone, only the application knows
 	case "timestamp":
-		return "CAST(COALESCE(UNIX_TIMESTAMP(" + quote(c.name) + "), 0) AS SIGNED)"
+		return "CAST(COALESCE(UNIX_TIMESTAMP(" + quote(c.Name) + "), 0) AS SIGNED)"
 	}
-	return "CAST(COALESCE(" + quote(c.name) + ", 0) AS SIGNED)"
-}
-
-// fits is the nearest number that a column of whole numbers holds. A count that is cut is better than
-// a row that can't be updated.
-func (c column) fits(value int64) int64 {
-	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32}[c.kind]
-	isUnsigned := strings.Contains(c.definition, "unsigned")
-	least, most := int64(math.MinInt64), int64(math.MaxInt64)
-	if bits > 0 {
-		least, most = -1<<(bits-1), 1<<(bits-1)-1
-	}
-	if isUnsigned {
-		least = 0
-		if bits > 0 {
-			most = 1<<bits - 1
-		}
-	}
-	return min(max(value, least), most)
-}
-
-// empty is the column's value for nothing.
-func (c column) empty() any {
-	if c.nullable {
-		return nil
-	}
-	return ""
-}
-
-// word is a short text as the column holds it: cut to its width, or nothing.
-func (c column) word(text string) any {
-	if text == "" {
-		return c.empty()
-	}
-	for c.length > 0 && len(text) > c.length {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	return text
+	return "CAST(COALESCE(" + quote(c.Name) + ", 0) AS SIGNED)"
 }
 
 // text is a job's output as the column holds it, at most limit bytes long and
 // at most what the column is wide. Characters that it cannot hold become U+FFFD, or "?" where it
 // cannot hold that either (pitfall 10).
 func (c column) text(output journal.Output, limit int) string {
-	if c.length > 0 {
-		limit = min(limit, c.length)
+	if c.Length > 0 {
+		limit = min(limit, c.Length)
 	}
 	switch c.charset {
 	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030", "":
@@ -136,8 +116,8 @@ func (c column) text(output journal.Output, limit int) string {
 // reduced is a job's output in the form that any column of its length holds.
 func (c column) reduced(output journal.Output, limit int) string {
 	const widest = 4 // bytes that a character takes at most in any charset
-	if c.length > 0 {
-		limit = min(limit, c.length)
+	if c.Length > 0 {
+		limit = min(limit, c.Length)
 	}
 	return replace(output.Text(max(limit/widest, 1), journal.CharsetFull), isASCII)
 }
@@ -167,19 +147,21 @@ func (t *Table) readColumns(ctx context.Context, conn *sql.Conn, server version)
 	for rows.Next() {
 		var c column
 		var length uint64
+		var digits int
 		var def sql.NullString
 		var extra string
-		err := rows.Scan(&c.name, &c.definition, &c.kind, &c.charset, &c.collation, &length, &c.digits, &c.nullable, &def, &extra, &c.comment)
+		err := rows.Scan(&c.Name, &c.Declared, &c.kind, &c.charset, &c.collation, &length, &digits, &c.Nullable, &def, &extra, &c.comment)
 		if err != nil {
 			return nil, err
 		}
-		c.length = int(min(length, math.MaxInt32))
+		c.Length = int(min(length, math.MaxInt32))
 		extra = strings.ToUpper(extra)
-		c.generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
+		c.Generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
 		if def.Valid {
 			c.def = defaultClause(server, def.String, extra)
 		}
-		columns[strings.ToLower(c.name)] = c
+		c.describe(digits)
+		columns[strings.ToLower(c.Name)] = c
 	}
 	return columns, rows.Err()
 }

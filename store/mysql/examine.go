@@ -52,8 +52,8 @@ func (t *Table) examine(ctx context.Context) error {
 	for _, finding := range found.List {
 		t.warn(finding.Advice())
 	}
-	if found.bare = found.NotClaimed(); found.bare != "" {
-		t.warn(found.bare)
+	if found.Unindexed = found.NotClaimed(); found.Unindexed != "" {
+		t.warn(found.Unindexed)
 	}
 	t.layout.Store(&found.layout)
 	return nil
@@ -65,7 +65,6 @@ func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 	var found *inspection
 	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
 		found = &inspection{
-			layout:   layout{worker: t.config.Worker},
 			Findings: rule.Findings{Table: "table " + t.name.quoted()},
 		}
 		steps := []func(context.Context, *sql.Conn, *inspection) error{
@@ -139,10 +138,10 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 		return err
 	}
 	found.columns = columns
-	found.target, found.owner = columns["target"], columns[strings.ToLower(t.config.ClaimColumn)]
-	found.sig, found.result, found.returnCode = columns[store.SigColumn], columns["result"], columns["return_code"]
-	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
 	found.Shape = t.shape(found)
+	for name, c := range columns {
+		found.Columns[name] = c.Column
+	}
 	t.judgeColumns(found)
 	return nil
 }
@@ -164,27 +163,17 @@ func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspec
 // layout is what the server and the table are like.
 type layout struct {
 	rule.Shape
-	optional   map[string]column // those of the optional columns that are jobd's, by name
-	keyed      bool              // the primary key begins with the id
-	bare       string            // indexes that are missing, and what makes them: nothing is claimed
-	worker     string            // the worker's name
-	version    version
-	galera     bool // the server is a node of a Galera cluster
-	packet     int  // the server's max_allowed_packet, bytes
-	target     column
-	owner      column
-	sig        column
-	result     column
-	returnCode column
-	stdout     column
-	stderr     column
+	columns map[string]column // by name in lower case
+	keyed   bool              // the primary key begins with the id
+	version version
+	galera  bool // the server is a node of a Galera cluster
+	packet  int  // the server's max_allowed_packet, bytes
 }
 
 // inspection is an examination of the table under way: what it is like, and what is wrong with it.
 type inspection struct {
 	layout
 	rule.Findings
-	columns     map[string]column // by name in lower case
 	partitioned bool
 }
 

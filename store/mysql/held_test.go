@@ -235,9 +235,10 @@ func TestTriggerFailsAtReducedForms(t *testing.T) {
 			db := newDatabase(t, dbserver.JobsTable)
 			table := db.table(t)
 			changes := db.running(t, 5)
-			db.refusing(t, "NEW.id = 3 AND NEW.return_code IS NOT NULL", 1264)
-			db.exec(t, strings.Replace(`CREATE TRIGGER then_fails BEFORE UPDATE ON jobs FOR EACH ROW FOLLOWS refusing1264 BEGIN
-				IF NEW.id = 3 AND NEW.return_code IS NULL THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %, MESSAGE_TEXT = 'not so either'; END IF; END`,
+			changes[2] = done(3, "€")
+			db.refusing(t, "NEW.id = 3 AND INSTR(NEW.stdout, '€') > 0", 1366)
+			db.exec(t, strings.Replace(`CREATE TRIGGER then_fails BEFORE UPDATE ON jobs FOR EACH ROW FOLLOWS refusing1366 BEGIN
+				IF NEW.id = 3 AND NEW.stdout = '?' THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %, MESSAGE_TEXT = 'not so either'; END IF; END`,
 				"%", fmt.Sprint(number), 1))
 			fate, toBeHeld := store.Held, []int64{3}
 			if number == 1366 || number == 1644 {

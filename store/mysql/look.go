@@ -44,14 +44,14 @@ func (t *Table) reader() rule.Reader {
 // has a byte at least for each that is asked for.
 func (t *Table) shape(found *inspection) rule.Shape {
 	s := rule.Shape{
-		Uses: t.config.Uses, Table: t.name.quoted(), Owner: quote(t.config.ClaimColumn), Due: now, Now: "UNIX_TIMESTAMP()", Clock: clock,
-		Code: "CAST(return_code AS SIGNED)", By: force,
+		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(), Owner: t.config.ClaimColumn, Worker: t.config.Worker, Due: now, Now: "UNIX_TIMESTAMP()", Clock: clock,
+		Code: "CAST(return_code AS SIGNED)", By: force, Quote: quote, Output: found.output,
 		Text:    func(column, none string) string { return "COALESCE(" + column + ", '" + none + "')" },
 		Seconds: func(column string) string { return found.columns[column].seconds() },
 		Number: func(name string) string {
 			c := found.columns[name]
-			if c.kind == "bigint" && strings.Contains(c.definition, "unsigned") {
-				return "CAST(LEAST(COALESCE(" + quote(c.name) + ", 0), 9223372036854775807) AS SIGNED)"
+			if c.kind == "bigint" && strings.Contains(c.Declared, "unsigned") {
+				return "CAST(LEAST(COALESCE(" + quote(c.Name) + ", 0), 9223372036854775807) AS SIGNED)"
 			}
 			return c.seconds()
 		},
@@ -60,7 +60,7 @@ func (t *Table) shape(found *inspection) rule.Shape {
 			return "COALESCE(OCTET_LENGTH(" + column + "), 0)", "COALESCE(RIGHT(" + column + ", " + strconv.Itoa(bytes) + "), '')"
 		},
 	}
-	if id := found.columns["id"].definition; strings.HasPrefix(id, "bigint") && strings.Contains(id, "unsigned") || !strings.Contains(id, "int") {
+	if id := found.columns["id"].Declared; strings.HasPrefix(id, "bigint") && strings.Contains(id, "unsigned") || !strings.Contains(id, "int") {
 		s.AnID = " AND id <= 9223372036854775807"
 	}
 	return s

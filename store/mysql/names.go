@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"jobd/store/internal/rule"
 )
 
 // Names implements store.Table.
@@ -22,7 +24,7 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 	if err != nil {
 		return nil, err
 	}
-	found := known.target
+	found := known.columns["target"]
 	unfit, err = t.lacking(ctx, names)
 	if err != nil {
 		return nil, err
@@ -33,8 +35,8 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 		if found.isBytes() {
 			length = len(name)
 		}
-		if longest = max(longest, length); unfit[name] == "" && found.isText() && length > found.length {
-			unfit[name] = fmt.Sprintf("it has %d characters, the column target (%s) can't hold more than %d: no row can match", length, found.definition, found.length)
+		if longest = max(longest, length); unfit[name] == "" && found.Holds&(rule.Text|rule.Bytes) != 0 && length > found.Length {
+			unfit[name] = fmt.Sprintf("it has %d characters, the column target (%s) can't hold more than %d: no row can match", length, found.Declared, found.Length)
 		}
 	}
 	if err := t.findStrangers(ctx, found, but(names, unfit), unfit); err != nil {
@@ -42,7 +44,7 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 	}
 	for name := range unfit {
 		if utf8.ValidString(name) {
-			unfit[name] += "; " + t.modify(fmt.Sprintf("%s varchar(%d) CHARACTER SET utf8mb4 NOT NULL", quote(found.name), longest))
+			unfit[name] += "; " + t.modify(fmt.Sprintf("%s varchar(%d) CHARACTER SET utf8mb4 NOT NULL", quote(found.Name), longest))
 		}
 	}
 	return unfit, t.findEqual(ctx, found, but(names, unfit), unfit)
@@ -69,7 +71,7 @@ func (t *Table) findStrangers(ctx context.Context, found column, names []string,
 		return found.compared("?") + " IN (" + each + ")", members
 	}, 1, func(name string, member bool) {
 		if !member {
-			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.definition)
+			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.Declared)
 		}
 	})
 }
@@ -122,7 +124,7 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 	if err != nil {
 		return nil, err
 	}
-	found := known.target
+	found := known.columns["target"]
 	words := map[string]string{}
 	var doubtful []string
 	for _, name := range names {
@@ -178,7 +180,7 @@ func (c column) compared(text string) string {
 
 // members are the words of an ENUM column.
 func (c column) members() []any {
-	inner := strings.TrimSuffix(c.definition[strings.Index(c.definition, "(")+1:], ")")
+	inner := strings.TrimSuffix(c.Declared[strings.Index(c.Declared, "(")+1:], ")")
 	const apostrophe = "\x00"
 	var members []any
 	for i, part := range strings.Split(strings.ReplaceAll(inner, "''", apostrophe), "'") {

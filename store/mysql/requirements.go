@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -67,55 +66,44 @@ func typeOf(column string, uses store.Uses) string {
 
 // change is the statement that makes a column as it is needed, with its values.
 func (t *Table) change(found *inspection, c column, need rule.Need) string {
-	name := strings.ToLower(c.name)
+	name := strings.ToLower(c.Name)
 	switch {
 	case len(need.Words) > 0:
-		return t.modify(c.declared(c.withWords(need.Words)))
+		return t.modify(c.as(c.withWords(need.Words)))
 	case name == store.ColumnUniqueKey:
-		c.nullable, c.def = true, " DEFAULT NULL"
-		return t.modify(c.declared(c.definition))
+		c.Nullable, c.def = true, " DEFAULT NULL"
+		return t.modify(c.as(c.Declared))
 	case need.Classes&rule.Number != 0:
 		before := ""
 		if uses := t.config.Uses; uses.Has(name) {
-			before = "UPDATE " + t.name.quoted() + " SET " + quote(c.name) + " = 0 WHERE " + quote(c.name) + " IS NULL OR " + quote(c.name) + " < 0; "
+			before = "UPDATE " + t.name.quoted() + " SET " + quote(c.Name) + " = 0 WHERE " + quote(c.Name) + " IS NULL OR " + quote(c.Name) + " < 0; "
 		}
-		return before + t.modify(quote(c.name)+" "+typeOf(name, t.config.Uses))
+		return before + t.modify(quote(c.Name)+" "+typeOf(name, t.config.Uses))
 	case need.Classes&rule.Bytes != 0: // output
 		if def, isLiteral := strings.CutPrefix(c.def, " DEFAULT '"); isLiteral && !found.version.mariaDB {
 			c.def = " DEFAULT ('" + def + ")" // MySQL takes none but expressions for texts
 		}
-		return t.modify(c.declared(outputType(c, need.Length)))
+		return t.modify(c.as(outputType(c, need.Length)))
 	}
-	return t.modify(c.declared(fmt.Sprintf("varchar(%d)", need.Length)))
+	return t.modify(c.as(fmt.Sprintf("varchar(%d)", need.Length)))
 }
 
 // withWords is a type that holds some words, beside what the column's type holds.
 func (c column) withWords(words []string) string {
 	switch {
 	case c.kind == "enum":
-	case strings.EqualFold(c.name, "status"):
-		c.kind, c.definition = "enum", "enum("+literal(words[0])+")"
+	case strings.EqualFold(c.Name, "status"):
+		c.kind, c.Declared, c.Words = "enum", "enum("+literal(words[0])+")", words[:1]
 	default:
 		return "varchar(8)"
 	}
-	list := strings.TrimSuffix(c.definition, ")")
+	list := strings.TrimSuffix(c.Declared, ")")
 	for _, word := range words {
-		if !slices.Contains(c.words(), word) {
+		if !slices.Contains(c.Words, word) {
 			list += "," + literal(word)
 		}
 	}
 	return list + ")"
-}
-
-// words are those of an ENUM, in lower case; nil of another column.
-func (c column) words() (words []string) {
-	if c.kind != "enum" {
-		return nil
-	}
-	for _, member := range c.members() {
-		words = append(words, strings.ToLower(member.(string)))
-	}
-	return words
 }
 
 // outputType is the smallest type of its sort that holds so many bytes.
@@ -133,51 +121,15 @@ func outputType(c column, bytes int) string {
 	return "long" + kind
 }
 
-// described is the column as all tables have it.
-func (c column) described() rule.Column {
-	described := rule.Column{
-		Name: c.name, Declared: c.definition, Holds: rule.Other, Length: c.length, Words: c.words(), Nullable: c.nullable, Generated: c.generated,
-	}
-	switch {
-	case c.kind == "enum":
-		described.Holds = rule.Words
-	case c.kind == "varbinary", c.isText() && !c.isBytes():
-		described.Holds = rule.Text
-	case c.isText():
-		described.Holds = rule.Bytes
-	case c.kind == "timestamp":
-		described.Holds = rule.Stamp
-	case strings.HasSuffix(c.kind, "int"), c.kind == "integer":
-		described.Holds, described.Most = rule.Number, c.fits(math.MaxInt64)
-	case c.kind == "decimal":
-		described.Holds, described.Most = rule.Number, int64(math.Pow10(min(c.digits, 18)))-1
-	case c.kind == "double":
-		described.Holds, described.Most = rule.Number, math.MaxInt64
-	case c.kind == "float":
-		described.Holds, described.Most = rule.Number, 1<<24
-	}
-	return described
-}
-
 // judgeColumns notes what columns can't hold of what jobd writes.
 func (t *Table) judgeColumns(found *inspection) {
 	needed := t.needed()
 	needed.Change = func(c rule.Column, need rule.Need) string {
 		return t.change(found, found.columns[strings.ToLower(c.Name)], need)
 	}
-	described := make(map[string]rule.Column, len(found.columns))
-	for name, c := range found.columns {
-		described[name] = c.described()
-	}
-	needed.Judge(&found.Findings, described)
+	needed.Judge(&found.Findings, found.Columns)
 	if need := 2*t.config.MaxOutput + 2*statementOverhead; t.config.MaxOutput > 0 && found.packet < need {
 		found.Warn(fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, and in the server's configuration", (2*need/1024+1)*1024),
 			"the server's max_allowed_packet, %d bytes, is too small for stdout and stderr of max_output_buffer, %d bytes each: output is cut", found.packet, t.config.MaxOutput)
-	}
-	found.optional = map[string]column{}
-	for _, name := range store.TimeColumns() {
-		if c, there := found.columns[name]; there && found.Uses.Has(name) {
-			found.optional[name] = c
-		}
 	}
 }

@@ -5,20 +5,18 @@ import (
 	"strings"
 
 	"jobd/journal"
-	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
 // update is the statement that applies one change, or several that make the same of their rows, as
 // those of many jobs that had nothing to say do.
 type update struct {
-	indexes   []int // of the changes among those of their Apply
-	jobs      []int64
-	set       string // the assignments
-	unedited  string // a further condition; "" for none
-	args      []any
-	texts     int // how many bytes the arguments' texts take in a packet
-	reduction reduction
+	indexes  []int // of the changes among those of their Apply
+	jobs     []int64
+	set      string // the assignments
+	unedited string // a further condition; "" for none
+	args     []any
+	texts    int // how many bytes the arguments' texts take in a packet
 }
 
 // statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead
@@ -56,13 +54,13 @@ func (u update) split() []update {
 func (l *layout) budget() int { return max(l.packet-2*statementOverhead, statementOverhead+2) }
 
 // update makes the statement for a change, guarded by the claim's token.
-func (l *layout) update(change store.Change, index int, less reduction) update {
-	set, args := rule.Set(rule.Write(change, l.worker, writing{l, less}), quote)
+func (a *application) update(index int) update {
+	change, l := a.Changes[index], a.layout
+	set, args := rule.Set(l.Write(change, a.Reduced[index]), quote)
 	unedited, schedule := rule.Unedited(change, l.Uses)
 	args = append(append(args, change.Token), schedule...)
 	return update{
-		indexes: []int{index}, jobs: []int64{change.Job},
-		set: set, unedited: unedited, args: args, texts: textsLength(args), reduction: less,
+		indexes: []int{index}, jobs: []int64{change.Job}, set: set, unedited: unedited, args: args, texts: textsLength(args),
 	}
 }
 
@@ -71,10 +69,10 @@ func (l *layout) update(change store.Change, index int, less reduction) update {
 func (a *application) updates(some []int) (updates []update) {
 	const compared = 8
 	for _, index := range some {
-		next := a.layout.update(a.changes[index], index, a.reductions[index])
+		next := a.update(index)
 		from := max(0, len(updates)-compared)
 		like := slices.IndexFunc(updates[from:], func(u update) bool {
-			return u.set == next.set && u.unedited == next.unedited && u.reduction == next.reduction && slices.Equal(u.args, next.args)
+			return u.set == next.set && u.unedited == next.unedited && slices.Equal(u.args, next.args)
 		})
 		if like < 0 {
 			updates = append(updates, next)
@@ -89,73 +87,29 @@ func (a *application) updates(some []int) (updates []update) {
 // query is the update's statement.
 func (l *layout) query(u update) string {
 	return "UPDATE " + l.Table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
-		") AND " + rule.IsUnderWay + " AND " + quote(l.owner.name) + " = ?" + u.unedited + "; "
+		") AND " + rule.IsUnderWay + " AND " + quote(l.Owner) + " = ?" + u.unedited + "; "
 }
 
-// writing is how a table holds what jobd writes, as far as updates are reduced. It implements
-// rule.Dialect.
-type writing struct {
-	*layout
-	less reduction
-}
-
-// Owner implements rule.Dialect.
-func (w writing) Owner() string { return w.owner.name }
-
-// Sig implements rule.Dialect.
-func (w writing) Sig() string { return w.sig.name }
-
-// Word implements rule.Dialect.
-func (w writing) Word(column, text string) any {
-	if column != w.sig.name {
-		return w.owner.word(text)
-	}
-	if w.less&withoutSignal != 0 {
-		text = ""
-	}
-	return w.sig.word(text)
-}
-
-// Code implements rule.Dialect.
-func (w writing) Code(code *int) any {
-	return rule.Code(code, w.returnCode.nullable, w.less&withoutCode == 0)
-}
-
-// Nothing implements rule.Dialect.
-func (w writing) Nothing(name string) (value any, possible bool) {
-	c := map[string]column{"result": w.result, "return_code": w.returnCode, "stdout": w.stdout, "stderr": w.stderr}[name]
-	return rule.NothingIn(name, c.nullable, c.isText())
-}
-
-// Uses implements rule.Dialect.
-func (w writing) Uses(column string) bool { return w.Shape.Uses.Has(column) }
-
-// Number implements rule.Dialect.
-func (w writing) Number(column string, value int64) any { return w.optional[column].fits(value) }
-
-// Output implements rule.Dialect.
-func (w writing) Output(done *journal.Done) (stdout, stderr string) { return w.texts(done, w.less) }
-
-// texts are the job's outputs, cut so that both together fit into a packet
+// output is a job's outputs, cut so that both together fit into a packet
 // (pitfall 9): each may have half of it, and what the other leaves.
-func (l *layout) texts(done *journal.Done, less reduction) (stdout, stderr string) {
+func (l *layout) output(done *journal.Done, reduced bool) (stdout, stderr string) {
 	render := column.text
-	if less&plainText != 0 {
+	if reduced {
 		render = column.reduced
 	}
 	budget := l.budget() - statementOverhead
-	shown := done.ShownStderr()
-	stdout, stderr = render(l.stdout, done.Stdout, budget), render(l.stderr, shown, budget)
+	shown, out, errs := done.ShownStderr(), l.columns["stdout"], l.columns["stderr"]
+	stdout, stderr = render(out, done.Stdout, budget), render(errs, shown, budget)
 	outSize, errSize := escapedLength(stdout), escapedLength(stderr)
 	if outSize+errSize <= budget {
 		return stdout, stderr
 	}
 	outShare, errShare := max(budget/2, budget-errSize), max(budget/2, budget-outSize)
 	if outSize > outShare {
-		stdout = render(l.stdout, done.Stdout, escapedPrefix(stdout, outShare))
+		stdout = render(out, done.Stdout, escapedPrefix(stdout, outShare))
 	}
 	if errSize > errShare {
-		stderr = render(l.stderr, shown, escapedPrefix(stderr, errShare))
+		stderr = render(errs, shown, escapedPrefix(stderr, errShare))
 	}
 	return stdout, stderr
 }
@@ -188,48 +142,4 @@ func escapedPrefix(text string, size int) int {
 		}
 	}
 	return len(text)
-}
-
-// reduction is what an update goes without after the server refused it.
-type reduction int
-
-// The parts of an update that can be reduced.
-const (
-	plainText     reduction = 1 << iota // the outputs in ASCII, and cut
-	withoutCode                         // no return code
-	withoutSignal                       // no signal's name
-
-	whole      reduction = 0
-	everything           = plainText | withoutCode | withoutSignal
-)
-
-// after is the next thing to try when the server refused this one with an error
-// of the given number: without the part that the error is about, or without all of them.
-func (r reduction) after(number uint16) reduction {
-	about := plainText
-	switch number {
-	case errOutOfRange:
-		about = withoutCode
-	case errTruncated:
-		about = withoutSignal
-	}
-	if r&about != 0 {
-		return everything
-	}
-	return r | about
-}
-
-// note says what was reduced; "" where nothing was.
-func (r reduction) note() string {
-	var notes []string
-	if r&plainText != 0 {
-		notes = append(notes, "output reduced to ASCII and cut")
-	}
-	if r&withoutCode != 0 {
-		notes = append(notes, "return code left out")
-	}
-	if r&withoutSignal != 0 {
-		notes = append(notes, "signal left out")
-	}
-	return strings.Join(notes, ", ")
 }

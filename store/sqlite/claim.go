@@ -14,8 +14,8 @@ import (
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
 	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
-		if found.bare != "" {
-			return nil, rule.Misfit{Text: found.bare}
+		if found.Unindexed != "" {
+			return nil, rule.Misfit{Text: found.Unindexed}
 		}
 		var rows []journal.Row
 		for _, target := range slices.Sorted(maps.Keys(room)) {
@@ -107,7 +107,7 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx,
 // write updates the rows as decided.
 func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
-		set, args := rule.Set(verdict.Write(writing{t.config.ClaimColumn, t.config.Uses, found}), quote)
+		set, args := rule.Set(verdict.Write(&found.Shape), quote)
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
 			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+verdict.Guard(), args...)
 		if err != nil {

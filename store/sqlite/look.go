@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -56,9 +55,9 @@ func (t *Table) ask(ctx context.Context, s *rule.Shape, query func(s *rule.Shape
 // number is beyond all others, and a count negative, so that somebody tells what is wrong with the row.
 func (t *Table) shape() rule.Shape {
 	return rule.Shape{
-		Uses: t.config.Uses, Table: quote(t.config.Table), Owner: quote(t.config.ClaimColumn), AnID: " AND " + anID,
+		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table), Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
 		Due: "run_at <= unixepoch()", Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by,
+		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output,
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },
 		Seconds: func(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" },
 		Number: func(name string) string {
@@ -79,14 +78,18 @@ func (t *Table) shape() rule.Shape {
 	}
 }
 
-// find reads the row of a job as Judge needs it; nil: it is gone.
-func (t *Table) find(ctx context.Context, tx *sql.Tx, found *layout, job int64) (*rule.Found, error) {
-	row := &rule.Found{}
-	err := found.ScanSeen(tx.QueryRowContext(ctx, found.SelectSeen("")+" WHERE id = ?", job).Scan, row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return row, err
+// find reads rows as Judge needs them; those that do not exist are absent.
+func (t *Table) find(ctx context.Context, found *layout, ids []int64) (map[int64]*rule.Found, error) {
+	rows := make(map[int64]*rule.Found, len(ids))
+	err := t.ask(ctx, &found.Shape, func(s *rule.Shape) (string, []any) {
+		return s.SelectSeen("") + " WHERE id IN (" + rule.List(ids) + ")", nil
+	}, func(scan func(...any) error) error {
+		row := &rule.Found{}
+		err := found.ScanSeen(scan, row)
+		rows[row.Job] = row
+		return err
+	})
+	return rows, err
 }
 
 // Waiting implements store.Table. It reads what is committed, beside any writer: what another

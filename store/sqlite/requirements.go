@@ -14,7 +14,7 @@ import (
 // inspect looks at the table, and changes nothing.
 func (t *Table) inspect(ctx context.Context, tx *sql.Tx) (*inspection, error) {
 	found := &inspection{
-		layout:   layout{nullable: map[string]bool{}, Shape: t.shape()},
+		layout:   layout{t.shape()},
 		Findings: rule.Findings{Table: "table " + quote(t.config.Table) + " in " + t.path},
 	}
 	for _, step := range []func(context.Context, *sql.Tx, *inspection) error{t.inspectKind, t.inspectColumns, t.inspectIndexes} {
@@ -109,9 +109,9 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 		return err
 	}
 	defer rows.Close()
-	columns, keys := map[string]rule.Column{}, 0
+	keys := 0
 	for rows.Next() {
-		c := rule.Column{Holds: rule.Other, Most: math.MaxInt64, Length: math.MaxInt32}
+		c := rule.Column{Holds: rule.Other, Least: math.MinInt64, Most: math.MaxInt64, Length: math.MaxInt32}
 		var notNull bool
 		var hidden, key int
 		if err := rows.Scan(&c.Name, &notNull, &hidden, &c.Declared, &key); err != nil {
@@ -124,19 +124,22 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 		case c.Declared == "", strings.Contains(c.Declared, "CHAR"), strings.Contains(c.Declared, "TEXT"), strings.Contains(c.Declared, "CLOB"):
 			c.Holds = rule.Text
 		}
-		if name == "status" {
+		switch name {
+		case "status":
 			c.Words = found.statuses
+		case "result":
+			c.Holds = rule.Words // its CHECK allows nothing else
 		}
 		if key > 0 {
 			keys++
 			found.keyed = found.keyed || name == "id" && c.Declared == "INTEGER"
 		}
 		c.Nullable, c.Generated = !notNull, hidden == virtual || hidden == stored
-		columns[name], found.nullable[name] = c, c.Nullable
+		found.Columns[name] = c
 	}
 	found.keyed = found.keyed && keys == 1
-	t.needed().Judge(&found.Findings, columns)
-	if err := rows.Err(); err != nil || columns["status"].Name == "" {
+	t.needed().Judge(&found.Findings, found.Columns)
+	if err := rows.Err(); err != nil || found.Columns["status"].Name == "" {
 		return err
 	}
 	return t.inspectCollation(ctx, tx, found)
@@ -168,7 +171,7 @@ func (t *Table) inspectIndexes(ctx context.Context, tx *sql.Tx, found *inspectio
 		indexes = append(indexes, rule.Index{Name: "rowid", Columns: behind, Falling: []bool{false}, Unique: true})
 	}
 	found.Chosen = t.needed().JudgeIndexes(&found.Findings, indexes, behind, true, "target")
-	found.bare = found.NotClaimed()
+	found.Unindexed = found.NotClaimed()
 	return nil
 }
 

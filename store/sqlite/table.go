@@ -132,12 +132,8 @@ func New(config Config) (*Table, error) {
 // Close implements store.Table.
 func (t *Table) Close() error { return errors.Join(t.locks.close(), t.db.Close()) }
 
-// layout is what the table is like: which of its columns take NULL, and what is about time.
-type layout struct {
-	rule.Shape
-	nullable map[string]bool // by name in lower case
-	bare     string          // indexes that are missing, and what makes them: nothing is claimed
-}
+// layout is what the table is like.
+type layout struct{ rule.Shape }
 
 // inspection is an examination of the table: what it is like, and what is wrong with it.
 type inspection struct {

@@ -95,7 +95,7 @@ func (m *Memory) apply(c store.Change) store.Outcome {
 	case row == nil || !row.UnderWay() || row.Owner != c.Token || m.edited(c, row):
 		return rule.Judge(c, row, m.Uses)
 	}
-	m.set(row, rule.Write(c, "", words{m.Uses}))
+	m.set(row, m.shape().Write(c, false))
 	return store.Outcome{}
 }
 
@@ -131,7 +131,7 @@ func (m *Memory) ClaimManual(ctx context.Context, ids []int64, _ []string, decid
 	for _, verdict := range verdicts {
 		for _, id := range verdict.Jobs {
 			m.Claims++
-			m.set(m.Rows[id], verdict.Write(words{m.Uses}))
+			m.set(m.Rows[id], verdict.Write(m.shape()))
 		}
 	}
 	return locked, nil

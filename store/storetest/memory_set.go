@@ -54,15 +54,10 @@ func copied(row *store.Seen) *store.Seen {
 	return &seen
 }
 
-// words is how a table in memory holds what jobd writes: as it comes. It implements rule.Dialect.
-type words struct{ uses store.Uses }
-
-func (words) Owner() string                                     { return store.SigColumn }
-func (words) Sig() string                                       { return store.SigColumn }
-func (words) Word(_, text string) any                           { return text }
-func (words) Code(code *int) any                                { return rule.Code(code, true, true) }
-func (words) Nothing(string) (any, bool)                        { return nil, true }
-func (words) Output(done *journal.Done) (stdout, stderr string) { return "", done.Note }
-func (words) Number(_ string, value int64) any                  { return value }
-
-func (w words) Uses(column string) bool { return w.uses.Has(column) }
+// shape is how a table in memory holds what jobd writes: as it comes.
+func (m *Memory) shape() *rule.Shape {
+	return &rule.Shape{
+		Uses: m.Uses, Owner: store.SigColumn, Columns: map[string]rule.Column{"result": {Nullable: true}},
+		Output: func(done *journal.Done, _ bool) (stdout, stderr string) { return "", done.Note },
+	}
+}

@@ -3,6 +3,7 @@ package rule
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"jobd/journal"
 	"jobd/store"
@@ -14,40 +15,20 @@ type Assignment struct {
 	value  any
 }
 
-// Dialect is how a table holds what jobd writes.
-type Dialect interface {
-	// Owner is the name of the column that holds the tokens of claims, Sig that of sig; the two may
-	// be one column.
-	Owner() string
-	Sig() string
-	// Word is a short text as a column holds it; "" is nothing.
-	Word(column, text string) any
-	// Code is a return code as its column holds it; nil: the job has none.
-	Code(code *int) any
-	// Nothing is the value of result, return_code, stdout or stderr for a job that has not run; it
-	// may not be possible.
-	Nothing(column string) (value any, possible bool)
-	// Output is what a job wrote, as its columns hold it.
-	Output(done *journal.Done) (stdout, stderr string)
-	// Uses tells whether an optional column is jobd's, Number is a number as it holds it.
-	Uses(column string) bool
-	Number(column string, value int64) any
-}
-
 // Write is what a change sets in its row. The worker's name stays in an owner column of its own
 // when the run has ended.
-func Write(change store.Change, worker string, d Dialect) []Assignment {
+func (s *Shape) Write(change store.Change, reduced bool) []Assignment {
 	list := []Assignment{{"status", change.Status}}
 	switch {
 	case change.GivesBack():
-		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
-		return append(list, asBefore(change.Plan).write(d)...)
+		list = append(list, s.word(s.Owner, ""), Assignment{"time_started", int64(0)})
+		return append(list, s.times(asBefore(change.Plan))...)
 	case change.Status == journal.RowIgnored:
-		_, stderr := d.Output(change.Done)
-		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
-		return append(list, freeKey(d)...)
+		_, stderr := s.Output(change.Done, reduced)
+		list = append(list, s.word(s.Owner, ""), Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
+		return append(list, s.freeKey()...)
 	case change.Status == journal.RowRunning:
-		return append(append(list, Assignment{"time_started", store.Seconds(change.Start)}), counted(change.Attempts).write(d)...)
+		return append(append(list, Assignment{"time_started", store.Seconds(change.Start)}), s.times(counted(change.Attempts))...)
 	}
 	if !change.Start.IsZero() {
 		list = append(list, Assignment{"time_started", store.Seconds(change.Start)})
@@ -56,41 +37,38 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 	list = append(list,
 		Assignment{"time_finished", store.Seconds(change.Finish)},
 		Assignment{"result", done.Result},
-		Assignment{"return_code", d.Code(done.Code)},
+		Assignment{"return_code", s.Columns["return_code"].code(done.Code)},
 	)
-	if !strings.EqualFold(d.Owner(), d.Sig()) {
-		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), worker)})
+	if !strings.EqualFold(s.Owner, store.SigColumn) {
+		list = append(list, s.word(s.Owner, s.Worker))
 	}
-	stdout, stderr := d.Output(done)
-	list = append(list,
-		Assignment{d.Sig(), d.Word(d.Sig(), done.Signal)},
-		Assignment{"stdout", stdout}, Assignment{"stderr", stderr},
-	)
+	stdout, stderr := s.Output(done, reduced)
+	list = append(list, s.word(store.SigColumn, done.Signal), Assignment{"stdout", stdout}, Assignment{"stderr", stderr})
 	if change.Status == journal.RowDelayed {
-		return append(list, dueAgain(*done.Again).write(d)...)
+		return append(list, s.times(dueAgain(*done.Again))...)
 	}
-	return append(append(list, counted(change.Attempts).write(d)...), freeKey(d)...)
+	return append(append(list, s.times(counted(change.Attempts))...), s.freeKey()...)
 }
 
 // Write is what a claim sets in its rows.
-func (v verdict) Write(d Dialect) []Assignment {
+func (v verdict) Write(s *Shape) []Assignment {
 	list := []Assignment{{"status", v.status}}
 	if v.retried {
-		return append(list, v.clear(d)...)
+		return append(list, v.clear(s)...)
 	}
 	if v.token != "" {
-		list = append(list, Assignment{d.Owner(), v.token})
+		list = append(list, Assignment{s.Owner, v.token})
 	}
 	if v.note != "" {
-		_, stderr := d.Output(&journal.Done{Note: v.note})
+		_, stderr := s.Output(&journal.Done{Note: v.note}, false)
 		list = append(list, Assignment{"stderr", stderr})
 	}
 	if v.start != 0 {
 		list = append(list, Assignment{"time_started", v.start})
 	}
-	list = append(list, v.times.write(d)...)
+	list = append(list, s.times(v.times)...)
 	if v.status == journal.RowIgnored {
-		list = append(list, freeKey(d)...)
+		list = append(list, s.freeKey()...)
 	}
 	return list
 }
@@ -105,22 +83,56 @@ func Set(list []Assignment, quote func(string) string) (text string, args []any)
 	return strings.Join(columns, ", "), args
 }
 
-// Code is a return code as a column holds it that takes NULL or not. Where a job has none, or one
-// that does not fit, and the column takes no NULL, it must not read as success.
-func Code(code *int, nullable, fits bool) any {
-	const failed, smallFailed = int64(255), int64(1)
+// code is a return code as the column holds it. Where a job has none, or one that does not fit, and the
+// column takes no NULL, it must not read as success.
+func (c Column) code(code *int) any {
+	const failed, smallFailed = 255, 1
 	switch {
-	case code != nil && fits:
+	case code != nil && c.within(int64(*code)) == int64(*code):
 		return int64(*code)
-	case nullable:
+	case c.Nullable:
 		return nil
-	case fits:
-		return failed
-	case code != nil && *code == 0:
-		return int64(0)
-	default:
-		return smallFailed
+	case c.within(failed) == failed:
+		return int64(failed)
 	}
+	return int64(smallFailed)
+}
+
+// within is the nearest number that the column holds. A count that is cut is better than a row that can't
+// be updated.
+func (c Column) within(value int64) int64 {
+	if c.Holds&Number == 0 {
+		return value
+	}
+	return min(max(value, c.Least), c.Most)
+}
+
+// word is a short text as a column holds it: cut to its width, or nothing.
+func (s *Shape) word(column, text string) Assignment {
+	c := s.Columns[strings.ToLower(column)]
+	if c.Words != nil && !slices.Contains(c.Words, strings.ToLower(text)) {
+		text = ""
+	}
+	for c.Length > 0 && len(text) > c.Length {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	if text == "" && c.Nullable {
+		return Assignment{column, nil}
+	}
+	return Assignment{column, text}
+}
+
+// nothing is the value of a column that says nothing: NULL where it takes that, else an empty text, or 0
+// for a return code. A column of a few words that has none for nothing keeps what it says.
+func (c Column) nothing(name string) (value any, possible bool) {
+	switch {
+	case c.Nullable:
+		return nil, true
+	case name == "return_code":
+		return int64(0), true
+	}
+	return "", c.Holds&(Text|Bytes) != 0
 }
 
 // Written are the columns that jobd writes, sorted, in a table whose owner column has that name and
@@ -151,14 +163,14 @@ func exactly(value int64) number { return number{true, value} }
 // times are what an update sets of the optional columns with numbers, where they are jobd's.
 type times struct{ runAt, plannedAt, attempts number }
 
-// write is what they set.
-func (t times) write(d Dialect) (list []Assignment) {
+// times is what they set.
+func (s *Shape) times(t times) (list []Assignment) {
 	for _, one := range []struct {
 		column string
 		number
 	}{{store.ColumnRunAt, t.runAt}, {store.ColumnPlannedAt, t.plannedAt}, {store.ColumnAttempts, t.attempts}} {
-		if one.given && d.Uses(one.column) {
-			list = append(list, Assignment{one.column, d.Number(one.column, one.value)})
+		if one.given && s.Uses.Has(one.column) {
+			list = append(list, Assignment{one.column, s.Columns[one.column].within(one.value)})
 		}
 	}
 	return list
@@ -196,8 +208,8 @@ func setBack(status string) times {
 }
 
 // freeKey lets the application insert the next row with the key of one that has ended for good.
-func freeKey(d Dialect) []Assignment {
-	if !d.Uses(store.ColumnUniqueKey) {
+func (s *Shape) freeKey() []Assignment {
+	if !s.Uses.Has(store.ColumnUniqueKey) {
 		return nil
 	}
 	return []Assignment{{store.ColumnUniqueKey, nil}}

@@ -13,33 +13,16 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// dialect is a table whose columns take NULL for nothing.
-type dialect struct {
-	owner string
-	uses  store.Uses
-}
-
-func (d dialect) Owner() string           { return d.owner }
-func (dialect) Sig() string               { return "sig" }
-func (d dialect) Uses(column string) bool { return d.uses.Has(column) }
-
-func (dialect) Number(_ string, value int64) any { return value }
-
-func (dialect) Word(_, text string) any {
-	if text == "" {
-		return nil
+// shape is a table whose columns take NULL for nothing, but stdout.
+func shape(owner string, uses store.Uses) *rule.Shape {
+	null := rule.Column{Nullable: true}
+	return &rule.Shape{
+		Owner: owner, Uses: uses, Worker: "node-1",
+		Columns: map[string]rule.Column{"sig": null, "ran_by": null, "result": null, "return_code": null, "stdout": {Holds: rule.Text}, "stderr": null},
+		Output: func(done *journal.Done, _ bool) (stdout, stderr string) {
+			return string(done.Stdout.Kept), string(done.Stderr.Kept)
+		},
 	}
-	return text
-}
-
-func (dialect) Code(code *int) any { return rule.Code(code, true, true) }
-
-func (dialect) Nothing(column string) (any, bool) {
-	return rule.NothingIn(column, column != "stdout", column == "stdout")
-}
-
-func (dialect) Output(done *journal.Done) (stdout, stderr string) {
-	return string(done.Stdout.Kept), string(done.Stderr.Kept)
 }
 
 func TestWrite(t *testing.T) {
@@ -75,11 +58,10 @@ func TestWrite(t *testing.T) {
 			[]any{"done", int64(7), "fail", nil, "node-1", "SIGKILL", "", ""},
 		},
 	}
-	brackets := func(name string) string { return "[" + name + "]" }
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, args := rule.Set(rule.Write(c.change, "node-1", dialect{owner: c.owner}), brackets)
+			got, args := rule.Set(shape(c.owner, nil).Write(c.change, false), brackets)
 			if got != c.want || !cmp.Equal(args, c.args) {
 				t.Errorf("SET %s with %v,\nwant %s with %v", got, args, c.want, c.args)
 			}
@@ -87,29 +69,39 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A job without a return code, or with one that its column can't hold, must not read as success.
-func TestCode(t *testing.T) {
+// A job without a return code, or with one that its column can't hold, must not read as success. A signal
+// is cut to its column's width, or left out where the column has no word for it.
+func TestWhatAColumnHoldsOfAnEnd(t *testing.T) {
 	t.Parallel()
-	zero, minus := 0, -1
+	zero, minus, big := 0, -1, 300
+	tiny := rule.Column{Holds: rule.Number, Most: 255}
+	small := rule.Column{Holds: rule.Number, Least: -128, Most: 127}
+	orNull := func(c rule.Column) rule.Column { c.Nullable = true; return c }
+	text := rule.Column{Holds: rule.Text, Length: 5}
 	cases := []struct {
-		name           string
-		code           *int
-		nullable, fits bool
-		want           any
+		name       string
+		column     rule.Column
+		code, want any
+		sig        rule.Column
+		signal     any
 	}{
-		{"one that fits", &minus, true, true, int64(-1)},
-		{"none", nil, true, true, nil},
-		{"none, where NULL does not fit", nil, false, true, int64(255)},
-		{"one that does not fit", &minus, true, false, nil},
-		{"one that does not fit, nor does NULL", &minus, false, false, int64(1)},
-		{"success that does not fit, nor does NULL", &zero, false, false, int64(0)},
-		{"none, and neither fits", nil, false, false, int64(1)},
+		{"one that fits", small, &minus, int64(-1), text, "SIGTE"},
+		{"none", orNull(tiny), nil, nil, orNull(rule.Column{Holds: rule.Words, Words: []string{"sigkill"}}), nil},
+		{"none, where NULL does not fit", tiny, nil, int64(255), rule.Column{Holds: rule.Words, Words: []string{"sigterm"}}, "SIGTERM"},
+		{"one that does not fit", orNull(tiny), &big, nil, text, "SIGTE"},
+		{"one that does not fit, nor does NULL", tiny, &big, int64(255), text, "SIGTE"},
+		{"success", tiny, &zero, int64(0), text, "SIGTE"},
+		{"none, and neither fits", small, nil, int64(1), text, "SIGTE"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := rule.Code(c.code, c.nullable, c.fits); got != c.want {
-				t.Errorf("got %v, want %v", got, c.want)
+			s := shape("ran_by", nil)
+			s.Columns["return_code"], s.Columns["sig"] = c.column, c.sig
+			code, _ := c.code.(*int)
+			_, args := rule.Set(s.Write(store.Change{Status: "done", Done: &journal.Done{Code: code, Signal: "SIGTERM"}}, false), brackets)
+			if args[3] != c.want || args[5] != c.signal {
+				t.Errorf("code %v and signal %v, want %v and %v", args[3], args[5], c.want, c.signal)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ const (
 type Column struct {
 	Name, Declared      string
 	Holds               class
-	Most                int64    // the greatest number
+	Least, Most         int64    // of numbers
 	Length              int      // of a text
 	Words               []string // that it holds alone; nil: any
 	Nullable, Generated bool

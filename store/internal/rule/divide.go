@@ -144,3 +144,87 @@ func (d *division) hold(some []int) {
 		d.Note(index, store.Outcome{Fate: store.Held, Note: d.last.Error()})
 	}
 }
+
+// Fates of changes whose rows have still to be looked at.
+const (
+	missed store.Fate = -1 - iota // the update met no row
+	hidden                        // the row is locked, or there is none
+)
+
+// Application is one call of Apply, as all tables have it.
+type Application struct {
+	Changes  []store.Change
+	Outcomes []store.Outcome
+	Reduced  []bool // the changes whose outputs the table took in no other form than a reduced one
+}
+
+// NewApplication begins a call of Apply.
+func NewApplication(changes []store.Change) Application {
+	return Application{changes, make([]store.Outcome, len(changes)), make([]bool, len(changes))}
+}
+
+// All are the indexes of all changes.
+func (a *Application) All() []int {
+	all := make([]int, len(a.Changes))
+	for index := range all {
+		all[index] = index
+	}
+	return all
+}
+
+// Reduce implements Updater.
+func (a *Application) Reduce(index int, _ error) bool {
+	again := a.Reduced[index]
+	a.Reduced[index] = true
+	return !again && a.Changes[index].Done != nil
+}
+
+// Note implements Updater.
+func (a *Application) Note(index int, outcome store.Outcome) { a.Outcomes[index] = outcome }
+
+// Met notes whether the update of a change met its row.
+func (a *Application) Met(index int, met bool) {
+	switch {
+	case !met:
+		a.Outcomes[index] = store.Outcome{Fate: missed}
+	case a.Reduced[index]:
+		a.Outcomes[index] = store.Outcome{Note: "output reduced to ASCII and cut"}
+	default:
+		a.Outcomes[index] = store.Outcome{}
+	}
+}
+
+// Hide notes that a row is locked, or not there.
+func (a *Application) Hide(index int) { a.Outcomes[index] = store.Outcome{Fate: hidden} }
+
+// Judge looks at the rows that no update met, and tells what the refused ones hold. Where they can't be
+// read for now, why says so, as where somebody has locked the whole table since, and the changes are tried again.
+func (a *Application) Judge(uses store.Uses, find func(ids []int64) (found map[int64]*Found, why string, err error)) error {
+	var ids []int64
+	for i, change := range a.Changes {
+		if fate := a.Outcomes[i].Fate; fate == hidden || fate == missed || fate == store.Refused {
+			ids = append(ids, change.Job)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	found, why, err := find(ids)
+	if err != nil {
+		return err
+	}
+	for i, change := range a.Changes {
+		row := found[change.Job]
+		switch outcome := &a.Outcomes[i]; {
+		case why != "" && outcome.Fate < 0:
+			*outcome = store.Outcome{Fate: store.Held, Note: why}
+		case outcome.Fate == hidden && row != nil:
+			*outcome = store.Outcome{Fate: store.Held, Note: "the row is locked by somebody else"}
+		case outcome.Fate < 0:
+			*outcome = Judge(change, row, uses)
+		case outcome.Fate == store.Refused && row != nil:
+			outcome.Found = &row.Row
+		}
+	}
+	return nil
+}

@@ -20,13 +20,17 @@ import (
 // whatever stands in a column.
 type Shape struct {
 	Chosen
-	Uses         store.Uses
-	Table, Owner string // quoted
-	AnID         string // a further condition that the id is one, or ""
-	Due          string // the condition that a delayed row is due
-	Now          string // unix seconds
-	Clock        string // the same in microseconds
-	Code         string // return_code as a number, or NULL
+	Columns   map[string]Column // by name in lower case
+	Unindexed string            // the indexes that are missing, and what makes them: nothing is claimed
+	Uses      store.Uses
+	Table     string // quoted
+	Owner     string // the owner column
+	Worker    string // the worker's name
+	AnID      string // a further condition that the id is one, or ""
+	Due       string // the condition that a delayed row is due
+	Now       string // unix seconds
+	Clock     string // the same in microseconds
+	Code      string // return_code as a number, or NULL
 
 	Text    func(column, none string) string
 	Seconds func(column string) string                        // unix seconds
@@ -34,6 +38,8 @@ type Shape struct {
 	Long    func(name string) string                          // the beginning of the text of one
 	Tail    func(column string, bytes int) (size, end string) // of output
 	By      func(index string) string                         // a hint, where the index is known
+	Quote   func(name string) string
+	Output  func(done *journal.Done, reduced bool) (stdout, stderr string) // what a job wrote, as its columns hold it
 }
 
 // Ordered tells whether claims need more than the order of ids, and so have to name their indexes.
@@ -102,7 +108,7 @@ func place(names []string) (expression string, args []any) {
 
 // base begins a query for rows: id, target, status, owner.
 func (s *Shape) base() string {
-	return "SELECT id, " + s.Text("target", "null") + ", " + s.Text("status", "") + ", " + s.Text(s.Owner, "")
+	return "SELECT id, " + s.Text("target", "null") + ", " + s.Text("status", "") + ", " + s.Text(s.Quote(s.Owner), "")
 }
 
 // SelectRow begins a query for rows as claims see them; behind these columns stands the place of the

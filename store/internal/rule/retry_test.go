@@ -1,6 +1,8 @@
 package rule_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +27,7 @@ func TestARetryLeavesNothingOfAnEndButWhen(t *testing.T) {
 	}
 	const cleared = "[status] = ?, [ran_by] = ?, [time_started] = ?, [sig] = ?, [result] = ?, [return_code] = ?, [stdout] = ?, [stderr] = ?"
 	for i, want := range []string{cleared, cleared + ", [time_finished] = ?"} {
-		set, args := rule.Set(verdicts[i].Write(dialect{owner: "ran_by"}), func(name string) string { return "[" + name + "]" })
+		set, args := rule.Set(verdicts[i].Write(shape("ran_by", nil)), func(name string) string { return "[" + name + "]" })
 		wantArgs := []any{"waiting", nil, int64(0), nil, nil, nil, "", nil}
 		if i == 1 {
 			wantArgs = append(wantArgs, int64(9))
@@ -39,20 +41,31 @@ func TestARetryLeavesNothingOfAnEndButWhen(t *testing.T) {
 func TestNothingInAColumn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		column         string
-		nullable, text bool
-		want           any
-		possible       bool
+		column string
+		is     rule.Column
+		want   string
 	}{
-		{"result", true, false, nil, true},
-		{"result", false, true, "", true},
-		{"result", false, false, "", false}, // an enum without a word for nothing
-		{"return_code", false, false, int64(0), true},
-		{"stdout", true, true, nil, true},
-		{"stderr", false, true, "", true},
+		{"result", rule.Column{Nullable: true}, "[result] = ? [<nil>]"},
+		{"result", rule.Column{Holds: rule.Text}, "[result] = ? []"},
+		{"result", rule.Column{Holds: rule.Words}, ""}, // an enum without a word for nothing
+		{"return_code", rule.Column{Holds: rule.Number}, "[return_code] = ? [0]"},
+		{"stdout", rule.Column{Holds: rule.Text, Nullable: true}, "[stdout] = ? [<nil>]"},
+		{"stderr", rule.Column{Holds: rule.Bytes}, "[stderr] = ? []"},
 	} {
-		if got, possible := rule.NothingIn(c.column, c.nullable, c.text); possible != c.possible || possible && got != c.want {
-			t.Errorf("%+v: %v, %t", c, got, possible)
+		verdicts, err := rule.Verdicts([]journal.Row{{Job: 1, Status: "done"}}, []journal.Event{{Job: 1, Payload: journal.Retried{From: "done", To: "manual"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := shape("sig", nil)
+		s.Columns = map[string]rule.Column{c.column: c.is}
+		got := ""
+		for _, one := range verdicts[0].Write(s) {
+			if text, args := rule.Set([]rule.Assignment{one}, brackets); strings.HasPrefix(text, "["+c.column+"]") {
+				got = fmt.Sprintf("%s %v", text, args)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }

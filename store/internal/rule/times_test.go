@@ -64,7 +64,7 @@ func TestWriteSetsTheColumnsThatAreUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, args := rule.Set(rule.Write(c.change, "node-1", dialect{owner: "sig", uses: c.uses}), brackets)
+			got, args := rule.Set(shape("sig", c.uses).Write(c.change, false), brackets)
 			if diff := cmp.Diff(c.want, got) + cmp.Diff(c.args, args); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -146,8 +146,8 @@ func TestVerdictsOfTime(t *testing.T) {
 			if err != nil || len(verdicts) != 1 {
 				t.Fatalf("%v, %v", verdicts, err)
 			}
-			got, args := rule.Set(verdicts[0].Write(dialect{owner: "sig", uses: all}), brackets)
-			unused, _ := rule.Set(verdicts[0].Write(dialect{owner: "sig"}), brackets)
+			got, args := rule.Set(verdicts[0].Write(shape("sig", all)), brackets)
+			unused, _ := rule.Set(verdicts[0].Write(shape("sig", nil)), brackets)
 			if diff := cmp.Diff(c.guard, verdicts[0].Guard()) + cmp.Diff(c.want, got) + cmp.Diff(c.args, args) + cmp.Diff(c.unused, unused); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -176,7 +176,7 @@ func TestARetryForgetsThePlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := rule.Set(verdicts[0].Write(dialect{owner: "sig", uses: all}), brackets); got != want {
+		if got, _ := rule.Set(verdicts[0].Write(shape("sig", all)), brackets); got != want {
 			t.Errorf("%s: SET %s, want %s", to, got, want)
 		}
 	}

@@ -139,33 +139,20 @@ func (v verdict) Guard() string {
 }
 
 // clear is what a retry sets beside the status: nothing is left of how the job ended but when.
-func (v verdict) clear(d Dialect) []Assignment {
-	list := []Assignment{{d.Owner(), d.Word(d.Owner(), "")}, {"time_started", int64(0)}}
-	if !strings.EqualFold(d.Owner(), d.Sig()) {
-		list = append(list, Assignment{d.Sig(), d.Word(d.Sig(), "")})
+func (v verdict) clear(s *Shape) []Assignment {
+	list := []Assignment{s.word(s.Owner, ""), {"time_started", int64(0)}}
+	if !strings.EqualFold(s.Owner, store.SigColumn) {
+		list = append(list, s.word(store.SigColumn, ""))
 	}
 	for _, column := range []string{"result", "return_code", "stdout", "stderr"} {
-		if value, possible := d.Nothing(column); possible {
+		if value, possible := s.Columns[column].nothing(column); possible {
 			list = append(list, Assignment{column, value})
 		}
 	}
 	if v.set != 0 {
 		list = append(list, Assignment{"time_finished", v.set})
 	}
-	return append(list, v.times.write(d)...)
-}
-
-// NothingIn is the value of a column that says nothing: NULL where it takes that, else an empty
-// text, or 0 for a return code. A column of a few words that has none for nothing keeps what it
-// says.
-func NothingIn(column string, nullable, text bool) (value any, possible bool) {
-	switch {
-	case nullable:
-		return nil, true
-	case column == "return_code":
-		return int64(0), true
-	}
-	return "", text
+	return append(list, s.times(v.times)...)
 }
 
 // RetryAll tells a table's Retry from its claims: decide may only set back, never claim.

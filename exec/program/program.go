@@ -4,7 +4,6 @@ package program
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +67,7 @@ func Executable(path string) bool {
 // headSize is how much of a program Linux reads to know what it is.
 const headSize = 256
 
-// interpreterOf is the program that is to run another one; "" where there is none, or nobody can
+// interpreterOf is the program that is to run a script; "" where there is none, or nobody can
 // tell: a program that can't be read may be executable all the same.
 func interpreterOf(path string) (string, error) {
 	file, err := os.Open(path)
@@ -85,8 +84,6 @@ func interpreterOf(path string) (string, error) {
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
 		return scriptInterpreter(head[2:])
-	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return loaderOf(file), nil
 	case !bytes.ContainsRune(head, 0): // it is text, or empty
 		return "", fmt.Errorf("%w: it begins with no #!, which tells what is to run it, as in #!/bin/sh", unix.ENOEXEC)
 	}
@@ -104,22 +101,4 @@ func scriptInterpreter(line []byte) (string, error) {
 		return "", fmt.Errorf("%w: its first line ends as in Windows, so that it names %q", unix.ENOENT, words[0])
 	}
 	return words[0], nil
-}
-
-// loaderOf is the loader of a program that is linked dynamically.
-func loaderOf(file io.ReaderAt) string {
-	program, err := elf.NewFile(file)
-	if err != nil {
-		return ""
-	}
-	for _, part := range program.Progs {
-		if part.Type == elf.PT_INTERP {
-			name, err := io.ReadAll(io.LimitReader(part.Open(), unix.PathMax))
-			if err != nil {
-				return ""
-			}
-			return string(bytes.TrimRight(name, "\x00"))
-		}
-	}
-	return ""
 }

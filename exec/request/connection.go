@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"syscall"
 	"time"
@@ -15,39 +16,19 @@ type connection struct {
 	net.Conn
 	address string // what it leads to, as events tell it
 	reader  *bufio.Reader
-	bound   bound
-	since   time.Time   // when it was made, or put aside
-	used    bool        // it had a request
-	single  bool        // it is for one job only, and not kept: its peer has nothing else to do meanwhile
-	expiry  *time.Timer // closes it when it is idle for too long; nil: it never was idle
+	head    io.LimitedReader // passes on so many bytes, until the head of an answer has come
+	since   time.Time        // when it was made, or put aside
+	used    bool             // it had a request
+	single  bool             // it is for one job only, and not kept: its peer has nothing else to do meanwhile
+	expiry  *time.Timer      // closes it when it is idle for too long; nil: it never was idle
 }
 
 // connected makes a connection of what was dialled.
 func connected(c net.Conn, address string) *connection {
 	made := &connection{Conn: c, address: address}
-	made.bound = bound{from: c, left: noBound}
-	made.reader = bufio.NewReader(&made.bound)
+	made.head = io.LimitedReader{R: c, N: math.MaxInt64}
+	made.reader = bufio.NewReader(&made.head)
 	return made
-}
-
-// bound passes on so many bytes, and fails then.
-type bound struct {
-	from io.Reader
-	left int64
-}
-
-const noBound = 1<<63 - 1
-
-// Read implements io.Reader.
-func (b *bound) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
-	if b.left != noBound {
-		b.left -= int64(n)
-	}
-	return n, err
 }
 
 // fresh tells whether it was made or put aside so short a time ago that its peer has not had enough of

@@ -3,13 +3,9 @@ package request
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	jobexec "jobd/exec"
 	"jobd/exec/request/fcgi"
@@ -40,49 +36,25 @@ func newFastCGI(of jobexec.Service) (*fastcgiService, error) {
 
 func (f *fastcgiService) where() string { return "fastcgi:" + f.address }
 
-// dial connects. A unix socket refuses connections while its queue is full, where TCP waits: so this
-// waits, too.
+// dial connects. A unix socket whose queue is full refuses connections, which is a shortage that passes.
 func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
 	var dialer net.Dialer
-	full := false
-	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		raw, err := dialer.DialContext(ctx, f.network, f.address)
-		var late net.Error
-		switch {
-		case err == nil:
-			return f.connected(raw), nil
-		case f.network == "unix" && errors.Is(err, syscall.EAGAIN):
-			full = true
-		case full && errors.As(err, &late) && late.Timeout():
-			return nil, errFull
-		default:
-			return nil, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, errFull
-		}
+	raw, err := dialer.DialContext(ctx, f.network, f.address)
+	if err != nil {
+		return nil, err
 	}
-}
-
-var errFull = errors.New("its queue of connections is full, and stays so: its processes are too few, or all hang")
-
-func (f *fastcgiService) connected(raw net.Conn) *connection {
 	address := f.address
 	if f.network != "unix" {
 		address = namedAddress(f.address, raw.RemoteAddr())
 	}
 	c := connected(raw, address)
 	c.single = true
-	return c
+	return c, nil
 }
 
 // params are what the script is told: by JOBD_… of the job, by the names of CGI of the request.
 func (f *fastcgiService) params(spec *jobexec.Spec) []fcgi.Param {
-	id, attempt := strconv.FormatInt(spec.Job, 10), strconv.Itoa(spec.Attempt)
+	id := strconv.FormatInt(spec.Job, 10)
 	params := []fcgi.Param{
 		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
 		{Name: "SERVER_SOFTWARE", Value: "jobd"},
@@ -97,17 +69,9 @@ func (f *fastcgiService) params(spec *jobexec.Spec) []fcgi.Param {
 		{Name: "SCRIPT_NAME", Value: f.script},
 		{Name: "REQUEST_URI", Value: f.script + "?" + id},
 		{Name: "QUERY_STRING", Value: id},
-		{Name: "JOBD_ID", Value: id},
-		{Name: "JOBD_ATTEMPT", Value: attempt},
-		{Name: "JOBD_TARGET", Value: spec.Target},
-		{Name: "JOBD_CLAIM", Value: fmt.Sprintf("%s-%s-%s", id, attempt, spec.Token)},
 	}
-	for _, variable := range spec.Vars {
-		name, value, _ := strings.Cut(variable, "=")
-		known := slices.ContainsFunc(params, func(p fcgi.Param) bool { return p.Name == name })
-		if strings.HasPrefix(name, "JOBD_") && !known {
-			params = append(params, fcgi.Param{Name: name, Value: value})
-		}
+	for _, v := range variablesOf(spec) {
+		params = append(params, fcgi.Param(v))
 	}
 	if parent := traceparent(spec); parent != "" {
 		params = append(params, fcgi.Param{Name: "TRACEPARENT", Value: parent})

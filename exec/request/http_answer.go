@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,15 +21,15 @@ const mostHead = 256 << 10
 
 // ask implements protocol.
 func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
-	now, claim, kept := time.Now(), claimOf(spec), c.used
+	now, claim, kept := time.Now(), encoded(claimOf(spec)), c.used
 	c.used = true
 	if _, err := c.Write(h.head(spec, now)); err != nil {
 		a.err = fmt.Errorf("the connection was lost while the request was sent: %w", err)
 		return a
 	}
-	c.bound.left = mostHead
+	c.head.N = mostHead
 	response, err := final(c)
-	c.bound.left = noBound
+	c.head.N = math.MaxInt64
 	if err != nil {
 		a.err = err
 		return a
@@ -66,7 +67,7 @@ func final(c *connection) (*http.Response, error) {
 	for {
 		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
 		switch {
-		case err != nil && c.bound.left <= 0:
+		case err != nil && c.head.N <= 0:
 			return nil, fmt.Errorf("the head of the answer is longer than %d bytes", mostHead)
 		case err != nil:
 			return nil, fmt.Errorf("there was no answer: %w", told(err))
@@ -114,9 +115,6 @@ func judge(a *answer, r *http.Response, now time.Time) {
 	a.done.Code, a.done.Result = &code, "fail"
 	if code == 0 {
 		a.done.Result, a.done.Final, a.done.RetryAfter = "ok", false, 0
-	}
-	if kind := r.Header.Get("Content-Encoding"); kind != "" && !strings.EqualFold(kind, "identity") {
-		note(&a.done, fmt.Sprintf("the service has encoded its answer (%.40q), though it was asked not to", kind))
 	}
 }
 

@@ -27,37 +27,47 @@ func (h *httpService) head(spec *jobexec.Spec, now time.Time) []byte {
 	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, h.host)
 	b = append(b, "User-Agent: jobd\r\nContent-Length: 0\r\nAccept-Encoding: identity\r\n"...)
 	for _, h := range headers {
-		b = fmt.Appendf(b, "%s: %s\r\n", h.name, h.value)
+		b = fmt.Appendf(b, "%s: %s\r\n", h.Name, h.Value)
 	}
 	return append(b, "\r\n"...)
 }
 
 // header is a line of a request's head.
-type header struct{ name, value string }
+type header struct{ Name, Value string }
 
 // claimHeader names a start in its request, and in the answer of a service that echoes it: by that an
 // answer is known to be of this request, and of no other that had the connection before.
 const claimHeader = "Jobd-Claim"
 
 func claimOf(spec *jobexec.Spec) string {
-	return fmt.Sprintf("%d-%d-%s", spec.Job, spec.Attempt, encoded(spec.Token))
+	return fmt.Sprintf("%d-%d-%s", spec.Job, spec.Attempt, spec.Token)
 }
 
-// headersOf is what a service is told of a job: which start it is, and what its launcher would have in
-// its environment. JOBD_MAX_ATTEMPTS=3 becomes Jobd-Max-Attempts: 3.
-func headersOf(spec *jobexec.Spec) []header {
-	id, attempt := strconv.FormatInt(spec.Job, 10), strconv.Itoa(spec.Attempt)
-	headers := []header{
-		{"Jobd-Id", id},
-		{"Jobd-Attempt", attempt},
-		{"Jobd-Target", encoded(spec.Target)},
-		{claimHeader, claimOf(spec)},
+// variablesOf is what a service is told of a job: which start it is, and what its launcher would have in
+// its environment.
+func variablesOf(spec *jobexec.Spec) []header {
+	told := []header{
+		{"JOBD_ID", strconv.FormatInt(spec.Job, 10)},
+		{"JOBD_ATTEMPT", strconv.Itoa(spec.Attempt)},
+		{"JOBD_TARGET", spec.Target},
+		{"JOBD_CLAIM", claimOf(spec)},
 	}
 	for _, variable := range spec.Vars {
 		name, value, _ := strings.Cut(variable, "=")
-		told := header{named(name), encoded(value)}
-		if told.name != "" && !slices.ContainsFunc(headers, func(h header) bool { return h.name == told.name }) {
-			headers = append(headers, told)
+		known := slices.ContainsFunc(told, func(h header) bool { return h.Name == name })
+		if strings.HasPrefix(name, "JOBD_") && !known {
+			told = append(told, header{name, value})
+		}
+	}
+	return told
+}
+
+// headersOf is the same as headers: JOBD_MAX_ATTEMPTS=3 becomes Jobd-Max-Attempts: 3.
+func headersOf(spec *jobexec.Spec) []header {
+	var headers []header
+	for _, v := range variablesOf(spec) {
+		if name := named(v.Name); name != "" {
+			headers = append(headers, header{name, encoded(v.Value)})
 		}
 	}
 	if parent := traceparent(spec); parent != "" {
@@ -69,9 +79,6 @@ func headersOf(spec *jobexec.Spec) []header {
 // named is the header of a variable that is told of a start; "" where it is none.
 func named(variable string) string {
 	words := strings.Split(strings.ToLower(variable), "_")
-	if len(words) < 2 || words[0] != "jobd" {
-		return ""
-	}
 	for i, word := range words {
 		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
 			return ""
@@ -120,8 +127,8 @@ func traceparent(spec *jobexec.Spec) string {
 func (h *httpService) signature(path string, headers []header, now time.Time) string {
 	value := func(name string) string {
 		for _, h := range headers {
-			if h.name == name {
-				return h.value
+			if h.Name == name {
+				return h.Value
 			}
 		}
 		return ""

@@ -61,12 +61,12 @@ func TestHeadersOfAJob(t *testing.T) {
 		Job: -3, Attempt: 1, Token: "@abcdefghi", Target: "grüße 100%\r\nX: y",
 		Env: []string{"PATH=/bin", "SECRET=x", "traceparent=nonsense", "TRACEPARENT=" + trace},
 		Vars: []string{
-			"JOBD_ATTEMPT=9", "JOBD_ID=9", "JOBD_PLANNED=12", "JOBD_=x", "JOBD__X=x", "JOBD_A:B=x", "jobd_odd=a\r\nb", "PATH=/x", "JOBD_PLANNED=13",
+			"JOBD_ATTEMPT=9", "JOBD_ID=9", "JOBD_PLANNED=12", "JOBD_=x", "JOBD__X=x", "JOBD_A:B=x", "JOBD_ODD=a\r\nb", "PATH=/x", "JOBD_PLANNED=13",
 		},
 	}
 	var got strings.Builder
 	for _, h := range headersOf(&spec) {
-		fmt.Fprintf(&got, "%s: %s\n", h.name, h.value)
+		fmt.Fprintf(&got, "%s: %s\n", h.Name, h.Value)
 	}
 	want := `Jobd-Id: -3
 Jobd-Attempt: 1

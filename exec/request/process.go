@@ -47,32 +47,21 @@ func newProcess(spec jobexec.Spec) *process {
 func (p *process) run(s *service) {
 	defer p.cancel(nil)
 	c, err := s.take(p.ctx)
+	if err == nil && p.begin(c) {
+		p.tell(false)
+		select {
+		case <-p.proceed:
+			c, err = s.renew(p.ctx, c)
+		case <-p.ctx.Done():
+		}
+	}
 	if err != nil {
 		p.end(p.unsent(err))
 		return
 	}
-	if !p.begin(c) {
+	if err := p.ctx.Err(); err != nil { // whether it may be sent as well or not
 		s.put(c, true)
-		p.end(p.unsent(p.ctx.Err()))
-		return
-	}
-	p.tell(false)
-	select {
-	case <-p.proceed:
-	case <-p.ctx.Done():
-	}
-	if p.ctx.Err() != nil { // whether it may be sent as well or not
-		s.put(c, true)
-		p.end(p.unsent(p.ctx.Err()))
-		return
-	}
-	if c, err = s.renew(p.ctx, c); err != nil {
 		p.end(p.unsent(err))
-		return
-	}
-	if p.ctx.Err() != nil {
-		s.put(c, true)
-		p.end(p.unsent(p.ctx.Err()))
 		return
 	}
 	p.end(p.ask(s, c))

@@ -150,7 +150,7 @@ func (c *connector) connect() (*link, error) {
 		case <-made:
 		}
 	}()
-	l, err := newLink(conn.UnixConn, c.config, c.link == nil, c.rejoin, c.heard, func(says string) error {
+	l, err := newLink(conn.UnixConn, c.config, c.rejoin, c.heard, func(says string) error {
 		if !c.isRunner(&conn, says) {
 			return foreign
 		}
@@ -167,34 +167,33 @@ func (c *connector) connect() (*link, error) {
 func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 	var n notices
 	defer func() { n.make() }()
-	same, began := true, time.Now()
-	for moved := false; same && !moved; {
-		next, err := c.get()
-		if isClosed(c.closing) || errors.Is(err, os.ErrClosed) {
-			return // the next worker hears of them
-		}
-		if errors.Is(err, errSilent) {
-			continue // the runner is there, and has them
-		}
-		if same = err == nil && next.instance == lost.instance; same {
-			if moved = next.takeOver(processes, &n); moved {
-				c.config.Logger.Warn("the runner is connected again", "after", time.Since(began).Round(time.Millisecond))
-			}
-		} else {
-			said := []any{"jobs", len(processes)}
-			if err != nil {
-				said = append(said, "error", err)
-			}
-			c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", said...)
-			if err == nil {
-				c.config.Logger.Warn("another runner starts the jobs from now on", "after", time.Since(began).Round(time.Millisecond))
-			}
-		}
+	began := time.Now()
+	next, err := c.get()
+	for errors.Is(err, errSilent) { // the runner is there, and has them
+		next, err = c.get()
 	}
-	for _, p := range processes {
-		if same && !isClosed(p.begun) {
+	if isClosed(c.closing) || errors.Is(err, os.ErrClosed) {
+		return // the next worker hears of them
+	}
+	same := err == nil && next.instance == lost.instance
+	after := time.Since(began).Round(time.Millisecond)
+	switch {
+	case same:
+		c.config.Logger.Warn("the runner is connected again", "after", after)
+	case err != nil:
+		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes), "error", err)
+	default:
+		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
+		c.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
+	}
+	for id, p := range processes {
+		switch {
+		case same && next.recalled[id] != nil:
+			known := next.recalled[id]
+			p.goOnAs(heir{known, known.Adopted})
+		case same && !isClosed(p.begun):
 			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
-		} else {
+		default:
 			p.orphan(c, &n)
 		}
 	}

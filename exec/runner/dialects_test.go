@@ -294,10 +294,7 @@ func sendBusyHello(conn *net.UnixConn, recorded []byte) error {
 		return fmt.Errorf("the runner begins with %+v: %w", hello, err)
 	}
 	hello.Jobs = append(hello.Jobs, wire.Job{ID: wire.ID{Job: 1 << 40, Attempt: 1, Token: workerToken}})
-	out, err := wire.NewOutbox(conn)
-	if err != nil {
-		return err
-	}
+	out := wire.NewOutbox(conn)
 	out.Post(hello)
 	out.Close()
 	<-out.Written()

@@ -87,10 +87,7 @@ func pair(t *testing.T) (one, other *net.UnixConn) {
 // put writes messages as they pass.
 func put(t *testing.T, conn *net.UnixConn, messages ...wire.Message) {
 	t.Helper()
-	out, err := wire.NewOutbox(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := wire.NewOutbox(conn)
 	for _, m := range messages {
 		out.Send(m)
 	}

@@ -65,10 +65,7 @@ func beImpostor(dir, name string) error {
 
 func forge(conn *net.UnixConn, name string) {
 	in := wire.NewReader(conn)
-	out, err := wire.NewOutbox(conn)
-	if err != nil {
-		return
-	}
+	out := wire.NewOutbox(conn)
 	for {
 		m, err := in.Next()
 		switch {
@@ -76,11 +73,11 @@ func forge(conn *net.UnixConn, name string) {
 			return
 		case m.Kind == wire.Hello:
 			out.Post(wire.Message{
-				Kind: wire.Hello, Version: wire.Version, Instance: name, Tokens: true, Jobs: m.RunnerWords(),
+				Kind: wire.Hello, Version: wire.Version, Instance: name, Jobs: m.RunnerWords(),
 			})
 		case m.Kind == wire.Start:
 			process := journal.Started{Pid: os.Getpid(), StartTime: 1, BootID: "boot"}
-			out.Post(wire.Message{Kind: wire.Ended, ID: m.ID, Started: process, Done: journal.Done{Result: "ok"}, Tokens: true})
+			out.Post(wire.Message{Kind: wire.Ended, ID: m.ID, Started: process, Done: journal.Done{Result: "ok"}})
 		}
 	}
 }
@@ -235,12 +232,9 @@ func beIntruder(dir string) error {
 	if err != nil {
 		return err
 	}
-	out, err := wire.NewOutbox(conn.UnixConn)
-	if err != nil {
-		return err
-	}
+	out := wire.NewOutbox(conn.UnixConn)
 	out.Post(wire.WorkerHello())
-	out.Post(wire.Message{Kind: wire.Signal, ID: wire.ID{Job: 1, Attempt: 1}, Signo: int(unix.SIGKILL), Tokens: true})
+	out.Post(wire.Message{Kind: wire.Signal, ID: wire.ID{Job: 1, Attempt: 1}, Signo: int(unix.SIGKILL)})
 	if m, err := wire.NewReader(conn).Next(); !wire.HungUp(err) {
 		return errors.Join(io.ErrUnexpectedEOF, errors.New("the runner answered: "+m.Instance), err)
 	}

@@ -1,10 +1,10 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"sync"
@@ -16,22 +16,21 @@ import (
 
 // link is the worker's connection to its runner.
 type link struct {
-	conn      *net.UnixConn
-	logger    *slog.Logger
-	pulse     jobexec.Pulse                     // of receive; nil: nobody watches it
-	onLost    func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
-	onPools   func([]wire.Message)              // takes what the runner says of its pools
-	signaller signaller                         // signal
-	instance  string
-	pid       int                  // the runner's; 0: it is not known
-	recalled  map[wire.ID]*process // the jobs that the runner had when the link was made
-	out       *wire.Outbox
-	lost      chan struct{} // closed when the connection is gone
-	end       Standing      // why, and since when; set before that
+	conn     *net.UnixConn
+	logger   *slog.Logger
+	pulse    jobexec.Pulse                     // of receive; nil: nobody watches it
+	onLost   func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
+	onPools  func([]wire.Message)              // takes what the runner says of its pools
+	instance string
+	pid      int                  // the runner's; 0: it is not known
+	recalled map[wire.ID]*process // the jobs that the runner had when the link was made
+	out      *wire.Outbox
+	lost     chan struct{} // closed when the connection is gone
+	end      Standing      // why, and since when; set before that
 
-	room    chan struct{} // holds one for each large output that is here and not journalled yet
-	other   bool          // the runner is of another build
-	peeking chan struct{} // holds one for each peek that is not answered
+	room   chan struct{} // holds one for each large output that is here and not journalled yet
+	other  bool          // the runner is of another build
+	asking chan struct{} // holds one for each question that is not answered
 
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
@@ -41,22 +40,15 @@ type link struct {
 	leaving   bool             // that was called: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	signals   []signalled         // what was asked for and not answered, in order
-	glances   []chan wire.Message // likewise, of peeks
+	asked     map[wire.Kind][]chan wire.Message // by the kind of the answer: who waits for one, in order
 }
 
-// newLink greets the runner and makes processes of the jobs that it still has. Those of the first
-// link are the worker's. Those of a later one are placeholders, until the worker's own processes of
-// a lost link come to their places.
+// newLink greets the runner and makes processes of the jobs that it still has.
 func newLink(
-	conn *net.UnixConn, c Config, first bool, onLost func(*link, map[wire.ID]*process), onPools func([]wire.Message),
+	conn *net.UnixConn, c Config, onLost func(*link, map[wire.ID]*process), onPools func([]wire.Message),
 	check func(instance string) error,
 ) (*link, error) {
-	out, err := wire.NewOutbox(conn)
-	if err != nil {
-		return nil, err
-	}
-	in := wire.NewReader(conn)
+	out, in := wire.NewOutbox(conn), wire.NewReader(conn)
 	hello, err := greet(conn, out, in)
 	if err == nil {
 		err = check(hello.Instance)
@@ -71,15 +63,13 @@ func newLink(
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		owed: make(map[wire.ID]bool),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		peeking: make(chan struct{}, mostPeeks), other: !hello.IsOfThisBuild(),
+		asking: make(chan struct{}, mostAsked), asked: make(map[wire.Kind][]chan wire.Message), other: !hello.IsOfThisBuild(),
 	}
-	l.signaller = l.signal
 	for _, old := range hello.Jobs {
 		if old.IsWord() {
 			continue
 		}
 		p := newProcess(claim{old.ID, old.Limit}, l)
-		p.placeholder = !first
 		if old.Started.Known() { // else it waits for a process of a pool
 			p.begin(old.Started, nil)
 		}
@@ -113,18 +103,11 @@ func (l *link) close(patience time.Duration) {
 	select {
 	case <-l.lost:
 	case <-late.C:
-		l.logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it",
-			"jobs", jobs, "requests that it was not sent", l.out.Length())
+		l.logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it", "jobs", jobs)
 		l.conn.Close()
 		<-l.lost
 		<-l.out.Written()
 	}
-}
-
-// post sends a message.
-func (l *link) post(m wire.Message) {
-	m.Tokens = m.Kind != wire.Environment && m.Kind != wire.Pools
-	l.out.Post(m)
 }
 
 // receive acts on what the runner sends until the connection is gone.
@@ -169,16 +152,9 @@ func (l *link) lose(err error) {
 	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
 	closing := l.closing
-	processes, signals, glances := l.processes, l.signals, l.glances
-	l.processes, l.signals, l.glances = nil, nil, nil
+	processes := l.processes
+	l.processes = nil
 	l.mu.Unlock()
-	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
-	for _, wanted := range signals {
-		wanted.answer <- os.ErrProcessDone.Error()
-	}
-	for _, wanted := range glances {
-		close(wanted)
-	}
 	if closing {
 		return
 	}
@@ -190,13 +166,10 @@ func (l *link) lose(err error) {
 func (l *link) act(m *wire.Message, n *notices) {
 	p := l.processes[m.ID]
 	switch {
-	case m.Kind == wire.Signalled && len(l.signals) > 0:
-		l.signals[0].answer <- m.Text
-		l.signals = l.signals[1:]
-	case m.Kind == wire.Peeked && len(l.glances) > 0:
-		l.glances[0] <- *m
-		l.glances = l.glances[1:]
-		<-l.peeking
+	case len(l.asked[m.Kind]) > 0:
+		l.asked[m.Kind][0] <- *m
+		l.asked[m.Kind] = l.asked[m.Kind][1:]
+		<-l.asking
 	case p == nil:
 		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:
@@ -230,12 +203,12 @@ func (l *link) fetch(id wire.ID) {
 	l.mu.Lock()
 	l.occupied[id] = true
 	l.mu.Unlock()
-	l.post(wire.Message{Kind: wire.Fetch, ID: id})
+	l.out.Post(wire.Message{Kind: wire.Fetch, ID: id})
 }
 
 // forget tells the runner that an outcome is journalled, and makes room for the next large output.
 func (l *link) forget(id wire.ID) {
-	l.post(wire.Message{Kind: wire.Forget, ID: id})
+	l.out.Post(wire.Message{Kind: wire.Forget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.paid(id)
@@ -251,36 +224,6 @@ func (l *link) paid(id wire.ID) {
 	l.leaveIdle()
 }
 
-// takeOver moves to this link those of a lost link's processes that the runner still has, and
-// removes them from the map. It does nothing, and fails, where this connection is lost too.
-func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.alive() {
-		return false
-	}
-	for id, p := range processes {
-		known := l.recalled[id]
-		if known == nil {
-			continue
-		}
-		delete(processes, id)
-		p.signaller.Store(&l.signaller)
-		if isClosed(known.begun) {
-			p.begin(known.started, n)
-		}
-		if known.exited {
-			p.exit(known.started, known.done)
-		}
-		if isClosed(known.ended) {
-			p.end(known.err, n)
-		} else {
-			l.processes[id] = p
-		}
-	}
-	return true
-}
-
 // greetTimeout is how long a runner may take to answer a hello. First it does all that former
 // workers have asked for.
 const greetTimeout = 10 * time.Second
@@ -290,8 +233,7 @@ var errSilent = errors.New("the runner does not answer; it may have been stopped
 
 // greet sends the worker's hello and waits for the runner's.
 func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Message, err error) {
-	out.Send(wire.WorkerHello())
-	out.Flush()
+	out.Post(wire.WorkerHello())
 	if err := conn.SetReadDeadline(time.Now().Add(greetTimeout)); err != nil {
 		return hello, err
 	}
@@ -303,9 +245,6 @@ func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Me
 		return hello, err
 	}
 	if err := hello.CheckHello(); err != nil {
-		return hello, err
-	}
-	if err := hello.CheckTokens(); err != nil {
 		return hello, err
 	}
 	return hello, conn.SetReadDeadline(time.Time{})
@@ -326,8 +265,8 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	l.processes[p.id], l.owed[p.id] = p, true
 	if spec.Mode.Kept() {
 		id := p.id
-		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
-		l.post(wire.Message{
+		p.withdraw = func() { l.out.Post(wire.Message{Kind: wire.Withdraw, ID: id}) }
+		l.out.Post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,
 			Pool: spec.Target, Vars: spec.Vars,
 		})
@@ -335,9 +274,9 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	}
 	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
-		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
+		l.out.Post(wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
-	l.post(wire.Message{
+	l.out.Post(wire.Message{
 		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.limit,
 	})
 	return p, nil
@@ -349,41 +288,48 @@ func sameSlice(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// signalTimeout is how long a signal waits for a runner that stands still.
-const signalTimeout = 5 * time.Second
+// mostAsked is how many questions the runner is asked at once, since their answers are in memory, and
+// askTimeout how long one waits for a runner that stands still, or is asked for many.
+const (
+	mostAsked  = 16
+	askTimeout = 5 * time.Second
+)
 
-// signalled is a signal that the runner was asked for.
-type signalled struct {
-	answer chan string // receives once; "": it was sent
-	asked  time.Time
+// ask asks the runner something, and waits for an answer of a kind. Those who can't be answered at once
+// wait for those before them, and nobody for long: what the runner was asked to do it may do later.
+func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer wire.Message, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errSilent)
+	defer cancel()
+	select {
+	case l.asking <- struct{}{}:
+	case <-l.lost:
+		return answer, errLost
+	case <-ctx.Done():
+		return answer, context.Cause(ctx)
+	}
+	wanted := make(chan wire.Message, 1)
+	l.mu.Lock()
+	l.asked[kind] = append(l.asked[kind], wanted)
+	l.out.Post(m)
+	l.mu.Unlock()
+	select {
+	case answer = <-wanted:
+		if answer.Text != "" {
+			return answer, errors.New(answer.Text)
+		}
+		return answer, nil
+	case <-l.lost:
+		return answer, errLost
+	case <-ctx.Done():
+		return answer, context.Cause(ctx)
+	}
 }
 
-// signal asks for a signal and waits for what became of it, but not for long. A runner that has not
-// answered for that long is not asked for more: what it was asked for already it may still do.
+// signal has a signal sent.
 func (l *link) signal(id wire.ID, signo int) error {
-	wanted := signalled{make(chan string, 1), time.Now()}
-	l.mu.Lock()
-	if !l.alive() {
-		l.mu.Unlock()
+	_, err := l.ask(context.Background(), wire.Message{Kind: wire.Signal, ID: id, Signo: signo}, wire.Signalled)
+	if errors.Is(err, errLost) {
 		return os.ErrProcessDone
 	}
-	if len(l.signals) > 0 && time.Since(l.signals[0].asked) >= signalTimeout {
-		l.mu.Unlock()
-		return errSilent
-	}
-	l.signals = append(l.signals, wanted)
-	l.post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
-	l.mu.Unlock()
-	late := time.NewTimer(signalTimeout)
-	defer late.Stop()
-	select {
-	case text := <-wanted.answer:
-		if text != "" {
-			return errors.New(text)
-		}
-		return nil
-	case <-late.C:
-		l.logger.Warn("the runner does not answer; it may still send a signal", "job", id.Job, "signal", signo)
-		return errSilent
-	}
+	return err
 }

@@ -163,12 +163,6 @@ func (c *connector) adopt(id wire.ID, started journal.Started, since int64, step
 	})
 }
 
-// mostPeeks is how many peeks the runner is asked for at once: their answers are in memory.
-const mostPeeks = 16
-
-// peekTimeout is how long a peek waits for a runner that stands still, or is asked for many.
-const peekTimeout = 5 * time.Second
-
 // Written implements jobexec.Watcher.
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
 	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
@@ -197,42 +191,16 @@ func (l *link) has(id wire.ID) bool {
 	return l.processes[id] != nil
 }
 
-// peek asks the runner what a job has written. Those who can't be answered at once wait for those
-// before them, and nobody for long.
+// peek asks the runner what a job has written.
 func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, peekTimeout, errSilent)
-	defer cancel()
-	select {
-	case l.peeking <- struct{}{}:
-	case <-l.lost:
-		return w, errLost
-	case <-ctx.Done():
-		return w, context.Cause(ctx)
+	m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}}, wire.Peeked)
+	if err != nil {
+		return w, err
 	}
-	answer := make(chan wire.Message, 1)
-	l.mu.Lock()
-	if !l.alive() {
-		l.mu.Unlock()
-		return w, errLost
+	for i, p := range m.Peek.Parts {
+		w[i] = jobexec.Part(p)
 	}
-	l.glances = append(l.glances, answer)
-	l.post(wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
-	l.mu.Unlock()
-	select {
-	case m, answered := <-answer:
-		if !answered {
-			return w, errLost
-		}
-		if m.Text != "" {
-			return w, errors.New(m.Text)
-		}
-		for i, p := range m.Peek.Parts {
-			w[i] = jobexec.Part(p)
-		}
-		return w, nil
-	case <-ctx.Done():
-		return w, context.Cause(ctx)
-	}
+	return w, nil
 }
 
 // shelved gives what is on disk of a start whose runner is gone.

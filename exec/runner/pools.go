@@ -68,7 +68,7 @@ func (c *connector) declare(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked {
-		l.post(wire.Message{Kind: wire.Pools, Wanted: p.wire()})
+		l.out.Post(wire.Message{Kind: wire.Pools, Wanted: p.wire()})
 	}
 }
 

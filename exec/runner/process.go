@@ -17,32 +17,50 @@ import (
 // the lock of the link that has it, or, between two links, the one that moves it from one to the
 // other.
 type process struct {
-	claim                               // which start it is
-	withdraw  func()                    // takes it back while it waits; nil: it does not wait
-	tell      func(jobexec.News)        // nil where nobody listens
-	shares    bool                      // its process was there before, so that since says when it began
-	since     atomic.Int64              // the uptime at which the job began; 0: when its process did
-	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
+	claim                         // which start it is
+	withdraw func()               // takes it back while it waits; nil: it does not wait
+	tell     func(jobexec.News)   // nil where nobody listens
+	shares   bool                 // its process was there before, so that since says when it began
+	since    atomic.Int64         // the uptime at which the job began; 0: when its process did
+	link     *link                // to the runner that was asked
+	heir     atomic.Pointer[heir] // as what it goes on, when that link is lost
 
-	asked       time.Time     // when the runner was told to start it; zero: by a former worker
-	begun       chan struct{} // closed when started is set, or the process has ended
-	ended       chan struct{} // closed when done and err are set
-	started     journal.Started
-	done        journal.Done
-	err         error
-	placeholder bool        // it keeps what is heard of a process on its way to this link
-	exited      bool        // done is known, but for the output, which is with the runner
-	orphaned    atomic.Bool // its runner is gone
+	asked   time.Time     // when the runner was told to start it; zero: by a former worker
+	begun   chan struct{} // closed when started is set, or the process has ended
+	ended   chan struct{} // closed when done and err are set
+	started journal.Started
+	done    journal.Done
+	err     error
+	exited  bool // done is known, but for the output, which is with the runner
 }
 
-// signaller delivers a signal to a job's process group.
-type signaller func(id wire.ID, signo int) error
+// heir is the same process as a new link knows it, or as one whose runner is gone.
+type heir struct {
+	jobexec.Process
+	adopted func() bool
+}
 
 // newProcess makes a process that a runner was asked for.
 func newProcess(of claim, l *link) *process {
-	p := &process{claim: of, begun: make(chan struct{}), ended: make(chan struct{})}
-	p.signaller.Store(&l.signaller)
-	return p
+	return &process{claim: of, link: l, begun: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// goOnAs has whatever is heard of the heir be this process's.
+func (p *process) goOnAs(h heir) {
+	p.heir.Store(&h)
+	go func() {
+		var n notices
+		<-h.Begun()
+		if !isClosed(h.Ended()) {
+			p.begin(h.Started(), &n)
+			n.make()
+		}
+		<-h.Ended()
+		done, err := h.Outcome()
+		p.exit(h.Started(), done)
+		p.end(err, &n)
+		n.make()
+	}()
 }
 
 // notices are news that the worker is to be told of once no lock is held.
@@ -118,10 +136,7 @@ func (p *process) orphan(c *connector, n *notices) {
 	}
 	since := p.began()
 	if s, alive := c.adopt(p.id, p.started, since, p.limit.From(since)); alive {
-		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
-		p.signaller.Store(&through)
-		p.orphaned.Store(true)
-		go p.endWith(s)
+		p.goOnAs(heir{s, s.Adopted})
 		return
 	}
 	c.left.note(p.id, p.started)
@@ -144,18 +159,6 @@ func (p *process) began() int64 {
 // errLost is the outcome of a process that ended without its runner.
 var errLost = fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown)
 
-// endWith ends the process when the stray that it is now does.
-func (p *process) endWith(s *stray) {
-	<-s.Ended()
-	var err error
-	if p.done, err = s.Outcome(); err != nil {
-		err = errLost
-	}
-	var n notices
-	p.end(err, &n)
-	n.make()
-}
-
 // Begun implements jobexec.Process.
 func (p *process) Begun() <-chan struct{} { return p.begun }
 
@@ -174,7 +177,16 @@ func (p *process) Signal(signo int) error {
 	if isClosed(p.ended) {
 		return os.ErrProcessDone
 	}
-	return (*p.signaller.Load())(p.id, signo)
+	if h := p.heir.Load(); h != nil {
+		return h.Signal(signo)
+	}
+	return p.link.signal(p.id, signo)
+}
+
+// Adopted tells whether the process goes on without its runner.
+func (p *process) Adopted() bool {
+	h := p.heir.Load()
+	return h != nil && h.adopted()
 }
 
 // Withdraw takes the start back if it waits still for a process that is kept: it ends with a

@@ -126,9 +126,3 @@ func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
 	}
 	return used
 }
-
-// Adopted tells that the process goes on without its runner.
-func (s *stray) Adopted() bool { return true }
-
-// Adopted tells whether the process goes on without its runner.
-func (p *process) Adopted() bool { return p.orphaned.Load() }

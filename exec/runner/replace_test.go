@@ -35,19 +35,15 @@ func TestARunnerOfAnotherBuildIsReplacedWhenItHasNothing(t *testing.T) {
 		if _, err := in.Next(); err != nil {
 			t.Error(err)
 		}
-		out, err := wire.NewOutbox(conn)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		out := wire.NewOutbox(conn)
 		words := wire.WorkerHello()
 		words.Jobs = words.Jobs[:len(words.Jobs)-1] // that of the build is the last
-		hello := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older", Tokens: true}
+		hello := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older"}
 		hello.Jobs = append(words.RunnerWords(), wire.Job{ID: id, Started: started})
 		out.Post(hello)
 		<-end
 		code := 0
-		out.Post(wire.Message{Kind: wire.Ended, ID: id, Started: started, Done: journal.Done{Result: "ok", Code: &code}, Tokens: true})
+		out.Post(wire.Message{Kind: wire.Ended, ID: id, Started: started, Done: journal.Done{Result: "ok", Code: &code}})
 		for {
 			m, err := in.Next()
 			if err != nil {
@@ -92,7 +88,7 @@ func TestAnEarlyRunnerIsNotTalkedTo(t *testing.T) {
 		Kind: wire.Hello, Version: wire.Version, Instance: "early",
 		Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
 	})
-	if _, err := newLink(near, testConfig(""), true, nil, nil, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
+	if _, err := newLink(near, testConfig(""), nil, nil, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
 		t.Errorf("error %v", err)
 	}
 }

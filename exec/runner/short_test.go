@@ -70,8 +70,7 @@ func TestAShortJobIsToldOfOnce(t *testing.T) {
 	remote.Forget(1, "", 1)
 }
 
-// A runner that stands still holds up nobody who wants a job signalled, and gets no more such
-// requests.
+// A runner that stands still holds up nobody for long who wants a job signalled, and does it later.
 func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
@@ -79,17 +78,10 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	p := begin(t, remote, 1, "exec sleep 300")
 	<-p.Begun()
 	proctest.Stop(t, runner)
-	for range 3 {
+	for range 2 {
 		if err := p.Signal(15); !errors.Is(err, errSilent) {
 			t.Errorf("error %v, want %v", err, errSilent)
 		}
-	}
-	l := linkOf(remote)
-	l.mu.Lock()
-	n := len(l.signals)
-	l.mu.Unlock()
-	if n != 1 {
-		t.Errorf("it was asked for %d signals, want the first only", n)
 	}
 	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
 		t.Fatal(err)

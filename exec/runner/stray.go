@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
@@ -67,7 +66,7 @@ func (s *stray) watch() {
 			break // another error would say that it was closed, which only we do
 		}
 	}
-	s.done.Elapsed, s.err = proc.Elapsed(s.since, proc.Uptime()), jobexec.ErrOutcomeUnknown
+	s.done.Elapsed, s.err = proc.Elapsed(s.since, proc.Uptime()), errLost
 	if s.limit.Happened() {
 		s.done.Reason, s.err = "its runner was lost before it ended: its exit code is not known", nil
 		s.limit.Mark(&s.done)
@@ -120,6 +119,9 @@ func (s *stray) Ended() <-chan struct{} { return s.ended }
 // Outcome implements jobexec.Process. Of one that ended by itself only how long it ran is known,
 // and what its runner had put on disk.
 func (s *stray) Outcome() (journal.Done, error) { return s.done, s.err }
+
+// Adopted tells that the process goes on without its runner.
+func (s *stray) Adopted() bool { return true }
 
 // Signal implements jobexec.Process.
 func (s *stray) Signal(signo int) error { return s.send(unix.Signal(signo)) }

@@ -63,7 +63,6 @@ func (t *table) knows(pid int) bool {
 // by now. That is so only while there are pools that fork.
 type orphans struct {
 	adopts bool
-	some   bool         // there are some
 	ended  map[int]bool // were seen as zombies the last time, and are not ours
 }
 
@@ -105,25 +104,23 @@ func (ps *pools) forks() bool {
 
 // sweep reaps what nobody waits for: what jobs have left behind, on purpose or not, and what has
 // become our child and ended. It takes those that have been zombies for a while, each by its number:
-// never one that we have started and are about to reap. A job can make children of ours at any time
-// (CLONE_PARENT): their numbers would be taken for as long as we live.
+// never one that we have started and are about to reap.
 func (ps *pools) sweep() {
 	ps.adopt(ps.forks())
-	if !ps.orphans.some && !hasZombie(unix.P_ALL, 0) {
+	before := ps.orphans.ended
+	ps.orphans.ended = nil
+	if !hasZombie(unix.P_ALL, 0) {
 		return
 	}
-	before := ps.orphans.ended
-	ps.orphans.ended, ps.orphans.some = make(map[int]bool), false
+	ps.orphans.ended = make(map[int]bool)
 	for pid, who := range proc.Children(unix.Getpid()) {
 		switch {
-		case children.knows(pid):
-			continue
-		case who.Ended && before[pid]:
+		case children.knows(pid) || !who.Ended:
+		case before[pid]:
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		case who.Ended:
+		default:
 			ps.orphans.ended[pid] = true
 		}
-		ps.orphans.some = true
 	}
 }
 

@@ -21,7 +21,6 @@ type jobs struct {
 	mu     sync.Mutex
 	known  map[wire.ID]*job
 	worker *wire.Outbox // nil: none is connected
-	pools  bool         // it understands pools
 }
 
 func newJobs(instance string, spool *spool) *jobs {
@@ -88,11 +87,9 @@ func (j *job) outcome(kind wire.Kind) wire.Message {
 
 // send sends a message to the worker, if one is connected. Callers must hold a.mu.
 func (a *jobs) send(m wire.Message) {
-	if a.worker == nil {
-		return
+	if a.worker != nil {
+		a.worker.Send(m)
 	}
-	m.Tokens = true
-	a.worker.Send(m)
 }
 
 // flush writes to the worker what was sent.
@@ -110,7 +107,7 @@ func (a *jobs) flush() {
 func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker, a.pools = worker, theirs.UnderstandsPools()
+	a.worker = worker
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
 	for id, j := range a.known {
 		started := j.child.identity()
@@ -178,15 +175,12 @@ func (a *jobs) turn(id wire.ID) *child {
 	return nil
 }
 
-// tellPools tells the worker about pools, if one is connected that understands it.
+// tellPools tells the worker about pools, if one is connected.
 func (a *jobs) tellPools(m wire.Message) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.worker == nil || !a.pools {
-		return false
-	}
-	a.worker.Send(m)
-	return true
+	a.send(m)
+	return a.worker != nil
 }
 
 // sendRefusal tells the worker that a start did not happen. Callers must hold a.mu.

@@ -100,19 +100,6 @@ func TestAWorkerThatComesHearsWhichProcessItIs(t *testing.T) {
 	}
 }
 
-// A worker of a version that knows no pools wants none.
-func TestAnOlderWorkerWantsNoPools(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.pools(pooled("pool", 2))
-	b.stands("both are ready", func(s wire.Standing) bool { return s.Ready == 2 })
-	b.leave()
-	b.local.pools.joined(false)
-	gone := make(chan struct{})
-	b.local.pools.do(func() { b.local.pools.leaving = gone })
-	<-gone
-}
-
 // When the runner ends, its processes do, be it by signals.
 func TestProcessesEndWithTheRunner(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ func TestAForkedJobWithoutAParentIsSignalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.noted("runs on")
-	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 15, Tokens: true})
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 15})
 	if done := b.done(1); done.Signal != "SIGTERM" {
 		t.Errorf("done %+v", done)
 	}

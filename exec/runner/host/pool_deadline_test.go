@@ -21,7 +21,7 @@ func TestAJobThatHasWaitedIsToldWhenItIsEnded(t *testing.T) {
 			longAgo := time.Now().Add(-time.Hour).Unix() // when the worker reckoned, with a timeout
 			begun := time.Now().Truncate(time.Second)
 			b.out.Post(wire.Message{
-				Kind: wire.Start, ID: id(1), Argv: []string{"kept"}, MaxOutput: 1 << 20, Tokens: true, Pool: "mail",
+				Kind: wire.Start, ID: id(1), Argv: []string{"kept"}, MaxOutput: 1 << 20, Pool: "mail",
 				Limit: wire.Limit{Timeout: 10 * time.Minute},
 				Vars:  []string{"JOBD_ATTEMPT=1", fmt.Sprint("JOBD_DEADLINE=", longAgo), work(mode, "echo $JOBD_DEADLINE", `print $ENV{JOBD_DEADLINE}`)},
 			})

@@ -14,7 +14,7 @@ import (
 // limited asks for a job that may run for so long.
 func (b *bench) limited(job int64, limit wire.Limit, vars ...string) {
 	b.out.Post(wire.Message{
-		Kind: wire.Start, ID: id(job), Argv: []string{"kept"}, MaxOutput: 100, Tokens: true, Pool: "mail", Vars: vars, Limit: limit,
+		Kind: wire.Start, ID: id(job), Argv: []string{"kept"}, MaxOutput: 100, Pool: "mail", Vars: vars, Limit: limit,
 	})
 }
 
@@ -61,7 +61,7 @@ func TestKeptJobsAreSignalled(t *testing.T) {
 			first := b.run(1, pid(mode))
 			b.start(2, work(mode, "exec sleep 300", "sleep 300"))
 			b.of(2, wire.Started)
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(2), Signo: 9, Tokens: true})
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(2), Signo: 9})
 			if m := b.of(2, wire.Signalled); m.Text != "" {
 				t.Errorf("signalled %+v", m)
 			}
@@ -69,7 +69,7 @@ func TestKeptJobsAreSignalled(t *testing.T) {
 				t.Errorf("done %+v", done)
 			}
 			b.start(3, work(mode, "exec sleep 300", "sleep 300"))
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Signo: 15, Tokens: true})
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Signo: 15})
 			if done := b.done(3); done.Signal != "SIGTERM" {
 				t.Errorf("done %+v", done)
 			}
@@ -77,7 +77,7 @@ func TestKeptJobsAreSignalled(t *testing.T) {
 			if same := string(first.Stdout.Kept) == string(last.Stdout.Kept); same != (mode == "fork") {
 				t.Errorf("process %s, then %s", first.Stdout.Kept, last.Stdout.Kept)
 			}
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(4), Signo: 15, Tokens: true})
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(4), Signo: 15})
 			if m := b.of(4, wire.Signalled); m.Text == "" {
 				t.Error("a job that has ended was signalled")
 			}
@@ -93,7 +93,7 @@ func TestASignalledProcessIsReplaced(t *testing.T) {
 	b.pools(pooled("pool", 1))
 	b.start(1, "DO=trap : USR1; printf $$; read line <"+at+"; code=6")
 	b.of(1, wire.Started)
-	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 10, Tokens: true})
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 10})
 	b.of(1, wire.Signalled)
 	go func() { _ = os.WriteFile(at, []byte("go\n"), 0) }()
 	done := b.done(1)
@@ -158,7 +158,7 @@ func TestAKeptJobThatRunsForLongIsFollowed(t *testing.T) {
 				}
 				<-time.After(10 * time.Millisecond)
 			}
-			b.out.Post(wire.Message{Kind: wire.Peek, ID: id(1), Peek: &wire.Glance{From: [2]int64{0, 0}, Most: 100}, Tokens: true})
+			b.out.Post(wire.Message{Kind: wire.Peek, ID: id(1), Peek: &wire.Glance{From: [2]int64{0, 0}, Most: 100}})
 			if m := b.of(1, wire.Peeked); string(m.Peek.Parts[0].Bytes) != "early\n" {
 				t.Errorf("peeked %+v", m.Peek)
 			}

@@ -1,9 +1,7 @@
 package host
 
 import (
-	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -217,59 +215,33 @@ func (k *poolProcess) unfit(why string) {
 }
 
 // keep starts a process that is to be kept.
-func (s *spawner) keep(def *wire.Pool) (*poolProcess, error) {
+func (s *spawner) keep(def *wire.Pool) (_ *poolProcess, err error) {
 	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1}
-	err := s.connectAndKeep(def, k)
-	if err == nil && k.pidfd < 0 {
-		err = errors.New("this kernel gives no pidfd, which kept processes need")
-		_ = unix.Kill(-k.started.Pid, unix.SIGKILL)
-		_, _ = syscall.Wait4(k.started.Pid, nil, 0, nil)
-		children.leave(k.started.Pid)
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
+	if k.orders, err = newSockets(); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		k.close()
-		return nil, refusal(spec{argv: def.Argv, dir: def.Dir}, err)
-	}
-	return k, nil
-}
-
-// connectAndKeep makes the two sockets, the two pipes and the process.
-func (s *spawner) connectAndKeep(def *wire.Pool, k *poolProcess) (err error) {
-	if k.orders, err = newPair(); err != nil {
-		return err
-	}
-	if k.answers, err = newPair(); err != nil {
-		return err
+	if k.answers, err = newSockets(); err != nil {
+		return nil, err
 	}
 	// The kernel names the writer of what is read from now on.
 	if err := unix.SetsockoptInt(k.answers.ours, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
-		return err
+		return nil, err
 	}
-	var writers [2]int
-	for i := range writers {
-		p, err := newPipe()
-		if err != nil {
-			return err
-		}
-		k.output[i], writers[i] = p.reader, p.writer
-		defer unix.Close(p.writer)
+	p, err := s.fork(spec{argv: def.Argv, dir: def.Dir, env: def.Env}, k.orders.its, k.answers.its)
+	if err != nil {
+		return nil, err
 	}
-	k.started, k.born, _, err = s.execute(def.Argv, &syscall.ProcAttr{
-		Dir: def.Dir, Env: def.Env,
-		Files: []uintptr{
-			s.null.Fd(), uintptr(writers[0]), uintptr(writers[1]), uintptr(k.orders.its), uintptr(k.answers.its),
-		},
-		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &k.pidfd},
-	})
-	return err
+	k.started, k.born, k.pidfd, k.output = p.started, p.born, p.pidfd, p.output
+	return k, nil
 }
 
 // close closes what is left of its descriptors. They are out of the epoll.
 func (k *poolProcess) close() {
-	for _, fd := range []int{k.pidfd, k.orders.ours, k.orders.its, k.answers.ours, k.answers.its, k.output[0], k.output[1], k.list} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
-	}
+	closeAll(k.pidfd, k.orders.ours, k.orders.its, k.answers.ours, k.answers.its, k.output[0], k.output[1], k.list)
 	k.pidfd, k.orders, k.answers, k.output, k.list = -1, noPair, noPair, [2]int{-1, -1}, -1
 }

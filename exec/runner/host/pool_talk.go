@@ -16,25 +16,6 @@ import (
 
 // What a process and the runner say to each other: lines, on two sockets.
 
-// pair is the two ends of a unix stream socket: ours never waits, the process's does.
-type pair struct{ ours, its int }
-
-var noPair = pair{-1, -1}
-
-func newPair() (pair, error) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return noPair, err
-	}
-	p := pair{ends[0], ends[1]}
-	if err := unix.SetNonblock(p.ours, true); err != nil {
-		unix.Close(p.ours)
-		unix.Close(p.its)
-		return noPair, err
-	}
-	return p, nil
-}
-
 // receive reads what one process has written, which the kernel names: never what two have. It is 0
 // where that can't be seen from here. There is no room for descriptors that somebody sends along: the
 // kernel closes them.

@@ -18,7 +18,7 @@ func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	here, at := gate(t), gate(t)
 	p.Argv = append([]string{"/bin/sh", "-c", `if mkdir ` + t.TempDir() + `/once; then echo $$ >` + here + `; read line <` + at + `; echo ready >&4; exec sleep 300; fi; exec "$@"`, "sh"}, p.Argv...)
 	b.pools(p)
-	withdraw := func(job int64) { b.out.Post(wire.Message{Kind: wire.Withdraw, ID: id(job), Tokens: true}) }
+	withdraw := func(job int64) { b.out.Post(wire.Message{Kind: wire.Withdraw, ID: id(job)}) }
 	refused := func(job int64) {
 		t.Helper()
 		if m := b.of(job, wire.Refused); m.Class != wire.Short || !strings.Contains(m.Text, "taken back while it waited") {
@@ -35,7 +35,7 @@ func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	b.stands("it is asked", func(s wire.Standing) bool { return s.Busy == 1 })
 	withdraw(2)
 	withdraw(2)
-	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Tokens: true})
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3)})
 	b.of(3, wire.Signalled) // the runner has read all of that
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)

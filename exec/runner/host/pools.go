@@ -33,7 +33,6 @@ type pools struct {
 	over      chan struct{} // closed when nothing is done any more
 
 	changed bool // the worker may have to be told how the pools stand
-	anew    bool // a new worker is there
 	notes   []wire.Note
 	told    []wire.Standing
 	toldAt  int64 // the uptime
@@ -124,7 +123,7 @@ func (ps *pools) onTimer() {
 	for _, k := range ps.processes {
 		k.expire(now)
 	}
-	if ticks := len(ps.all) > 0 || ps.orphans.adopts || ps.orphans.some; ticks {
+	if ticks := len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0; ticks {
 		if ps.ticked+int64(ps.times.tick) <= now {
 			ps.ticked = now
 			ps.tick(now)
@@ -287,25 +286,24 @@ const (
 
 // publish tells the worker what has changed, all of it at once, some times a second.
 func (ps *pools) publish() {
-	if !ps.changed && !ps.anew {
+	if !ps.changed {
 		return
 	}
 	now := proc.Uptime()
-	if now < ps.toldAt+newsTime && !ps.anew {
+	if now < ps.toldAt+newsTime {
 		ps.timer.set(ps.toldAt + newsTime)
 		return
 	}
 	ps.changed, ps.toldAt = false, now
-	standings := make([]wire.Standing, 0, len(ps.byTarget))
+	var standings []wire.Standing
 	for _, target := range slices.Sorted(maps.Keys(ps.byTarget)) {
 		s := ps.byTarget[target].standing()
 		s.Recycled = maps.Clone(s.Recycled)
 		standings = append(standings, s)
 	}
-	if !ps.anew && len(ps.notes) == 0 && reflect.DeepEqual(standings, ps.told) {
+	if len(ps.notes) == 0 && reflect.DeepEqual(standings, ps.told) {
 		return
 	}
-	ps.anew = false
 	if ps.tell(wire.Message{Kind: wire.Pools, Standings: standings, Notes: ps.notes}) {
 		ps.notes, ps.told = nil, standings
 	}
@@ -397,12 +395,9 @@ func reasonOf(why string) string {
 	return why
 }
 
-// joined says that a worker is there, which hears of pools or does not. One that does not wants none.
-func (ps *pools) joined(understands bool) {
-	if !understands {
-		ps.set(nil)
-	}
-	ps.do(func() { ps.anew = true })
+// joined says that a worker is there, which knows nothing of the pools yet.
+func (ps *pools) joined() {
+	ps.do(func() { ps.changed, ps.told, ps.toldAt = true, nil, 0 })
 }
 
 // left says that the worker is gone. What no process was asked for yet is not started: the next

@@ -92,10 +92,7 @@ func (b *bench) connect() {
 	served := make(chan error, 1)
 	go func() { served <- b.server.serve(ends[0]) }()
 	b.served, b.conn = served, ends[1]
-	out, err := wire.NewOutbox(ends[1])
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	out := wire.NewOutbox(ends[1])
 	b.out = out
 	out.Post(wire.WorkerHello())
 	b.mu.Lock()
@@ -229,7 +226,7 @@ func (b *bench) of(job int64, kind wire.Kind) (m wire.Message) {
 func (b *bench) done(job int64) journal.Done {
 	b.t.Helper()
 	m := b.of(job, wire.Ended)
-	b.out.Post(wire.Message{Kind: wire.Forget, ID: m.ID, Tokens: true})
+	b.out.Post(wire.Message{Kind: wire.Forget, ID: m.ID})
 	return m.Done
 }
 
@@ -238,7 +235,7 @@ func id(job int64) wire.ID { return wire.ID{Job: job, Attempt: 1, Token: "@token
 // start asks for a job.
 func (b *bench) start(job int64, vars ...string) {
 	b.out.Post(wire.Message{
-		Kind: wire.Start, ID: id(job), Argv: []string{"kept"}, MaxOutput: 1 << 20, Tokens: true, Pool: "mail", Vars: vars,
+		Kind: wire.Start, ID: id(job), Argv: []string{"kept"}, MaxOutput: 1 << 20, Pool: "mail", Vars: vars,
 	})
 }
 

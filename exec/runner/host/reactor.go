@@ -179,10 +179,6 @@ func (r *reactor) end(c *child) {
 		return
 	}
 	r.drop(c)
-	if hasZombie(unix.P_ALL, 0) { // it may be nobody's, see sweep
-		r.pools.orphans.some = true
-		r.pools.timer.set(proc.Uptime() + int64(r.pools.times.tick))
-	}
 	c.describe(r.delay)
 	c.watcher.ended(c)
 	if c.turn != nil {

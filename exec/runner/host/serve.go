@@ -147,24 +147,18 @@ func (s *server) serve(conn *net.UnixConn) error {
 	if err != nil {
 		return fmt.Errorf("receive hello: %w", err)
 	}
-	if err := hello.CheckTokens(); err != nil {
+	if err := hello.CheckHello(); err != nil {
 		return err
 	}
-	out, err := wire.NewOutbox(conn)
-	if err != nil {
-		return err
-	}
+	out := wire.NewOutbox(conn)
 	defer func() {
 		out.Close()
 		<-out.Written()
 	}()
 	s.jobs.connect(out, &hello)
-	s.local.pools.joined(hello.UnderstandsPools())
+	s.local.pools.joined()
 	defer s.local.pools.left()
 	defer s.jobs.disconnect()
-	if err := hello.CheckHello(); err != nil {
-		return err
-	}
 	return s.receive(reader)
 }
 

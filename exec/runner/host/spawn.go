@@ -85,64 +85,64 @@ func about(path string, err error) string {
 	return "it" + rest
 }
 
-// spawn starts a process. An error is a *refusedError.
+// spawn starts a job. An error is a *refusedError.
 func (s *spawner) spawn(what spec, w watcher) (*child, error) {
-	c := &child{watcher: w, pidfd: -1, place: -1}
-	if err := s.pipeAndFork(what, c); err != nil {
-		return nil, refusal(what, err)
+	p, err := s.fork(what)
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
+	return &child{
+		watcher: w, started: p.started, forked: p.forked, born: p.born, pidfd: p.pidfd, place: -1, over: what.limit.From(p.forked),
+		stdout: capture{pipe: p.output[0], limit: what.maxOutput}, stderr: capture{pipe: p.output[1], limit: what.maxOutput},
+	}, nil
 }
 
-// pipeAndFork makes the pipes and the process. Descriptors are plain numbers: the reactor's epoll
-// watches them, and Go's would be told of each for nothing.
-func (s *spawner) pipeAndFork(what spec, c *child) error {
-	stdout, err := newPipe()
-	if err != nil {
-		return err
-	}
-	stderr, err := newPipe()
-	if err != nil {
-		stdout.close()
-		return err
-	}
-	err = s.fork(what, c, stdout.writer, stderr.writer)
-	unix.Close(stdout.writer)
-	unix.Close(stderr.writer)
-	if err != nil {
-		unix.Close(stdout.reader)
-		unix.Close(stderr.reader)
-		return err
-	}
-	c.stdout = capture{pipe: stdout.reader, limit: what.maxOutput}
-	c.stderr = capture{pipe: stderr.reader, limit: what.maxOutput}
-	return nil
+// forked is a process that was started: the leader of a group of its own, whose stdin is empty.
+type forked struct {
+	started      journal.Started
+	forked, born int64 // the uptimes before and after the fork
+	pidfd        int
+	output       [2]int // what is read of its stdout and stderr; -1: nothing
 }
 
-// fork starts the process as the leader of a group of its own.
-func (s *spawner) fork(what spec, c *child, stdout, stderr int) (err error) {
-	c.started, c.born, c.forked, err = s.execute(what.argv, &syscall.ProcAttr{
-		Dir: what.dir, Env: what.env,
-		Files: []uintptr{s.null.Fd(), uintptr(stdout), uintptr(stderr)},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
-	})
-	c.over = what.limit.From(c.forked)
-	return err
-}
-
-// execute forks and executes a program. It gives the uptimes before and after that, too.
-func (s *spawner) execute(argv []string, attr *syscall.ProcAttr) (started journal.Started, born, forked int64, err error) {
+// fork starts a process, which has more descriptors behind the usual three. Descriptors are plain numbers:
+// the reactor's epoll watches them, and Go's would be told of each for nothing. An error is a
+// *refusedError.
+func (s *spawner) fork(what spec, more ...int) (p forked, err error) {
+	p = forked{pidfd: -1, output: [2]int{-1, -1}}
+	defer func() {
+		if err != nil {
+			closeAll(p.output[:]...)
+			err = refusal(what, err)
+		}
+	}()
+	files := []uintptr{s.null.Fd()}
+	for i := range p.output {
+		pipe, err := newPipe()
+		if err != nil {
+			return p, err
+		}
+		defer unix.Close(pipe.its)
+		p.output[i] = pipe.ours
+		files = append(files, uintptr(pipe.its))
+	}
+	for _, fd := range more {
+		files = append(files, uintptr(fd))
+	}
 	pid := 0
-	forked = proc.Uptime()
+	p.forked = proc.Uptime()
 	err = proc.WithTimers(proc.UsualTimers, func() (err error) {
-		pid, err = children.fork(argv, attr)
+		pid, err = children.fork(what.argv, &syscall.ProcAttr{
+			Dir: what.dir, Env: what.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &p.pidfd},
+		})
 		return err
 	})
 	if err != nil {
-		return started, 0, forked, err
+		return p, err
 	}
-	born = proc.Uptime()
-	return journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, forked, born)}, born, forked, nil
+	p.born = proc.Uptime()
+	p.started = journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, p.forked, p.born)}
+	return p, nil
 }
 
 // startedAt is the start time of a process that was made between two uptimes. Where both are in the
@@ -154,26 +154,39 @@ func startedAt(pid int, before, after int64) uint64 {
 	return proc.StartTime(pid)
 }
 
-// pipe is a pipe's two descriptors. The job gets the writing one; reading from the other never
-// waits.
-type pipe struct{ reader, writer int }
+// pair is the two ends of a pipe or a unix stream socket: ours never waits, the process's does.
+type pair struct{ ours, its int }
 
-func newPipe() (pipe, error) {
+var noPair = pair{-1, -1}
+
+func newPipe() (pair, error) {
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return pipe{}, err
-	}
-	p := pipe{ends[0], ends[1]}
-	if err := unix.SetNonblock(p.reader, true); err != nil {
-		p.close()
-		return pipe{}, err
-	}
-	return p, nil
+	err := unix.Pipe2(ends[:], unix.O_CLOEXEC)
+	return pairOf(ends, err)
 }
 
-func (p pipe) close() {
-	unix.Close(p.reader)
-	unix.Close(p.writer)
+func newSockets() (pair, error) {
+	return pairOf(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
+}
+
+func pairOf(ends [2]int, err error) (pair, error) {
+	if err != nil {
+		return noPair, err
+	}
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		closeAll(ends[:]...)
+		return noPair, err
+	}
+	return pair{ends[0], ends[1]}, nil
+}
+
+// closeAll closes descriptors that are there.
+func closeAll(fds ...int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
 }
 
 // local starts jobs as children of this process. Nothing is learned of them unless run runs.

@@ -68,8 +68,8 @@ func (c *codec) hello(m *Message) {
 		c.id(&m.Jobs[i].ID)
 		c.started(&m.Jobs[i].Started)
 	}
-	if c.more(&m.Tokens) {
-		for i := range m.Jobs {
+	for i := range m.Jobs {
+		if m.Instance != wordElapsed && c.more(true) { // a worker has none
 			c.limits(&m.Jobs[i].Limit)
 			c.text(&m.Jobs[i].ID.Token)
 		}
@@ -88,9 +88,7 @@ func (c *codec) job(m *Message) {
 		c.started(&m.Started)
 	case Refused:
 		c.text(&m.Text)
-		if classified := m.Class != 0 || m.Tokens; c.more(&classified) {
-			number(c, &m.Class)
-		}
+		number(c, &m.Class)
 	case Signalled:
 		c.text(&m.Text)
 	case Signal:
@@ -126,11 +124,8 @@ func (c *codec) peek(m *Message) {
 	}
 }
 
-// token has the token, what is said of limits, and of pools, where both sides understand them.
+// token has the token, what is said of limits, and of pools, where there is one.
 func (c *codec) token(m *Message) {
-	if !c.more(&m.Tokens) {
-		return
-	}
 	switch m.Kind {
 	case Start:
 		c.limits(&m.Limit)
@@ -139,7 +134,7 @@ func (c *codec) token(m *Message) {
 		c.need(m.Done.Timeout >= 0)
 	}
 	c.text(&m.ID.Token)
-	if pooled := m.Pool != ""; m.Kind == Start && c.more(&pooled) {
+	if m.Kind == Start && c.more(m.Pool != "") {
 		c.text(&m.Pool)
 		c.texts(&m.Vars)
 		c.need(m.Pool != "")
@@ -173,10 +168,8 @@ func (c *codec) done(m *Message) {
 			o.Kept = make([]byte, kept)
 		}
 	}
-	if timed := m.Tokens; c.more(&timed) {
-		number(c, &d.Elapsed)
-		c.need(d.Elapsed >= 0)
-	}
+	number(c, &d.Elapsed)
+	c.need(d.Elapsed >= 0)
 }
 
 // pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
@@ -279,11 +272,11 @@ func number[N ~int | ~int64 | ~uint64](c *codec, n *N) {
 }
 
 // more tells whether more fields follow, which a peer may leave out.
-func (c *codec) more(some *bool) bool {
+func (c *codec) more(some bool) bool {
 	if c.reads {
-		*some = len(c.b) > 0
+		return len(c.b) > 0
 	}
-	return *some
+	return some
 }
 
 // need notes what no peer sends.

@@ -96,7 +96,6 @@ type Message struct {
 	Version  int    // hello
 	Instance string // hello of the runner: its name; of the worker: the word elapsed
 	Jobs     []Job  // hello of the runner; of the worker: what else it understands
-	Tokens   bool   // tokens and limits are sent, too
 
 	Argv      []string // start
 	Dir       string   // start
@@ -133,7 +132,7 @@ type Part struct {
 	Size  int64  // of the whole stream so far
 }
 
-// CheckHello fails where a peer's first message is none, or is of another version.
+// CheckHello fails where a peer's first message is none, or is of a version that names starts otherwise.
 func (m *Message) CheckHello() error {
 	if m.Kind != Hello {
 		return fmt.Errorf("hello expected, got kind %d", m.Kind)
@@ -141,18 +140,13 @@ func (m *Message) CheckHello() error {
 	if m.Version != Version {
 		return fmt.Errorf("the other side speaks version %d, this one %d", m.Version, Version)
 	}
-	return nil
-}
-
-// CheckTokens fails where a peer of this version names starts without the tokens of their claims.
-func (m *Message) CheckTokens() error {
-	if m.Kind == Hello && m.Version == Version && !m.says(wordTokens) {
+	if !m.says(wordTokens) {
 		return errTooOld
 	}
 	return nil
 }
 
-// errTooOld is that of CheckTokens.
+// errTooOld is about one that names starts without the tokens of their claims.
 var errTooOld = errors.New("worker and runner are of versions that don't understand each other: " +
 	"start the early version of jobd again until its jobs have ended, then upgrade")
 

@@ -82,33 +82,19 @@ func (r *Reader) header() (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	size := int(binary.LittleEndian.Uint32(length))
+	size := int64(binary.LittleEndian.Uint32(length))
 	if size > mostBody {
 		return Message{}, fmt.Errorf("receive message of %d bytes: %w", size, ErrMalformed)
 	}
-	if size <= readBuffer-lengthBytes {
-		frame, err := r.buffer.Peek(lengthBytes + size)
-		if err != nil {
-			return Message{}, err
-		}
-		defer r.discard(lengthBytes + size)
-		return r.codec.decode(frame[lengthBytes:], math.MaxInt32)
-	}
-	return r.long(size)
-}
-
-// discard skips what was peeked at. That can't fail.
-func (r *Reader) discard(n int) { _, _ = r.buffer.Discard(n) }
-
-// long receives a message that the buffer has no room for. It takes memory only as the bytes come.
-func (r *Reader) long(size int) (Message, error) {
-	r.discard(lengthBytes)
+	_, _ = r.buffer.Discard(lengthBytes) // they are there
 	r.body.Reset()
-	if _, err := io.CopyN(&r.body, r.buffer, int64(size)); err != nil {
+	if _, err := io.CopyN(&r.body, r.buffer, size); err != nil { // it takes memory only as the bytes come
 		return Message{}, err
 	}
 	m, err := r.codec.decode(r.body.Bytes(), math.MaxInt32)
-	r.body = bytes.Buffer{} // there are few, and they are large
+	if r.body.Cap() > 4*readBuffer {
+		r.body = bytes.Buffer{} // there are few that are so large
+	}
 	return m, err
 }
 

@@ -69,9 +69,6 @@ func (j *Job) IsWord() bool { return j.ID == ID{} }
 
 func (m *Message) says(text string) bool { return slices.Contains(m.Jobs, word(text)) }
 
-// UnderstandsPools tells whether the side that sent this hello understands pools.
-func (m *Message) UnderstandsPools() bool { return m.says(wordPools) }
-
 // PID is the process of the runner that sent this hello; 0 where it does not say.
 func (m *Message) PID() (pid int) {
 	for _, j := range m.Jobs {

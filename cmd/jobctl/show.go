@@ -158,7 +158,7 @@ func (s *sheet) printRow() {
 		{"finished", s.seconds(r.Finished)},
 		{"result", r.Result},
 		{"return code", codeText(r.Code)},
-		{"signal", signalText(r)},
+		{"signal", r.Sig},
 		{"stdout", shownSize(r.Stdout)},
 		{"stderr", shownSize(r.Stderr)},
 	}
@@ -173,7 +173,7 @@ func (s *sheet) printRow() {
 // ownerText is what is told of the owner column. Where tokens stand in the column sig, that is one
 // column with two meanings.
 func ownerText(r *api.JobRow) string {
-	if r.Owner == r.Sig && !strings.HasPrefix(r.Owner, "@") {
+	if r.Owner == r.Sig {
 		return ""
 	}
 	return r.Owner
@@ -184,14 +184,6 @@ func codeText(code *int64) string {
 		return ""
 	}
 	return strconv.FormatInt(*code, 10)
-}
-
-// signalText is what is told of the column sig.
-func signalText(r *api.JobRow) string {
-	if r.Owner == r.Sig && strings.HasPrefix(r.Sig, "@") {
-		return ""
-	}
-	return r.Sig
 }
 
 // shownSize is how much a column of output holds.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/service"
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
@@ -365,7 +366,7 @@ func rowOf(row *store.Seen) *history.Row {
 	}
 	return &history.Row{
 		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Owner: row.Owner,
-		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
+		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: service.SignalOf(row.Signal),
 		Plan: row.Plan,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	jobexec "jobd/exec"
@@ -135,12 +136,21 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	x.countDue(ctx)
 }
 
+// SignalOf is the signal that a row's column sig names; "" where it names none. The column holds tokens
+// of claims, too, and a row that somebody else ended may still have one.
+func SignalOf(sig string) string {
+	if strings.HasPrefix(sig, "@") {
+		return ""
+	}
+	return sig
+}
+
 // jobRow is a row in its form on the wire.
 func jobRow(row *store.Detail) *api.JobRow {
 	return &api.JobRow{
 		Target: row.Target, Status: row.Status, Owner: row.Owner,
 		Created: row.Created, Started: row.Started, Finished: row.Finished,
-		Result: row.Result, Code: codeOf(row.Code), Sig: row.Sig,
+		Result: row.Result, Code: codeOf(row.Code), Sig: SignalOf(row.Sig),
 		Stdout: api.JobText(row.Stdout), Stderr: api.JobText(row.Stderr),
 	}
 }

@@ -251,3 +251,13 @@ func TestPhasesHaveWords(t *testing.T) {
 		}
 	}
 }
+
+// A row that somebody else ended may still have the token of a claim where signals stand.
+func TestATokenIsNoSignal(t *testing.T) {
+	t.Parallel()
+	for sig, want := range map[string]string{"@abcd12345": "", "TERM": "TERM", "": ""} {
+		if got := jobRow(&store.Detail{Sig: sig}).Sig; got != want {
+			t.Errorf("%q: %q", sig, got)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow 
 	told := api.RecurringRow{
 		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Schedule: p.Schedule,
 		Planned: p.PlannedAt, Attempts: p.Attempts,
-		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
+		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: SignalOf(row.Signal),
 	}
 	if row.Status == journal.RowDelayed {
 		told.RunAt, told.Due, told.Paused = p.RunAt, p.RunAt <= now.Unix(), p.Paused()

@@ -117,7 +117,7 @@ func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told
 	for i, row := range rows {
 		told.Rows[i] = api.DelayedRow{
 			Job: jobnet.Whole(row.Job), Target: row.Target, RowPlan: *s.rowPlan(row.Job, row.Status, row.Target, row.Plan, now),
-			Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
+			Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: SignalOf(row.Signal),
 		}
 	}
 	told.More = len(rows) == q.Most

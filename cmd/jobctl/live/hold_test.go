@@ -69,10 +69,10 @@ func TestTheChosenTargetStaysChosen(t *testing.T) {
 	f.fleet.Workers[0].Status.Targets["0-first"] = api.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("> " + chosen)
-	p.press("k")
+	p.press("l")
 	delete(f.fleet.Workers[0].Status.Targets, chosen)
 	p.later(5)
-	p.press("k")
+	p.press("l")
 	if len(f.done) != 1 || f.done[0].Target != chosen {
 		t.Errorf("did %+v", f.done)
 	}

@@ -15,7 +15,7 @@ import (
 // keyLine is the last line: what can be done here. Where it is too long the last of the keys that
 // the help tells of are left out.
 func (m *model) keyLine() line {
-	keys := []string{"p pause", "c continue", "k poke", "/ filter", "s sort", "tab next table", "? help", "q quit"}
+	keys := []string{"p pause", "c continue", "l look", "/ filter", "s sort", "tab next table", "? help", "q quit"}
 	switch {
 	case m.page != nil && m.page.follow:
 		keys = []string{"↑↓ scroll", "esc back", "enter story", "t TERM", "K KILL", "x cancel", "? help", "q quit"}
@@ -34,11 +34,11 @@ func (m *model) keyLine() line {
 func (m *model) helpLines() []line {
 	texts := []string{
 		"tab, shift+tab   the next table, the one before",
-		"↑ ↓ pgup pgdn home end   choose a row",
+		"↑ ↓ or k j, pgup pgdn home end   choose a row",
 		"/        show only targets whose names contain a text; esc shows all again",
 		"s        order of running jobs: by age, processor time, memory",
 		"p, c     pause, continue the chosen target, of all workers; asks first",
-		"k        poke: look for jobs of the chosen target now",
+		"l        look for jobs of the chosen target now (poke)",
 		"enter    look at the chosen job: where it is, and what became of it so far",
 		"o        follow the chosen job's output",
 		"t, K     send TERM, KILL to the chosen job; asks first",
@@ -119,7 +119,7 @@ func (m *model) pressOnTables(name string) tea.Cmd {
 		m.askTarget(Pause)
 	case "c":
 		m.askTarget(Continue)
-	case "k":
+	case "l":
 		if target, ok := m.needTarget(); ok {
 			return m.do(Action{Kind: Poke, Target: target})
 		}
@@ -166,7 +166,7 @@ func (m *model) move(name string) {
 
 // steps is how far the keys go.
 func steps(page, all int) map[string]int {
-	return map[string]int{"up": -1, "down": 1, "pgup": -max(1, page), "pgdown": max(1, page), "home": -all, "end": all}
+	return map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -max(1, page), "pgdown": max(1, page), "home": -all, "end": all}
 }
 
 // longestFilter bounds what is typed or pasted.

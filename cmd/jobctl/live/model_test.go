@@ -102,7 +102,7 @@ func TestBeforeTheFirstAnswer(t *testing.T) {
 	f.err = errGone
 	p := sit(t, f, false, 80, 24)
 	p.sees("connection refused", "running jobs: not known")
-	p.press("p", "k", "x", "enter", "down", "end")
+	p.press("p", "l", "x", "enter", "down", "end")
 	if f.done != nil || p.model.question != nil || p.model.page != nil {
 		t.Errorf("did %v", f.done)
 	}
@@ -158,7 +158,7 @@ func TestAPokeIsSentAtOnce(t *testing.T) {
 	f := oneWorker()
 	f.refusal = errors.New("10.0.0.1:7080: no")
 	p := sit(t, f, false, 80, 24)
-	p.press("k")
+	p.press("l")
 	if len(f.done) != 1 || f.done[0] != (Action{Kind: Poke, Target: "mail"}) {
 		t.Errorf("did %+v", f.done)
 	}
@@ -173,10 +173,10 @@ func TestOneActionAtATime(t *testing.T) {
 	f := oneWorker()
 	p := sit(t, f, false, 80, 24)
 	p.hold = true
-	p.press("k")
+	p.press("l")
 	p.hold = false
 	p.sees("poking mail …")
-	p.press("k", "p")
+	p.press("l", "p")
 	if p.model.question != nil {
 		t.Error("asks about a second one")
 	}

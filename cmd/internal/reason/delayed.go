@@ -80,10 +80,26 @@ func (v *view) due(p *api.RowPlan) Verdict {
 // recurs says when a row recurs.
 func (v *view) recurs(p *api.RowPlan) string {
 	text := "recurs " + cut(p.Schedule)
-	if p.In != "" && p.In != "UTC" && !elapsed(p.Schedule) {
+	if p.In != "" && (p.In != "UTC" || v.abroad()) && !elapsed(p.Schedule) {
 		text += " (" + p.In + ")"
 	}
 	return text
+}
+
+// abroad tells whether a row's schedule is read in a zone whose clocks show another time than the
+// reader's: then both zones are named.
+func (v *view) abroad() bool {
+	p := v.plan()
+	if p == nil || p.Schedule == "" || p.In == "" || elapsed(p.Schedule) {
+		return false
+	}
+	zone, err := schedule.Zone(p.In)
+	if err != nil {
+		return false
+	}
+	_, theirs := v.Now.In(zone).Zone()
+	_, ours := v.Now.In(v.Location).Zone()
+	return theirs != ours
 }
 
 // elapsed tells whether a schedule is elapsed time, for which a zone means nothing.
@@ -103,10 +119,14 @@ func (v *view) comes(seconds int64) string {
 	if p := v.plan(); p != nil && p.Now > 0 { // rows are due by the clock of the table's server
 		left = at.Sub(time.Unix(p.Now, 0))
 	}
-	if left <= 0 {
-		return v.clock(at.UnixMilli())
+	text := v.clock(at.UnixMilli())
+	if v.abroad() {
+		text += at.In(v.Location).Format(" MST")
 	}
-	return fmt.Sprintf("%s (in %s)", v.clock(at.UnixMilli()), howFar(left))
+	if left <= 0 {
+		return text
+	}
+	return fmt.Sprintf("%s (in %s)", text, howFar(left))
 }
 
 // howFar is how far ahead a moment is: days and hours, hours and minutes, or to the second.

@@ -56,11 +56,11 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Retrying, "is delayed until 12:04 (in 4m), attempt 3 after its time limit of 10m was over; it recurs hourly :00", []Answer{
 			of("node-1", failedOnce(delayed(idle, rowPlan{RunAt: soon, Attempts: 2, Schedule: "hourly :00", In: "UTC"}, &history{Status: "done", Again: again, Timeout: 600}), "fail", 0)),
 		}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m)", []Answer{of("node-1", delayed(idle, daily, nil))}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m); the last one ended at 11:40: exit code 3", []Answer{
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m)", []Answer{of("node-1", delayed(idle, daily, nil))}},
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); the last one ended at 11:40: exit code 3", []Answer{
 			of("node-1", failedOnce(delayed(idle, daily, nil), "fail", 3)),
 		}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m); planned at 11:40 on node-1", []Answer{
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned at 11:40 on node-1", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), Reason: "its schedule is planned"})),
 		}},
 		{Recurring, "recurs every 5m, next run 12:04 (in 4m)", []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "every 5m", In: "Europe/Berlin", RunAt: soon}, nil))}},
@@ -68,7 +68,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Recurring, "recurs daily 02:30, and is not planned yet: the next claim does that, for 2026-11-21 02:30 (in 14h30m)", []Answer{
 			of("node-1", delayed(idle, rowPlan{Schedule: "daily 02:30", In: "UTC", Next: night, Due: true}, nil)),
 		}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m); planned anew at 11:40 on node-1 (it was due at 11:58): it was missed", []Answer{
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 (it was due at 11:58): it was missed", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), WasDue: before, Reason: "it was missed"})),
 		}},
 		{BadSchedule, "is delayed, and is ignored by the next claim: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: before, Due: true}, nil))}},

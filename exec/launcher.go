@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/board"
-	"jobd/exec/program"
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -52,7 +52,7 @@ func (l Launcher) find(command string) (string, error) {
 	}
 	for _, folder := range filepath.SplitList(l.variable("PATH")) {
 		path := filepath.Join(folder, command)
-		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && program.Executable(l.at(path)) {
+		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && proc.Executable(l.at(path)) {
 			return path, nil
 		}
 	}
@@ -129,7 +129,7 @@ func (l Launcher) Check() error {
 	if err != nil {
 		return err
 	}
-	return program.Check(l.Dir, path)
+	return proc.Check(l.Dir, path)
 }
 
 // longestText is what Linux takes as a variable or as an argument: 32 pages less the byte at its
@@ -143,7 +143,7 @@ func checkFolder(dir string) error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is no folder", dir)
-	case !program.Executable(dir):
+	case !proc.Executable(dir):
 		return fmt.Errorf("%s: %w", dir, unix.EACCES)
 	}
 	return nil

@@ -1,6 +1,7 @@
-// Package program looks whether a program could be executed, and says in words why not: where the
-// system says "no such file" of a script, it may be the script's interpreter that is missing.
-package program
+package proc
+
+// Whether a program could be executed, and in words why not: where the system says "no such file" of a
+// script, it may be the script's interpreter that is missing.
 
 import (
 	"bytes"

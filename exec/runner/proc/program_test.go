@@ -1,11 +1,9 @@
-package program_test
+package proc
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"jobd/exec/program"
 )
 
 // What the system would only say in a word is told so that it can be mended.
@@ -34,7 +32,7 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 		at("nameless"):  at("nameless") + ": exec format error: its #! names nothing",
 	} {
 		got := ""
-		if err := program.Check(dir, path); err != nil {
+		if err := Check(dir, path); err != nil {
 			got = err.Error()
 		}
 		if got != want {

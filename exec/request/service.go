@@ -47,7 +47,6 @@ const (
 	dialTimeout = 10 * time.Second
 	firstRedial = 250 * time.Millisecond
 	lastRedial  = 30 * time.Second
-	calm        = 5 * time.Minute // after which being unable has nothing to do with the time before
 )
 
 // report tells how the service of a target stands, where that is news, or again.
@@ -100,26 +99,27 @@ func (s *service) take(ctx context.Context) (*connection, error) {
 		s.report(s.target, true)
 		return nil, &jobexec.NotStartedError{Why: why}
 	}
-	for len(s.idle) > 0 {
-		c := s.idle[len(s.idle)-1]
-		s.idle = s.idle[:len(s.idle)-1]
-		if c.usable() {
-			s.busy++
-			s.jobs++
-			s.mu.Unlock()
-			return c, nil
+	var c *connection
+	for len(s.idle) > 0 && c == nil {
+		last := len(s.idle) - 1
+		if c = s.idle[last]; !c.usable() {
+			c.drop()
+			c = nil
 		}
-		c.drop()
+		s.idle = s.idle[:last]
 	}
 	s.mu.Unlock()
-	c, err := s.connect(ctx)
+	if c == nil {
+		var err error
+		if c, err = s.connect(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.busy++
-		s.jobs++
-	}
-	return c, err
+	s.busy++
+	s.jobs++
+	return c, nil
 }
 
 // renew is called just before a request is sent. A connection that its peer has closed meanwhile, as
@@ -227,9 +227,6 @@ func (s *service) failed(err error) error {
 	why := s.speaks.where() + ": " + err.Error()
 	s.mu.Lock()
 	if s.unable == "" {
-		if time.Since(s.since) > calm {
-			s.wait = 0
-		}
 		s.since = time.Now()
 	}
 	s.unable = why

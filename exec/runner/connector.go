@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,15 +26,14 @@ type connector struct {
 	bootID  string
 	closing chan struct{} // closed when close was called
 	leaving sync.Once
-	left    left
+	left    atomic.Bool // something was read from disk of a runner that is gone
 
 	standing standing
 	pools    pools
 
-	mu       sync.Mutex
-	closed   bool
-	link     *link // nil: there was none yet
-	olderMet int   // runners of another build that were to be replaced
+	mu     sync.Mutex
+	closed bool
+	link   *link // nil: there was none yet
 
 	instance  string // the runner of the newest link
 	displaced string // the runner of the journal in whose place the start found another process

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"time"
 
 	jobexec "jobd/exec"
@@ -16,72 +16,22 @@ import (
 	"jobd/journal"
 )
 
-// left is which starts, whose outcomes are not journalled yet, have something on disk of runners that are
-// gone, by their processes. The files are this worker's to remove.
-type left struct {
-	mu     sync.Mutex
-	starts map[wire.ID]journal.Started
-}
-
-// mostLeft is how many bytes are read of all that is left, together; each stream has leastLeft at
-// least.
-const (
-	mostLeft  = 64 << 20
-	leastLeft = 64 << 10
-)
-
-// note keeps in mind that a start has left something.
-func (l *left) note(id wire.ID, process journal.Started) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.starts == nil {
-		l.starts = make(map[wire.ID]journal.Started)
-	}
-	l.starts[id] = process
-}
-
-// share is how much is read of one stream.
-func (l *left) share() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(leastLeft, mostLeft/(2*max(1, len(l.starts))))
-}
-
-// of gives the process of a start that has left something.
-func (l *left) of(id wire.ID) (process journal.Started, found bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	process, found = l.starts[id]
-	return process, found
-}
-
-// take gives what is left of all starts of a claim, and forgets it.
-func (l *left) take(claim wire.ID) map[wire.ID]journal.Started {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	taken := make(map[wire.ID]journal.Started)
-	for id, process := range l.starts {
-		if id.Job == claim.Job && id.Token == claim.Token {
-			taken[id] = process
-			delete(l.starts, id)
-		}
-	}
-	return taken
-}
+// mostLeft is how many bytes are read of each stream that a runner has left which is gone: there may be
+// as many as there are slots.
+const mostLeft = 64 << 10
 
 // Left implements jobexec.Keeper.
 func (r *Remote) Left(job int64, token string, attempt int, process journal.Started) (stdout, stderr journal.Output) {
-	id := wire.ID{Job: job, Token: token, Attempt: attempt}
-	c := &r.connector
-	c.left.note(id, process)
-	return c.read(id, process)
+	return r.connector.read(wire.ID{Job: job, Token: token, Attempt: attempt}, process)
 }
 
-// read reads what is on disk of what a start has written.
+// read reads what is on disk of what a start has written, of a runner that is gone. The files are this
+// worker's to remove.
 func (c *connector) read(id wire.ID, process journal.Started) (stdout, stderr journal.Output) {
-	paths, most := c.shelves(id, process), c.left.share()
+	c.left.Store(true)
+	paths := c.shelves(id, process)
 	for i, output := range []*journal.Output{&stdout, &stderr} {
-		p, err := partOf(paths[i], 0, most)
+		p, err := partOf(paths[i], 0, mostLeft)
 		if err != nil {
 			c.config.Logger.Warn("what a job has written can't be read", "job", id.Job, "error", err)
 		}
@@ -90,48 +40,55 @@ func (c *connector) read(id wire.ID, process journal.Started) (stdout, stderr jo
 	return stdout, stderr
 }
 
-// shelf is where the runner keeps a file of output.
-func (c *connector) shelf(name string) string {
-	return filepath.Join(c.config.Dir, wire.OutputFolder, name)
-}
-
 // shelves are the files of a start.
 func (c *connector) shelves(id wire.ID, process journal.Started) (paths [2]string) {
 	for i, name := range wire.OutputFiles(id, process) {
-		paths[i] = c.shelf(name)
+		paths[i] = filepath.Join(c.config.Dir, wire.OutputFolder, name)
 	}
 	return paths
+}
+
+// find looks for the files of a start whose process is not known any more.
+func (c *connector) find(id wire.ID) (paths [2]string, err error) {
+	folder := filepath.Join(c.config.Dir, wire.OutputFolder)
+	files, err := os.ReadDir(folder)
+	for _, file := range files {
+		if of, ok := wire.OutputOf(file.Name()); ok && of == id {
+			paths[strings.Count(filepath.Ext(file.Name()), "err")] = filepath.Join(folder, file.Name())
+		}
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return paths, err
 }
 
 // Forget implements jobexec.Keeper. What a runner has on disk it removes itself; what one that is
 // gone has left is removed here, of all attempts of the claim.
 func (r *Remote) Forget(job int64, token string, attempt int) {
-	id := wire.ID{Job: job, Token: token, Attempt: attempt}
-	r.connector.forget(id)
-	for id, process := range r.connector.left.take(id) {
-		for _, path := range r.connector.shelves(id, process) {
-			r.connector.remove(path)
-		}
-	}
-}
-
-func (c *connector) remove(path string) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.config.Logger.Warn("output of a job that has ended can't be removed", "error", err)
+	c := &r.connector
+	c.forget(wire.ID{Job: job, Token: token, Attempt: attempt})
+	if c.left.Load() {
+		c.sweep(func(id wire.ID) bool { return id.Job == job && id.Token == token })
 	}
 }
 
 // Sweep implements jobexec.Keeper.
 func (r *Remote) Sweep(needed func(job int64, token string, attempt int) bool) {
-	c := &r.connector
-	files, err := os.ReadDir(filepath.Join(c.config.Dir, wire.OutputFolder))
+	r.connector.sweep(func(id wire.ID) bool { return !needed(id.Job, id.Token, id.Attempt) })
+}
+
+// sweep removes the files of starts of which nobody needs the output any more.
+func (c *connector) sweep(over func(wire.ID) bool) {
+	folder := filepath.Join(c.config.Dir, wire.OutputFolder)
+	files, err := os.ReadDir(folder)
+	for _, file := range files {
+		if id, ok := wire.OutputOf(file.Name()); ok && over(id) {
+			err = errors.Join(err, os.Remove(filepath.Join(folder, file.Name())))
+		}
+	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.config.Logger.Warn("output of jobs that have ended can't be removed", "error", err)
-	}
-	for _, file := range files {
-		if id, ok := wire.OutputOf(file.Name()); ok && !needed(id.Job, id.Token, id.Attempt) {
-			c.remove(c.shelf(file.Name()))
-		}
 	}
 }
 
@@ -158,7 +115,6 @@ func beganAt(of *jobexec.Spec, process journal.Started) int64 {
 // its outcome has what the runner had put on disk.
 func (c *connector) adopt(id wire.ID, started journal.Started, since int64, steps wire.Overrun) (s *stray, found bool) {
 	return adopt(started, c.bootID, since, steps, func() (stdout, stderr journal.Output) {
-		c.left.note(id, started)
 		return c.read(id, started)
 	})
 }
@@ -205,14 +161,13 @@ func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexe
 
 // shelved gives what is on disk of a start whose runner is gone.
 func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	process, left := g.Started, true
-	if process.Pid == 0 {
-		process, left = r.connector.left.of(id)
+	paths := r.connector.shelves(id, g.Started)
+	if g.Started.Pid == 0 { // of an attempt before
+		if paths, err = r.connector.find(id); err != nil {
+			return w, err
+		}
 	}
-	if !left {
-		return w, nil
-	}
-	for i, path := range r.connector.shelves(id, process) {
+	for i, path := range paths {
 		if w[i], err = partOf(path, g.From[i], g.Most); err != nil {
 			return w, err
 		}

@@ -22,9 +22,8 @@ type pools struct {
 	mu        sync.Mutex // before it the connector's is taken
 	asked     bool       // the worker has said which there are to be
 	wanted    []jobexec.Pool
-	wishes    map[string]wish                 // the same
-	granted   map[string]int64                // by target: the wish that the runner has said it has taken up
-	standings map[string]jobexec.PoolStanding // by target, as the runner tells
+	wishes    map[string]wish          // the same
+	standings map[string]wire.Standing // by target, as the runner tells
 
 	telling sync.Mutex        // held while the worker is told, so that it hears of changes in their order
 	told    map[string]string // what it was told last: why none gets ready, by target and mode
@@ -54,7 +53,7 @@ func (p *pools) want(wanted []jobexec.Pool) {
 	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool {
 		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
 	})
-	maps.DeleteFunc(p.standings, func(target string, _ jobexec.PoolStanding) bool {
+	maps.DeleteFunc(p.standings, func(target string, _ wire.Standing) bool {
 		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return w.Target == target })
 	})
 }
@@ -138,14 +137,17 @@ func (r *Remote) Standings() []jobexec.PoolStanding {
 // is of the one before. Callers must hold p.mu.
 func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 	s := p.standings[of.Target]
-	if s.Mode != of.Mode {
-		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode, Old: new(int)}
+	if s.Mode != string(of.Mode) {
+		s = wire.Standing{}
 	}
-	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && p.granted[of.Target] != w.id {
-		old := max(1, s.Processes) // the runner has not heard of it yet
-		s.Old = &old
+	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && s.Wish != w.id {
+		s.Old = max(1, s.Processes) // the runner has not heard of it yet
 	}
-	return s
+	return jobexec.PoolStanding{
+		Target: of.Target, Mode: of.Mode, Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
+		Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
+		Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: &s.Old,
+	}
 }
 
 // heard takes in what the runner says of its pools.
@@ -153,21 +155,12 @@ func (c *connector) heard(messages []wire.Message) {
 	p := &c.pools
 	p.mu.Lock()
 	if p.standings == nil {
-		p.standings = make(map[string]jobexec.PoolStanding)
-	}
-	if p.granted == nil {
-		p.granted = make(map[string]int64)
+		p.standings = make(map[string]wire.Standing)
 	}
 	for i := range messages {
 		for _, s := range messages[i].Standings {
-			if !slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == s.Target && string(w.Mode) == s.Mode }) {
-				continue // of one that was removed
-			}
-			p.granted[s.Target] = s.Wish
-			p.standings[s.Target] = jobexec.PoolStanding{
-				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
-				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
-				Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: &s.Old,
+			if slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == s.Target && string(w.Mode) == s.Mode }) {
+				p.standings[s.Target] = s // else of one that was removed
 			}
 		}
 		for _, n := range messages[i].Notes {
@@ -183,9 +176,8 @@ func (c *connector) heard(messages []wire.Message) {
 func (p *pools) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.granted = nil
 	for target, s := range p.standings {
-		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Old: new(int)}
+		p.standings[target] = wire.Standing{Mode: s.Mode, Unready: s.Unready, Since: s.Since}
 	}
 }
 

@@ -139,7 +139,6 @@ func (p *process) orphan(c *connector, n *notices) {
 		p.goOnAs(heir{s, s.Adopted})
 		return
 	}
-	c.left.note(p.id, p.started)
 	p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
 	p.end(errLost, n)
 }

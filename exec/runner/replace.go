@@ -6,21 +6,15 @@ import "time"
 // moment at which it has nothing: no job, and no outcome that is not journalled. The runner ends by
 // itself then, and get starts one of this build.
 
-// How long the worker waits for such a runner to end, before it connects again: at first, and at
-// most, where it has met such a runner again and again.
-const (
-	firstReplace = 20 * time.Millisecond
-	longReplace  = time.Second
-)
+// replaceWait is how long the worker waits for such a runner to end, before it connects again.
+const replaceWait = 200 * time.Millisecond
 
 // replaceSoon has a runner of another build replaced as soon as it has nothing. Callers must hold c.mu.
 func (c *connector) replaceSoon(l *link) {
-	c.olderMet++
-	wait := min(firstReplace<<min(c.olderMet, 10), longReplace)
 	c.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.onIdle = func() { c.replace(l, wait) }
+	l.onIdle = func() { c.replace(l) }
 	l.leaveIdle()
 }
 
@@ -33,9 +27,9 @@ func (l *link) leaveIdle() {
 }
 
 // replace leaves such a runner, and connects to another one.
-func (c *connector) replace(l *link, wait time.Duration) {
+func (c *connector) replace(l *link) {
 	l.close(leaveTimeout)
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(replaceWait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"container/heap"
 	"math"
 	"os"
 	"time"
@@ -11,17 +10,12 @@ import (
 	"jobd/exec/runner/proc"
 )
 
-// alarms ring when a job is next to be looked at: it has run for a while, or for as long as it may, or it
-// has ended, and its output was waited for long enough. Each job is in the heap once, and is taken out
-// when it ends: there may be many short jobs whose limits are long. One timer serves all. All times are
-// uptimes. Callers of all methods but open must hold the reactor's mu.
-type alarms struct {
-	timer
-	jobs []*child // a heap, the one that is due first in front
-}
+// A job is next to be looked at when it has run for a while, or for as long as it may, or when it has
+// ended, and its output was waited for long enough. One timer serves all; when it rings all jobs are gone
+// through, which takes some microseconds for a hundred. All times are uptimes.
 
 // lateBegin is the age at which a job is said to run: most have ended by then. leastAlarm is how far
-// alarms are apart, so that one serves many jobs.
+// rings are apart, so that one serves many jobs.
 const (
 	lateBegin  = int64(4 * time.Millisecond)
 	leastAlarm = int64(2 * time.Millisecond)
@@ -31,59 +25,7 @@ const (
 const lookAgain = time.Second
 
 // never is an uptime that does not come.
-const never = math.MaxInt64
-
-// Len implements heap.Interface, as the next four do.
-func (a *alarms) Len() int           { return len(a.jobs) }
-func (a *alarms) Less(i, j int) bool { return a.jobs[i].due < a.jobs[j].due }
-
-func (a *alarms) Swap(i, j int) {
-	a.jobs[i], a.jobs[j] = a.jobs[j], a.jobs[i]
-	a.jobs[i].place, a.jobs[j].place = i, j
-}
-
-// Push implements heap.Interface.
-func (a *alarms) Push(c any) {
-	c.(*child).place = len(a.jobs)
-	a.jobs = append(a.jobs, c.(*child))
-}
-
-// Pop implements heap.Interface.
-func (a *alarms) Pop() any {
-	last := len(a.jobs) - 1
-	c := a.jobs[last]
-	a.jobs[last], a.jobs = nil, a.jobs[:last]
-	c.place = -1
-	return c
-}
-
-// put has a job looked at when it is due, if it ever is.
-func (a *alarms) put(c *child) {
-	a.take(c)
-	if c.due = c.next(); c.due != never {
-		heap.Push(a, c)
-		a.set(c.due)
-	}
-}
-
-// take takes a job out.
-func (a *alarms) take(c *child) {
-	if c.place >= 0 {
-		heap.Remove(a, c.place)
-	}
-}
-
-// ring takes out the jobs that are due, and sets the timer for the next one.
-func (a *alarms) ring(now int64) (due []*child) {
-	a.rung()
-	for len(a.jobs) > 0 && a.jobs[0].due <= now {
-		due = append(due, heap.Pop(a).(*child))
-	}
-	if len(a.jobs) > 0 {
-		a.set(max(a.jobs[0].due, now+leastAlarm))
-	}
-	return due
-}
+const never = int64(math.MaxInt64)
 
 // next is when the job is to be looked at.
 func (c *child) next() (at int64) {
@@ -102,7 +44,7 @@ func (c *child) next() (at int64) {
 		at = min(at, limit)
 	}
 	if c.unseen {
-		at = min(at, proc.Uptime()+int64(lookAgain))
+		at = min(at, c.deadline)
 	}
 	return at
 }
@@ -119,17 +61,30 @@ const (
 func (r *reactor) onTimer() {
 	now := proc.Uptime()
 	r.mu.Lock()
-	due := r.alarms.ring(now)
+	r.timer.rung()
+	var due []*child
+	for _, c := range r.children {
+		if c.next() <= now {
+			due = append(due, c)
+		}
+	}
 	r.mu.Unlock()
 	for _, c := range due {
 		r.look(c, now)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range due {
-		if !c.isReaped() {
-			r.alarms.put(c)
-		}
+	next := never
+	for _, c := range r.children {
+		next = min(next, c.next())
+	}
+	r.set(max(next, now+leastAlarm))
+}
+
+// set has the timer ring, where that is ever to be. Callers must hold r.mu.
+func (r *reactor) set(at int64) {
+	if at != never {
+		r.timer.set(at)
 	}
 }
 
@@ -153,8 +108,10 @@ func (r *reactor) look(c *child, now int64) {
 	if at, ever := c.over.Due(); ever && at <= now && !c.missed {
 		c.missed = !c.overrun()
 	}
-	if c.unseen && hasZombie(unix.P_PID, c.started.Pid) {
-		r.onExit(c)
+	if c.unseen && c.deadline <= now {
+		if c.deadline = now + int64(lookAgain); hasZombie(unix.P_PID, c.started.Pid) {
+			r.onExit(c)
+		}
 	}
 }
 
@@ -175,8 +132,8 @@ func (c *child) overrun() bool {
 
 // hasEnded tells whether the process has ended, though nobody was told. Callers must hold c.mu.
 func (c *child) hasEnded() bool {
-	if c.turn != nil && c.turn.pidfd >= 0 {
-		return proc.Over(c.turn.pidfd)
+	if c.pidfd >= 0 {
+		return proc.Over(c.pidfd)
 	}
 	return hasZombie(unix.P_PID, c.started.Pid)
 }

@@ -18,10 +18,8 @@ type capture struct {
 	limit  int  // how much is kept
 
 	// Of a pipe that a kept process has for one job after the other.
-	shared  bool // it is not closed with the capture
-	hungUp  bool // nobody can write into it any more
-	bounded bool // only left bytes more are the job's
-	left    int
+	shared bool // it is not closed with the capture
+	hungUp bool // nobody can write into it any more
 
 	// The reactor changes these, but for followed, holding mu; others look at them holding it. It is
 	// never held while a pipe or a file is read or written.
@@ -42,31 +40,51 @@ const turnBytes = 256 << 10
 // reads until the pipe is empty; without, it stops at the first read that was not full, and the
 // epoll tells when there is more.
 func (c *capture) read(scratch []byte, drain bool) {
-	for budget := turnBytes; budget > 0 && !c.closed && c.may(1) > 0; {
-		asked := c.may(len(scratch))
-		n, err := unix.Read(c.pipe, scratch[:asked])
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN:
+	for budget := turnBytes; budget > 0 && !c.closed; {
+		n := c.readOnce(scratch)
+		if budget -= n; n == 0 || n < len(scratch) && !drain {
 			return
-		case err != nil || n == 0:
-			c.hungUp = true
-			c.close()
-		default:
-			c.take(scratch[:n])
-			budget -= n
-			c.left -= n
-			if n < asked && !drain {
-				return
-			}
 		}
 	}
 }
 
-// may is how many of n bytes may be read.
-func (c *capture) may(n int) int {
-	if c.bounded {
-		return min(n, c.left)
+// leave reads what is in the pipe now, no more, and leaves it.
+func (c *capture) leave(scratch []byte) {
+	if c.closed {
+		return
+	}
+	for left := pending(c.pipe); left > 0; {
+		n := c.readOnce(scratch[:min(left, len(scratch))])
+		if left -= n; n == 0 {
+			break // somebody else has read it
+		}
+	}
+	c.close()
+}
+
+// readOnce gives how many bytes it has read; 0: there are none now. At its end the pipe is closed.
+func (c *capture) readOnce(scratch []byte) int {
+	n, err := unix.Read(c.pipe, scratch)
+	for err == unix.EINTR {
+		n, err = unix.Read(c.pipe, scratch)
+	}
+	switch {
+	case err == unix.EAGAIN:
+		return 0
+	case err != nil || n == 0:
+		c.hungUp = true
+		c.close()
+		return 0
+	}
+	c.take(scratch[:n])
+	return n
+}
+
+// pending is how many bytes are in a pipe.
+func pending(pipe int) int {
+	n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
+	if err != nil {
+		return 0
 	}
 	return n
 }

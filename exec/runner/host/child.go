@@ -24,22 +24,21 @@ type child struct {
 	forked  int64 // the uptime just before the fork
 	gone    int64 // the uptime when the end was seen; 0 before
 	over    wire.Overrun
-	due     int64 // when it is to be looked at, while it is in the alarms
-	place   int   // there; -1: it is not there
 	age     int
 	missed  bool // its limit came when it had ended
 
 	stdout, stderr capture
-	spooled        atomic.Pointer[spooled] // nil: it is not old enough to be on disk
-	pidfd          int                     // -1: there is none (any more)
-	exited         bool                    // the process is a zombie, or reaped
-	unseen         bool                    // the epoll does not tell of its end
-	lingers        bool                    // it has exited, and its output is held open still, or it can't be reaped
+	files          atomic.Pointer[[2]string] // of its output; nil: it is not old enough to be on disk
+	written        [2]int                    // bytes of them; the spool's
+	exited         bool                      // the process is a zombie, or reaped
+	unseen         bool                      // the epoll does not tell of its end
+	lingers        bool                      // it has exited, and its output is held open still, or it can't be reaped
 	deadline       int64
 	done           journal.Done // set before watcher.ended is called
 	turn           *turn        // nil: it is a process of its own
 
-	mu     sync.Mutex // of the next two: while it is held, nobody else gets the process's number
+	mu     sync.Mutex // of the next three: while it is held, nobody else gets the process's number
+	pidfd  int        // -1: there is none (any more)
 	reaped bool
 	killed bool // SIGKILL came from us
 }
@@ -101,9 +100,7 @@ func (c *child) end() (reaped bool) {
 		return false
 	}
 	c.reaped = true
-	if c.turn != nil {
-		c.turn.close()
-	}
+	c.closePidfd()
 	if err != nil && c.turn != nil {
 		c.done = journal.Done{Result: wire.ResultLost, Reason: "nobody can tell how it ended: its parent, which was told, is gone"}
 	} else if err != nil {
@@ -112,6 +109,12 @@ func (c *child) end() (reaped bool) {
 		c.done = outcome(status)
 	}
 	return true
+}
+
+// closePidfd closes the descriptor of a process that is gone. Callers must hold c.mu.
+func (c *child) closePidfd() {
+	closeAll(c.pidfd)
+	c.pidfd = -1
 }
 
 // describe completes the outcome of a child that is reaped, whose output was waited for no longer

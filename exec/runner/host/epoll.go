@@ -23,10 +23,9 @@ const (
 	aboutEnd
 	aboutStdout
 	aboutStderr
-	aboutPools    // their timer
-	aboutProcess  // the end of a kept process
-	aboutAnswers  // what it says
-	aboutBootings // what it writes before it is ready
+	aboutPools   // their timer
+	aboutProcess // the end of a kept process
+	aboutAnswers // what it says
 )
 
 func newEpoll() (*epoll, error) {

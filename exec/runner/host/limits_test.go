@@ -171,7 +171,7 @@ func TestNothingIsKeptOfJobsThatEndInTime(t *testing.T) {
 	}
 	local.reactor.mu.Lock()
 	defer local.reactor.mu.Unlock()
-	if n := len(local.reactor.alarms.jobs); n != 0 {
+	if n := len(local.reactor.children); n != 0 {
 		t.Errorf("%d limits are kept of jobs that have ended", n)
 	}
 }

@@ -19,11 +19,6 @@ import (
 func (k *poolProcess) ready(a answer) {
 	p, ps := k.pool, k.pool.pools
 	k.speaker = a.writer
-	for _, fd := range k.output {
-		if fd >= 0 {
-			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may have ended
-		}
-	}
 	k.readAway(&k.wrote, true)
 	if len(k.wrote.head) > 0 {
 		ps.info(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.wrote.String()))
@@ -46,9 +41,7 @@ func (k *poolProcess) ask(c *child) {
 		t.watcher.refused(err.Error(), wire.Program)
 		return
 	}
-	if !isQuiet(k.output) {
-		k.strays(fmt.Sprintf("before job %d", t.id.Job))
-	}
+	k.strays(fmt.Sprintf("before job %d", t.id.Job))
 	for i, of := range []*capture{&c.stdout, &c.stderr} {
 		of.pipe, of.closed = k.output[i], k.output[i] < 0
 		of.shared, of.limit = true, t.maxOutput
@@ -98,7 +91,7 @@ func (k *poolProcess) begins(a answer) {
 	c.born, c.over = proc.Uptime(), c.turn.limit.From(c.forked)
 	c.mu.Lock()
 	c.started = started
-	c.turn.begun, c.turn.forked, c.turn.pidfd = true, k.mode == "fork", pidfd
+	c.turn.begun, c.turn.forked, c.pidfd = true, k.mode == "fork", pidfd
 	for _, signo := range c.turn.pending {
 		_ = c.send(signo)
 	}
@@ -116,7 +109,7 @@ func (k *poolProcess) ends(a answer) {
 	if k.mode == "fork" {
 		status = syscall.WaitStatus(a.number)
 		if !status.Exited() && !status.Signaled() {
-			k.unfit(fmt.Sprintf("it wrote %s to descriptor 4, which is no status of a process that has ended", quoted(a.line)))
+			k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, which is no status of a process that has ended", a.line))
 			return
 		}
 	}
@@ -302,19 +295,9 @@ func (ps *pools) loseWhenGone(k *poolProcess, c *child, why string) {
 
 // lose ends a job of which nobody can tell how it ended.
 func (ps *pools) lose(c *child, why string) {
-	c.exited, c.gone = true, proc.Uptime()
-	c.mu.Lock()
-	c.reaped = true
-	c.turn.close()
-	c.mu.Unlock()
-	for _, of := range []*capture{&c.stdout, &c.stderr} {
-		of.leave(ps.reactor.scratch)
-	}
-	c.done = journal.Done{Result: wire.ResultLost}
-	c.describe(0)
-	c.done.Reason = why
+	c.done = journal.Done{Result: wire.ResultLost, Reason: why}
 	c.turn.pool.dirty = true
-	c.watcher.ended(c)
+	ps.reactor.release(c)
 }
 
 // goneWithJob ends a job with its process: from here on it is like any other that has ended.
@@ -332,12 +315,12 @@ func (k *poolProcess) goneWithoutChild(c *child, how string) {
 	ps := k.pool.pools
 	k.give(c)
 	c.turn.process, k.turn = nil, nil
-	if c.turn.pidfd < 0 && !c.turn.isGone(c) { // there was none left when it was heard of
+	if c.pidfd < 0 && !c.turn.isGone(c) { // there was none left when it was heard of
 		c.mu.Lock()
-		c.turn.pidfd, _ = unix.PidfdOpen(c.started.Pid, 0)
+		c.pidfd, _ = unix.PidfdOpen(c.started.Pid, 0)
 		c.mu.Unlock()
 	}
-	if c.turn.pidfd < 0 || ps.reactor.epoll.add(c.turn.pidfd, aboutEnd, c.started.Pid) != nil {
+	if c.pidfd < 0 || ps.reactor.epoll.add(c.pidfd, aboutEnd, c.started.Pid) != nil {
 		ps.reactor.onExit(c)
 	}
 	ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how))

@@ -37,7 +37,7 @@ func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 				t.Errorf("done %+v", done)
 			}
 			b.limited(3, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
-				work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
+				work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "select(undef, undef, undef, 0.1); setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
 			if done := b.done(3); done.Signal != "SIGTERM" {
 				t.Errorf("it had joined another group: done %+v", done)
 			}

@@ -179,7 +179,7 @@ func (k *poolProcess) hears(writer int, line []byte) {
 		return
 	}
 	expected := strings.ReplaceAll(k.phase().expects, "#", strconv.FormatInt(id, 10))
-	k.unfit(fmt.Sprintf("it wrote %s to descriptor 4, where %s is expected", quoted(a.line), expected))
+	k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, where %s is expected", a.line, expected))
 }
 
 // isSpeaker tells whether a process is the one whose answers count. Until one has said ready, that may
@@ -199,19 +199,10 @@ func (k *poolProcess) stranger(a answer) {
 		return
 	}
 	k.strange = now
-	text := fmt.Sprintf("process %d (%s) wrote %s to descriptor 4 of %s, which is no answer: it is not the process that said ready",
-		a.writer, proc.Program(a.writer), quoted(a.line), k.name())
+	text := fmt.Sprintf("process %d (%s) wrote %.100q to descriptor 4 of %s, which is no answer: it is not the process that said ready",
+		a.writer, proc.Program(a.writer), a.line, k.name())
 	k.pool.stranger, k.pool.strangerAt = text, time.Now().UnixMilli()
 	k.pool.pools.warn(k.pool, k, 0, text)
-}
-
-// quoted is a line as it is told.
-func quoted(line string) string {
-	const most = 100
-	if len(line) > most {
-		return fmt.Sprintf("%q…", line[:most])
-	}
-	return fmt.Sprintf("%q", line)
 }
 
 // childOf is the process that a job was forked into, which says so itself. It must be a descendant
@@ -293,7 +284,6 @@ func (k *poolProcess) readAway(said *excerpt, toEnd bool) {
 
 // hangUp gives up a pipe that nobody can write into any more.
 func (k *poolProcess) hangUp(i int) {
-	_ = unix.EpollCtl(k.pool.pools.reactor.epoll.fd, unix.EPOLL_CTL_DEL, k.output[i], nil)
 	unix.Close(k.output[i])
 	k.output[i] = -1
 }

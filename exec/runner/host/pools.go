@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -111,8 +112,6 @@ func (ps *pools) act(event *unix.EpollEvent) {
 		ps.onGone(k)
 	case event.Pad == aboutAnswers:
 		ps.hear(k)
-	case event.Pad == aboutBootings:
-		k.readAway(&k.wrote, true)
 	}
 }
 
@@ -152,6 +151,8 @@ func (ps *pools) tick(now int64) {
 		}
 		def := &k.pool.def
 		switch {
+		case k.state == booting:
+			k.readAway(&k.wrote, true)
 		case k.state == idle:
 			k.strays("between two jobs")
 			if def.IdleTimeout > 0 && now-k.since > int64(def.IdleTimeout) && k.due == "" {
@@ -248,30 +249,15 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 	}
 }
 
-// watch has the reactor learn of a process's end, of what it says, and of what it writes before it
-// is ready.
+// watch has the reactor learn of a process's end, and of what it says.
 func (ps *pools) watch(k *poolProcess) error {
-	for fd, about := range map[int]int{
-		k.pidfd: aboutProcess, k.answers.ours: aboutAnswers, k.output[0]: aboutBootings, k.output[1]: aboutBootings,
-	} {
-		if err := ps.reactor.epoll.add(fd, about, k.started.Pid); err != nil {
-			return err
-		}
-	}
-	return nil
+	epoll := ps.reactor.epoll
+	return errors.Join(epoll.add(k.pidfd, aboutProcess, k.started.Pid), epoll.add(k.answers.ours, aboutAnswers, k.started.Pid))
 }
 
 // unwatch ends that. A descriptor is taken out before it is closed: see epoll.add.
 func (ps *pools) unwatch(k *poolProcess) {
-	output := k.output
-	if c := k.turn; c != nil {
-		for i, of := range []*capture{&c.stdout, &c.stderr} {
-			if of.epoll != 0 { // the job listens to it, and goes on with that when the process is gone
-				output[i] = -1
-			}
-		}
-	}
-	for _, fd := range []int{k.pidfd, k.answers.ours, output[0], output[1]} {
+	for _, fd := range []int{k.pidfd, k.answers.ours} {
 		if fd >= 0 {
 			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may not be there
 		}

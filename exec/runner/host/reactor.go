@@ -22,7 +22,7 @@ type reactor struct {
 
 	mu       sync.Mutex
 	children map[int32]*child // not reaped yet, by process id
-	alarms   alarms
+	timer    timer            // rings when one is to be looked at
 	stopped  bool
 }
 
@@ -39,10 +39,10 @@ func newReactor(flush func()) (*reactor, error) {
 		delay: pipeDelay, flush: flush, epoll: epoll,
 		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
 	}
-	if r.alarms.timer, err = newTimer(); err != nil {
+	if r.timer, err = newTimer(); err != nil {
 		return nil, errors.Join(err, epoll.close())
 	}
-	return r, epoll.add(r.alarms.fd, aboutTimer, 0)
+	return r, epoll.add(r.timer.fd, aboutTimer, 0)
 }
 
 // run watches the jobs until stop.
@@ -69,7 +69,7 @@ func (r *reactor) stop() {
 func (r *reactor) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alarms.close()
+	r.timer.close()
 	r.pools.close()
 	return r.epoll.close()
 }
@@ -92,7 +92,7 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 		r.epoll.hush()
 		r.pools.drain()
 		return false
-	case aboutPools, aboutProcess, aboutAnswers, aboutBootings:
+	case aboutPools, aboutProcess, aboutAnswers:
 		r.pools.act(event)
 		return false
 	}
@@ -116,13 +116,13 @@ func (r *reactor) watch(c *child) {
 	pid, pidfd := c.started.Pid, c.pidfd
 	r.mu.Lock()
 	r.children[int32(pid)] = c
-	r.alarms.put(c)
+	r.set(c.next())
 	r.mu.Unlock()
 	if r.epoll.add(pidfd, aboutEnd, pid) != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		c.unseen = true
-		r.alarms.put(c)
+		c.unseen, c.deadline = true, proc.Uptime()+int64(lookAgain)
+		r.set(c.next())
 	}
 }
 
@@ -139,10 +139,9 @@ func (r *reactor) onOutput(p *capture, c *child) (more bool) {
 
 // onExit reads what a process that has ended left in its pipes.
 func (r *reactor) onExit(c *child) {
-	if c.pidfd >= 0 {
-		unix.Close(c.pidfd)
-		c.pidfd = -1
-	}
+	c.mu.Lock()
+	c.closePidfd()
+	c.mu.Unlock()
 	if !c.exited {
 		c.exited, c.gone = true, proc.Uptime()
 	}
@@ -169,7 +168,7 @@ func (r *reactor) linger(c *child, wait time.Duration) {
 	c.lingers, c.deadline = true, proc.Uptime()+int64(wait)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.alarms.put(c)
+	r.set(c.next())
 }
 
 // end reaps a job and says that it has ended. One that a debugger holds can't be reaped yet.
@@ -178,12 +177,29 @@ func (r *reactor) end(c *child) {
 		r.linger(c, lookAgain)
 		return
 	}
-	r.drop(c)
-	c.describe(r.delay)
-	c.watcher.ended(c)
+	r.conclude(c)
 	if c.turn != nil {
 		r.pools.ended(c)
 	}
+}
+
+// release ends a job of which nothing is left to be reaped by us. What it has written is in its pipes.
+func (r *reactor) release(c *child) {
+	c.exited, c.gone = true, proc.Uptime()
+	c.mu.Lock()
+	c.reaped = true
+	c.closePidfd()
+	c.mu.Unlock()
+	c.stdout.leave(r.scratch)
+	c.stderr.leave(r.scratch)
+	r.conclude(c)
+}
+
+// conclude says how a job has ended.
+func (r *reactor) conclude(c *child) {
+	r.drop(c)
+	c.describe(r.delay)
+	c.watcher.ended(c)
 }
 
 // drop forgets a job that is reaped. Another one may have its number by now.
@@ -193,7 +209,6 @@ func (r *reactor) drop(c *child) {
 	if pid := int32(c.started.Pid); r.children[pid] == c {
 		delete(r.children, pid)
 	}
-	r.alarms.take(c)
 }
 
 // listen watches a job's pipes. It fails where the kernel lacks memory for that at the moment.

@@ -121,12 +121,8 @@ func accept(ctx context.Context, listener *net.UnixListener, workers chan<- *net
 	for {
 		conn, err := listener.AcceptUnix()
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-			select { // jobs that end give some back
-			case <-time.After(acceptDelay):
-				continue
-			case <-ctx.Done():
-				return nil
-			}
+			time.Sleep(acceptDelay) // jobs that end give some back
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("accept worker: %w", err)

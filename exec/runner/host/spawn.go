@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"jobd/exec/program"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
@@ -70,7 +69,7 @@ func refusal(what spec, err error) error {
 			return refused
 		}
 	}
-	if seen := program.Check(what.dir, what.argv[0]); seen != nil {
+	if seen := proc.Check(what.dir, what.argv[0]); seen != nil {
 		refused.text = fmt.Sprintf("start %s: %s", what.argv[0], about(what.argv[0], seen))
 	}
 	return refused
@@ -92,7 +91,7 @@ func (s *spawner) spawn(what spec, w watcher) (*child, error) {
 		return nil, err
 	}
 	return &child{
-		watcher: w, started: p.started, forked: p.forked, born: p.born, pidfd: p.pidfd, place: -1, over: what.limit.From(p.forked),
+		watcher: w, started: p.started, forked: p.forked, born: p.born, pidfd: p.pidfd, over: what.limit.From(p.forked),
 		stdout: capture{pipe: p.output[0], limit: what.maxOutput}, stderr: capture{pipe: p.output[1], limit: what.maxOutput},
 	}, nil
 }

@@ -23,8 +23,7 @@ type spool struct {
 	closed chan struct{} // closed when the goroutine has returned
 
 	mu      sync.Mutex
-	fresh   []*child // have more than is on disk
-	gone    []*child // their files are to be removed
+	fresh   map[*child]bool // have more than is on disk; true: their files are to be removed
 	closing bool
 }
 
@@ -39,51 +38,32 @@ const (
 const spoolPatience = 2 * time.Second
 
 func newSpool(folder string) *spool {
-	s := &spool{folder: folder, wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	s := &spool{folder: folder, wake: make(chan struct{}, 1), closed: make(chan struct{}), fresh: make(map[*child]bool)}
 	go s.run()
 	return s
 }
 
-// spooled is what the spool knows of a job that is old enough; a job that ends before costs nothing
-// here. files stays as it is, written is the goroutine's, spool.mu guards the rest.
-type spooled struct {
-	files     [2]string
-	written   [2]int // bytes
-	inLine    bool
-	forgotten bool
-}
-
 // begin puts a job's output on disk from now on.
 func (s *spool) begin(id wire.ID, c *child) {
-	c.spooled.Store(&spooled{files: wire.OutputFiles(id, c.started)})
+	files := wire.OutputFiles(id, c.started)
+	c.files.Store(&files)
 	s.more(c)
 }
 
 // more says that a job has written more. It does not wait.
-func (s *spool) more(c *child) {
-	its := c.spooled.Load()
-	if its == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !its.inLine && !its.forgotten {
-		its.inLine = true
-		s.fresh = append(s.fresh, c)
-		s.ring()
-	}
-}
+func (s *spool) more(c *child) { s.line(c, false) }
 
 // forget has a job's files removed. It does not wait.
-func (s *spool) forget(c *child) {
-	its := c.spooled.Load()
-	if its == nil {
+func (s *spool) forget(c *child) { s.line(c, true) }
+
+// line puts a job into the line, if it is old enough to be on disk.
+func (s *spool) line(c *child, forgotten bool) {
+	if c.files.Load() == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	its.forgotten = true
-	s.gone = append(s.gone, c)
+	s.fresh[c] = s.fresh[c] || forgotten
 	s.ring()
 }
 
@@ -111,53 +91,40 @@ func (s *spool) close() {
 func (s *spool) run() {
 	defer close(s.closed)
 	for range s.wake {
-		for s.round() {
+		fresh, closing := s.round()
+		for ; len(fresh) > 0; fresh, closing = s.round() {
+			for c, forgotten := range fresh {
+				s.put(c, forgotten)
+			}
 			time.Sleep(spoolRest)
 		}
-		s.mu.Lock()
-		over := s.closing && len(s.fresh)+len(s.gone) == 0
-		s.mu.Unlock()
-		if over {
+		if closing {
 			return
 		}
 	}
 }
 
-// round does what has come together, and tells whether that was anything.
-func (s *spool) round() (some bool) {
+// round gives what has come together.
+func (s *spool) round() (fresh map[*child]bool, closing bool) {
 	s.mu.Lock()
-	fresh, gone, closing := s.fresh, s.gone, s.closing
-	s.fresh, s.gone = nil, nil
-	for _, c := range fresh {
-		c.spooled.Load().inLine = false
-	}
-	s.mu.Unlock()
-	for _, c := range fresh {
-		s.put(c)
-	}
-	for _, c := range gone {
-		for _, name := range c.spooled.Load().files {
-			_ = os.Remove(filepath.Join(s.folder, name)) // the next start of the worker tries again
-		}
-	}
-	return len(fresh)+len(gone) > 0 && !closing
+	defer s.mu.Unlock()
+	fresh, s.fresh = s.fresh, make(map[*child]bool)
+	return fresh, s.closing
 }
 
-// put appends to a job's files what it has written since the last time.
-func (s *spool) put(c *child) {
-	its := c.spooled.Load()
-	s.mu.Lock()
-	forgotten := its.forgotten
-	s.mu.Unlock()
-	if forgotten {
-		return
-	}
+// put appends to a job's files what it has written since the last time, or removes them.
+func (s *spool) put(c *child, forgotten bool) {
 	for i, from := range []*capture{&c.stdout, &c.stderr} {
+		name := c.files.Load()[i]
+		if forgotten {
+			_ = os.Remove(filepath.Join(s.folder, name)) // the next start of the worker tries again
+			continue
+		}
 		from.mu.Lock()
 		kept := from.kept
 		from.mu.Unlock()
-		if written := &its.written[i]; len(kept) > *written {
-			*written += s.append(its.files[i], kept[*written:], *written == 0)
+		if written := &c.written[i]; len(kept) > *written {
+			*written += s.append(name, kept[*written:], *written == 0)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
 	<-shortEnded
 	names := wire.OutputFiles(wire.ID{Job: 2, Attempt: 1}, long.started)
 	s.await("what it wrote before it was old", func(f map[string]string) bool { return f[names[0]] == "before\n" && len(f) == 1 })
-	if short.spooled.Load() != nil {
+	if short.files.Load() != nil {
 		t.Error("a short job is on disk")
 	}
 	pass(t, first)
@@ -118,11 +118,6 @@ func TestTheDiskIsWrittenToNowAndThen(t *testing.T) {
 		c.stdout.mu.Unlock()
 		s.more(c)
 	}
-	s.mu.Lock()
-	if len(s.fresh) > 1 {
-		t.Errorf("it stands in the line %d times", len(s.fresh))
-	}
-	s.mu.Unlock()
 	for name := wire.OutputFiles(wire.ID{Job: 1, Attempt: 1}, c.started)[0]; ; {
 		if text, err := os.ReadFile(filepath.Join(s.folder, name)); err == nil && len(text) == 10_000 {
 			if string(text) != string(c.stdout.kept) {
@@ -176,7 +171,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	s := newShop(t, filepath.Join(file, "output"))
 	c, ended := s.start(1, 100, "sleep 1.1; echo out; exit 4")
 	<-ended
-	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.spooled.Load() == nil {
+	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.files.Load() == nil {
 		t.Errorf("done %+v", done)
 	}
 	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})

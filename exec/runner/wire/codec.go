@@ -12,11 +12,10 @@ import (
 // codec writes the fields of messages, or reads them: each field is named once, for both. What it has
 // read once bad is set means nothing.
 type codec struct {
-	b      []byte // written so far, or still to be read
-	reads  bool
-	limit  int // of the output that a message may announce
-	bad    bool
-	bootID string // the last one read: almost all messages have the same, and share this string
+	b     []byte // written so far, or still to be read
+	reads bool
+	limit int // of the output that a message may announce
+	bad   bool
 }
 
 // encode appends a message to b, without the output that follows it.
@@ -210,15 +209,7 @@ func (c *codec) limits(l *Limit) {
 func (c *codec) started(s *journal.Started) {
 	number(c, &s.Pid)
 	number(c, &s.StartTime)
-	n := len(s.BootID)
-	if c.count(&n); !c.reads {
-		c.b = append(c.b, s.BootID...)
-		return
-	}
-	if string(c.b[:n]) != c.bootID {
-		c.bootID = string(c.b[:n])
-	}
-	s.BootID, c.b = c.bootID, c.b[n:]
+	c.text(&s.BootID)
 }
 
 func (c *codec) texts(list *[]string) {

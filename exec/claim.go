@@ -235,7 +235,6 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	}
 	w.seen(w.Mirror.Reached())
 	r := w.nextRound()
-	w.probeRoom(r.room)
 	if len(r.room) == 0 {
 		return false, nil
 	}
@@ -258,11 +257,18 @@ func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	together, now := make(map[string]int), time.Now()
-	rounds := []map[string]int{}
+	rounds, trials := []map[string]int{}, make(map[*board.Starter]bool)
 	for _, name := range w.board.Names() {
 		t := w.targets[name]
 		t.bucket.set(w.terms[name].Rate, now)
-		switch n := t.room(w.Prefetch, now); {
+		n, s := t.room(w.Prefetch, now), t.Starter()
+		if why, _ := s.Why(); why != "" && n > 0 { // one job of all its targets is to tell whether any can be started
+			if trials[s] {
+				continue
+			}
+			trials[s] = true
+		}
+		switch {
 		case n <= 0:
 		case t.trouble.alone:
 			rounds = append(rounds, map[string]int{name: n})

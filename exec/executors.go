@@ -188,7 +188,10 @@ func (w *Worker) executors() (e Executors) {
 	defer w.mu.Unlock()
 	for name, t := range w.targets {
 		l := w.launcherOf(name)
-		why, since := t.Unable()
+		why, since := "", time.Time{}
+		if t.Starter().Own() {
+			why, since = t.Starter().Why()
+		}
 		s := ServiceStanding{Target: name, Mode: l.Mode, Slots: t.Concurrency(), Busy: t.Running()}
 		if why != "" {
 			s.Unready, s.Since = why, since.UnixMilli()
@@ -235,56 +238,18 @@ type Hitch struct {
 
 // hitchStatus is what clients are told. Callers must hold w.mu.
 func (w *Worker) hitchStatus() *Hitch {
-	h := w.board.Hitch()
-	if h == nil {
+	why, since := w.board.Launcher().Why()
+	if why == "" {
 		return nil
 	}
-	return &Hitch{Broken: h.Text(), Since: h.Since()}
+	return &Hitch{Broken: why, Since: since}
 }
 
-// examine looks at the launcher. Of a file system that hangs it waits.
-func (w *Worker) examine(how board.Examine) {
+// look looks at a launcher. Of a file system that hangs it waits.
+func (w *Worker) look(s *board.Starter) {
 	w.mu.Lock()
-	h, launcher := w.board.Looking(), w.launcher
+	launcher := w.launcherOf(s.Target())
 	w.mu.Unlock()
-	if h != nil {
-		err := launcher.Check()
-		w.change(func(b *board.Board) board.Effects { return b.Looked(h, how, err, time.Now()) })
-	}
-}
-
-// whyNoStart looks at the launcher for a client, and says why its jobs can't be run; "" where they
-// are to be tried.
-func (w *Worker) whyNoStart() (why string) {
-	w.mu.Lock()
-	h, launcher := w.board.Hitch(), w.launcher
-	w.mu.Unlock()
-	if h != nil {
-		err := launcher.Check()
-		w.change(func(b *board.Board) (e board.Effects) {
-			why, e = b.LookedFor(h, err, time.Now())
-			return e
-		})
-	}
-	return why
-}
-
-// probeRoom has one row claimed, of a target that could start it at once, where a job is to tell
-// whether any can be started; and none where it does so, or it is too early.
-func (w *Worker) probeRoom(room map[string]int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.board.Hitch() == nil {
-		return
-	}
-	probe := ""
-	for name := range room {
-		if t := w.targets[name]; t != nil && w.board.Probes(t.Target) {
-			probe = name
-		}
-	}
-	clear(room)
-	if probe != "" {
-		room[probe] = 1
-	}
+	err := launcher.Check()
+	w.change(func(b *board.Board) board.Effects { return b.Looked(s, err, time.Now()) })
 }

@@ -1,6 +1,8 @@
 package exec_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -251,24 +253,28 @@ func TestAWorkerWithoutTheExecutorStartsNothing(t *testing.T) {
 }
 
 // A target whose own launcher can't be executed burns no row: nothing more is claimed for it, status says
-// why, and one job is tried until the launcher is there. Others go on.
+// why, until the launcher is there. Others go on.
 func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "a"), waiting(5, "b")), nil)
-	const why = "its launcher can't be executed: /own: no such file or directory"
+	path := filepath.Join(t.TempDir(), "own")
+	why := "its launcher can't be executed: " + path + ": no such file or directory"
 	missing := &choosyRunner{runner: f.runner}
 	missing.refuses.Store(true)
 	f.build(func(c *jobexec.Config) {
 		c.Runner = missing
-		c.Terms = map[string]jobexec.Terms{"a": {Launcher: &jobexec.Launcher{Words: []string{"/own", "{id}"}}}}
+		c.Terms = map[string]jobexec.Terms{"a": {Launcher: &jobexec.Launcher{Words: []string{path, "{id}"}}}}
 	})
 	f.start()
 	f.next().exit(0) // of b
 	f.until("status says why", func(s jobexec.Status) bool {
 		return s.Targets["a"].Why == why && s.Launcher == nil && len(s.Executors.Services) == 1 && s.Executors.Services[0].Unready == why
 	})
-	f.until("one job is left", func(s jobexec.Status) bool { return s.Targets["a"].Length == 1 })
+	f.until("no job is left", func(s jobexec.Status) bool { return s.Targets["a"].Length == 0 })
 	missing.refuses.Store(false)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for range 4 {
 		f.next().exit(0)
 	}
@@ -284,7 +290,7 @@ type choosyRunner struct {
 
 func (r *choosyRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	if spec.Target == "a" && r.refuses.Load() {
-		return nil, &jobexec.NotStartedError{Why: "/own: no such file or directory"}
+		return nil, &jobexec.NotStartedError{Why: spec.Argv[0] + ": no such file or directory"}
 	}
 	return r.runner.Start(spec)
 }

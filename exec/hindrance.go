@@ -39,7 +39,7 @@ const (
 
 // hindrance is why nothing is claimed for a target. Callers must hold w.mu.
 func (w *Worker) hindrance(t *target, away bool) Hindrance {
-	unable, since := t.Unable()
+	unable, since := t.Starter().Why()
 	switch {
 	case w.board.Stopping():
 		return Hindrance{Kind: HinderedStopping, Why: "the worker stops"}
@@ -55,10 +55,10 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{Kind: HinderedUnwritten, Why: "the table can't be written"}
 	case w.identity.why != "":
 		return Hindrance{HinderedIdentity, w.identity.why, w.identity.taken}
-	case w.board.Hitch() != nil:
-		return Hindrance{HinderedLauncher, w.board.Hitch().Text(), w.board.Hitch().Since()}
-	case unable != "":
+	case unable != "" && t.Starter().Own():
 		return Hindrance{HinderedExecutor, unable, since}
+	case unable != "":
+		return Hindrance{HinderedLauncher, unable, since}
 	case t.RetiredBy() != "":
 		return Hindrance{Kind: HinderedRetirement, Why: fmt.Sprintf("it is removed as soon as its jobs have ended: %d are left", t.Length())}
 	case t.trouble.why != "":

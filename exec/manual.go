@@ -170,10 +170,6 @@ func (w *Worker) claimManual(client context.Context, asked *wish, clients map[in
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
 		limit: claimTimeout, accept: w.board.AcceptManual, table: w.claimNamed,
 	}
-	if why := w.whyNoStart(); why != "" {
-		m.refuse(asked.ids, why)
-		return
-	}
 	m.claimAll(ctx, [][]int64{asked.ids})
 }
 

@@ -313,15 +313,16 @@ func TestALauncherOfOneTargetHoldsUpThatTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := newTable(waiting(1, "b"))
-		own := jobexec.Launcher{Words: []string{"/gone"}}
+		own := jobexec.Launcher{Words: []string{"/bin/true"}}
 		_, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.Terms = map[string]jobexec.Terms{"b": {Launcher: &own}} })
 		(<-r.started).exit(0)
 		synctest.Wait()
 		r.refuseAll(noProgram())
 		tab.insert(waiting(2, "b"))
 		w.PollAll()
-		time.Sleep(time.Second)
-		if s := w.Status(); s.Launcher != nil || s.Targets["b"].Running != 1 {
+		synctest.Wait()
+		time.Sleep(time.Second / 2)
+		if s := w.Status(); s.Launcher != nil || s.Targets["a"].Why != "" || s.Targets["b"].Why == "" {
 			t.Errorf("no job can be started: %+v; target b: %+v", s.Launcher, s.Targets["b"])
 		}
 		r.refuseAll(nil)

@@ -151,7 +151,8 @@ func (w *Worker) retireTarget(name, by string) error {
 	waits := false
 	w.change(func(b *board.Board) (e board.Effects) {
 		if t := b.Target(name); t != nil && t.Length() > 0 {
-			waits, e = true, b.Retire(t, by)
+			waits = true
+			b.Retire(t, by)
 		}
 		return e
 	})
@@ -524,8 +525,7 @@ func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMisse
 	w.change(func(b *board.Board) board.Effects {
 		w.terms, w.zone = terms, zone
 		w.skipMissed = skipMissed
-		w.follow(b.SetTiming(w.timing()))
-		e := b.NewLauncher()
+		e := b.SetTiming(w.timing())
 		e.Wake = true // a rate may let more start
 		return e
 	})

@@ -250,8 +250,7 @@ func (w *Worker) SetLauncher(l Launcher) {
 	defer w.declare()
 	w.change(func(b *board.Board) board.Effects {
 		w.launcher = l
-		w.follow(b.SetTiming(w.timing()))
-		return b.NewLauncher()
+		return b.SetTiming(w.timing())
 	})
 }
 
@@ -327,9 +326,8 @@ func (w *Worker) follow(e board.Effects) {
 	if e.Turn {
 		w.nudgeTurn()
 	}
-	if e.Examine != board.NoLook {
-		how := e.Examine
-		w.others.Go(func() { w.examine(how) })
+	for _, s := range e.Look {
+		w.others.Go(func() { w.look(s) })
 	}
 	for _, t := range e.Empty {
 		w.others.Go(func() { w.removeRetired(t) })

@@ -33,10 +33,9 @@ type Board struct {
 	inbox      inbox
 	redispatch []*Target // get more of their jobs started when the call under way ends
 	effects    Effects   // of the call under way
-	hitch      *Hitch    // why no job can be started; nil where nothing is wrong
-	hitches    hitches
-	launcher   int // how often the launcher was replaced
-	added      int // targets that were added
+	launcher   Starter   // of all targets that have nothing of their own
+	launchers  int       // how often launchers may have been replaced
+	added      int       // targets that were added
 	stopping   bool
 	failed     bool // the journal takes nothing more
 
@@ -56,6 +55,7 @@ func New(c Config) *Board {
 	b.config.Delays = c.Delays || c.Again
 	for name, concurrency := range c.Targets {
 		b.targets[name] = &Target{name: name, concurrency: concurrency}
+		b.equip(b.targets[name])
 	}
 	return b
 }
@@ -106,9 +106,6 @@ func (b *Board) Holds(id int64) bool {
 	_, claimed := b.jobs[id]
 	return claimed || doubtful
 }
-
-// Hitch is why no job can be started; nil where nothing is wrong.
-func (b *Board) Hitch() *Hitch { return b.hitch }
 
 // RunningJobs lists the jobs that have a process, or whose start was asked for.
 func (b *Board) RunningJobs() (ids []int64) {

@@ -36,9 +36,6 @@ func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 	return ids
 }
 
-// Probes tells whether one row of a target may be claimed, to see whether its job can be started.
-func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.idle() }
-
 // Accept takes a row that a claim has found, and gives what is to be journalled of it: its start
 // too, where a slot is free and instance names a runner. The row of a job that is under way here,
 // reset by somebody, is left alone, and left out of claims until that has ended. One that is not to be
@@ -87,8 +84,8 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 		return nil, fmt.Sprintf("job %d is still under way", row.Job)
 	case !served:
 		return nil, fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
-	case t.cant() != "":
-		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant())
+	case !t.starter.open(true):
+		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.starter.why)
 	}
 	accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
 	return b.accept(c, t, row.Job, accepted, instance), ""
@@ -96,7 +93,7 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {
 	drafts := []journal.Draft{{Job: id, Payload: accepted}}
-	if instance == "" || t.paused || t.cant() != "" || !t.idle() || !b.mayStart() {
+	if instance == "" || t.paused || !t.idle() || !t.starter.open(accepted.Manual) {
 		return drafts
 	}
 	j := b.newJob(id, accepted, First(accepted))
@@ -168,10 +165,8 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 		b.giveBack(j, notServed)
 	case j.target.paused && !claim.Manual:
 		b.giveBack(j, targetPaused)
-	case !b.mayStart():
-		b.giveBack(j, b.hitch.Text())
-	case j.target.cant() != "":
-		b.giveBack(j, j.target.cant())
+	case !j.target.starter.open(claim.Manual):
+		b.giveBack(j, j.target.starter.why)
 	default:
 		b.enqueue(j)
 		b.dispatch(j.target)

@@ -19,11 +19,7 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 	c, name, token := &Claim{}, "", w.token()
 	room, drafts := make(map[string]int), []journal.Draft(nil)
 	for target, t := range w.b.targets {
-		if room[target] = t.Room(-1); w.b.hitch != nil && w.b.Probes(t) {
-			room[target] = 1
-		} else if w.b.hitch != nil {
-			room[target] = 0
-		}
+		room[target] = t.Room(-1)
 	}
 	except := w.b.Skipped(func(string) bool { return true })
 	for _, id := range slices.Sorted(maps.Keys(w.rows)) {

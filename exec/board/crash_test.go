@@ -34,7 +34,7 @@ func (w *world) crash(lived bool) bool {
 	w.configure()
 	w.b = New(w.config)
 	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil, nil
-	w.looking, w.examine, w.stopped, w.wishes = nil, NoLook, false, nil
+	w.looks, w.stopped, w.wishes = nil, false, nil
 	clear(w.process)
 	clear(w.clients)
 	clear(w.paused)

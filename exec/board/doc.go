@@ -34,9 +34,8 @@
 // the two, and never both.
 //
 // A job that is a request begins when its connection is there, and is held: Effects.Held says that the
-// step with its connection is journalled, and that it may be sent (cancel.go). A target whose executor
-// can start nothing is as one that is paused, but that nobody has asked for it, and that manual jobs
-// are refused (unable.go).
+// step with its connection is journalled, and that it may be sent (cancel.go). What can start no job for
+// now has nothing claimed for it (unable.go).
 //
 // # What comes back
 //

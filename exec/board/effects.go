@@ -11,15 +11,15 @@ import (
 // Effects is what is to follow a change of the board. The worker carries it out in the order of the
 // fields.
 type Effects struct {
-	Notes   []Note    // are logged
-	Changed []*Target // may have more room than before, or less
-	Poll    []string  // targets whose rows are to be looked for
-	Free    []string  // targets of rows that were set back: all who serve them are told
-	Coming  []Coming  // rows that come back, and when
-	Wake    bool      // the claim loop has something to do
-	Turn    bool      // the inbox has something for a turn
-	Examine Examine   // the launcher is looked at
-	Empty   []*Target // are removed: they were to be as soon as they are empty
+	Notes   []Note     // are logged
+	Changed []*Target  // may have more room than before, or less
+	Poll    []string   // targets whose rows are to be looked for
+	Free    []string   // targets of rows that were set back: all who serve them are told
+	Coming  []Coming   // rows that come back, and when
+	Wake    bool       // the claim loop has something to do
+	Turn    bool       // the inbox has something for a turn
+	Look    []*Starter // their launchers are looked at
+	Empty   []*Target  // are removed: they were to be as soon as they are empty
 
 	Held      []Held    // may do their work, or are not to
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
@@ -77,16 +77,6 @@ type Renewal struct {
 	Cause error         // nil: nothing was wrong
 	After time.Duration // how long that moment is, where it is known; what is wrong was told then
 }
-
-// Examine is whether the launcher is to be looked at.
-type Examine uint8
-
-// What is to follow the look.
-const (
-	NoLook     Examine = iota
-	JustLook           // nothing: only what is wrong is noted
-	LookToGoOn         // jobs are started again, where nothing wrong is seen
-)
 
 // Fate is what became of a start.
 type Fate uint8

@@ -76,8 +76,8 @@ func (b *Board) Requeue(old journal.Job) Effects {
 	switch {
 	case !served:
 		b.giveBack(j, notServed)
-	case j.target.cant() != "" && j.mayLeave():
-		b.giveBack(j, j.target.cant())
+	case !j.target.starter.open(claim.Manual) && j.mayLeave():
+		b.giveBack(j, j.target.starter.why)
 	default:
 		b.enqueue(j)
 		b.dispatch(j.target)

@@ -34,7 +34,7 @@ type Job struct {
 	executor  string    // what is to run it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
 	refusals  int       // starts that were refused, in a row
-	launcher  int       // the number of the launcher that it was started with
+	launcher  int       // how often launchers had been replaced when its start was asked for
 	reason    string    // why it is given back
 
 	setBack int64 // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
@@ -66,11 +66,10 @@ type Target struct {
 	paused      bool
 	pausedSince time.Time // and by whom; zero where it is not paused
 	pausedBy    string
-	unable      string    // why its executor can't start jobs; "" where it can
-	unableSince time.Time // zero where it can
-	refused     *refused  // its executor refuses jobs; nil where it does not
-	retiring    bool      // nothing is claimed for it any more
-	retiredBy   string    // on whose behalf it is removed as soon as it is empty; "" nobody's
+	starter     *Starter
+	own         Starter // where it has something of its own that starts its jobs
+	retiring    bool    // nothing is claimed for it any more
+	retiredBy   string  // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase

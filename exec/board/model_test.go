@@ -68,7 +68,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"looked": able(func() bool {
 			return w.endLook(rapid.SampledFrom([]error{nil, errors.New("no such file")}))
 		}),
-		"launcher": able(func() bool { w.after(w.b.NewLauncher()); return true }),
+		"launcher": able(func() bool { w.after(w.b.SetTiming(w.config.Timing)); return true }),
 		"pause":    able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
 		"unable":   able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
 		"executor": able(func() bool { w.setExecutor(executors.Draw(w.T, "executor")); return true }),
@@ -135,27 +135,21 @@ func (w *world) stop() bool {
 func (w *world) target() string { return rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "target") }
 
 func (w *world) beginLook() bool {
-	if w.b.Hitch() == nil || w.looking != nil {
+	if len(w.looks) > 0 {
 		return false
 	}
-	if w.examine == NoLook {
-		w.now = w.now.Add(time.Minute)
-		w.after(w.b.LookDue(w.now))
-	}
-	if w.examine == NoLook {
-		return false
-	}
-	w.looking, w.how, w.examine = w.b.Looking(), w.examine, NoLook
-	return w.looking != nil
+	w.now = w.now.Add(time.Minute)
+	w.after(w.b.LookDue(w.now))
+	return len(w.looks) > 0
 }
 
 func (w *world) endLook(shows *rapid.Generator[error]) bool {
-	if w.looking == nil {
+	if len(w.looks) == 0 {
 		return false
 	}
-	h := w.looking
-	w.looking = nil
-	w.after(w.b.Looked(h, w.how, shows.Draw(w.T, "shows"), w.now))
+	s := w.looks[0]
+	w.looks = w.looks[1:]
+	w.after(w.b.Looked(s, shows.Draw(w.T, "shows"), w.now))
 	return true
 }
 
@@ -183,7 +177,7 @@ func (w *world) retire(name string) bool {
 		if rapid.Bool().Draw(w.T, "keep") {
 			w.after(w.b.Keep(t))
 		} else {
-			w.after(w.b.Retire(t, "me"))
+			w.b.Retire(t, "me")
 		}
 	}
 	return true

@@ -84,12 +84,11 @@ func (b *Board) move(j *Job, to Phase) {
 	case has && !had:
 		t.active++
 		b.slots++
-		b.probeWith(j)
+		t.starter.tries(j)
 	case had && !has:
 		t.active--
 		b.slots--
-		b.probedInVain(j)
-		b.probeGone(j)
+		b.untried(j)
 	}
 	if to == Gone {
 		delete(b.jobs, j.id)
@@ -153,24 +152,6 @@ func (b *Board) NoneWorking() <-chan struct{} {
 	return b.worked
 }
 
-// mayStart tells whether a job may have a slot.
-func (b *Board) mayStart() bool { return b.hitch == nil || b.hitch.ready && b.hitch.probe == nil }
-
-// probeWith makes a job that has got a slot the probe, where one is wanted.
-func (b *Board) probeWith(j *Job) {
-	if h := b.hitch; h != nil && b.mayStart() {
-		h.probe, h.ready = j, false
-	}
-}
-
-// probedInVain has another job tell, where one that has lost its slot did not.
-func (b *Board) probedInVain(j *Job) {
-	if h := b.hitch; h != nil && h.probe == j {
-		h.probe, h.ready = nil, true
-		b.effects.Wake = true
-	}
-}
-
 // follow gives the effects of the call under way.
 func (b *Board) follow() Effects {
 	for _, t := range b.redispatch {
@@ -197,6 +178,3 @@ func (b *Board) refuse(j *Job, why string) {
 		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why})
 	}
 }
-
-// examine has the launcher looked at.
-func (b *Board) examine(how Examine) { b.effects.Examine = max(b.effects.Examine, how) }

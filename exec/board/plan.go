@@ -167,16 +167,20 @@ const (
 	defaultKill  = 10 * time.Second
 )
 
-// SetTiming replaces what the configuration says about time. That jobs of a target could not be
-// started, as their executor said, is forgotten where it has another one now.
+// SetTiming replaces what the configuration says about time and launchers. What could not be started
+// before is tried again, unless an executor that stays has said that it can start nothing.
 func (b *Board) SetTiming(t Timing) Effects {
 	former := b.timing
 	b.timing = t
+	b.launchers++
+	if b.launcher.why != "" {
+		b.forget(&b.launcher)
+	}
 	for _, target := range b.targets {
-		if former.executor(target.name) != t.executor(target.name) {
-			b.able(target)
-			b.unrefused(target)
+		if s := target.starter; s.why != "" && (!s.told || former.executor(target.name) != t.executor(target.name)) {
+			b.forget(s)
 		}
+		b.equip(target)
 	}
 	return b.follow()
 }

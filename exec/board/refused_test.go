@@ -2,6 +2,7 @@ package board
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -58,58 +59,145 @@ func again(t *testing.T, b *Board, id int64, now time.Time) {
 	ask(t, b, takeTurn(b, turn, nil))
 }
 
-// An executor that refuses one job three times in a row is unable: nothing is claimed, what has not
-// started is given back, and that one job is tried again each few seconds until a start goes well.
-func TestAnExecutorThatRefusesAJobAgainAndAgain(t *testing.T) {
+// journalled takes a turn.
+func journalled(b *Board, now time.Time) Effects {
+	turn, _ := b.Turn(now, instance)
+	return takeTurn(b, turn, nil)
+}
+
+// looked has the launcher of target a looked at, which shows err.
+func looked(t *testing.T, b *Board, err error, now time.Time) Effects {
+	t.Helper()
+	e := b.LookDue(now)
+	if len(e.Look) != 1 {
+		t.Fatalf("looks %v", e.Look)
+	}
+	return b.Looked(e.Look[0], err, now)
+}
+
+// What refuses one job three times in a row can start nothing: nothing is claimed, what has not started is
+// given back, and one job each now and then is tried until a start goes well.
+func TestAStarterThatRefusesAJobAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	for name, terms := range map[string]Terms{"executor": {Own: true, Executor: "fork"}, "launcher": {Own: true}} {
-		b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Terms: map[string]Terms{"a": terms}}}), time.Unix(1_000_000, 0)
+	for name, test := range map[string]struct {
+		timing Timing
+		why    string
+	}{
+		"executor":            {Timing{Terms: map[string]Terms{"a": {Own: true, Executor: "fork"}}}, "its executor refuses to start jobs: it can't fork"},
+		"launcher of its own": {Timing{Terms: map[string]Terms{"a": {Own: true}}}, "its launcher can't be executed: it can't fork"},
+		"launcher":            {Timing{}, "no job can be started for now: it can't fork"},
+	} {
+		b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: test.timing}), time.Unix(1_000_000, 0)
 		a := b.Target("a")
 		if claims(t, b, now, 1, 2, 3); b.Job(3).phase != Queued {
 			t.Fatalf("job 3 is %s", b.Job(3).phase)
 		}
-		refuse := func(id int64) Effects {
-			if name == "executor" {
-				return refuseStart(b, id, now)
-			}
-			b.Ended(b.Job(id), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("it can't fork")})
-			turn, e := b.Turn(now, instance)
-			takeTurn(b, turn, nil)
-			return e
-		}
 		for range 2 {
-			if e := refuse(1); len(e.Renewed) != 1 || e.Renewed[0].After != 0 || !a.Open() {
+			if e := refuseStart(b, 1, now); len(e.Renewed) != 1 || !a.Open() {
 				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
 			}
 			again(t, b, 1, now)
 		}
-		e := refuse(1)
-		if len(e.Notes) != 1 || len(e.Renewed) != 1 || e.Renewed[0].After < firstProbe/2 || a.Open() || a.Room(2) != 0 || b.Job(3) != nil {
-			t.Fatalf("%s: %+v, open %t, job 3 %v", name, e, a.Open(), b.Job(3))
+		e := refuseStart(b, 1, now)
+		refuseStart(b, 2, now) // was asked for before
+		journalled(b, now)
+		if len(e.Notes) != 1 || len(e.Renewed) != 0 || a.Open() || a.Room(2) != 0 || b.Jobs() != 0 {
+			t.Fatalf("%s: %+v, open %t, %d jobs", name, e, a.Open(), b.Jobs())
 		}
-		why := map[string]string{"executor": "its executor refuses to start jobs: it can't fork", "launcher": "its launcher can't be executed: it can't fork"}[name]
-		if got, since := a.Unable(); got != why || !since.Equal(now) {
-			t.Errorf("%s: %q since %v", name, got, since)
+		if why, since := a.Starter().Why(); why != test.why || !since.Equal(now) {
+			t.Errorf("%s: %q since %v", name, why, since)
 		}
-		if refuse(2); b.Job(2) != nil { // was asked for before
-			t.Errorf("%s: job 2 is %s", name, b.Job(2).phase)
-		}
-		for range 9 {
-			again(t, b, 1, now)
-			e := refuse(1)
-			if len(e.Notes) != 0 || len(e.Renewed) != 1 || e.Renewed[0].After < firstProbe/2 || e.Renewed[0].After > lastProbe || a.Open() {
+		for id := int64(4); id < 14; id++ {
+			if pause := b.NextLook().Sub(now); pause < firstLook/2 || pause > longLook {
+				t.Fatalf("%s: the next look is in %s", name, pause)
+			}
+			now = b.NextLook()
+			b.Seen(math.MaxUint64)
+			if looked(t, b, nil, now); !a.Open() || a.Room(2) != 1 {
+				t.Fatalf("%s: open %t, room %d", name, a.Open(), a.Room(2))
+			}
+			if claims(t, b, now, id); a.Open() || a.Room(2) != 0 {
+				t.Fatalf("%s: open %t beside the trial", name, a.Open())
+			}
+			e := refuseStart(b, id, now)
+			if journalled(b, now); len(e.Notes) != 0 || a.Open() || b.Jobs() != 0 {
 				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
 			}
 		}
-		again(t, b, 1, now)
-		if e := b.Began(b.Job(1), journal.Started{Pid: 7}, now.Add(time.Minute)); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
+		now = b.NextLook()
+		looked(t, b, nil, now)
+		claims(t, b, now, 20)
+		if e := b.Began(b.Job(20), journal.Started{Pid: 7}, now); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
 			t.Errorf("%s: %+v, open %t", name, e, a.Open())
 		}
 	}
 }
 
-// Where the job goes that is to show how its target stands, others do.
-func TestTheJobThatIsRefusedGoes(t *testing.T) {
+// What a look has shown, a look shows to be over.
+func TestALookShowsThatJobsCanBeStarted(t *testing.T) {
+	t.Parallel()
+	b, now := New(Config{Targets: map[string]int{"a": 2}}), time.Unix(1_000_000, 0)
+	a := b.Target("a")
+	claims(t, b, now, 1)
+	b.Ended(b.Job(1), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no such file")})
+	journalled(b, now)
+	now = b.NextLook()
+	looked(t, b, errors.New("no such file or folder"), now)
+	if why, _ := b.Launcher().Why(); why != "the launcher can't be executed: no such file or folder" || a.Open() {
+		t.Errorf("%q, open %t", why, a.Open())
+	}
+	now = b.NextLook()
+	if e := looked(t, b, nil, now); len(e.Notes) != 1 || !a.Open() || a.Room(0) != 2 {
+		t.Errorf("%+v, open %t, room %d", e, a.Open(), a.Room(0))
+	}
+}
+
+// Jobs that clients want run are tried whatever was seen before: all of them, at once.
+func TestManualJobsAreTriedWhereNoneCanBeStarted(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"which lasts": true, "which is over": false} {
+		b, now := New(Config{Targets: map[string]int{"a": 2}}), time.Unix(1_000_000, 0)
+		claims(t, b, now, 1)
+		b.Ended(b.Job(1), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no such file")})
+		journalled(b, now)
+		b.Wait([]int64{2, 3, 4}, map[int64]Client{2: "", 3: "", 4: ""})
+		c, events := &Claim{}, []journal.Event(nil)
+		for id := int64(2); id <= 4; id++ {
+			drafts, refusal := b.AcceptManual(c, journal.Row{Job: id, Target: "a", Status: journal.RowManual}, "@abcd00000", instance)
+			if refusal != "" {
+				t.Fatalf("%s: job %d: %s", name, id, refusal)
+			}
+			for _, d := range drafts {
+				events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
+			}
+		}
+		b.Decided(c, events)
+		ask(t, b, b.Won(c))
+		told := 0
+		for id := int64(2); id <= 4; id++ {
+			if b.Job(id).phase != Asked {
+				t.Fatalf("%s: job %d is %s", name, id, b.Job(id).phase)
+			}
+			if !refused {
+				b.Began(b.Job(id), journal.Started{Pid: 7}, now)
+				b.Ended(b.Job(id), journal.Started{Pid: 7}, Outcome{Fate: Over, Done: journal.Done{Result: "ok"}})
+			} else {
+				b.Ended(b.Job(id), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no such file")})
+			}
+			for range 2 { // the second announces the next one
+				e := journalled(b, now)
+				told += len(e.Refusals)
+				ask(t, b, e)
+			}
+		}
+		if want := 3 * one(refused); told != want || b.Target("a").Open() == refused {
+			t.Errorf("%s: %d clients are refused, want %d; open %t", name, told, want, b.Target("a").Open())
+		}
+	}
+}
+
+// Where the trial goes, another job may be it.
+func TestTheTrialGoes(t *testing.T) {
 	t.Parallel()
 	b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Executor: "fork"}}), time.Unix(1_000_000, 0)
 	claims(t, b, now, 1)
@@ -118,10 +206,19 @@ func TestTheJobThatIsRefusedGoes(t *testing.T) {
 			again(t, b, 1, now)
 		}
 	}
-	if b.Target("a").Open() {
-		t.Fatal("jobs are claimed")
+	journalled(b, now)
+	now = b.NextLook()
+	looked(t, b, nil, now)
+	c, events := &Claim{}, []journal.Event(nil)
+	for i, d := range b.Accept(c, journal.Row{Job: 2, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
+		events = append(events, journal.Event{Seq: uint64(i + 1), Job: d.Job, Payload: d.Payload})
 	}
-	_, e := b.Cancel(Cancel{Job: b.Job(1), By: "me", To: make(chan Cancel, 1)})
+	b.Decided(c, events)
+	b.Won(c)
+	if b.Target("a").Open() {
+		t.Fatal("jobs are claimed beside the trial")
+	}
+	_, e := b.Cancel(Cancel{Job: b.Job(2), By: "me", To: make(chan Cancel, 1)})
 	if !b.Target("a").Open() || len(e.Poll) != 1 {
 		t.Errorf("%+v, open %t", e, b.Target("a").Open())
 	}
@@ -170,7 +267,7 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 			},
 		},
 		"an earlier launcher starts it": {
-			before: func(b *Board, _ *Job, _ time.Time) { b.NewLauncher() },
+			before: func(b *Board, _ *Job, _ time.Time) { b.SetTiming(b.timing) },
 			behind: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },
 		},
 		"it begins": {
@@ -204,70 +301,28 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 	}
 }
 
-// A target that is removed as soon as it is empty, and whose jobs are refused, gets empty: the job that is
-// tried again and again is given back, wherever it stands. One that was started before goes on as it did.
+// A target that is removed as soon as it is empty, and whose jobs are refused, gets empty. A job that was
+// started before goes on as it did.
 func TestATargetWhoseJobsAreRefusedIsRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	journalled := func(b *Board) Effects {
-		turn, _ := b.Turn(now, instance)
-		return takeTurn(b, turn, nil)
-	}
-	for name, test := range map[string]struct {
-		before    func(t *testing.T, b *Board)
-		behind    func(b *Board)
-		meanwhile bool // a turn is being journalled
-		earlier   bool // the target is to be removed before the last refusal
-		attempt   int
-	}{
-		"while it rests": {},
-		"when it is due": {before: func(_ *testing.T, b *Board) { b.Renew(b.Job(1)) }},
-		"while it is announced": {
-			before:    func(_ *testing.T, b *Board) { b.Renew(b.Job(1)) },
-			meanwhile: true,
-		},
-		"when it was asked for": {
-			before: func(t *testing.T, b *Board) { again(t, b, 1, now) },
-			behind: func(b *Board) { refuseStart(b, 1, now) },
-		},
-		"when it was refused twice":  {earlier: true, behind: func(b *Board) { refuseStart(b, 1, now) }},
-		"when it was started before": {attempt: 2},
-	} {
+	for attempt := 1; attempt <= 2; attempt++ {
 		b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
 		a := b.Target("a")
-		if test.attempt == 0 {
-			claims(t, b, now, 1)
-		} else {
-			b.Requeue(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: test.attempt})
-			ask(t, b, journalled(b))
-		}
-		for range 2 {
-			refuseStart(b, 1, now)
-			again(t, b, 1, now)
-		}
-		if !test.earlier {
-			if refuseStart(b, 1, now); a.Open() {
-				t.Fatalf("%s: jobs are claimed", name)
+		b.Requeue(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt})
+		ask(t, b, journalled(b, now))
+		b.Retire(a, "me")
+		for range 3 {
+			if refuseStart(b, 1, now); b.Job(1) != nil && b.Job(1).phase == Renewing {
+				again(t, b, 1, now)
 			}
 		}
-		if test.before != nil {
-			test.before(t, b)
+		journalled(b, now)
+		if _, removed := b.Retired(a); removed != (attempt == 1) {
+			t.Errorf("attempt %d: to be removed %t, length %d", attempt, removed, a.Length())
 		}
-		var turn Turn
-		if test.meanwhile {
-			turn, _ = b.Turn(now, instance)
-		}
-		b.Retire(a, "me")
-		takeTurn(b, turn, nil)
-		if test.behind != nil {
-			test.behind(b)
-		}
-		journalled(b)
-		if _, removed := b.Retired(a); removed != (test.attempt == 0) {
-			t.Errorf("%s: to be removed %t, length %d", name, removed, a.Length())
-		}
-		if j := b.Job(1); test.attempt > 0 && (j == nil || j.phase != Renewing || a.refused.probe != j) {
-			t.Errorf("%s: job 1 is %v", name, j)
+		if j := b.Job(1); attempt > 1 && j.phase != Queued {
+			t.Errorf("attempt %d: job 1 is %s", attempt, j.phase)
 		}
 	}
 }

@@ -77,6 +77,9 @@ func (w *world) startOne() bool {
 		w.Fatalf("job %d is started: stopped %t, paused %t, unable %t, before %t, runs %t",
 			s.id, w.stopped, w.paused[s.target.name], w.unable[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
 	}
+	if st := s.target.starter; st.why != "" && st.trial != s.Job && !s.claim.Manual {
+		w.Fatalf("job %d is started; none can be: %s", s.id, st.why)
+	}
 	if seq := w.once[s.start()]; seq != 0 && !w.withdrawn[seq] {
 		w.Fatalf("job %d is started a second time under its claim: attempt %d by events %d and %d", s.id, s.attempt, seq, s.Seq)
 	}

@@ -33,7 +33,10 @@ func (t *Target) Running() int { return t.active }
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
-func (t *Target) Open() bool { return !t.paused && !t.retiring && t.cant() == "" }
+func (t *Target) Open() bool { return !t.paused && !t.retiring && t.starter.open(false) }
+
+// Starter is what starts its jobs.
+func (t *Target) Starter() *Starter { return t.starter }
 
 // RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
 func (t *Target) RetiredBy() string { return t.retiredBy }
@@ -62,6 +65,11 @@ func (t *Target) Room(prefetch int) int {
 	if !t.Open() || t.Crowded(prefetch) || t.Behind() {
 		return 0
 	}
+	if t.starter.why != "" && t.idle() {
+		return 1 // the trial
+	} else if t.starter.why != "" {
+		return 0
+	}
 	free := t.concurrency - t.active
 	if len(t.queue) >= max(free, 0)+(prefetch+1)/2 {
 		return 0
@@ -79,7 +87,7 @@ func (t *Target) Crowded(prefetch int) bool {
 
 // startable tells whether the next job of the queue may have a slot.
 func (t *Target) startable() bool {
-	return !t.paused && t.cant() == "" && len(t.queue) > 0 && t.active < t.concurrency
+	return !t.paused && len(t.queue) > 0 && t.active < t.concurrency && t.starter.open(t.queue[0].claim.Manual)
 }
 
 // pop takes the next job from the queue.
@@ -107,16 +115,8 @@ func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 func (b *Board) Remove(name string) { delete(b.targets, name) }
 
 // Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
-// claimed for it. Where its jobs are refused, none is to show any more whether they can be started: that
-// one is given back, too, unless it was started before.
-func (b *Board) Retire(t *Target, by string) Effects {
-	t.retiring, t.retiredBy = true, by
-	if r := t.refused; r != nil && b.stays(r.probe) && slices.Contains(b.unstarted(t), r.probe) {
-		b.takeBack(r.probe)
-		b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
-	}
-	return b.follow()
-}
+// claimed for it.
+func (b *Board) Retire(t *Target, by string) { t.retiring, t.retiredBy = true, by }
 
 // Keep takes that back.
 func (b *Board) Keep(t *Target) Effects {
@@ -193,6 +193,7 @@ func (b *Board) targetOf(name string) *Target {
 	t, known := b.unserved[name]
 	if !known {
 		t = &Target{name: name}
+		b.equip(t)
 		b.unserved[name] = t
 	}
 	return t
@@ -211,7 +212,7 @@ func (b *Board) enqueueFirst(j *Job) {
 
 // dispatch gives a target's free slots to the next of its jobs, which the next turn announces.
 func (b *Board) dispatch(t *Target) {
-	for !b.stopping && b.mayStart() && t.startable() {
+	for !b.stopping && t.startable() {
 		b.due(t.pop())
 	}
 	if !t.changed {
@@ -278,11 +279,10 @@ func (b *Board) giveBack(j *Job, reason string) {
 	b.effects.Turn = true
 }
 
-// hitched tells whether a job is not to be started now that it has a slot, or had one.
-func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
-
 // stays tells whether a job is not to be started for now.
-func (b *Board) stays(j *Job) bool { return b.stopping || j.target.paused || b.whyNot(j) != "" }
+func (b *Board) stays(j *Job) bool {
+	return b.stopping || j.target.paused || j.target.starter.whyNot(j) != ""
+}
 
 // takeBack stops a job that was not started, because its target is paused, nothing can start it, or
 // the worker stops. A background job is given back. A manual one, which a client wants
@@ -296,8 +296,8 @@ func (b *Board) takeBack(j *Job) {
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
-	case j.mayLeave() && b.whyNot(j) != "":
-		b.giveBack(j, b.whyNot(j))
+	case j.mayLeave() && j.target.starter.whyNot(j) != "":
+		b.giveBack(j, j.target.starter.whyNot(j))
 	case j.mayLeave() && !j.claim.Manual:
 		b.giveBack(j, targetPaused)
 	case j.phase == Parked: // it goes on when its row shows it
@@ -310,15 +310,21 @@ func (b *Board) takeBack(j *Job) {
 	}
 }
 
-// takeBackAll stops everything of a target that was not started yet.
+// takeBackAll stops everything of a target that was not started yet, and is to stay so for now.
 func (b *Board) takeBackAll(t *Target) {
 	waiting := t.queue
 	t.queue = nil
 	for _, j := range waiting {
-		b.takeBack(j)
+		if b.stays(j) {
+			b.takeBack(j)
+		} else {
+			t.queue = append(t.queue, j)
+		}
 	}
 	for _, j := range b.unstarted(t) {
-		b.takeBack(j)
+		if b.stays(j) {
+			b.takeBack(j)
+		}
 	}
 	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
 }
@@ -337,11 +343,7 @@ func (b *Board) unstarted(t *Target) (jobs []*Job) {
 
 // excuse tells the client of a job that stays why it is not started for now.
 func (b *Board) excuse(j *Job) {
-	b.excuseAs(j, b.whyNot(j))
-}
-
-func (b *Board) excuseAs(j *Job, reason string) {
-	if j.client != nil && reason != "" {
+	if reason := j.target.starter.whyNot(j); j.client != nil && reason != "" {
 		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, reason)
 		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
 	}

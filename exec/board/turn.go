@@ -296,7 +296,7 @@ func (b *Board) Ask(s Start) (ask bool, e Effects) {
 	if s.stands(Announced) {
 		if ask = !b.stays(s.Job); ask {
 			b.move(s.Job, Asking)
-			s.Job.launcher = b.launcher
+			s.Job.launcher = b.launchers
 		} else {
 			b.takeBack(s.Job)
 		}
@@ -346,13 +346,6 @@ func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects 
 	b.move(j, Ended)
 	b.end(e)
 	return b.follow()
-}
-
-// ran notes that a job was started just now, which shows that jobs can be. The end of one that was started
-// long ago shows nothing of the kind, nor does that of a request which was never sent.
-func (b *Board) ran(j *Job, now time.Time) {
-	b.proves(j, now)
-	b.takes(j, now)
 }
 
 // end has the next turn take the outcome of a job.
@@ -477,43 +470,39 @@ func (b *Board) mayRepeat(j *Job) bool {
 	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
 }
 
-// mostRefusals is how many starts of one job may be refused for want of something before nothing
-// counts as startable.
+// mostRefusals is how many starts of one job may be refused before no job counts as startable.
 const mostRefusals = 3
 
 // tookBack is how long a start that was taken back waits, for whoever took it back, before it is announced
 // anew.
 const tookBack = 100 * time.Millisecond
 
-// notStarted takes back a job whose start the system has refused. What may be over in a moment is
-// tried again first, and so is what another launcher than the one that is there now was refused.
-// Where the target has a launcher of its own, or an executor other than the system itself, that is
-// the matter of its jobs only: they keep their slots and are tried again, ever later, and nothing
-// else is held up. When the executor says that it can start none, they are given back (unable.go).
-// One that was taken back while it waited was refused by nobody.
+// notStarted takes back a job whose start was refused. What may be over in a moment is tried again first,
+// and so is what another launcher than the one that is there now was refused. One that was taken back
+// while it waited was refused by nobody.
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
-	old, own := j.launcher != b.launcher, j.executor != "" || b.timing.Terms[j.target.name].Own && !o.Short
-	if j.unwanted && own {
-		b.tellsNothing(j, now)
+	s := j.target.starter
+	switch {
+	case j.unwanted:
 		b.renew(j, Renewal{Job: j, After: tookBack})
+	case j.launcher != b.launchers:
+		b.renew(j, Renewal{Job: j, Cause: o.Cause})
+	case s.why == "" && j.refusals+1 < mostRefusals && (o.Short || s.Own()):
+		j.refusals++
+		b.renew(j, Renewal{Job: j, Cause: o.Cause})
+	default:
+		j.process, j.unsaid, j.refusals = nil, nil, 0
+		b.fails(j, o, now)
+		b.sendBack(j)
+	}
+}
+
+// sendBack gives a job back that was refused, or has it wait.
+func (b *Board) sendBack(j *Job) {
+	if j.mayLeave() && !b.stopping {
+		b.giveBack(j, j.target.starter.why)
 		return
 	}
-	if old || own || o.Short && b.hitch == nil && j.refusals < mostRefusals {
-		if own {
-			b.tellsNothing(j, now)
-		}
-		r := Renewal{Job: j, Cause: o.Cause}
-		if !old {
-			j.refusals++
-		}
-		if !old && own {
-			r.After = b.refuses(j, o, now)
-		}
-		b.renew(j, r)
-		return
-	}
-	j.process = nil
-	b.hitchOn(j, o, now)
 	b.takeBack(j)
 }
 

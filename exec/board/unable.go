@@ -6,354 +6,248 @@ import (
 	"time"
 )
 
-// Hitch is why no job can be started: the system refuses to execute the launcher, or is short of
-// what a process takes. Such a start never happened, so it is no outcome: the job is given back, as
-// is all that has not started, nothing is claimed, and clients are told the reason. A second
-// attempt is not given back, because the journal says that its job ran: it waits in its queue, and
-// keeps its number.
+// Starter is what starts jobs: the worker's launcher for all targets that have nothing of their own, or
+// what one target has: a launcher, processes that are kept for it, a service. A start that it refuses
+// never happened, so it is no outcome: the job is tried again for a moment. Where that does not help, the
+// starter fails: what has not started is given back, and nothing is claimed. A second attempt is not given
+// back, because the journal says that its job ran: it waits in its queue, and keeps its number.
 //
-// The launcher is looked at again, after 1 s at first and 30 s at most, and when somebody polls,
-// continues, or has the configuration read again. Where a look showed what was wrong, and shows
-// that it is right, jobs are started again. What only a start can tell, one job tells: the probe.
-// It is the only one that is claimed, and when it runs all others are.
-type Hitch struct {
-	why     string
-	short   bool // what is missing comes back by itself
+// The launcher is looked at again, after firstLook at first and longLook at most, and when somebody polls
+// or continues. Where a look showed what was wrong, and shows that it is right, jobs are started again.
+// What only a start can tell, one job tells: the trial. It is the only one that is claimed, and when any
+// start goes well all others are. A job that a client wants run is tried in any case, and the client is
+// told what became of it. A configuration that is read again makes an end of what was seen before.
+//
+// An executor may know by itself that it can start nothing, and says so: then nothing is tried until it
+// says otherwise. Nothing of all that is journalled: a new process of the worker finds out anew.
+type Starter struct {
+	target  string // that it is of; "": the worker's launcher
+	why     string // why no job can be started, in words; "" where nothing is wrong
 	since   time.Time
-	seen    bool // a look shows it
-	looking int  // the launcher that is looked at, counted from 1; 0: none is
-	looked  time.Time
-	ready   bool // the next job to be started is the probe
-	probe   *Job // is about to be started, to see
+	told    bool      // the executor says so itself
+	seen    bool      // a look shows it
+	looking bool      // a look is under way
+	looked  time.Time // when the last one was over
+	rest    Backoff   // until the next one
+	ready   bool      // the next job that gets a slot is the trial
+	trial   *Job      // is about to be started, to see
 }
-
-// hitches is what is kept beyond one hitch.
-type hitches struct {
-	rest  Backoff   // until the launcher is looked at again
-	ended time.Time // when jobs could be started again
-}
-
-// Text says so in words, for operators, clients and the journal.
-func (h *Hitch) Text() string {
-	if h.short {
-		return "no job can be started for now: " + h.why
-	}
-	return "the launcher can't be executed: " + h.why
-}
-
-// Since is when it began.
-func (h *Hitch) Since() time.Time { return h.since }
 
 const (
-	firstHitch = time.Second
-	longHitch  = 30 * time.Second
-	calm       = time.Minute // after which the next hitch has nothing to do with the one before
+	firstLook = time.Second
+	longLook  = 30 * time.Second
 )
 
-// proves notes that a job was started.
-func (b *Board) proves(j *Job, now time.Time) {
-	if h := b.hitch; h != nil && h.probe == j && j.launcher == b.launcher {
-		b.unhitch(now)
-	}
+// Why is why it can start no job, and since when; "" where nothing is wrong.
+func (s *Starter) Why() (why string, since time.Time) { return s.why, s.since }
+
+// Own tells whether it starts the jobs of one target only.
+func (s *Starter) Own() bool { return s.target != "" }
+
+// open tells whether one more job may be started, manual or not.
+func (s *Starter) open(manual bool) bool {
+	return s.why == "" || !s.told && (manual || s.ready && s.trial == nil)
 }
 
-// hitchOn notes that nothing can be started, as a job has shown.
-func (b *Board) hitchOn(j *Job, o Outcome, now time.Time) {
-	first := b.hitch == nil
-	if first {
-		if now.Sub(b.hitches.ended) > calm {
-			b.hitches.rest = Backoff{}
-		}
-		b.hitch = &Hitch{since: now}
+// whyNot is why a job is not started that has, or had, a slot; "" where it would be.
+func (s *Starter) whyNot(j *Job) string {
+	if s.trial == j || s.open(j.claim.Manual) {
+		return ""
 	}
-	h := b.hitch
-	if !first && h.probe != j {
-		return // it was asked for at the same time as the one that showed it
-	}
-	h.why, h.short, h.seen, h.probe, h.ready = o.Cause.Error(), o.Short, false, nil, false
-	b.hitches.rest.Grow(now, firstHitch, longHitch)
-	if first {
-		b.note(slog.LevelError, "no job can be started; nothing is claimed until one can, and what was claimed is given back",
-			j, "reason", h.Text())
-		for _, t := range b.targets {
-			b.takeBackAll(t)
-		}
-	}
-	b.examine(JustLook)
-	b.effects.Wake = true
+	return s.why
 }
 
-// tellsNothing has a later job tell whether any can be started, where this one was to do so, and could
-// not be because of its target's own launcher.
-func (b *Board) tellsNothing(j *Job, now time.Time) {
-	if h := b.hitch; h != nil && h.probe == j {
-		h.probe, h.ready = nil, false
-		b.hitches.rest.Grow(now, firstHitch, longHitch)
-		b.effects.Wake = true
-	}
-}
-
-// unhitch has jobs started again.
-func (b *Board) unhitch(now time.Time) {
-	after := now.Sub(b.hitch.since).Round(time.Millisecond)
-	b.effects.Notes = append(b.effects.Notes, Note{
-		slog.LevelWarn, "jobs can be started again", []any{"after", after, "reason", b.hitch.Text()},
-	})
-	b.hitch, b.hitches.ended, b.hitches.rest.Due = nil, now, time.Time{}
-	b.startWaiting()
-}
-
-// startWaiting starts what waits, and looks for more.
-func (b *Board) startWaiting() {
-	for _, t := range b.targets {
-		b.effects.Poll = append(b.effects.Poll, t.name)
-		b.dispatch(t)
-	}
-}
-
-// goOn ends the hitch where a look showed it and does not any more; else the next job is to tell.
-func (b *Board) goOn(now time.Time) {
-	if b.hitch.seen {
-		b.unhitch(now)
-		return
-	}
-	b.hitch.ready = true
-	b.startWaiting()
-}
-
-// failed notes what a look shows.
-func (h *Hitch) failed(err error) { h.why, h.short, h.seen, h.ready = err.Error(), false, true, false }
-
-// NewLauncher notes that the launcher was replaced. Where none could be started, the new one is
-// looked at.
-func (b *Board) NewLauncher() Effects {
-	b.launcher++
-	if b.hitch != nil {
-		b.examine(LookToGoOn)
-	}
-	return b.follow()
-}
-
-// LookSoon has the launcher looked at, where it can't be executed, unless that was done a moment
-// ago.
-func (b *Board) LookSoon(now time.Time) Effects {
-	if h := b.hitch; h != nil && now.Sub(h.looked) > firstHitch {
-		b.examine(LookToGoOn)
-	}
-	return b.follow()
-}
-
-// LookDue has the launcher looked at where the time for that has come.
-func (b *Board) LookDue(now time.Time) Effects {
-	if b.hitch != nil && b.hitches.rest.Passed(now) {
-		b.examine(LookToGoOn)
-	}
-	return b.follow()
-}
-
-// NextLook is when that is; zero: no look is planned.
-func (b *Board) NextLook() time.Time {
-	if b.hitch == nil {
-		return time.Time{}
-	}
-	return b.hitches.rest.Due
-}
-
-// Looking begins a look at the launcher. It is nil where none is wanted, or one is under way.
-func (b *Board) Looking() *Hitch {
-	h := b.hitch
-	if h == nil || h.looking != 0 {
-		return nil
-	}
-	h.looking = b.launcher + 1
-	return h
-}
-
-// Looked ends a look at the launcher, which has shown err. Where that is nothing, and how says so,
-// either that was it, or a job is to tell.
-func (b *Board) Looked(h *Hitch, how Examine, err error, now time.Time) Effects {
-	launcher := h.looking - 1
-	if h.looking, h.looked = 0, now; b.hitch != h || h.probe != nil {
-		return b.follow()
-	}
+// text says in words why jobs can't be started.
+func (b *Board) text(s *Starter, short bool, cause error) string {
 	switch {
-	case launcher != b.launcher:
-		b.examine(how)
-	case err != nil:
-		h.failed(err)
-		if b.hitches.rest.Due.IsZero() {
-			b.hitches.rest.Grow(now, firstHitch, longHitch)
-		}
-	case how == LookToGoOn:
-		b.goOn(now)
-	}
-	b.effects.Wake = true
-	return b.follow()
-}
-
-// LookedFor ends a look at the launcher for a client, and says why its jobs can't be run; "" where
-// they are to be tried.
-func (b *Board) LookedFor(h *Hitch, err error, now time.Time) (why string, e Effects) {
-	switch {
-	case b.hitch != h:
-	case h.probe != nil:
-		why = h.Text()
-	case err != nil:
-		h.failed(err)
-		why = h.Text()
-	default:
-		b.goOn(now)
-	}
-	return why, b.follow()
-}
-
-// An executor may be unable to start jobs of a target: none of the processes that are kept for them
-// gets ready, or their service can't be reached. That is no outcome of any job. Nothing is claimed
-// for the target then, and what has not started is given back, manual jobs too, whose clients are
-// told why. A second attempt waits in its queue. The executor tries again by itself, and says when
-// jobs can be started; no job is used up to find out. One that does not know by itself that it is unable
-// is judged by the jobs that it refuses: one of them is tried again and again.
-//
-// Nothing of it is journalled: a new process of the worker is told anew.
-
-// SetUnable notes why no job of a target can be started, as its executor says; "": they can.
-func (b *Board) SetUnable(t *Target, why string, now time.Time) Effects {
-	switch {
-	case why == "" && t.unable != "":
-		b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, "jobs of a target can be started again", []any{
-			"target", t.name, "after", now.Sub(t.unableSince).Round(time.Millisecond), "reason", t.unable,
-		}})
-		b.able(t)
-	case why != "" && t.unable == "":
-		b.effects.Notes = append(b.effects.Notes, Note{
-			slog.LevelError, "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back",
-			[]any{"target", t.name, "reason", why},
-		})
-		t.unable, t.unableSince = why, now
-		b.takeBackAll(t)
-	default:
-		t.unable = why
-	}
-	return b.follow()
-}
-
-// able has jobs of a target started again.
-func (b *Board) able(t *Target) {
-	if t.unable == "" {
-		return
-	}
-	t.unable, t.unableSince = "", time.Time{}
-	b.effects.Poll = append(b.effects.Poll, t.name)
-	b.dispatch(t)
-}
-
-// Unable is why no job of it can be started, as its executor says or shows, and since when; "" where they
-// can.
-func (t *Target) Unable() (why string, since time.Time) {
-	if t.unable == "" && t.refused != nil {
-		return t.refused.why, t.refused.since
-	}
-	return t.unable, t.unableSince
-}
-
-// cant is why no other job of it can be started than the one that is to show whether any can.
-func (t *Target) cant() string {
-	why, _ := t.Unable()
-	return why
-}
-
-// whyNot is why a job is not started now that has, or had, a slot; "" where it would be.
-func (b *Board) whyNot(j *Job) string {
-	if b.hitched(j) {
-		return b.hitch.Text()
-	}
-	if r := j.target.refused; r != nil && r.probe == j && (j.target.retiredBy == "" || !j.mayLeave()) {
-		return j.target.unable
-	}
-	return j.target.cant()
-}
-
-// The executor of a target, or its own launcher, may refuse start after start, and not know by itself
-// that it is unable: each fork fails, its program is gone. Where it refuses one job as often as
-// mostRefusals, in a row, the target is unable, as if the executor had said so: nothing is
-// claimed for it, and its rows stay. That one job is the probe: it keeps its slot, and is tried again each
-// few seconds. The first start of the target that goes well ends that. Where the probe goes, because
-// somebody cancels it, or pauses or removes the target, the next jobs are to show how it stands.
-
-// firstProbe and lastProbe are the pauses between two tries of the probe.
-const (
-	firstProbe = time.Second
-	lastProbe  = 5 * time.Second
-)
-
-// refused is that a target's executor refuses its jobs.
-type refused struct {
-	why      string
-	since    time.Time
-	probe    *Job
-	launcher int // the number of the launcher that refused it last
-	rest     Backoff
-}
-
-// refuses notes that the start of a job was refused by the executor of its target, or its own launcher, and
-// tells for how long it is not to be tried again; 0: as long as it takes for others.
-func (b *Board) refuses(j *Job, o Outcome, now time.Time) (pause time.Duration) {
-	t := j.target
-	if j.refusals < mostRefusals || t.refused != nil && t.refused.probe != j {
-		return 0
-	}
-	if t.refused == nil {
-		t.refused = &refused{since: now, probe: j}
-	}
-	r := t.refused
-	r.launcher = j.launcher
-	if why := j.refusedText(o.Cause); r.why == "" {
-		r.why = why
-		b.note(slog.LevelError, "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back", j, "reason", why)
-		b.excuseAs(j, why)
-		b.takeBackAll(t)
-	} else {
-		r.why = why
-	}
-	r.rest.Grow(now, firstProbe, lastProbe)
-	return r.rest.Due.Sub(now)
-}
-
-// refusedText says in words why a job's start is refused.
-func (j *Job) refusedText(cause error) string {
-	if j.executor == "" {
+	case !s.Own() && short:
+		return "no job can be started for now: " + cause.Error()
+	case !s.Own():
+		return "the launcher can't be executed: " + cause.Error()
+	case b.timing.executor(s.target) == "":
 		return "its launcher can't be executed: " + cause.Error()
 	}
 	return "its executor refuses to start jobs: " + cause.Error()
 }
 
-// takes notes that a job was started. One that a former executor of its target, or an earlier launcher was
-// asked for shows nothing of those that refuse jobs now.
-func (b *Board) takes(j *Job, now time.Time) {
-	t := j.target
-	if r := t.refused; r != nil && j.executor == r.probe.executor && j.launcher >= r.launcher {
-		b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, "jobs of a target can be started again", []any{
-			"target", t.name, "after", now.Sub(r.since).Round(time.Millisecond), "reason", r.why,
-		}})
-		b.unrefused(t)
+// equip gives a target its starter.
+func (b *Board) equip(t *Target) {
+	t.own.target, t.starter = t.name, &b.launcher
+	if b.timing.Terms[t.name].Own || b.timing.executor(t.name) != "" {
+		t.starter = &t.own
 	}
 }
 
-// probeGone has other jobs show how a target stands, where the one that was to do so has lost its slot.
-func (b *Board) probeGone(j *Job) {
-	if r := j.target.refused; r != nil && r.probe == j {
-		b.unrefused(j.target)
+// Launcher is the worker's launcher.
+func (b *Board) Launcher() *Starter { return &b.launcher }
+
+// starters lists the worker's launcher and what targets have of their own.
+func (b *Board) starters() []*Starter {
+	all := []*Starter{&b.launcher}
+	for _, t := range b.targets {
+		if t.starter.Own() {
+			all = append(all, t.starter)
+		}
+	}
+	return all
+}
+
+// startedBy lists the targets whose jobs a starter starts.
+func (b *Board) startedBy(s *Starter) (targets []*Target) {
+	for _, t := range b.targets {
+		if t.starter == s {
+			targets = append(targets, t)
+		}
+	}
+	return targets
+}
+
+// fails notes that a starter can start nothing, as a job has shown.
+func (b *Board) fails(j *Job, o Outcome, now time.Time) {
+	s := j.target.starter
+	first := s.why == ""
+	if !first && s.trial != j {
+		return // it was asked for at the same time as the one that showed it
+	}
+	s.why, s.seen, s.trial, s.ready = b.text(s, o.Short, o.Cause), false, nil, false
+	s.looked = now
+	s.rest.Grow(now, firstLook, longLook)
+	b.effects.Wake = true
+	if first {
+		b.close(s, now)
 	}
 }
 
-// unrefused has jobs of a target started again, and claimed.
-func (b *Board) unrefused(t *Target) {
-	if t.refused == nil {
-		return
+// close gives back what a starter has not started.
+func (b *Board) close(s *Starter, now time.Time) {
+	s.since = now
+	text, args := "no job can be started; nothing is claimed until one can, and what was claimed is given back", []any{"reason", s.why}
+	if s.Own() {
+		text = "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back"
+		args = append(args, "target", s.target)
 	}
-	t.refused = nil
-	b.effects.Poll = append(b.effects.Poll, t.name)
-	b.redispatch = append(b.redispatch, t)
+	b.effects.Notes = append(b.effects.Notes, Note{slog.LevelError, text, args})
+	for _, t := range b.startedBy(s) {
+		b.takeBackAll(t)
+	}
+}
+
+// mend has jobs started again.
+func (b *Board) mend(s *Starter, now time.Time) {
+	text, args := "jobs can be started again", []any{"after", now.Sub(s.since).Round(time.Millisecond), "reason", s.why}
+	if s.Own() {
+		text, args = "jobs of a target can be started again", append(args, "target", s.target)
+	}
+	b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, text, args})
+	b.forget(s)
+}
+
+// forget has jobs started as if nothing had been wrong.
+func (b *Board) forget(s *Starter) {
+	*s = Starter{target: s.target}
+	b.startWaiting(s)
+}
+
+// startWaiting starts what waits for a starter when the call under way ends, and looks for more.
+func (b *Board) startWaiting(s *Starter) {
+	for _, t := range b.startedBy(s) {
+		b.effects.Poll = append(b.effects.Poll, t.name)
+		b.redispatch = append(b.redispatch, t)
+	}
+}
+
+// ran notes that a job was started just now, which shows that jobs can be; unless it was by an earlier
+// launcher. The end of one that was started long ago shows nothing of the kind, nor does that of a request
+// which was never sent.
+func (b *Board) ran(j *Job, now time.Time) {
+	if s := j.target.starter; s.why != "" && !s.told && j.launcher == b.launchers {
+		b.mend(s, now)
+	}
+}
+
+// tries notes that a job has got a slot, which makes it the trial where one is wanted.
+func (s *Starter) tries(j *Job) {
+	if s.why != "" && !s.told && s.trial == nil {
+		s.trial, s.ready = j, false
+	}
+}
+
+// untried has another job tell, where one that has lost its slot did not.
+func (b *Board) untried(j *Job) {
+	if s := j.target.starter; s.trial == j {
+		s.trial, s.ready = nil, true
+		b.startWaiting(s)
+	}
+}
+
+// LookSoon has launchers looked at that can't be executed, unless that was done a moment ago.
+func (b *Board) LookSoon(now time.Time) Effects {
+	for _, s := range b.starters() {
+		if s.rest.Due.After(now) && now.Sub(s.looked) > firstLook {
+			s.rest.Due = now
+		}
+	}
+	return b.LookDue(now)
+}
+
+// LookDue has launchers looked at where the time for that has come.
+func (b *Board) LookDue(now time.Time) Effects {
+	for _, s := range b.starters() {
+		if s.rest.Passed(now) && !s.told && !s.looking {
+			s.looking = true
+			b.effects.Look = append(b.effects.Look, s)
+		}
+	}
+	return b.follow()
+}
+
+// NextLook is when that is; zero: no look is planned.
+func (b *Board) NextLook() (first time.Time) {
+	for _, s := range b.starters() {
+		if due := s.rest.Due; !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
+	}
+	return first
+}
+
+// Target is the target whose launcher it is; "": it is the worker's.
+func (s *Starter) Target() string { return s.target }
+
+// Looked ends a look at a launcher, which has shown err. Where that is nothing, either that was it, or a
+// job is to tell.
+func (b *Board) Looked(s *Starter, err error, now time.Time) Effects {
+	if !s.looking {
+		return b.follow() // it has become another one meanwhile
+	}
+	s.looking, s.looked = false, now
+	switch {
+	case err != nil:
+		s.why, s.seen, s.ready = b.text(s, false, err), true, false
+		s.rest.Grow(now, firstLook, longLook)
+	case s.seen:
+		b.mend(s, now)
+	default:
+		s.ready = true
+		b.startWaiting(s)
+	}
+	b.effects.Wake = true
+	return b.follow()
+}
+
+// SetUnable notes why no job of a target can be started, as its executor says; "": they can.
+func (b *Board) SetUnable(t *Target, why string, now time.Time) Effects {
+	s := t.starter
+	switch {
+	case why == "" && s.told:
+		b.mend(s, now)
+	case why != "" && s.told:
+		s.why = why
+	case why != "":
+		*s = Starter{target: s.target, why: why, told: true}
+		b.close(s, now)
+	}
+	return b.follow()
 }
 
 // A claim that finds a free slot starts its job itself, and the mirror writes the end of the one

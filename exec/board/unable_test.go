@@ -14,7 +14,7 @@ import (
 
 // setUnable has the executor of a target say that it can start nothing, or can again.
 func (w *world) setUnable(name string, unable bool) bool {
-	if t := w.b.Target(name); t != nil {
+	if t := w.b.Target(name); t != nil && t.starter.Own() {
 		why := ""
 		if unable {
 			why = "it never says ready"
@@ -149,7 +149,7 @@ func (w *world) requestsDie(before map[start]*process) {
 // clients why, and goes on when it can.
 func TestATargetThatIsUnable(t *testing.T) {
 	t.Parallel()
-	b, now := New(Config{Targets: map[string]int{"a": 1}}), time.Unix(1_000_000, 0)
+	b, now := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}}), time.Unix(1_000_000, 0)
 	a := b.Target("a")
 	claim := &Claim{}
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "a", Status: status} }
@@ -166,7 +166,7 @@ func TestATargetThatIsUnable(t *testing.T) {
 	if e := b.SetUnable(a, "it ends at once", now.Add(time.Second)); len(e.Notes) != 0 {
 		t.Errorf("notes %+v", e.Notes)
 	}
-	if why, since := a.Unable(); why != "it ends at once" || !since.Equal(now) || a.Open() || a.Room(2) != 0 {
+	if why, since := a.Starter().Why(); why != "it ends at once" || !since.Equal(now) || a.Open() || a.Room(2) != 0 {
 		t.Errorf("%q since %v, open %t, room %d", why, since, a.Open(), a.Room(2))
 	}
 	e := b.Won(claim)
@@ -199,7 +199,7 @@ func TestATargetThatIsUnable(t *testing.T) {
 func TestAFormerJobOfATargetThatIsUnable(t *testing.T) {
 	t.Parallel()
 	for attempt, want := range map[int]Phase{1: Leaving, 2: Queued} {
-		b := New(Config{Targets: map[string]int{"a": 1}})
+		b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}})
 		b.SetUnable(b.Target("a"), "it never says ready", time.Unix(1, 0))
 		b.Requeue(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt})
 		if got := b.Job(1).phase; got != want {

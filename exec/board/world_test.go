@@ -34,9 +34,7 @@ type world struct {
 	process  map[*Job]*process
 	signals  map[chan error]int64
 	clients  map[int64]*client
-	examine  Examine
-	looking  *Hitch
-	how      Examine
+	looks    []*Starter
 	empty    []*Target
 	stopped  bool
 	paused   map[string]bool
@@ -146,7 +144,7 @@ func (w *world) mirror(e journal.Event) {
 
 // after takes in effects, and checks what can be checked of them.
 func (w *world) after(e Effects) {
-	w.examine = max(w.examine, e.Examine)
+	w.looks = append(w.looks, e.Look...)
 	w.empty = append(w.empty, e.Empty...)
 	for _, name := range e.Poll {
 		maps.DeleteFunc(w.skips, func(id int64, target string) bool { return target == name && !w.b.Holds(id) })

@@ -67,7 +67,9 @@ func TestHindrancesHaveWords(t *testing.T) {
 		}},
 		HinderedLocked: {begin: func(_ *Worker, a *target) { a.locked.note(nil, since) }, since: since},
 	} {
-		w := New(Config{Targets: map[string]int{"a": 1}, Logger: slog.New(slog.DiscardHandler)})
+		w := New(Config{
+			Targets: map[string]int{"a": 1}, Terms: map[string]Terms{"a": {Launcher: &Launcher{Mode: ModePool}}}, Logger: slog.New(slog.DiscardHandler),
+		})
 		test.begin(w, w.targets["a"])
 		got := w.hindrance(w.targets["a"], test.away)
 		if got.Kind != kind || !got.Since.Equal(test.since) || (got.Why == "") != (kind == "") {

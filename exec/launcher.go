@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,9 +44,11 @@ func (l Launcher) spec(id int64, attempt int, more []string) (Spec, error) {
 	return Spec{Job: id, Attempt: attempt, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env}, nil
 }
 
-// find resolves a command without a slash in the PATH that the job will see.
+// find resolves a command without a slash in the PATH that the job will see. What a shell would take for
+// an assignment is no command, and its value may be a secret.
 func (l Launcher) find(command string) (string, error) {
-	if strings.Contains(command, "/") && !l.assigns(command) {
+	name, _, assigns := strings.Cut(command, "=")
+	if strings.Contains(name, "/") {
 		return command, nil
 	}
 	for _, folder := range filepath.SplitList(l.variable("PATH")) {
@@ -56,7 +57,10 @@ func (l Launcher) find(command string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", &NotStartedError{Why: notFound(command)}
+	if assigns {
+		name += "=…"
+	}
+	return "", &NotStartedError{Why: name + ": not found in PATH"}
 }
 
 func (l Launcher) variable(name string) string {
@@ -120,21 +124,12 @@ func (l Launcher) Check() error {
 			return fmt.Errorf("working folder: %w", err)
 		}
 	}
-	for _, text := range append(l.Env, l.Words...) {
-		if len(text) > longestText {
-			return fmt.Errorf("%.40s… has %d bytes; the system takes %d at most", text, len(text), longestText)
-		}
-	}
 	path, err := l.find(l.Words[0])
 	if err != nil {
 		return err
 	}
 	return proc.Check(l.Dir, path)
 }
-
-// longestText is what Linux takes as a variable or as an argument: 32 pages less the byte at its
-// end.
-const longestText = 32*4096 - 1
 
 func checkFolder(dir string) error {
 	info, err := os.Stat(dir)
@@ -155,44 +150,6 @@ func (l Launcher) at(path string) string {
 		return path
 	}
 	return filepath.Join(l.Dir, path)
-}
-
-// notFound is what is wrong with a command that is nowhere in the PATH. Where a shell would
-// understand it, it says which setting does the same.
-func notFound(command string) string {
-	const what, noShell = ": not found in PATH", "; no shell reads the launcher: "
-	switch variable := assignedIn(command); {
-	case variable != "": // the value may be a secret
-		return variable + "=…" + what + noShell + "the key launcher.env." + variable + " sets the variable"
-	case command == "cd":
-		return command + what + noShell + "the key launcher.cwd is the folder that it runs in"
-	case slices.Contains(builtins, command):
-		return command + what + noShell + "launcher = sh -c '…' with launcher_split = shell has one"
-	}
-	return command + what
-}
-
-// builtins are words that only a shell knows as a command.
-var builtins = []string{".", "source", "exec", "eval", "export", "set", "ulimit", "umask", "if", "for", "while"}
-
-// assigns tells whether a command with a slash in it would set a variable, if a shell read it.
-func (l Launcher) assigns(command string) bool {
-	if assignedIn(command) == "" {
-		return false
-	}
-	_, err := os.Stat(l.at(command))
-	return err != nil
-}
-
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// assignedIn is the variable that a command would set, if a shell read it; "": none.
-func assignedIn(command string) string {
-	name, _, found := strings.Cut(command, "=")
-	if !found || !variableName.MatchString(name) {
-		return ""
-	}
-	return name
 }
 
 // Mode is how a launcher runs jobs.

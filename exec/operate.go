@@ -93,7 +93,16 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 func (w *Worker) JobsOf(target string, waiting bool) []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.JobsOf(target, waiting)
+	return ids(w.board.Select(func(j *board.Job) bool {
+		return j.Target() == target && (j.Waits() || !waiting && j.Process() != nil)
+	}))
+}
+
+func ids(jobs []*board.Job) (ids []int64) {
+	for _, j := range jobs {
+		ids = append(ids, j.ID())
+	}
+	return ids
 }
 
 // cancelling is a job that is cancelled, or why it is not.
@@ -486,7 +495,7 @@ func (w *Worker) started(id int64) (j *board.Job, process Process, moves <-chan 
 func (w *Worker) runningJobs() []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.RunningJobs()
+	return ids(w.board.Select(func(j *board.Job) bool { return j.Process() != nil }))
 }
 
 // signalAll signals everything that runs because the worker stops. It does not wait for long: where

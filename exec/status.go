@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"jobd/exec/board"
@@ -104,25 +105,26 @@ type RunningJob struct {
 	Time RunTime
 }
 
-// Running lists what runs of some targets (none: all), in no order.
+// Running lists what runs of some targets (none: all).
 func (w *Worker) Running(targets []string) []RunningJob {
-	var running []board.AtWork
-	w.change(func(b *board.Board) board.Effects {
-		running = b.AtWork(targets)
-		return board.Effects{}
-	})
+	wanted := func(j *board.Job) bool {
+		return j.Process() != nil && (len(targets) == 0 || slices.Contains(targets, j.Target()))
+	}
+	w.mu.Lock()
+	running := w.board.Select(wanted)
 	jobs, started := make([]RunningJob, len(running)), make([]journal.Started, len(running))
-	for i, r := range running {
-		process := r.Process.(Process)
+	for i, j := range running {
+		process := j.Process().(Process)
 		if isClosed(process.Begun()) {
 			started[i] = process.Started()
 		}
 		jobs[i] = RunningJob{
-			ID: r.ID, Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: r.Since,
-			PID: started[i].Pid, Adopted: adopted(process), Cancelled: r.Cancelled,
-			Executor: modeOf(r.Executor), Address: started[i].Address,
+			ID: j.ID(), Target: j.Target(), Manual: j.Claim().Manual, Attempt: j.Attempt(), Since: j.Began(),
+			PID: started[i].Pid, Adopted: adopted(process), Cancelled: j.IsCancelled(),
+			Executor: modeOf(j.Executor()), Address: started[i].Address,
 		}
 	}
+	w.mu.Unlock()
 	for i, used := range w.Watcher.Usage(started) {
 		jobs[i].Usage = used
 		if used != nil && jobs[i].Executor.shares() { // the process was there before the job

@@ -283,9 +283,7 @@ const startsTimeout = 10 * time.Second
 func (w *Worker) awaitStarts(names []string) error {
 	timer := time.NewTimer(w.startsTimeout)
 	defer timer.Stop()
-	w.mu.Lock()
-	pending := w.board.MovesFrom(board.Asked, names)
-	w.mu.Unlock()
+	pending := w.moves(in(names, board.Asked))
 	w.withdraw(names)
 	for i, told := range pending {
 		select {
@@ -301,7 +299,10 @@ func (w *Worker) awaitStarts(names []string) error {
 // have to be loaded first.
 func (w *Worker) withdraw(targets []string) {
 	w.mu.Lock()
-	unanswered := w.board.Unanswered(targets)
+	var unanswered []any
+	for _, j := range w.board.Select(in(targets, board.Asked)) {
+		unanswered = append(unanswered, w.board.Unwanted(j))
+	}
 	w.mu.Unlock()
 	for _, process := range unanswered {
 		takeBack(process)
@@ -338,7 +339,7 @@ func (w *Worker) setPaused(names []string, paused bool, by string, event func([]
 		} else {
 			e = b.Continue(targets)
 		}
-		asking = b.MovesFrom(board.Asking, names)
+		asking = moves(b, in(names, board.Asking))
 		return e
 	})
 	if !paused {

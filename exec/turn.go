@@ -159,11 +159,11 @@ func (w *Worker) log(level slog.Level, text string, attrs []slog.Attr) {
 // about names a job that is under way.
 func (w *Worker) about(id int64) []slog.Attr {
 	w.mu.Lock()
-	target, attempt := w.board.About(id)
+	j := w.board.Job(id)
 	w.mu.Unlock()
 	attrs := []slog.Attr{slog.Int64("job", id)}
-	if target != "" {
-		attrs = append(attrs, slog.String("target", target), slog.Int("attempt", attempt))
+	if j != nil {
+		attrs = append(attrs, slog.String("target", j.Target()), slog.Int("attempt", j.Attempt()))
 	}
 	return attrs
 }

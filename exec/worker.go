@@ -505,32 +505,70 @@ func (w *Worker) halt() {
 	w.change(func(b *board.Board) board.Effects {
 		w.endActive()
 		e := b.Stop()
-		asking = b.MovesFrom(board.Asking, nil)
+		asking = moves(b, in(nil, board.Asking))
 		return e
 	})
 	w.others.Go(func() {
-		for _, asked := range asking {
-			select {
-			case <-asked:
-			case <-w.turned:
-				return
-			}
+		if w.all(asking) {
+			w.withdraw(nil)
 		}
-		w.withdraw(nil)
 	})
+}
+
+// in tells of a job whether it is of some targets (nil: all) and in a phase.
+func in(targets []string, p board.Phase) func(*board.Job) bool {
+	return func(j *board.Job) bool {
+		return j.Phase() == p && (targets == nil || slices.Contains(targets, j.Target()))
+	}
+}
+
+// moves gives, for each job that is wanted, a channel that is closed when it moves on.
+func moves(b *board.Board, wanted func(*board.Job) bool) (all []<-chan struct{}) {
+	for _, j := range b.Select(wanted) {
+		all = append(all, j.Moved())
+	}
+	return all
+}
+
+func (w *Worker) moves(wanted func(*board.Job) bool) []<-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return moves(w.board, wanted)
+}
+
+// all waits until channels are closed. It is false when the worker takes no more turns before.
+func (w *Worker) all(channels []<-chan struct{}) bool {
+	for _, c := range channels {
+		if !w.eventually(c, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// starting tells of a job that its start, or its release, is under way; working of one that the worker
+// waits for when it ends its jobs; requesting of one that is a request, which nobody can take over.
+func starting(j *board.Job) bool { return j.Phase().Starts() }
+func working(j *board.Job) bool  { return j.Phase().Starts() || j.Phase().Works() }
+func requesting(j *board.Job) bool {
+	return working(j) && !starting(j) && Mode(j.Executor()).Requests()
 }
 
 // leaveRunning waits until every start under way has happened or not, and what was not started is
 // given back, so that the journal is not closed in the middle of one. It does not wait for long:
-// what a crash would leave to the next start, this leaves to it.
+// what a crash would leave to the next start, this leaves to it. For requests, which end with the worker,
+// it waits as for all jobs of a worker that stops (Config.ShutdownTimeout); of what is left then the
+// outcome is unknown, as the next start finds.
 func (w *Worker) leaveRunning() {
-	if !w.within(w.ended((*board.Board).NoneStarting), w.startsTimeout) {
-		w.mu.Lock()
-		left := w.board.Starting()
-		w.mu.Unlock()
-		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", left)
+	if !w.within(w.ended(starting), w.startsTimeout) {
+		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", len(w.moves(starting)))
 	}
-	w.endRequests()
+	if n := len(w.moves(requesting)); n > 0 {
+		w.Logger.Info("waiting for requests, which end with this process", "jobs", n, "limit", w.ShutdownTimeout)
+		if !w.within(w.once(func() bool { return w.none(requesting) }), w.ShutdownTimeout) {
+			w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", len(w.moves(requesting)))
+		}
+	}
 	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
 	w.change(func(b *board.Board) board.Effects {
 		return b.RefuseClients(true, func(id int64) string {
@@ -541,7 +579,7 @@ func (w *Worker) leaveRunning() {
 
 // endRunning waits for what runs, then ends it.
 func (w *Worker) endRunning() {
-	ended := w.ended((*board.Board).NoneWorking)
+	ended := w.ended(working)
 	if !w.awaits(ended, w.ShutdownTimeout, "SIGTERM") {
 		w.signalAll(unix.SIGTERM)
 		if !w.awaits(ended, killDelay, "SIGKILL") {
@@ -553,26 +591,32 @@ func (w *Worker) endRunning() {
 }
 
 // ended gives a channel that is closed when nothing has to do with jobs that are to be started any
-// more, then no job is in the phases that a channel of the board tells of, and then no client is to
-// be answered.
-func (w *Worker) ended(phases func(*board.Board) <-chan struct{}) <-chan struct{} {
-	none := func() <-chan struct{} {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return phases(w.board)
-	}
-	ended := make(chan struct{})
-	w.others.Go(func() {
-		for _, wait := range []func() <-chan struct{}{w.starts.Ended, none, w.answers.Ended} {
-			select {
-			case <-wait():
-			case <-w.turned:
-				return
-			}
-		}
-		close(ended)
+// more, then no job is as unwanted says, and then no client is to be answered.
+func (w *Worker) ended(unwanted func(*board.Job) bool) <-chan struct{} {
+	return w.once(func() bool {
+		return w.eventually(w.starts.Ended(), nil) && w.none(unwanted) && w.eventually(w.answers.Ended(), nil)
 	})
-	return ended
+}
+
+// once gives a channel that is closed when wait has returned, and is true.
+func (w *Worker) once(wait func() bool) <-chan struct{} {
+	over := make(chan struct{})
+	w.others.Go(func() {
+		if wait() {
+			close(over)
+		}
+	})
+	return over
+}
+
+// none waits until no job is as unwanted says. It is false when the worker takes no more turns before.
+func (w *Worker) none(unwanted func(*board.Job) bool) bool {
+	for left := w.moves(unwanted); len(left) > 0; left = w.moves(unwanted) {
+		if !w.all(left) {
+			return false
+		}
+	}
+	return true
 }
 
 // within waits until all jobs have ended, for a time (0: no limit) or until there is a hurry.
@@ -650,39 +694,6 @@ func (w *Worker) refuseClients() {
 	w.change(func(b *board.Board) board.Effects {
 		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
 	})
-}
-
-// endRequests waits for jobs that are requests, which end with the worker: nobody can take over a
-// connection. It waits as for all jobs of a worker that stops (Config.ShutdownTimeout); of what is
-// left then the outcome is unknown, as the next start finds.
-func (w *Worker) endRequests() {
-	moves := w.requestMoves()
-	if len(moves) == 0 {
-		return
-	}
-	ended := make(chan struct{})
-	w.others.Go(func() {
-		for moves := moves; len(moves) > 0; moves = w.requestMoves() {
-			select {
-			case <-moves[0]:
-			case <-w.turned:
-				return
-			}
-		}
-		close(ended)
-	})
-	w.Logger.Info("waiting for requests, which end with this process", "jobs", len(moves), "limit", w.ShutdownTimeout)
-	if !w.within(ended, w.ShutdownTimeout) {
-		w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", len(w.requestMoves()))
-	}
-}
-
-// requestMoves gives a channel for each job that is a request and under way, which is closed when
-// the job moves on.
-func (w *Worker) requestMoves() []<-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.board.MovesOf(func(executor string) bool { return Mode(executor).Requests() })
 }
 
 // Pulse hears that a piece of work begins, which takes no longer than memory does, and that it has

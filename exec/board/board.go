@@ -39,11 +39,7 @@ type Board struct {
 	stopping   bool
 	failed     bool // the journal takes nothing more
 
-	slots    int // in use, of all targets
-	starting int // jobs in a phase that starts
-	working  int // jobs in a phase that works
-	started  chan struct{}
-	worked   chan struct{}
+	slots int // in use, of all targets
 }
 
 // New makes a board with targets and no job.
@@ -94,9 +90,6 @@ func (b *Board) Job(id int64) *Job { return b.jobs[id] }
 // Jobs counts the jobs that are under way here.
 func (b *Board) Jobs() int { return len(b.jobs) }
 
-// Starting counts the starts and releases that are under way.
-func (b *Board) Starting() int { return b.starting }
-
 // Stopping tells whether nothing is started any more.
 func (b *Board) Stopping() bool { return b.stopping }
 
@@ -107,38 +100,15 @@ func (b *Board) Holds(id int64) bool {
 	return claimed || doubtful
 }
 
-// RunningJobs lists the jobs that have a process, or whose start was asked for.
-func (b *Board) RunningJobs() (ids []int64) {
-	for id, j := range b.jobs {
-		if j.hasProcess() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// JobsOf lists the jobs of a target that have not ended; without those that were started where only
-// those are wanted that wait.
-func (b *Board) JobsOf(target string, waiting bool) (ids []int64) {
-	for id, j := range b.jobs {
-		if j.target.name == target && (j.hasProcess() && !waiting || slices.Contains(leavable, j.phase)) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// MovesFrom gives, for each job of some targets (nil: all) that is in a phase, a channel that is
-// closed when it moves on.
-func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
+// Select lists the jobs that are wanted, in order of their ids.
+func (b *Board) Select(wanted func(*Job) bool) (jobs []*Job) {
 	for _, j := range b.jobs {
-		if j.phase == p && (targets == nil || slices.Contains(targets, j.target.name)) {
-			moves = append(moves, j.Moved())
+		if wanted(j) {
+			jobs = append(jobs, j)
 		}
 	}
-	return moves
+	slices.SortFunc(jobs, func(one, other *Job) int { return cmp.Compare(one.id, other.id) })
+	return jobs
 }
 
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
@@ -214,42 +184,4 @@ func (b *Board) Standing(id int64) (s Standing, known bool) {
 		return Standing{InDoubt: true, Lost: d.lost, Ignored: d.ignored, Target: d.Target, Manual: d.Manual}, true
 	}
 	return Standing{}, false
-}
-
-// AtWork is a job whose start was asked for, and whose end is not journalled yet.
-type AtWork struct {
-	ID      int64
-	Target  string
-	Manual  bool
-	Attempt int
-	Since   time.Time // when its start was announced
-	Process Process
-
-	Executor  string // what runs it; "": a process of its own
-	Cancelled bool   // somebody wants it to end
-}
-
-// AtWork lists those of some targets (none: all), in no order.
-func (b *Board) AtWork(targets []string) (jobs []AtWork) {
-	wanted := make(map[string]bool, len(targets))
-	for _, name := range targets {
-		wanted[name] = true
-	}
-	for _, j := range b.jobs {
-		if j.hasProcess() && (len(targets) == 0 || wanted[j.target.name]) {
-			jobs = append(jobs, AtWork{
-				ID: j.id, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt, Since: j.began, Process: j.process,
-				Executor: j.executor, Cancelled: j.cancelled != nil,
-			})
-		}
-	}
-	return jobs
-}
-
-// About names the target of a job that is under way, and which attempt it is; "" where none is.
-func (b *Board) About(id int64) (target string, attempt int) {
-	if j := b.jobs[id]; j != nil {
-		return j.target.name, j.attempt
-	}
-	return "", 0
 }

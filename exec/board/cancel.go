@@ -54,10 +54,10 @@ const (
 func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	j := c.Job
 	switch {
-	case slices.Contains(leavable, j.phase) && b.recurs(j.claim) && !c.Schedule:
+	case j.Waits() && b.recurs(j.claim) && !c.Schedule:
 		c.Err = errRecurs
 		b.effects.Cancelled = append(b.effects.Cancelled, c)
-	case slices.Contains(leavable, j.phase):
+	case j.Waits():
 		b.leaveCancelled(c)
 	case j.phase == Running:
 		j.halted++
@@ -262,17 +262,6 @@ func EndsRequest(signo int) bool {
 
 func (s Signal) ends() bool { return EndsRequest(s.Event.Signo) }
 
-// Unanswered gives, for each job of some targets (nil: all) whose start was asked for, what is to
-// tell of it, as long as it has told nothing: those starts are to be taken back.
-func (b *Board) Unanswered(targets []string) (processes []Process) {
-	for _, j := range b.jobs {
-		if j.phase == Asked && j.process != nil && (targets == nil || slices.Contains(targets, j.target.name)) {
-			processes = append(processes, b.Unwanted(j))
-		}
-	}
-	return processes
-}
-
 // Unwanted notes that the start of a job is to be taken back, if it waits still, and gives its process;
 // nil where it has none.
 func (b *Board) Unwanted(j *Job) Process {
@@ -298,15 +287,4 @@ func givenUpBy(done *journal.Done, by string) {
 	if by != "" {
 		done.Reason += ", by " + by
 	}
-}
-
-// MovesOf gives, for each job under way that one of some executors runs, a channel that is closed
-// when it moves on.
-func (b *Board) MovesOf(executor func(name string) bool) (moves []<-chan struct{}) {
-	for _, j := range b.jobs {
-		if phases[j.phase].works && !phases[j.phase].starts && executor(j.executor) {
-			moves = append(moves, j.Moved())
-		}
-	}
-	return moves
 }

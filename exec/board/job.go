@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"jobd/journal"
@@ -96,6 +97,18 @@ func (j *Job) Runner() string { return j.runner }
 
 // Process is what Asked or Adopt gave for the job; nil where it has none now.
 func (j *Job) Process() Process { return j.process }
+
+// Phase is where the job stands.
+func (j *Job) Phase() Phase { return j.phase }
+
+// Waits tells whether the job waits for its start, and can be taken out of the way to it.
+func (j *Job) Waits() bool { return slices.Contains(leavable, j.phase) }
+
+// Began is when the start was announced; zero before that.
+func (j *Job) Began() time.Time { return j.began }
+
+// IsCancelled tells whether somebody wants the job to end, that runs.
+func (j *Job) IsCancelled() bool { return j.cancelled != nil }
 
 // hasProcess tells whether the job's start was asked for, and its end is not journalled yet.
 func (j *Job) hasProcess() bool { return j.process != nil }

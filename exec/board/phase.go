@@ -78,8 +78,6 @@ func (b *Board) move(j *Job, to Phase) {
 	j.phase = to
 	t.in[from]--
 	t.in[to]++
-	b.count(from, -1)
-	b.count(to, 1)
 	switch had, has := phases[from].slot, phases[to].slot; {
 	case has && !had:
 		t.active++
@@ -97,29 +95,6 @@ func (b *Board) move(j *Job, to Phase) {
 		close(j.moved)
 		j.moved = nil
 	}
-	b.tellIdle()
-}
-
-// count notes that n more jobs are in a phase.
-func (b *Board) count(p Phase, n int) {
-	if phases[p].starts {
-		b.starting += n
-	}
-	if phases[p].works {
-		b.working += n
-	}
-}
-
-// tellIdle closes the channels of those who wait until nothing is under way.
-func (b *Board) tellIdle() {
-	if b.started != nil && b.starting == 0 {
-		close(b.started)
-		b.started = nil
-	}
-	if b.worked != nil && b.working == 0 && b.starting == 0 {
-		close(b.worked)
-		b.worked = nil
-	}
 }
 
 // closed is a channel that is closed.
@@ -129,28 +104,11 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// NoneStarting gives a channel that is closed once no start and no release is under way.
-func (b *Board) NoneStarting() <-chan struct{} {
-	if b.starting == 0 {
-		return closed
-	}
-	if b.started == nil {
-		b.started = make(chan struct{})
-	}
-	return b.started
-}
+// Starts tells whether a job in this phase has its start, or its release, under way.
+func (p Phase) Starts() bool { return phases[p].starts }
 
-// NoneWorking gives a channel that is closed once no job is under way that the worker must wait
-// for.
-func (b *Board) NoneWorking() <-chan struct{} {
-	if b.working == 0 && b.starting == 0 {
-		return closed
-	}
-	if b.worked == nil {
-		b.worked = make(chan struct{})
-	}
-	return b.worked
-}
+// Works tells whether a worker that ends its jobs waits for one in this phase.
+func (p Phase) Works() bool { return phases[p].works }
 
 // follow gives the effects of the call under way.
 func (b *Board) follow() Effects {

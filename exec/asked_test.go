@@ -106,7 +106,9 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	t.Parallel()
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }
 	f := newFixture(t, newTable(row(1, journal.RowManual), row(2, journal.RowIgnored)), func(c *jobexec.Config) {
-		c.Doubtful = func() ([]int64, map[int64]journal.Retried) { return []int64{1, 2, 3}, nil }
+		c.Doubtful = func() map[int64]journal.Payload {
+			return map[int64]journal.Payload{1: journal.Ignored{}, 2: journal.Ignored{}, 3: journal.Ignored{}}
+		}
 	})
 	for id := range int64(3) {
 		if _, err := f.journal.Append(journal.Draft{Job: id + 1, Payload: journal.Ignored{Reason: "cancelled by me"}}); err != nil {

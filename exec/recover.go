@@ -28,9 +28,9 @@ func specOf(old *journal.Job) Spec {
 
 // recover takes up the jobs that a former run of the worker did not bring to their end. It needs no
 // table, and journals nothing: claims go to the claim loop, which asks the table whether they were
-// won; ends go to the turns. ignored and retried are the rows that were ignored and set back last: the
-// claim loop asks those too.
-func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) error {
+// won; ends go to the turns. doubtful are the rows that were ignored and set back last: the claim loop asks
+// those too.
+func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 	instance, err := w.runnerName()
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -51,11 +51,8 @@ func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) err
 		delete(recalled, key)
 	}
 	w.change(func(b *board.Board) board.Effects {
-		for _, id := range ignored {
-			b.DoubtIgnored(id)
-		}
-		for id, of := range retried {
-			b.DoubtRetried(id, of)
+		for id, of := range doubtful {
+			b.DoubtFormer(id, of, false)
 		}
 		return board.Effects{}
 	})
@@ -95,43 +92,23 @@ func (w *Worker) unfinished() (jobs []journal.Job) {
 }
 
 // takeUp goes on with one job. process is what the runner has of its newest start, nil where it has
-// nothing. Callers must hold w.mu.
+// nothing. A request whose connection is not journalled was never sent. A process was never started where
+// the runner that is there is the one that was to do it, or where that one ended in order. Callers must
+// hold w.mu.
 func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instance string) board.Effects {
-	switch {
-	case old.Status == journal.StatusAccepted:
-		b.DoubtOld(old, false)
-		return board.Effects{}
-	case process != nil:
-		return w.adopt(b, old, process)
-	case old.Status == journal.StatusStarting:
-		return w.takeUpStart(b, old, instance)
-	}
-	if old.Process != nil && !Mode(old.Executor).Requests() {
+	requests, left := Mode(old.Executor).Requests(), journal.Done{}
+	if process == nil && !requests && old.Status == journal.StatusRunning && old.Process != nil {
 		if stray, alive := w.Runner.Adopt(specOf(&old), *old.Process); alive {
-			return w.adopt(b, old, stray)
+			process = stray
+		} else {
+			left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Token, old.Attempt, *old.Process)
 		}
-		var left journal.Done
-		left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Token, old.Attempt, *old.Process)
-		return b.Lost(old, left)
 	}
-	return b.Lost(old, journal.Done{})
-}
-
-// takeUpStart goes on with a job that was announced, and of which the runner that is there knows
-// nothing. A request whose connection is not journalled was never sent. A process was never started
-// where that is the one that was to do it, or where that one ended in order. Where the claim itself
-// announced it, the claim may not have been won, which the table tells first. Callers must hold
-// w.mu.
-func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) board.Effects {
-	never := Mode(old.Executor).Requests() || old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
-	switch {
-	case old.Claimed:
-		b.DoubtOld(old, !never)
-		return board.Effects{}
-	case never:
-		return b.Requeue(old)
+	if process != nil && old.Status != journal.StatusAccepted {
+		return w.adopt(b, old, process)
 	}
-	return b.Lost(old, journal.Done{})
+	never := requests || old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
+	return b.TakeUp(old, never, left)
 }
 
 // adopt goes on with a process that a former worker had started; it holds a slot like any other.
@@ -433,9 +410,7 @@ func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
 	}
 	if err == nil {
 		w.change(func(b *board.Board) board.Effects {
-			b.DoubtOld(journal.Job{
-				ID: row.Job, Target: claim.Target, Manual: claim.Manual, Token: claim.Token, From: claim.From, Plan: claim.Plan, PlannedAt: claim.PlannedAt,
-			}, false)
+			b.DoubtFormer(row.Job, claim, false)
 			return board.Effects{Wake: true}
 		})
 	}

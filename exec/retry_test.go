@@ -151,8 +151,8 @@ func TestAStartLooksWhetherRowsWereSetBack(t *testing.T) {
 	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), waiting(2, "c"), again), nil)
 	told := make(chan []string, 9)
 	f.build(func(c *jobexec.Config) {
-		c.Doubtful = func() ([]int64, map[int64]journal.Retried) {
-			return nil, map[int64]journal.Retried{1: of, 2: of, 3: of, 4: of}
+		c.Doubtful = func() map[int64]journal.Payload {
+			return map[int64]journal.Payload{1: of, 2: of, 3: of, 4: of}
 		}
 		c.OnRetried = func(targets []string) { told <- targets }
 	})

@@ -68,9 +68,9 @@ type Config struct {
 	// end; and, where it was given up and certainly never started, that claim. nil: nobody can tell.
 	Knows func(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted)
 
-	// Doubtful gives the rows that were ignored last before this start, and those that were set back
-	// last, with the event that says so; it may be nil. Whether that was committed the rows tell.
-	Doubtful func() (ignored []int64, retried map[int64]journal.Retried)
+	// Doubtful gives the rows that were ignored last before this start (journal.Ignored), and those that
+	// were set back last (journal.Retried); it may be nil. Whether that was committed the rows tell.
+	Doubtful func() map[int64]journal.Payload
 
 	// OnRetried is called with the targets of rows that were set back to waiting; it may be nil.
 	OnRetried func(targets []string)
@@ -209,16 +209,15 @@ func (w *Worker) Open(pid int) error {
 		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
 		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Config.Terms),
 	}
-	var ignored []int64
-	var retried map[int64]journal.Retried
+	var doubtful map[int64]journal.Payload
 	if w.Doubtful != nil {
-		ignored, retried = w.Doubtful()
+		doubtful = w.Doubtful()
 	}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
 	}
 	w.declare()
-	return w.recover(ignored, retried)
+	return w.recover(doubtful)
 }
 
 // Run claims and runs jobs until ctx ends. Then it claims nothing more, gives back what has not

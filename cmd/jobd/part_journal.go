@@ -123,28 +123,28 @@ const (
 
 // doubtful gives the rows of which the journal says, near its end, that they are ignored, or that
 // they were set back. The worker may have been killed before that was committed.
-func (p *journalPart) doubtful() (ignored []int64, retried map[int64]journal.Retried) {
+func (p *journalPart) doubtful() (rows map[int64]journal.Payload) {
 	newest := p.newest()
 	if newest == 0 {
-		return nil, nil
+		return nil
 	}
 	r, err := p.read()
 	if err == nil {
 		defer r.Close()
-		ignored, retried, err = doubtfulBehind(context.Background(), r, newest-min(newest, doubtfulEvents))
+		rows, err = doubtfulBehind(context.Background(), r, newest-min(newest, doubtfulEvents))
 	}
 	if err != nil {
 		p.log.Warn("the journal's history can't be read; whether rows that were ignored or set back last are so is not asked", "error", err)
 	}
-	return ignored, retried
+	return rows
 }
 
 // doubtfulBehind gives the rows that are ignored, or were set back, by an event behind another, and
 // of which nothing else is known since.
-func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (ignored []int64, retried map[int64]journal.Retried, err error) {
+func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (rows map[int64]journal.Payload, err error) {
 	first, err := r.First(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	state := journal.State{KeepEnded: true}
 	f := journal.Filter{
@@ -153,7 +153,7 @@ func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (ignore
 	}
 	for e, err := range r.Events(ctx, f) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		state.Seq = e.Seq - 1 // the events between are not needed
 		conflict, _ := e.Payload.(journal.Conflict)
@@ -164,16 +164,17 @@ func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (ignore
 		}
 		_ = state.Apply(e) // a conflict of something else changes nothing
 	}
-	retried = map[int64]journal.Retried{}
+	rows, ignored := make(map[int64]journal.Payload), 0
 	for id, job := range state.Jobs {
 		switch {
 		case job.Status == journal.StatusRetried:
-			retried[id] = *job.Retried
-		case job.Status == journal.StatusIgnored && len(ignored) < mostIgnored:
-			ignored = append(ignored, id)
+			rows[id] = *job.Retried
+		case job.Status == journal.StatusIgnored && ignored < mostIgnored:
+			rows[id] = journal.Ignored{}
+			ignored++
 		}
 	}
-	return ignored, retried, nil
+	return rows, nil
 }
 
 // wasManual tells whether a row was to be run by hand only: the newest event that tells where it came

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"jobd/journal"
 )
 
 // Config says how a board decides.
@@ -181,7 +183,8 @@ func (b *Board) Standing(id int64) (s Standing, known bool) {
 		return s, true
 	}
 	if d := b.doubts[id]; d != nil {
-		return Standing{InDoubt: true, Lost: d.lost, Ignored: d.ignored, Target: d.Target, Manual: d.Manual}, true
+		claim, claims := d.of.(journal.Accepted)
+		return Standing{InDoubt: true, Lost: d.lost, Ignored: !claims, Target: d.target, Manual: claim.Manual}, true
 	}
 	return Standing{}, false
 }

@@ -29,7 +29,7 @@ func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 		}
 	}
 	for id, d := range b.doubts {
-		if asked(d.Target) {
+		if asked(d.target) {
 			ids = append(ids, id)
 		}
 	}
@@ -173,19 +173,18 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	}
 }
 
-// doubt is a claim of which it is not known whether it was won, or that was not and is to be given
-// up; or the same of a row that was to be ignored, or set back.
+// doubt is an event of which it is not known whether its row was committed, or that was not and is to be
+// taken back: a claim, or a row that was to be ignored, or set back.
 type doubt struct {
-	journal.Accepted
-	ignored bool             // no claim: the row was to be ignored
-	retried *journal.Retried // no claim: the row was to be set back
-	client  Client           // waits to hear whether it was; nil: nobody does
-	former  bool             // by a former run of the worker
-	started bool             // if it was won, it may have been started, by a runner that is gone
-	lost    string           // not "": it is to be given up, and this is why
-	rest    Backoff          // of the question whether it was won
-	alone   bool             // the table is asked about it by itself
-	setBack int64            // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
+	of      journal.Payload // Accepted, Ignored or Retried
+	target  string
+	client  Client  // waits to hear whether a row was set back; nil: nobody does
+	former  bool    // by a former run of the worker
+	started bool    // if it was won, it may have been started, by a runner that is gone
+	lost    string  // not "": it is to be given up, and this is why
+	rest    Backoff // of the question whether it was won
+	alone   bool    // the table is asked about it by itself
+	setBack int64   // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
 }
 
 // How long it takes until the table is asked once more about a claim whose row somebody holds.
@@ -199,19 +198,18 @@ const (
 // certainly did not.
 func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 	for _, e := range c.Events {
-		d := &doubt{}
+		d := &doubt{of: e.Payload, setBack: c.setBack[e.Job]}
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
-			d.Accepted, d.setBack = p, c.setBack[e.Job]
+			d.target = p.Target
 		case journal.Ignored:
-			d.ignored, d.Target = true, c.unfit[e.Job]
+			d.target = c.unfit[e.Job]
 		case journal.Retried:
 			if b.Holds(e.Job) { // it is claimed here meanwhile, so it was set back
 				b.effects.Settled = append(b.effects.Settled, Settled{Client: c.Clients[e.Job]})
 				continue
 			}
-			d = newRetryDoubt(p)
-			d.client = c.Clients[e.Job]
+			d.target, d.client = p.Target, c.Clients[e.Job]
 		default: // what was planned anew and not committed reads as before, and is planned once more
 			continue
 		}
@@ -224,17 +222,20 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 	return b.Withdraw(c)
 }
 
-// DoubtOld remembers a claim of a former run. started: if it was won, it may have been started by a
-// runner that is gone.
-func (b *Board) DoubtOld(old journal.Job, started bool) {
-	b.doubts[old.ID] = &doubt{Accepted: claimOf(old), started: started}
-}
-
-// DoubtIgnored remembers a row that a former run has ignored.
-func (b *Board) DoubtIgnored(id int64) {
-	if !b.Holds(id) {
-		b.doubts[id] = &doubt{ignored: true, former: true}
+// DoubtFormer remembers an event of a former run. started: if a claim was won, it may have been started
+// by a runner that is gone.
+func (b *Board) DoubtFormer(id int64, of journal.Payload, started bool) {
+	if b.Holds(id) {
+		return
 	}
+	d := &doubt{of: of, former: true, started: started}
+	switch p := of.(type) {
+	case journal.Accepted:
+		d.target = p.Target
+	case journal.Retried:
+		d.target = p.Target
+	}
+	b.doubts[id] = d
 }
 
 // Doubts counts the claims in doubt.
@@ -289,29 +290,41 @@ func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered 
 	return b.follow()
 }
 
-// judge takes in what the table said of one claim.
+// judge takes in what the table said of one doubt. A row that was to be set back, and reads as it did
+// before, was not: between a retry and the next end the second changes. Anything else came after it, its
+// being deleted among that.
 func (b *Board) judge(id int64, d *doubt, row journal.Row) {
-	switch {
-	case d.retried != nil:
-		b.judgeRetry(id, d, row)
-	case d.ignored && (row.Status == journal.RowIgnored || d.former && row.Status == ""): // it may be deleted since
-		b.settle(id)
-	case d.ignored && d.former:
-		d.lost = "when the worker was started again the row was " + row.Status
-	case d.ignored && row.Status == "":
-		d.lost = "the row is gone"
-	case d.ignored:
-		d.lost = "the update was not committed: the row is " + row.Status
-	case !UnderWay(row) || row.Owner != d.Token:
-		d.lost = "the claim was not won"
-	default:
+	same := false // as before the event
+	switch of := d.of.(type) {
+	case journal.Accepted:
+		if !UnderWay(row) || row.Owner != of.Token {
+			d.lost = "the claim was not won"
+			return
+		}
 		delete(b.doubts, id)
 		if d.started {
-			b.lose(journal.Job{ID: id, Attempt: First(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
+			b.lose(journal.Job{ID: id, Attempt: First(of)}, of, journal.Done{}, killedWhileItRan)
 		} else {
-			b.queueClaim(id, d.Accepted, d.setBack)
+			b.queueClaim(id, of, d.setBack)
 		}
-		b.unskip(id)
+	case journal.Ignored:
+		same = row.Status != journal.RowIgnored && (!d.former || row.Status != "") // it may be deleted since
+	case journal.Retried:
+		same = row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result
+		if !same {
+			b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
+			if row.Status == journal.RowWaiting {
+				b.effects.Free = append(b.effects.Free, row.Target)
+			}
+		}
+	}
+	switch {
+	case !same:
+		b.settle(id)
+	case d.former:
+		d.lost = "when the worker was started again the row was " + row.Status
+	default:
+		d.lost = "the update was not committed: the row is " + cmp.Or(row.Status, "gone")
 	}
 }
 
@@ -329,14 +342,8 @@ func UnderWay(row journal.Row) bool {
 // LostDoubts gives what is to be journalled of the claims that were not won, one draft each.
 func (b *Board) LostDoubts() (drafts []journal.Draft) {
 	for id, d := range b.doubts {
-		switch {
-		case d.lost == "":
-		case d.retried != nil:
-			drafts = append(drafts, unretried(id, d.lost))
-		case d.ignored:
-			drafts = append(drafts, unignored(id, d.lost))
-		default:
-			drafts = append(drafts, released(id, d.Accepted, d.lost))
+		if d.lost != "" {
+			drafts = append(drafts, undoing(id, d.of, d.lost)...)
 		}
 	}
 	slices.SortFunc(drafts, func(one, other journal.Draft) int { return cmp.Compare(one.Job, other.Job) })
@@ -348,11 +355,11 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 	for _, draft := range drafts {
 		id, d := draft.Job, b.doubts[draft.Job]
 		b.settle(id)
-		b.effects.Poll = append(b.effects.Poll, d.Target)
+		b.effects.Poll = append(b.effects.Poll, d.target)
 		if d.client != nil {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: d.client, Job: id, Why: d.lost})
 		}
-		if client, waits := b.clients[id]; waits && d.retried == nil {
+		if client, waits := b.clients[id]; waits && d.client == nil {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
 		}
 	}
@@ -362,53 +369,22 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 // Undo gives what takes back a claim's events; lost tells why its rows were not committed.
 func (c *Claim) Undo(lost func(id int64) string) (drafts []journal.Draft) {
 	for _, e := range c.Events {
-		switch p := e.Payload.(type) {
-		case journal.Accepted:
-			drafts = append(drafts, released(e.Job, p, lost(e.Job)))
-		case journal.Ignored:
-			drafts = append(drafts, unignored(e.Job, lost(e.Job)))
-		case journal.Retried:
-			drafts = append(drafts, unretried(e.Job, lost(e.Job)))
-		}
+		drafts = append(drafts, undoing(e.Job, e.Payload, lost(e.Job))...)
 	}
 	return drafts
 }
 
-// unignored says that a row was not ignored.
-func unignored(id int64, why string) journal.Draft {
-	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.RowIgnored, Reason: why}}
-}
-
-// DoubtRetried remembers a row that a former run has set back.
-func (b *Board) DoubtRetried(id int64, of journal.Retried) {
-	if !b.Holds(id) {
-		b.doubts[id] = newRetryDoubt(of)
+// undoing is what takes back an event whose row was not committed, one draft at most.
+func undoing(id int64, of journal.Payload, why string) []journal.Draft {
+	switch p := of.(type) {
+	case journal.Accepted:
+		return []journal.Draft{released(id, p, why)}
+	case journal.Ignored:
+		return []journal.Draft{{Job: id, Payload: journal.Conflict{Wanted: journal.RowIgnored, Reason: why}}}
+	case journal.Retried:
+		return []journal.Draft{{Job: id, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: why}}}
 	}
-}
-
-func newRetryDoubt(of journal.Retried) *doubt {
-	return &doubt{Accepted: journal.Accepted{Target: of.Target}, retried: &of}
-}
-
-// judgeRetry takes in what the table said of a row that was to be set back. Where it reads as it
-// did before, that was not committed: between a retry and the next end the second changes. Anything
-// else came after it, its being deleted among that.
-func (b *Board) judgeRetry(id int64, d *doubt, row journal.Row) {
-	of := d.retried
-	if row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result {
-		d.lost = "the update was not committed: the row is " + row.Status
-		return
-	}
-	b.settle(id)
-	b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
-	if row.Status == journal.RowWaiting {
-		b.effects.Free = append(b.effects.Free, row.Target)
-	}
-}
-
-// unretried says that a row was not set back.
-func unretried(id int64, why string) journal.Draft {
-	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: why}}
+	return nil
 }
 
 // Hand is what somebody does by hand to the plan of a delayed row.

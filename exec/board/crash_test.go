@@ -75,29 +75,18 @@ func (w *world) configure() {
 
 // takeUp goes on with a job of the worker that was killed.
 func (w *world) takeUp(old journal.Job, p *process, lived bool) {
-	switch {
-	case old.Status == journal.StatusAccepted, old.Status == journal.StatusStarting && old.Claimed && old.Executor == "http":
-		w.b.DoubtOld(old, false)
-	case old.Status == journal.StatusStarting && old.Executor == "http":
-		w.after(w.b.Requeue(old))
-	case old.Executor == "http":
-		w.after(w.b.Lost(old, journal.Done{}))
-	case p != nil:
-		p.job = w.b.Adopt(old, p)
-		if p.ended != nil {
-			w.after(w.b.Ended(p.job, p.started(), *p.ended))
-			return
-		}
-		w.process[p.job] = p
-		if p.begun {
-			w.after(w.b.Began(p.job, p.started(), w.now))
-		}
-	case old.Status == journal.StatusStarting && old.Claimed:
-		w.b.DoubtOld(old, !lived)
-	case old.Status == journal.StatusStarting && lived:
-		w.after(w.b.Requeue(old))
-	default:
-		w.after(w.b.Lost(old, journal.Done{}))
+	if request := old.Executor == "http"; p == nil || request || old.Status == journal.StatusAccepted {
+		w.after(w.b.TakeUp(old, lived || request, journal.Done{}))
+		return
+	}
+	p.job = w.b.Adopt(old, p)
+	if p.ended != nil {
+		w.after(w.b.Ended(p.job, p.started(), *p.ended))
+		return
+	}
+	w.process[p.job] = p
+	if p.begun {
+		w.after(w.b.Began(p.job, p.started(), w.now))
 	}
 }
 

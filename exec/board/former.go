@@ -13,18 +13,28 @@ const killedWhileItRan = "the worker and its runner were killed, or the machine 
 // killedWhileAsked is that of one that was a request.
 const killedWhileAsked = "the worker was killed, or the machine lost power, while its request was with "
 
-// Lost takes up a job of a former run that may have been started, and of which nobody has anything.
-// The next turn ends it. left has what it had written, as far as that is known.
-func (b *Board) Lost(old journal.Job, left journal.Done) Effects {
-	why := killedWhileItRan
-	if old.Process != nil && old.Process.Address != "" {
-		why = killedWhileAsked + old.Process.Address
+// TakeUp goes on with a job of a former run of whose start nobody has anything. never says that it was not
+// started, if it was to be. left has what it had written, as far as that is known.
+//
+//	claimed, or announced by its claim   the table tells whether the claim was won
+//	announced, and never started         it is queued
+//	else                                 the next turn ends it: nobody knows how it ended
+func (b *Board) TakeUp(old journal.Job, never bool, left journal.Done) Effects {
+	starting := old.Status == journal.StatusStarting
+	switch {
+	case old.Status == journal.StatusAccepted, starting && old.Claimed:
+		b.DoubtFormer(old.ID, claimOf(old), starting && !never)
+	case starting && never:
+		b.requeue(old)
+	case old.Process != nil && old.Process.Address != "":
+		b.lose(old, claimOf(old), left, killedWhileAsked+old.Process.Address)
+	default:
+		b.lose(old, claimOf(old), left, killedWhileItRan)
 	}
-	b.lose(old, claimOf(old), left, why)
 	return b.follow()
 }
 
-// LostClaim is Lost for a claim that only its row tells of.
+// LostClaim ends a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
 	b.lose(journal.Job{ID: id, Attempt: First(claim)}, claim, journal.Done{}, why)
 	return b.follow()
@@ -63,13 +73,13 @@ func (j *Job) takeOver(old journal.Job) {
 	j.recovered = old.Attempt > First(j.claim)
 }
 
-// Requeue goes on with a job that was announced and is known not to have been started. A second attempt
+// requeue goes on with a job that was announced and is known not to have been started. A second attempt
 // of a target that is not served leaves the first one's end, which nobody knows.
-func (b *Board) Requeue(old journal.Job) Effects {
+func (b *Board) requeue(old journal.Job) {
 	served, claim := b.serves(old.Target), claimOf(old)
 	if !served && old.Attempt > First(claim) {
 		b.lose(old, claim, journal.Done{}, notServed)
-		return b.follow()
+		return
 	}
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.recovered = old.Attempt > First(claim)
@@ -82,5 +92,4 @@ func (b *Board) Requeue(old journal.Job) Effects {
 		b.enqueue(j)
 		b.dispatch(j.target)
 	}
-	return b.follow()
 }

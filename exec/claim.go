@@ -26,13 +26,13 @@ type claims struct {
 	away   bool          // the mirror could not write when a claim was last wanted
 	names  board.Backoff // of the question whether the table takes the targets' names
 	survey survey
-	strays strays
-	rounds int            // claims so far
-	behind map[int64]bool // rows that were told to be behind the journal
+	free   map[string]time.Time // since when nobody was seen to hold a mark that unknown rows bear
+	rounds int                  // claims so far
+	behind map[int64]bool       // rows that were told to be behind the journal
 }
 
 // renew has everything looked at again that may have changed while the table was out of reach.
-func (c *claims) renew() { c.survey, c.strays = survey{wanted: true}, strays{} }
+func (c *claims) renew() { c.survey, c.free = survey{wanted: true}, make(map[string]time.Time) }
 
 // renew polls, and looks at everything again that may have changed while the table was out of
 // reach.
@@ -110,10 +110,8 @@ func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 	if known, err := w.identified(ctx); err != nil || !known {
 		return false, err
 	}
-	for _, look := range []func(context.Context) error{w.takeSurvey, w.watchStrays} {
-		if err := look(ctx); err != nil {
-			return false, err
-		}
+	if err := w.takeSurvey(ctx); err != nil {
+		return false, err
 	}
 	return w.claim(ctx)
 }
@@ -166,7 +164,6 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.Due)
 		at(w.surveyDue)
-		at(w.claims.strays.due)
 	}
 	for _, t := range w.targets {
 		at(t.look.Due)

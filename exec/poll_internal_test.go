@@ -30,9 +30,6 @@ func TestNothingIsDueInAWorkerAtRest(t *testing.T) {
 	w := New(Config{Name: "node-1", Targets: map[string]int{"a": 1}, LostAfter: time.Hour})
 	w.claims.survey = survey{}
 	w.identity = identity{mark: markOf("node-1", 0), checked: time.Now()}
-	if err := w.watchStrays(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	if left := w.untilDue(time.Now()); left < time.Minute {
 		t.Errorf("the loop wakes again after %s", left)
 	}

@@ -147,6 +147,12 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 //
 // Rows of our targets that bear no token were left by something else, the original jobd for one;
 // they are counted and left alone.
+//
+// A worker with a new journal finds rows that bear the mark which it would have chosen. They may be
+// its own, of a journal that was lost; or those of a worker whose name has the same hash, or the
+// same name, and which is down, or lives and can't reach the table at the moment. Nobody can tell
+// them apart. So the worker takes another mark, and leaves these rows alone until nobody has held
+// their mark for Config.LostAfter. A worker that comes back in that time holds it again.
 
 // survey is such a look. Only the claim loop knows it.
 type survey struct {
@@ -195,30 +201,91 @@ func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	return nil
 }
 
-// firstLook finds rows that may be lost.
+// How often marks of others are looked at, beside a quarter of Config.LostAfter.
+const (
+	oftenFree = 100 * time.Millisecond
+	rareFree  = 30 * time.Second
+)
+
+// firstLook finds rows that may be lost: with the worker's mark, and with those of its name that it has
+// passed by and nobody holds.
 func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	w.mu.Lock()
-	mark, names := w.identity.mark, w.fitNames()
+	ours, names := w.identity.mark, w.fitNames()
 	w.mu.Unlock()
-	rows, err := w.Table.UnderWay(ctx, "@"+mark, names)
-	if err != nil {
-		return err
-	}
-	strangers := 0
+	strangers, held := 0, false
 	suspects := make(map[int64]string)
-	w.Recorder.View(func(state *journal.State) {
-		s.upTo = state.Seq
-		for _, row := range rows {
-			if row.Owner == "" {
-				strangers++
-			} else if !live(state.Job(row.Job), row.Owner) {
-				suspects[row.Job] = row.Owner
-			}
+	for _, mark := range append(marksBefore(w.Name, ours), ours) {
+		var targets []string // whose rows without an owner are counted
+		if mark == ours {
+			targets = names
 		}
-	})
+		rows, err := w.Table.UnderWay(ctx, "@"+mark, targets)
+		if err != nil {
+			return err
+		}
+		unknown := make(map[int64]string)
+		w.Recorder.View(func(state *journal.State) {
+			s.upTo = state.Seq
+			for _, row := range rows {
+				if row.Owner == "" {
+					strangers++
+				} else if !live(state.Job(row.Job), row.Owner) {
+					unknown[row.Job] = row.Owner
+				}
+			}
+		})
+		free := mark == ours
+		if !free && len(unknown) > 0 {
+			if free, err = w.isFree(ctx, mark, len(unknown)); err != nil {
+				return err
+			}
+			held = held || !free
+		}
+		if free {
+			maps.Copy(suspects, unknown)
+		}
+	}
 	w.noteStrangers(strangers)
 	s.suspect(suspects, s.upTo, w.Mirror.Tried(s.upTo))
+	if held {
+		w.lookIn(min(max(w.LostAfter/4, oftenFree), rareFree))
+	}
 	return nil
+}
+
+// isFree tells whether nobody has held a mark for long enough that rows which bear it are lost, and takes
+// it then.
+func (w *Worker) isFree(ctx context.Context, mark string, rows int) (bool, error) {
+	holder, err := w.Table.Holder(ctx, "mark:"+mark)
+	if err != nil || holder != "" {
+		delete(w.claims.free, mark)
+		return false, err
+	}
+	since, seen := w.claims.free[mark]
+	if !seen {
+		since = time.Now()
+		w.claims.free[mark] = since
+		w.Logger.Warn("rows bear a mark of this worker's name, and its journal does not know them: they are left alone for now",
+			"rows", rows, "mark", mark, "until nobody has held the mark for", w.LostAfter)
+	}
+	if time.Since(since) < w.LostAfter {
+		return false, nil
+	}
+	holder, err = w.Table.Hold(ctx, "mark:"+mark)
+	return err == nil && holder == "", err
+}
+
+// marksBefore are the marks of a name that a worker has passed by which has one of them.
+func marksBefore(name, mark string) (before []string) {
+	for n := range mostMarks {
+		one := markOf(name, n)
+		if one == mark {
+			return before
+		}
+		before = append(before, one)
+	}
+	return nil // the journal's mark is of another name
 }
 
 // suspect plans the second look at rows, for when the mirror has tried to show everything up to an
@@ -315,7 +382,11 @@ func (w *Worker) tellBehind(ids []int64) {
 func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 	var unknown []journal.Row
 	for _, row := range rows {
-		known, unstarted := w.history(ctx, row)
+		var known bool // then the row is behind, and not lost
+		var unstarted *journal.Accepted
+		if w.Knows != nil {
+			known, unstarted = w.Knows(ctx, row.Job, row.Owner)
+		}
 		switch {
 		case unstarted != nil:
 			if err := w.takeUpAgain(row, *unstarted); err != nil {
@@ -391,14 +462,6 @@ func (w *Worker) whyLost() string {
 	return "the journal does not know its claim"
 }
 
-// history tells whether the journal's history has a row's claim: then the row is behind, and not lost.
-func (w *Worker) history(ctx context.Context, row journal.Row) (known bool, unstarted *journal.Accepted) {
-	if w.Knows == nil {
-		return false, nil
-	}
-	return w.Knows(ctx, row.Job, row.Owner)
-}
-
 // takeUpAgain goes on with a claim that was given up, and never started: its row was not there then, as
 // while the table was another one. It is as one of a former run: the table is asked whether it holds.
 func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
@@ -419,124 +482,14 @@ func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
 
 // lookAgain has rows that bear this worker's mark looked for in a while: one was not there when its job
 // was to start, or when its claim was in doubt, and may come back.
-func (w *Worker) lookAgain() {
+func (w *Worker) lookAgain() { w.lookIn(surveyWait) }
+
+// lookIn has rows of this worker looked for after a time, or before.
+func (w *Worker) lookIn(after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.surveyDue.IsZero() {
-		w.surveyDue = time.Now().Add(surveyWait)
+		w.surveyDue = time.Now().Add(after)
 		w.wake()
 	}
-}
-
-// A worker with a new journal finds rows that bear the mark which it would have chosen. They may be
-// its own, of a journal that was lost; or those of a worker whose name has the same hash, or the
-// same name, and which is down, or lives and can't reach the table at the moment. Nobody can tell
-// them apart. So the worker takes another mark, and leaves these rows alone until nobody has held
-// their mark for Config.LostAfter. A worker that comes back in that time holds it again.
-
-// stray is a mark of the worker's name that rows bear and the journal does not know.
-type stray struct {
-	mark string
-	free time.Time // since when nobody was seen to hold it; zero: somebody was
-}
-
-// strays are the marks to watch. Only the claim loop knows them.
-type strays struct {
-	listed bool
-	marks  []stray
-	due    time.Time // of the next look; zero: none
-}
-
-// How often strays are looked at, beside a quarter of Config.LostAfter.
-const (
-	oftenStray = 100 * time.Millisecond
-	rareStray  = 30 * time.Second
-)
-
-// watchStrays looks at strays, where that is due, and has the rows of one taken up that nobody has
-// held for long enough. Its error concerns everything.
-func (w *Worker) watchStrays(ctx context.Context) error {
-	s := &w.claims.strays
-	if !s.listed {
-		*s = strays{listed: true, marks: w.formerMarks()}
-	}
-	if len(s.marks) == 0 || s.due.After(time.Now()) || w.claims.survey.busy() {
-		return nil
-	}
-	s.due = time.Now().Add(min(max(w.LostAfter/4, oftenStray), rareStray))
-	left := s.marks[:0]
-	for _, one := range s.marks {
-		lost, err := w.watchStray(ctx, &one)
-		if concernsAll(ctx, err) {
-			return err
-		}
-		if err != nil || len(lost) > 0 {
-			left = append(left, one)
-		}
-	}
-	if s.marks = left; len(left) == 0 {
-		s.due = time.Time{}
-	}
-	return nil
-}
-
-// formerMarks are the marks of this worker's name that it passed by.
-func (w *Worker) formerMarks() (marks []stray) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for n := range mostMarks {
-		mark := markOf(w.Name, n)
-		if mark == w.identity.mark {
-			return marks
-		}
-		marks = append(marks, stray{mark: mark})
-	}
-	return nil // the journal's mark is of another name
-}
-
-// watchStray looks at the rows of one mark, and tells which of them the journal does not know. They
-// are given to the survey when their time has come.
-func (w *Worker) watchStray(ctx context.Context, one *stray) (lost map[int64]string, err error) {
-	lost, upTo, err := w.unknownRows(ctx, one.mark)
-	if err != nil || len(lost) == 0 {
-		return nil, err
-	}
-	holder, err := w.Table.Holder(ctx, "mark:"+one.mark)
-	switch {
-	case err != nil:
-		return lost, err
-	case holder != "":
-		one.free = time.Time{}
-		return lost, nil
-	case one.free.IsZero():
-		one.free = time.Now()
-		w.Logger.Warn("rows bear a mark of this worker's name, and its journal does not know them: they are left alone for now",
-			"rows", len(lost), "mark", one.mark, "until nobody has held the mark for", w.LostAfter)
-	}
-	if time.Since(one.free) < w.LostAfter {
-		return lost, nil
-	}
-	if holder, err = w.Table.Hold(ctx, "mark:"+one.mark); err == nil && holder == "" {
-		w.claims.survey.suspect(lost, upTo, w.Mirror.Tried(upTo))
-	}
-	return lost, err
-}
-
-// unknownRows are the rows under way that bear a mark, and a claim that the journal does not hold
-// as live.
-func (w *Worker) unknownRows(ctx context.Context, mark string) (unknown map[int64]string, upTo uint64, err error) {
-	rows, err := w.Table.UnderWay(ctx, "@"+mark, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	unknown = make(map[int64]string)
-	w.Recorder.View(func(state *journal.State) {
-		upTo = state.Seq
-		for _, row := range rows {
-			if !live(state.Job(row.Job), row.Owner) {
-				unknown[row.Job] = row.Owner
-			}
-		}
-	})
-	return unknown, upTo, nil
 }

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -118,138 +119,127 @@ func (w *Worker) journalSteps(steps []*board.Step) {
 
 // What the log tells of jobs and of what people change, it tells where that is journalled: whatever
 // asks for it, and in whichever way it came, each event is told once, and nothing is told that is
-// not in the journal. Where a level is not logged its events cost one question a batch.
+// not in the journal.
 
 // tell writes events to the log: a job that failed, and a row that can't be run as it is, as
 // warnings, what somebody has changed as information, starts and ends for who looks for a mistake.
 func (w *Worker) tell(events []journal.Event) {
 	ctx := context.Background()
-	info, debug := w.Logger.Enabled(ctx, slog.LevelInfo), w.Logger.Enabled(ctx, slog.LevelDebug)
 	for _, e := range events {
+		level := slog.LevelInfo
 		switch p := e.Payload.(type) {
 		case journal.Done:
-			if p.Result != "ok" {
-				w.log(slog.LevelWarn, "job failed", w.toldEnd(e, p))
-			} else if debug {
-				w.log(slog.LevelDebug, "job ended", w.toldEnd(e, p))
+			if level = slog.LevelDebug; p.Result != "ok" {
+				level = slog.LevelWarn
 			}
 		case journal.Started:
-			if debug {
-				w.log(slog.LevelDebug, "job started", append(w.about(e.Job), slog.Int("pid", p.Pid)))
-			}
+			level = slog.LevelDebug
 		case journal.Ignored:
 			if p.Told {
-				args := []slog.Attr{slog.Int64("job", e.Job), slog.String("reason", p.Reason)}
-				w.log(slog.LevelWarn, "job is ignored: its row can't be run as it is", args)
-			} else if info {
-				w.tellChange(e)
+				level = slog.LevelWarn
 			}
-		default:
-			if info {
-				w.tellChange(e)
-			}
+		}
+		if !w.Logger.Enabled(ctx, level) {
+			continue
+		}
+		if text, args := w.told(e); text != "" {
+			w.Logger.Log(ctx, level, text, args...)
 		}
 	}
 }
 
-func (w *Worker) log(level slog.Level, text string, attrs []slog.Attr) {
-	w.Logger.LogAttrs(context.Background(), level, text, attrs...)
+// told says in words what an event is about, and who has changed it; "" of one that is not told.
+func (w *Worker) told(e journal.Event) (text string, args []any) {
+	switch p := e.Payload.(type) {
+	case journal.Done:
+		return w.toldEnd(e, p)
+	case journal.Started:
+		return "job started", append(w.about(e.Job), "pid", p.Pid)
+	case journal.Paused:
+		return "targets were paused", []any{named("targets", p.Targets), "by", p.By}
+	case journal.Continued:
+		return "targets go on", []any{named("targets", p.Targets), "by", p.By}
+	case journal.TargetAdded:
+		return "target was added", []any{"target", p.Target, "concurrency", p.Concurrency, "by", p.By}
+	case journal.TargetRemoved:
+		return "target was removed", []any{"target", p.Target, "by", p.By}
+	case journal.ConcurrencySet:
+		return "concurrency was set", []any{"target", p.Target, "concurrency", p.Concurrency, "by", p.By}
+	case journal.Signal:
+		return "signal is sent", append(w.about(e.Job), "signal", p.Signo, "by", p.By)
+	case journal.Cancelled:
+		if p.Runs {
+			grace := time.Duration(p.Grace) * time.Microsecond
+			return "job is cancelled while it runs", append(w.about(e.Job), "grace", grace, "by", p.By)
+		}
+		return "job is cancelled before its start", append(w.about(e.Job), "by", p.By)
+	case journal.Ignored:
+		switch {
+		case p.Told:
+			return "job is ignored: its row can't be run as it is", []any{"job", e.Job, "reason", p.Reason}
+		case p.By != "":
+			return "job is cancelled before anybody claimed it", []any{"job", e.Job, "by", p.By}
+		}
+	case journal.Planned:
+		args = []any{"job", e.Job, "target", p.Target, whenDue(p.To.RunAt), "reason", p.Reason}
+		if p.By != "" {
+			return "job is to be run now", append(args, "by", p.By)
+		}
+		return "job is planned anew, and not run", args
+	case journal.Retried:
+		return "job is set back, to be run once more", []any{"job", e.Job, "target", p.Target, "to", p.To, "by", p.By}
+	case journal.Requested:
+		args = []any{"request", cmp.Or(p.Request, "run-manual")}
+		if n := len(p.Jobs) + p.More; n > 0 {
+			args = append(args, "jobs", n)
+		}
+		return "request was taken", append(args, "by", p.By)
+	case journal.Refused:
+		return "request was refused", []any{"request", p.Request, "about", p.About, "reason", p.Reason, "by", p.By}
+	case journal.Reloaded:
+		return "configuration is taken over", []any{"file", p.File, "changed", p.Changed, "by", p.By}
+	}
+	return "", nil
 }
 
 // about names a job that is under way.
-func (w *Worker) about(id int64) []slog.Attr {
+func (w *Worker) about(id int64) []any {
 	w.mu.Lock()
 	j := w.board.Job(id)
 	w.mu.Unlock()
-	attrs := []slog.Attr{slog.Int64("job", id)}
-	if j != nil {
-		attrs = append(attrs, slog.String("target", j.Target()), slog.Int("attempt", j.Attempt()))
+	if j == nil {
+		return []any{"job", id}
 	}
-	return attrs
+	return []any{"job", id, "target", j.Target(), "attempt", j.Attempt()}
 }
 
 // toldEnd is what is told of a job's end. Of stderr only a line, and only of one that failed: what a
 // job writes is the application's.
-func (w *Worker) toldEnd(e journal.Event, done journal.Done) []slog.Attr {
-	attrs := append(w.about(e.Job), slog.String("result", done.Result))
+func (w *Worker) toldEnd(e journal.Event, done journal.Done) (text string, args []any) {
+	args = append(w.about(e.Job), "result", done.Result)
+	add := func(is bool, key string, value any) {
+		if is {
+			args = append(args, key, value)
+		}
+	}
 	if done.Code != nil {
-		attrs = append(attrs, slog.Int("code", *done.Code))
+		add(true, "code", *done.Code)
 	}
-	if done.Signal != "" {
-		attrs = append(attrs, slog.String("signal", done.Signal))
-	}
-	if done.Elapsed > 0 {
-		attrs = append(attrs, slog.Duration("elapsed", time.Duration(done.Elapsed)*time.Microsecond))
-	}
-	if done.Timeout > 0 {
-		attrs = append(attrs, slog.Duration("timeout", time.Duration(done.Timeout)*time.Second))
-	}
+	add(done.Signal != "", "signal", done.Signal)
+	add(done.Elapsed > 0, "elapsed", time.Duration(done.Elapsed)*time.Microsecond)
+	add(done.Timeout > 0, "timeout", time.Duration(done.Timeout)*time.Second)
 	if again := done.Again; again != nil {
-		attrs = append(attrs, slog.String("again", again.Why), whenDue(again.RunAt))
+		args = append(args, "again", again.Why, whenDue(again.RunAt))
 	}
-	if done.Reason != "" {
-		attrs = append(attrs, slog.String("reason", done.Reason))
+	add(done.Reason != "", "reason", done.Reason)
+	if done.Result == "ok" {
+		return "job ended", args
 	}
-	if line := lastLine(done.Stderr); line != "" && done.Result != "ok" && done.Reason == "" {
-		attrs = append(attrs, slog.String("stderr", line))
+	if done.Reason == "" {
+		line := lastLine(done.Stderr)
+		add(line != "", "stderr", line)
 	}
-	return attrs
-}
-
-// tellChange tells what somebody has changed, and who it was.
-func (w *Worker) tellChange(e journal.Event) {
-	say := func(text, by string, args ...slog.Attr) {
-		w.log(slog.LevelInfo, text, append(args, slog.String("by", by)))
-	}
-	switch p := e.Payload.(type) {
-	case journal.Paused:
-		say("targets were paused", p.By, named("targets", p.Targets))
-	case journal.Continued:
-		say("targets go on", p.By, named("targets", p.Targets))
-	case journal.TargetAdded:
-		say("target was added", p.By, slog.String("target", p.Target), slog.Int("concurrency", p.Concurrency))
-	case journal.TargetRemoved:
-		say("target was removed", p.By, slog.String("target", p.Target))
-	case journal.ConcurrencySet:
-		say("concurrency was set", p.By, slog.String("target", p.Target), slog.Int("concurrency", p.Concurrency))
-	case journal.Signal:
-		say("signal is sent", p.By, append(w.about(e.Job), slog.Int("signal", p.Signo))...)
-	case journal.Cancelled:
-		if p.Runs {
-			grace := slog.Duration("grace", time.Duration(p.Grace)*time.Microsecond)
-			say("job is cancelled while it runs", p.By, append(w.about(e.Job), grace)...)
-		} else {
-			say("job is cancelled before its start", p.By, w.about(e.Job)...)
-		}
-	case journal.Ignored:
-		if p.By != "" {
-			say("job is cancelled before anybody claimed it", p.By, slog.Int64("job", e.Job))
-		}
-	case journal.Planned:
-		args := []slog.Attr{slog.Int64("job", e.Job), slog.String("target", p.Target), whenDue(p.To.RunAt), slog.String("reason", p.Reason)}
-		if p.By != "" {
-			say("job is to be run now", p.By, args...)
-		} else {
-			w.log(slog.LevelInfo, "job is planned anew, and not run", args)
-		}
-	case journal.Retried:
-		say("job is set back, to be run once more", p.By,
-			slog.Int64("job", e.Job), slog.String("target", p.Target), slog.String("to", p.To))
-	case journal.Requested:
-		request := p.Request
-		if request == "" {
-			request = "run-manual"
-		}
-		args := []slog.Attr{slog.String("request", request)}
-		if n := len(p.Jobs) + p.More; n > 0 {
-			args = append(args, slog.Int("jobs", n))
-		}
-		say("request was taken", p.By, args...)
-	case journal.Refused:
-		say("request was refused", p.By, slog.String("request", p.Request), slog.String("about", p.About), slog.String("reason", p.Reason))
-	case journal.Reloaded:
-		say("configuration is taken over", p.By, slog.String("file", p.File), slog.Any("changed", p.Changed))
-	}
+	return "job failed", args
 }
 
 // whenDue is when a row is due.

@@ -408,14 +408,11 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 	if signo < 0 || signo > lastSignal {
 		return false
 	}
-	j, process := w.process(id, signo)
+	j, process := w.process(id)
 	if process == nil {
 		return false
 	}
 	ends := by != board.ByShutdown && j.Claim().Plan != nil
-	if waits(process, signo) && w.endsUnsent(j, by, ends) {
-		return w.endUnsent(j, process, signo)
-	}
 	if signo > 0 {
 		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by, Ends: ends})
 		if errors.Is(err, board.ErrGone) {
@@ -449,15 +446,12 @@ func (w *Worker) journalSignal(j *board.Job, signal journal.Signal) error {
 const startTimeout = time.Second
 
 // process is a job that runs here and its process, or nil. A job that is just being started is
-// waited for, unless the signal that it is to get ends it without that.
-func (w *Worker) process(id int64, signo int) (*board.Job, Process) {
+// waited for.
+func (w *Worker) process(id int64) (*board.Job, Process) {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	for {
 		j, process, moves := w.started(id)
-		if process != nil && waits(process, signo) {
-			return j, process
-		}
 		if process != nil {
 			select {
 			case <-process.Begun():

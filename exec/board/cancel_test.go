@@ -30,9 +30,6 @@ func (w *world) cancelOne() bool {
 	moves, e := w.b.Cancel(Cancel{Job: j, By: "me", Grace: grace, Schedule: rapid.Bool().Draw(w.T, "with its schedule"), To: one.to})
 	w.after(e)
 	if moves == nil {
-		if p := w.process[j]; p != nil && one.runs {
-			p.wanted++
-		}
 		w.wishes = append(w.wishes, one)
 	}
 	return true

@@ -42,9 +42,6 @@ type Job struct {
 
 	timeout, killAfter time.Duration // as its announcement says
 
-	halted  int    // signals that end it, and are journalled or are about to be
-	givenUp string // who ends it, of a request that was to end before it had its connection
-
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
 	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that
 
@@ -55,7 +52,6 @@ type Job struct {
 	ends      bool // somebody has sent a signal to this start: it is not tried again if that has ended it
 	stopped   bool // this start got a signal because the worker stops
 	unwanted  bool // its start is to be taken back, if it waits still
-	held      bool // a request that would have been sent, had it not been halted
 	ending    bool // it is cancelled, also before that is journalled
 }
 

@@ -11,13 +11,13 @@ import (
 )
 
 type process struct {
-	job    *Job
-	begun  bool
-	stray  bool     // its runner is gone: nobody will know how it ended
-	sent   bool     // of a request: it may be on its way
-	given  bool     // of a request: it is given up
-	wanted int      // of a request: signals that end it, and are not journalled
-	ended  *Outcome // that the runner keeps until it is told to forget it
+	job   *Job
+	begun bool
+	stray bool // its runner is gone: nobody will know how it ended
+	sent  bool // of a request: it may be on its way
+	given bool // of a request: it is given up
+
+	ended *Outcome // that the runner keeps until it is told to forget it
 }
 
 // start tells one start of one job from all others, as runner and journal do.
@@ -202,17 +202,10 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 
 func (w *world) signalOne() bool {
 	p := w.anyProcess()
-	if p != nil && p.requests() && !p.begun {
-		p.given = w.b.GiveUp(p.job, "me", rapid.Bool().Draw(w.T, "ends")) || p.given
-		return true
-	}
 	if p == nil || !p.begun {
 		return false
 	}
 	signo := rapid.SampledFrom([]int{10, 15}).Draw(w.T, "signal")
-	if signo == sigterm {
-		p.wanted++
-	}
 	w.after(w.b.Signal(Signal{Job: p.job, Event: journal.Signal{Signo: signo}, To: make(chan error, 1)}))
 	return true
 }

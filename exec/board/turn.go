@@ -45,16 +45,12 @@ type Turn struct {
 }
 
 // Signal has the next turn journal a signal. There is none for a job whose start is over, or was not
-// asked for: the process that was meant is gone, though another may come. So each that a turn journals
-// was counted in the start which it is for: a further start needs a turn of its own.
+// asked for: the process that was meant is gone, though another may come.
 func (b *Board) Signal(s Signal) Effects {
 	if s.Job.phase != Asked && s.Job.phase != Running {
 		s.Err = ErrGone
 		b.effects.Signalled = append(b.effects.Signalled, s)
 		return b.follow()
-	}
-	if s.ends() {
-		s.Job.halted++
 	}
 	b.inbox.signals = append(b.inbox.signals, s)
 	b.effects.Turn = true
@@ -142,9 +138,6 @@ func (b *Board) Journalled(turn Turn) Effects {
 			s.signal.Err = s.Err
 			s.job.ends = s.job.ends || s.Err == nil && s.signal.Event.Ends
 			s.job.stopped = s.job.stopped || s.Err == nil && s.signal.Event.By == ByShutdown
-			if s.signal.ends() {
-				b.unhalt(s)
-			}
 			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
 		case cancel:
 			b.marked(s)
@@ -359,7 +352,7 @@ func (b *Board) end(e ended) {
 func (b *Board) renew(j *Job, r Renewal) {
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
-	j.unwanted, j.halted, j.held, j.givenUp, j.ends, j.stopped = false, 0, false, "", false, false
+	j.unwanted, j.ends, j.stopped = false, false, false
 	if b.stays(j) {
 		b.takeBack(j)
 		return
@@ -397,7 +390,6 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 			b.ran(j, now)
 			j.countStart(now)
 		}
-		givenUpBy(&done, j.givenUp)
 	case NotStarted:
 		b.notStarted(j, o, now)
 		return nil

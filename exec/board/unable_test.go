@@ -58,24 +58,12 @@ func (p *process) requests() bool { return p.job.executor == "http" }
 // afterHeld checks that a request is sent once its connection is journalled, once at most, and notes
 // those that are to be given up.
 func (w *world) afterHeld(e Effects) {
-	for _, s := range e.Signalled {
-		if p := w.process[s.Job]; p != nil && s.Err != nil && s.Event.Signo == sigterm {
-			p.wanted--
-		}
-	}
-	for _, c := range e.Cancelled {
-		if p := w.process[c.Job]; p != nil && c.Err != nil {
-			p.wanted--
-		}
-	}
 	for _, h := range e.Held {
 		p := h.Process.(*process)
 		known := w.state.Job(p.job.id)
 		switch {
 		case !h.Go:
 			p.given = true
-		case p.wanted > 0:
-			w.Fatalf("the request of job %d is sent, and %d signals that end it are on their way", p.job.id, p.wanted)
 		case p.sent, p.given, p.ended != nil, w.process[p.job] != p:
 			w.Fatalf("the request of job %d is sent: before %t, given up %t", p.job.id, p.sent, p.given)
 		case known.Status != journal.StatusRunning || known.Process.Address == "" || known.Token != p.job.Token() || known.Attempt != p.job.attempt:

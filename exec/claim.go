@@ -456,7 +456,7 @@ type claiming struct {
 	board.Claim
 }
 
-var errStopping = errors.New("worker is stopping")
+const errStopping = RefusedError("worker is stopping")
 
 // decide accepts the rows that the worker may run, and journals it.
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {

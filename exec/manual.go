@@ -115,7 +115,7 @@ func (w *Worker) reserve(ctx context.Context, asked *wish) (map[int64]*waiter, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.board.Stopping() {
-		return nil, RefusedError("worker is stopping")
+		return nil, errStopping
 	}
 	if taken, ok := w.board.Wait(asked.ids, waits); !ok {
 		return nil, RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
@@ -136,7 +136,6 @@ func (w *Worker) unreserve(ids []int64) {
 const (
 	claimTimeout = 10 * time.Second
 	mostFailures = 3   // of one row, for a reason that is not known to pass
-	retriers     = 2   // clients that try rows that somebody else holds again, at a time
 	mostTogether = 500 // rows that are changed for an operator in one transaction
 )
 
@@ -183,24 +182,11 @@ type act struct {
 	table   claimer
 }
 
-// begin does work that a worker which stops waits for. It gives nil where the worker stops already.
-func (w *Worker) begin(work func()) (done <-chan struct{}) {
-	ended := make(chan struct{})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.board.Stopping() {
-		return nil
-	}
-	w.starts.Go(func() {
-		defer close(ended)
-		work()
-	})
-	return ended
-}
-
 // do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
-// is decided under its lock. What is not known to be committed at the end the claim loop finds out.
-func (w *Worker) do(ctx, client context.Context, ids []int64, a act) map[int64]*waiter {
+// is decided under its lock. What is not known to be committed at the end the claim loop finds out. done is
+// called for each row that is changed; the others it gives with why they are as they were. It fails, without
+// having changed anything, when the worker stops. A client that is gone wants nothing more.
+func (w *Worker) do(client context.Context, ids []int64, a act, done func(id int64)) (left map[int64]string, err error) {
 	m := &manualClaim{
 		worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what),
 		failed: make(map[int64]int), limit: a.limit, accept: a.accept, table: a.table,
@@ -208,12 +194,44 @@ func (w *Worker) do(ctx, client context.Context, ids []int64, a act) map[int64]*
 	for _, id := range ids {
 		m.clients[id] = &waiter{told: make(chan struct{}), undone: a.undone, doubted: a.doubted(id)}
 	}
-	if err := w.Disk.Check(); err != nil {
-		m.refuse(ids, m.words(ctx, noRoom{err}))
-		return m.clients
+	ended := make(chan struct{})
+	w.mu.Lock()
+	stopping := w.board.Stopping()
+	if !stopping {
+		w.starts.Go(func() {
+			defer close(ended)
+			m.change(ids)
+		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.limit)
+	w.mu.Unlock()
+	if stopping {
+		return nil, errStopping
+	}
+	select {
+	case <-ended:
+	case <-client.Done():
+		return nil, client.Err()
+	}
+	left = make(map[int64]string)
+	for _, id := range ids {
+		if c := m.clients[id]; c.result != nil {
+			done(id)
+		} else {
+			left[id] = c.refusal
+		}
+	}
+	return left, nil
+}
+
+// change changes rows, as far as that is done in time.
+func (m *manualClaim) change(ids []int64) {
+	ctx, cancel := context.WithTimeout(m.worker.active, m.limit)
 	defer cancel()
+	defer context.AfterFunc(m.client, cancel)()
+	if err := m.worker.Disk.Check(); err != nil {
+		m.refuse(ids, m.words(ctx, noRoom{err}))
+		return
+	}
 	m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostTogether)))
 	for _, c := range m.clients {
 		select {
@@ -222,7 +240,6 @@ func (w *Worker) do(ctx, client context.Context, ids []int64, a act) map[int64]*
 			c.tell(nil, c.doubted)
 		}
 	}
-	return m.clients
 }
 
 // claimAll tries to claim jobs until each is claimed, or its client told why not.
@@ -270,14 +287,6 @@ func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []in
 	w := m.worker
 	if err := w.Disk.Check(); err != nil {
 		return nil, noRoom{err}
-	}
-	if m.lock.met() {
-		select {
-		case w.again <- struct{}{}:
-			defer func() { <-w.again }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
 	}
 	c.sent = time.Now()
 	return m.table(ctx, c.ids, c.decide)
@@ -473,13 +482,10 @@ type lockWait struct {
 	rest  board.Backoff // until they are tried again
 }
 
-// met tells whether a row was locked.
-func (l *lockWait) met() bool { return !l.until.IsZero() }
-
 // again waits until the rows are to be tried again. It is false when they were tried for long
 // enough, or nobody is there any more who wants them: gone is closed then, and may be nil.
 func (l *lockWait) again(ctx context.Context, gone <-chan struct{}) bool {
-	if !l.met() {
+	if l.until.IsZero() {
 		l.until = time.Now().Add(lockTimeout)
 	}
 	l.rest.Grow(time.Now(), firstLock, longLock)

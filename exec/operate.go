@@ -84,7 +84,9 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 		if w.Delays {
 			w.awaitTold() // one that has just come back is cancelled as a delayed row
 		}
-		w.cancelRows(ctx, absent, wish, &told)
+		if err := w.cancelRows(ctx, absent, wish, &told); err != nil {
+			return Cancelled{}, err
+		}
 	}
 	return told, nil
 }
@@ -267,7 +269,7 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 
 // cancelRows marks rows as not to be run that nobody has claimed, whatever their target. What a claim
 // at the same moment has locked is waited for, and then told as what it is.
-func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, told *Cancelled) {
+func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, told *Cancelled) error {
 	targets := make(map[int64]string, len(ids))
 	accept := func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 		if target := want.Targets[row.Job]; target != "" && target != row.Target {
@@ -287,31 +289,24 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 	}
 	if isClosed(w.Mirror.Away()) {
 		refuse("nobody is known to have it, and the database could not be reached")
-		return
+		return nil
 	}
-	done := w.begin(func() {
-		clients := w.do(w.active, ctx, ids, act{
-			what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept, table: w.claimNamed,
-			doubted: func(int64) string {
-				return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
-			},
-		})
-		for id, c := range clients {
-			_, elsewhere := told.Elsewhere[id]
-			switch {
-			case elsewhere:
-			case c.result != nil:
-				told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
-			default:
-				told.Errors[id] = c.refusal
-			}
+	left, err := w.do(ctx, ids, act{
+		what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept, table: w.claimNamed,
+		doubted: func(int64) string {
+			return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
+		},
+	}, func(id int64) { told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By} })
+	if errors.Is(err, errStopping) {
+		refuse(err.Error())
+		return nil
+	}
+	for id, why := range left {
+		if _, elsewhere := told.Elsewhere[id]; !elsewhere {
+			told.Errors[id] = why
 		}
-	})
-	if done == nil {
-		refuse("worker is stopping")
-		return
 	}
-	<-done
+	return err
 }
 
 // PlanWish says what is to be done by hand to the plans of delayed rows.
@@ -331,7 +326,7 @@ type PlannedByHand struct {
 // journalled, updated, committed. It fails, without having changed anything, when the worker stops, and
 // where the journal's disk has too little room or the database is away.
 func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error) {
-	told := PlannedByHand{Jobs: make(map[int64]int64), Errors: make(map[int64]string)}
+	told := PlannedByHand{Jobs: make(map[int64]int64)}
 	if !w.Delays {
 		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
 	}
@@ -343,41 +338,25 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error)
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	due := make(map[int64]int64, len(ids))
-	done := w.begin(func() {
-		w.awaitTold()
-		clients := w.do(w.active, ctx, ids, act{
-			what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout, table: w.claimNamed,
-			doubted: func(id int64) string {
-				return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
-			},
-			accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
-				if row.Plan != nil {
-					due[row.Job] = row.Plan.RunAt
-				}
-				drafts, refusal = w.board.PlanRow(wish.Hand, row, wish.By, w.clock.now(time.Now()))
-				if wish.Hand == board.Continue && refusal == "" {
-					due[row.Job] = drafts[0].Payload.(journal.Planned).To.RunAt
-				}
-				return drafts, refusal
-			},
-		})
-		for id, c := range clients {
-			if c.result != nil {
-				told.Jobs[id] = due[id]
-			} else {
-				told.Errors[id] = c.refusal
+	w.awaitTold()
+	var err error
+	told.Errors, err = w.do(ctx, ids, act{
+		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout, table: w.claimNamed,
+		doubted: func(id int64) string {
+			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
+		},
+		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+			if row.Plan != nil {
+				due[row.Job] = row.Plan.RunAt
 			}
-		}
-	})
-	if done == nil {
-		return told, RefusedError("worker is stopping")
-	}
-	select {
-	case <-done:
-		return told, nil
-	case <-ctx.Done():
-		return PlannedByHand{}, ctx.Err()
-	}
+			drafts, refusal = w.board.PlanRow(wish.Hand, row, wish.By, w.clock.now(time.Now()))
+			if wish.Hand == board.Continue && refusal == "" {
+				due[row.Job] = drafts[0].Payload.(journal.Planned).To.RunAt
+			}
+			return drafts, refusal
+		},
+	}, func(id int64) { told.Jobs[id] = due[id] })
+	return told, err
 }
 
 // awaitTold waits a moment for the table to show what the journal has: a row that has just come back

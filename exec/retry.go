@@ -26,40 +26,20 @@ type RetryAnswer struct {
 
 // SetBack sets rows back. Each is decided under its lock, and journalled before it is updated; so of
 // any number of retries of one end of a job, whichever workers they go to, one sets it back. It
-// fails, without having changed anything, when the worker stops. A client that is gone wants no more
-// rows set back.
+// fails, without having changed anything, when the worker stops.
 func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (RetryAnswer, error) {
-	wish.IDs = slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
-	answer := RetryAnswer{Jobs: make(map[int64]string), Errors: make(map[int64]string)}
-	done := w.begin(func() {
-		whole, cancel := context.WithCancel(w.active)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		to := w.setBackTo(whole, wish) // of a long history that takes as long as it takes: the time is for the table
-		clients := w.do(whole, ctx, wish.IDs, act{
-			what: "retry jobs", undone: notSetBack, limit: claimTimeout, table: w.Table.Retry,
-			doubted: func(int64) string { return "it is not known yet whether the row was set back" },
-			accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
-				return w.retry(row, wish, to[row.Job])
-			},
-		})
-		for id, c := range clients {
-			if c.result != nil {
-				answer.Jobs[id] = to[id]
-			} else {
-				answer.Errors[id] = c.refusal
-			}
-		}
-	})
-	if done == nil {
-		return RetryAnswer{}, RefusedError("worker is stopping")
-	}
-	select {
-	case <-done:
-		return answer, nil
-	case <-ctx.Done():
-		return RetryAnswer{}, ctx.Err()
-	}
+	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
+	to := w.setBackTo(ctx, ids, wish) // of a long history that takes as long as it takes: the time is for the table
+	answer := RetryAnswer{Jobs: make(map[int64]string)}
+	var err error
+	answer.Errors, err = w.do(ctx, ids, act{
+		what: "retry jobs", undone: notSetBack, limit: claimTimeout, table: w.Table.Retry,
+		doubted: func(int64) string { return "it is not known yet whether the row was set back" },
+		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+			return w.retry(row, wish, to[row.Job])
+		},
+	}, func(id int64) { answer.Jobs[id] = to[id] })
+	return answer, err
 }
 
 // tellSetBack has those look who may run rows that were set back: this worker, and through the masters
@@ -74,9 +54,9 @@ func (w *Worker) tellSetBack(targets []string) {
 }
 
 // setBackTo finds out what rows are set back to.
-func (w *Worker) setBackTo(ctx context.Context, wish RetryWish) map[int64]string {
-	all := make(map[int64]string, len(wish.IDs))
-	for _, id := range wish.IDs {
+func (w *Worker) setBackTo(ctx context.Context, ids []int64, wish RetryWish) map[int64]string {
+	all := make(map[int64]string, len(ids))
+	for _, id := range ids {
 		switch to := wish.To[id]; {
 		case to != "":
 			all[id] = to

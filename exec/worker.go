@@ -98,7 +98,6 @@ type Worker struct {
 	nudge  chan struct{} // something may be claimed
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
-	again  chan struct{} // room for clients that try rows that somebody else holds again
 
 	knocked atomic.Bool // a knock is under way
 
@@ -162,7 +161,6 @@ func New(c Config) *Worker {
 	w := &Worker{
 		Config: c, met: c.Displaced, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		again: make(chan struct{}, retriers),
 		board: board.New(board.Config{
 			Worker: c.Name, Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
 			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, c.Terms, c.Zone, c.SkipMissed),

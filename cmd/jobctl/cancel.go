@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -22,7 +23,7 @@ import (
 func (p *program) cancel() *ffcli.Command {
 	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
 	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
-		var jobs []jobRef
+		var jobs []operator.Job
 		switch {
 		case w.target == "" && (w.waiting || w.dry || w.yes):
 			return wrongUsage("cancel: --waiting, --dry-run and --yes are for --target")
@@ -59,22 +60,19 @@ type cancelWish struct {
 
 // unfinished asks for the jobs of a target that are to be cancelled, and whether that is meant. There are
 // none where it is not, or where they are only to be shown.
-func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []jobRef, err error) {
+func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator.Job, err error) {
 	seen, more := map[jobnet.Whole]bool{}, false
-	err = p.linked(ctx, func(ctx context.Context, c *client) error {
-		if err := c.expect(ctx); err != nil {
-			return err
-		}
-		all, err := askFleet[api.UnfinishedJobs](ctx, c, api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
-		if mute := silent(all); err == nil && mute != nil { // others tell of the same rows
-			if !slices.ContainsFunc(all, func(one told[api.UnfinishedJobs]) bool { return one.err == nil }) {
+	err = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
+		all, err := operator.All[api.UnfinishedJobs](ctx, c, api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
+		if mute := operator.Silent(all); err == nil && mute != nil { // others tell of the same rows
+			if !slices.ContainsFunc(all, func(one operator.Answer[api.UnfinishedJobs]) bool { return one.Err == nil }) {
 				return mute
 			}
 			fmt.Fprintf(p.err, "jobctl: %v\n", mute)
 		}
 		for _, one := range all {
-			more = more || one.answer.More
-			for _, id := range one.answer.Jobs {
+			more = more || one.Value.More
+			for _, id := range one.Value.Jobs {
 				seen[id] = true
 			}
 		}
@@ -84,7 +82,7 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []jobRef, 
 		return nil, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		jobs = append(jobs, jobRef{target: w.target, id: id})
+		jobs = append(jobs, operator.Job{Target: w.target, ID: id})
 	}
 	jobs = jobs[:min(len(jobs), api.MostCancelled)]
 	question := fmt.Sprintf("%s of target %s would be cancelled", jobsText(len(jobs)), clean(w.target))
@@ -98,7 +96,7 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []jobRef, 
 	case w.dry:
 		found := p.report(false, "", "JOB", "TARGET")
 		for _, job := range jobs {
-			if err := found.add("", nil, plain, job.id, w.target); err != nil {
+			if err := found.add("", nil, plain, job.ID, w.target); err != nil {
 				return nil, found.end(err)
 			}
 		}
@@ -109,228 +107,58 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []jobRef, 
 	return jobs, nil
 }
 
-// cancelled is what became of a job, and which worker did it.
-type cancelled struct {
-	api.CancelledJob
-	Worker string `json:"worker,omitempty"`
-}
-
-// cancelRun asks one worker, or all of a master's, until each job is cancelled, or it is known why
-// not.
-type cancelRun struct {
-	*program
-	client *client
-	wish   cancelWish
-	refs   map[jobnet.Whole]string // targets of the jobs
-	left   []jobnet.Whole          // of which nothing is known yet
-	done   map[jobnet.Whole]cancelled
-	failed map[jobnet.Whole]string
-	mute   error // workers that did not answer
-}
-
-// A claim at the same moment takes a row from under the eyes of whoever looks for it: workers are
-// asked again, so often, with pauses that grow. One request is about so many jobs at most.
-const (
-	cancelOnce   = 1000 // jobs
-	cancelRounds = 5
-	cancelPause  = 100 * time.Millisecond
-)
-
-func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, w cancelWish) error {
-	r := cancelRun{
-		program: p, wish: w, refs: make(map[jobnet.Whole]string),
-		done: make(map[jobnet.Whole]cancelled), failed: make(map[jobnet.Whole]string),
-	}
-	for _, job := range jobs {
-		if job.target != "" {
-			r.refs[job.id] = job.target
+func (p *program) cancelJobs(ctx context.Context, jobs []operator.Job, w cancelWish) error {
+	return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error {
+		c := &operator.Cancelling{Daemon: d, Grace: w.grace, Schedule: w.schedule}
+		err := operator.MayBeDone(c.Run(ctx, jobs), api.Cancel.Name)
+		if err != nil && len(c.Done)+len(c.Failed) == 0 {
+			return errors.Join(err, c.Mute)
 		}
-	}
-	err := p.linked(ctx, func(ctx context.Context, c *client) error {
-		if err := c.expect(ctx); err != nil {
-			return err
+		if shown := p.showCancelled(c, jobs); shown != nil {
+			return shown
 		}
-		r.client = c
-		for some := range slices.Chunk(jobs, cancelOnce) {
-			r.left = nil
-			for _, job := range some {
-				r.left = append(r.left, job.id)
-			}
-			if err := r.run(ctx); err != nil {
-				return err
+		var failed []error
+		for _, job := range jobs {
+			if why, is := c.Failed[job.ID]; is {
+				failed = append(failed, jobError(job.ID, why))
 			}
 		}
-		return nil
+		if len(failed) > 0 { // else nobody else was needed
+			failed = append(failed, c.Mute)
+		}
+		return exit.Join(append(failed, err)...)
 	})
-	if err != nil && len(r.done)+len(r.failed) == 0 {
-		return errors.Join(mayBeDone(err, api.Cancel.Name), r.mute)
-	}
-	if shown := r.show(jobs); shown != nil {
-		return shown
-	}
-	if len(r.failed) == 0 {
-		r.mute = nil // nobody else was needed
-	}
-	return exit.Join(r.errors(jobs), mayBeDone(err, api.Cancel.Name), r.mute)
 }
 
-// query is the request about what is left.
-func (r *cancelRun) query(rows bool) api.CancelQuery {
-	grace := r.wish.grace.Milliseconds()
-	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Schedule: r.wish.schedule, Targets: make(map[jobnet.Whole]string)}
-	for _, id := range r.left {
-		if target, named := r.refs[id]; named {
-			q.Targets[id] = target
-		}
-	}
-	return q
-}
-
-// run asks in rounds. Of a master all workers are asked first, for jobs that they have: then one of
-// them, for rows that nobody has.
-func (r *cancelRun) run(ctx context.Context) error {
-	var all []told[api.CancelAnswer]
-	for round := range cancelRounds {
-		var err error
-		if all, err = r.askAll(ctx, all); err != nil {
-			return err
-		}
-		elsewhere := r.take(all...)
-		if r.client.master && len(r.left) > 0 {
-			if elsewhere, err = r.askOne(ctx, all); err != nil {
-				return err
-			}
-		}
-		if len(r.left) == 0 {
-			return nil
-		}
-		if round == cancelRounds-1 {
-			r.giveUp(elsewhere)
-			return nil
-		}
-		select {
-		case <-time.After(time.Duration(round+1) * cancelPause):
-		case <-ctx.Done():
-			return why(ctx, ctx.Err())
-		}
-	}
-	return nil
-}
-
-// askAll asks the worker, or all of a master's; later on those of them that have answered before.
-func (r *cancelRun) askAll(ctx context.Context, before []told[api.CancelAnswer]) ([]told[api.CancelAnswer], error) {
-	if before == nil || !r.client.master {
-		all, err := askFleet[api.CancelAnswer](ctx, r.client, api.Cancel.Name, r.query(!r.client.master))
-		if r.client.master {
-			r.mute = silent(all)
-		}
-		return all, err
-	}
-	all := make([]told[api.CancelAnswer], 0, len(before))
-	for _, one := range before {
-		if one.err == nil {
-			again := told[api.CancelAnswer]{from: one.from}
-			again.err = one.from.ask(ctx, api.Cancel.Name, fieldsOf(r.query(false)), &again.answer)
-			all = append(all, again)
-		}
-	}
-	return all, nil
-}
-
-// askOne asks the first worker that can be asked to cancel rows that nobody has claimed.
-func (r *cancelRun) askOne(ctx context.Context, all []told[api.CancelAnswer]) (map[jobnet.Whole]api.ClaimedRow, error) {
-	var failed error
-	for _, one := range all {
-		if one.err != nil {
-			continue
-		}
-		answer := told[api.CancelAnswer]{from: one.from}
-		if failed = one.from.ask(ctx, api.Cancel.Name, fieldsOf(r.query(true)), &answer.answer); failed == nil {
-			return r.take(answer), nil
-		}
-		if leftOpen(failed, api.Cancel.Name) {
-			return nil, failed
-		}
-		failed = fmt.Errorf("worker '%s': %w", clean(one.from.name), failed)
-	}
-	if failed == nil {
-		failed = errors.New("no worker could be asked")
-	}
-	return nil, failed
-}
-
-// take notes what workers have answered, and gives the rows that others have, as these say.
-func (r *cancelRun) take(all ...told[api.CancelAnswer]) map[jobnet.Whole]api.ClaimedRow {
-	elsewhere := make(map[jobnet.Whole]api.ClaimedRow)
-	for _, one := range all {
-		if one.err != nil {
-			continue
-		}
-		for id, job := range one.answer.Jobs {
-			r.done[id] = cancelled{job, one.from.name}
-			delete(r.failed, id)
-		}
-		for id, why := range one.answer.Errors {
-			if _, did := r.done[id]; !did {
-				r.failed[id] = why
-			}
-		}
-		maps.Copy(elsewhere, one.answer.Elsewhere)
-	}
-	r.left = slices.DeleteFunc(slices.Clone(r.left), func(id jobnet.Whole) bool {
-		_, did := r.done[id]
-		_, refused := r.failed[id]
-		return did || refused
-	})
-	return elsewhere
-}
-
-// giveUp tells of jobs that are left what their rows say.
-func (r *cancelRun) giveUp(elsewhere map[jobnet.Whole]api.ClaimedRow) {
-	for _, id := range r.left {
-		r.failed[id] = "nobody who was asked has it"
-		if row, there := elsewhere[id]; there {
-			owner := "without a token"
-			if row.Owner != "" {
-				owner = "with the token " + clean(row.Owner)
-			}
-			r.failed[id] = fmt.Sprintf("its row is %s, %s, of a worker that was not asked", clean(row.Status), owner)
-			if r.mute != nil {
-				r.failed[id] += ", or does not answer, and may still cancel it"
-			}
-		}
-	}
-}
-
-// show prints what became of the jobs that were cancelled.
-func (r *cancelRun) show(jobs []jobRef) error {
-	if r.json() {
-		return r.printJSON(map[string]any{"jobs": r.done, "errors": r.failed})
+// showCancelled prints what became of the jobs that were cancelled.
+func (p *program) showCancelled(c *operator.Cancelling, jobs []operator.Job) error {
+	if p.json() {
+		return p.printJSON(map[string]any{"jobs": c.Done, "errors": c.Failed})
 	}
 	t := table{head: []string{"JOB", "TARGET"}}
-	if r.client != nil && r.client.master {
+	if c.Daemon.Master {
 		t.head = append(t.head, "WORKER")
 	}
 	t.head = append(t.head, "BECAME")
 	for _, job := range jobs {
-		done, did := r.done[job.id]
+		done, did := c.Done[job.ID]
 		if !did {
 			continue
 		}
-		cells := []cell{line(job.id), line(done.Target)}
-		if r.client.master {
+		cells := []cell{line(job.ID), line(done.Target)}
+		if c.Daemon.Master {
 			cells = append(cells, line(done.Worker))
 		}
-		t.add(append(cells, line(r.became(done)))...)
+		t.add(append(cells, line(p.became(done)))...)
 	}
-	if len(r.done) > 0 {
-		r.print(t)
+	if len(c.Done) > 0 {
+		p.print(t)
 	}
 	return nil
 }
 
 // became says what became of a job that was cancelled.
-func (r *cancelRun) became(job cancelled) string {
+func (p *program) became(job operator.Cancelled) string {
 	switch job.State {
 	case api.CancelIgnored:
 		return "ignored: it will not run"
@@ -340,11 +168,11 @@ func (r *cancelRun) became(job cancelled) string {
 	default:
 		return job.State
 	}
-	left := time.UnixMilli(job.Kill).Sub(r.now()).Round(time.Second)
+	left := time.UnixMilli(job.Kill).Sub(p.now()).Round(time.Second)
 	grace := time.Duration(job.Grace) * time.Millisecond
 	next := ""
 	if job.Next > 0 {
-		next = "; next run " + r.seconds(job.Next)
+		next = "; next run " + p.seconds(job.Next)
 	}
 	switch {
 	case job.Before:
@@ -353,17 +181,6 @@ func (r *cancelRun) became(job cancelled) string {
 		return "cancelling: SIGTERM sent, and SIGKILL" + next
 	}
 	return fmt.Sprintf("cancelling: SIGTERM sent, SIGKILL in %v", grace) + next
-}
-
-// errors tells why jobs were not cancelled.
-func (r *cancelRun) errors(jobs []jobRef) error {
-	var failed []error
-	for _, job := range jobs {
-		if why, is := r.failed[job.id]; is {
-			failed = append(failed, jobError(job.id, why))
-		}
-	}
-	return exit.Join(failed...)
 }
 
 // The real-time signals of Linux as the C library counts them.
@@ -390,41 +207,41 @@ func (p *program) sendSignal() *ffcli.Command {
 			return err
 		}
 		var answer api.Delivered
-		if err := p.askInto(ctx, name, p.signalRequest(jobs, signo), &answer); err != nil {
-			return mayBeDone(err, name)
+		if err := p.askFor(ctx, name, p.signalRequest(jobs, signo), &answer); err != nil {
+			return operator.MayBeDone(err, name)
 		}
 		return p.showDelivered(jobs, signo, answer)
 	})
 }
 
-func (p *program) signalRequest(jobs []jobRef, signo int) any {
+func (p *program) signalRequest(jobs []operator.Job, signo int) any {
 	if p.config.master {
 		list := make([]api.SignalJob, len(jobs))
 		for i, job := range jobs {
-			list[i] = api.SignalJob{ID: job.id, Signal: int64(signo), Target: job.target}
+			list[i] = api.SignalJob{ID: job.ID, Signal: int64(signo), Target: job.Target}
 		}
 		return api.SignalJobs{Jobs: list}
 	}
 	signals := make(map[jobnet.Whole]int, len(jobs))
 	for _, job := range jobs {
-		signals[job.id] = signo
+		signals[job.ID] = signo
 	}
 	return api.Signals{Jobs: signals}
 }
 
 // showDelivered prints where the signal went, and is an error where it did not.
-func (p *program) showDelivered(jobs []jobRef, signo int, answer api.Delivered) error {
+func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Delivered) error {
 	t := table{head: []string{"JOB", "SIGNAL", "DELIVERED"}}
 	var failed []error
 	for _, job := range jobs {
-		key := strconv.FormatInt(int64(job.id), 10)
+		key := strconv.FormatInt(int64(job.ID), 10)
 		delivered := answer.Jobs[key]
-		t.add(line(job.id), line(signalName(signo)), line(yesOrNo(delivered)))
+		t.add(line(job.ID), line(signalName(signo)), line(yesOrNo(delivered)))
 		switch reason := answer.Errors[key]; {
 		case reason != "":
-			failed = append(failed, jobError(job.id, reason))
+			failed = append(failed, jobError(job.ID, reason))
 		case !delivered:
-			failed = append(failed, fmt.Errorf("job %d: not running, or no such signal", job.id))
+			failed = append(failed, fmt.Errorf("job %d: not running, or no such signal", job.ID))
 		}
 	}
 	if !p.json() {

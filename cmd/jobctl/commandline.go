@@ -563,6 +563,6 @@ func (p *program) confirm(ctx context.Context, question string) error {
 		return errNotWanted
 	case <-ctx.Done():
 		fmt.Fprintln(p.err)
-		return why(ctx, ctx.Err())
+		return exit.Why(ctx, ctx.Err())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/operator"
 	"jobd/net/api"
 )
 
@@ -391,5 +392,5 @@ func (c *completing) workers(ctx context.Context) (all []candidate) {
 
 // askQuietly asks, and leaves the answer as it is where there is none.
 func (p *program) askQuietly(ctx context.Context, typ string, data, into any) {
-	_ = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, typ, data, into) })
+	_ = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error { return c.AskInto(ctx, typ, data, into) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
 )
@@ -34,7 +35,7 @@ func (p *program) failed() *ffcli.Command {
 		if w.most < -1 || w.most > mostFailures {
 			return wrongUsage("failed: -n %d is not allowed; allowed is 0 to %d, where 0 means all", w.most, mostFailures)
 		}
-		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
+		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			if group {
 				return p.printGroups(ctx, j, w.grouped(p.now()))
 			}
@@ -86,12 +87,12 @@ func (w failedWish) grouped(now time.Time) failedWish {
 }
 
 // printFailed prints failures, the newest first.
-func (p *program) printFailed(ctx context.Context, j *journals, w failedWish) error {
+func (p *program) printFailed(ctx context.Context, j *operator.Journals, w failedWish) error {
 	list, err := p.collect(ctx, j, w)
 	if err != nil {
 		return err
 	}
-	found := p.report(j.named(), "no job has failed"+w.when(p), "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR")
+	found := p.report(j.Named(), "no job has failed"+w.when(p), "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR")
 	found.table.elastic = "STDERR"
 	for _, f := range list.all {
 		err := found.add(f.worker, f.form(), bad, f.job, p.clock(f.ended), f.target, f.exit(), p.rowText(f), f.line)
@@ -178,7 +179,7 @@ const mostFailures = 100_000
 type failure struct {
 	job     int64
 	worker  string
-	from    *remote // that ran it
+	from    *operator.Worker // that ran it
 	ended   time.Time
 	done    journal.Done
 	target  string // "" where it is not known
@@ -208,7 +209,7 @@ type failureList struct {
 
 // collect finds failures: ends in the journals, of which the rows say that nothing came after them.
 // As many ends are read as it takes.
-func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found failureList, err error) {
+func (p *program) collect(ctx context.Context, j *operator.Journals, w failedWish) (found failureList, err error) {
 	look := mostFailures
 	if w.most > 0 {
 		look = min(max(4*w.most, 100), mostFailures)
@@ -218,7 +219,7 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 		if err != nil {
 			return found, err
 		}
-		found.all, found.unchecked = j.stillFailed(ctx, ends)
+		found.all, found.unchecked = stillFailed(ctx, j, ends)
 		if w.ignored && w.target != "" {
 			found.all = slices.DeleteFunc(found.all, func(f *failure) bool { return f.ignored && f.target != "" && f.target != w.target })
 		}
@@ -234,7 +235,7 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 			if w.most > 0 {
 				found.all = found.all[:min(len(found.all), w.most)]
 			}
-			j.nameTargets(ctx, found.all)
+			nameTargets(ctx, found.all)
 			return found, nil
 		}
 		look = min(4*look, mostFailures)
@@ -243,7 +244,7 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 
 // failedEnds reads the newest failed ends, of each job the last; the newest first. Ends of
 // jobs that somebody had cancelled are none. It tells how many were read.
-func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, most int) (ends []*failure, n int, err error) {
+func (p *program) failedEnds(ctx context.Context, j *operator.Journals, w failedWish, most int) (ends []*failure, n int, err error) {
 	q := history.Query{
 		Kinds: []journal.Kind{journal.KindDone}, Result: "fail", LastLine: true,
 		Target: w.target, Since: w.since.at, Last: most,
@@ -251,15 +252,15 @@ func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, mos
 	newest := map[int64]*failure{}
 	g := p.progress("failed ends read")
 	defer g.end()
-	for e, err := range j.events(ctx, q) {
+	for e, err := range j.Events(ctx, q) {
 		if err != nil {
 			return nil, 0, err
 		}
 		n++
 		g.at(uint64(n))
-		done, _ := e.item.Payload.(journal.Done)
+		done, _ := e.Item.Payload.(journal.Done)
 		f := &failure{
-			job: e.item.Job, worker: e.source.worker(), from: e.source.link(), ended: done.EndedAt(e.item.Time), done: done,
+			job: e.Item.Job, worker: e.Source.Worker(), from: e.Source.Link(), ended: done.EndedAt(e.Item.Time), done: done,
 			line: clean(string(done.Stderr.Kept)),
 		}
 		if f.line == "" {
@@ -288,12 +289,12 @@ func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, mos
 
 // stillFailed leaves out the jobs whose rows say that something came after the end. Where the table
 // can't be read, all are left, and the error says so.
-func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*failure, unchecked error) {
+func stillFailed(ctx context.Context, j *operator.Journals, ends []*failure) (still []*failure, unchecked error) {
 	ids := make([]int64, len(ends))
 	for i, f := range ends {
 		ids[i] = f.job
 	}
-	rows, err := j.rows(ctx, ids)
+	rows, err := operator.Rows(ctx, j.Workers, ids)
 	if err != nil {
 		unchecked = errUnchecked(err)
 	}
@@ -358,28 +359,19 @@ func (f *failure) comesBack(row history.Row) {
 const mostNamed = 100
 
 // nameTargets finds the targets of jobs whose rows don't tell them.
-func (j *journals) nameTargets(ctx context.Context, list []*failure) {
+func nameTargets(ctx context.Context, list []*failure) {
 	named := 0
 	for _, f := range list {
 		if f.target != "" || named == mostNamed {
 			continue
 		}
 		named++
-		for e, err := range f.from.events(ctx, history.Query{Job: f.job, Kinds: []journal.Kind{journal.KindAccepted}, Last: 1}) {
+		for e, err := range f.from.Events(ctx, history.Query{Job: f.job, Kinds: []journal.Kind{journal.KindAccepted}, Last: 1}) {
 			if claim, ok := e.Payload.(journal.Accepted); ok && err == nil {
 				f.target = claim.Target
 			}
 		}
 	}
-}
-
-// whole is ids as they go over the wire.
-func whole(ids []int64) []jobnet.Whole {
-	list := make([]jobnet.Whole, len(ids))
-	for i, id := range ids {
-		list[i] = jobnet.Whole(id)
-	}
-	return list
 }
 
 // failureGroup is failures that ended alike.
@@ -428,7 +420,7 @@ func groupsOf(all []*failure) []*failureGroup {
 }
 
 // printGroups prints how many jobs failed alike.
-func (p *program) printGroups(ctx context.Context, j *journals, w failedWish) error {
+func (p *program) printGroups(ctx context.Context, j *operator.Journals, w failedWish) error {
 	list, err := p.collect(ctx, j, w)
 	if err != nil {
 		return err
@@ -469,19 +461,19 @@ func (p *program) printGroups(ctx context.Context, j *journals, w failedWish) er
 // where no failed end is newer. Those that somebody cancelled, or ran by hand though they waited, are
 // not among them: whoever did it knows. It tells how many events were read. Such an event names no
 // target: the rows tell that.
-func (p *program) neverRun(ctx context.Context, j *journals, w failedWish, most int, newest map[int64]*failure) (n int, err error) {
+func (p *program) neverRun(ctx context.Context, j *operator.Journals, w failedWish, most int, newest map[int64]*failure) (n int, err error) {
 	q := history.Query{Kinds: []journal.Kind{journal.KindIgnored}, Since: w.since.at, Last: most}
-	for e, err := range j.events(ctx, q) {
+	for e, err := range j.Events(ctx, q) {
 		if err != nil {
 			return 0, err
 		}
 		n++
-		ignored, _ := e.item.Payload.(journal.Ignored)
+		ignored, _ := e.Item.Payload.(journal.Ignored)
 		if !ignored.Told {
 			continue
 		}
 		f := &failure{
-			job: e.item.Job, worker: e.source.worker(), from: e.source.link(), ended: e.item.Time, ignored: true,
+			job: e.Item.Job, worker: e.Source.Worker(), from: e.Source.Link(), ended: e.Item.Time, ignored: true,
 			done: journal.Done{Reason: ignored.Reason}, line: clean(ignored.Reason),
 		}
 		if before := newest[f.job]; before == nil || !f.ended.Before(before.ended) {

@@ -18,6 +18,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -66,17 +67,17 @@ func (p *program) health() *ffcli.Command {
 			return wrongUsage("health: takes no arguments, got %q", args)
 		}
 		v := &condition{who: p.config.address()}
-		err := p.linked(ctx, func(ctx context.Context, c *client) error {
-			s, err := takeCensus(ctx, c)
+		err := p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
+			s, err := operator.TakeCensus(ctx, c)
 			if err == nil {
-				s.count(ctx, append(s.targets(), s.unserved()...))
+				s.Count(ctx, append(s.Targets(), s.Unserved()...))
 				limits.judge(v, s, p.now())
 			}
 			return err
 		})
 		if err != nil {
-			if interrupted(ctx) {
-				return why(ctx, err)
+			if exit.Interrupted(ctx) {
+				return exit.Why(ctx, err)
 			}
 			v.find(stateOf(err), "%s", strings.TrimPrefix(clean(err.Error()), v.who+": "))
 		}
@@ -91,13 +92,12 @@ func (p *program) health() *ffcli.Command {
 func stateOf(err error) state {
 	var refused *jobnet.RemoteError
 	switch {
-	case exit.Code(err) == exit.Connect, errors.Is(err, errSilent):
+	case exit.Code(err) == exit.Connect:
 		return stateCritical
-	case exit.Code(err) == exit.Usage, isPassword(err), errors.As(err, &refused):
+	case exit.Code(err) == exit.Usage, operator.IsPassword(err), errors.As(err, &refused):
 		return stateUnknown
 	}
-	var unheard *unanswered
-	if errors.As(err, &unheard) {
+	if operator.Unanswered(err) {
 		return stateCritical
 	}
 	return stateUnknown
@@ -179,9 +179,9 @@ func unknownUsage(root *ffcli.Command, args []string, err error) error {
 }
 
 // judge says how a worker is, or a master and its workers.
-func (l limits) judge(v *condition, s *census, now time.Time) {
-	if s.master == nil {
-		status := s.workers[0].answer
+func (l limits) judge(v *condition, s *operator.Census, now time.Time) {
+	if s.Master == nil {
+		status := s.Workers[0].Value
 		v.who = "worker " + cmp.Or(clean(status.Name), "at "+v.who)
 		l.worker(v, status, "", stateCritical, now)
 	} else {
@@ -193,10 +193,10 @@ func (l limits) judge(v *condition, s *census, now time.Time) {
 }
 
 // fleet judges the workers of a master. One that takes no work is a warning while others do.
-func (l limits) fleet(v *condition, s *census, now time.Time) {
+func (l limits) fleet(v *condition, s *operator.Census, now time.Time) {
 	ready := 0
-	for _, w := range s.workers {
-		if w.err == nil && len(hindrances(w.answer)) == 0 {
+	for _, w := range s.Workers {
+		if w.Err == nil && len(hindrances(w.Value)) == 0 {
 			ready++
 		}
 	}
@@ -204,38 +204,38 @@ func (l limits) fleet(v *condition, s *census, now time.Time) {
 	if ready > 0 {
 		bad = stateWarning
 	}
-	for _, w := range s.workers {
-		name := "worker " + clean(w.from.name)
-		if w.err != nil {
-			v.find(bad, "%s: %s", name, clean(w.err.Error()))
+	for _, w := range s.Workers {
+		name := "worker " + clean(w.From.Name)
+		if w.Err != nil {
+			v.find(bad, "%s: %s", name, clean(w.Err.Error()))
 			continue
 		}
-		l.worker(v, w.answer, name+": ", bad, now)
+		l.worker(v, w.Value, name+": ", bad, now)
 	}
-	switch n := float64(len(s.workers)); {
+	switch n := float64(len(s.Workers)); {
 	case n < l.workers.critical:
-		v.find(stateCritical, "%s registered", countOf(len(s.workers), "worker"))
+		v.find(stateCritical, "%s registered", countOf(len(s.Workers), "worker"))
 	case n < l.workers.warn:
-		v.find(stateWarning, "%s registered", countOf(len(s.workers), "worker"))
+		v.find(stateWarning, "%s registered", countOf(len(s.Workers), "worker"))
 	default:
-		v.notes = append(v.notes, countOf(len(s.workers), "worker"))
+		v.notes = append(v.notes, countOf(len(s.Workers), "worker"))
 	}
-	v.numbers = append(v.numbers, figure{name: "workers", value: float64(len(s.workers))}, figure{name: "ready", value: float64(ready)})
-	for i, w := range s.master.Down {
+	v.numbers = append(v.numbers, figure{name: "workers", value: float64(len(s.Workers))}, figure{name: "ready", value: float64(ready)})
+	for i, w := range s.Master.Down {
 		if i == mostOfASort {
-			v.find(stateWarning, "and %d more workers", len(s.master.Down)-i)
+			v.find(stateWarning, "and %d more workers", len(s.Master.Down)-i)
 			break
 		}
 		v.find(stateWarning, "worker %s down for %s", clean(w.Name), screen.Length(now.Sub(time.UnixMilli(w.Since))))
 	}
-	for i, u := range s.master.Unserved {
+	for i, u := range s.Master.Unserved {
 		if i == mostOfASort {
-			v.find(stateWarning, "and %d more targets", s.master.UnservedCount-i)
+			v.find(stateWarning, "and %d more targets", s.Master.UnservedCount-i)
 			break
 		}
 		v.find(stateWarning, "target %s was poked and is served by nobody since %s", clean(u.Target), screen.Length(now.Sub(time.UnixMilli(u.Since))))
 	}
-	v.numbers = append(v.numbers, figure{name: "unserved", value: float64(s.master.UnservedCount)})
+	v.numbers = append(v.numbers, figure{name: "unserved", value: float64(s.Master.UnservedCount)})
 }
 
 // mostOfASort is how many of one sort of problem are named.
@@ -300,13 +300,13 @@ func hindrances(s *workerStatus) []api.NotReady {
 }
 
 // targets judges what waits and what has failed, for each target over all workers.
-func (l limits) targets(v *condition, s *census, now time.Time) {
+func (l limits) targets(v *condition, s *operator.Census, now time.Time) {
 	var running, slots, waiting, ended, failed int
 	var oldest float64
 	why := map[string]string{} // of those that stand
-	for _, t := range s.tallies() {
+	for _, t := range s.Tallies() {
 		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
-		why[t.Target] = t.why()
+		why[t.Target] = whyStands(t)
 		if t.Ended > 0 {
 			share := 100 * float64(t.Failed) / float64(t.Ended)
 			if bad := l.failed.judge(share); bad > stateOK {
@@ -314,8 +314,8 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.waiting)) {
-		w := s.waiting[name]
+	for _, name := range slices.Sorted(maps.Keys(s.Waiting)) {
+		w := s.Waiting[name]
 		waiting += w.Count
 		if bad := l.waiting.judge(float64(w.Count)); bad > stateOK {
 			v.find(bad, "%s for target %s%s", rowsWait(w), clean(name), strings.TrimSuffix(why[name], ","))
@@ -329,13 +329,13 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 			v.find(bad, "the oldest row of target %s%s waits for %s", clean(name), why[name], screen.Length(age))
 		}
 	}
-	for _, err := range s.why {
+	for _, err := range s.Why {
 		if v.state == stateOK { // else it is known why
 			v.find(stateUnknown, "what waits is not known: %s", clean(err.Error()))
 		}
 	}
 	wait := rowsWait(api.WaitingTarget{Count: waiting})
-	if s.lost {
+	if s.Lost {
 		wait = "how many rows wait is not known"
 	}
 	v.notes = append(v.notes, fmt.Sprintf("%d of %s in use, %s", running, countOf(slots, "slot"), wait))
@@ -344,8 +344,8 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		share = 100 * float64(failed) / float64(ended)
 	}
 	v.numbers = append(v.numbers,
-		figure{name: "waiting", value: float64(waiting), limit: l.waiting, lost: s.lost},
-		figure{name: "oldest", value: oldest, unit: "s", limit: l.oldest, lost: s.lost},
+		figure{name: "waiting", value: float64(waiting), limit: l.waiting, lost: s.Lost},
+		figure{name: "oldest", value: oldest, unit: "s", limit: l.oldest, lost: s.Lost},
 		figure{name: "running", value: float64(running), most: float64(slots)},
 		figure{name: "failed", value: share, unit: "%", limit: l.failed, most: 100},
 	)
@@ -363,21 +363,21 @@ func rowsWait(w api.WaitingTarget) string {
 }
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.
-func (l limits) owed(v *condition, s *census, now time.Time) {
+func (l limits) owed(v *condition, s *operator.Census, now time.Time) {
 	var lag, behind float64
 	count, longest := 0, time.Duration(0)
-	for _, w := range s.workers {
-		if w.err != nil {
+	for _, w := range s.Workers {
+		if w.Err != nil {
 			continue
 		}
-		if j := w.answer.Journal; j != nil {
+		if j := w.Value.Journal; j != nil {
 			lag = max(lag, float64(owed(j)))
 			if !j.UnshownSince.IsZero() {
 				behind = max(behind, now.Sub(j.UnshownSince).Seconds())
 			}
 		}
-		count += asides(*w.answer)
-		for _, row := range w.answer.Aside {
+		count += asides(*w.Value)
+		for _, row := range w.Value.Aside {
 			longest = max(longest, now.Sub(row.Since))
 		}
 	}

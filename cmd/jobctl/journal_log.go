@@ -17,10 +17,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -33,13 +34,13 @@ func (p *program) journalLog() *ffcli.Command {
 		span   *window
 		follow bool
 	)
-	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
 		if follow {
 			return p.followEvents(ctx, j, q)
 		}
 		none := true
-		err := p.printEvents(ctx, j, q, func(source, uint64) { none = false })
+		err := p.printEvents(ctx, j, q, func(operator.Source, uint64) { none = false })
 		if err == nil && none && !p.json() {
 			err = p.sayNone("no events")
 		}
@@ -73,17 +74,17 @@ func countFrom0(name string, n int) error {
 }
 
 // printEvents prints the selected events; seen is told which.
-func (p *program) printEvents(ctx context.Context, j *journals, q history.Query, seen func(s source, seq uint64)) error {
+func (p *program) printEvents(ctx context.Context, j *operator.Journals, q history.Query, seen func(s operator.Source, seq uint64)) error {
 	return p.buffered(func() error {
 		printer := p.eventPrinter(j)
-		for e, err := range j.events(ctx, q) {
+		for e, err := range j.Events(ctx, q) {
 			if err != nil {
 				return err
 			}
-			if err := printer.print(e.source, e.item); err != nil {
+			if err := printer.print(e.Source, e.Item); err != nil {
 				return err
 			}
-			seen(e.source, e.item.Seq)
+			seen(e.Source, e.Item.Seq)
 		}
 		return nil
 	})
@@ -96,17 +97,17 @@ type eventPrinter struct {
 	clocks clocks
 }
 
-func (p *program) eventPrinter(j *journals) *eventPrinter {
+func (p *program) eventPrinter(j *operator.Journals) *eventPrinter {
 	printer := &eventPrinter{program: p}
-	for _, s := range j.sources {
-		printer.width = max(printer.width, widthOf(clean(s.worker())))
+	for _, s := range j.Sources {
+		printer.width = max(printer.width, widthOf(clean(s.Worker())))
 	}
 	return printer
 }
 
-func (p *eventPrinter) print(s source, e journal.Event) error {
+func (p *eventPrinter) print(s operator.Source, e journal.Event) error {
 	if p.json() {
-		return p.printJSON(eventJSON(s.worker(), e))
+		return p.printJSON(eventJSON(s.Worker(), e))
 	}
 	about := "worker"
 	if e.Job != 0 {
@@ -114,7 +115,7 @@ func (p *eventPrinter) print(s source, e journal.Event) error {
 	}
 	worker := ""
 	if p.width > 0 {
-		name := clean(s.worker())
+		name := clean(s.Worker())
 		worker = " " + name + strings.Repeat(" ", p.width-widthOf(name))
 	}
 	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clocks.of(p.program, e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
@@ -183,21 +184,21 @@ func kindNames() []string {
 
 // followEvents prints what there is, merged by time, and then what is appended, as it comes, until
 // ctx ends. A connection that is lost meanwhile is made again.
-func (p *program) followEvents(ctx context.Context, j *journals, q history.Query) error {
-	seen := make(map[source]uint64)
-	err := j.each(func(s source) error {
-		anchor, err := s.anchor(ctx)
+func (p *program) followEvents(ctx context.Context, j *operator.Journals, q history.Query) error {
+	seen := make(map[operator.Source]uint64)
+	err := j.Each(func(s operator.Source) error {
+		anchor, err := s.Anchor(ctx)
 		seen[s] = anchor.Seq
 		return err
 	})
 	if err == nil {
-		err = p.printEvents(ctx, j, q, func(s source, seq uint64) { seen[s] = max(seen[s], seq) })
+		err = p.printEvents(ctx, j, q, func(s operator.Source, seq uint64) { seen[s] = max(seen[s], seq) })
 	}
 	if err == nil {
 		q.Last, q.Follow = 0, true
 		err = p.printComing(ctx, j, q, seen)
 	}
-	if interrupted(ctx) {
+	if exit.Interrupted(ctx) {
 		return nil // as it should be
 	}
 	return err
@@ -205,12 +206,12 @@ func (p *program) followEvents(ctx context.Context, j *journals, q history.Query
 
 // coming is an event as it comes, or why none come any more.
 type coming struct {
-	from[journal.Event]
-	err error
+	from operator.From[journal.Event]
+	err  error
 }
 
 // printComing prints the events behind those that were seen, from all sources at once.
-func (p *program) printComing(ctx context.Context, j *journals, q history.Query, seen map[source]uint64) error {
+func (p *program) printComing(ctx context.Context, j *operator.Journals, q history.Query, seen map[operator.Source]uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -227,7 +228,12 @@ func (p *program) printComing(ctx context.Context, j *journals, q history.Query,
 	for s, after := range seen {
 		q := q
 		q.After = after
-		group.Go(func() { give(coming{from[journal.Event]{source: s}, p.follow(ctx, s, q, give)}) })
+		group.Go(func() {
+			err := operator.Follow(ctx, s, q, p.note, func(e journal.Event) bool {
+				return give(coming{from: operator.From[journal.Event]{Source: s, Item: e}})
+			})
+			give(coming{operator.From[journal.Event]{Source: s}, err})
+		})
 	}
 	printer := p.eventPrinter(j)
 	for left := len(seen); left > 0; {
@@ -235,13 +241,13 @@ func (p *program) printComing(ctx context.Context, j *journals, q history.Query,
 		case e := <-events:
 			if e.err != nil {
 				left--
-				if err := j.fail(e.source, e.err); err != nil {
+				if err := j.Fail(e.from.Source, e.err); err != nil {
 					return err
 				}
-				fmt.Fprintf(p.err, "jobctl: %v; the others go on\n", j.failed[len(j.failed)-1])
+				fmt.Fprintf(p.err, "jobctl: %v; the others go on\n", j.Failed[len(j.Failed)-1])
 				continue
 			}
-			if err := printer.print(e.source, e.item); err != nil {
+			if err := printer.print(e.from.Source, e.from.Item); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -251,107 +257,20 @@ func (p *program) printComing(ctx context.Context, j *journals, q history.Query,
 	return nil
 }
 
-// How long to wait before a lost connection is made again, at first and at most.
-const (
-	followRetry    = 250 * time.Millisecond
-	followMaxRetry = 10 * time.Second
-)
-
-// follow gives one source's events behind q.After, over as many connections as it takes, until ctx
-// ends or the source fails for a reason that no other connection mends. Between two connections
-// nothing is missed and nothing comes twice: it goes on after the last one given.
-func (p *program) follow(ctx context.Context, s source, q history.Query, give func(coming) bool) error {
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = followRetry, followMaxRetry
-	told := ""
-	each := func(e journal.Event) bool {
-		told = ""
-		wait.Reset()
-		return give(coming{from: from[journal.Event]{s, e}})
-	}
-	lost := s.link()
-	attempt := func() error { return p.followOnce(ctx, s, &q, each) }
-	for {
-		err := attempt()
-		if ctx.Err() != nil || lost == nil || !mended(err) {
-			return err
-		}
-		if text := named(s, err).Error(); text != told {
-			fmt.Fprintf(p.err, "jobctl: %s; trying again\n", text)
-			told = text
-		}
-		select {
-		case <-time.After(wait.NextBackOff()):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		attempt = func() error { return p.followAgain(ctx, lost.name, &q, each) }
-	}
-}
-
-// followAgain is followOnce over a new connection to a worker, maybe under another address, whose journal has
-// the event that was seen last.
-func (p *program) followAgain(ctx context.Context, name string, q *history.Query, give func(journal.Event) bool) error {
-	client, end, err := p.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	r := &remote{client: client, name: name, address: name} // a master takes the name as well
-	anchor, err := r.anchor(ctx)
-	switch {
-	case err != nil:
-		return err
-	case anchor.Seq < q.After:
-		return errAnother
-	}
-	fmt.Fprintf(p.err, "jobctl: %s; going on after event %d\n", named(r, errors.New("connected again")), q.After)
-	return p.followOnce(ctx, r, q, give)
-}
-
-// followOnce gives events until the first error, and notes in q which it gave.
-func (p *program) followOnce(ctx context.Context, s source, q *history.Query, give func(journal.Event) bool) error {
-	for e, err := range s.events(ctx, *q) {
-		if err != nil {
-			return err
-		}
-		q.After = e.Seq
-		if !give(e) {
-			return ctx.Err()
-		}
-	}
-	return errors.New("the stream has ended")
-}
-
-// mended tells whether another connection may mend an error: the worker or the master is gone,
-// maybe for a moment.
-func mended(err error) bool {
-	var answer *jobnet.RemoteError
-	if !errors.As(err, &answer) {
-		return !errors.Is(err, errAnother)
-	}
-	text := answer.Text
-	return text == "connection lost" || text == history.ErrUnknown.Error() ||
-		strings.HasPrefix(text, "worker '") && strings.HasSuffix(text, "not found") || strings.Contains(text, context.DeadlineExceeded.Error())
-}
-
-// errAnother says that what is there now is not what was followed.
-var errAnother = errors.New("the worker has another journal now: it ends before what was followed")
-
 func (p *program) journalExport() *ffcli.Command {
 	var span *window
 	format := formatFlag("jsonl")
-	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
 		progress := p.progress("events exported").of(p.size(ctx, j, q))
-		return p.buffered(func() error { return p.export(j.events(ctx, q), string(format), progress) })
+		return p.buffered(func() error { return p.export(j.Events(ctx, q), string(format), progress) })
 	})
 	span = p.windowFlags(c)
 	c.FlagSet.Var(&format, "format", "jsonl or csv")
 	return c
 }
 
-func (p *program) export(events iter.Seq2[from[journal.Event], error], format string, progress *progress) error {
+func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], format string, progress *progress) error {
 	write, flush := p.exporter(format)
 	count := uint64(0)
 	defer progress.end()
@@ -384,9 +303,9 @@ func (f *formatFlag) Set(text string) error {
 }
 
 // exporter writes events in a format.
-func (p *program) exporter(format string) (write func(from[journal.Event]) error, flush func() error) {
+func (p *program) exporter(format string) (write func(operator.From[journal.Event]) error, flush func() error) {
 	if format == "jsonl" {
-		write = func(e from[journal.Event]) error { return p.printJSON(eventJSON(e.source.worker(), e.item)) }
+		write = func(e operator.From[journal.Event]) error { return p.printJSON(eventJSON(e.Source.Worker(), e.Item)) }
 		return write, func() error { return nil }
 	}
 	w := csv.NewWriter(p.out)
@@ -398,18 +317,18 @@ func (p *program) exporter(format string) (write func(from[journal.Event]) error
 		headed = true
 		return w.Write([]string{"worker", "seq", "time", "job", "kind", "payload", "stdout", "stderr", "hash"})
 	}
-	write = func(e from[journal.Event]) error {
-		payload, err := json.Marshal(e.item.Payload)
+	write = func(e operator.From[journal.Event]) error {
+		payload, err := json.Marshal(e.Item.Payload)
 		if err != nil {
 			return err
 		}
 		var stdout, stderr string
-		if done, ok := e.item.Payload.(journal.Done); ok {
+		if done, ok := e.Item.Payload.(journal.Done); ok {
 			stdout, stderr = string(done.Stdout.Kept), string(done.Stderr.Kept)
 		}
 		return errors.Join(head(), w.Write([]string{
-			harmless(e.source.worker()), strconv.FormatUint(e.item.Seq, 10), e.item.Time.UTC().Format(time.RFC3339Nano),
-			strconv.FormatInt(e.item.Job, 10), string(e.item.Kind()), harmless(string(payload)), harmless(stdout), harmless(stderr), e.item.Hash.String(),
+			harmless(e.Source.Worker()), strconv.FormatUint(e.Item.Seq, 10), e.Item.Time.UTC().Format(time.RFC3339Nano),
+			strconv.FormatInt(e.Item.Job, 10), string(e.Item.Kind()), harmless(string(payload)), harmless(stdout), harmless(stderr), e.Item.Hash.String(),
 		}))
 	}
 	return write, func() error {
@@ -439,10 +358,10 @@ func harmless(text string) string {
 
 func (p *program) journalConflicts() *ffcli.Command {
 	var span *window
-	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *journals, _ []string) error {
-		found := p.report(j.named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
+	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
+		found := p.report(j.Named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
 		q := history.Query{Kinds: []journal.Kind{journal.KindConflict}, Since: span.since.at, Until: span.until.at}
-		for e, err := range j.events(ctx, q) {
+		for e, err := range j.Events(ctx, q) {
 			if err == nil {
 				err = found.addConflict(e)
 			}
@@ -459,8 +378,8 @@ func (p *program) journalConflicts() *ffcli.Command {
 // rowNotTold stands for a row that exists, and of which the journal does not say more.
 const rowNotTold = "not told"
 
-func (r *report) addConflict(e from[journal.Event]) error {
-	conflict, _ := e.item.Payload.(journal.Conflict)
+func (r *report) addConflict(e operator.From[journal.Event]) error {
+	conflict, _ := e.Item.Payload.(journal.Conflict)
 	found, owner := "no row", ""
 	switch {
 	case conflict.Found != nil:
@@ -468,9 +387,9 @@ func (r *report) addConflict(e from[journal.Event]) error {
 	case conflict.Reason != "": // the row is there: it was its update that was refused
 		found = rowNotTold
 	}
-	worker := e.source.worker()
-	return r.add(worker, eventJSON(worker, e.item), plain,
-		r.clock(e.item.Time), e.item.Seq, e.item.Job, conflict.Wanted, found, owner, conflict.Reason)
+	worker := e.Source.Worker()
+	return r.add(worker, eventJSON(worker, e.Item), plain,
+		r.clock(e.Item.Time), e.Item.Seq, e.Item.Job, conflict.Wanted, found, owner, conflict.Reason)
 }
 
 // describe tells in one line what a payload says.

@@ -15,6 +15,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -22,7 +23,7 @@ import (
 
 func (p *program) journalShow() *ffcli.Command {
 	var id jobnet.Whole
-	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		told := story{program: p, journals: j}
 		return told.tell(ctx, int64(id))
 	})
@@ -40,7 +41,7 @@ func (p *program) journalShow() *ffcli.Command {
 
 // tell prints the story of one job.
 func (s *story) tell(ctx context.Context, id int64) error {
-	for e, err := range s.journals.events(ctx, history.Query{Job: id, Output: true}) {
+	for e, err := range s.journals.Events(ctx, history.Query{Job: id, Output: true}) {
 		if err != nil {
 			s.outcome() // of what is sound
 			return err
@@ -58,9 +59,9 @@ func (s *story) tell(ctx context.Context, id int64) error {
 // unknown is the error of a job without events, which retention may have removed.
 func (s *story) unknown(ctx context.Context, id int64) error {
 	err := exit.With(exit.NoJob, fmt.Errorf("job %d: the journal knows nothing of it", id))
-	for _, source := range s.journals.sources {
-		if removed, keptErr := source.kept(ctx); keptErr == nil && removed != nil {
-			err = fmt.Errorf("%w; %w", err, named(source, removed))
+	for _, source := range s.journals.Sources {
+		if removed, keptErr := source.Kept(ctx); keptErr == nil && removed != nil {
+			err = fmt.Errorf("%w; %w", err, operator.Named(source.Worker(), removed))
 		}
 	}
 	return err
@@ -69,8 +70,8 @@ func (s *story) unknown(ctx context.Context, id int64) error {
 // story tells a person what became of a job, event by event.
 type story struct {
 	*program
-	journals *journals
-	last     source // of the newest event; nil before the first
+	journals *operator.Journals
+	last     operator.Source // of the newest event; nil before the first
 	clocks   clocks
 
 	claimed, running, started time.Time // of the newest claim
@@ -84,28 +85,28 @@ type story struct {
 }
 
 // printEvent prints one event.
-func (s *story) printEvent(ctx context.Context, e from[journal.Event]) error {
+func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) error {
 	first := s.last == nil
-	s.last = e.source
+	s.last = e.Source
 	if s.json() {
-		return s.printJSON(eventJSON(e.source.worker(), e.item))
+		return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
 	}
 	if first {
-		fmt.Fprintf(s.out, "job %d\n\n", e.item.Job)
+		fmt.Fprintf(s.out, "job %d\n\n", e.Item.Job)
 	}
 	text, err := s.words(ctx, e)
 	if err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.item.Time), text)
-	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.item.Payload)))
+	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.Item.Time), text)
+	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
 	return err
 }
 
 // words says what an event means, and keeps what the durations need.
-func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error) {
-	at := e.item.Time
-	switch payload := e.item.Payload.(type) {
+func (s *story) words(ctx context.Context, e operator.From[journal.Event]) (string, error) {
+	at := e.Item.Time
+	switch payload := e.Item.Payload.(type) {
 	case journal.Accepted:
 		name, err := s.claimant(ctx, e)
 		s.claimed, s.running, s.started, s.ended, s.done = at, time.Time{}, time.Time{}, time.Time{}, nil
@@ -174,35 +175,35 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		}
 		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(payload), "found: "), nil
 	}
-	return describe(e.item.Payload), nil
+	return describe(e.Item.Payload), nil
 }
 
 // claimant names who claimed the job: the worker through which it is read, or the one whose run the
 // journal tells of then.
-func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, error) {
-	if name := e.source.worker(); name != "" {
+func (s *story) claimant(ctx context.Context, e operator.From[journal.Event]) (string, error) {
+	if name := e.Source.Worker(); name != "" {
 		return clean(name), nil
 	}
-	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.item.Time.Add(time.Microsecond), Last: 1}
-	for newest, err := range e.source.events(ctx, runs) {
+	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.Item.Time.Add(time.Microsecond), Last: 1}
+	for newest, err := range e.Source.Events(ctx, runs) {
 		if opened, ok := newest.Payload.(journal.Opened); ok && err == nil {
 			return clean(opened.Name), nil
 		}
 		return "the worker", err
 	}
 	// Retention has removed the beginning of the run.
-	return clean(cmp.Or(e.source.owner(), "the worker")), nil
+	return clean(cmp.Or(e.Source.Owner(), "the worker")), nil
 }
 
 // end prints how long things took, what the job printed, and what the table says.
 func (s *story) end(ctx context.Context, id int64) error {
 	s.outcome()
-	r := s.last.link()
+	r := s.last.Link()
 	if r == nil {
 		return nil
 	}
 	var answer history.RowsAnswer
-	err := r.ask(ctx, api.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
+	err := r.Ask(ctx, api.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)
@@ -285,21 +286,21 @@ const mostRetried = 20_000
 // time_finished. A worker that knows that end, or an earlier one, does not know that it is over where
 // another one has set the row back, and the table is from before both.
 func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
-	if len(p.journals.remotes) < 2 {
+	if len(p.journals.Workers) < 2 {
 		return nil, nil
 	}
 	ended := map[int64]int64{}
 	q := history.Query{Kinds: []journal.Kind{journal.KindRetried, journal.KindConflict}, Since: p.query.Since}
-	for e, err := range p.journals.events(ctx, q) {
+	for e, err := range p.journals.Events(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		switch payload := e.item.Payload.(type) {
+		switch payload := e.Item.Payload.(type) {
 		case journal.Retried:
-			ended[e.item.Job] = payload.Finished
+			ended[e.Item.Job] = payload.Finished
 		case journal.Conflict:
 			if payload.Wanted == journal.WantedRetried {
-				delete(ended, e.item.Job)
+				delete(ended, e.Item.Job)
 			}
 		}
 		if len(ended) > mostRetried {
@@ -314,15 +315,15 @@ func (p *program) journalState() *ffcli.Command {
 	since := timeFlag{p: p}
 	var status statusFlag
 	var q history.AtQuery
-	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		if at.at.After(p.now()) {
 			p.note(errors.New("--at is in the future: this is how it stands now"))
 		}
 		q.At, q.Since, q.Status = at.at, since.at, journal.Status(status)
-		if err := j.noteRemoved(ctx, q.Since, time.Time{}); err != nil {
+		if err := j.NoteRemoved(ctx, q.Since, time.Time{}); err != nil {
 			return err
 		}
-		all := merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before)
+		all := operator.Merge(j, func(s operator.Source) iter.Seq2[history.Job, error] { return s.Jobs(ctx, q) }, history.Job.Before)
 		if q.Last > 0 {
 			all = history.Newest(all, q.Last)
 		}
@@ -342,19 +343,19 @@ func (p *program) journalState() *ffcli.Command {
 	return c
 }
 
-func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], error]) error {
+func (p *program) printStates(j *operator.Journals, jobs iter.Seq2[operator.From[history.Job], error]) error {
 	head := []string{"JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED"}
 	if p.brief() {
 		head = append(head[:5], "SINCE")
 	}
-	states := p.report(j.named(), "no jobs", head...).cutAt("WORKER|TARGET|RESULT")
+	states := p.report(j.Named(), "no jobs", head...).cutAt("WORKER|TARGET|RESULT")
 	progress := p.progress("jobs")
 	defer progress.end()
 	for entry, err := range jobs {
 		if err != nil {
 			return states.end(err)
 		}
-		worker, job := entry.source.worker(), entry.item
+		worker, job := entry.Source.Worker(), entry.Item
 		values := []any{job.Job, job.Target, string(job.Status), outcome(job) + p.again(job.Again), job.Attempt}
 		if p.brief() {
 			values = append(values, p.clock(job.Changed()))
@@ -429,10 +430,10 @@ var errUnknown = errors.New("nothing was changed: nobody can tell whether some r
 func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept bool) error {
 	suspects := make(map[int64]bool)
 	var notes []string
-	for _, r := range p.journals.remotes {
+	for _, r := range p.journals.Workers {
 		told, err := p.unknown(ctx, r, history.ReapplyQuery{Since: p.query.Since})
 		if err != nil {
-			return p.journals.fail(r, err)
+			return p.journals.Fail(r, err)
 		}
 		for _, id := range told.Rows {
 			suspects[id] = true
@@ -441,7 +442,7 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 			notes = append(notes, p.describeBeginning(told))
 		}
 	}
-	for _, r := range p.journals.remotes {
+	for _, r := range p.journals.Workers {
 		if err := p.narrow(ctx, r, "", suspects); err != nil {
 			return err
 		}
@@ -475,11 +476,11 @@ func (p *reapply) describeBeginning(told history.Unknown) string {
 }
 
 // narrow drops the rows that a journal knows.
-func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects map[int64]bool) error {
+func (p *reapply) narrow(ctx context.Context, r *operator.Worker, folder string, suspects map[int64]bool) error {
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), unknownPage) {
 		told, err := p.unknown(ctx, r, history.ReapplyQuery{Journal: folder, Among: ids})
 		if err != nil {
-			return p.journals.fail(r, err)
+			return p.journals.Fail(r, err)
 		}
 		for _, id := range ids {
 			if _, is := slices.BinarySearch(told.Rows, id); !is {
@@ -491,10 +492,10 @@ func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects
 }
 
 // unknown asks a worker which rows one journal does not know.
-func (p *reapply) unknown(ctx context.Context, r *remote, query history.ReapplyQuery) (told history.Unknown, err error) {
+func (p *reapply) unknown(ctx context.Context, r *operator.Worker, query history.ReapplyQuery) (told history.Unknown, err error) {
 	query.Unknown = true
 	var rows []int64
-	for item, err := range stream[history.Unknown](ctx, r, api.JournalReapply, fieldsOf(query)) {
+	for item, err := range operator.Stream[history.Unknown](ctx, r, api.JournalReapply, query) {
 		if err != nil {
 			return told, err
 		}

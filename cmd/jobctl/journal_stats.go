@@ -13,6 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 )
@@ -20,8 +21,8 @@ import (
 func (p *program) journalStats() *ffcli.Command {
 	var span *window
 	by := byFlag(byTarget)
-	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *journals, _ []string) error {
-		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[source]string)}
+	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *operator.Journals, _ []string) error {
+		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[operator.Source]string)}
 		q := history.Query{
 			Since: span.since.at, Until: span.until.at,
 			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled, journal.KindRetried},
@@ -31,7 +32,7 @@ func (p *program) journalStats() *ffcli.Command {
 		}
 		count, progress := uint64(0), p.progress("events counted")
 		defer progress.end()
-		for e, err := range j.events(ctx, q) {
+		for e, err := range j.Events(ctx, q) {
 			if err == nil {
 				err = s.add(ctx, e)
 			}
@@ -77,13 +78,13 @@ type statistics struct {
 	by     byFlag
 	groups map[string]*group
 	jobs   map[workerJob]*underWay
-	back   map[int64]time.Time // when jobs that wait were set back by retry
-	names  map[source]string   // of the workers
+	back   map[int64]time.Time        // when jobs that wait were set back by retry
+	names  map[operator.Source]string // of the workers
 }
 
 // workerJob names a job of a worker: two may have the same one, one after the other.
 type workerJob struct {
-	source source
+	source operator.Source
 	job    int64
 }
 
@@ -99,16 +100,16 @@ type group struct {
 }
 
 // add counts an event. A claim counts where it was made, what follows where it happened.
-func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
-	key := workerJob{e.source, e.item.Job}
-	job, at := s.jobs[key], e.item.Time
-	switch payload := e.item.Payload.(type) {
+func (s *statistics) add(ctx context.Context, e operator.From[journal.Event]) error {
+	key := workerJob{e.Source, e.Item.Job}
+	job, at := s.jobs[key], e.Item.Time
+	switch payload := e.Item.Payload.(type) {
 	case journal.Retried:
-		s.back[e.item.Job] = at
+		s.back[e.Item.Job] = at
 		return nil
 	case journal.Accepted:
-		job = &underWay{target: payload.Target, accepted: at, claim: &payload, back: s.back[e.item.Job]}
-		delete(s.back, e.item.Job)
+		job = &underWay{target: payload.Target, accepted: at, claim: &payload, back: s.back[e.Item.Job]}
+		delete(s.back, e.Item.Job)
 		s.jobs[key] = job
 	}
 	if job == nil {
@@ -117,8 +118,8 @@ func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
 			return err
 		}
 	}
-	g := s.group(e.source, job.target, at)
-	switch payload := e.item.Payload.(type) {
+	g := s.group(e.Source, job.target, at)
+	switch payload := e.Item.Payload.(type) {
 	case journal.Accepted:
 		g.claimed++
 	case journal.Running:
@@ -171,7 +172,7 @@ func (s *statistics) noteUntimed() {
 	}
 }
 
-func (s *statistics) group(worker source, target string, at time.Time) *group {
+func (s *statistics) group(worker operator.Source, target string, at time.Time) *group {
 	name := target
 	switch s.by {
 	case byHour:
@@ -281,14 +282,14 @@ type underWay struct {
 
 // begin notes the jobs that were under way when the time that is looked at begins, and the workers'
 // names.
-func (s *statistics) begin(ctx context.Context, j *journals, since time.Time) error {
-	return j.each(func(worker source) (err error) {
+func (s *statistics) begin(ctx context.Context, j *operator.Journals, since time.Time) error {
+	return j.Each(func(worker operator.Source) (err error) {
 		if s.by == byWorker {
 			if s.names[worker], err = nameOf(ctx, worker); err != nil {
 				return err
 			}
 		}
-		for job, err := range worker.jobs(ctx, history.AtQuery{At: since, UnderWay: true}) {
+		for job, err := range worker.Jobs(ctx, history.AtQuery{At: since, UnderWay: true}) {
 			if err != nil {
 				return err
 			}
@@ -299,11 +300,11 @@ func (s *statistics) begin(ctx context.Context, j *journals, since time.Time) er
 }
 
 // nameOf is the name of a source's worker, also where it is the only one.
-func nameOf(ctx context.Context, worker source) (string, error) {
-	if name := worker.worker(); name != "" {
+func nameOf(ctx context.Context, worker operator.Source) (string, error) {
+	if name := worker.Worker(); name != "" {
 		return name, nil
 	}
-	for e, err := range worker.events(ctx, history.Query{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
+	for e, err := range worker.Events(ctx, history.Query{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
 		if err != nil {
 			return "", err
 		}
@@ -316,13 +317,13 @@ func nameOf(ctx context.Context, worker source) (string, error) {
 
 // claimBefore is the newest claim of a job up to an event, the one of the token where that is
 // given; nil where the history does not have it any more.
-func claimBefore(ctx context.Context, e from[journal.Event], token string) (claim *journal.Accepted, err error) {
-	for claimed, err := range e.source.events(ctx, history.Query{Job: e.item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
+func claimBefore(ctx context.Context, e operator.From[journal.Event], token string) (claim *journal.Accepted, err error) {
+	for claimed, err := range e.Source.Events(ctx, history.Query{Job: e.Item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
 		if err != nil {
 			return nil, err
 		}
 		accepted, ok := claimed.Payload.(journal.Accepted)
-		if ok && claimed.Seq < e.item.Seq && (token == "" || accepted.Token == token) {
+		if ok && claimed.Seq < e.Item.Seq && (token == "" || accepted.Token == token) {
 			claim = &accepted
 		}
 	}
@@ -331,9 +332,9 @@ func claimBefore(ctx context.Context, e from[journal.Event], token string) (clai
 
 // ended finds the claim of a job that is not under way. There is such an event where a conflict was
 // noticed when the row was written, after the job's end.
-func (s *statistics) ended(ctx context.Context, e from[journal.Event]) (*underWay, error) {
+func (s *statistics) ended(ctx context.Context, e operator.From[journal.Event]) (*underWay, error) {
 	job := &underWay{target: notTold}
-	conflict, ok := e.item.Payload.(journal.Conflict)
+	conflict, ok := e.Item.Payload.(journal.Conflict)
 	if !ok {
 		return job, nil
 	}
@@ -350,14 +351,14 @@ func (s *statistics) ended(ctx context.Context, e from[journal.Event]) (*underWa
 }
 
 // waited counts how long the row of a job waited that is about to start.
-func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *underWay, g *group) (err error) {
+func (s *statistics) waited(ctx context.Context, e operator.From[journal.Event], job *underWay, g *group) (err error) {
 	if job.claim == nil && !job.accepted.IsZero() {
 		if job.claim, err = claimBefore(ctx, e, ""); err != nil {
 			return err
 		}
 	}
 	if job.claim != nil {
-		if waited, known := job.waited(e.item.Time); known {
+		if waited, known := job.waited(e.Item.Time); known {
 			g.waited.add(waited)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	"jobd/journal/verify"
 	"jobd/net/api"
@@ -21,31 +22,31 @@ import (
 
 func (p *program) journalVerify() *ffcli.Command {
 	var file string
-	c := p.journalCommand("verify", "", "check that nothing is missing, damaged or altered", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("verify", "", "check that nothing is missing, damaged or altered", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		known, err := readAnchors(file)
 		if err != nil {
 			return err
 		}
 		var unsound []error
-		err = j.each(func(s source) error {
+		err = j.Each(func(s operator.Source) error {
 			anchors, err := known.of(ctx, s, file)
 			if err != nil {
 				return err
 			}
 			progress := p.progress("events verified")
 			if p.errTerminal {
-				newest, err := s.anchor(ctx)
+				newest, err := s.Anchor(ctx)
 				if err == nil { // else the audit says so
 					progress.of(newest.Seq)
 				}
 			}
-			verdict, err := s.audit(ctx, anchors, progress.at)
+			verdict, err := s.Audit(ctx, anchors, progress.at)
 			progress.end()
 			if err != nil {
 				return err
 			}
 			if !verdict.Sound {
-				unsound = append(unsound, named(s, errors.New(verdict.Error)))
+				unsound = append(unsound, operator.Named(s.Worker(), errors.New(verdict.Error)))
 			}
 			return p.printVerdict(s, verdict)
 		})
@@ -55,20 +56,12 @@ func (p *program) journalVerify() *ffcli.Command {
 	return c
 }
 
-// named is an error with the worker's name, where there are several.
-func named(s source, err error) error {
-	if s.worker() == "" {
-		return err
-	}
-	return fmt.Errorf("worker '%s': %w", clean(s.worker()), err)
-}
-
 func (p *program) journalAnchor() *ffcli.Command {
 	var file string
-	c := p.journalCommand("anchor", "", "the newest event's number and hash, to be kept where nobody who can change the journal can reach", func(ctx context.Context, j *journals, _ []string) error {
+	c := p.journalCommand("anchor", "", "the newest event's number and hash, to be kept where nobody who can change the journal can reach", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		var lines strings.Builder
-		err := j.each(func(s source) error {
-			anchor, err := s.anchor(ctx)
+		err := j.Each(func(s operator.Source) error {
+			anchor, err := s.Anchor(ctx)
 			if err != nil || anchor.Seq == 0 {
 				return err // nothing has happened yet that could be lost
 			}
@@ -76,11 +69,11 @@ func (p *program) journalAnchor() *ffcli.Command {
 				return p.printJSON(struct {
 					Worker string `json:"worker,omitempty"`
 					history.AnchorAnswer
-				}{s.worker(), history.AnchorAnswer{Seq: anchor.Seq, Hash: anchor.Hash.String()}})
+				}{s.Worker(), history.AnchorAnswer{Seq: anchor.Seq, Hash: anchor.Hash.String()}})
 			}
 			lines.WriteString(anchor.String())
-			if s.worker() != "" {
-				lines.WriteString(" " + clean(s.worker()))
+			if s.Worker() != "" {
+				lines.WriteString(" " + clean(s.Worker()))
 			}
 			lines.WriteByte('\n')
 			return nil
@@ -147,26 +140,26 @@ func readAnchors(file string) (anchorFile, error) {
 
 // of gives the anchors that are about a source: those of the worker's own name. A line without a
 // name is of whatever journal it is compared with.
-func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.Anchor, error) {
+func (f anchorFile) of(ctx context.Context, s operator.Source, file string) ([]journal.Anchor, error) {
 	if len(f) == 0 {
 		return nil, nil
 	}
-	name := s.worker()
-	if own, err := s.journalName(ctx); err != nil {
+	name := s.Worker()
+	if own, err := s.JournalName(ctx); err != nil {
 		return nil, err
 	} else if own != "" {
 		name = own
 	}
 	anchors := f[""]
 	if name != "" {
-		if anchors = f[clean(name)]; s.worker() == "" {
+		if anchors = f[clean(name)]; s.Worker() == "" {
 			anchors = slices.Concat(f[""], anchors)
 		}
 	}
 	if len(anchors) > 0 {
 		return anchors, nil
 	}
-	if s.worker() != "" {
+	if s.Worker() != "" {
 		return nil, fmt.Errorf("%s has no anchor of this worker", file)
 	}
 	if name == "" {
@@ -177,16 +170,16 @@ func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.An
 
 // printVerdict prints what a verification found, in words and, where not everything is of one kind,
 // as a table of ranges.
-func (p *program) printVerdict(s source, v history.Verdict) error {
+func (p *program) printVerdict(s operator.Source, v history.Verdict) error {
 	if p.json() {
 		return p.printJSON(struct {
 			Worker string `json:"worker,omitempty"`
 			history.Verdict
-		}{s.worker(), v})
+		}{s.Worker(), v})
 	}
 	var text strings.Builder
-	if s.worker() != "" {
-		fmt.Fprintf(&text, "%s: ", clean(s.worker()))
+	if s.Worker() != "" {
+		fmt.Fprintf(&text, "%s: ", clean(s.Worker()))
 	}
 	colour := good
 	if v.Sound {
@@ -369,11 +362,11 @@ func (g *progress) end() {
 
 // size is how many events the sources have that a query of a time selects; 0: nobody knows, or
 // wants to.
-func (p *program) size(ctx context.Context, j *journals, q history.Query) (all uint64) {
+func (p *program) size(ctx context.Context, j *operator.Journals, q history.Query) (all uint64) {
 	if !p.errTerminal || !q.Since.IsZero() || !q.Until.IsZero() {
 		return 0
 	}
-	for _, s := range j.sources {
+	for _, s := range j.Sources {
 		n, err := sizeOf(ctx, s)
 		if err != nil {
 			return 0 // whoever reads it will say so
@@ -384,12 +377,12 @@ func (p *program) size(ctx context.Context, j *journals, q history.Query) (all u
 }
 
 // sizeOf is how many events one source has.
-func sizeOf(ctx context.Context, s source) (uint64, error) {
-	newest, err := s.anchor(ctx)
+func sizeOf(ctx context.Context, s operator.Source) (uint64, error) {
+	newest, err := s.Anchor(ctx)
 	if err != nil {
 		return 0, err
 	}
-	removed, err := s.kept(ctx)
+	removed, err := s.Kept(ctx)
 	if err != nil || removed == nil {
 		return newest.Seq, err
 	}
@@ -401,9 +394,9 @@ var errNeedsTable = errors.New("the table is reached through the worker: leave -
 
 // tableCommand makes a command that compares journals with the table, which only their workers
 // reach.
-func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *journals) error) *ffcli.Command {
-	return p.journalCommand(name, "", help, func(ctx context.Context, j *journals, _ []string) error {
-		if len(j.remotes) == 0 && len(j.sources) > 0 {
+func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *operator.Journals) error) *ffcli.Command {
+	return p.journalCommand(name, "", help, func(ctx context.Context, j *operator.Journals, _ []string) error {
+		if len(j.Workers) == 0 && len(j.Sources) > 0 {
 			return wrongUsage("journal %s: %w", name, errNeedsTable)
 		}
 		return exec(ctx, j)
@@ -412,10 +405,10 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 
 func (p *program) journalDiff() *ffcli.Command {
 	var q history.DiffQuery
-	c := p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
+	c := p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *operator.Journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
-		err := eachItem(ctx, j, api.JournalDiff, fieldsOf(q), func(s source, d history.Difference) error {
+		err := eachItem(ctx, j, api.JournalDiff, q, func(s operator.Source, d history.Difference) error {
 			if !q.Selects(d) {
 				return nil // an older worker tells of all
 			}
@@ -427,8 +420,8 @@ func (p *program) journalDiff() *ffcli.Command {
 			form := struct {
 				Worker string `json:"worker,omitempty"`
 				history.Difference
-			}{s.worker(), d}
-			return found.add(s.worker(), form, tone, d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
+			}{s.Worker(), d}
+			return found.add(s.Worker(), form, tone, d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
 		})
 		if err = found.end(err); err == nil && changed > 0 {
 			err = fmt.Errorf("rows that somebody else changed: %d", changed)
@@ -440,11 +433,11 @@ func (p *program) journalDiff() *ffcli.Command {
 }
 
 // eachItem has the items of one stream of each worker visited, one worker after the other.
-func eachItem[T any](ctx context.Context, j *journals, typ string, query map[string]any, visit func(source, T) error) error {
-	for _, r := range j.remotes {
-		for item, err := range stream[T](ctx, r, typ, query) {
+func eachItem[T any](ctx context.Context, j *operator.Journals, typ string, query any, visit func(operator.Source, T) error) error {
+	for _, r := range j.Workers {
+		for item, err := range operator.Stream[T](ctx, r, typ, query) {
 			if err != nil {
-				if err := j.fail(r, err); err != nil {
+				if err := j.Fail(r, err); err != nil {
 					return err
 				}
 				break
@@ -479,7 +472,7 @@ func (p *program) journalReapply() *ffcli.Command {
 		if len(args) > 0 {
 			return wrongUsage("journal reapply: takes no arguments, got %q", args)
 		}
-		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
+		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{
 					program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
@@ -516,7 +509,7 @@ func (p *program) journalReapply() *ffcli.Command {
 // reapply is one reapply by all workers.
 type reapply struct {
 	*program
-	journals *journals
+	journals *operator.Journals
 	query    history.ReapplyQuery
 	done     *report
 	progress *progress // counts the rows that differ
@@ -548,10 +541,10 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 }
 
 // stream has a worker answer a query; a worker that fails is named, and the others go on.
-func (p *reapply) stream(ctx context.Context, r *remote, query history.ReapplyQuery, use func(history.Reapplied) error) error {
-	for item, err := range stream[history.Reapplied](ctx, r, api.JournalReapply, fieldsOf(query)) {
+func (p *reapply) stream(ctx context.Context, r *operator.Worker, query history.ReapplyQuery, use func(history.Reapplied) error) error {
+	for item, err := range operator.Stream[history.Reapplied](ctx, r, api.JournalReapply, query) {
 		if err != nil {
-			return p.journals.fail(r, err)
+			return p.journals.Fail(r, err)
 		}
 		if err := use(item); err != nil {
 			return err
@@ -564,18 +557,18 @@ func (p *reapply) stream(ctx context.Context, r *remote, query history.ReapplyQu
 // since the row bore the first one's claim, all are asked again: what the other knows of the row
 // applies now.
 func (p *reapply) own(ctx context.Context) error {
-	type reapplied = from[history.Reapplied]
+	type reapplied = operator.From[history.Reapplied]
 	for {
 		var refused []reapplied
 		gaveBack := false
 		var err error
-		for _, r := range p.journals.remotes {
+		for _, r := range p.journals.Workers {
 			if err != nil {
 				break
 			}
 			err = p.stream(ctx, r, p.query, func(item history.Reapplied) error {
 				if item.Did == history.DidRefuse {
-					refused = append(refused, reapplied{r, item})
+					refused = append(refused, reapplied{Source: r, Item: item})
 					return nil
 				}
 				gaveBack = gaveBack || item.Did == history.DidApply && item.Want == nil
@@ -586,18 +579,18 @@ func (p *reapply) own(ctx context.Context) error {
 			continue
 		}
 		for _, r := range refused {
-			err = errors.Join(err, p.printRow(r.source, r.item))
+			err = errors.Join(err, p.printRow(r.Source, r.Item))
 		}
 		return err
 	}
 }
 
 // printRow prints what was done with a row.
-func (p *reapply) printRow(s source, r history.Reapplied) error {
+func (p *reapply) printRow(s operator.Source, r history.Reapplied) error {
 	if !p.terminal { // else the rows tell
 		p.progress.at(p.done.count + 1)
 	}
-	worker, tone := s.worker(), good
+	worker, tone := s.Worker(), good
 	if r.Did == history.DidRefuse {
 		p.refused++
 		tone = bad
@@ -617,7 +610,7 @@ func (p *reapply) printRow(s source, r history.Reapplied) error {
 // lostJournal is the journal of a worker that is gone, and the worker that reads it.
 type lostJournal struct {
 	folder string
-	reader *remote
+	reader *operator.Worker
 }
 
 // findLost finds for each folder a worker that can read it.
@@ -628,14 +621,14 @@ func (p *reapply) findLost(ctx context.Context, folders []string) (lost []lostJo
 			return nil, err
 		}
 		var errs []error
-		for _, r := range p.journals.remotes {
+		for _, r := range p.journals.Workers {
 			_, err := p.unknown(ctx, r, history.ReapplyQuery{Journal: folder, Among: []int64{0}})
 			if err == nil {
 				lost = append(lost, lostJournal{folder, r})
 				errs = nil
 				break
 			}
-			errs = append(errs, named(r, err))
+			errs = append(errs, r.Named(err))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return nil, fmt.Errorf("--journal %s: a worker must be able to read it: copy it to the machine of one: %w", dir, err)

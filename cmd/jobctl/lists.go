@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
@@ -66,7 +67,7 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status workerStatus
-	if err := p.askInto(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
+	if err := p.askFor(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
 		return err
 	}
 	show(status)
@@ -80,7 +81,7 @@ func (p *program) showMaster(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status masterStatus
-	if err := p.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
+	if err := p.askFor(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
 		return err
 	}
 	if !p.json() {
@@ -161,30 +162,30 @@ func yesOrNo(b bool) string {
 
 // printFleet prints the page of a master: its workers, all of them together, their targets, and
 // what is wrong.
-func (p *program) printFleet(s *census) {
+func (p *program) printFleet(s *operator.Census) {
 	p.print(p.fleetTable(s))
 	p.printUntold(s)
 	p.printDown(s)
-	tallies := s.tallies()
-	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
+	tallies := s.Tallies()
+	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
 	p.print(p.tallyTable(s, tallies))
 	p.printExecutors(s)
 	p.printByHand(s)
 	p.printUnserved(s)
 	p.printTroubles(s)
-	p.printFleetOdds(*s.master)
+	p.printFleetOdds(*s.Master)
 }
 
 // fleetTable has a line for each worker.
-func (p *program) fleetTable(s *census) table {
+func (p *program) fleetTable(s *operator.Census) table {
 	t := table{
 		head: []string{"NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS"},
 		none: "no workers", elastic: "NAME|ADDRESS",
 	}
-	for i, w := range s.workers {
+	for i, w := range s.Workers {
 		version, up, database, lag, slots := untold, untold, untold, untold, untold
-		targets := len(s.master.Workers[i].Targets) + s.master.Workers[i].TargetsCut
-		if status := w.answer; w.err == nil {
+		targets := len(s.Master.Workers[i].Targets) + s.Master.Workers[i].TargetsCut
+		if status := w.Value; w.Err == nil {
 			targets, version = len(status.Targets), cmp.Or(status.Version, untold)
 			if status.Started > 0 {
 				up = p.ago(time.UnixMilli(status.Started))
@@ -201,7 +202,7 @@ func (p *program) fleetTable(s *census) table {
 				}
 			}
 		}
-		t.add(line(w.from.name), line(w.from.address), line(version), line(up), line(database), line(lag), line(slots), line(targets))
+		t.add(line(w.From.Name), line(w.From.Address), line(version), line(up), line(database), line(lag), line(slots), line(targets))
 	}
 	return t
 }
@@ -216,14 +217,14 @@ func slotsOf(s *workerStatus) (used, all int) {
 }
 
 // printUntold names the workers that don't answer, or can't tell all.
-func (p *program) printUntold(s *census) {
+func (p *program) printUntold(s *operator.Census) {
 	var lines strings.Builder
-	for _, w := range s.workers {
+	for _, w := range s.Workers {
 		switch {
-		case w.err != nil:
-			fmt.Fprintf(&lines, "worker %s does not answer: %s\n", clean(w.from.name), clean(w.err.Error()))
-		case !tellsMore(w.answer):
-			fmt.Fprintf(&lines, "worker %s can't tell more, because it is an older jobd, or the original\n", clean(w.from.name))
+		case w.Err != nil:
+			fmt.Fprintf(&lines, "worker %s does not answer: %s\n", clean(w.From.Name), clean(w.Err.Error()))
+		case !operator.TellsMore(w.Value):
+			fmt.Fprintf(&lines, "worker %s can't tell more, because it is an older jobd, or the original\n", clean(w.From.Name))
 		}
 	}
 	p.paragraph(lines.String())
@@ -266,26 +267,26 @@ func (p *program) paragraph(lines string) {
 }
 
 // sumText adds up all workers.
-func sumText(s *census, tallies []tally) string {
+func sumText(s *operator.Census, tallies []operator.Tally) string {
 	var silent, older, used, all, prefetched int
 	var lag int64
-	for _, w := range s.workers {
+	for _, w := range s.Workers {
 		switch {
-		case w.err != nil:
+		case w.Err != nil:
 			silent++
 			continue
-		case !tellsMore(w.answer):
+		case !operator.TellsMore(w.Value):
 			older++
 		}
-		if w.answer.Journal != nil {
-			lag += owed(w.answer.Journal)
+		if w.Value.Journal != nil {
+			lag += owed(w.Value.Journal)
 		}
 	}
 	for _, t := range tallies {
 		used, all, prefetched = used+t.Running, all+t.Slots, prefetched+t.Prefetched
 	}
 	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched",
-		countOf(len(s.workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched)
+		countOf(len(s.Workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched)
 	if lag > 0 {
 		text += fmt.Sprintf("\nthe table does not show %s yet", countOf(int(lag), "event"))
 	}
@@ -307,9 +308,9 @@ func countOf(n int, thing string) string {
 }
 
 // tallyTable has a line for each target, added up over all workers.
-func (p *program) tallyTable(s *census, tallies []tally) table {
+func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table {
 	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
-	delays := s.delays()
+	delays := s.Delays()
 	if delays {
 		t.head = slices.Insert(t.head, 6, "NEXT DUE")
 	}
@@ -326,7 +327,7 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 			line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused),
 		}
 		if delays {
-			cells = slices.Insert(cells, 6, line(p.dueIn(s.nextDue(one.Target))))
+			cells = slices.Insert(cells, 6, line(p.dueIn(s.NextDue(one.Target))))
 		}
 		t.add(cells...)
 	}
@@ -334,9 +335,9 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 }
 
 // printDown names the workers that the master misses.
-func (p *program) printDown(s *census) {
+func (p *program) printDown(s *operator.Census) {
 	var lines strings.Builder
-	for _, w := range s.master.Down {
+	for _, w := range s.Master.Down {
 		fmt.Fprintf(&lines, "worker %s; it served %s from %s\n", p.downText(w), servedText(w), clean(w.RemoteAddr))
 	}
 	p.paragraph(lines.String())
@@ -361,16 +362,16 @@ func servedText(w api.DownWorker) string {
 }
 
 // printUnserved names the targets that were poked and that nobody serves.
-func (p *program) printUnserved(s *census) {
+func (p *program) printUnserved(s *operator.Census) {
 	var lines strings.Builder
-	for _, u := range s.master.Unserved {
+	for _, u := range s.Master.Unserved {
 		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
-		if w, known := s.waiting[u.Target]; known {
+		if w, known := s.Waiting[u.Target]; known {
 			fmt.Fprintf(&lines, "; %s", rowsWait(w))
 		}
 		lines.WriteByte('\n')
 	}
-	if more := s.master.UnservedCount - len(s.master.Unserved); more > 0 {
+	if more := s.Master.UnservedCount - len(s.Master.Unserved); more > 0 {
 		fmt.Fprintf(&lines, "and %s more\n", humanize.Comma(int64(more)))
 	}
 	p.paragraph(lines.String())
@@ -402,7 +403,7 @@ func (p *program) ps() *ffcli.Command {
 		if target != "" {
 			query.Targets = []string{target}
 		}
-		return p.linked(ctx, func(ctx context.Context, c *client) error { return p.showRunning(ctx, c, query) })
+		return p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error { return p.showRunning(ctx, c, query) })
 	})
 	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
 	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
@@ -411,26 +412,23 @@ func (p *program) ps() *ffcli.Command {
 }
 
 // showRunning asks for what runs, and prints it. Workers that do not tell are an error beside that.
-func (p *program) showRunning(ctx context.Context, c *client, query api.RunningQuery) error {
-	if err := c.expect(ctx); err != nil {
-		return err
-	}
-	fleet, err := askFleet[api.RunningJobs](ctx, c, api.Running.Name, query)
+func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api.RunningQuery) error {
+	fleet, err := operator.All[api.RunningJobs](ctx, c, api.Running.Name, query)
 	if err != nil {
 		return err
 	}
 	all := merged(fleet, query.Sort)
-	err = silent(fleet)
+	err = operator.Silent(fleet)
 	if len(all.Jobs) == 0 && err == nil {
 		p.noteUnserved(ctx, strings.Join(query.Targets, ""))
 	}
 	if p.json() {
 		for _, one := range fleet {
-			if one.err != nil {
+			if one.Err != nil {
 				if all.Errors == nil {
 					all.Errors = make(map[string]string)
 				}
-				all.Errors[one.from.name] = one.err.Error()
+				all.Errors[one.From.Name] = one.Err.Error()
 			}
 		}
 		if printErr := p.printJSON(all); printErr != nil {
@@ -438,7 +436,7 @@ func (p *program) showRunning(ctx context.Context, c *client, query api.RunningQ
 		}
 		return err
 	}
-	p.print(p.runningTable(all, c.master))
+	p.print(p.runningTable(all, c.Master))
 	if hidden := all.Total - len(all.Jobs); hidden > 0 {
 		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
 			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))
@@ -447,12 +445,12 @@ func (p *program) showRunning(ctx context.Context, c *client, query api.RunningQ
 }
 
 // merged is what several workers told, in one order.
-func merged(fleet []told[api.RunningJobs], order string) atWorkEverywhere {
+func merged(fleet []operator.Answer[api.RunningJobs], order string) atWorkEverywhere {
 	all := atWorkEverywhere{Jobs: []atWork{}}
 	for _, one := range fleet {
-		all.Total += one.answer.Total
-		for _, job := range one.answer.Jobs {
-			all.Jobs = append(all.Jobs, atWork{job, one.from.name})
+		all.Total += one.Value.Total
+		for _, job := range one.Value.Jobs {
+			all.Jobs = append(all.Jobs, atWork{job, one.From.Name})
 		}
 	}
 	api.SortRunning(all.Jobs, order, func(j *atWork) *api.RunningJob { return &j.RunningJob })

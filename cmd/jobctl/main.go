@@ -11,12 +11,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -26,12 +24,13 @@ import (
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/cmd/internal/version"
 )
 
 func main() {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := exit.Interruptible(context.Background())
 	defer stop()
 	os.Exit(shell(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
@@ -79,6 +78,7 @@ type program struct {
 	config config
 	set    *conf.Set
 	log    *logging.Log
+	asked  *operator.Daemon // see daemon
 }
 
 // run carries out the one command in args:
@@ -89,6 +89,7 @@ type program struct {
 func run(ctx context.Context, args []string, around surroundings) (err error) {
 	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
+	defer p.hangUp()
 	var line arranged
 	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) }, func(w io.Writer) { usageBelow(w, line.chosen) })
 	p.config.register(p.set)
@@ -260,54 +261,6 @@ func clean(text string) string { return screen.Clean(text) }
 
 // ours is a sequence that steers the terminal, marked as jobctl's own.
 func (s surroundings) ours(sequence string) string { return s.mark + sequence + s.mark }
-
-// interruption is the signal that ended the run.
-type interruption struct{ signal syscall.Signal }
-
-// Error implements error.
-func (i interruption) Error() string {
-	if i.signal == syscall.SIGINT {
-		return "interrupted"
-	}
-	return "terminated"
-}
-
-// interruptible gives a context that ends with SIGINT or SIGTERM. A second signal ends the process
-// on the spot.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			number, _ := s.(syscall.Signal)
-			cancel(exit.With(exit.Signal+int(number), interruption{number}))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
-}
-
-// interrupted reports whether ctx ended because somebody wanted the run to end.
-func interrupted(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	var by interruption
-	return errors.As(cause, &by) || errors.Is(cause, context.Canceled)
-}
-
-// because is an error that another one caused, which says all that there is to say.
-type because struct{ cause, err error }
-
-// Error implements error.
-func (b *because) Error() string { return b.cause.Error() }
-
-// Unwrap gives both.
-func (b *because) Unwrap() []error { return []error{b.cause, b.err} }
 
 // The ports where a daemon listens if nothing else is said.
 const (

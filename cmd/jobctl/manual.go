@@ -13,37 +13,32 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-// jobRef names a job on the command line: as ID, or TARGET:ID.
-type jobRef struct {
-	id     jobnet.Whole
-	target string // "": whichever its row says
-}
-
 // jobRefs reads the jobs that a command is about, each once, so many at most; 0: any number.
-func jobRefs(name string, args []string, most int) (jobs []jobRef, err error) {
+func jobRefs(name string, args []string, most int) (jobs []operator.Job, err error) {
 	if len(args) == 0 {
 		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
 	}
 	seen := make(map[jobnet.Whole]string, len(args))
 	for _, arg := range args {
 		colon := strings.LastIndexByte(arg, ':')
-		job := jobRef{target: arg[:max(colon, 0)]}
-		if job.id, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
+		job := operator.Job{Target: arg[:max(colon, 0)]}
+		if job.ID, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
 			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
 		}
-		before, again := seen[job.id]
+		before, again := seen[job.ID]
 		switch {
 		case !again:
 			jobs = append(jobs, job)
-		case before != job.target:
-			return nil, wrongUsage("%s: job %d is named twice, with different targets", name, job.id)
+		case before != job.Target:
+			return nil, wrongUsage("%s: job %d is named twice, with different targets", name, job.ID)
 		}
-		seen[job.id] = job.target
+		seen[job.ID] = job.Target
 	}
 	if most > 0 && len(jobs) > most {
 		return nil, wrongUsage("%s: %d jobs are too many; at most %d are allowed", name, len(jobs), most)
@@ -53,19 +48,19 @@ func jobRefs(name string, args []string, most int) (jobs []jobRef, err error) {
 
 // withTargets gives jobs the targets of their rows, where the request that follows needs them: a master
 // passes it on by target, a worker is told none. A target that was given must be the row's.
-func (p *program) withTargets(ctx context.Context, jobs []jobRef) ([]jobRef, error) {
+func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]operator.Job, error) {
 	var ids []int64
 	for _, job := range jobs {
-		if p.config.master == (job.target == "") {
-			ids = append(ids, int64(job.id))
+		if p.config.master == (job.Target == "") {
+			ids = append(ids, int64(job.ID))
 		}
 	}
 	if len(ids) == 0 {
 		return jobs, nil
 	}
 	var rows map[int64]history.Row
-	err := p.read(ctx, nil, func(ctx context.Context, j *journals) (err error) {
-		rows, err = j.rows(ctx, ids)
+	err := p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) (err error) {
+		rows, err = operator.Rows(ctx, j.Workers, ids)
 		return err
 	})
 	if err != nil {
@@ -74,23 +69,23 @@ func (p *program) withTargets(ctx context.Context, jobs []jobRef) ([]jobRef, err
 	found := slices.Clone(jobs)
 	var wrong []error
 	for i, job := range found {
-		row, there := rows[int64(job.id)]
+		row, there := rows[int64(job.ID)]
 		switch {
-		case !slices.Contains(ids, int64(job.id)):
+		case !slices.Contains(ids, int64(job.ID)):
 		case !there:
-			wrong = append(wrong, jobError(job.id, noRow))
-		case job.target != "" && job.target != row.Target:
+			wrong = append(wrong, jobError(job.ID, noRow))
+		case job.Target != "" && job.Target != row.Target:
 			wrong = append(wrong, otherTarget(job, row))
 		default:
-			found[i].target = row.Target
+			found[i].Target = row.Target
 		}
 	}
 	return found, exit.Join(wrong...)
 }
 
 // otherTarget is the error of a job whose row is of another target than the one that was given.
-func otherTarget(job jobRef, row history.Row) error {
-	return exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
+func otherTarget(job operator.Job, row history.Row) error {
+	return exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.ID, clean(row.Target), clean(job.Target)))
 }
 
 func (p *program) runManual() *ffcli.Command {
@@ -104,7 +99,7 @@ func (p *program) runManual() *ffcli.Command {
 			return err
 		}
 		var answer api.Outcomes
-		if err := p.askInto(ctx, name, p.manualRequest(jobs), &answer); err != nil {
+		if err := p.askFor(ctx, name, p.manualRequest(jobs), &answer); err != nil {
 			return p.goOn(err, jobs)
 		}
 		if !p.json() {
@@ -114,25 +109,25 @@ func (p *program) runManual() *ffcli.Command {
 	})
 }
 
-func (p *program) manualRequest(jobs []jobRef) any {
+func (p *program) manualRequest(jobs []operator.Job) any {
 	if p.config.master {
 		list := make([]api.TargetJob, len(jobs))
 		for i, job := range jobs {
-			list[i] = api.TargetJob{ID: job.id, Target: job.target}
+			list[i] = api.TargetJob{ID: job.ID, Target: job.Target}
 		}
 		return api.ManualJobs{Jobs: list}
 	}
 	ids := make([]jobnet.Whole, len(jobs))
 	for i, job := range jobs {
-		ids[i] = job.id
+		ids[i] = job.ID
 	}
 	return api.Manual{IDs: ids}
 }
 
 // goOn says that jobs that were asked for go on without jobctl, where that is why there is no
 // answer.
-func (p *program) goOn(err error, jobs []jobRef) error {
-	if !leftOpen(err, api.RunManual.Name) {
+func (p *program) goOn(err error, jobs []operator.Job) error {
+	if !operator.LeftOpen(err, api.RunManual.Name) {
 		return err
 	}
 	jobctl, what := "jobctl", "the job goes on"
@@ -142,19 +137,19 @@ func (p *program) goOn(err error, jobs []jobRef) error {
 	if len(jobs) > 1 {
 		what = "the jobs go on"
 	}
-	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].id)
+	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].ID)
 }
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
 // jobs each with a line above it that names the job.
-func (p *program) printOutputs(jobs []jobRef, answer api.Outcomes) {
+func (p *program) printOutputs(jobs []operator.Job, answer api.Outcomes) {
 	for _, job := range jobs {
-		done, ok := answer.Jobs[job.id]
+		done, ok := answer.Jobs[job.ID]
 		if !ok {
 			continue
 		}
 		if len(jobs) > 1 {
-			head := fmt.Sprintf("==> job %d: %s <==\n", job.id, outcomeOf(done))
+			head := fmt.Sprintf("==> job %d: %s <==\n", job.ID, outcomeOf(done))
 			done.Stdout = head + withNewline(done.Stdout)
 			if done.Stderr != "" {
 				done.Stderr = head + withNewline(done.Stderr)
@@ -173,18 +168,18 @@ func withNewline(text string) string {
 }
 
 // failures is an error that names every job that is not ok.
-func failures(jobs []jobRef, answer api.Outcomes) error {
+func failures(jobs []operator.Job, answer api.Outcomes) error {
 	var failed []error
 	for _, job := range jobs {
-		text, refused := answer.Errors[job.id]
-		done, ran := answer.Jobs[job.id]
+		text, refused := answer.Errors[job.ID]
+		done, ran := answer.Jobs[job.ID]
 		switch {
 		case refused:
-			failed = append(failed, jobError(job.id, text))
+			failed = append(failed, jobError(job.ID, text))
 		case !ran:
-			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))
+			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.ID))
 		case done.Result != "ok":
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, outcomeOf(done)))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, outcomeOf(done)))
 		}
 	}
 	return exit.Join(failed...)
@@ -239,7 +234,7 @@ func (p *program) plan(ctx context.Context, h hand, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
+	return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 		r := planning{program: p, hand: h, jobs: jobs, all: api.PlannedRows{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
 		return r.run(ctx, j)
 	})
@@ -249,14 +244,14 @@ func (p *program) plan(ctx context.Context, h hand, args []string) error {
 type planning struct {
 	*program
 	hand
-	jobs []jobRef
+	jobs []operator.Job
 	rows map[jobnet.Whole]string // the targets
 	all  api.PlannedRows
 	errs []error
 }
 
 // run looks at the rows, and has a worker change those that are delayed.
-func (h *planning) run(ctx context.Context, j *journals) error {
+func (h *planning) run(ctx context.Context, j *operator.Journals) error {
 	ids, err := h.delayed(ctx, j)
 	if err != nil {
 		return err
@@ -276,28 +271,28 @@ func (h *planning) run(ctx context.Context, j *journals) error {
 }
 
 // delayed gives the jobs that are delayed, as their rows say, and notes why others are left.
-func (h *planning) delayed(ctx context.Context, j *journals) (ids []jobnet.Whole, err error) {
+func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []jobnet.Whole, err error) {
 	named := make([]int64, len(h.jobs))
 	for i, job := range h.jobs {
-		named[i] = int64(job.id)
+		named[i] = int64(job.ID)
 	}
-	rows, err := j.rows(ctx, named)
+	rows, err := operator.Rows(ctx, j.Workers, named)
 	if err != nil {
 		return nil, err
 	}
 	h.rows = map[jobnet.Whole]string{}
 	for _, job := range h.jobs {
-		row, there := rows[int64(job.id)]
+		row, there := rows[int64(job.ID)]
 		switch {
 		case !there:
-			h.all.Errors[job.id] = noRow
-		case job.target != "" && row.Target != job.target:
-			h.all.Errors[job.id] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.target)
+			h.all.Errors[job.ID] = noRow
+		case job.Target != "" && row.Target != job.Target:
+			h.all.Errors[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
 		case row.Status != journal.RowDelayed:
-			h.all.Errors[job.id] = notDelayed(row.Status)
+			h.all.Errors[job.ID] = notDelayed(row.Status)
 		default:
-			ids = append(ids, job.id)
-			h.rows[job.id] = row.Target
+			ids = append(ids, job.ID)
+			h.rows[job.ID] = row.Target
 		}
 	}
 	return ids, nil
@@ -319,26 +314,17 @@ func notDelayed(status string) string {
 }
 
 // ask asks a worker, and, where that one can't, the next.
-func (h *planning) ask(ctx context.Context, j *journals, ids []jobnet.Whole) error {
-	var failed []error
-	for _, one := range j.remotes {
-		var answer api.PlannedRows
-		err := one.ask(ctx, h.request, fieldsOf(api.PlanRows{IDs: ids}), &answer)
-		switch {
-		case err == nil:
-			maps.Copy(h.all.Jobs, answer.Jobs)
-			maps.Copy(h.all.Errors, answer.Errors)
-			return nil
-		case jobnet.CodeOf(err) == jobnet.CodeUnknown:
-			failed = append(failed, named(one, errors.New("it has no "+h.request+", because it is an older jobd, or the original")))
-			continue // nothing was done
-		case jobnet.CodeOf(err) == jobnet.CodeRefused:
-			failed = append(failed, named(one, err))
-			continue // likewise; another worker may have room, or reach the table
-		}
-		return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", named(one, err), jobsText(len(ids)), ids[0], h.done)
+func (h *planning) ask(ctx context.Context, j *operator.Journals, ids []jobnet.Whole) error {
+	answer, by, err := operator.First[api.PlannedRows](ctx, j.Workers, h.request, api.PlanRows{IDs: ids}, true)
+	switch {
+	case err == nil:
+		maps.Copy(h.all.Jobs, answer.Jobs)
+		maps.Copy(h.all.Errors, answer.Errors)
+		return nil
+	case by == nil:
+		return errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, jobsText(len(ids))))
 	}
-	return errors.Join(append(failed, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, jobsText(len(ids))))...)
+	return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, jobsText(len(ids)), ids[0], h.done)
 }
 
 // tell tells which rows were changed.
@@ -352,8 +338,8 @@ func (h *planning) tell() error {
 	found := h.report(false, "", "JOB", "TARGET", h.head)
 	found.table.elastic = "TARGET"
 	for _, job := range h.jobs {
-		if was, did := h.all.Jobs[job.id]; did {
-			if err := found.add("", nil, plain, job.id, h.rows[job.id], h.wasDue(was)); err != nil {
+		if was, did := h.all.Jobs[job.ID]; did {
+			if err := found.add("", nil, plain, job.ID, h.rows[job.ID], h.wasDue(was)); err != nil {
 				return found.end(err)
 			}
 		}

@@ -70,7 +70,7 @@ func TestAnAnswerThatDoesNotCome(t *testing.T) {
 			port := silentDaemon(t, answers, nil)
 			patiently(t, func(patience time.Duration) string {
 				got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
-				if got.code != 1 || !strings.HasPrefix(got.err, "jobctl: 127.0.0.1:"+port+": no answer within ") || !strings.Contains(got.err, "it does answer a ping") {
+				if got.code != 1 || !strings.HasPrefix(got.err, "jobctl: 127.0.0.1:"+port+": no answer within ") {
 					return fmt.Sprintf("%+v", got)
 				}
 				return ""
@@ -82,7 +82,7 @@ func TestAnAnswerThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// A process that was stopped takes connections and answers nothing, not even a ping.
+// A process that was stopped takes connections and answers nothing.
 func TestADaemonThatWasStopped(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,27 +94,12 @@ func TestADaemonThatWasStopped(t *testing.T) {
 	for _, args := range []string{"status", "run-manual 5", "pause"} {
 		patiently(t, func(patience time.Duration) string {
 			got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
-			want := fmt.Sprintf("jobctl: 127.0.0.1:%s: no answer within %s; it does not answer a ping either: it hangs, is stopped, or is out of reach\n", port, patience)
+			want := fmt.Sprintf("jobctl: 127.0.0.1:%s: no answer within %s\n", port, patience)
 			if got != (output{code: 1, err: want}) {
 				return fmt.Sprintf("%s: %+v", args, got)
 			}
 			return ""
 		}, 200*time.Millisecond, 10*time.Second)
-	}
-}
-
-// Behind a master it is the worker that is named.
-func TestAWorkerThatHangsBehindItsMaster(t *testing.T) {
-	t.Parallel()
-	port := silentDaemon(t, map[string]any{"status": json.RawMessage(masterAnswer)}, nil)
-	for _, args := range []string{"pause", "journal log"} {
-		patiently(t, func(patience time.Duration) string {
-			got := jobctl{patience: patience}.run(t, append([]string{"--master", "--port", port}, strings.Fields(args)...)...)
-			if got.code != 1 || !strings.Contains(got.err, "; worker 'node-2': timed out") || strings.Contains(got.err, "node-1") {
-				return fmt.Sprintf("%s: %+v", args, got)
-			}
-			return ""
-		}, 2*time.Second, 20*time.Second)
 	}
 }
 
@@ -237,7 +222,7 @@ func TestAnEndlessAnswer(t *testing.T) {
 		cmd.Stderr = &errs
 		_ = cmd.Run()
 		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "the answer is longer than 64 MiB, and was not read to its end") {
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "message too long: at most 268435456 bytes are allowed") {
 			t.Errorf("%s: %v, stderr %q", name, cmd.ProcessState, errs.String())
 		}
 		if most := int64(1 << 20); usage.Maxrss > most { // a fifth of it, save under the race detector

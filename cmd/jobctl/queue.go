@@ -3,13 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +13,9 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
-	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -27,7 +23,7 @@ func (p *program) queue() *ffcli.Command {
 	var watch, later bool
 	most := -1
 	c := command("queue", "queue [T…] [--watch] [--delayed [-n N]]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute; or which rows come later, and why", func(ctx context.Context, args []string) error {
-		return p.watched(ctx, watch, func(ctx context.Context, c *client) (err error) {
+		return p.watched(ctx, watch, func(ctx context.Context, c *operator.Daemon) (err error) {
 			if later {
 				err = p.listDelayed(ctx, c, args, cmp.Or(max(most, 0), usualDelayed))
 			} else {
@@ -58,40 +54,40 @@ func (p *program) queue() *ffcli.Command {
 }
 
 // showQueue prints how targets stand.
-func (p *program) showQueue(ctx context.Context, c *client, targets []string) error {
-	s, err := takeCensus(ctx, c)
+func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []string) error {
+	s, err := operator.TakeCensus(ctx, c)
 	if err != nil {
 		return err
 	}
-	all, err := s.wanted(targets)
+	all, err := wanted(s, targets)
 	if err != nil {
-		return errors.Join(err, s.silent())
+		return errors.Join(err, s.Silent())
 	}
 	names := make([]string, len(all))
 	for i, t := range all {
 		names[i] = t.Target
 	}
-	s.count(ctx, names)
+	s.Count(ctx, names)
 	list := make([]queued, len(all))
 	for i, t := range all {
-		list[i] = queuedOf(t, s.waiting)
+		list[i] = queuedOf(t, s.Waiting)
 	}
 	if p.json() {
 		err = p.printJSON(map[string]any{"targets": list})
 	} else {
 		p.print(p.queueTable(list))
 	}
-	return exit.Join(append([]error{err, s.silent(), s.older()}, s.why...)...)
+	return exit.Join(append([]error{err, s.Silent(), s.Older()}, s.Why...)...)
 }
 
 // wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves
 // among them.
-func (s *census) wanted(targets []string) ([]tally, error) {
-	all := s.tallies()
-	for _, name := range s.unserved() {
-		all = append(all, tally{Target: name})
+func wanted(s *operator.Census, targets []string) ([]operator.Tally, error) {
+	all := s.Tallies()
+	for _, name := range s.Unserved() {
+		all = append(all, operator.Tally{Target: name})
 	}
-	slices.SortFunc(all, func(a, b tally) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortFunc(all, func(a, b operator.Tally) int { return strings.Compare(a.Target, b.Target) })
 	if len(targets) == 0 {
 		return all, nil
 	}
@@ -108,21 +104,8 @@ func (s *census) wanted(targets []string) ([]tally, error) {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(all, func(t tally) bool { return !slices.Contains(targets, t.Target) }), nil
+	return slices.DeleteFunc(all, func(t operator.Tally) bool { return !slices.Contains(targets, t.Target) }), nil
 }
-
-// older names the workers that can't tell what runs.
-func (s *census) older() error {
-	var errs []error
-	for _, w := range s.workers {
-		if w.err == nil && !tellsMore(w.answer) {
-			errs = append(errs, named(w.from, errOlder))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-var errOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
 
 // queued is a target as queue prints it. What nobody can tell is nil.
 type queued struct {
@@ -146,7 +129,7 @@ type queued struct {
 	now     int64 // what the clock says by which it is due, in unix seconds; 0: nobody has told
 }
 
-func queuedOf(t tally, waiting map[string]api.WaitingTarget) queued {
+func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
 	if w, counted := waiting[t.Target]; counted {
 		q.Waiting, q.More = &w.Count, w.More
@@ -163,7 +146,7 @@ func queuedOf(t tally, waiting map[string]api.WaitingTarget) queued {
 		return q
 	}
 	left, pace := int64(*q.Waiting+q.Due+t.Prefetched), int64(t.Ended)
-	if left == 0 || pace > 0 && !t.stands() {
+	if left == 0 || pace > 0 && !t.Stands() {
 		seconds := int64(0)
 		if left > 0 {
 			seconds = (left*60 + pace - 1) / pace
@@ -263,15 +246,15 @@ type delayedRow struct {
 }
 
 // listDelayed lists rows that are delayed, so many at most, in the order in which they are due.
-func (p *program) listDelayed(ctx context.Context, c *client, targets []string, most int) error {
-	if err := c.expect(ctx); err != nil {
-		return err
-	}
+func (p *program) listDelayed(ctx context.Context, c *operator.Daemon, targets []string, most int) error {
 	all, more, errs, err := delayedOf(ctx, c, targets, most)
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 && len(errs) == 0 {
+	if len(all) == 0 && len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if len(all) == 0 {
 		for _, target := range targets {
 			p.noteUnserved(ctx, target)
 		}
@@ -281,23 +264,27 @@ func (p *program) listDelayed(ctx context.Context, c *client, targets []string, 
 
 // delayedOf asks for the rows that are due next. Of a master's workers each tells the first ones of its
 // targets, so that the first ones of all are among them.
-func delayedOf(ctx context.Context, c *client, targets []string, most int) (all []delayedRow, more bool, errs []error, err error) {
-	errs, err = onceEach(ctx, c, targets, func(one asking) (enough bool, err error) {
+func delayedOf(ctx context.Context, c *operator.Daemon, targets []string, most int) (all []delayedRow, more bool, errs []error, err error) {
+	workers, err := c.Workers(ctx)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	errs = operator.Share(workers, targets, func(w *operator.Worker, targets []string) error {
 		var answer api.DelayedRows
-		if err := one.from.ask(ctx, api.Delayed.Name, fieldsOf(api.DelayedQuery{Targets: one.targets, Most: most}), &answer); err != nil {
-			return false, err
+		if err := w.Ask(ctx, api.Delayed.Name, api.DelayedQuery{Targets: targets, Most: most}, &answer); err != nil {
+			return err
 		}
 		more = more || answer.More
 		for _, row := range answer.Rows {
-			all = append(all, delayedRow{one.from.name, row})
+			all = append(all, delayedRow{w.Name, row})
 		}
-		return false, nil
+		return nil
 	})
 	slices.SortStableFunc(all, func(a, b delayedRow) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.Job, b.Job)) })
 	if len(all) > most {
 		all, more = all[:most], true
 	}
-	return all, more, errs, err
+	return all, more, errs, nil
 }
 
 // printDelayed prints delayed rows.
@@ -381,187 +368,4 @@ func zoneOf(text, zone string) string {
 		return ""
 	}
 	return zone
-}
-
-// census is what was asked of a daemon for status and queue: a worker, or a master and its workers.
-type census struct {
-	said    json.RawMessage // the daemon's answer to status, as it came
-	master  *masterStatus   // nil: it is a worker
-	workers []told[*workerStatus]
-	waiting map[string]api.WaitingTarget // by target; one that is not here could not be counted
-	why     []error                      // why some could not
-	lost    bool                         // how many wait in all is not known
-}
-
-// takeCensus asks for the status of everything that the daemon at the other end leads to. A worker that
-// does not answer its master has an error.
-func takeCensus(ctx context.Context, c *client) (s *census, err error) {
-	if !c.master {
-		s = &census{workers: make([]told[*workerStatus], 1)}
-		if s.said, err = c.ask(ctx, api.Status.Name, nil); err != nil {
-			return nil, err
-		}
-		s.workers[0].from = &remote{client: c}
-		return s, c.understand(api.Status.Name, s.said, &s.workers[0].answer)
-	}
-	s = &census{master: &masterStatus{}}
-	if s.said, err = c.ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true}); err != nil {
-		return nil, err
-	}
-	if err := c.understand(api.Status.Name, s.said, s.master); err != nil {
-		return nil, err
-	}
-	for _, w := range s.master.Workers {
-		one := told[*workerStatus]{
-			from:   &remote{client: c, name: w.Name, address: net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort))},
-			answer: w.Status,
-		}
-		if w.Status == nil {
-			one.err = &jobnet.RemoteError{Text: cmp.Or(clean(w.StatusError), "it told nothing")}
-		}
-		s.workers = append(s.workers, one)
-	}
-	return s, nil
-}
-
-// understand decodes an answer.
-func (c *client) understand(typ string, answer json.RawMessage, into any) error {
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("%s: answer to %s is not understood: %w", c.address, typ, err)
-	}
-	return nil
-}
-
-// tellsMore tells whether a worker says more than the original and older versions do: what runs, and
-// how the database is. They can't count what waits, either.
-func tellsMore(s *workerStatus) bool { return s.Database != nil }
-
-// count asks how many rows wait for targets: for each of them one worker that serves it, as all of
-// them have the same table, and any worker for a target that nobody serves. Where one can't tell,
-// the next one is asked.
-func (s *census) count(ctx context.Context, targets []string) {
-	s.waiting, s.why = make(map[string]api.WaitingTarget, len(targets)), nil
-	left := make(map[string]bool, len(targets))
-	for _, target := range targets {
-		left[target] = true
-	}
-	for _, serving := range []bool{true, false} {
-		for _, w := range s.workers {
-			if w.err != nil || !tellsMore(w.answer) {
-				continue
-			}
-			var mine []string
-			for _, target := range slices.Sorted(maps.Keys(left)) {
-				if _, serves := w.answer.Targets[target]; serves || !serving && !s.served(target) {
-					mine = append(mine, target)
-				}
-			}
-			if len(mine) > 0 {
-				s.countWith(ctx, w.from, mine, left)
-			}
-		}
-	}
-	s.lost = len(left) > 0 && (len(s.why) > 0 || len(s.waiting) == 0)
-}
-
-// countWith asks one worker, and strikes from the list what it has counted.
-func (s *census) countWith(ctx context.Context, from *remote, targets []string, left map[string]bool) {
-	var rows api.WaitingRows
-	if err := from.ask(ctx, api.Waiting.Name, map[string]any{"targets": targets}, &rows); err != nil {
-		s.why = append(s.why, exit.With(exit.Unknown, named(from, err)))
-		return
-	}
-	errs := make(map[string]bool)
-	for _, target := range targets {
-		switch counted, there := rows.Targets[target]; {
-		case !there:
-		case counted.Error == "":
-			s.waiting[target] = counted
-			delete(left, target)
-		case !errs[counted.Error]:
-			errs[counted.Error] = true
-			said := &jobnet.RemoteError{Text: "rows of target " + clean(target) + ": " + clean(counted.Error)}
-			s.why = append(s.why, exit.With(exit.Unknown, named(from, said)))
-		}
-	}
-}
-
-// served tells whether a worker that has answered serves a target.
-func (s *census) served(target string) bool {
-	return slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
-		if w.err != nil {
-			return false
-		}
-		_, serves := w.answer.Targets[target]
-		return serves
-	})
-}
-
-// targets are those that the workers which have answered serve.
-func (s *census) targets() []string {
-	all := make(map[string]bool)
-	for _, w := range s.workers {
-		if w.err == nil {
-			for target := range w.answer.Targets {
-				all[target] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
-// unserved are the targets that were poked and that nobody serves, as far as the master names them.
-func (s *census) unserved() (targets []string) {
-	if s.master != nil {
-		for _, u := range s.master.Unserved {
-			targets = append(targets, u.Target)
-		}
-	}
-	return targets
-}
-
-// silent names the workers that did not answer their master.
-func (s *census) silent() error {
-	if s.master == nil {
-		return nil
-	}
-	return silent(s.workers)
-}
-
-// delays tells whether any target has a delayed row, as far as is known.
-func (s *census) delays() bool {
-	for _, w := range s.waiting {
-		if w.NextDue > 0 {
-			return true
-		}
-	}
-	for _, w := range s.workers {
-		if w.err != nil || w.answer == nil {
-			continue
-		}
-		for _, t := range w.answer.Targets {
-			if t.NextDue > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// nextDue is when the next delayed row of a target is due, in unix seconds: as the table has it, or
-// else as the workers' claims have learned; 0: none is known. now is what the clock says by which it
-// is due; 0: nobody has told.
-func (s *census) nextDue(target string) (next, now int64) {
-	if w, counted := s.waiting[target]; counted && w.Error == "" {
-		return w.NextDue, w.Now
-	}
-	for _, w := range s.workers {
-		if w.err != nil || w.answer == nil {
-			continue
-		}
-		if at := w.answer.Targets[target].NextDue; at > 0 && (next == 0 || at < next) {
-			next = at
-		}
-	}
-	return next, 0
 }

@@ -35,7 +35,7 @@ func TestDelayedRowsAreListed(t *testing.T) {
 			t.Errorf("wider than a terminal: %s", line)
 		}
 	}
-	if asked := d.asked(); !strings.Contains(strings.Join(asked, " "), `delayed {"most":5,"targets":["mail","b"]}`) {
+	if asked := d.asked(); !strings.Contains(strings.Join(asked, " "), `delayed {"targets":["mail","b"],"most":5}`) {
 		t.Errorf("asked %q", asked)
 	}
 	if got := (jobctl{}).run(t, "--port", d.port, "queue", "--delayed", "--output", "json"); got.code != 0 || !strings.Contains(got.out, `{"job":6,"target":"mail","run_at":1795176300,"attempts":1,"max_attempts":5,`) || !strings.Contains(got.out, `"more":true`) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/operator"
 	"jobd/net/api"
 )
 
@@ -137,16 +138,16 @@ func TestWhenATargetIsEmpty(t *testing.T) {
 	t.Parallel()
 	for want, test := range map[string]struct {
 		waiting api.WaitingTarget
-		tally   tally
+		tally   operator.Tally
 	}{
-		"-":       {api.WaitingTarget{}, tally{Ended: 5}},
-		"never":   {api.WaitingTarget{Count: 1}, tally{}},
-		"never ":  {api.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Paused: 1, Unable: 1}}, // nobody can start it
-		"12s":     {api.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Unable: 1}},
-		"1s":      {api.WaitingTarget{Count: 1}, tally{Ended: 600}},
-		"1m30s":   {api.WaitingTarget{Count: 2}, tally{Ended: 2, Prefetched: 1}},
-		">16h40m": {api.WaitingTarget{Count: 10_000, More: true}, tally{Ended: 10}},
-		"?":       {api.WaitingTarget{Count: 1}, tally{Ended: 1, Untold: 1}},
+		"-":       {api.WaitingTarget{}, operator.Tally{Ended: 5}},
+		"never":   {api.WaitingTarget{Count: 1}, operator.Tally{}},
+		"never ":  {api.WaitingTarget{Count: 1}, operator.Tally{Ended: 5, Workers: 2, Paused: 1, Unable: 1}}, // nobody can start it
+		"12s":     {api.WaitingTarget{Count: 1}, operator.Tally{Ended: 5, Workers: 2, Unable: 1}},
+		"1s":      {api.WaitingTarget{Count: 1}, operator.Tally{Ended: 600}},
+		"1m30s":   {api.WaitingTarget{Count: 2}, operator.Tally{Ended: 2, Prefetched: 1}},
+		">16h40m": {api.WaitingTarget{Count: 10_000, More: true}, operator.Tally{Ended: 10}},
+		"?":       {api.WaitingTarget{Count: 1}, operator.Tally{Ended: 1, Untold: 1}},
 	} {
 		test.tally.Target = "a"
 		if got := queuedOf(test.tally, map[string]api.WaitingTarget{"a": test.waiting}).emptyText(); got != strings.TrimSpace(want) {

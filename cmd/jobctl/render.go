@@ -12,6 +12,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 )
 
@@ -452,7 +454,7 @@ const watchInterval = 2 * time.Second
 // watched prints a page once, or, where it is watched, again and again until somebody ends the run:
 // in place on a terminal, elsewhere one behind the other. A daemon that can't be asked any more,
 // because it starts again, say, is asked again; what is shown meanwhile says so.
-func (p *program) watched(ctx context.Context, watch bool, print func(context.Context, *client) error) error {
+func (p *program) watched(ctx context.Context, watch bool, print func(context.Context, *operator.Daemon) error) error {
 	if !watch {
 		return p.linked(ctx, print)
 	}
@@ -461,7 +463,7 @@ func (p *program) watched(ctx context.Context, watch bool, print func(context.Co
 	for first := true; ; first = false {
 		text, err := p.printed(func() error { return p.linked(ctx, print) })
 		switch {
-		case interrupted(ctx):
+		case exit.Interrupted(ctx):
 			return nil // as it should be
 		case ctx.Err() != nil || first && err != nil && text == "":
 			return err

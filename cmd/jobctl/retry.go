@@ -13,6 +13,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -57,7 +58,7 @@ func (p *program) retry() *ffcli.Command {
 // retrying is one run of retry.
 type retrying struct {
 	*program
-	jobs             []jobRef // none: those that failed
+	jobs             []operator.Job // none: those that failed
 	wish             failedWish
 	failed           bool
 	manual, dry, yes bool
@@ -69,16 +70,16 @@ type retrying struct {
 // again is a job that is to be set back.
 type again struct {
 	id       int64
-	finished int64   // the row's time_finished: another end is not meant
-	ignored  bool    // it was not run
-	from     *remote // that ran it last; nil: no journal that answers knows
+	finished int64            // the row's time_finished: another end is not meant
+	ignored  bool             // it was not run
+	from     *operator.Worker // that ran it last; nil: no journal that answers knows
 	target   string
 	how      string // it ended, in a word or two
 }
 
 // run finds the jobs, asks, and has workers set their rows back: of each the one that ran it last,
 // so that its journal goes on to agree with the row; else any.
-func (r *retrying) run(ctx context.Context, j *journals) error {
+func (r *retrying) run(ctx context.Context, j *operator.Journals) error {
 	r.refused = map[jobnet.Whole]string{}
 	list, err := r.find(ctx, j)
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *retrying) run(ctx context.Context, j *journals) error {
 }
 
 // find finds the jobs that are to be set back, and notes why others are not.
-func (r *retrying) find(ctx context.Context, j *journals) ([]again, error) {
+func (r *retrying) find(ctx context.Context, j *operator.Journals) ([]again, error) {
 	if !r.failed {
 		return r.named(ctx, j)
 	}
@@ -178,32 +179,32 @@ func (a again) worker() string {
 	if a.from == nil {
 		return ""
 	}
-	return a.from.worker()
+	return a.from.Name
 }
 
 // named looks at the rows that were named, and finds the workers that ran them last.
-func (r *retrying) named(ctx context.Context, j *journals) (list []again, err error) {
+func (r *retrying) named(ctx context.Context, j *operator.Journals) (list []again, err error) {
 	ids := make([]int64, len(r.jobs))
 	for i, job := range r.jobs {
-		ids[i] = int64(job.id)
+		ids[i] = int64(job.ID)
 	}
-	rows, err := j.rows(ctx, ids)
+	rows, err := operator.Rows(ctx, j.Workers, ids)
 	if err != nil {
 		return nil, err
 	}
 	for _, job := range r.jobs {
-		row, there := rows[int64(job.id)]
+		row, there := rows[int64(job.ID)]
 		switch {
 		case !there:
-			r.refuse(job.id, noRow)
-		case job.target != "" && row.Target != job.target:
-			r.refuse(job.id, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.target)))
+			r.refuse(job.ID, noRow)
+		case job.Target != "" && row.Target != job.Target:
+			r.refuse(job.ID, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.Target)))
 		case row.Status == journal.RowDelayed:
-			r.refuse(job.id, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
+			r.refuse(job.ID, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
-			r.refuse(job.id, fmt.Sprintf("status = %s: only what is done or ignored is retried", clean(row.Status)))
+			r.refuse(job.ID, fmt.Sprintf("status = %s: only what is done or ignored is retried", clean(row.Status)))
 		default:
-			list = append(list, again{id: int64(job.id), finished: row.Finished, target: row.Target, how: rowEnd(row), ignored: row.Status == journal.RowIgnored})
+			list = append(list, again{id: int64(job.ID), finished: row.Finished, target: row.Target, how: rowEnd(row), ignored: row.Status == journal.RowIgnored})
 		}
 	}
 	return list, r.whoRan(ctx, j, list)
@@ -226,10 +227,10 @@ var (
 )
 
 // whoRan finds the workers whose journals know the newest end of jobs.
-func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error {
-	if len(j.remotes) == 1 || len(list) == 0 {
+func (r *retrying) whoRan(ctx context.Context, j *operator.Journals, list []again) error {
+	if len(j.Workers) == 1 || len(list) == 0 {
 		for i := range list {
-			list[i].from = j.remotes[0]
+			list[i].from = j.Workers[0]
 		}
 		return nil
 	}
@@ -258,13 +259,13 @@ func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error 
 		}
 	}
 	for _, query := range queries {
-		for e, err := range j.events(ctx, query) {
+		for e, err := range j.Events(ctx, query) {
 			if err != nil {
 				return err
 			}
-			one := place[e.item.Job]
-			if one != nil && !e.item.Time.Before(newest[one.id]) {
-				one.from, newest[one.id] = e.source.link(), e.item.Time
+			one := place[e.Item.Job]
+			if one != nil && !e.Item.Time.Before(newest[one.id]) {
+				one.from, newest[one.id] = e.Source.Link(), e.Item.Time
 			}
 		}
 	}
@@ -275,9 +276,9 @@ func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error 
 const retryOnce = 1000
 
 // setBack has workers set rows back, by so many in each request.
-func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error {
-	byWorker := map[*remote][]again{}
-	var order []*remote
+func (r *retrying) setBack(ctx context.Context, j *operator.Journals, list []again) error {
+	byWorker := map[*operator.Worker][]again{}
+	var order []*operator.Worker
 	for _, one := range list {
 		if byWorker[one.from] == nil {
 			order = append(order, one.from)
@@ -312,7 +313,7 @@ func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error
 }
 
 // askWorker asks a worker to set rows back, and, where that one can't, the others.
-func (r *retrying) askWorker(ctx context.Context, j *journals, worker *remote, some []again) (answer api.RetriedRows, err error) {
+func (r *retrying) askWorker(ctx context.Context, j *operator.Journals, worker *operator.Worker, some []again) (answer api.RetriedRows, err error) {
 	query := api.RetryRows{Finished: map[jobnet.Whole]int64{}}
 	for _, one := range some {
 		id := jobnet.Whole(one.id)
@@ -324,28 +325,14 @@ func (r *retrying) askWorker(ctx context.Context, j *journals, worker *remote, s
 			query.To[id] = journal.RowManual
 		}
 	}
-	var failed []error
-	for _, one := range inTurn(worker, j.remotes) {
-		err := one.ask(ctx, api.Retry.Name, fieldsOf(query), &answer)
-		if err == nil {
-			return answer, nil
-		}
-		if jobnet.CodeOf(err) == jobnet.CodeUnknown {
-			failed = append(failed, named(one, fmt.Errorf("it can't set rows back, because it is an older jobd, or the original")))
-			continue // nothing was done
-		}
-		return answer, fmt.Errorf("%w; whether %s (the first: %d) were set back is not known: ask again, which sets back what was not", named(one, err), jobsText(len(some)), some[0].id)
+	answer, by, err := operator.First[api.RetriedRows](ctx, operator.InTurn(worker, j.Workers), api.Retry.Name, query, true)
+	switch {
+	case err == nil:
+		return answer, nil
+	case by == nil:
+		return answer, errors.Join(err, fmt.Errorf("%s (the first: %d): no worker can set them back", jobsText(len(some)), some[0].id))
 	}
-	return answer, errors.Join(append(failed, fmt.Errorf("%s (the first: %d): no worker can set them back", jobsText(len(some)), some[0].id))...)
-}
-
-// inTurn is the workers in the order in which they are asked: the one that ran the job first.
-func inTurn(first *remote, all []*remote) []*remote {
-	if first == nil {
-		return all
-	}
-	others := slices.DeleteFunc(slices.Clone(all), func(r *remote) bool { return r == first })
-	return append([]*remote{first}, others...)
+	return answer, fmt.Errorf("%w; whether %s (the first: %d) were set back is not known: ask again, which sets back what was not", err, jobsText(len(some)), some[0].id)
 }
 
 // tell tells what was set back: of many how many, of few each.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
@@ -182,69 +183,57 @@ type recurringRow struct {
 // listRecurring lists the rows that recur, so many at most (0: all). Of a master's workers those are
 // asked that it takes to have each target once: the others would tell the same of the same table.
 func (p *program) listRecurring(ctx context.Context, target string, most int) error {
-	return p.linked(ctx, func(ctx context.Context, c *client) error {
-		if err := c.expect(ctx); err != nil {
-			return err
+	return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error {
+		var targets []string
+		if target != "" {
+			targets = []string{target}
 		}
-		all, errs, err := recurringOf(ctx, c, target, most)
+		workers, err := d.Workers(ctx)
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 && len(errs) == 0 {
+		var all []recurringRow
+		errs := operator.Share(workers, targets, func(w *operator.Worker, targets []string) error {
+			if most > 0 && len(all) >= most {
+				return nil
+			}
+			rows, err := recurring(ctx, w, targets, max(most-len(all), 0))
+			all = append(all, rows...)
+			return err
+		})
+		switch {
+		case len(all) == 0 && len(errs) > 0:
+			return errors.Join(errs...)
+		case len(all) == 0:
 			p.noteUnserved(ctx, target)
 		}
-		return errors.Join(append([]error{p.printRecurring(all, c.master)}, errs...)...)
+		return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
 	})
 }
 
-// recurringOf asks for rows that recur. A worker that can't tell is an error beside what the others
-// say.
-func recurringOf(ctx context.Context, c *client, target string, most int) (all []recurringRow, errs []error, err error) {
-	var targets []string
-	if target != "" {
-		targets = []string{target}
-	}
-	errs, err = onceEach(ctx, c, targets, func(one asking) (enough bool, err error) {
-		rows, err := one.recurring(ctx, rest(most, len(all)))
-		all = append(all, rows...)
-		return most > 0 && len(all) >= most, err
-	})
-	return all, errs, err
-}
-
-// rest is how many rows are still wanted; 0: all.
-func rest(most, have int) int {
-	if most == 0 {
-		return 0
-	}
-	return most - have
-}
-
-// recurring asks for the rows, page by page.
-func (a asking) recurring(ctx context.Context, most int) (all []recurringRow, err error) {
-	var query api.RecurringQuery
-	query.Targets = a.targets
+// recurring asks a worker for rows that recur, page by page, so many at most (0: all).
+func recurring(ctx context.Context, w *operator.Worker, targets []string, most int) (all []recurringRow, err error) {
+	query := api.RecurringQuery{Targets: targets}
 	for {
 		if most > 0 {
 			query.Most = min(most-len(all), api.MostRecurring)
 		}
 		var page api.RecurringRows
-		if err := a.from.ask(ctx, api.Recurring.Name, fieldsOf(query), &page); err != nil {
+		if err := w.Ask(ctx, api.Recurring.Name, query, &page); err != nil {
 			return nil, err
 		}
 		for _, row := range page.Rows {
-			all = append(all, recurringRow{a.from.name, row})
+			all = append(all, recurringRow{w.Name, row})
 		}
 		if !page.More || len(page.Rows) == 0 || most > 0 && len(all) >= most {
 			return all, nil
 		}
-		after := page.Rows[len(page.Rows)-1].Job
-		query.After = &after
+		query.After = &page.Rows[len(page.Rows)-1].Job
 	}
 }
 
 // printRecurring prints rows that recur.
-func (p *program) printRecurring(all []recurringRow, workers bool) error {
+func (p *program) printRecurring(all []recurringRow) error {
 	if p.json() {
 		if all == nil {
 			all = []recurringRow{}

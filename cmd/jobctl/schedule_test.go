@@ -197,7 +197,7 @@ func TestRunNowOfWhatIsNotDelayed(t *testing.T) {
 	want := output{code: 1, err: "jobctl: job 5: its target is 'mail', not 'b'\njobctl: job 6: it is not delayed but done: jobctl retry has it run once more\n"}
 	jobctl{}.expect(t, d, want, "run-now", "b:5", "6")
 	got := jobctl{}.run(t, "--port", d.port, "run-now", "7")
-	if got.code != 1 || !strings.Contains(got.err, "it has no run-now, because it is an older jobd, or the original") {
+	if got.code != 1 || !strings.Contains(got.err, "because it is an older jobd, or the original") {
 		t.Errorf("%+v", got)
 	}
 	if got := (jobctl{}).run(t, "run-now"); got.code != 2 || !strings.Contains(got.err, "needs at least one job") {

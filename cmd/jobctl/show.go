@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,10 +12,10 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/reason"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
-	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -36,12 +35,7 @@ func (p *program) show() *ffcli.Command {
 		if err != nil {
 			return err
 		}
-		return p.linked(ctx, func(ctx context.Context, c *client) error {
-			if err := c.expect(ctx); err != nil {
-				return err
-			}
-			return p.showJob(ctx, c, jobs[0], runs)
-		})
+		return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error { return p.showJob(ctx, d, jobs[0], runs) })
 	})
 	c.FlagSet.IntVar(&runs, "n", runs, "only the newest runs, so many; each claim of the row begins one")
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
@@ -52,58 +46,32 @@ func (p *program) show() *ffcli.Command {
 // sheet is all that is shown of one job.
 type sheet struct {
 	*program
-	job     jobRef
+	job     operator.Job
 	verdict reason.Verdict
 	row     *api.JobRow
 	read    bool // somebody could read the table
 	unheard bool // a journal could not be read, so the story may lack events
 	story   *story
-	events  []from[journal.Event]
+	events  []operator.From[journal.Event]
 	earlier bool // there are, or may be, events before them
 }
 
 // showJob shows one job, with so many of its runs (0: all). A journal that can't be read takes
 // nothing from the rest.
-func (p *program) showJob(ctx context.Context, c *client, job jobRef, runs int) error {
-	e, verdicts, err := p.verdicts(ctx, c, []jobRef{job})
+func (p *program) showJob(ctx context.Context, d *operator.Daemon, job operator.Job, runs int) error {
+	e, err := p.explain(ctx, d, []operator.Job{job})
 	if err != nil {
 		return err
 	}
-	e.noteSilent(p)
-	j := e.journals(p)
-	shown := &sheet{program: p, job: job, verdict: verdicts[0], row: e.row(), read: e.read(), story: &story{program: p, journals: j}}
+	noteSilent(p, e.Answers)
+	j := operator.JournalsOf(operator.Answered(e.Answers), p.note)
+	shown := &sheet{program: p, job: job, verdict: e.Verdicts[0], row: e.Row(), read: e.Read(), story: &story{program: p, journals: j}}
 	shown.readStory(ctx, j, runs)
-	shown.unheard = len(j.sources) < len(e.answers) || len(j.failed) > 0
+	shown.unheard = len(j.Sources) < len(e.Answers) || len(j.Failed) > 0
 	if err := shown.print(ctx); err != nil {
 		return err
 	}
-	return exit.Join(why(ctx, errors.Join(j.failed...)), unexplained(shown.verdict))
-}
-
-// row is the job's row, as the first worker has it that could read it.
-func (e explained) row() *api.JobRow {
-	for _, a := range e.answers {
-		if len(a.answer.Jobs) == 1 && a.answer.Jobs[0].Row != nil {
-			return a.answer.Jobs[0].Row
-		}
-	}
-	return nil
-}
-
-// read tells whether anybody could read the table.
-func (e explained) read() bool {
-	return slices.ContainsFunc(e.answers, func(a told[api.Explained]) bool { return a.err == nil && a.answer.Table == "" })
-}
-
-// journals are those of the workers that have answered.
-func (e explained) journals(p *program) *journals {
-	j := &journals{note: p.note}
-	for _, a := range e.answers {
-		if a.err == nil {
-			j.sources, j.remotes = append(j.sources, a.from), append(j.remotes, a.from)
-		}
-	}
-	return j
+	return exit.Join(exit.Why(ctx, errors.Join(j.Failed...)), unexplained(shown.verdict))
 }
 
 // print prints the page.
@@ -126,7 +94,7 @@ func (s *sheet) print(ctx context.Context) error {
 func (s *sheet) printAsJSON() error {
 	events := make([]any, len(s.events))
 	for i, e := range s.events {
-		events[i] = eventJSON(e.source.worker(), e.item)
+		events[i] = eventJSON(e.Source.Worker(), e.Item)
 	}
 	return s.printJSON(struct {
 		verdictForm
@@ -218,7 +186,7 @@ func (s *sheet) printStory(ctx context.Context) error {
 		return nil
 	}
 	if s.earlier {
-		fmt.Fprintf(s.out, "earlier runs: jobctl show %d --all\n", s.job.id)
+		fmt.Fprintf(s.out, "earlier runs: jobctl show %d --all\n", s.job.ID)
 	}
 	for _, e := range s.events {
 		text, err := s.story.words(ctx, e)
@@ -226,11 +194,11 @@ func (s *sheet) printStory(ctx context.Context) error {
 			return err
 		}
 		name := ""
-		if e.source.worker() != "" {
-			name = clean(e.source.worker()) + "  "
+		if e.Source.Worker() != "" {
+			name = clean(e.Source.Worker()) + "  "
 		}
-		s.story.last = e.source
-		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.story.clocks.of(s.program, e.item.Time), name, text), toneOf(e.item.Payload)))
+		s.story.last = e.Source
+		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.story.clocks.of(s.program, e.Item.Time), name, text), toneOf(e.Item.Payload)))
 	}
 	s.untilClaimed()
 	s.story.durations()
@@ -279,7 +247,7 @@ func (s *sheet) printEnd(name, text string, size int64) {
 	head := fmt.Sprintf("%s: %d bytes", name, size)
 	if len(lines) > mostShown || int64(len(text)) < size {
 		lines = lines[max(0, len(lines)-mostShown):]
-		head += fmt.Sprintf("; the last %d lines, all of it: jobctl tail %d", len(lines), s.job.id)
+		head += fmt.Sprintf("; the last %d lines, all of it: jobctl tail %d", len(lines), s.job.ID)
 	}
 	fmt.Fprintf(s.out, "\n%s\n%s", head, strings.Join(lines, ""))
 }
@@ -294,11 +262,11 @@ const (
 )
 
 // readStory reads what the journals know of the newest runs of a job, so many at most (0: all).
-func (s *sheet) readStory(ctx context.Context, j *journals, runs int) {
+func (s *sheet) readStory(ctx context.Context, j *operator.Journals, runs int) {
 	most := runs * eventsOfRun
-	for event, err := range j.events(ctx, history.Query{Job: int64(s.job.id), Output: true, Last: most}) {
+	for event, err := range j.Events(ctx, history.Query{Job: int64(s.job.ID), Output: true, Last: most}) {
 		if err != nil {
-			j.failed = append(j.failed, err)
+			j.Failed = append(j.Failed, err)
 			break
 		}
 		s.events = append(s.events, event)
@@ -314,10 +282,10 @@ func (s *sheet) readStory(ctx context.Context, j *journals, runs int) {
 
 // beginOfRuns is the place of the first event of the newest runs, so many at most. Where there are
 // others before the events, the first run that is whole begins with a claim.
-func beginOfRuns(events []from[journal.Event], runs int, before bool) (begin int) {
+func beginOfRuns(events []operator.From[journal.Event], runs int, before bool) (begin int) {
 	found := 0
 	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].item.Kind() != journal.KindAccepted {
+		if events[i].Item.Kind() != journal.KindAccepted {
 			continue
 		}
 		if found++; found > runs {
@@ -451,50 +419,6 @@ func (s *story) editedAnew(e journal.Replanned) string {
 		text += ", because " + clean(e.Note)
 	}
 	return text
-}
-
-// rowsOnce is how many rows are asked for together.
-const rowsOnce = 1000
-
-// rows reads what the table says of jobs, without locks, through the first worker that can: they
-// share it. Where none can, what was read is given with the error.
-func (j *journals) rows(ctx context.Context, ids []int64) (map[int64]history.Row, error) {
-	found := make(map[int64]history.Row, len(ids))
-	at := 0 // the worker that is asked; those before it could not tell
-	var failed []error
-	for some := range slices.Chunk(ids, rowsOnce) {
-		for {
-			if at == len(j.remotes) {
-				return found, nobody(failed)
-			}
-			var answer history.RowsAnswer
-			err := j.remotes[at].ask(ctx, api.JournalRows, map[string]any{"ids": whole(some)}, &answer)
-			if ctx.Err() != nil {
-				return found, err
-			}
-			if err != nil {
-				failed = append(failed, named(j.remotes[at], err))
-				at++
-				continue
-			}
-			for _, row := range answer.Rows {
-				found[int64(row.Job)] = row
-			}
-			break
-		}
-	}
-	return found, nil
-}
-
-// nobody is the error where no worker could read rows. It may be over soon, unless all are of versions
-// that can't.
-func nobody(failed []error) error {
-	err := errors.Join(append(failed, errors.New("no worker can read the table now"))...)
-	isOlder := func(err error) bool { return jobnet.CodeOf(err) == jobnet.CodeUnknown }
-	if len(failed) > 0 && !slices.ContainsFunc(failed, func(err error) bool { return !isOlder(err) }) {
-		return err
-	}
-	return exit.With(exit.Unknown, err)
 }
 
 // notKnown is printed where it can't be told how long something took. A 0 would be a claim.

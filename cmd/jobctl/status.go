@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
@@ -32,29 +33,29 @@ func (p *program) status() *ffcli.Command {
 
 // showStatus prints the status of the daemon at the other end. As JSON it is the daemon's answer as
 // it came: the table is not asked for anything.
-func (p *program) showStatus(ctx context.Context, c *client) error {
-	s, err := takeCensus(ctx, c)
+func (p *program) showStatus(ctx context.Context, c *operator.Daemon) error {
+	s, err := operator.TakeCensus(ctx, c)
 	if err != nil {
 		return err
 	}
 	if p.json() {
-		fmt.Fprintf(p.out, "%s\n", s.said)
-		return s.silent()
+		fmt.Fprintf(p.out, "%s\n", s.Said)
+		return s.Silent()
 	}
-	s.count(ctx, append(s.targets(), s.unserved()...))
-	if s.master != nil {
+	s.Count(ctx, append(s.Targets(), s.Unserved()...))
+	if s.Master != nil {
 		p.printFleet(s)
 	} else {
 		p.printWorker(s)
 	}
-	return s.silent()
+	return s.Silent()
 }
 
 // printWorker prints the page of one worker: who it is, how it stands with everything that it
 // needs, its targets, and what is wrong.
-func (p *program) printWorker(s *census) {
-	status := s.workers[0].answer
-	p.printHead(status, s.workers[0].from.client.address)
+func (p *program) printWorker(s *operator.Census) {
+	status := s.Workers[0].Value
+	p.printHead(status, p.config.address())
 	fmt.Fprintln(p.out)
 	p.print(p.standingTable(s))
 	p.printExecutors(s)
@@ -76,7 +77,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 	if s.CommitDate != "" {
 		line("built of: commit %s, of %s", clean(s.Commit), clean(s.CommitDate))
 	}
-	if !tellsMore(s) {
+	if !operator.TellsMore(s) {
 		line("it can't tell more, because it is an older jobd, or the original")
 	}
 	if d := s.Database; d != nil {
@@ -100,7 +101,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		}
 		line("runner: %s", text)
 	}
-	if tellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool { return e.Unready != "" }) {
+	if operator.TellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool { return e.Unready != "" }) {
 		line("launcher: nothing is known to be wrong")
 	}
 	for _, m := range s.Masters {
@@ -132,13 +133,13 @@ func (p *program) standingText(s api.Standing, there, gone string) string {
 const untold = "?"
 
 // standingTable has a line for each target of a worker; of one that can't tell more, what it tells.
-func (p *program) standingTable(s *census) table {
-	status := s.workers[0].answer
-	if !tellsMore(status) {
+func (p *program) standingTable(s *operator.Census) table {
+	status := s.Workers[0].Value
+	if !operator.TellsMore(status) {
 		return targetTable(*status)
 	}
 	t := table{head: []string{"TARGET", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
-	delays := s.delays()
+	delays := s.Delays()
 	if delays {
 		t.head = slices.Insert(t.head, 5, "NEXT DUE")
 	}
@@ -147,7 +148,7 @@ func (p *program) standingTable(s *census) table {
 		waiting, oldest := p.waitingCells(s, name)
 		cells := []cell{line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched), waiting, oldest, line(p.pausedText(target))}
 		if delays {
-			cells = slices.Insert(cells, 5, line(p.dueIn(s.nextDue(name))))
+			cells = slices.Insert(cells, 5, line(p.dueIn(s.NextDue(name))))
 		}
 		t.add(cells...)
 	}
@@ -163,8 +164,8 @@ func (p *program) pausedText(t api.TargetStatus) string {
 }
 
 // waitingCells are how many rows of a target wait, and for how long the oldest does.
-func (p *program) waitingCells(s *census, target string) (count, oldest cell) {
-	w, counted := s.waiting[target]
+func (p *program) waitingCells(s *operator.Census, target string) (count, oldest cell) {
+	w, counted := s.Waiting[target]
 	if !counted {
 		return line(untold), line(untold)
 	}
@@ -190,26 +191,26 @@ func (p *program) oldestText(w api.WaitingTarget) string {
 
 // printByHand says what operators have set until the next reload or restart: pauses, with since when
 // and on whose behalf, and slots that the configuration gives otherwise.
-func (p *program) printByHand(s *census) {
+func (p *program) printByHand(s *operator.Census) {
 	var lines strings.Builder
 	otherwise := map[string][]string{} // workers by what is said of them
-	for _, w := range s.workers {
-		if w.err != nil {
+	for _, w := range s.Workers {
+		if w.Err != nil {
 			continue
 		}
-		for name, t := range w.answer.Targets {
-			if s.master == nil && t.Paused && t.PausedSince > 0 {
+		for name, t := range w.Value.Targets {
+			if s.Master == nil && t.Paused && t.PausedSince > 0 {
 				text := fmt.Sprintf("target %s is paused since %s by %s", clean(name), p.clock(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
 				otherwise[text] = nil
 			}
 			if t.Configured != nil {
 				text := fmt.Sprintf("target %s has %s until the next reload or restart: %s", clean(name), countOf(t.Concurrency, "slot"), inFile(*t.Configured))
-				otherwise[text] = append(otherwise[text], w.from.name)
+				otherwise[text] = append(otherwise[text], w.From.Name)
 			}
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(otherwise)) {
-		if workers := otherwise[text]; s.master != nil {
+		if workers := otherwise[text]; s.Master != nil {
 			text += " (on " + cleaned(workers[:min(len(workers), mostTold)])
 			if more := len(workers) - mostTold; more > 0 {
 				text += fmt.Sprintf(" and %d more", more)
@@ -297,23 +298,23 @@ func (p *program) sinceText(since time.Time) string {
 // printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing
 // where there are none, or where workers are older and do not tell. A worker's name is shown where
 // there may be several.
-func (p *program) printExecutors(s *census) {
+func (p *program) printExecutors(s *operator.Census) {
 	t := table{head: []string{"TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
-	if s.master != nil {
+	if s.Master != nil {
 		t.head = slices.Insert(t.head, 0, "NAME")
 	}
 	var unready strings.Builder
-	for _, w := range s.workers {
-		if w.err != nil || w.answer == nil {
+	for _, w := range s.Workers {
+		if w.Err != nil || w.Value == nil {
 			continue
 		}
-		for i := range w.answer.Executors {
-			e := &w.answer.Executors[i]
+		for i := range w.Value.Executors {
+			e := &w.Value.Executors[i]
 			cells := executorCells(e)
 			whose := ""
-			if s.master != nil {
-				cells = slices.Insert(cells, 0, line(w.from.name))
-				whose = "worker " + clean(w.from.name) + ": "
+			if s.Master != nil {
+				cells = slices.Insert(cells, 0, line(w.From.Name))
+				whose = "worker " + clean(w.From.Name) + ": "
 			}
 			t.add(cells...)
 			switch since := p.sinceText(time.UnixMilli(e.Since)); {
@@ -425,14 +426,14 @@ func (p *program) troublesOf(name string, s *workerStatus) (list []trouble) {
 
 // printTroubles prints what keeps workers from their work: each cause once, behind all that follows
 // from it; nothing where nothing does, or where workers are older and do not tell.
-func (p *program) printTroubles(s *census) {
+func (p *program) printTroubles(s *operator.Census) {
 	var all []trouble
-	for _, w := range s.workers {
-		if w.err == nil && w.answer != nil {
-			all = append(all, p.troublesOf(w.from.name, w.answer)...)
+	for _, w := range s.Workers {
+		if w.Err == nil && w.Value != nil {
+			all = append(all, p.troublesOf(w.From.Name, w.Value)...)
 		}
 	}
-	for _, err := range s.why {
+	for _, err := range s.Why {
 		all = append(all, trouble{effect: "what waits is not known", cause: err.Error()})
 	}
 	var lines strings.Builder

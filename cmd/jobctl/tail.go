@@ -10,12 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -28,9 +28,8 @@ type follower struct {
 	follow bool
 	lines  int // the last ones of each stream that are shown at first; negative: all
 
-	client  *client // nil: the connection is lost
-	end     func()
-	on      *remote // the worker that answers for it; nil: none was found
+	d       *operator.Daemon
+	on      *operator.Worker // the worker that answers for it; nil: none was found
 	attempt int
 	from    [2]int64
 	goal    [2]int64 // without -f: what there was when it was first asked
@@ -76,109 +75,56 @@ const (
 	lateTail = time.Second
 )
 
-// run shows what there is, and with -f what comes. A connection that is lost meanwhile is made
-// again: what it missed is with the runner.
-func (f *follower) run(ctx context.Context) error {
-	defer func() { f.leave() }()
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = followRetry, followMaxRetry
-	told, pause, atOnce := "", soonTail, 0
-	for {
+// run shows what there is, and with -f what comes. A link that is lost meanwhile is made again: what
+// it missed is with the runner.
+func (f *follower) run(ctx context.Context) (err error) {
+	if f.d, err = f.daemon(); err != nil {
+		return err
+	}
+	pause, atOnce := soonTail, 0
+	lasting := operator.Lasting{
+		Outlives: func(err error) bool { return f.follow && (f.begun || f.waited) && operator.Mended(err) },
+		Tell:     func(err error) { f.note(fmt.Errorf("%w; trying again", err)) },
+	}
+	err = lasting.Run(ctx, func() (time.Duration, error) {
 		over, some, err := f.step(ctx)
 		switch {
-		case interrupted(ctx) && f.follow:
-			return nil // as it should be
-		case err == nil && over:
-			return nil
-		case err == nil:
-			told = ""
-			retry.Reset()
-			if pause = min(2*pause, lateTail); some {
-				pause = soonTail
-			}
-		case !f.follow || !f.begun && !f.waited || !f.mended(err):
-			return err
-		default:
-			if text := err.Error(); text != told {
-				f.note(fmt.Errorf("%s; trying again", text))
-				told = text
-			}
-			f.leave()
-			pause = retry.NextBackOff()
+		case err != nil:
+			return 0, err
+		case over:
+			return -1, nil
 		}
-		if atOnce++; err == nil && f.tube.behind > 0 && (atOnce < mostAtOnce || !f.follow) {
-			continue
+		if pause = min(2*pause, lateTail); some {
+			pause = soonTail
+		}
+		if atOnce++; f.tube.behind > 0 && (atOnce < mostAtOnce || !f.follow) {
+			return 0, nil
 		}
 		atOnce = 0
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return why(ctx, ctx.Err())
-		}
+		return pause, nil
+	})
+	if exit.Interrupted(ctx) && f.follow {
+		return nil // as it should be
 	}
+	return err
 }
 
 // mostAtOnce is how often a job that writes faster than it is shown is asked for without a pause.
 const mostAtOnce = 16
 
-// mended tells whether an error may be over in a moment: of the connection, or of a runner that is
-// just being lost.
-func (f *follower) mended(err error) bool {
-	text := err.Error()
-	return mended(err) || strings.Contains(text, "the runner was lost") || strings.Contains(text, "the runner does not answer")
-}
-
-// leave ends the connection.
-func (f *follower) leave() {
-	if f.client != nil {
-		f.end()
-		f.client, f.end = nil, nil
-	}
-}
-
 // step asks once, and shows what came: over tells that nothing more will, some that something did.
 func (f *follower) step(ctx context.Context) (over, some bool, err error) {
-	if f.client == nil {
-		if f.client, f.end, err = f.connectAgain(ctx); err != nil {
-			return false, false, err
-		}
-		if f.on != nil {
-			f.on = &remote{client: f.client, name: f.on.name, address: f.on.name} // a master takes the name as well
-		}
-	}
 	if f.on == nil {
 		if err := f.find(ctx); err != nil || f.on == nil {
 			return f.over, false, err
 		}
 	}
 	var answer api.JobOutput
-	if err := cannotTell(f.on.ask(ctx, api.Output.Name, f.query(), &answer)); err != nil {
+	query := api.OutputQuery{Job: f.job, Stdout: f.from[0], Stderr: f.from[1]}
+	if err := f.on.Ask(ctx, api.Output.Name, query, &answer); err != nil {
 		return false, false, err
 	}
 	return f.show(&answer)
-}
-
-// connectAgain connects, and asks for a password once.
-func (f *follower) connectAgain(ctx context.Context) (c *client, end func(), err error) {
-	if f.config.askPassword {
-		if f.config.password, err = f.password(); err != nil {
-			return nil, nil, err
-		}
-		f.config.askPassword = false
-	}
-	if c, end, err = f.connect(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err = c.expect(ctx); err != nil {
-		end()
-		return nil, nil, err
-	}
-	return c, end, nil
-}
-
-// query is the data of the next request.
-func (f *follower) query() map[string]any {
-	return fieldsOf(api.OutputQuery{Job: f.job, Stdout: f.from[0], Stderr: f.from[1]})
 }
 
 // show prints an answer.
@@ -204,7 +150,7 @@ func (f *follower) show(a *api.JobOutput) (over, some bool, err error) {
 			err = f.printJSON(struct {
 				*api.JobOutput
 				Worker string `json:"worker,omitempty"`
-			}{a, f.on.name})
+			}{a, f.on.Name})
 		}
 	}
 	f.tube.behind = 0
@@ -280,22 +226,22 @@ func (f *follower) find(ctx context.Context) error {
 			return err
 		}
 	}
-	fleet, err := askFleet[api.JobOutput](ctx, f.client, api.Output.Name, api.OutputQuery{Job: f.job, Most: 1})
+	fleet, err := operator.All[api.JobOutput](ctx, f.d, api.Output.Name, api.OutputQuery{Job: f.job, Most: 1})
 	if err != nil {
 		return err
 	}
 	claimed, newest := false, int64(-1)
 	for _, one := range fleet {
-		switch a := one.answer; {
-		case one.err != nil:
+		switch a := one.Value; {
+		case one.Err != nil:
 		case a.Running && a.State == api.OutputRunning:
-			f.on = one.from
+			f.on = one.From
 			f.first(&a)
 			return nil
 		case a.State == api.OutputClaimed:
 			claimed = true
 		case a.Done != nil && a.Done.Ended > newest:
-			newest, f.on = a.Done.Ended, one.from
+			newest, f.on = a.Done.Ended, one.From
 			f.first(&a)
 		}
 	}
@@ -348,9 +294,9 @@ const mostMissed = 2
 
 // absent says where a job is that no worker has. Workers and row are asked one after the other, and
 // a job may be claimed in between: where the row says so, the workers are asked again.
-func (f *follower) absent(ctx context.Context, fleet []told[api.JobOutput]) error {
+func (f *follower) absent(ctx context.Context, fleet []operator.Answer[api.JobOutput]) error {
 	row, err := f.row(ctx)
-	unheard := silent(fleet)
+	unheard := operator.Silent(fleet)
 	switch {
 	case err != nil:
 		return errors.Join(exit.With(exit.Unknown, fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err)), unheard)
@@ -369,20 +315,15 @@ func (f *follower) absent(ctx context.Context, fleet []told[api.JobOutput]) erro
 	return errors.Join(f.fromRow(ctx), unheard)
 }
 
-// row asks the table, through the first worker that can.
+// row asks the table, through the first worker that can; nil: it has none.
 func (f *follower) row(ctx context.Context) (*history.Row, error) {
-	ids := map[string]any{"ids": []jobnet.Whole{f.job}}
-	fleet, err := askFleet[history.RowsAnswer](ctx, f.client, api.JournalRows, ids)
+	workers, err := f.d.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range fleet {
-		if err = one.err; err == nil {
-			if len(one.answer.Rows) == 0 {
-				return nil, nil
-			}
-			return &one.answer.Rows[0], nil
-		}
+	rows, err := operator.Rows(ctx, workers, []int64{int64(f.job)})
+	if row, there := rows[int64(f.job)]; there {
+		return &row, nil
 	}
 	return nil, err
 }
@@ -402,13 +343,13 @@ func (f *follower) checkTarget(ctx context.Context) error {
 // end of each stream, as the first worker that can read the table gives it.
 func (f *follower) fromRow(ctx context.Context) error {
 	query := api.ExplainQuery{IDs: []jobnet.Whole{f.job}, Output: true}
-	fleet, err := askFleet[api.Explained](ctx, f.client, api.Explain.Name, query)
+	fleet, err := operator.All[api.Explained](ctx, f.d, api.Explain.Name, query)
 	for _, one := range fleet {
-		if one.err != nil || len(one.answer.Jobs) != 1 || one.answer.Jobs[0].Row == nil {
+		if one.Err != nil || len(one.Value.Jobs) != 1 || one.Value.Jobs[0].Row == nil {
 			continue
 		}
 		f.over = true
-		row := one.answer.Jobs[0].Row
+		row := one.Value.Jobs[0].Row
 		answer := api.JobOutput{Job: f.job, State: api.OutputEnded, Stdout: endOfText(row.Stdout), Stderr: endOfText(row.Stderr)}
 		if f.json() {
 			return f.printJSON(struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -76,11 +77,11 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 	if err != nil {
 		return err
 	}
-	serving := func(w told[*workerStatus]) bool {
-		if w.err != nil {
+	serving := func(w operator.Answer[*workerStatus]) bool {
+		if w.Err != nil {
 			return true // for all that is known
 		}
-		_, serves := w.answer.Targets[slots.Target]
+		_, serves := w.Value.Targets[slots.Target]
 		return serves
 	}
 	wish.question = func(n int) string {
@@ -89,15 +90,15 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 	wish.none = func() error {
 		return p.missed(ctx, api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
 	}
-	wish.head, wish.row = []string{"WORKER", "TARGET", "SLOTS", "THEN"}, func(w told[*workerStatus]) []any {
-		if w.err != nil {
-			return []any{w.from.name, slots.Target, "", slots.Concurrency}
+	wish.head, wish.row = []string{"WORKER", "TARGET", "SLOTS", "THEN"}, func(w operator.Answer[*workerStatus]) []any {
+		if w.Err != nil {
+			return []any{w.From.Name, slots.Target, "", slots.Concurrency}
 		}
-		return []any{w.from.name, slots.Target, w.answer.Targets[slots.Target].Concurrency, slots.Concurrency}
+		return []any{w.From.Name, slots.Target, w.Value.Targets[slots.Target].Concurrency, slots.Concurrency}
 	}
-	return p.oneByOne(ctx, wish, serving, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
+	return p.oneByOne(ctx, wish, serving, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
 		var done api.Done
-		err := askOne(ctx, w.from, api.SetConcurrency.Name, slots, &done)
+		err := w.From.Ask(ctx, api.SetConcurrency.Name, slots, &done)
 		return []string{"target " + clean(slots.Target) + " has " + countOf(slots.Concurrency, "slot")}, slots, err
 	})
 }
@@ -139,24 +140,16 @@ func readSlots(name string, args []string) (api.Slots, error) {
 // tell sends a request about targets whose answer is "ok", and prints that, unless nobody was there
 // to do it.
 func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], query Q, targets ...string) error {
-	done, err := askFor(ctx, p, r, query)
-	if err != nil {
-		return p.meantTargets(ctx, mayBeDone(err, r.Name), targets)
+	var done api.Done
+	if err := p.askFor(ctx, r.Name, query, &done); err != nil {
+		return p.meantTargets(ctx, operator.MayBeDone(err, r.Name), targets)
 	}
 	missed := p.missed(ctx, r.Name, done)
 	if p.json() || missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}
-	_, err = fmt.Fprintln(p.out, clean(done.Result))
+	_, err := fmt.Fprintln(p.out, clean(done.Result))
 	return errors.Join(err, missed)
-}
-
-// mayBeDone says that nobody knows whether a request was carried out, where it has no answer.
-func mayBeDone(err error, typ string) error {
-	if !leftOpen(err, typ) {
-		return err
-	}
-	return fmt.Errorf("%w; whether it did what it was asked for (%s) is not known", err, typ)
 }
 
 // missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
@@ -223,23 +216,23 @@ func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
 		return fmt.Sprintf("%s would be restarted, one after the other.", countOf(n, "worker"))
 	}
 	wish.none = func() error { return errors.New("no worker is registered with the master: nothing was restarted") }
-	wish.head, wish.row = []string{"WORKER", "PID", "VERSION"}, func(w told[*workerStatus]) []any {
-		if w.err != nil {
-			return []any{w.from.name, "", ""}
+	wish.head, wish.row = []string{"WORKER", "PID", "VERSION"}, func(w operator.Answer[*workerStatus]) []any {
+		if w.Err != nil {
+			return []any{w.From.Name, "", ""}
 		}
-		return []any{w.from.name, w.answer.PID, w.answer.Version}
+		return []any{w.From.Name, w.Value.PID, w.Value.Version}
 	}
 	wish.stops = true
-	every := func(told[*workerStatus]) bool { return true }
-	return p.oneByOne(ctx, wish, every, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
-		before := processOf(w.answer)
+	every := func(operator.Answer[*workerStatus]) bool { return true }
+	return p.oneByOne(ctx, wish, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
+		before := processOf(w.Value)
 		if before.Started == 0 {
 			return nil, nil, errors.New("it is an older jobd, which does not tell when it serves again: restart it on its host")
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 		defer cancel()
-		look := func(ctx context.Context) (process, error) { return ofWorker(ctx, w.from.client, w.from.name) }
-		if err := askOne(ctx, w.from, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
+		look := func(ctx context.Context) (process, error) { return ofWorker(ctx, p.asked, w.From.Name) }
+		if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
 			// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
 			if now, unseen := look(ctx); unseen == nil && now.same(before) {
 				return nil, nil, err
@@ -252,14 +245,14 @@ func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
 }
 
 // ofWorker is the process of a worker that its master knows by a name.
-func ofWorker(ctx context.Context, c *client, name string) (process, error) {
-	s, err := takeCensus(ctx, c)
+func ofWorker(ctx context.Context, c *operator.Daemon, name string) (process, error) {
+	s, err := operator.TakeCensus(ctx, c)
 	if err != nil {
 		return process{}, err
 	}
-	for _, w := range s.workers {
-		if w.from.name == name && w.answer != nil {
-			return processOf(w.answer), nil
+	for _, w := range s.Workers {
+		if w.From.Name == name && w.Value != nil {
+			return processOf(w.Value), nil
 		}
 	}
 	return process{}, errors.New("the master does not see it")
@@ -271,7 +264,7 @@ type fleetWish struct {
 	question func(workers int) string // nil: no question
 	none     func() error             // where no worker is meant
 	head     []string
-	row      func(told[*workerStatus]) []any
+	row      func(operator.Answer[*workerStatus]) []any
 	stops    bool // at the first worker that fails
 }
 
@@ -281,15 +274,15 @@ func (w *fleetWish) flags(c *ffcli.Command) {
 }
 
 // oneByOne has each worker that is meant do something, one after the other, and prints what each says.
-func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(told[*workerStatus]) bool,
-	act func(context.Context, told[*workerStatus]) (lines []string, form any, err error),
+func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(operator.Answer[*workerStatus]) bool,
+	act func(context.Context, operator.Answer[*workerStatus]) (lines []string, form any, err error),
 ) error {
-	return p.linked(ctx, func(ctx context.Context, c *client) error {
-		s, err := takeCensus(ctx, c)
+	return p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
+		s, err := operator.TakeCensus(ctx, c)
 		if err != nil {
 			return err
 		}
-		workers := slices.DeleteFunc(s.workers, func(w told[*workerStatus]) bool { return !meant(w) })
+		workers := slices.DeleteFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { return !meant(w) })
 		switch {
 		case len(workers) == 0 && wish.none != nil:
 			return wish.none()
@@ -314,9 +307,9 @@ func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(told[
 		failed := []error{nil}
 		all := make(map[string]any, len(workers))
 		for i, w := range workers {
-			name, err := w.from.name, w.err
-			if s.master == nil {
-				name = w.answer.Name
+			name, err := w.From.Name, w.Err
+			if s.Master == nil {
+				name = w.Value.Name
 			}
 			var lines []string
 			var form any
@@ -352,10 +345,10 @@ func workersText(n int) string {
 	return fmt.Sprintf("each of %d workers", n)
 }
 
-func namesOf(workers []told[*workerStatus]) string {
+func namesOf(workers []operator.Answer[*workerStatus]) string {
 	var names []string
 	for _, w := range workers {
-		names = append(names, w.from.name)
+		names = append(names, w.From.Name)
 	}
 	return cleaned(names)
 }
@@ -365,10 +358,10 @@ func (p *program) reload() *ffcli.Command {
 		if len(args) != 0 {
 			return wrongUsage("reload: takes no arguments, got %q", args)
 		}
-		every := func(told[*workerStatus]) bool { return true }
-		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w told[*workerStatus]) ([]string, any, error) {
+		every := func(operator.Answer[*workerStatus]) bool { return true }
+		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
 			var told api.Reloaded
-			err := askOne(ctx, w.from, api.Reload.Name, struct{}{}, &told)
+			err := w.From.Ask(ctx, api.Reload.Name, api.None{}, &told)
 			return reloadText(told), told, err
 		})
 	})
@@ -444,14 +437,16 @@ var errNotAgain = errors.New("the worker has not served again in time")
 func (p *program) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 	defer cancel()
-	var before, after process
+	var before process
 	var answer api.Restarted
-	err := p.linked(ctx, func(ctx context.Context, c *client) (err error) {
-		if err := c.askInto(ctx, api.Status.Name, nil, &before); err != nil {
-			return err
-		}
-		return c.askInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
-	})
+	d, err := p.daemon()
+	if err == nil {
+		err = d.AskInto(ctx, api.Status.Name, nil, &before)
+	}
+	if err != nil {
+		return err
+	}
+	err = d.AskInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
 	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
 	if err != nil && !lost {
 		return err
@@ -464,7 +459,13 @@ func (p *program) startAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	if after, err = awaitNext(ctx, before, p.look); err != nil {
+	d.Move(p.config.address())
+	after, err := awaitNext(ctx, before, func(ctx context.Context) (now process, err error) {
+		err = d.AskInto(ctx, api.Status.Name, nil, &now)
+		d.Move(d.Address) // over the old one's link only the old one answers
+		return now, err
+	})
+	if err != nil {
 		return err
 	}
 	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address())
@@ -499,33 +500,27 @@ func (p *program) goTo(address string) error {
 }
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
-func awaitNext(ctx context.Context, before process, look func(context.Context) (process, error)) (process, error) {
-	again := time.NewTicker(restartLook)
-	defer again.Stop()
+func awaitNext(ctx context.Context, before process, look func(context.Context) (process, error)) (now process, err error) {
 	last := errors.New("it still is the one that was to start again")
-	for {
-		now, err := look(ctx)
-		switch {
-		case err == nil && !now.same(before):
-			return now, nil
-		case isPassword(err):
-			return now, fmt.Errorf("the worker has started again, with another password than the one given: %w", err)
-		case err != nil:
-			last = err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return now, exit.With(exit.Late, fmt.Errorf("%w; its log says why; last seen: %w", context.Cause(ctx), last))
-		}
+	lasting := operator.Lasting{
+		Outlives: func(err error) bool { return !operator.IsPassword(err) }, Tell: func(err error) { last = err }, Most: restartLook,
 	}
-}
-
-func (p *program) look(ctx context.Context) (now process, err error) {
-	ctx, cancel := context.WithTimeout(ctx, restartPeer)
-	defer cancel()
-	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, api.Status.Name, nil, &now) })
-	return now, err
+	err = lasting.Run(ctx, func() (time.Duration, error) {
+		looking, cancel := context.WithTimeout(ctx, restartPeer)
+		defer cancel()
+		now, err = look(looking)
+		if err == nil && !now.same(before) {
+			return -1, nil
+		}
+		return restartLook, err
+	})
+	switch {
+	case err != nil && operator.IsPassword(err):
+		return now, fmt.Errorf("the worker has started again, with another password than the one given: %w", err)
+	case err != nil:
+		return now, exit.With(exit.Late, fmt.Errorf("%w; its log says why; last seen: %w", context.Cause(ctx), last))
+	}
+	return now, nil
 }
 
 // How long processes may take to be replaced, where --timeout says nothing.
@@ -552,10 +547,10 @@ func (p *program) recycle() *ffcli.Command {
 // say so. It is no error: there was nothing to replace.
 func (p *program) noteNoneKept(ctx context.Context) {
 	kept := true // if nobody tells
-	_ = p.linked(ctx, func(ctx context.Context, c *client) error {
-		s, err := takeCensus(ctx, c)
-		kept = err != nil || len(s.workers) == 0 || slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
-			return w.err != nil || w.answer == nil || slices.ContainsFunc(w.answer.Executors, func(e api.ExecutorStatus) bool { return e.Kept() })
+	_ = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
+		s, err := operator.TakeCensus(ctx, c)
+		kept = err != nil || len(s.Workers) == 0 || slices.ContainsFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool {
+			return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Kept() })
 		})
 		return nil
 	})
@@ -566,9 +561,9 @@ func (p *program) noteNoneKept(ctx context.Context) {
 
 // recycleAndWait has processes replaced, and waits until none of the old ones is left.
 func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
-	done, err := askFor(ctx, p, api.Recycle, api.Targets{Targets: targets, Detail: p.config.master})
-	if err != nil {
-		return p.meantTargets(ctx, mayBeDone(err, api.Recycle.Name), targets)
+	var done api.Done
+	if err := p.askFor(ctx, api.Recycle.Name, api.Targets{Targets: targets, Detail: p.config.master}, &done); err != nil {
+		return p.meantTargets(ctx, operator.MayBeDone(err, api.Recycle.Name), targets)
 	}
 	missed := p.missed(ctx, api.Recycle.Name, done)
 	if missed != nil && done.Workers != nil && *done.Workers == 0 {
@@ -577,7 +572,7 @@ func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
 	if err := p.awaitRecycled(ctx, targets); err != nil || p.json() {
 		return errors.Join(err, missed)
 	}
-	_, err = fmt.Fprintln(p.out, "ok: no old process is left")
+	_, err := fmt.Fprintln(p.out, "ok: no old process is left")
 	return errors.Join(err, missed)
 }
 
@@ -587,53 +582,55 @@ func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
 	limit := cmp.Or(p.config.timeout, recycleLimit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	waiting := jobWait{program: p} // for its rests
-	var left []string              // as it was seen last
-	for pause := firstLook; ; {
-		err := p.linked(ctx, func(ctx context.Context, c *client) error {
-			s, err := takeCensus(ctx, c)
-			if err != nil {
-				return err
-			}
-			left, err = oldProcesses(s, targets)
-			return err
-		})
-		var final *finalError
-		switch {
-		case errors.As(err, &final) || err != nil && isPassword(err):
-			return err
-		case err == nil && len(left) == 0:
-			return nil
-		case err != nil && (ctx.Err() == nil || len(left) == 0):
+	d, err := p.daemon()
+	if err != nil {
+		return err
+	}
+	var left []string // as it was seen last
+	pause := firstLook
+	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) {
+		if len(left) == 0 {
 			left = []string{err.Error()}
 		}
-		if waiting.rest(ctx, &pause) == nil {
-			continue
+	}}
+	err = lasting.Run(ctx, func() (time.Duration, error) {
+		s, err := operator.TakeCensus(ctx, d)
+		if err == nil {
+			left, err = oldProcesses(s, targets)
 		}
-		if interrupted(ctx) {
-			return context.Cause(ctx)
+		if err == nil && len(left) == 0 {
+			return -1, nil
 		}
-		return exit.With(exit.Late, fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; ")))
+		pause = longer(pause)
+		return pause, err
+	})
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case exit.Interrupted(ctx):
+		return context.Cause(ctx)
 	}
+	return exit.With(exit.Late, fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; ")))
 }
 
 // oldProcesses says which workers have old processes of these targets, or of all, and why.
-func oldProcesses(s *census, targets []string) (left []string, err error) {
-	for _, w := range s.workers {
+func oldProcesses(s *operator.Census, targets []string) (left []string, err error) {
+	for _, w := range s.Workers {
 		whose := ""
-		if s.master != nil {
-			whose = "worker " + clean(w.from.name) + ": "
+		if s.Master != nil {
+			whose = "worker " + clean(w.From.Name) + ": "
 		}
-		if w.err != nil {
-			left = append(left, whose+w.err.Error())
+		if w.Err != nil {
+			left = append(left, whose+w.Err.Error())
 			continue
 		}
-		for i := range w.answer.Executors {
-			e := &w.answer.Executors[i]
+		for i := range w.Value.Executors {
+			e := &w.Value.Executors[i]
 			switch {
 			case !e.Kept() || len(targets) > 0 && !slices.Contains(targets, e.Target):
 			case e.Old == nil:
-				return nil, &finalError{fmt.Errorf("recycle: %sit is an older jobd, and can't tell which of its processes are old; they are replaced all the same", whose)}
+				text := "recycle: " + whose + "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same"
+				return nil, &jobnet.RemoteError{Text: text, Code: jobnet.CodeUnknown}
 			case *e.Old > 0:
 				left = append(left, fmt.Sprintf("%starget %s has %s%s", whose, clean(e.Target), oldText(*e.Old), whyOld(e)))
 			}

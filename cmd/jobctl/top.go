@@ -3,25 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/term"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/reason"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -39,12 +37,7 @@ func (p *program) top() *ffcli.Command {
 		if err := p.viewable(args); err != nil {
 			return err
 		}
-		return p.linked(ctx, func(ctx context.Context, first *client) error {
-			if err := first.expect(ctx); err != nil {
-				return err
-			}
-			return p.live(ctx, first, interval)
-		})
+		return p.live(ctx, interval)
 	})
 	c.FlagSet.Var(lengthFlag{length: &interval, least: leastInterval}, "interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval))
 	c.LongHelp = "  jobctl top\n  jobctl --master --host 10.0.0.1 top --interval 5s"
@@ -69,18 +62,24 @@ func (p *program) viewable(args []string) error {
 }
 
 // live shows the view until the person leaves it.
-func (p *program) live(ctx context.Context, first *client, interval time.Duration) error {
+func (p *program) live(ctx context.Context, interval time.Duration) error {
 	quiet := *p // nothing else may write to the terminal meanwhile
 	quiet.err = io.Discard
 	quiet.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
-	source := &topSource{p: &quiet, link: newLasting(&quiet, first)}
-	defer source.link.close()
+	d, err := quiet.daemon()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if _, err := d.Ask(ctx, api.Status.Name, nil); err != nil {
+		return err
+	}
 	what := "worker at "
 	if p.config.master {
 		what = "master at "
 	}
-	err := live.Run(ctx, live.Config{
-		Source: source, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
+	err = live.Run(ctx, live.Config{
+		Source: &topSource{&quiet, d}, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
 		Now: p.now, Location: p.location, Colour: p.coloured(), In: p.in, Out: p.bare, Environ: p.environ,
 	})
 	switch cause := context.Cause(ctx); {
@@ -89,49 +88,54 @@ func (p *program) live(ctx context.Context, first *client, interval time.Duratio
 	case errors.Is(cause, context.DeadlineExceeded):
 		return fmt.Errorf("top has ended, as --timeout %v wants it", p.config.timeout)
 	}
-	return why(ctx, err)
+	return exit.Why(ctx, err)
 }
 
 // topSource asks the worker at the other end, or the workers of the master there, for the live view.
-// Each worker of a master is asked by itself: one that hangs delays nobody's answer but its own.
 type topSource struct {
-	p    *program
-	link *lasting
+	p *program
+	d *operator.Daemon
 }
 
 var _ live.Source = (*topSource)(nil)
 
+// brieflyFailed is an error without the address that it could not connect to, which everybody knows.
+func brieflyFailed(err error) error {
+	var failed *net.OpError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
 // Fleet implements live.Source.
 func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
-	err = s.link.use(ctx, func(c *client) error {
-		if !c.master {
-			var status workerStatus
-			err := c.askInto(ctx, api.Status.Name, nil, &status)
-			fleet.Workers = []live.Worker{{Name: status.Name, Status: &status, Targets: slices.Sorted(maps.Keys(status.Targets))}}
-			return err
+	census, err := operator.TakeCensus(ctx, s.d)
+	if err != nil {
+		return fleet, brieflyFailed(err)
+	}
+	for _, w := range census.Workers {
+		one := live.Worker{Name: w.From.Name, Address: w.From.Address, Targets: w.From.Targets, Status: w.Value}
+		if w.Err != nil {
+			one.Error = w.Err.Error()
 		}
-		var status masterStatus
-		if err := c.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
-			return err
+		if !s.d.Master {
+			one.Name, one.Targets = w.Value.Name, census.Targets()
 		}
-		for _, w := range status.Workers {
-			fleet.Workers = append(fleet.Workers, live.Worker{
-				Name: w.Name, Address: net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort)), Targets: w.Targets,
-				Status: w.Status, Error: w.StatusError,
-			})
-		}
-		if len(fleet.Workers) == 0 {
-			fleet.Troubles = append(fleet.Troubles, "no worker is registered with the master")
-		}
-		for _, w := range status.Down {
+		fleet.Workers = append(fleet.Workers, one)
+	}
+	if len(fleet.Workers) == 0 {
+		fleet.Troubles = append(fleet.Troubles, "no worker is registered with the master")
+	}
+	if census.Master != nil {
+		for _, w := range census.Master.Down {
 			fleet.Troubles = append(fleet.Troubles, "worker "+s.p.downText(w))
 		}
-		if len(status.Unserved) > 0 {
-			fleet.Troubles = append(fleet.Troubles, s.unserved(status))
+		if len(census.Master.Unserved) > 0 {
+			fleet.Troubles = append(fleet.Troubles, s.unserved(*census.Master))
 		}
-		return nil
-	})
-	return fleet, err
+	}
+	return fleet, nil
 }
 
 // unserved says what was poked and is served by nobody.
@@ -144,165 +148,56 @@ func (s *topSource) unserved(status masterStatus) string {
 	return text
 }
 
-// Running implements live.Source.
+// Running implements live.Source. Workers that did not tell of themselves are not missed.
 func (s *topSource) Running(ctx context.Context, workers []live.Worker, q api.RunningQuery) (running live.Running, err error) {
-	err = s.link.use(ctx, func(c *client) error {
-		answers := askEach[api.RunningJobs](ctx, c, api.Running.Name, workers, func(live.Worker) any { return q })
-		for _, a := range answers {
-			running.Total += a.answer.Total
-			for _, job := range a.answer.Jobs {
-				running.Jobs = append(running.Jobs, live.Job{RunningJob: job, Worker: a.from.Name, Address: a.from.Address})
-			}
+	answers, err := operator.All[api.RunningJobs](ctx, s.d, api.Running.Name, q)
+	if refused := new(jobnet.RemoteError); err != nil && errors.As(err, &refused) {
+		running.Silent = []string{err.Error()}
+		return running, nil
+	}
+	for _, a := range answers {
+		running.Total += a.Value.Total
+		for _, job := range a.Value.Jobs {
+			running.Jobs = append(running.Jobs, live.Job{RunningJob: job, Worker: a.From.Name, Address: a.From.Address})
 		}
-		running.Silent, err = unable(c, answers)
-		return err
-	})
-	return running, err
+		if a.Err != nil && slices.ContainsFunc(workers, func(w live.Worker) bool { return w.Address == a.From.Address }) {
+			running.Silent = append(running.Silent, a.From.Named(a.Err).Error())
+		}
+	}
+	return running, brieflyFailed(err)
 }
 
-// Waiting implements live.Source. Workers share the table: each target is counted by one of those
-// that serve it, by as few workers as do.
+// Waiting implements live.Source.
 func (s *topSource) Waiting(ctx context.Context, workers []live.Worker, targets []string) (waiting live.Waiting, err error) {
-	waiting.Targets = map[string]api.WaitingTarget{}
-	err = s.link.use(ctx, func(c *client) error {
-		parts := counters(workers, targets)
-		var counting []live.Worker
-		for i, part := range parts {
-			if len(part) > 0 {
-				counting = append(counting, workers[i])
-			}
-		}
-		parts = slices.DeleteFunc(parts, func(part []string) bool { return len(part) == 0 })
-		next := 0
-		answers := askEach[api.WaitingRows](ctx, c, api.Waiting.Name, counting, func(live.Worker) any {
-			next++
-			return api.WaitingQuery{Targets: parts[next-1]}
-		})
-		for _, a := range answers {
-			maps.Copy(waiting.Targets, a.answer.Targets)
-		}
-		waiting.Silent, err = unable(c, answers)
-		return err
-	})
-	return waiting, err
-}
-
-// counters shares targets out among the workers that serve them: each to the first one of those
-// that are likeliest to be able to count.
-func counters(workers []live.Worker, targets []string) [][]string {
-	parts := make([][]string, len(workers))
-	for _, target := range targets {
-		best, by := 0, -1
-		for i, w := range workers {
-			if _, serves := w.Status.Targets[target]; serves && (by < 0 || countsAs(w.Status) > best) {
-				best, by = countsAs(w.Status), i
-			}
-		}
-		if by >= 0 {
-			parts[by] = append(parts[by], target)
-		}
+	census := operator.Census{}
+	for _, w := range workers {
+		census.Workers = append(census.Workers, operator.Answer[*workerStatus]{From: s.d.At(w.Name, w.Address), Value: w.Status})
 	}
-	return parts
-}
-
-// countsAs is the higher the likelier a worker can count rows: older versions and the original
-// never can, and without its database nobody can.
-func countsAs(s *workerStatus) int {
-	switch {
-	case !tellsMore(s):
-		return 0
-	case !s.Database.Reachable:
-		return 1
+	census.Count(ctx, targets)
+	waiting.Targets = census.Waiting
+	for _, why := range append(census.Why, unjoined(census.Older())...) {
+		waiting.Silent = append(waiting.Silent, why.Error())
 	}
-	return 2
-}
-
-// reply is what one worker answered.
-type reply[A any] struct {
-	from   live.Worker
-	answer A
-	err    error
-}
-
-// mostAsked is how many workers are asked at once.
-const mostAsked = 16
-
-// askEach asks workers beside each other, each for its own.
-func askEach[A any](ctx context.Context, c *client, typ string, workers []live.Worker, data func(live.Worker) any) []reply[A] {
-	replies := make([]reply[A], len(workers))
-	slots := make(chan struct{}, mostAsked)
-	var all sync.WaitGroup
-	for i, w := range workers {
-		replies[i].from = w
-		query := data(w)
-		all.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			r := &remote{client: c, name: w.Name, address: w.Address}
-			replies[i].err = askOne(ctx, r, typ, query, &replies[i].answer)
-		})
-	}
-	all.Wait()
-	return replies
-}
-
-// askOne asks one worker, through its master where there is one.
-func askOne(ctx context.Context, r *remote, typ string, query, into any) error {
-	if r.address == "" {
-		return cannotTell(r.client.askInto(ctx, typ, query, into))
-	}
-	relay := fieldsOf(query)
-	relay["worker"] = r.address
-	var answer api.Relayed
-	if err := r.client.askInto(ctx, typ, relay, &answer); err != nil {
-		return cannotTell(err)
-	}
-	if len(answer.Workers) != 1 {
-		return fmt.Errorf("the master gave %d answers to %s", len(answer.Workers), typ)
-	}
-	if text := answer.Workers[0].Error; text != "" {
-		return cannotTell(&jobnet.RemoteError{Text: text})
-	}
-	return json.Unmarshal(answer.Workers[0].Data, into)
-}
-
-// unable says which workers could not answer. Where the link is what failed, that is an error.
-func unable[A any](c *client, replies []reply[A]) (silent []string, err error) {
-	for _, r := range replies {
-		var answer *jobnet.RemoteError
-		switch {
-		case r.err == nil:
-		case !errors.As(r.err, &answer):
-			return nil, r.err
-		case c.master:
-			silent = append(silent, fmt.Sprintf("worker '%s': %v", r.from.Name, r.err))
-		default:
-			silent = append(silent, r.err.Error())
-		}
-	}
-	return silent, nil
+	return waiting, nil
 }
 
 // Do implements live.Source.
 func (s *topSource) Do(ctx context.Context, a live.Action) (answer string, err error) {
-	err = s.link.use(ctx, func(c *client) error {
-		switch a.Kind {
-		case live.Pause:
-			answer, err = s.tellTarget(ctx, c, api.Pause, a.Target)
-		case live.Continue:
-			answer, err = s.tellTarget(ctx, c, api.Continue, a.Target)
-		case live.Poke:
-			answer, err = s.tellTarget(ctx, c, s.look(), a.Target)
-		case live.Term:
-			answer, err = s.signal(ctx, c, a.Job, syscall.SIGTERM)
-		case live.Kill:
-			answer, err = s.signal(ctx, c, a.Job, syscall.SIGKILL)
-		case live.Cancel:
-			answer, err = s.cancel(ctx, c, a.Job)
-		}
-		return err
-	})
-	return answer, err
+	switch a.Kind {
+	case live.Pause:
+		answer, err = s.tellTarget(ctx, api.Pause, a.Target)
+	case live.Continue:
+		answer, err = s.tellTarget(ctx, api.Continue, a.Target)
+	case live.Poke:
+		answer, err = s.tellTarget(ctx, s.look(), a.Target)
+	case live.Term:
+		answer, err = s.signal(ctx, a.Job, syscall.SIGTERM)
+	case live.Kill:
+		answer, err = s.signal(ctx, a.Job, syscall.SIGKILL)
+	case live.Cancel:
+		answer, err = s.cancel(ctx, a.Job)
+	}
+	return answer, brieflyFailed(err)
 }
 
 // look is what has workers look for jobs.
@@ -313,10 +208,10 @@ func (s *topSource) look() api.Request[api.Targets, api.Done] {
 	return api.Poll
 }
 
-func (s *topSource) tellTarget(ctx context.Context, c *client, r api.Request[api.Targets, api.Done], target string) (string, error) {
+func (s *topSource) tellTarget(ctx context.Context, r api.Request[api.Targets, api.Done], target string) (string, error) {
 	var done api.Done
-	if err := c.askInto(ctx, r.Name, api.Targets{Targets: []string{target}, Detail: c.master}, &done); err != nil {
-		return "", mayBeDone(err, r.Name)
+	if err := s.d.AskInto(ctx, r.Name, api.Targets{Targets: []string{target}, Detail: s.d.Master}, &done); err != nil {
+		return "", operator.MayBeDone(err, r.Name)
 	}
 	if r.Name == api.Poke.Name && len(done.Unserved) > 0 {
 		return "no worker serves it now; the poke is kept until one does", nil
@@ -324,11 +219,11 @@ func (s *topSource) tellTarget(ctx context.Context, c *client, r api.Request[api
 	return done.Result, s.p.missed(ctx, r.Name, done)
 }
 
-func (s *topSource) signal(ctx context.Context, c *client, job live.Job, signal syscall.Signal) (string, error) {
+func (s *topSource) signal(ctx context.Context, job live.Job, signal syscall.Signal) (string, error) {
 	name := api.SendSignal.Name
 	var answer api.Delivered
-	if err := c.askInto(ctx, name, s.p.signalRequest([]jobRef{{id: job.Job, target: job.Target}}, int(signal)), &answer); err != nil {
-		return "", mayBeDone(err, name)
+	if err := s.d.AskInto(ctx, name, s.p.signalRequest([]operator.Job{{ID: job.Job, Target: job.Target}}, int(signal)), &answer); err != nil {
+		return "", operator.MayBeDone(err, name)
 	}
 	key := strconv.FormatInt(int64(job.Job), 10)
 	switch {
@@ -341,12 +236,11 @@ func (s *topSource) signal(ctx context.Context, c *client, job live.Job, signal 
 }
 
 // cancel cancels a running job, on the worker that runs it.
-func (s *topSource) cancel(ctx context.Context, c *client, job live.Job) (string, error) {
-	r := &remote{client: c, name: job.Worker, address: job.Address}
+func (s *topSource) cancel(ctx context.Context, job live.Job) (string, error) {
 	query := api.CancelQuery{IDs: []jobnet.Whole{job.Job}, Targets: map[jobnet.Whole]string{job.Job: job.Target}}
 	var answer api.CancelAnswer
-	if err := askOne(ctx, r, api.Cancel.Name, query, &answer); err != nil {
-		return "", mayBeDone(err, api.Cancel.Name)
+	if err := s.worker(job).Ask(ctx, api.Cancel.Name, query, &answer); err != nil {
+		return "", operator.MayBeDone(err, api.Cancel.Name)
 	}
 	became, known := answer.Jobs[job.Job]
 	switch {
@@ -367,88 +261,6 @@ func (s *topSource) clock(at int64) string {
 	return time.UnixMilli(at).In(s.p.location).Format(time.TimeOnly)
 }
 
-// lasting is a link that is made again when it was lost, by the next one who needs it. It is safe
-// for concurrent use.
-type lasting struct {
-	p    *program
-	turn chan struct{} // holds one value while nobody looks at the rest
-
-	client *client
-	end    func() // nil: somebody else ends it
-}
-
-// newLasting begins with a link that its maker ends.
-func newLasting(p *program, first *client) *lasting {
-	l := &lasting{p: p, turn: make(chan struct{}, 1), client: first}
-	l.turn <- struct{}{}
-	return l
-}
-
-// use has the link used, or a new one. One over which no answer came is not used again.
-func (l *lasting) use(ctx context.Context, do func(*client) error) error {
-	c, err := l.get(ctx)
-	if err != nil {
-		return err
-	}
-	err = do(c)
-	var answer *jobnet.RemoteError
-	if err != nil && !errors.As(err, &answer) && ctx.Err() == nil {
-		l.drop(c)
-	}
-	return err
-}
-
-func (l *lasting) get(ctx context.Context) (*client, error) {
-	select {
-	case <-l.turn:
-		defer func() { l.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if l.client != nil {
-		return l.client, nil
-	}
-	c, end, err := l.p.connect(ctx)
-	var failed *net.OpError
-	switch {
-	case errors.As(err, &failed):
-		return nil, failed.Err // where to, everybody knows
-	case err != nil:
-		return nil, err
-	}
-	if err := c.expect(ctx); err != nil {
-		end()
-		return nil, err
-	}
-	l.client, l.end = c, end
-	return c, nil
-}
-
-// drop ends a link, unless that has happened.
-func (l *lasting) drop(c *client) {
-	<-l.turn
-	defer func() { l.turn <- struct{}{} }()
-	if l.client == c {
-		l.finish()
-	}
-}
-
-// close ends the link that there is.
-func (l *lasting) close() {
-	<-l.turn
-	defer func() { l.turn <- struct{}{} }()
-	l.finish()
-}
-
-func (l *lasting) finish() {
-	if l.client != nil && l.end != nil {
-		l.end()
-	} else if l.client != nil {
-		l.client.link.Close()
-	}
-	l.client, l.end = nil, nil
-}
-
 // nextOf is where the part behind this one begins.
 func nextOf(o api.OutputPart) int64 { return o.At + int64(len(o.Bytes)) }
 
@@ -460,25 +272,29 @@ func textOfPart(o api.OutputPart) string {
 	return string(o.Bytes)
 }
 
+// worker is the one that has a job.
+func (s *topSource) worker(job live.Job) *operator.Worker {
+	if job.Address == "" {
+		return s.d.Direct() // there is nothing to tell apart
+	}
+	return s.d.At(job.Worker, job.Address)
+}
+
 // Output implements live.Source.
 func (s *topSource) Output(ctx context.Context, job live.Job, behind live.Place) (output live.Output, err error) {
-	err = s.link.use(ctx, func(c *client) error {
-		r := &remote{client: c, name: job.Worker, address: job.Address}
-		var answer api.JobOutput
-		query := api.OutputQuery{Job: job.Job, Attempt: job.Attempt, Stdout: behind.Stdout, Stderr: behind.Stderr}
-		if err := askOne(ctx, r, api.Output.Name, query, &answer); err != nil {
-			return err
-		}
-		out, errs := answer.Stdout, answer.Stderr
-		output = live.Output{
-			Stdout: textOfPart(out), Stderr: textOfPart(errs), Next: live.Place{Stdout: nextOf(out), Stderr: nextOf(errs)},
-			More: len(out.Bytes) > 0 && nextOf(out) < out.Size || len(errs.Bytes) > 0 && nextOf(errs) < errs.Size,
-		}
-		output.Ended = answer.State == api.OutputEnded && !output.More
-		output.Note = s.noteOf(answer)
-		return nil
-	})
-	return output, err
+	var answer api.JobOutput
+	query := api.OutputQuery{Job: job.Job, Attempt: job.Attempt, Stdout: behind.Stdout, Stderr: behind.Stderr}
+	if err := s.worker(job).Ask(ctx, api.Output.Name, query, &answer); err != nil {
+		return output, brieflyFailed(err)
+	}
+	out, errs := answer.Stdout, answer.Stderr
+	output = live.Output{
+		Stdout: textOfPart(out), Stderr: textOfPart(errs), Next: live.Place{Stdout: nextOf(out), Stderr: nextOf(errs)},
+		More: len(out.Bytes) > 0 && nextOf(out) < out.Size || len(errs.Bytes) > 0 && nextOf(errs) < errs.Size,
+	}
+	output.Ended = answer.State == api.OutputEnded && !output.More
+	output.Note = s.noteOf(answer)
+	return output, nil
 }
 
 // noteOf says how a job ended, or why nothing comes.
@@ -498,27 +314,13 @@ func (s *topSource) noteOf(answer api.JobOutput) string {
 
 // Story implements live.Source: where the job is, and what the journal of its worker tells of it.
 func (s *topSource) Story(ctx context.Context, job live.Job) (lines []string, err error) {
-	err = s.link.use(ctx, func(c *client) error {
-		var text bytes.Buffer
-		printing := *s.p
-		printing.out, printing.terminal = &text, false
-		r := &remote{client: c, name: job.Worker, address: job.Address}
-		if job.Address == "" {
-			r.name = "" // there is nothing to tell apart
-		}
-		told := story{program: &printing, journals: &journals{sources: []source{r}, remotes: []*remote{r}, note: func(error) {}}}
-		err := told.tell(ctx, int64(job.Job))
-		lines = append([]string{s.sentence(ctx, c, job), ""}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
-		return err
-	})
-	return lines, err
-}
-
-// sentence is what jobctl why says of a job of which only its worker is asked.
-func (s *topSource) sentence(ctx context.Context, c *client, job live.Job) string {
-	answer := reason.Answer{Name: job.Worker}
-	r := &remote{client: c, name: job.Worker, address: job.Address}
-	answer.Err = askOne(ctx, r, api.Explain.Name, api.ExplainQuery{IDs: []jobnet.Whole{job.Job}}, &answer.Explained)
-	question := reason.Question{Job: int64(job.Job), Target: job.Target, Master: s.p.config.master, Now: s.p.now(), Location: s.p.location}
-	return reason.Of(question, []reason.Answer{answer}).Sentence
+	var text bytes.Buffer
+	printing := *s.p
+	printing.out, printing.terminal = &text, false
+	w := s.worker(job)
+	told := story{program: &printing, journals: operator.JournalsOf([]*operator.Worker{w}, func(error) {})}
+	err = told.tell(ctx, int64(job.Job))
+	verdict := w.Why(ctx, operator.Job{ID: job.Job, Target: job.Target}, operator.Clock{Now: s.p.now(), Location: s.p.location})
+	lines = append([]string{verdict.Sentence, ""}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
+	return lines, brieflyFailed(err)
 }

@@ -50,9 +50,12 @@ func topOf(t *testing.T, port string, master bool) *topSource {
 	p.config.register(p.set)
 	p.config.host, p.config.port, p.config.master = "127.0.0.1", atoi(t, port), master
 	p.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
-	s := &topSource{p: p, link: newLasting(p, nil)}
-	t.Cleanup(s.link.close)
-	return s
+	d, err := p.daemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return &topSource{p, d}
 }
 
 func atoi(t *testing.T, text string) (n int) {
@@ -83,7 +86,7 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 		},
 	} {
 		told, err := silent()
-		if err != nil || len(told) != 1 || !strings.Contains(told[0], "it can't tell, because it is an older jobd, or the original") {
+		if err != nil || len(told) != 1 || !strings.Contains(told[0], "because it is an older jobd, or the original") {
 			t.Errorf("%s: %q, %v", what, told, err)
 		}
 	}
@@ -104,6 +107,12 @@ type relaying struct {
 
 func (r *relaying) handle(typ string) jobnet.Handler {
 	return func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		if typ == "running" { // of all
+			return json.RawMessage(`{"workers": [
+				{"name": "one", "address": "a:1", "data": {"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": 5}], "total": 12}},
+				{"name": "two", "address": "a:2", "error": "unknown request type: 'running'"},
+				{"name": "three", "address": "a:3", "error": "no answer within 5s"}]}`), nil
+		}
 		worker, err := request.Fields().Text("worker")
 		if err != nil {
 			return nil, err
@@ -112,29 +121,24 @@ func (r *relaying) handle(typ string) jobnet.Handler {
 		r.asked = append(r.asked, typ+" "+worker+" "+string(request.Fields()["targets"]))
 		r.mu.Unlock()
 		answer := api.RelayedAnswer{Name: worker, Address: worker}
-		switch {
-		case worker == "a:2":
+		if worker == "a:2" {
 			answer.Error = "unknown request type: '" + typ + "'"
-		case worker == "a:3":
-			answer.Error = "no answer within 30s"
-		case typ == "running":
-			answer.Data = json.RawMessage(`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": 5}], "total": 12}`)
-		default:
+		} else {
 			answer.Data = json.RawMessage(`{"targets": {"mail": {"count": 3}}}`)
 		}
 		return api.Relayed{Workers: []api.RelayedAnswer{answer}}, nil
 	}
 }
 
-// Each worker of a master is asked by itself, what waits of as few as serve the targets; who can't tell is named.
-func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
+// What runs is asked of all workers of a master, what waits of one that can tell; who can't is named.
+func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 	t.Parallel()
 	r := &relaying{}
 	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
 		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 			return json.RawMessage(`{"workers": [
-				{"name": "one", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "video"], "workerStatus": {"targets": {"mail": {}, "video": {}}}},
-				{"name": "two", "remoteAddr": "a", "remotePort": 2, "targets": ["mail", "fax"], "workerStatus": {"targets": {"mail": {}, "fax": {}}}},
+				{"name": "one", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "video"], "workerStatus": {"database": {"reachable": true}, "targets": {"mail": {}, "video": {}}}},
+				{"name": "two", "remoteAddr": "a", "remotePort": 2, "targets": ["mail", "fax"], "workerStatus": {"database": {"reachable": true}, "targets": {"mail": {}, "fax": {}}}},
 				{"name": "three", "remoteAddr": "a", "remotePort": 3, "targets": ["mail"], "workerStatusError": "no answer within 5s"}],
 				"unserved": [{"target": "print", "since": 1763632800000}], "unservedCount": 3, "memoryUsage": {},
 				"down": [{"name": "four", "targets": ["mail"], "since": 1763632800000}]}`), nil
@@ -159,10 +163,10 @@ func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
 	r.asked = nil
 	waiting, err := s.Waiting(t.Context(), fleet.Workers[:2], []string{"fax", "mail", "nobody", "video"})
 	slices.Sort(r.asked)
-	if want := []string{`waiting a:1 ["mail","video"]`, `waiting a:2 ["fax"]`}; !slices.Equal(r.asked, want) {
+	if want := []string{`waiting a:1 ["fax","mail","nobody","video"]`}; !slices.Equal(r.asked, want) {
 		t.Errorf("asked %q", r.asked)
 	}
-	if err != nil || waiting.Targets["mail"].Count != 3 || len(waiting.Silent) != 1 {
+	if err != nil || waiting.Targets["mail"].Count != 3 || len(waiting.Silent) != 0 {
 		t.Errorf("%+v, %v", waiting, err)
 	}
 }

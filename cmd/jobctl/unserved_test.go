@@ -14,7 +14,7 @@ func TestATargetThatNobodyServesIsTold(t *testing.T) {
 	t.Parallel()
 	answers := map[string]any{
 		"journal-anchor": history.AnchorAnswer{Seq: 4, Hash: strings.Repeat("0f", 32)},
-		"journal-events": api.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{}, "journal-close": "ok",
+		"journal-events": api.Opened{Name: "node-1", Cursor: "c", Understood: []string{"result", "last_line"}}, "journal-next": history.Page{}, "journal-close": "ok",
 		"status":  json.RawMessage(`{"targets": {"mail": {}}, "memoryUsage": {}}`),
 		"running": json.RawMessage(`{"jobs": [], "total": 0}`),
 	}

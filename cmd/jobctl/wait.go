@@ -10,6 +10,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
 )
@@ -30,10 +31,10 @@ func (p *program) wait() *ffcli.Command {
 // jobWait waits for jobs.
 type jobWait struct {
 	*program
-	jobs  []jobRef
+	jobs  []operator.Job
 	rows  map[int64]history.Row // of those that are at their end
 	first map[int64]history.Row // of those that recur: as they were when their run was first seen
-	left  []jobRef              // the others, as they were seen last
+	left  []operator.Job        // the others, as they were seen last
 	seen  map[int64]string      // their statuses
 	met   bool                  // a daemon has answered
 	told  bool                  // that nothing is known for now is said
@@ -46,96 +47,80 @@ const (
 	lastLook  = 2 * time.Second
 )
 
+// longer is the pause behind one.
+func longer(pause time.Duration) time.Duration { return min(pause*3/2, lastLook) }
+
 // run looks at the rows until all are at their end. A daemon that can't be reached, or can't read its
 // table, is waited for, also where that is so from the beginning.
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
 	defer w.clear()
-	pause := firstLook
-	for {
-		err := w.linked(ctx, func(ctx context.Context, c *client) error {
-			if err := c.expect(ctx); err != nil {
-				return err
-			}
-			j, err := w.remotes(ctx, c)
-			for err == nil && len(w.left) > 0 {
-				if err = w.look(ctx, j); err == nil && len(w.left) > 0 {
-					w.tell("")
-					err = w.rest(ctx, &pause)
-				}
-			}
-			return err
-		})
-		var final *finalError
-		switch {
-		case errors.As(err, &final):
-			return err
-		case len(w.left) == 0: // whatever became of the link, or of the time, since
-			w.clear()
-			return w.end()
-		case ctx.Err() != nil:
-			return w.late(ctx)
-		case isPassword(err) || exit.Code(err) == exit.Usage || errors.Is(err, errWrongDaemon) || jobnet.CodeOf(err) == jobnet.CodeUnknown:
-			return err
-		}
-		w.tell(err.Error())
-		if w.rest(ctx, &pause) != nil {
-			return w.late(ctx)
-		}
+	d, err := w.daemon()
+	if err != nil {
+		return err
 	}
+	pause := firstLook
+	var journals *operator.Journals
+	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) { w.tell(err.Error()) }, Most: lastLook}
+	err = lasting.Run(ctx, func() (rest time.Duration, err error) {
+		if journals == nil {
+			if journals, err = operator.FindJournals(ctx, d, w.note); err != nil {
+				return 0, err
+			}
+		}
+		if err := w.look(ctx, journals); err != nil {
+			journals = nil // who can be asked may be others by now
+			return 0, err
+		}
+		if len(w.left) == 0 {
+			return -1, nil
+		}
+		w.tell("")
+		pause = longer(pause)
+		return pause, nil
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return w.late(ctx)
+	case err != nil:
+		return err
+	}
+	w.clear()
+	return w.end()
 }
 
-// finalError is an error that waiting can't mend.
-type finalError struct{ error }
-
-// Unwrap gives the cause.
-func (e *finalError) Unwrap() error { return e.error }
-
 // look reads the rows of the jobs that are left.
-func (w *jobWait) look(ctx context.Context, j *journals) error {
+func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
 	ids := make([]int64, len(w.left))
 	for i, job := range w.left {
-		ids[i] = int64(job.id)
+		ids[i] = int64(job.ID)
 	}
-	rows, err := j.rows(ctx, ids)
+	rows, err := operator.Rows(ctx, j.Workers, ids)
 	if err != nil {
-		return errors.Join(append(j.failed, err)...)
+		return errors.Join(append(j.Failed, err)...)
 	}
 	w.met = true
-	var left []jobRef
+	var left []operator.Job
 	var gone []error
 	w.seen = map[int64]string{}
 	for _, job := range w.left {
-		row, there := rows[int64(job.id)]
+		row, there := rows[int64(job.ID)]
 		switch {
 		case !there:
-			gone = append(gone, jobError(job.id, noRow))
-		case job.target != "" && row.Target != job.target:
+			gone = append(gone, jobError(job.ID, noRow))
+		case job.Target != "" && row.Target != job.Target:
 			gone = append(gone, otherTarget(job, row))
 		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
-			w.rows[int64(job.id)] = row
+			w.rows[int64(job.ID)] = row
 		default:
 			left = append(left, job)
-			w.seen[int64(job.id)] = w.statusText(row)
+			w.seen[int64(job.ID)] = w.statusText(row)
 		}
 	}
 	if w.left = left; len(gone) > 0 {
-		return &finalError{errors.Join(gone...)}
+		return exit.With(exit.NoJob, errors.Join(gone...))
 	}
 	return nil
-}
-
-// rest waits until the next look.
-func (w *jobWait) rest(ctx context.Context, pause *time.Duration) error {
-	timer := time.NewTimer(*pause)
-	defer timer.Stop()
-	*pause = min(*pause*3/2, lastLook)
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // tell says on a terminal how many jobs are left, and why nothing is known of them at the moment.
@@ -174,7 +159,7 @@ func (w *jobWait) clear() {
 // late is the error of a run that ends before the jobs do.
 func (w *jobWait) late(ctx context.Context) error {
 	w.clear()
-	first := w.left[0].id
+	first := w.left[0].ID
 	text := fmt.Sprintf("%s not done: job %d", ofJobs(len(w.left), len(w.jobs)), first)
 	if status := w.seen[int64(first)]; status != "" {
 		text += " is " + clean(status)
@@ -183,9 +168,9 @@ func (w *jobWait) late(ctx context.Context) error {
 		text += fmt.Sprintf(", and %d more", more)
 	}
 	if w.met && errors.Is(ctx.Err(), context.DeadlineExceeded) { // there were answers, but not this one
-		return &because{fmt.Errorf("after %v %s", w.config.timeout, text), context.Cause(ctx)}
+		return exit.Because(fmt.Errorf("after %v %s", w.config.timeout, text), context.Cause(ctx))
 	}
-	return &because{fmt.Errorf("%s: %w", text, context.Cause(ctx)), context.Cause(ctx)}
+	return exit.Because(fmt.Errorf("%s: %w", text, context.Cause(ctx)), context.Cause(ctx))
 }
 
 // end prints how the jobs ended.
@@ -193,11 +178,11 @@ func (w *jobWait) end() error {
 	found := w.report(false, "", "JOB", "STATUS", "RESULT", "EXIT")
 	var failed []error
 	for _, job := range w.jobs {
-		row := w.rows[int64(job.id)]
+		row := w.rows[int64(job.ID)]
 		tone := good
 		if row.Status == journal.RowIgnored || row.Result != "ok" {
 			tone = bad
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, rowEnd(row)))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, rowEnd(row)))
 		}
 		form := struct {
 			Job    jobnet.Whole `json:"job"`
@@ -205,8 +190,8 @@ func (w *jobWait) end() error {
 			Result string       `json:"result,omitempty"`
 			Code   *int64       `json:"code,omitempty"`
 			Signal string       `json:"signal,omitempty"`
-		}{job.id, row.Status, row.Result, row.Code, row.Signal}
-		if err := found.add("", form, tone, job.id, row.Status, row.Result, rowExit(row)); err != nil {
+		}{job.ID, row.Status, row.Result, row.Code, row.Signal}
+		if err := found.add("", form, tone, job.ID, row.Status, row.Result, rowExit(row)); err != nil {
 			return err
 		}
 	}

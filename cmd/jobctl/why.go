@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -15,115 +12,24 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/reason"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-// explained is what the workers have told of some jobs.
-type explained struct {
-	answers []told[api.Explained]
+// explain asks all workers about jobs, which one request may be about. What could not be probed is told.
+func (p *program) explain(ctx context.Context, d *operator.Daemon, jobs []operator.Job) (*operator.Explanation, error) {
+	e, err := operator.Explain(ctx, d, jobs, operator.Clock{Now: p.now(), Location: p.location})
+	if err == nil && e.Unprobed != nil {
+		p.note(e.Unprobed)
+	}
+	return e, err
 }
 
-// explain asks all workers about jobs.
-func explain(ctx context.Context, c *client, jobs []jobRef, probe bool) (explained, error) {
-	query := api.ExplainQuery{Output: true, Probe: probe}
-	for _, job := range jobs {
-		if !slices.Contains(query.IDs, job.id) {
-			query.IDs = append(query.IDs, job.id)
-		}
-	}
-	answers, err := askFleet[api.Explained](ctx, c, api.Explain.Name, query)
-	return explained{answers}, err
-}
-
-// why is the verdict on a job.
-func (e explained) why(p *program, job jobRef) reason.Verdict {
-	answers := make([]reason.Answer, len(e.answers))
-	for i, a := range e.answers {
-		answers[i] = reason.Answer{Name: a.from.name, Explained: a.answer, Err: a.err}
-	}
-	return reason.Of(reason.Question{Job: int64(job.id), Target: job.target, Master: p.config.master, Now: p.now(), Location: p.location}, answers)
-}
-
-// probe asks one worker, which can read the table, what only the server can tell of some jobs: two
-// that asked at once would take each other for somebody who holds the row. Where that fails, the
-// jobs are explained without.
-func (e explained) probe(ctx context.Context, ids []jobnet.Whole) error {
-	at := slices.IndexFunc(e.answers, func(a told[api.Explained]) bool { return a.err == nil && a.answer.Table == "" })
-	if at < 0 || len(ids) == 0 {
-		return nil
-	}
-	one := &e.answers[at]
-	var answer api.Explained
-	if err := one.from.ask(ctx, api.Explain.Name, fieldsOf(api.ExplainQuery{IDs: ids, Probe: true}), &answer); err != nil {
-		return err
-	}
-	for _, probed := range answer.Jobs {
-		for i := range one.answer.Jobs {
-			if job := &one.answer.Jobs[i]; job.Job == probed.Job {
-				probed.Row = withOutput(probed.Row, job.Row)
-				*job = probed
-			}
-		}
-	}
-	return nil
-}
-
-// served notes which targets those serve who have told nothing, as their master knows it.
-func (e explained) served(ctx context.Context, c *client) {
-	silent := func(a told[api.Explained]) bool { return a.err != nil }
-	if !c.master || !slices.ContainsFunc(e.answers, silent) {
-		return
-	}
-	var status masterStatus
-	if c.askInto(ctx, api.MasterStatus.Name, api.Polling{}, &status) != nil {
-		return // then it is not known
-	}
-	for i := range e.answers {
-		for _, w := range status.Workers {
-			if a := &e.answers[i]; a.err != nil && a.from.address == net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort)) {
-				a.answer.Targets = append([]string{}, w.Targets...)
-			}
-		}
-	}
-}
-
-// withOutput is a row that was read without its output, with what was read of that before.
-func withOutput(row, before *api.JobRow) *api.JobRow {
-	if row != nil && before != nil {
-		row.Stdout, row.Stderr = before.Stdout, before.Stderr
-	}
-	return row
-}
-
-// verdicts gives the verdict on each of some jobs, which one request may be about. Workers that
-// did not answer are told of.
-func (p *program) verdicts(ctx context.Context, c *client, jobs []jobRef) (explained, []reason.Verdict, error) {
-	e, err := explain(ctx, c, jobs, false)
-	if err != nil {
-		return e, nil, err
-	}
-	e.served(ctx, c)
-	var ids []jobnet.Whole
-	for _, job := range jobs {
-		if e.why(p, job).Probe && !slices.Contains(ids, job.id) {
-			ids = append(ids, job.id)
-		}
-	}
-	if err := e.probe(ctx, ids); err != nil {
-		p.note(err)
-	}
-	verdicts := make([]reason.Verdict, len(jobs))
-	for i, job := range jobs {
-		verdicts[i] = e.why(p, job)
-	}
-	return e, verdicts, nil
-}
-
-// noteSilent tells of the workers that did not answer, and gives nil: the others' answers count.
-func (e explained) noteSilent(p *program) {
-	if err := silent(e.answers); err != nil {
+// noteSilent tells of the workers that did not answer: the others' answers count.
+func noteSilent[A any](p *program, answers []operator.Answer[A]) {
+	if err := operator.Silent(answers); err != nil {
 		for _, one := range unjoined(err) {
 			p.note(one)
 		}
@@ -132,6 +38,9 @@ func (e explained) noteSilent(p *program) {
 
 // unjoined takes errors apart that errors.Join has put together.
 func unjoined(err error) []error {
+	if err == nil {
+		return nil
+	}
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		return joined.Unwrap()
@@ -145,31 +54,24 @@ func (p *program) why() *ffcli.Command {
 		if err != nil {
 			return err
 		}
-		return p.linked(ctx, func(ctx context.Context, c *client) error {
-			if err := c.expect(ctx); err != nil {
-				return err
-			}
-			return p.sayWhy(ctx, c, jobs)
-		})
+		return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error { return p.sayWhy(ctx, d, jobs) })
 	})
 	c.LongHelp = "  jobctl why 5\n  jobctl --master why 5 mail:6\n  jobctl why 5 --output json | jq -r .reason"
 	return c
 }
 
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.
-func (p *program) sayWhy(ctx context.Context, c *client, jobs []jobRef) error {
+func (p *program) sayWhy(ctx context.Context, d *operator.Daemon, jobs []operator.Job) error {
 	var unknown []error
-	told := false
 	for some := range slices.Chunk(jobs, api.MostExplained) {
-		e, verdicts, err := p.verdicts(ctx, c, some)
+		e, err := p.explain(ctx, d, some)
 		if err != nil {
 			return err
 		}
-		if !told {
-			e.noteSilent(p)
-			told = true
+		if some[0] == jobs[0] {
+			noteSilent(p, e.Answers)
 		}
-		for i, verdict := range verdicts {
+		for i, verdict := range e.Verdicts {
 			unknown = append(unknown, unexplained(verdict))
 			if err := p.sayVerdict(some[i], verdict); err != nil {
 				return err
@@ -199,12 +101,12 @@ type verdictForm struct {
 	Worker   string       `json:"worker,omitempty"`
 }
 
-func formOf(job jobRef, v reason.Verdict) verdictForm {
-	return verdictForm{job.id, v.Reason, v.Sentence, v.Worker}
+func formOf(job operator.Job, v reason.Verdict) verdictForm {
+	return verdictForm{job.ID, v.Reason, v.Sentence, v.Worker}
 }
 
 // sayVerdict prints one verdict.
-func (p *program) sayVerdict(job jobRef, v reason.Verdict) error {
+func (p *program) sayVerdict(job operator.Job, v reason.Verdict) error {
 	if p.json() {
 		return p.printJSON(formOf(job, v))
 	}
@@ -226,66 +128,10 @@ func toneOfReason(r reason.Code) tone {
 	return odd
 }
 
-// tally is a target, added up over the workers that serve it and have answered.
-type tally struct {
-	Target     string
-	Workers    int // that serve it
-	Untold     int // of those, how many can't tell what runs
-	Paused     int // how many have it paused; see stands
-	Unable     int // how many others can start no job of it
-	Slots      int
-	Running    int // slots in use, of those that tell
-	Prefetched int
-	Started    int // within the last minute
-	Ended      int
-	Failed     int
-}
-
-// tallies adds up all targets, by name. Those that were poked and are served by nobody are not
-// among them.
-func (s *census) tallies() []tally {
-	all := make(map[string]tally)
-	for _, w := range s.workers {
-		if w.err != nil {
-			continue
-		}
-		for name, target := range w.answer.Targets {
-			t := all[name]
-			t.Target = name
-			t.Workers++
-			t.Slots += target.Concurrency
-			switch {
-			case target.Paused:
-				t.Paused++
-			case w.answer.Stuck(name):
-				t.Unable++
-			}
-			if !tellsMore(w.answer) {
-				t.Untold++
-			}
-			t.Running += target.Running
-			t.Prefetched += target.Prefetched
-			t.Started += target.Started
-			t.Ended += target.Ended
-			t.Failed += target.Failed
-			all[name] = t
-		}
-	}
-	tallies := make([]tally, 0, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		tallies = append(tallies, all[name])
-	}
-	return tallies
-}
-
-// stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
-// can't.
-func (t tally) stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }
-
 // why says of a target that stands why it does, as an aside within a sentence; of another one nothing.
-func (t tally) why() string {
+func whyStands(t operator.Tally) string {
 	switch {
-	case !t.stands():
+	case !t.Stands():
 		return ""
 	case t.Unable == 0:
 		return ", which is paused,"

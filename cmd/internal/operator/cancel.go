@@ -1,0 +1,143 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// Cancelled is what became of a job, and which worker did it.
+type Cancelled struct {
+	api.CancelledJob
+	Worker string `json:"worker,omitempty"`
+}
+
+// Cancelling has jobs cancelled: each is, or it is known why not.
+type Cancelling struct {
+	Daemon   *Daemon
+	Grace    time.Duration
+	Schedule bool // rows that recur end, running or not
+
+	Done   map[jobnet.Whole]Cancelled
+	Failed map[jobnet.Whole]string
+	Mute   error // workers that did not answer
+
+	targets map[jobnet.Whole]string // of the jobs
+	left    []jobnet.Whole          // of which nothing is known yet
+}
+
+// A claim at the same moment takes a row from under the eyes of whoever looks for it: workers are
+// asked again, so often, with pauses that grow; not where one is silent, which may have them. One
+// request is about so many jobs at most.
+const (
+	cancelOnce   = 1000 // jobs
+	cancelRounds = 5
+	cancelPause  = 100 * time.Millisecond
+)
+
+// Run cancels jobs.
+func (c *Cancelling) Run(ctx context.Context, jobs []Job) error {
+	c.Done, c.Failed, c.targets = map[jobnet.Whole]Cancelled{}, map[jobnet.Whole]string{}, map[jobnet.Whole]string{}
+	for _, job := range jobs {
+		if job.Target != "" {
+			c.targets[job.ID] = job.Target
+		}
+	}
+	for some := range slices.Chunk(ids(jobs), cancelOnce) {
+		c.left = some
+		if err := c.rounds(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rounds asks in rounds. Of a master all workers are asked first, for jobs that they have: then one
+// of them, for rows that nobody has.
+func (c *Cancelling) rounds(ctx context.Context) error {
+	for round := 1; ; round++ {
+		all, err := All[api.CancelAnswer](ctx, c.Daemon, api.Cancel.Name, c.query(!c.Daemon.Master))
+		if err != nil {
+			return err
+		}
+		c.Mute = Silent(all)
+		elsewhere := map[jobnet.Whole]api.ClaimedRow{}
+		for _, one := range all {
+			c.take(one.From, one.Value, elsewhere)
+		}
+		if c.Daemon.Master && len(c.left) > 0 {
+			answer, by, err := First[api.CancelAnswer](ctx, Answered(all), api.Cancel.Name, c.query(true), true)
+			if err != nil {
+				return err
+			}
+			c.take(by, answer, elsewhere)
+		}
+		if len(c.left) == 0 {
+			return nil
+		}
+		if round == cancelRounds || c.Mute != nil {
+			c.giveUp(elsewhere)
+			return nil
+		}
+		select {
+		case <-time.After(time.Duration(round) * cancelPause):
+		case <-ctx.Done():
+			return exit.Why(ctx, ctx.Err())
+		}
+	}
+}
+
+// query is the request about what is left.
+func (c *Cancelling) query(rows bool) api.CancelQuery {
+	grace := c.Grace.Milliseconds()
+	q := api.CancelQuery{IDs: c.left, Grace: &grace, Rows: rows, Schedule: c.Schedule, Targets: make(map[jobnet.Whole]string)}
+	for _, id := range c.left {
+		if target, named := c.targets[id]; named {
+			q.Targets[id] = target
+		}
+	}
+	return q
+}
+
+// take notes what a worker has answered, and in elsewhere the rows that others have, as it says.
+func (c *Cancelling) take(from *Worker, answer api.CancelAnswer, elsewhere map[jobnet.Whole]api.ClaimedRow) {
+	for id, job := range answer.Jobs {
+		c.Done[id] = Cancelled{job, from.Name}
+		delete(c.Failed, id)
+	}
+	for id, why := range answer.Errors {
+		if _, did := c.Done[id]; !did {
+			c.Failed[id] = why
+		}
+	}
+	maps.Copy(elsewhere, answer.Elsewhere)
+	c.left = slices.DeleteFunc(slices.Clone(c.left), func(id jobnet.Whole) bool {
+		_, did := c.Done[id]
+		_, refused := c.Failed[id]
+		return did || refused
+	})
+}
+
+// giveUp tells of jobs that are left what their rows say.
+func (c *Cancelling) giveUp(elsewhere map[jobnet.Whole]api.ClaimedRow) {
+	for _, id := range c.left {
+		c.Failed[id] = "nobody who was asked has it"
+		if row, there := elsewhere[id]; there {
+			owner := "without a token"
+			if row.Owner != "" {
+				owner = "with the token " + screen.Clean(row.Owner)
+			}
+			c.Failed[id] = fmt.Sprintf("its row is %s, %s, of a worker that was not asked", screen.Clean(row.Status), owner)
+			if c.Mute != nil {
+				c.Failed[id] += ", or does not answer, and may still cancel it"
+			}
+		}
+	}
+}

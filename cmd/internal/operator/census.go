@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// Census is how a daemon stands, and all that it leads to: a worker, or a master and its workers.
+type Census struct {
+	Said    json.RawMessage                     // the daemon's answer to status, as it came
+	Master  *api.FleetStatus[*api.WorkerStatus] // nil: it is a worker
+	Workers []Answer[*api.WorkerStatus]         // one that did not answer its master has an error
+
+	Waiting map[string]api.WaitingTarget // rows, by target; one that is not here could not be counted
+	Why     []error                      // why some could not
+	Lost    bool                         // how many wait in all is not known
+}
+
+// TakeCensus asks a daemon how it stands, a master with all of its workers.
+func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
+	if !d.Master {
+		s = &Census{Workers: []Answer[*api.WorkerStatus]{{From: d.Direct()}}}
+		if s.Said, err = d.Ask(ctx, api.Status.Name, nil); err != nil {
+			return nil, err
+		}
+		return s, d.Understand(api.Status.Name, s.Said, &s.Workers[0].Value)
+	}
+	s = &Census{Master: &api.FleetStatus[*api.WorkerStatus]{}}
+	if s.Said, err = d.Ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true}); err != nil {
+		return nil, err
+	}
+	if err := d.Understand(api.Status.Name, s.Said, s.Master); err != nil {
+		return nil, err
+	}
+	for i, from := range workersOf(d, s.Master.Workers) {
+		w := s.Master.Workers[i]
+		one := Answer[*api.WorkerStatus]{From: from, Value: w.Status}
+		if w.Status == nil {
+			one.Err = &jobnet.RemoteError{Text: cmp.Or(screen.Clean(w.StatusError), "it told nothing")}
+		}
+		s.Workers = append(s.Workers, one)
+	}
+	return s, nil
+}
+
+// TellsMore tells whether a worker says more than the original and older versions do: what runs, and
+// how the database is. They can't count what waits, either.
+func TellsMore(s *api.WorkerStatus) bool { return s.Database != nil }
+
+// ErrOlder says of a worker that it tells no more.
+var ErrOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
+
+// Count asks how many rows wait for targets, whoever serves them.
+func (s *Census) Count(ctx context.Context, targets []string) {
+	s.Waiting, s.Why = make(map[string]api.WaitingTarget, len(targets)), nil
+	var able []*Worker
+	for _, w := range s.Workers {
+		if w.Err == nil && TellsMore(w.Value) {
+			able = append(able, w.From)
+		}
+	}
+	if len(targets) == 0 || len(able) == 0 {
+		s.Lost = len(targets) > 0
+		return
+	}
+	rows, by, err := First[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets}, false)
+	if err != nil {
+		s.Why = []error{err}
+	}
+	seen := map[string]bool{}
+	for _, target := range targets {
+		switch counted, there := rows.Targets[target]; {
+		case !there:
+		case counted.Error == "":
+			s.Waiting[target] = counted
+		case !seen[counted.Error]:
+			seen[counted.Error] = true
+			said := &jobnet.RemoteError{Text: "rows of target " + screen.Clean(target) + ": " + screen.Clean(counted.Error)}
+			s.Why = append(s.Why, by.Named(said))
+		}
+	}
+	for i, err := range s.Why {
+		s.Why[i] = exit.With(exit.Unknown, err)
+	}
+	s.Lost = len(s.Waiting) < len(targets) && (len(s.Why) > 0 || len(s.Waiting) == 0)
+}
+
+// Targets are those that the workers which have answered serve.
+func (s *Census) Targets() []string {
+	all := make(map[string]bool)
+	for _, w := range s.Workers {
+		if w.Err == nil {
+			for target := range w.Value.Targets {
+				all[target] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Unserved are the targets that were poked and that nobody serves, as far as the master names them.
+func (s *Census) Unserved() (targets []string) {
+	if s.Master != nil {
+		for _, u := range s.Master.Unserved {
+			targets = append(targets, u.Target)
+		}
+	}
+	return targets
+}
+
+// Silent names the workers that did not answer their master.
+func (s *Census) Silent() error { return Silent(s.Workers) }
+
+// Older names the workers that can't tell what runs.
+func (s *Census) Older() error {
+	var errs []error
+	for _, w := range s.Workers {
+		if w.Err == nil && !TellsMore(w.Value) {
+			errs = append(errs, w.From.Named(ErrOlder))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// NextDue is when the next delayed row of a target is due, in unix seconds: as the table has it, or
+// else as the workers' claims have learned; 0: none is known. now is what the clock says by which it
+// is due; 0: nobody has told.
+func (s *Census) NextDue(target string) (next, now int64) {
+	if w, counted := s.Waiting[target]; counted && w.Error == "" {
+		return w.NextDue, w.Now
+	}
+	for _, w := range s.Workers {
+		if w.Err != nil {
+			continue
+		}
+		if at := w.Value.Targets[target].NextDue; at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next, 0
+}
+
+// Delays tells whether any target has a delayed row, as far as is known.
+func (s *Census) Delays() bool {
+	return slices.ContainsFunc(s.Targets(), func(target string) bool {
+		next, _ := s.NextDue(target)
+		return next > 0
+	})
+}
+
+// Tally is a target, added up over the workers that serve it and have answered.
+type Tally struct {
+	Target     string
+	Workers    int // that serve it
+	Untold     int // of those, how many can't tell what runs
+	Paused     int // how many have it paused; see Stands
+	Unable     int // how many others can start no job of it
+	Slots      int
+	Running    int // slots in use, of those that tell
+	Prefetched int
+	Started    int // within the last minute
+	Ended      int
+	Failed     int
+}
+
+// Tallies adds up all targets, by name. Those that were poked and are served by nobody are not
+// among them.
+func (s *Census) Tallies() []Tally {
+	all := make(map[string]Tally)
+	for _, w := range s.Workers {
+		if w.Err != nil {
+			continue
+		}
+		for name, target := range w.Value.Targets {
+			t := all[name]
+			t.Target = name
+			t.Workers++
+			t.Slots += target.Concurrency
+			switch {
+			case target.Paused:
+				t.Paused++
+			case w.Value.Stuck(name):
+				t.Unable++
+			}
+			if !TellsMore(w.Value) {
+				t.Untold++
+			}
+			t.Running += target.Running
+			t.Prefetched += target.Prefetched
+			t.Started += target.Started
+			t.Ended += target.Ended
+			t.Failed += target.Failed
+			all[name] = t
+		}
+	}
+	tallies := make([]Tally, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		tallies = append(tallies, all[name])
+	}
+	return tallies
+}
+
+// Stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
+// can't.
+func (t Tally) Stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }

@@ -1,0 +1,256 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// Config says how a daemon is reached.
+type Config struct {
+	Address  string        // host:port
+	Master   bool          // a master is to be there, else a worker
+	Password string        // "": none
+	Patience time.Duration // with each answer; 0: no limit, or one for the whole run
+	Logger   *slog.Logger
+}
+
+// Daemon is a worker or a master. Its link is made when it is first needed, and made anew by the
+// first request after it was lost. Its methods are safe for concurrent use.
+type Daemon struct {
+	Config
+
+	mu   sync.Mutex
+	line *line // nil: there is none
+}
+
+// line is a link, and what is known of its other end.
+type line struct {
+	*jobnet.Link
+	ended chan struct{} // closed when its goroutine has ended
+	meant bool          // the daemon that was meant is there
+}
+
+// What a daemon may answer, in bytes, and how long one answer may take once begun: the outputs of
+// many jobs at once, over a slow link.
+const (
+	maxAnswer     = 256 << 20
+	answerTimeout = time.Hour
+)
+
+// New gives a daemon; nothing is asked of it yet.
+func New(c Config) *Daemon { return &Daemon{Config: c} }
+
+// Close ends the link that there is.
+func (d *Daemon) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hangUp()
+}
+
+// Move says that the daemon is at another address from now on.
+func (d *Daemon) Move(address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hangUp()
+	d.Address = address
+}
+
+// hangUp ends the link. Callers must hold d.mu.
+func (d *Daemon) hangUp() {
+	if d.line != nil {
+		d.line.Close()
+		<-d.line.ended
+	}
+	d.line = nil
+}
+
+// drop ends a link over which no answer came, unless there is another one by now.
+func (d *Daemon) drop(lost *line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.line == lost {
+		d.hangUp()
+	}
+}
+
+// dial gives the link that there is, or a new one.
+func (d *Daemon) dial(ctx context.Context) (*line, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.line != nil && d.line.Err() == nil {
+		return d.line, nil
+	}
+	d.hangUp()
+	dialing, cancel := within(ctx, d.Patience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)
+	if err != nil {
+		err = fmt.Errorf("connect to %s: %w", d.Address, exit.Why(dialing, err))
+		if exit.Interrupted(ctx) {
+			return nil, exit.Why(ctx, err)
+		}
+		return nil, exit.With(exit.Connect, err)
+	}
+	l := &line{ended: make(chan struct{})}
+	l.Link = jobnet.NewLink(conn, jobnet.LinkConfig{
+		Password: d.Password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: d.Logger, Codes: true,
+	})
+	go func() {
+		defer close(l.ended)
+		_ = l.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
+	}()
+	d.line = l
+	return l, nil
+}
+
+// Ask sends a request and gives the data of its answer. Before anything else over a link the daemon
+// is asked what it is: a master takes pause for all of its workers, and answers others' requests in
+// forms of its own. Another daemon than the one that was meant is an error.
+func (d *Daemon) Ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	l, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if typ != api.Status.Name && !d.isMeant(l) {
+		_, err := d.request(ctx, l, api.Status.Name, nil)
+		var refused *jobnet.RemoteError
+		if err != nil && (!errors.As(err, &refused) || IsPassword(err)) {
+			return nil, err
+		}
+		d.setMeant(l) // one that does not say what it is answers the request itself, or refuses it
+	}
+	return d.request(ctx, l, typ, data)
+}
+
+func (d *Daemon) isMeant(l *line) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.meant
+}
+
+func (d *Daemon) setMeant(l *line) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.meant = true
+}
+
+// request sends a request over a link. A link over which no answer came is not used again.
+func (d *Daemon) request(ctx context.Context, l *line, typ string, data any) (json.RawMessage, error) {
+	patience := d.patienceWith(typ)
+	asking, cancel := within(ctx, patience)
+	defer cancel()
+	answer, err := l.Request(asking, typ, data)
+	var remote *jobnet.RemoteError
+	switch {
+	case err == nil && typ == api.Status.Name:
+		if err := d.isWhat(answer); err != nil {
+			return nil, err
+		}
+		d.setMeant(l)
+		return answer, nil
+	case err == nil:
+		return answer, nil
+	case errors.As(err, &remote) && IsPassword(err) && d.Password == "":
+		return nil, fmt.Errorf("%s: %w", d.Address, errNoPassword)
+	case errors.As(err, &remote):
+		return nil, d.refused(remote)
+	}
+	if ctx.Err() == nil { // else the request was given up, and the link is as good as before
+		d.drop(l)
+	}
+	if errors.Is(context.Cause(asking), errSilent) {
+		return nil, &unanswered{typ, exit.Because(fmt.Errorf("%s: %w within %v", d.Address, errSilent, patience), err)}
+	}
+	return nil, &unanswered{typ, exit.Why(ctx, err)}
+}
+
+// AskInto asks and decodes the answer's data.
+func (d *Daemon) AskInto(ctx context.Context, typ string, data, into any) error {
+	answer, err := d.Ask(ctx, typ, data)
+	if err != nil {
+		return err
+	}
+	return d.Understand(typ, answer, into)
+}
+
+// Understand decodes the data of an answer.
+func (d *Daemon) Understand(typ string, answer json.RawMessage, into any) error {
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s: answer to %s is not understood: %w", d.Address, typ, err)
+	}
+	return nil
+}
+
+// isWhat is an error where the answer to status is not that of the daemon that was meant.
+func (d *Daemon) isWhat(status json.RawMessage) error {
+	var answer struct {
+		Workers, Targets json.RawMessage
+	}
+	if json.Unmarshal(status, &answer) != nil {
+		return nil // who reads it will say so
+	}
+	isMaster, isWorker := answer.Workers != nil, answer.Targets != nil
+	switch {
+	case d.Master && isWorker && !isMaster:
+		return exit.Because(fmt.Errorf("%s: this is a worker, not a master: leave --master away, or give the master's --host and --port", d.Address), errWrongDaemon)
+	case !d.Master && isMaster && !isWorker:
+		return exit.Because(fmt.Errorf("%s: this is a master, not a worker: use --master, or give the worker's --host and --port", d.Address), errWrongDaemon)
+	}
+	return nil
+}
+
+// mostLines is how many lines of a peer's error are told.
+const mostLines = 100
+
+// refused is what the daemon said instead of an answer. Each line of it names the daemon: none can
+// pass for one of our own.
+func (d *Daemon) refused(said *jobnet.RemoteError) error {
+	var lines []error
+	for line := range strings.SplitSeq(strings.TrimRight(said.Text, "\n"), "\n") {
+		if len(lines) == mostLines {
+			lines = append(lines, fmt.Errorf("%s: …", d.Address))
+			break
+		}
+		lines = append(lines, fmt.Errorf("%s: %w", d.Address, &jobnet.RemoteError{Text: screen.Clean(line), Code: jobnet.CodeOf(said)}))
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return errors.Join(lines...)
+}
+
+// patienceWith is how long the answer to a request may take. Some are answered when jobs have
+// ended, or the worker has started again; pause waits itself for up to 10 s, for starts under way.
+func (d *Daemon) patienceWith(typ string) time.Duration {
+	switch typ {
+	case api.RunManual.Name, api.Restart.Name:
+		return 0
+	case api.Pause.Name:
+		return d.Patience * 3 / 2
+	case api.Retry.Name, api.Cancel.Name, api.Reload.Name:
+		// They wait for rows that somebody holds, and for a database that is away. A master waits
+		// 30 s for the worker that it asks, and then says so.
+		return d.Patience * 4
+	}
+	return d.Patience
+}
+
+// within gives a request its time.
+func within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	if patience == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, patience, errSilent)
+}

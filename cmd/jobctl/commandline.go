@@ -236,26 +236,6 @@ func withValue(command string, f *flag.Flag) string {
 // wrongValue is how package flag words a value that a flag does not take.
 var wrongValue = regexp.MustCompile(`invalid (boolean )?value ("(?:[^"\\]|\\.)*") for (?:flag )?-(\S+): (.*)$`)
 
-// withhold takes out of an error of exit code 2 the words of the command line that may be
-// passwords: what stands behind the flag of one, what has a = in it, and what begins as mysql's
-// -pPASSWORD does. Errors have words in quotes.
-func withhold(err error, args []string) error {
-	if err == nil || exit.Code(err) != exit.Usage {
-		return err
-	}
-	text := err.Error()
-	for i, arg := range args {
-		isFlag := strings.HasPrefix(arg, "-")
-		if conf.BehindPassword(args, i) || !isFlag && strings.Contains(arg, "=") || strings.HasPrefix(arg, "-p") {
-			text = strings.ReplaceAll(text, strconv.Quote(arg), fmt.Sprintf("a word in place %d that is not told", i+1))
-		}
-	}
-	if text == err.Error() {
-		return err
-	}
-	return exit.With(exit.Usage, errors.New(text))
-}
-
 // wrongFlag words the error of a flag's value as all of jobd's errors are: the flag, the value,
 // what is allowed.
 func wrongFlag(err error) error {
@@ -456,8 +436,8 @@ var length = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`)
 // it; unix time in seconds; or how long before now it was. What may mean two things is refused.
 func parseTime(text string, now time.Time, location *time.Location) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02 15:04", time.DateTime, time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if wall, err := time.Parse(layout, text); err == nil {
-			return onlyMoment(text, wall, location)
+		if at, err := time.ParseInLocation(layout, text, location); err == nil {
+			return at, nil
 		}
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -479,59 +459,10 @@ func unixTime(text string) (time.Time, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || seconds < firstUnix || seconds > lastUnix || whole[0] == '+' || strings.ContainsAny(fraction, "eE") || len(fraction) > 9 {
-		return time.Time{}, fmt.Errorf("%q is not allowed: a number is unix time in seconds, of ten digits and perhaps a fraction, as in 1795299125.2; %s", text, meant(whole))
+		return time.Time{}, fmt.Errorf("%q is not allowed: a number is unix time in seconds, of ten digits and perhaps a fraction, as in 1795299125.2; how long ago has a unit, as in 90s, 2h or 30d", text)
 	}
 	nanoseconds, _ := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
 	return time.Unix(seconds, nanoseconds), nil
-}
-
-// meant guesses what else a number was.
-func meant(whole string) string {
-	switch len(strings.TrimLeft(whole, "+-")) {
-	case 8:
-		return "a date is written 2026-11-21"
-	case 12, 14:
-		return "a date and time are written 2026-11-21T14:00:00"
-	case 13:
-		return "this may be milliseconds"
-	case 16:
-		return "this may be microseconds"
-	case 19:
-		return "this may be nanoseconds"
-	}
-	return "how long ago has a unit, as in 90s, 2h or 30d"
-}
-
-// onlyMoment is the one moment at which the clocks of a place showed a time. Where they are put
-// back there are two, where they are put forward none.
-func onlyMoment(text string, wall time.Time, location *time.Location) (time.Time, error) {
-	var found []time.Time
-	for _, offset := range offsetsAround(wall, location) {
-		at := wall.Add(-offset).In(location)
-		if _, shown := at.Zone(); time.Duration(shown)*time.Second == offset {
-			found = append(found, at)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return time.Time{}, fmt.Errorf("%q is not allowed: the clocks here (%s) were put forward past that time", text, location)
-	}
-	return time.Time{}, fmt.Errorf("%q is not allowed: the clocks here (%s) were put back, and showed that time twice; it is %s or %s",
-		text, location, found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
-}
-
-// offsetsAround gives the different offsets of a place from UTC within a day of a time.
-func offsetsAround(wall time.Time, location *time.Location) (offsets []time.Duration) {
-	for _, days := range []int{-1, 1} {
-		_, seconds := wall.AddDate(0, 0, days).In(location).Zone()
-		offset := time.Duration(seconds) * time.Second
-		if len(offsets) == 0 || offsets[0] != offset {
-			offsets = append(offsets, offset)
-		}
-	}
-	return offsets
 }
 
 // errNotWanted ends a command whose question was not answered with yes.

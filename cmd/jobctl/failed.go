@@ -30,7 +30,7 @@ func (p *program) failed() *ffcli.Command {
 	group := false
 	c := command("failed", "failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			return wrongUsage("failed: takes no arguments, got %q", args)
+			return wrongUsage("failed: takes no arguments")
 		}
 		if w.most < -1 || w.most > mostFailures {
 			return wrongUsage("failed: -n %d is not allowed; allowed is 0 to %d, where 0 means all", w.most, mostFailures)

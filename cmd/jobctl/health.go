@@ -64,7 +64,7 @@ func (p *program) health() *ffcli.Command {
 	limits := usualLimits()
 	c := command(healthCommand, "health [flags]", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			return wrongUsage("health: takes no arguments, got %q", args)
+			return wrongUsage("health: takes no arguments")
 		}
 		v := &condition{who: p.config.address()}
 		err := p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {

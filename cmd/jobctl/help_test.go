@@ -212,9 +212,9 @@ func TestShortFlags(t *testing.T) {
 		"poll -n2":                         "flag -n is not for jobctl poll",
 		"poll -2n":                         "unknown flag",
 		"journal log -since=2h":            "journal log -since=2h",
-		"help journal log x":               "unknown command x",
-		"help poll x":                      "unknown command x",
-		"help nonsense":                    "unknown command nonsense",
+		"help journal log x":               "unknown command in place",
+		"help poll x":                      "unknown command in place",
+		"help nonsense":                    "unknown command in place 2",
 		"journal --help log --output=json": "--help --output=json journal log",
 	} {
 		line, err := arrange(root, strings.Fields(args))

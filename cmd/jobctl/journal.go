@@ -31,7 +31,7 @@ func (p *program) journalCommand(name, arguments, help string, exec func(ctx con
 	var dirs dirsFlag
 	c := command(name, "journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
 		if arguments == "" && len(args) > 0 {
-			return wrongUsage("journal %s: takes no arguments, got %q", name, args)
+			return wrongUsage("journal %s: takes no arguments", name)
 		}
 		return p.read(ctx, dirs, func(ctx context.Context, j *operator.Journals) error { return exec(ctx, j, args) })
 	})

@@ -470,7 +470,7 @@ func (p *program) journalReapply() *ffcli.Command {
 	var dry, yes, accept bool
 	c := command("reapply", "journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			return wrongUsage("journal reapply: takes no arguments, got %q", args)
+			return wrongUsage("journal reapply: takes no arguments")
 		}
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {

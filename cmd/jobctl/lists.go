@@ -64,7 +64,7 @@ func (p *program) memoryUsage() *ffcli.Command {
 // showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
 func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
 	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments, got %q", name, args)
+		return wrongUsage("%s: takes no arguments", name)
 	}
 	var status workerStatus
 	if err := p.askFor(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
@@ -78,7 +78,7 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 // error.
 func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
 	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments, got %q", name, args)
+		return wrongUsage("%s: takes no arguments", name)
 	}
 	var status masterStatus
 	if err := p.askFor(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
@@ -395,7 +395,7 @@ func (p *program) ps() *ffcli.Command {
 	var target string
 	c := command("ps", "ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			return wrongUsage("ps: takes no arguments, got %q", args)
+			return wrongUsage("ps: takes no arguments")
 		}
 		if !slices.Contains([]string{api.SortAge, api.SortCPU, api.SortMemory}, query.Sort) {
 			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, api.SortAge, api.SortCPU, api.SortMemory)

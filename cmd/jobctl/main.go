@@ -87,7 +87,6 @@ type program struct {
 //
 // Its error knows its exit code.
 func run(ctx context.Context, args []string, around surroundings) (err error) {
-	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
 	defer p.hangUp()
 	var line arranged

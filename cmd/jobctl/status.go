@@ -22,7 +22,7 @@ func (p *program) status() *ffcli.Command {
 	var watch bool
 	c := command("status", "status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			return wrongUsage("status: takes no arguments, got %q", args)
+			return wrongUsage("status: takes no arguments")
 		}
 		return p.watched(ctx, watch, p.showStatus)
 	})

@@ -195,7 +195,7 @@ func (p *program) restart() *ffcli.Command {
 	c := command("restart", "restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
 		switch {
 		case len(args) != 0:
-			return wrongUsage("restart: takes no arguments, got %q", args)
+			return wrongUsage("restart: takes no arguments")
 		case all && !p.config.master:
 			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
 		case p.config.master && !all:
@@ -356,7 +356,7 @@ func namesOf(workers []operator.Answer[*workerStatus]) string {
 func (p *program) reload() *ffcli.Command {
 	return command("reload", "reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, and say what that has changed", func(ctx context.Context, args []string) error {
 		if len(args) != 0 {
-			return wrongUsage("reload: takes no arguments, got %q", args)
+			return wrongUsage("reload: takes no arguments")
 		}
 		every := func(operator.Answer[*workerStatus]) bool { return true }
 		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {

@@ -50,7 +50,7 @@ func (p *program) viewable(args []string) error {
 	in, hasFile := p.in.(interface{ Fd() uintptr })
 	switch {
 	case len(args) > 0:
-		return wrongUsage("top: takes no arguments, got %q", args)
+		return wrongUsage("top: takes no arguments")
 	case p.json():
 		return wrongUsage("top: shows a view, no JSON; %s", instead)
 	case !p.terminal || p.bare == nil || !hasFile || !term.IsTerminal(int(in.Fd())):
@@ -157,8 +157,12 @@ func (s *topSource) Running(ctx context.Context, workers []live.Worker, q api.Ru
 	}
 	for _, a := range answers {
 		running.Total += a.Value.Total
+		name := a.From.Name
+		if !s.d.Master && len(workers) > 0 {
+			name = workers[0].Name
+		}
 		for _, job := range a.Value.Jobs {
-			running.Jobs = append(running.Jobs, live.Job{RunningJob: job, Worker: a.From.Name, Address: a.From.Address})
+			running.Jobs = append(running.Jobs, live.Job{RunningJob: job, Worker: name, Address: a.From.Address})
 		}
 		if a.Err != nil && slices.ContainsFunc(workers, func(w live.Worker) bool { return w.Address == a.From.Address }) {
 			running.Silent = append(running.Silent, a.From.Named(a.Err).Error())

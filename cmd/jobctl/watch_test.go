@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ func (p *seenPages) Write(b []byte) (int, error) {
 func watching(t *testing.T, terminal bool, sign string, args ...string) output {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	interrupt := func() { cancel(exit.With(exit.Signal+int(syscall.SIGINT), context.Canceled)) }
+	interrupt := func() { cancel(context.Canceled) }
 	out := &seenPages{sign: sign, wanted: 2, enough: interrupt}
 	var errs strings.Builder
 	code := shell(ctx, args, surroundings{
@@ -94,7 +93,7 @@ func TestWatchingADaemonThatGoesAway(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := &seenPages{sign: "resident memory", wanted: 1, enough: stop}
 	gone := &seenPages{sign: "; trying again\n", wanted: 1, enough: func() {
-		cancel(exit.With(exit.Signal+int(syscall.SIGINT), context.Canceled))
+		cancel(context.Canceled)
 	}}
 	code := shell(ctx, []string{"--port", port, "status", "--watch"}, surroundings{
 		in: strings.NewReader(""), out: both{out, gone}, err: &strings.Builder{}, now: time.Now, location: time.UTC,

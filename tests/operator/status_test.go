@@ -251,7 +251,7 @@ func TestStatusOfAFleet(t *testing.T) {
 		"\nworker node-1 can't tell more, because it is an older jobd, or the original\n",
 		"\n3 workers, 4 targets; 0 of 15 slots in use, 0 prefetched\n",
 		"\nshared  1        0/2    0           3  ",
-		"\na       1        ?/10   ?           ?        ?       no\n",
+		"\na       1        ?/10   ?           0        -       no\n",
 		"\ntarget nobody was poked and is served by nobody, since ", "; 2 rows wait\n",
 	} {
 		if !strings.Contains(got.stdout, want) {

@@ -102,7 +102,7 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.stdout, "started as process") || !strings.Contains(got.stderr, "worker 'node-1'") {
 		t.Errorf("show: %+v", got)
 	}
-	if got = jobctl(t, hangs, "why", "1"); got.code != 1 || !strings.Contains(got.stderr, "it hangs, is stopped, or is out of reach") {
+	if got = jobctl(t, hangs, "why", "1"); got.code != 1 || !strings.Contains(got.stderr, "no answer within 10s") {
 		t.Errorf("of the worker itself: %+v", got)
 	}
 }

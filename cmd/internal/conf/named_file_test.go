@@ -24,10 +24,10 @@ func TestFiles(t *testing.T) {
 		"an absent file by the variable":   {environ: []string{"TESTD_CONFIG=" + absent}, want: "config " + absent + ": no such file"},
 		"an absent file by flag, default":  {standard: absent, args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
 		"a folder":                         {args: []string{"--config", folder}, want: "config " + folder + ": it is a folder; allowed is a file"},
-		"a key in the place of a flag":     {args: []string{"--mysql_host=hunter2"}, want: "unknown flag --mysql_host; did you mean --mysql-host?"},
+		"a key in the place of a flag":     {args: []string{"--mysql_host=hunter2"}, want: "unknown flag --mysql_host; the nearest known one is --mysql-host"},
 		"unknown flag":                     {args: []string{"--mysql-hots=x"}, want: "unknown flag --mysql-hots; the nearest known one is --mysql-host"},
 		"flag without its value":           {args: []string{"--port"}, want: "flag needs an argument: -port"},
-		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument start; testd takes flags only, see --help`},
+		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument in place 1 of the command line; testd takes flags only, see --help`},
 		"a family's flag without a member": {args: []string{"--launcher.env.=x"}, want: "unknown flag --launcher.env.; the nearest known one is --launcher.env.NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -177,7 +177,7 @@ func TestUnknownFlagOfASection(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
 		"--target.mail.kill-aftr=3":    "unknown flag --target.mail.kill-aftr; the nearest known one is --target.mail.kill-after",
-		"--target.my_mail.kill_after=": "unknown flag --target.my_mail.kill_after; did you mean --target.my_mail.kill-after?",
+		"--target.my_mail.kill_after=": "unknown flag --target.my_mail.kill_after; the nearest known one is --target.my_mail.kill-after",
 	} {
 		set, _ := withSections("")
 		if err := set.Parse([]string{flag}, nil, t.Output()); fmt.Sprint(err) != want {

@@ -229,11 +229,6 @@ type Query struct {
 	LastLine bool `json:"last_line,omitempty"`
 }
 
-// Selects tells whether an event is among those of the result and of somebody that are wanted.
-func (q Query) Selects(e journal.Event) bool {
-	return journal.Filter{Result: q.Result, By: q.AskedBy}.Says(e.Payload)
-}
-
 // Special names the fields that were set and that workers of older versions do not know.
 func (q Query) Special() (fields []string) {
 	for _, f := range []struct {

@@ -68,15 +68,15 @@ const mostOfLine = 200
 func lastLines(events iter.Seq2[journal.Event, error]) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
 		for e, err := range events {
-			if !yield(WithLastLine(e), err) {
+			if !yield(withLastLine(e), err) {
 				return
 			}
 		}
 	}
 }
 
-// WithLastLine is an event with nothing of its output but the last line of stderr.
-func WithLastLine(e journal.Event) journal.Event {
+// withLastLine is an event with nothing of its output but the last line of stderr.
+func withLastLine(e journal.Event) journal.Event {
 	if done, ok := e.Payload.(journal.Done); ok {
 		done.Stdout.Kept, done.Stderr.Kept = nil, bytes.Clone(lastLine(done.Stderr))
 		e.Payload = done

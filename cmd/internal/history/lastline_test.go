@@ -1,11 +1,10 @@
-package history_test
+package history
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"jobd/cmd/internal/history"
 	"jobd/journal"
 )
 
@@ -23,7 +22,7 @@ func TestLastLine(t *testing.T) {
 		"\xff\xfe":                          "\xff\xfe",
 	} {
 		done := journal.Done{Stdout: journal.Output{Kept: []byte("out")}, Stderr: journal.Output{Kept: []byte(text)}}
-		cut, _ := history.WithLastLine(journal.Event{Payload: done}).Payload.(journal.Done)
+		cut, _ := withLastLine(journal.Event{Payload: done}).Payload.(journal.Done)
 		got := string(cut.Stderr.Kept)
 		if got != want || cut.Stdout.Kept != nil || utf8.ValidString(text) && !utf8.ValidString(got) {
 			t.Errorf("%q: %q, want %q", text, got, want)

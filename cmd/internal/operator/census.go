@@ -56,8 +56,8 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 // how the database is. They can't count what waits, either.
 func TellsMore(s *api.WorkerStatus) bool { return s.Database != nil }
 
-// ErrOlder says of a worker that it tells no more.
-var ErrOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
+// errOlder says of a worker that it tells no more.
+var errOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
 
 // Count asks how many rows wait for targets, whoever serves them.
 func (s *Census) Count(ctx context.Context, targets []string) {
@@ -125,7 +125,7 @@ func (s *Census) Older() error {
 	var errs []error
 	for _, w := range s.Workers {
 		if w.Err == nil && !TellsMore(w.Value) {
-			errs = append(errs, w.From.Named(ErrOlder))
+			errs = append(errs, w.From.Named(errOlder))
 		}
 	}
 	return errors.Join(errs...)

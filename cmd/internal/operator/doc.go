@@ -16,6 +16,6 @@
 //
 // Who is asked has a time for the answer (Config.Patience; requests that wait by themselves have
 // more). A worker that is silent does not take the others' answers away: it is an error beside them.
-// Whether a request without an answer was carried out nobody knows: LeftOpen and Open say where that
+// Whether a request without an answer was carried out nobody knows: LeftOpen says where that
 // is so, and such a request goes to nobody else. What goes on through outages is a Lasting.
 package operator

@@ -409,7 +409,7 @@ const rowsOnce = 1000
 func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]history.Row, error) {
 	found := make(map[int64]history.Row, len(ids))
 	for some := range slices.Chunk(ids, rowsOnce) {
-		answer, by, err := First[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": Whole(some)}, false)
+		answer, by, err := First[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": whole(some)}, false)
 		switch {
 		case err != nil && len(workers) > 0 && !isSaid(err):
 			return found, err
@@ -437,8 +437,8 @@ func InTurn(first *Worker, all []*Worker) []*Worker {
 	return append([]*Worker{first}, slices.DeleteFunc(slices.Clone(all), func(w *Worker) bool { return w == first })...)
 }
 
-// Whole is ids as they go over the wire.
-func Whole(ids []int64) []jobnet.Whole {
+// whole is ids as they go over the wire.
+func whole(ids []int64) []jobnet.Whole {
 	list := make([]jobnet.Whole, len(ids))
 	for i, id := range ids {
 		list[i] = jobnet.Whole(id)

@@ -179,7 +179,7 @@ func First[A any](ctx context.Context, workers []*Worker, typ string, query any,
 		switch err := w.Ask(ctx, typ, query, &answer); {
 		case err == nil:
 			return answer, w, nil
-		case changes && Open(err, typ):
+		case changes && open(err, typ):
 			return answer, w, w.Named(err)
 		case !isSaid(err):
 			return answer, nil, err // nor is there a way to the others
@@ -190,9 +190,9 @@ func First[A any](ctx context.Context, workers []*Worker, typ string, query any,
 	return answer, nil, errors.Join(failed...)
 }
 
-// Open tells whether nobody knows what became of a request: no answer came of it, or none to the
+// open tells whether nobody knows what became of a request: no answer came of it, or none to the
 // master, from its worker.
-func Open(err error, typ string) bool {
+func open(err error, typ string) bool {
 	var said *jobnet.RemoteError
 	return LeftOpen(err, typ) || errors.As(err, &said) && (said.Text == "connection lost" || strings.HasPrefix(said.Text, "no answer within"))
 }

@@ -197,7 +197,7 @@ func TestPagesTellOfTime(t *testing.T) {
 		"status": {"TARGET | SLOTS | PREFETCHED | WAITING | OLDEST | NEXT DUE | PAUSED", "| in 5m0s |"},
 		"ps":     {"TRY | SINCE | ELAPSED | CPU | MEMORY | LEFT", "| 2/5 |", "| 9m0s"},
 		"show 5": {"due: 12:05:00", "planned: 12:00:00", "attempts: 1 of 5", "timeout: 10m0s", "schedule: hourly :00", "time zone: Europe/Berlin", "next run: 13:00:00"},
-		"why 5":  {"job 5 is delayed until 12:05 (in 5m), attempt 2 of 5 after"},
+		"why 5":  {"job 5 is delayed until 12:05 UTC (in 5m), attempt 2 of 5 after"},
 	} {
 		got := jobctl{terminal: true, columns: 80}.run(t, append([]string{"--port", d.port}, strings.Fields(command)...)...)
 		for _, text := range want {

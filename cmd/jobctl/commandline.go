@@ -477,7 +477,7 @@ func (p *program) canAsk() bool {
 // confirm asks a person whether to go on. Where nobody can be asked, it is refused.
 func (p *program) confirm(ctx context.Context, question string) error {
 	if !p.canAsk() {
-		return wrongUsage("%s Nobody can be asked here: give --yes to go on, or --dry-run to see them", question)
+		return wrongUsage("%s There is no terminal to ask at: give --yes to go on, or --dry-run to see them", question)
 	}
 	fmt.Fprintf(p.err, "%s Go on? [y/N] ", question)
 	answer := make(chan string, 1)

@@ -69,7 +69,7 @@ func TestRestartAll(t *testing.T) {
 		told          string
 	}{
 		{"restart", "", output{2, "", "jobctl: restart: give --all to restart all workers of the master, one after the other; for one of them leave --master away, and give its --host and --port\n"}, ""},
-		{"restart --all", "", output{2, "", "jobctl: 2 workers would be restarted, one after the other. Nobody can be asked here: give --yes to go on, or --dry-run to see them\n"}, ""},
+		{"restart --all", "", output{2, "", "jobctl: 2 workers would be restarted, one after the other. There is no terminal to ask at: give --yes to go on, or --dry-run to see them\n"}, ""},
 		{"restart --all --dry-run --output json", "", output{0, "{\"pid\":101,\"version\":\"v1\",\"worker\":\"w1\"}\n{\"pid\":201,\"version\":\"v1\",\"worker\":\"w2\"}\n", ""}, ""},
 		{"restart --all --yes", "", output{0, "worker w1: process 102 serves again, version v2\nworker w2: process 202 serves again, version v2\n  target mail: 5 slots → 2, as the file says\n", ""}, "restart w1, restart w2"},
 		{"restart --all --yes", "w1", output{1, "", "jobctl: worker w1: no, thanks\njobctl: left as they are: w2\n"}, "restart w1"},
@@ -94,7 +94,7 @@ func TestConcurrencyOfAll(t *testing.T) {
 		want          output
 		told          string
 	}{
-		{"mail 20", "", output{2, "", "jobctl: Target mail would have 20 slots on each of 2 workers, 40 in all. Nobody can be asked here: give --yes to go on, or --dry-run to see them\n"}, ""},
+		{"mail 20", "", output{2, "", "jobctl: Target mail would have 20 slots on each of 2 workers, 40 in all. There is no terminal to ask at: give --yes to go on, or --dry-run to see them\n"}, ""},
 		{"mail 20 --dry-run", "", output{0, "WORKER  TARGET  SLOTS  THEN\nw1      mail    2      20\nw2      mail    5      20\n", ""}, ""},
 		{"mail 20 --yes", "", output{0, "worker w1: target mail has 20 slots\nworker w2: target mail has 20 slots\n", ""}, "set w1, set w2"},
 		{"mail 20 --yes", "w1", output{1, "worker w2: target mail has 20 slots\n", "jobctl: worker w1: no, thanks\n"}, "set w1, set w2"},

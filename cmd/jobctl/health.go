@@ -251,7 +251,7 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		v.find(bad, "%s%s%s: %s", before, clean(h.What), since, clean(h.Why))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
-		v.find(stateWarning, "%sits configuration has had a mistake for %s, and is not taken over", before, screen.Length(now.Sub(since)))
+		v.find(stateWarning, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(now.Sub(since)))
 	}
 	for i := range status.Executors {
 		switch e := &status.Executors[i]; {

@@ -74,7 +74,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		},
 		"a configuration with a mistake": {
 			`,"configRefusedSince": "2026-11-20T11:59:00Z"`, recent, "", 1,
-			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and is not taken over, 4 of 5",
+			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force, 4 of 5",
 		},
 		"thousands": {"", `{"targets": {"mail": {"count": 2935}}}`, " --waiting 7,8", 2, "JOBD CRITICAL - worker node-1: 2,935 rows wait for target mail, 4 of 5 slots in use, 2,935 rows wait |"},
 	} {

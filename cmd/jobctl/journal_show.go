@@ -129,7 +129,7 @@ func (s *story) words(ctx context.Context, e operator.From[journal.Event]) (stri
 		if payload.Timeout > 0 {
 			limit = ", for " + someSeconds(payload.Timeout) + " at most"
 		}
-		return fmt.Sprintf("attempt %d is to start%s%s%s%s", payload.Attempt, executorText(payload.Executor), waited, s.lateText(payload.Attempt, at), limit), nil
+		return fmt.Sprintf("attempt %d starts%s%s%s%s", payload.Attempt, executorText(payload.Executor), waited, s.lateText(payload.Attempt, at), limit), nil
 	case journal.Started:
 		s.started = at
 		if payload.Address != "" {

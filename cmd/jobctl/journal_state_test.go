@@ -14,7 +14,7 @@ func TestJournalShow(t *testing.T) {
 	want := `job 5
 
 2026-11-20 10:00:02.000000  claimed by web-1 from the table, for target a, with token @tokenfive
-2026-11-20 10:00:03.000000  attempt 1 is to start, after it waited 1s
+2026-11-20 10:00:03.000000  attempt 1 starts, after it waited 1s
 2026-11-20 10:00:04.000000  started as process 100
 2026-11-20 10:00:05.000000  ended: exit code 7
 
@@ -36,7 +36,7 @@ bad
 	running := `job 7
 
 2026-11-20 10:00:11.000000  claimed by web-1 from the table, for target a, with token @tokenseve
-2026-11-20 10:00:12.000000  attempt 1 is to start, after it waited 1s
+2026-11-20 10:00:12.000000  attempt 1 starts, after it waited 1s
 
 waited  1s
 `

@@ -214,7 +214,7 @@ func outcomeOf(j api.Outcome) string {
 }
 
 func (p *program) runNow() *ffcli.Command {
-	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now: of one that recurs the next run takes place now, and not at its time", func(ctx context.Context, args []string) error {
+	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now; a job that recurs runs now, and not at its next time", func(ctx context.Context, args []string) error {
 		return p.plan(ctx, hand{"run-now", api.RunNow.Name, "made due", "WAS DUE"}, args)
 	})
 	c.LongHelp = "  jobctl run-now 4711\n  jobctl --master run-now reports:12 13"

@@ -215,7 +215,7 @@ func TestCancelOfATarget(t *testing.T) {
 	})
 	list := "JOB  TARGET\n5    mail\n7    mail\n"
 	jobctl{}.expect(t, d, output{out: list}, "cancel", "--target", "mail", "--waiting", "--dry-run")
-	if got := (jobctl{}).run(t, "--port", d.port, "cancel", "--target", "mail"); got.code != 2 || !strings.Contains(got.err, "2 jobs of target mail would be cancelled. Nobody can be asked here") {
+	if got := (jobctl{}).run(t, "--port", d.port, "cancel", "--target", "mail"); got.code != 2 || !strings.Contains(got.err, "2 jobs of target mail would be cancelled. There is no terminal to ask at") {
 		t.Errorf("%+v", got)
 	}
 	for _, asked := range d.asked() {

@@ -81,7 +81,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 			t.Errorf("%q in\n%s", other, got.out)
 		}
 	}
-	if n := strings.Count(got.out, "attempt 1 is to start"); n != 10 {
+	if n := strings.Count(got.out, "attempt 1 starts"); n != 10 {
 		t.Errorf("%d runs in\n%s", n, got.out)
 	}
 	if asked := strings.Join(worker.asked(), "\n"); !strings.Contains(asked, `"last":80`) {
@@ -89,7 +89,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 	}
 	for args, want := range map[string]int{"show 6 --all": 15, "show -n 3 6": 3, "show -n 15 6": 15, "show -n 2 6 --output json": 2} {
 		got := jobctl{terminal: true}.run(t, append([]string{"--port", worker.port}, strings.Fields(args)...)...)
-		n := strings.Count(got.out, "attempt 1 is to start") + strings.Count(got.out, `"type":"running"`) + strings.Count(got.out, `"kind":"running"`)
+		n := strings.Count(got.out, "attempt 1 starts") + strings.Count(got.out, `"type":"running"`) + strings.Count(got.out, `"kind":"running"`)
 		if n != want || strings.Contains(got.out, "earlier") != (want < 15) {
 			t.Errorf("%s: %d runs in\n%s%s", args, n, got.out, got.err)
 		}

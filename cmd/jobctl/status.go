@@ -249,7 +249,7 @@ func (p *program) printIdentity(s workerStatus) {
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
 func (p *program) printOdds(s workerStatus) {
 	if since := s.ConfigRefused; !since.IsZero() {
-		fmt.Fprintf(p.out, "\nits configuration has a mistake, and was not taken over at %s; a start would end: jobd --check, and the worker's log, tell which\n", p.clock(since))
+		fmt.Fprintf(p.out, "\nits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", p.clock(since))
 	}
 	if s.ClaimsInDoubt > 0 {
 		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))

@@ -19,7 +19,7 @@ const troubledAnswer = `{"targets": {
   "server": "6f1c-uuid", "mark": "k3f9x",
   "notReady": [
     {"what": "database", "why": "no route\u001b to host", "since": "2026-11-20T10:00:05Z"},
-    {"what": "stopping", "why": "it stops, and claims nothing more"}],
+    {"what": "stopping", "why": "it is being stopped"}],
   "asideCount": 3,
   "aside": [
     {"job": 41, "target": "mail", "reason": "the row is locked by somebody else", "since": "2026-11-20T10:00:05Z"},
@@ -38,7 +38,7 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 	}{
 		"a worker": {daemon: worker, args: "status", want: `
 it takes no work since 10:00:05: database: no route\x1b to host
-it takes no work: stopping: it stops, and claims nothing more
+it takes no work: stopping: it is being stopped
 nothing is claimed for target mail: 12 waiting rows are locked by somebody
     else
 nothing is claimed for target report: the launcher\x1b[31m is missing
@@ -52,7 +52,7 @@ and 1 more
 `},
 		"a master": {daemon: master, args: "--master status", piped: true, want: `
 worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
-worker node-1: it takes no work: stopping: it stops, and claims nothing more
+worker node-1: it takes no work: stopping: it is being stopped
 worker node-1: nothing is claimed for target mail: 12 waiting rows are locked by somebody else
 worker node-1: nothing is claimed for target report: the launcher\x1b[31m is missing
 

@@ -211,8 +211,8 @@ func lastLines(text []byte, n int) []byte {
 func endOf(e *api.OutputEnd) string {
 	text := outcomeOf(api.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
 	for _, more := range []string{e.Reason, e.Note} {
-		if more != "" {
-			text += ": " + clean(more)
+		if more = clean(more); more != "" && !strings.Contains(text, more) {
+			text += ": " + more
 		}
 	}
 	return "it has ended: " + text

@@ -42,8 +42,8 @@ func TestJournalsTellOfTime(t *testing.T) {
 	dir := timedJournal(t)
 	for command, want := range map[string][]string{
 		"show 5": {
-			"planned for 2026-11-20 09:59:50 by its schedule daily 13:59 (Europe/Berlin)", "attempt 1 is to start, after it waited 1s, 13s later than planned, for 1m0s at most",
-			"ended: exit code 3; it is tried again at 2026-11-20 10:00:04", "attempt 2 is to start, after it waited 1s\n", "ended: ok; its next run is at 2026-11-21 09:59:50",
+			"planned for 2026-11-20 09:59:50 by its schedule daily 13:59 (Europe/Berlin)", "attempt 1 starts, after it waited 1s, 13s later than planned, for 1m0s at most",
+			"ended: exit code 3; it is tried again at 2026-11-20 10:00:04", "attempt 2 starts, after it waited 1s\n", "ended: ok; its next run is at 2026-11-21 09:59:50",
 		},
 		"show 6":                   {"not run, though it was due at 2026-11-20 09:59:50: planned for 2026-11-20 10:59:50, because it was missed"},
 		"state":                    {"6    a       planned   it was missed, again 2026-11-20 10:59:50", "5    a       done    ok, again 2026-11-21 09:59:50"},

@@ -17,7 +17,7 @@ func (s *Schedule) Explain() string {
 		return s.times.explain() + ", following the clock on the wall: in both passes of an hour that is repeated, " +
 			"and not in one that is left out"
 	}
-	return s.times.explain() + "; a time that the clocks leave out is made up for as soon as they have been put forward, " +
+	return s.times.explain() + "; a time that the clocks skip runs as soon as they have been put forward, " +
 		"and in an hour that is repeated the first pass counts"
 }
 

@@ -10,7 +10,7 @@ import (
 
 func TestCanonicalFormsAndExplanations(t *testing.T) {
 	t.Parallel()
-	const fixed = "; a time that the clocks leave out is made up for"
+	const fixed = "; a time that the clocks skip runs as soon as they have been put forward"
 	const follows = ", following the clock on the wall"
 	for _, c := range []struct{ text, canonical, explained string }{
 		{"every 90s", "every 90s", "every 90 seconds of elapsed time"},

@@ -126,7 +126,7 @@ func (r *Reserve) check() error {
 		return nil
 	}
 	if free < r.threshold {
-		return fmt.Errorf("journal %s: %d MiB are free, %d MiB must be, so no job is claimed", r.dir, free>>20, r.threshold>>20)
+		return fmt.Errorf("journal %s: only %d MiB of its disk are free, and %d MiB are needed: no job is claimed", r.dir, free>>20, r.threshold>>20)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestPitfall23TheReserve(t *testing.T) {
 		t.Fatalf("with room: %v, reserve of %d bytes", err, size())
 	}
 	free = 8<<20 - 1
-	if err := r.Check(); err == nil || !strings.Contains(err.Error(), ": 7 MiB are free, 8 MiB must be") {
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), ": only 7 MiB of its disk are free, and 8 MiB are needed") {
 		t.Errorf("below the threshold: %v", err)
 	}
 	if since, err := r.Low(); err == nil || since.IsZero() {

@@ -53,7 +53,7 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 		})
 	}
 	reload(changed.String(), "configuration was read again")
-	reload(changed.With(harness.Settings{"prefetch": "s3cret-and-wrong"}).String(), "is not taken over")
+	reload(changed.With(harness.Settings{"prefetch": "s3cret-and-wrong"}).String(), "is refused; the old one")
 
 	log := expect(t, 0, []string{
 		`requested       jobs=1,7 by=127.0.0.1:`,

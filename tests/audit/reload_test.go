@@ -21,7 +21,7 @@ func TestRefusedReloadIsNotToldAsDone(t *testing.T) {
 	}
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
-		if !strings.Contains(worker.Output(), "is not taken over") {
+		if !strings.Contains(worker.Output(), "is refused; the old one") {
 			return "not refused: " + worker.Output()
 		}
 		return ""

@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 				"all rows are verified":            `\b523 verified\n`,
 				"one recurs":                       `(?m)^later +delayed +ok +1$`,
 				"one was tried again":              `(?m)^later +done +ok +1$`,
-				"it was its second attempt":        `(?s)later:523.*exit code 1.*attempt 2 is to start.*ended: ok`,
+				"it was its second attempt":        `(?s)later:523.*exit code 1.*attempt 2 starts.*ended: ok`,
 				"the schedule of the one":          `every 2s`,
 				"both journals are whole":          `(?s)jobctl journal verify.*jobctl journal verify`,
 				"what the killed job's signal was": `SIGTERM`,

@@ -195,7 +195,7 @@ func TestATargetOutsideTheColumnsCharset(t *testing.T) {
 	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2, "b": 2}))
 	worker := s.StartWorker(t)
 	reload(t, worker, s.With(harness.Targets(map[string]int{"目标": 1})))
-	awaitSays(t, worker, "configuration is not taken over")
+	awaitSays(t, worker, "configuration is refused")
 	insert(t, db, "a", "waiting", span(1, 20)...)
 	insert(t, db, "b", "waiting", span(21, 40)...)
 	poll(t, worker)

@@ -66,7 +66,7 @@ func TestWhatARowThatComesLaterWaitsFor(t *testing.T) {
 	await(t, w, 7, "bad-schedule", `job 7 recurs dayly 02:30, next run `+clock+` `+ahead+`; then it is ignored: schedule "dayly 02:30": .*`)
 	db.Exec(t, "UPDATE jobs SET run_at = 0 WHERE id = 7")
 	jobctl(t, w, "poll", "a")
-	await(t, w, 7, "ignored", `job 7 is ignored since `+clock+` by node-1 and will not run: .*dayly.*`)
+	await(t, w, 7, "ignored", `job 7 was ignored at `+clock+` on node-1, and does not run: .*dayly.*`)
 
 	jobctl(t, w, "pause", "one")
 	later(t, db, 8, "one", -1, "timeout = 1")

@@ -121,7 +121,7 @@ func TestClaimsOfOthers(t *testing.T) {
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, stranger, "poll")
 	db.AwaitStatus(t, 1, "running")
-	await(t, known, 1, "unregistered", `job 1 is running since `+clock+`, as its row says; it was claimed not by node-1 \(token @\w{9}\); the worker with that mark is connected to the database: connection \d+ .*`)
+	await(t, known, 1, "unregistered", `job 1 is running since `+clock+`, as its row says; it was not claimed by node-1 \(token @\w{9}\); the worker with that mark is connected to the database: connection \d+ .*`)
 	await(t, master, 1, "unregistered", `job 1 is running .*; the worker with that mark is connected to the database: .*`, viaMaster)
 	stranger.Kill(t)
 	await(t, known, 1, "unregistered", `job 1 is running .*; no worker with that mark is connected to the database`)

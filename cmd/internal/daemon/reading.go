@@ -28,7 +28,7 @@ func (r *Reading) Refused() time.Time {
 // Words add to the words by which the service manager is told how the daemon stands.
 func (r *Reading) Words(words string) string {
 	if since := r.Refused(); !since.IsZero() {
-		words += "; the configuration was not taken over at " + since.Local().Format(time.DateTime) + ", the log says why"
+		words += "; the configuration was refused at " + since.Local().Format(time.DateTime) + ": the log says why"
 	}
 	return words
 }
@@ -45,7 +45,7 @@ func (r *Reading) Reload(log *logging.Log, takeOver func() (Settings, error)) er
 	settings, err := takeOver()
 	if err != nil {
 		r.refused.CompareAndSwap(0, time.Now().UnixMilli())
-		log.Error("configuration is not taken over; the old one stays in force", "error", err)
+		log.Error("configuration is refused; the old one stays in force", "error", err)
 		return err
 	}
 	r.refused.Store(0)

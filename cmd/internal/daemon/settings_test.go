@@ -107,7 +107,7 @@ func TestReload(t *testing.T) {
 	reading.Reload(log, func() (daemon.Settings, error) { return quiet, errors.New("it is wrong: hunter2") })
 	since := reading.Refused()
 	reading.Reload(log, func() (daemon.Settings, error) { return quiet, errors.New("it is still wrong") })
-	if words := reading.Words("it serves"); !strings.HasPrefix(words, "it serves; the configuration was not taken over at ") || strings.Contains(words, "hunter2") {
+	if words := reading.Words("it serves"); !strings.HasPrefix(words, "it serves; the configuration was refused at ") || strings.Contains(words, "hunter2") {
 		t.Errorf("of one that was refused it says %q", words)
 	}
 	if again := reading.Refused(); since.IsZero() || !again.Equal(since) {

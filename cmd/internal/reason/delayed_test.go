@@ -108,7 +108,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Failed, "failed with exit code 3 at 10:02, after 3s; it has been tried 5 times, which is all it has", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(3), Plan: &rowPlan{Attempts: 5, MaxAttempts: 5}}, nil)),
 		}},
-		{Ignored, "is ignored since 10:02 by node-1 and will not run: " + bad, []Answer{
+		{Ignored, "was ignored at 10:02 on node-1, and does not run: " + bad, []Answer{
 			of("node-1", job{Row: &row{Status: "ignored", Plan: &rowPlan{Schedule: "dayly", Bad: bad}}, Journal: &history{Status: "ignored", At: at("10:02:00"), Reason: bad}}),
 		}},
 		{OddStatus, `has the status "delayed", which jobd does not know: it is left alone`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},

@@ -145,17 +145,17 @@ func (v *view) ignored() (Verdict, bool) {
 	if v.row.Status != journal.RowIgnored {
 		return Verdict{}, false
 	}
-	verdict := Verdict{Reason: Ignored, Sentence: "is ignored and will not run; no journal says why"}
+	verdict := Verdict{Reason: Ignored, Sentence: "was ignored, and does not run; no journal says why"}
 	t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusIgnored) })
 	if t == nil {
 		if errs := cut(lastLine(v.row.Stderr.Tail)); errs != "" {
-			verdict.Sentence = "is ignored and will not run: " + errs
+			verdict.Sentence = "was ignored, and does not run: " + errs
 		}
 		return verdict, true
 	}
 	h := t.job.Journal
 	verdict.Worker = t.Name
-	verdict.Sentence = fmt.Sprintf("is ignored%s by %s and will not run: %s", v.since(h.At), t.Name, cut(h.Reason))
+	verdict.Sentence = fmt.Sprintf("was ignored%s on %s, and does not run: %s", v.at(h.At), t.Name, cut(h.Reason))
 	if h.Cancelled != 0 || h.By != "" {
 		verdict.Reason = Cancelled
 	}

@@ -215,13 +215,11 @@ func (v *view) elsewhere(mark string) Verdict {
 		text := fmt.Sprintf("%s; it was claimed by a worker that is not registered, or is one of those that do not answer: %s (%s)", v.is(), names(who), token)
 		return Verdict{Reason: Unregistered, Sentence: text + v.connected(probe), Probe: probe == nil}
 	}
-	who := "no worker that is registered"
+	who := "claimed by no worker that is registered"
 	if len(v.told) == 1 {
-		who = "not by " + v.told[0].Name
-	} else {
-		who = "by " + who
+		who = "not claimed by " + v.told[0].Name
 	}
-	text := fmt.Sprintf("%s; it was claimed %s (%s)", v.is(), who, token)
+	text := fmt.Sprintf("%s; it was %s (%s)", v.is(), who, token)
 	return Verdict{Reason: Unregistered, Sentence: text + v.connected(probe), Probe: probe == nil}
 }
 

@@ -129,7 +129,7 @@ func TestSentences(t *testing.T) {
 		{Unregistered, "is running since 10:02, as its row says; it was claimed by no worker that is registered (token @zzzz12345); the worker with that mark is connected to the database: connection 7 from 10.0.0.9", []Answer{
 			of("node-1", job{Row: under("running", "@zzzz12345", nil).Row, Probe: &probe{Marked: true, Holder: "connection 7 from 10.0.0.9"}}), of("node-2", under("running", "@zzzz12345", nil)),
 		}},
-		{Unregistered, "is running since 10:02, as its row says; it was claimed not by node-1 (token @zzzz12345); no worker with that mark is connected to the database", []Answer{
+		{Unregistered, "is running since 10:02, as its row says; it was not claimed by node-1 (token @zzzz12345); no worker with that mark is connected to the database", []Answer{
 			of("node-1", job{Row: under("running", "@zzzz12345", nil).Row, Probe: &probe{Marked: true}}),
 		}},
 		{Nobody, "is running since 10:02, as its row says, but the row bears no claim of a worker, and no worker that answers has it: it was left by something else, such as the original jobd", []Answer{
@@ -191,11 +191,11 @@ func TestSentences(t *testing.T) {
 		{Cancelled, "was cancelled by 10.0.0.5, and ended at 10:02 on node-1: killed by SIGTERM", []Answer{
 			of("node-1", done(row{Result: "fail", Sig: "SIGTERM"}, &history{Status: "done", Cancelled: ten, CancelledBy: "10.0.0.5:1"})),
 		}},
-		{Ignored, "is ignored since 10:02 by node-1 and will not run: status = waiting != manual", []Answer{
+		{Ignored, "was ignored at 10:02 on node-1, and does not run: status = waiting != manual", []Answer{
 			of("node-1", job{Row: &row{Status: "ignored"}, Journal: &history{Status: "ignored", At: ten, Reason: "status = waiting != manual"}}),
 		}},
-		{Ignored, "is ignored and will not run; no journal says why", []Answer{of("node-1", job{Row: &row{Status: "ignored"}})}},
-		{Cancelled, "is ignored since 10:02 by node-1 and will not run: cancelled by 10.0.0.5", []Answer{
+		{Ignored, "was ignored, and does not run; no journal says why", []Answer{of("node-1", job{Row: &row{Status: "ignored"}})}},
+		{Cancelled, "was ignored at 10:02 on node-1, and does not run: cancelled by 10.0.0.5", []Answer{
 			of("node-1", job{Row: &row{Status: "ignored"}, Journal: &history{Status: "ignored", Last: "cancelled", At: ten, By: "10.0.0.5:1", Reason: "cancelled by 10.0.0.5"}}),
 		}},
 		{Manual, "is manual: it runs when somebody asks for it (jobctl run-manual 5)", []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "manual"}, Target: idle})}},

@@ -258,10 +258,7 @@ func TestAConnectionThatIsClosedBeforeItsRequestIsReplaced(t *testing.T) {
 	})
 	f := newFixture(t)
 	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: url}
-	s, err := f.newService("mail", of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := f.newService("mail", of)
 	defer s.close()
 	f.services["mail"] = s
 	if _, err := f.run(specOf(of)); err != nil {

@@ -2,7 +2,6 @@ package request
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -19,19 +18,13 @@ type fastcgiService struct {
 	script  string
 }
 
-// newFastCGI makes the service at an address, or says what is wrong with that.
-func newFastCGI(of jobexec.Service) (*fastcgiService, error) {
+// newFastCGI makes the service at an address, which the configuration has looked at.
+func newFastCGI(of jobexec.Service) *fastcgiService {
 	f := &fastcgiService{network: "unix", address: of.Address, script: of.Script}
 	if !strings.HasPrefix(of.Address, "/") {
 		f.network = "tcp"
-		if _, _, err := net.SplitHostPort(of.Address); err != nil {
-			return nil, errors.New("the address of the FastCGI server is neither a path nor HOST:PORT")
-		}
 	}
-	if !strings.HasPrefix(of.Script, "/") {
-		return nil, errors.New("the script of the FastCGI server is no path that begins with /")
-	}
-	return f, nil
+	return f
 }
 
 func (f *fastcgiService) where() string { return "fastcgi:" + f.address }

@@ -252,10 +252,8 @@ func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
 	for of, want := range map[jobexec.Service]string{
-		{Address: stale, Script: "/x"}:                  "fastcgi:" + stale + ": dial unix " + stale + ": connect: connection refused",
-		{Address: stale + "no", Script: "/x"}:           "fastcgi:" + stale + "no: dial unix " + stale + "no: connect: no such file or directory",
-		{Address: "localhost", Script: "/x"}:            "the address of the FastCGI server is neither a path nor HOST:PORT",
-		{Address: "localhost:9000", Script: "here.php"}: "the script of the FastCGI server is no path that begins with /",
+		{Address: stale, Script: "/x"}:        "fastcgi:" + stale + ": dial unix " + stale + ": connect: connection refused",
+		{Address: stale + "no", Script: "/x"}: "fastcgi:" + stale + "no: dial unix " + stale + "no: connect: no such file or directory",
 	} {
 		of.Mode = jobexec.ModeFastCGI
 		f := newFixture(t)

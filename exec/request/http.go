@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,13 +23,14 @@ type httpService struct {
 	host    string // as requests name it
 	address string // host:port, to dial
 	secure  *tls.Config
+	unread  error // why nobody knows to where
 }
 
-// newHTTP makes the service of a URL, or says what is wrong with that.
-func newHTTP(of jobexec.Service, roots *x509.CertPool) (*httpService, error) {
-	u, err := parse(of.URL)
+// newHTTP makes the service of a URL, which the configuration has looked at.
+func newHTTP(of jobexec.Service, roots *x509.CertPool) *httpService {
+	u, err := url.Parse(strings.ReplaceAll(of.URL, "{id}", someID))
 	if err != nil {
-		return nil, err
+		return &httpService{unread: errors.New("the launcher's URL can't be read")} // there may be a password in it
 	}
 	h := &httpService{path: u.RequestURI(), secret: of.Secret, host: u.Host}
 	port := "80"
@@ -38,41 +40,12 @@ func newHTTP(of jobexec.Service, roots *x509.CertPool) (*httpService, error) {
 			ServerName: u.Hostname(), RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		}
 	}
-	if u.Port() != "" {
-		port = u.Port()
-	}
-	h.address = net.JoinHostPort(u.Hostname(), port)
-	return h, nil
+	h.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+	return h
 }
 
 // someID stands for a job's id while a URL is read.
 const someID = "8613270945861327094"
-
-// parse reads the URL, with someID for {id}. What is wrong with it is told without it: there may be a
-// password in it.
-func parse(launcher string) (*url.URL, error) {
-	u, err := url.Parse(strings.ReplaceAll(launcher, "{id}", someID))
-	if err != nil {
-		var cause *url.Error
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, fmt.Errorf("the launcher's URL can't be read: %w", err)
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("the launcher's URL must begin with http:// or https://")
-	case u.Hostname() == "":
-		return nil, errors.New("the launcher's URL names no host")
-	case u.User != nil:
-		return nil, errors.New("the launcher's URL has a name or a password in it, which anybody could read: launcher_secret signs requests")
-	case strings.Contains(u.Host, someID):
-		return nil, errors.New("the launcher's URL may have {id} in its path and query only")
-	case !visible(u.Host) || !visible(u.RequestURI()):
-		return nil, errors.New("the launcher's URL has characters that are to be percent-encoded, or a host that is to be in punycode")
-	}
-	return u, nil
-}
 
 // visible tells whether a text has visible ASCII characters only.
 func visible(text string) bool {
@@ -88,6 +61,9 @@ func (h *httpService) where() string {
 
 // dial connects, and makes TLS where that is wanted.
 func (h *httpService) dial(ctx context.Context) (*connection, error) {
+	if h.unread != nil {
+		return nil, h.unread
+	}
 	var dialer net.Dialer
 	raw, err := dialer.DialContext(ctx, "tcp", h.address)
 	if err != nil {

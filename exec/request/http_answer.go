@@ -94,20 +94,21 @@ func statusLine(r *http.Response) string { return r.Proto + " " + r.Status }
 // judge says what an answer means, with the headers behind its body: the table of docs/executors-http.md.
 func judge(a *answer, r *http.Response, now time.Time) {
 	class := r.StatusCode / 100
-	code, said := exitCode(slices.Concat(r.Header.Values(exitHeader), r.Trailer.Values(exitHeader)), &a.done)
+	said := slices.Concat(r.Header.Values(exitHeader), r.Trailer.Values(exitHeader))
+	code, understood := exitCode(said, &a.done)
 	switch r.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		a.done.RetryAfter = retryAfter(r.Header, now)
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		if said != understood {
+		if !understood {
 			a.err = fmt.Errorf("%s: the service behind it may have had the request", statusLine(r))
 		}
 	default:
 		a.done.Final = class == 3 || class == 4
 	}
 	switch {
-	case said == understood:
-	case said == nothing && class == 2:
+	case understood:
+	case len(said) == 0 && class == 2:
 		code = 0
 	default:
 		code = class
@@ -118,30 +119,21 @@ func judge(a *answer, r *http.Response, now time.Time) {
 	}
 }
 
-// saying is whether a service itself tells the job's exit code.
-type saying int
-
-const (
-	nothing saying = iota
-	understood
-	misspoken // it does, and nobody knows what it means
-)
-
 // exitHeader is the header by which a service itself tells a job's exit code.
 const exitHeader = "Jobd-Exit-Code"
 
 // exitCode is what the service itself says of the job's end, above all statuses. What it says must be
 // understood: else a job that has failed could count as done.
-func exitCode(said []string, done *journal.Done) (code int, how saying) {
+func exitCode(said []string, done *journal.Done) (code int, understood bool) {
 	if len(said) == 0 {
-		return 0, nothing
+		return 0, false
 	}
 	code, err := strconv.Atoi(said[0])
 	if len(said) > 1 || err != nil || code < 0 || code > 255 {
 		note(done, fmt.Sprintf(exitHeader+" %.40q is no exit code: 0 to 255 is one", strings.Join(said, ", ")))
-		return 0, misspoken
+		return 0, false
 	}
-	return code, understood
+	return code, true
 }
 
 func note(done *journal.Done, text string) {

@@ -90,7 +90,7 @@ func TestARequestThatIsCancelledBeforeItIsSentWasNeverSent(t *testing.T) {
 }
 
 // nobody dials, for as long as it may.
-type nobody struct{ nowhere }
+type nobody struct{ httpService }
 
 func (nobody) dial(ctx context.Context) (*connection, error) {
 	<-ctx.Done()
@@ -101,7 +101,7 @@ func TestConnectingIsBoundedAndCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: time.Hour}
-	s := newService("mail", of, nobody{}, f.report)
+	s := newService("mail", of, &nobody{}, f.report)
 	defer s.close()
 	f.services["mail"] = s
 	p := f.start(specOf(of))
@@ -176,7 +176,7 @@ func TestARequestIsTakenBackWhileItConnects(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: time.Hour}
-	s := newService("mail", of, nobody{}, f.report)
+	s := newService("mail", of, &nobody{}, f.report)
 	defer s.close()
 	f.services["mail"] = s
 	p := f.start(specOf(of)).(*process)

@@ -2,7 +2,6 @@ package request
 
 import (
 	"crypto/x509"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,11 +11,10 @@ import (
 
 // Config is what a Requester needs.
 type Config struct {
-	// OnStanding is told how the service of a target stands: when that is known for the first time,
-	// whenever it has become unable to take jobs, for another reason than before, or able again, and
-	// with each start that is refused because it is unable, before the job has ended. Until then it is
-	// to be taken for able. Calls come from any goroutine, one after the other; they may call the
-	// Requester's methods. nil: nobody listens.
+	// OnStanding is told how the service of a target stands, whenever that may have changed, and with each
+	// start that is refused because it is unable, before the job has ended. Until then it is to be taken
+	// for able. Calls come from any goroutine, one after the other; they may call the Requester's methods.
+	// nil: nobody listens.
 	OnStanding func(jobexec.PoolStanding)
 
 	roots *x509.CertPool // who may sign certificates; nil: whom the system trusts
@@ -29,46 +27,32 @@ type Requester struct {
 	mu       sync.Mutex // of services; held while a service's own is taken, never the other way round
 	services map[string]*service
 
-	telling sync.Mutex          // held while OnStanding is told, so that the newest is told last
-	told    map[string]standing // by target, what OnStanding knows
-}
-
-// standing is how a service stands.
-type standing struct {
-	of     *service
-	unable string // why; "": it is able
+	telling sync.Mutex // held while OnStanding is told, so that the newest is told last
 }
 
 // New makes a Requester that knows of no service.
 func New(c Config) *Requester {
-	return &Requester{config: c, services: map[string]*service{}, told: map[string]standing{}}
+	return &Requester{config: c, services: map[string]*service{}}
 }
 
 // Start implements jobexec.Requester.
 func (r *Requester) Start(spec jobexec.Spec) (jobexec.Process, error) {
-	s, err := r.serviceOf(spec)
-	if err != nil {
-		return nil, err
-	}
 	p := newProcess(spec)
-	go p.run(s)
+	go p.run(r.serviceOf(spec))
 	return p, nil
 }
 
 // serviceOf is the service that a start means. A start that comes while services are replaced may mean
 // one that is not the target's any more, or not yet: it has one for itself.
-func (r *Requester) serviceOf(spec jobexec.Spec) (*service, error) {
+func (r *Requester) serviceOf(spec jobexec.Spec) *service {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.services[spec.Target]; s != nil && s.of == spec.Service {
-		return s, nil
+		return s
 	}
-	s, err := r.newService(spec.Target, spec.Service)
-	if err != nil {
-		return nil, &jobexec.NotStartedError{Why: err.Error()}
-	}
+	s := r.newService(spec.Target, spec.Service)
 	s.close()
-	return s, nil
+	return s
 }
 
 // SetServices implements jobexec.Requester. A service that is new is asked for a connection at once,
@@ -86,10 +70,7 @@ func (r *Requester) SetServices(services map[string]jobexec.Service) {
 		if r.services[target] != nil {
 			continue
 		}
-		s, err := r.newService(target, of)
-		if err != nil {
-			s = r.unfit(target, of, err)
-		}
+		s := r.newService(target, of)
 		r.services[target] = s
 		s.redialing = true
 		go s.redial(0)
@@ -97,28 +78,11 @@ func (r *Requester) SetServices(services map[string]jobexec.Service) {
 }
 
 // newService makes what speaks to a service.
-func (r *Requester) newService(target string, of jobexec.Service) (*service, error) {
-	switch of.Mode {
-	case jobexec.ModeHTTP:
-		p, err := newHTTP(of, r.config.roots)
-		if err != nil {
-			return nil, err
-		}
-		return newService(target, of, p, r.report), nil
-	case jobexec.ModeFastCGI:
-		p, err := newFastCGI(of)
-		if err != nil {
-			return nil, err
-		}
-		return newService(target, of, p, r.report), nil
-	default:
-		return nil, fmt.Errorf("launcher_mode %q is no request to a service", of.Mode)
+func (r *Requester) newService(target string, of jobexec.Service) *service {
+	if of.Mode == jobexec.ModeHTTP {
+		return newService(target, of, newHTTP(of, r.config.roots), r.report)
 	}
-}
-
-// unfit is a service that nothing can be sent to.
-func (r *Requester) unfit(target string, of jobexec.Service, why error) *service {
-	return newService(target, of, nowhere{why}, r.report)
+	return newService(target, of, newFastCGI(of), r.report)
 }
 
 // Standings tell how the services stand, in the order of their targets.
@@ -132,24 +96,14 @@ func (r *Requester) Standings() []jobexec.PoolStanding {
 	return standings
 }
 
-// report tells how the service of a target stands now, if that is not known yet, or again.
-func (r *Requester) report(target string, again bool) {
+// report tells how the service of a target stands now.
+func (r *Requester) report(target string) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	r.mu.Lock()
 	s := r.services[target]
-	if s == nil {
-		delete(r.told, target)
-		r.mu.Unlock()
-		return
-	}
-	now := s.standing()
 	r.mu.Unlock()
-	if known, is := r.told[target]; is && !again && known == (standing{s, now.Unready}) {
-		return
-	}
-	r.told[target] = standing{s, now.Unready}
-	if r.config.OnStanding != nil {
-		r.config.OnStanding(now)
+	if s != nil && r.config.OnStanding != nil {
+		r.config.OnStanding(s.standing())
 	}
 }

@@ -32,13 +32,6 @@ type answer struct {
 	reusable bool  // the connection may take another request
 }
 
-// nowhere is the protocol of a service that nothing can be sent to.
-type nowhere struct{ why error }
-
-func (n nowhere) where() string                                { return "launcher" }
-func (n nowhere) dial(context.Context) (*connection, error)    { return nil, n.why }
-func (n nowhere) ask(*connection, *jobexec.Spec) (none answer) { return none }
-
 const (
 	// idleFor is how long a connection is kept that has no request. Servers close theirs after some
 	// seconds: a request that is sent at that moment is lost, and its outcome unknown.
@@ -49,8 +42,8 @@ const (
 	lastRedial  = 30 * time.Second
 )
 
-// report tells how the service of a target stands, where that is news, or again.
-type report func(target string, again bool)
+// report tells how the service of a target stands.
+type report func(target string)
 
 // service is what a target's requests are sent to, with its connections. When there is no connection to
 // be had it is unable: starts are refused until one is there again, which it finds out by itself.
@@ -96,7 +89,7 @@ func (s *service) take(ctx context.Context) (*connection, error) {
 	s.mu.Lock()
 	if why := s.unable; why != "" {
 		s.mu.Unlock()
-		s.report(s.target, true)
+		s.report(s.target)
 		return nil, &jobexec.NotStartedError{Why: why}
 	}
 	var c *connection
@@ -237,7 +230,7 @@ func (s *service) failed(err error) error {
 		go s.redial(s.wait)
 	}
 	s.mu.Unlock()
-	s.report(s.target, false)
+	s.report(s.target)
 	return &jobexec.NotStartedError{Why: why}
 }
 
@@ -265,7 +258,7 @@ func (s *service) redial(after time.Duration) {
 	switch {
 	case err == nil:
 		s.keep(c, true)
-		s.report(s.target, false)
+		s.report(s.target)
 	case s.ctx.Err() == nil:
 		_ = s.failed(err)
 	}

@@ -102,7 +102,7 @@ func TestAnIdleConnectionThatEndsItsTLSIsNotUsed(t *testing.T) {
 }
 
 // broke is a protocol of a host that has nothing left to make connections of.
-type broke struct{ nowhere }
+type broke struct{ httpService }
 
 func (broke) dial(context.Context) (*connection, error) {
 	return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
@@ -112,7 +112,7 @@ func TestAHostThatLacksSomethingDoesNotMakeAServiceUnable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/"}
-	s := newService("mail", of, broke{}, f.report)
+	s := newService("mail", of, &broke{}, f.report)
 	defer s.close()
 	f.services["mail"] = s
 	done, err := f.run(specOf(of))

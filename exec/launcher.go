@@ -128,7 +128,10 @@ func (l Launcher) Check() error {
 	if err != nil {
 		return err
 	}
-	return proc.Check(l.Dir, path)
+	if err := proc.Check(l.Dir, path); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 func checkFolder(dir string) error {

@@ -22,11 +22,11 @@ import (
 
 // connector has the link to the runner, and makes a new one where it is lost.
 type connector struct {
-	config  Config
-	bootID  string
-	closing chan struct{} // closed when close was called
-	leaving sync.Once
-	left    atomic.Bool // something was read from disk of a runner that is gone
+	config Config
+	bootID string
+	ctx    context.Context // ends when close was called
+	leave  context.CancelFunc
+	left   atomic.Bool // something was read from disk of a runner that is gone
 
 	standing standing
 	pools    pools
@@ -137,19 +137,9 @@ func (c *connector) connect() (*link, error) {
 	if !c.mayBe(&conn) {
 		return nil, errors.Join(foreign, conn.Close())
 	}
-	made, over := make(chan struct{}), make(chan struct{})
-	defer func() { // or it would cut off what a close that comes later has still to send
-		close(made)
-		<-over
-	}()
-	go func() { // close does not wait for the runner's answer
-		defer close(over)
-		select {
-		case <-c.closing:
-			_ = conn.SetReadDeadline(time.Now())
-		case <-made:
-		}
-	}()
+	// close does not wait for the runner's answer.
+	stop := context.AfterFunc(c.ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer stop()
 	l, err := newLink(conn.UnixConn, c.config, c.rejoin, c.heard, func(says string) error {
 		if !c.isRunner(&conn, says) {
 			return foreign
@@ -172,7 +162,7 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 	for errors.Is(err, errSilent) { // the runner is there, and has them
 		next, err = c.get()
 	}
-	if isClosed(c.closing) || errors.Is(err, os.ErrClosed) {
+	if c.ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
 		return // the next worker hears of them
 	}
 	same := err == nil && next.instance == lost.instance
@@ -181,7 +171,8 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 	case same:
 		c.config.Logger.Warn("the runner is connected again", "after", after)
 	case err != nil:
-		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes), "error", err)
+		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
+			"jobs", len(processes), "error", err)
 	default:
 		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
 		c.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
@@ -204,7 +195,7 @@ const leaveTimeout = 5 * time.Second
 
 // close ends the connection. It may be called more than once.
 func (c *connector) close() {
-	c.leaving.Do(func() { close(c.closing) })
+	c.leave()
 	c.mu.Lock()
 	c.closed = true
 	l := c.link

@@ -89,7 +89,7 @@ func put(t *testing.T, conn *net.UnixConn, messages ...wire.Message) {
 	t.Helper()
 	out := wire.NewOutbox(conn)
 	for _, m := range messages {
-		out.Send(m)
+		out.Post(m)
 	}
 	out.Close()
 	<-out.Written()

@@ -34,8 +34,8 @@ type Config struct {
 	// Pulse is told how the loop goes that reads what the runner says; nil: nobody is.
 	Pulse jobexec.Pulse
 
-	// OnReady is called when a pool can't start jobs, with why, and with "" when it can again; it must
-	// not block. nil: nobody listens.
+	// OnReady is called for each pool when the standing of any may have changed, with why it can't start
+	// jobs, or "" where it can; it must not block. nil: nobody listens.
 	OnReady func(target string, mode jobexec.Mode, why string)
 }
 

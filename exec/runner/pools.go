@@ -25,8 +25,7 @@ type pools struct {
 	wishes    map[string]wish          // the same
 	standings map[string]wire.Standing // by target, as the runner tells
 
-	telling sync.Mutex        // held while the worker is told, so that it hears of changes in their order
-	told    map[string]string // what it was told last: why none gets ready, by target and mode
+	telling sync.Mutex // held while the worker is told, so that it hears of changes in their order
 }
 
 // SetPools implements jobexec.Pools.
@@ -121,8 +120,10 @@ func (c *connector) recycle(targets []string, why string) (unknown []string) {
 }
 
 // Standings implements jobexec.Pools.
-func (r *Remote) Standings() []jobexec.PoolStanding {
-	p := &r.connector.pools
+func (r *Remote) Standings() []jobexec.PoolStanding { return r.connector.pools.all() }
+
+// all is how all pools stand that there are to be, in the order of their targets.
+func (p *pools) all() []jobexec.PoolStanding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	standings := make([]jobexec.PoolStanding, len(p.wanted))
@@ -159,7 +160,9 @@ func (c *connector) heard(messages []wire.Message) {
 	}
 	for i := range messages {
 		for _, s := range messages[i].Standings {
-			if slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == s.Target && string(w.Mode) == s.Mode }) {
+			if slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool {
+				return w.Target == s.Target && string(w.Mode) == s.Mode
+			}) {
 				p.standings[s.Target] = s // else of one that was removed
 			}
 		}
@@ -207,30 +210,14 @@ func inOneLine(text string) string {
 	return b.String()
 }
 
-// tell tells the worker which pools can't start jobs, and which can again. Nobody may hold p.mu.
+// tell tells the worker which pools can start jobs, and why others can't. Nobody may hold p.mu.
 func (p *pools) tell() {
 	p.telling.Lock()
 	defer p.telling.Unlock()
-	type news struct {
-		target string
-		mode   jobexec.Mode
-		why    string
+	if p.onReady == nil {
+		return
 	}
-	var changed []news
-	told := make(map[string]string)
-	p.mu.Lock()
-	for i := range p.wanted {
-		s := p.standing(&p.wanted[i])
-		key := keyOf(s.Target, s.Mode)
-		if told[key] = s.Unready; s.Unready != p.told[key] {
-			changed = append(changed, news{s.Target, s.Mode, s.Unready})
-		}
-	}
-	p.mu.Unlock()
-	p.told = told
-	for _, n := range changed {
-		if p.onReady != nil {
-			p.onReady(n.target, n.mode, n.why)
-		}
+	for _, s := range p.all() {
+		p.onReady(s.Target, s.Mode, s.Unready)
 	}
 }

@@ -59,8 +59,10 @@ func keep(t *testing.T, dir string) *keeping {
 	k := &keeping{t: t, jobs: t.TempDir(), ready: make(chan string, 100)}
 	c := workerConfig(dir)
 	c.Logger = slog.New(slog.NewTextHandler(&k.log, nil))
+	var last string
 	c.OnReady = func(target string, mode jobexec.Mode, why string) {
-		if target == "mail" && mode == jobexec.ModePool {
+		if target == "mail" && mode == jobexec.ModePool && why != last {
+			last = why
 			k.ready <- why
 		}
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +32,8 @@ func Open(c Config) (*Remote, error) {
 	if err := proc.KeepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{})}}
+	r := &Remote{connector: connector{config: c, bootID: bootID}}
+	r.connector.ctx, r.connector.leave = context.WithCancel(context.Background())
 	r.connector.pools.onReady = c.OnReady
 	l, err := r.connector.get()
 	if err != nil {

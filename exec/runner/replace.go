@@ -29,14 +29,12 @@ func (l *link) leaveIdle() {
 // replace leaves such a runner, and connects to another one.
 func (c *connector) replace(l *link) {
 	l.close(leaveTimeout)
-	timer := time.NewTimer(replaceWait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-	case <-c.closing:
+	case <-time.After(replaceWait):
+	case <-c.ctx.Done():
 		return
 	}
-	if _, err := c.get(); err != nil && !isClosed(c.closing) {
+	if _, err := c.get(); err != nil && c.ctx.Err() == nil {
 		c.config.Logger.Warn("no other runner can be had for now", "error", err)
 	}
 }

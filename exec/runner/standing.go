@@ -17,29 +17,26 @@ type Standing struct {
 // standing is what was last heard of the runner. Its methods are safe for concurrent use, and wait
 // for nobody: who asks must not wait for a runner that does not answer.
 type standing struct {
-	mu     sync.Mutex
-	link   *link     // the newest; nil: there was none yet
-	since  time.Time // when that was made
-	failed Standing  // why there is no newer one, though that is lost; zero: nobody has tried
-	links  uint64    // that were made so far
+	mu   sync.Mutex
+	link *link // the newest; nil: there was none yet
+	is   Standing
 }
 
 // met notes that a connection was made.
 func (s *standing) met(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.link, s.since, s.failed = l, time.Now(), Standing{}
-	s.links++
+	s.link, s.is = l, Standing{PID: l.pid, Since: time.Now(), Links: s.is.Links + 1}
 }
 
 // missed notes why none could be made.
 func (s *standing) missed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed.Err == nil {
-		s.failed.Since = time.Now()
+	if s.is.Err == nil {
+		s.is.Since = time.Now()
 	}
-	s.failed.Err = err
+	s.is.PID, s.is.Err = 0, err
 }
 
 // answerPatience is how long a runner may take to answer a start; it does so within milliseconds.
@@ -50,14 +47,16 @@ func (r *Remote) Standing() Standing { return r.connector.standing.at(time.Now()
 
 func (s *standing) at(now time.Time) Standing {
 	s.mu.Lock()
-	is, l := s.now(), s.link
-	is.Links = s.links
+	is, l := s.is, s.link
 	s.mu.Unlock()
-	if is.Err != nil || l == nil {
-		return is
-	}
-	if since := l.unanswered(); !since.IsZero() && now.Sub(since) >= answerPatience {
-		is.Since, is.Err = since, errStandsStill
+	switch {
+	case is.Err != nil || l == nil:
+	case !l.alive():
+		is.PID, is.Since, is.Err = 0, l.end.Since, l.end.Err
+	default:
+		if since := l.unanswered(); !since.IsZero() && now.Sub(since) >= answerPatience {
+			is.Since, is.Err = since, errStandsStill
+		}
 	}
 	return is
 }
@@ -79,19 +78,4 @@ func (l *link) unanswered() (since time.Time) {
 		}
 	}
 	return since
-}
-
-// now is how the worker stands with its runner at the moment. Callers must hold s.mu.
-func (s *standing) now() Standing {
-	if s.link == nil {
-		return s.failed
-	}
-	if s.link.alive() {
-		return Standing{PID: s.link.pid, Since: s.since}
-	}
-	lost := s.link.end // is set before it counts as lost
-	if s.failed.Err != nil {
-		lost.Err = s.failed.Err
-	}
-	return lost
 }

@@ -109,10 +109,10 @@ func TestARunnerThatIsMissedIsToldSinceTheFirstTry(t *testing.T) {
 	t.Parallel()
 	var s standing
 	s.missed(errors.New("no such file"))
-	first := s.failed.Since
+	first := s.is.Since
 	s.missed(errors.New("permission denied"))
 	r := &Remote{}
-	r.connector.standing.failed = s.failed
+	r.connector.standing.is = s.is
 	if got := r.Standing(); first.IsZero() || got.Since != first || got.Err.Error() != "permission denied" || got.PID != 0 {
 		t.Errorf("%+v, want since %v", got, first)
 	}

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,9 +22,7 @@ type stray struct {
 	read    func() (stdout, stderr journal.Output)
 	done    journal.Done // set before ended is closed
 	err     error        // likewise
-
-	mu    sync.Mutex // held to signal, and to close the descriptor
-	pidfd *os.File   // closed once the process is gone
+	pidfd   *os.File     // closed once the process is gone
 }
 
 // adopt finds a process that a former runner started, if it is alive still. steps says what is to
@@ -73,8 +70,6 @@ func (s *stray) watch() {
 		_ = s.signal(unix.SIGKILL) // what it left behind, as its runner would have done
 	}
 	s.done.Stdout, s.done.Stderr = s.read()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	close(s.ended)
 	s.pidfd.Close()
 }
@@ -128,8 +123,6 @@ func (s *stray) Signal(signo int) error { return s.send(unix.Signal(signo)) }
 
 // send sends a signal to the process's group.
 func (s *stray) send(signo unix.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if isClosed(s.ended) || hasEnded(s.pidfd) {
 		return os.ErrProcessDone
 	}

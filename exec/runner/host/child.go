@@ -53,6 +53,8 @@ type watcher interface {
 	wrote(*child)
 	// ended says that it is gone, and that done is set.
 	ended(*child)
+	// refused says that it never was started, and is not going to be.
+	refused(text string, class wire.Class)
 }
 
 // signal sends a signal to the job's process group.

@@ -30,8 +30,7 @@
 // the worker asks and starts what came together, and one, the reactor, for all that happens to
 // jobs, however many run. A start does not make one wake the other. A job that ends within
 // milliseconds is one event, its end, and one message: its pipes are read then, and watched only if
-// it gets older. What one turn of the reactor brings goes out in one write, which the reactor does
-// itself; a goroutine writes only for a worker that does not read fast enough.
+// it gets older. What comes together goes out in one write.
 //
 // # The crash argument
 //
@@ -55,7 +54,7 @@
 //   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
 //     output waits in memory, where it is kept anyway, and each job is in the line once.
 //   - Whoever follows a job has no state here but the time of the last question. Killed, a follower
-//     or a worker leaves a ring of 64 KiB, which goes when somebody needs it or the job has ended.
+//     or a worker leaves 64 KiB of output, which go with the next that is written, or the job.
 //   - A job that may run for so long only is ended by the runner, whether there is a worker or not
 //     (alarms.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
 //     between the two, or after SIGKILL, the runner takes along what it knew of that: who adopts

@@ -129,7 +129,7 @@ const followedBytes = 1 << 30
 func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
 		b.Run(name, func(b *testing.B) {
-			local, err := newLocal(func() {})
+			local, err := newLocal()
 			if err != nil {
 				b.Fatal(err)
 			}

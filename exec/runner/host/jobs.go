@@ -88,17 +88,7 @@ func (j *job) outcome(kind wire.Kind) wire.Message {
 // send sends a message to the worker, if one is connected. Callers must hold a.mu.
 func (a *jobs) send(m wire.Message) {
 	if a.worker != nil {
-		a.worker.Send(m)
-	}
-}
-
-// flush writes to the worker what was sent.
-func (a *jobs) flush() {
-	a.mu.Lock()
-	worker := a.worker
-	a.mu.Unlock()
-	if worker != nil {
-		worker.Flush()
+		a.worker.Post(m)
 	}
 }
 
@@ -120,7 +110,6 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 			a.send(j.outcome(wire.Ended))
 		}
 	}
-	worker.Flush()
 }
 
 // disconnect makes it nobody.
@@ -157,7 +146,7 @@ func (a *jobs) started(j *job, c *child, err error) {
 	j.child = c
 }
 
-// refused implements turnWatcher.
+// refused implements watcher.
 func (j *job) refused(text string, class wire.Class) {
 	j.jobs.mu.Lock()
 	defer j.jobs.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/stall"
 )
@@ -22,7 +23,7 @@ func newTestLocal(t *testing.T) *local {
 func newLocalWith(t *testing.T, change func(*local)) *local {
 	t.Helper()
 	stall.Limit(t)
-	l, err := newLocal(func() {})
+	l, err := newLocal()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,8 @@ func (w watched) grown(*child) {}
 func (w watched) wrote(*child) {}
 
 func (w watched) ended(*child) { close(w.isEnded) }
+
+func (w watched) refused(string, wire.Class) {}
 
 func launch(t *testing.T, l *local, what spec) watched {
 	t.Helper()

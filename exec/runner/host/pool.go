@@ -100,21 +100,18 @@ func (p *pool) remove() {
 // refuseAll refuses what waits for a process.
 func (p *pool) refuseAll(why string, class wire.Class) {
 	for _, c := range p.waiting {
-		c.turn.watcher.refused(why, class)
+		c.watcher.refused(why, class)
 	}
 	p.waiting = nil
 }
 
-// waitAgain has a job wait for another process, before all others, if that is wanted.
+// waitAgain has a job wait for another process, before all others.
 func (p *pool) waitAgain(c *child) {
-	switch {
-	case c.turn.unwanted:
-		c.turn.watcher.refused("it was taken back while it waited for a process", wire.Short)
-	case p.removed:
-		c.turn.watcher.refused("the process that was to start it is gone", wire.Short)
-	default:
-		p.waiting = slices.Insert(p.waiting, 0, c)
+	if p.removed {
+		c.watcher.refused("the process that was to start it is gone", wire.Short)
+		return
 	}
+	p.waiting = slices.Insert(p.waiting, 0, c)
 }
 
 // assign passes waiting jobs to processes that are free.

@@ -38,7 +38,7 @@ func (k *poolProcess) ask(c *child) {
 	t, p, ps := c.turn, k.pool, k.pool.pools
 	line, err := runLine(t.id.Job, t.id.Attempt, t.limit.Vars(t.vars, time.Now()))
 	if err != nil {
-		t.watcher.refused(err.Error(), wire.Program)
+		c.watcher.refused(err.Error(), wire.Program)
 		return
 	}
 	k.strays(fmt.Sprintf("before job %d", t.id.Job))
@@ -48,15 +48,10 @@ func (k *poolProcess) ask(c *child) {
 	}
 	c.forked = proc.Uptime()
 	n, err := unix.Write(k.orders.ours, line)
-	if n <= 0 {
-		p.waitAgain(c)
-		k.unfit(fmt.Sprintf("it can't be asked for a job: %v", err))
-		return
-	}
-	t.process, t.line, k.turn = k, n, c
+	t.process, t.line, k.turn = k, max(n, 0), c
 	k.enter(asked, ps.times.answer)
-	if n < len(line) { // it does not read: what it was asked for is no whole line, and never will be
-		k.unfit("it can't be asked for a job: it has not read what it was told before")
+	if n < len(line) { // what it was asked for is no whole line, and never will be
+		k.unfit(fmt.Sprintf("it can't be asked for a job: it has taken %d bytes of the line, %v", t.line, err))
 		return
 	}
 	if most := p.def.MaxJobs; most > 0 && k.jobs+1 >= most-most/10 {
@@ -70,7 +65,7 @@ func (k *poolProcess) refuses(a answer) {
 	k.turn = nil
 	k.enter(idle, 0)
 	k.pool.pools.warn(k.pool, k, a.job, k.name()+" has refused the job, which was not started")
-	c.turn.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
+	c.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
 }
 
 // begins notes that a job has begun: in the process, or in one that it has forked.

@@ -66,8 +66,8 @@ func (k *poolProcess) takeUnread(line int) (whole bool) {
 		return false
 	}
 	b := make([]byte, line+1)
-	n, _, err := unix.Recvfrom(k.orders.its, b, unix.MSG_DONTWAIT)
-	return err == nil && n == line
+	n, _, _ := unix.Recvfrom(k.orders.its, b, unix.MSG_DONTWAIT)
+	return max(n, 0) == line
 }
 
 // hear acts on all that is written to descriptor 4 by now: the epoll does not report again what is left

@@ -14,13 +14,11 @@ type turn struct {
 	vars      []string
 	maxOutput int
 	limit     wire.Limit
-	watcher   turnWatcher
 
-	pool     *pool
-	unwanted bool         // it is not to wait for a process any more
-	process  *poolProcess // nil while it waits for one, and when that is gone
-	line     int          // bytes of the line that asks for it
-	note     string
+	pool    *pool
+	process *poolProcess // nil while it waits for one, and when that is gone
+	line    int          // bytes of the line that asks for it
+	note    string
 
 	// The child's mu guards these.
 	begun   bool
@@ -29,16 +27,9 @@ type turn struct {
 	touched bool          // it had a signal
 }
 
-// turnWatcher is a watcher of a job that may never be started.
-type turnWatcher interface {
-	watcher
-	// refused says that it never was, and is not going to be.
-	refused(text string, class wire.Class)
-}
-
 // newTurn makes a child that waits for a process.
-func newTurn(m *wire.Message, w turnWatcher) *child {
-	t := &turn{id: m.ID, vars: m.Vars, maxOutput: m.MaxOutput, limit: m.Limit, watcher: w}
+func newTurn(m *wire.Message, w watcher) *child {
+	t := &turn{id: m.ID, vars: m.Vars, maxOutput: m.MaxOutput, limit: m.Limit}
 	return &child{watcher: w, turn: t, pidfd: -1, stdout: capture{closed: true}, stderr: capture{closed: true}}
 }
 

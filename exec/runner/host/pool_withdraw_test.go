@@ -9,8 +9,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// A job that waits for a process can be taken back: it was never started. One that was asked for
-// can't, unless its process is gone before it has read that.
+// A job that waits for a process can be taken back: it was never started. One that was asked for can't;
+// where its process is gone before it has read that it is started by another one.
 func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -30,7 +30,7 @@ func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	withdraw(1)
 	refused(1)
 	withdraw(1) // nobody knows it any more
-	b.start(2)
+	b.start(2, "DO=echo two")
 	openGate(t, at)
 	b.stands("it is asked", func(s wire.Standing) bool { return s.Busy == 1 })
 	withdraw(2)
@@ -40,7 +40,9 @@ func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	refused(2)
+	if done := b.done(2); string(done.Stdout.Kept) != "two\n" {
+		t.Errorf("done %+v", done)
+	}
 	b.start(4, "DO=read line <"+at+"; echo out")
 	b.of(4, wire.Started)
 	withdraw(4)

@@ -251,8 +251,8 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 
 // watch has the reactor learn of a process's end, and of what it says.
 func (ps *pools) watch(k *poolProcess) error {
-	epoll := ps.reactor.epoll
-	return errors.Join(epoll.add(k.pidfd, aboutProcess, k.started.Pid), epoll.add(k.answers.ours, aboutAnswers, k.started.Pid))
+	epoll, pid := ps.reactor.epoll, k.started.Pid
+	return errors.Join(epoll.add(k.pidfd, aboutProcess, pid), epoll.add(k.answers.ours, aboutAnswers, pid))
 }
 
 // unwatch ends that. A descriptor is taken out before it is closed: see epoll.add.
@@ -322,9 +322,9 @@ func (ps *pools) start(target string, c *child) {
 		p := ps.byTarget[target]
 		switch {
 		case p == nil:
-			c.turn.watcher.refused("the runner keeps no processes for target "+target, wire.Short)
+			c.watcher.refused("the runner keeps no processes for target "+target, wire.Short)
 		case p.unready != "":
-			c.turn.watcher.refused(p.unready, wire.Program)
+			c.watcher.refused(p.unready, wire.Program)
 		default:
 			c.turn.pool = p
 			p.waiting = append(p.waiting, c)
@@ -333,18 +333,16 @@ func (ps *pools) start(target string, c *child) {
 	})
 }
 
-// withdraw takes a job back that no process was asked for. One that was asked for in vain, and would
-// wait for another one, is taken back then.
+// withdraw takes a job back that no process was asked for.
 func (ps *pools) withdraw(c *child) {
 	ps.do(func() {
 		p := c.turn.pool
 		if p == nil {
 			return // it was refused
 		}
-		c.turn.unwanted = true
 		if i := slices.Index(p.waiting, c); i >= 0 {
 			p.waiting = slices.Delete(p.waiting, i, i+1)
-			p.waitAgain(c)
+			c.watcher.refused("it was taken back while it waited for a process", wire.Short)
 		}
 	})
 }

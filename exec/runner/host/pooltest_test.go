@@ -45,7 +45,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
 	stall.Limit(t)
-	l, err := newLocal(b.jobs.flush)
+	l, err := newLocal()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 // hold what it writes.
 type reactor struct {
 	delay   time.Duration // how long the output of a job that has ended is waited for
-	flush   func()        // sends what watchers have noted
 	epoll   *epoll
 	scratch []byte
 	pools   *pools // set before run
@@ -30,17 +29,17 @@ type reactor struct {
 // behind may hold the pipe open for as long as it likes.
 const pipeDelay = time.Second
 
-func newReactor(flush func()) (*reactor, error) {
+func newReactor() (*reactor, error) {
 	epoll, err := newEpoll()
 	if err != nil {
 		return nil, err
 	}
 	r := &reactor{
-		delay: pipeDelay, flush: flush, epoll: epoll,
+		delay: pipeDelay, epoll: epoll,
 		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
 	}
 	if r.timer, err = newTimer(); err != nil {
-		return nil, errors.Join(err, epoll.close())
+		return nil, err
 	}
 	return r, epoll.add(r.timer.fd, aboutTimer, 0)
 }
@@ -49,7 +48,6 @@ func newReactor(flush func()) (*reactor, error) {
 func (r *reactor) run() error {
 	err := r.epoll.run(r.act, func() (over bool) {
 		r.pools.work()
-		r.flush()
 		return r.isStopped()
 	})
 	return errors.Join(err, r.close())

@@ -28,19 +28,17 @@ func Serve(logger *slog.Logger) error {
 	// The kernel tells workers who has called listen: that was the worker so far, which has made the
 	// socket. What connects from now on is told that it is this process.
 	if err := unix.Listen(wire.SocketDescriptor, unix.SOMAXCONN); err != nil {
-		return fmt.Errorf("jobd runner is started by jobd itself, with a socket as descriptor %d: %w",
-			wire.SocketDescriptor, err)
+		return notByJobd(err)
 	}
 	file := os.NewFile(wire.SocketDescriptor, "runner socket")
 	listener, err := net.FileListener(file)
 	if err != nil {
-		return fmt.Errorf("jobd runner is started by jobd itself, with a socket as descriptor %d: %w",
-			wire.SocketDescriptor, err)
+		return notByJobd(err)
 	}
 	file.Close()
 	socket, ok := listener.(*net.UnixListener)
 	if !ok {
-		return fmt.Errorf("runner: descriptor %d is no unix socket", wire.SocketDescriptor)
+		return notByJobd(errors.New("it is another kind of socket"))
 	}
 	ended, err := openEnded()
 	if err != nil {
@@ -48,7 +46,7 @@ func Serve(logger *slog.Logger) error {
 	}
 	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())), newSpool(wire.OutputFolder))
 	defer known.spool.close()
-	local, err := newLocal(known.flush)
+	local, err := newLocal()
 	if err != nil {
 		return errors.Join(err, ended.Close())
 	}
@@ -56,6 +54,12 @@ func Serve(logger *slog.Logger) error {
 	s := &server{jobs: known, local: local, ended: ended, logger: logger}
 	s.home, _ = os.Stat(wire.SocketFile)
 	return s.run(socket)
+}
+
+// notByJobd says that the runner was not started as it has to be.
+func notByJobd(err error) error {
+	return fmt.Errorf("jobd runner is started by jobd itself, with a unix socket as descriptor %d: %w",
+		wire.SocketDescriptor, err)
 }
 
 // server is the runner between workers.
@@ -199,7 +203,6 @@ func (s *server) receive(reader *wire.Reader) error {
 			}
 		}
 		r.run()
-		s.jobs.flush()
 		if wire.HungUp(err) {
 			return nil
 		}

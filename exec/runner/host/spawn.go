@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -46,8 +45,6 @@ func newSpawner() (*spawner, error) {
 	return &spawner{null: null, bootID: bootID}, nil
 }
 
-func (s *spawner) close() error { return s.null.Close() }
-
 // refusedError says why a start did not happen.
 type refusedError struct {
 	text  string
@@ -70,18 +67,9 @@ func refusal(what spec, err error) error {
 		}
 	}
 	if seen := proc.Check(what.dir, what.argv[0]); seen != nil {
-		refused.text = fmt.Sprintf("start %s: %s", what.argv[0], about(what.argv[0], seen))
+		refused.text = fmt.Sprintf("start %s: %v", what.argv[0], seen)
 	}
 	return refused
-}
-
-// about is an error about a path as it reads behind that path.
-func about(path string, err error) string {
-	rest, begins := strings.CutPrefix(err.Error(), path)
-	if cause, told := strings.CutPrefix(rest, ": "); told || !begins {
-		return cause
-	}
-	return "it" + rest
 }
 
 // spawn starts a job. An error is a *refusedError.
@@ -195,19 +183,19 @@ type local struct {
 	pools   *pools
 }
 
-// newLocal makes a local. It calls flush when what watchers have noted may be sent together.
-func newLocal(flush func()) (*local, error) {
+// newLocal makes a local. A process that can't have one ends.
+func newLocal() (*local, error) {
 	spawner, err := newSpawner()
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
-	reactor, err := newReactor(flush)
+	reactor, err := newReactor()
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", errors.Join(err, spawner.close()))
+		return nil, fmt.Errorf("start runner: %w", err)
 	}
 	pools, err := newPools(spawner, reactor)
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", errors.Join(err, reactor.close(), spawner.close()))
+		return nil, fmt.Errorf("start runner: %w", err)
 	}
 	return &local{spawner, reactor, pools}, nil
 }
@@ -224,7 +212,7 @@ func (l *local) start(what spec, w watcher) (*child, error) {
 }
 
 // run watches the jobs until close, and closes what they share.
-func (l *local) run() error { return errors.Join(l.reactor.run(), l.spawner.close()) }
+func (l *local) run() error { return errors.Join(l.reactor.run(), l.spawner.null.Close()) }
 
 // close makes run return; processes run on.
 func (l *local) close() { l.reactor.stop() }

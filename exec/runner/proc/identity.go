@@ -22,9 +22,8 @@ func BootID() (string, error) {
 
 // StartTime is when a process started, in ticks since the boot; 0 where there is no such process.
 func StartTime(pid int) uint64 {
-	var buffer [longestStat]byte
-	m, _ := parseStat(statOfPid(pid, buffer[:]))
-	return m.StartTime
+	who, _ := RelativesOf(pid)
+	return who.StartTime
 }
 
 // Tick is the unit of start times in nanoseconds: Linux's USER_HZ is 100 on whatever Go runs on.

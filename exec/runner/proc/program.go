@@ -19,7 +19,7 @@ import (
 const mostInterpreters = 4
 
 // Check looks at a program, which is to run in a folder, and at the one that is to interpret it. It
-// executes neither, and says what is wrong as far as that can be seen.
+// executes neither, and says what is wrong with it as far as that can be seen, without its name.
 func Check(dir, path string) error { return check(dir, path, 0) }
 
 func check(dir, path string, depth int) error {
@@ -30,23 +30,20 @@ func check(dir, path string, depth int) error {
 	info, err := os.Stat(at)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, cause(err))
+		return cause(err)
 	case info.IsDir():
-		return fmt.Errorf("%s is a folder", path)
+		return errors.New("it is a folder")
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no file", path)
+		return errors.New("it is no file")
 	case !Executable(at):
-		return fmt.Errorf("%s: %w: it is not executable for this account, or lies where nothing may be executed", path, unix.EACCES)
+		return fmt.Errorf("%w: it is not executable for this account, or lies where nothing may be executed", unix.EACCES)
 	}
 	interpreter, err := interpreterOf(at)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if interpreter == "" || depth >= mostInterpreters {
-		return nil
+	if err != nil || interpreter == "" || depth >= mostInterpreters {
+		return err
 	}
 	if err := check(dir, interpreter, depth+1); err != nil {
-		return fmt.Errorf("%s names an interpreter that can't be executed: %w", path, err)
+		return fmt.Errorf("it names an interpreter that can't be executed: %s: %w", interpreter, err)
 	}
 	return nil
 }

@@ -23,13 +23,13 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 		"/bin/sh":       "",
 		at("sound"):     "",
 		"./sound":       "",
-		"./none":        "./none: no such file or directory",
-		dir:             dir + " is a folder",
-		at("orphan"):    at("orphan") + " names an interpreter that can't be executed: /none: no such file or directory",
-		at("by-orphan"): at("by-orphan") + " names an interpreter that can't be executed: " + at("orphan") + " names an interpreter that can't be executed: /none: no such file or directory",
-		at("windows"):   at("windows") + `: no such file or directory: its first line ends as in Windows, so that it names "/bin/sh\r"`,
-		at("text"):      at("text") + ": exec format error: it begins with no #!, which tells what is to run it, as in #!/bin/sh",
-		at("nameless"):  at("nameless") + ": exec format error: its #! names nothing",
+		"./none":        "no such file or directory",
+		dir:             "it is a folder",
+		at("orphan"):    "it names an interpreter that can't be executed: /none: no such file or directory",
+		at("by-orphan"): "it names an interpreter that can't be executed: " + at("orphan") + ": it names an interpreter that can't be executed: /none: no such file or directory",
+		at("windows"):   `no such file or directory: its first line ends as in Windows, so that it names "/bin/sh\r"`,
+		at("text"):      "exec format error: it begins with no #!, which tells what is to run it, as in #!/bin/sh",
+		at("nameless"):  "exec format error: its #! names nothing",
 	} {
 		got := ""
 		if err := Check(dir, path); err != nil {

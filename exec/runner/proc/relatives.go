@@ -4,25 +4,22 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // Relatives is where a process stands among others.
 type Relatives struct {
 	Parent, Group int
 	StartTime     uint64
-	Memory        int64 // resident bytes
-	Ended         bool  // it is not reaped
+	CPU           time.Duration // its own, and that of its children that were waited for
+	Memory        int64         // resident bytes
+	Ended         bool          // it is not reaped
 }
 
 // RelativesOf looks at one process. It fails where there is none.
 func RelativesOf(pid int) (r Relatives, ok bool) {
 	var buffer [longestStat]byte
-	m, ok := parseStat(statOfPid(pid, buffer[:]))
-	return m.relatives(), ok
-}
-
-func (m *member) relatives() Relatives {
-	return Relatives{m.parent, m.group, m.StartTime, m.Memory, m.state == 'Z' || m.state == 'X'}
+	return parseStat(statOfPid(pid, buffer[:]))
 }
 
 // Program is the name of a process's program; "gone" where there is none.
@@ -38,9 +35,9 @@ func Program(pid int) string {
 // milliseconds for a thousand.
 func Children(parent int) map[int]Relatives {
 	children := make(map[int]Relatives)
-	_ = all("/proc", func(pid int, one member) { // without it there are none to be seen
-		if one.parent == parent {
-			children[pid] = one.relatives()
+	_ = all("/proc", func(pid int, one Relatives) { // without it there are none to be seen
+		if one.Parent == parent {
+			children[pid] = one
 		}
 	})
 	return children

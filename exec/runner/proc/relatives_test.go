@@ -23,7 +23,7 @@ func TestRelatives(t *testing.T) {
 	if us, _ := RelativesOf(os.Getpid()); us.Memory <= 0 {
 		t.Error("this process has no memory")
 	}
-	if Children(os.Getpid())[pid] != r {
+	if seen := Children(os.Getpid())[pid]; seen.Group != pid || seen.StartTime != r.StartTime {
 		t.Error("it is no child of its parent")
 	}
 	if err := cmd.Process.Kill(); err != nil {

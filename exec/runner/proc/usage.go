@@ -61,13 +61,13 @@ const longestStat = 1024
 // measure looks at every process that a folder like /proc shows.
 func measure(dir string) (map[int]Usage, error) {
 	groups, led := make(map[int]Usage), make(map[int]uint64)
-	err := all(dir, func(pid int, one member) {
-		sum := groups[one.group]
+	err := all(dir, func(pid int, one Relatives) {
+		sum := groups[one.Group]
 		sum.CPU += one.CPU
 		sum.Memory += one.Memory
 		sum.Processes++
-		groups[one.group] = sum
-		if pid == one.group {
+		groups[one.Group] = sum
+		if pid == one.Group {
 			led[pid] = one.StartTime
 		}
 	})
@@ -86,7 +86,7 @@ func measure(dir string) (map[int]Usage, error) {
 }
 
 // all looks at every process that a folder like /proc shows.
-func all(dir string, look func(pid int, one member)) error {
+func all(dir string, look func(pid int, one Relatives)) error {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -131,14 +131,6 @@ func statOfPid(pid int, buffer []byte) []byte {
 	return statOf(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), buffer)
 }
 
-// member is one process of a group.
-type member struct {
-	Usage
-	state  byte
-	parent int
-	group  int
-}
-
 // The fields of a stat file behind the second one, the name, counted from 0.
 const (
 	statState  = 0
@@ -150,42 +142,21 @@ const (
 )
 
 // parseStat reads a stat file. The name may itself hold spaces and parentheses.
-func parseStat(stat []byte) (m member, ok bool) {
-	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
-	for n := 0; n <= statMemory; n++ {
-		rest = bytes.TrimLeft(rest, " ")
-		end := bytes.IndexAny(rest, " \n")
-		if end <= 0 {
-			return m, false
-		}
-		field := rest[:end]
-		value := number(field)
-		rest = rest[end:]
-		switch {
-		case n == statState:
-			m.state = field[0]
-		case n == statParent:
-			m.parent = int(value)
-		case n == statGroup:
-			m.group = int(value)
-		case n >= statTimes && n < statTimes+4:
-			m.CPU += time.Duration(value * Tick)
-		case n == statStart:
-			m.StartTime = uint64(value)
-		case n == statMemory:
-			m.Memory = value * int64(os.Getpagesize())
-		}
+func parseStat(stat []byte) (r Relatives, ok bool) {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= statMemory {
+		return r, false
 	}
-	return m, m.group > 0
-}
-
-// number is a decimal number; 0 of anything else.
-func number(digits []byte) (n int64) {
-	for _, d := range digits {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		n = 10*n + int64(d-'0')
+	number := func(field int) int64 {
+		n, _ := strconv.ParseInt(string(fields[field]), 10, 64) // the kernel writes no others
+		return n
 	}
-	return n
+	for i := range 4 {
+		r.CPU += time.Duration(number(statTimes+i) * Tick)
+	}
+	r.Parent, r.Group, r.StartTime = int(number(statParent)), int(number(statGroup)), uint64(number(statStart))
+	r.Memory = number(statMemory) * int64(os.Getpagesize())
+	state := fields[statState][0]
+	r.Ended = state == 'Z' || state == 'X'
+	return r, r.Group > 0
 }

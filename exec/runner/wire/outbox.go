@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Outbox holds messages on their way, so that the sender never waits for a slow reader. Its goroutine
-// writes them, and what many send meanwhile goes out in one write. A message is encoded only when the
+// Outbox holds messages on their way, so that whoever posts one never waits for a slow reader. Its goroutine
+// writes them, and what many post meanwhile goes out in one write. A message is encoded only when the
 // socket takes it. What waits is a few messages for each job under way; nothing else bounds it.
 type Outbox struct {
 	conn    *net.UnixConn
@@ -30,27 +30,22 @@ func NewOutbox(conn *net.UnixConn) *Outbox {
 	return o
 }
 
-// Send puts a message behind the others. It may wait there until Flush.
-func (o *Outbox) Send(m Message) {
+// Post puts a message behind the others.
+func (o *Outbox) Post(m Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.dead {
 		o.messages = append(o.messages, m)
+		o.ring()
 	}
 }
 
-// Flush has the goroutine write what was sent.
-func (o *Outbox) Flush() {
+// ring wakes the goroutine.
+func (o *Outbox) ring() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Post sends a message and has it written.
-func (o *Outbox) Post(m Message) {
-	o.Send(m)
-	o.Flush()
 }
 
 // Close lets the goroutine return once it has written what there is.
@@ -58,7 +53,7 @@ func (o *Outbox) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.Flush()
+	o.ring()
 }
 
 // Written is closed when the goroutine has returned after Close.

@@ -43,8 +43,7 @@ func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	kept := bytes.Repeat([]byte("x"), 3*chunk)
 	for n := range messages {
 		done := journal.Done{Result: "ok", Stdout: journal.Output{Kept: kept[:sizes[n%len(sizes)]]}}
-		o.Send(Message{Kind: Output, ID: ID{Job: int64(n), Attempt: 1}, Done: done})
-		o.Flush()
+		o.Post(Message{Kind: Output, ID: ID{Job: int64(n), Attempt: 1}, Done: done})
 	}
 	o.mu.Lock()
 	waiting := len(o.messages)
@@ -73,8 +72,7 @@ func TestALostPeerDoesNotEndReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	far.Close()
-	o.Send(Message{Kind: Forget})
-	o.Flush()
+	o.Post(Message{Kind: Forget})
 	r := NewReader(near)
 	if batch, err := r.Receive(); err != nil || len(batch) != 1 || batch[0].ID.Job != 7 {
 		t.Errorf("batch %+v: %v", batch, err)

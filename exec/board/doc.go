@@ -23,7 +23,7 @@
 //
 // A job is in one phase at any time. The table in phase.go says which phase may follow which, and
 // which of them holds a slot; Board.move (phase.go) is the only function that changes a job's phase,
-// and so the only one that counts slots. docs/architecture.md draws the table.
+// and so the only one that counts slots. docs/architecture.md has the table.
 //
 // A start is known by the job and the number of the event that announces it. Whoever does something for
 // a start later, because the row was locked for one, gives both, and nothing comes of a start that

@@ -22,15 +22,15 @@ type AgentConfig struct {
 	Name             string                    // of the worker
 	Instance         string                    // tells this worker from all others, whatever their names; empty: none
 	Targets          func() []string           // those served now; safe for concurrent use
-	Folds            func() bool               // whether the table takes names for one that differ in case; nil: it does not
-	Rates            func() []api.SharedRate   // those that all workers of the master keep together; safe for concurrent use; nil: none
+	Folds            func() bool               // whether the table takes names for one that differ in case
+	Rates            func() []api.SharedRate   // those that all workers of the master keep together; safe for concurrent use
 	OnLent           func(map[string]float64)  // called with the shares of them that the master lends, in starts a second; must not block
-	OnRegistered     func()                    // called after each registration; must not block; nil: nobody
+	OnRegistered     func()                    // called after each registration; must not block
 	Handlers         map[string]jobnet.Handler // what the master may ask
 	Password         string                    // empty: none
 	MaxMessageSize   int                       // bytes; 0: 16 MiB
 	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
-	Leaves           func() bool               // once Run is to end: whether the worker stops in order; nil: it does
+	Leaves           func() bool               // once Run is to end: whether the worker stops in order
 	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
 	Logger           *slog.Logger              // nil: none
 
@@ -65,18 +65,6 @@ func NewAgent(config AgentConfig) *Agent {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	config.Logger = config.Logger.With("master", config.Address)
-	if config.Folds == nil {
-		config.Folds = func() bool { return false }
-	}
-	if config.Rates == nil {
-		config.Rates = func() []api.SharedRate { return nil }
-	}
-	if config.OnRegistered == nil {
-		config.OnRegistered = func() {}
-	}
-	if config.Leaves == nil {
-		config.Leaves = func() bool { return true }
-	}
 	a := &Agent{config: config, changed: make(chan struct{}, 1), rated: make(chan struct{}, 1), pokes: newGathering()}
 	a.note(false, nil)
 	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
@@ -85,9 +73,16 @@ func NewAgent(config AgentConfig) *Agent {
 
 // TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called
 // from anywhere.
-func (a *Agent) TargetsChanged() {
+func (a *Agent) TargetsChanged() { nudge(a.changed) }
+
+// RatesChanged has the agent look again whether there are rates that all workers keep together. It
+// never blocks, and may be called from anywhere.
+func (a *Agent) RatesChanged() { nudge(a.rated) }
+
+// nudge puts a token into a channel that has room for one.
+func nudge(tokens chan struct{}) {
 	select {
-	case a.changed <- struct{}{}:
+	case tokens <- struct{}{}:
 	default:
 	}
 }
@@ -185,41 +180,44 @@ func (a *Agent) session(ctx context.Context) (registered bool, err error) {
 		return false, err
 	}
 	defer leave()
-	return a.stay(ctx, link)
+	switch err := a.register(ctx, link); {
+	case errors.Is(err, errNoTargets):
+		return false, cmp.Or(a.sendPending(ctx, link), err)
+	case err != nil:
+		return false, err
+	}
+	return true, a.stay(ctx, link)
 }
 
-// stay registers, and again whenever the targets change, until the link or ctx ends. Once
-// registered, it tells the master what Poke is given.
-func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, err error) {
-	sending, stop := context.WithCancel(ctx)
-	var sender sync.WaitGroup
-	stopSending := func() { stop(); sender.Wait() }
-	defer stopSending()
+// stay registers again whenever the targets change, tells the master what Poke is given, and asks for
+// shares of rates, one after the other, until the link or ctx ends.
+func (a *Agent) stay(ctx context.Context, link *jobnet.Link) error {
+	var refused <-chan time.Time
+	borrow := a.borrow(ctx, link)
 	for {
-		err := a.register(ctx, link)
-		switch {
-		case errors.Is(err, errNoTargets):
-			stopSending()
-			err = cmp.Or(a.sendPending(ctx, link), err)
-			if registered {
-				a.leave(ctx, link)
-			}
-			return registered, err
-		case err != nil:
-			return registered, err
-		case !registered:
-			registered = true
-			sender.Go(func() { a.sendPokes(sending, link) })
-			sender.Go(func() { a.borrow(sending, link) })
-		}
 		select {
 		case <-a.changed:
+			err := a.register(ctx, link)
+			if errors.Is(err, errNoTargets) {
+				err = cmp.Or(a.sendPending(ctx, link), err)
+				a.leave(ctx, link)
+			}
+			if err != nil {
+				return err
+			}
+		case <-a.pokes.nudge:
+			refused = a.sendPokes(ctx, link)
+		case <-refused:
+			refused = a.sendPokes(ctx, link)
+		case <-a.rated:
+			borrow = a.borrow(ctx, link)
+		case <-borrow:
+			borrow = a.borrow(ctx, link)
 		case <-link.Done():
-			return true, link.Err()
+			return link.Err()
 		case <-ctx.Done():
-			stopSending()
 			a.drain(link)
-			return true, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -325,44 +323,31 @@ func (a *Agent) Poke(targets []string) {
 	}
 }
 
-// sendPokes sends the master what Poke is given, until ctx or the link ends.
-func (a *Agent) sendPokes(ctx context.Context, link *jobnet.Link) {
-	for {
-		select {
-		case <-a.pokes.nudge:
-		case <-link.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-		err := a.sendPending(ctx, link)
-		var refused *jobnet.RemoteError
-		if !errors.As(err, &refused) {
-			continue
-		}
-		a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
-		select {
-		case <-time.After(answerTimeout):
-		case <-link.Done():
-		case <-ctx.Done():
-		}
+// sendPokes sends the master what Poke was given. Where it refuses that, the channel tells when to try
+// again.
+func (a *Agent) sendPokes(ctx context.Context, link *jobnet.Link) (again <-chan time.Time) {
+	err := a.sendPending(ctx, link)
+	var refused *jobnet.RemoteError
+	if !errors.As(err, &refused) {
+		return nil
 	}
+	a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
+	select {
+	case <-a.pokes.nudge: // what was refused is pending, and is no news
+	default:
+	}
+	return time.After(answerTimeout)
 }
 
 // sendPending sends until nothing is pending. What it did not answer stays so.
 func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
-		if err := pokeOver(ctx, link, targets); err != nil {
+		if _, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets}); err != nil {
 			a.Poke(targets)
 			return err
 		}
 	}
 	return nil
-}
-
-func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
-	_, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets})
-	return err
 }
 
 // sendLast is the last attempt of an agent that stops. It makes a connection of its own: the one
@@ -387,54 +372,27 @@ func (a *Agent) sendLast() {
 // lendInterval is how often a worker asks for its shares.
 const lendInterval = time.Second
 
-// RatesChanged has the agent look again whether there are rates that all workers keep together. It
-// never blocks, and may be called from anywhere.
-func (a *Agent) RatesChanged() {
-	select {
-	case a.rated <- struct{}{}:
-	default:
-	}
-}
-
-// borrow asks the master for shares of rates, as long as there are such rates, until ctx or the link
-// ends. The worker keeps what it was lent last. A master that does not know the request, as an older
-// one, is not asked again over this link.
-func (a *Agent) borrow(ctx context.Context, link *jobnet.Link) {
-	for {
-		var later <-chan time.Time
-		if rates := a.config.Rates(); len(rates) > 0 {
-			err := a.askShares(ctx, link, rates)
-			if jobnet.CodeOf(err) == jobnet.CodeUnknown {
-				a.config.Logger.Warn("the master lends no shares of rates, as an older one: this worker keeps what it has", "error", err)
-				return
-			}
-			var refused *jobnet.RemoteError
-			if errors.As(err, &refused) {
-				a.config.Logger.Debug("the master refused a share of a rate", "error", err)
-			}
-			later = time.After(lendInterval)
-		}
-		select {
-		case <-later:
-		case <-a.rated:
-		case <-link.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// askShares asks once, and hands on what is lent.
-func (a *Agent) askShares(ctx context.Context, link *jobnet.Link, rates []api.SharedRate) error {
-	raw, err := requestWithin(ctx, answerTimeout, link, api.Lend.Name, api.Borrowing{Rates: rates})
-	if err != nil {
-		return err
+// borrow asks the master for shares of rates, if there are such rates. The channel tells when to ask
+// again. The worker keeps what it was lent last. A master that does not know the request, as an older
+// one, is not asked again over this link unless the rates change.
+func (a *Agent) borrow(ctx context.Context, link *jobnet.Link) (again <-chan time.Time) {
+	rates := a.config.Rates()
+	if len(rates) == 0 {
+		return nil
 	}
 	var lent api.Shares
-	if err := json.Unmarshal(raw, &lent); err != nil {
-		return err
+	raw, err := requestWithin(ctx, answerTimeout, link, api.Lend.Name, api.Borrowing{Rates: rates})
+	if err == nil {
+		err = json.Unmarshal(raw, &lent)
 	}
-	a.config.OnLent(lent.Shares)
-	return nil
+	switch {
+	case err == nil:
+		a.config.OnLent(lent.Shares)
+	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
+		a.config.Logger.Warn("the master lends no shares of rates, as an older one: this worker keeps what it has", "error", err)
+		return nil
+	default:
+		a.config.Logger.Debug("the master lent no share of a rate", "error", err)
+	}
+	return time.After(lendInterval)
 }

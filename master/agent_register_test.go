@@ -61,7 +61,7 @@ func TestAgentWaitsForTheCauseOfItsFailure(t *testing.T) {
 				link := jobnet.NewLink(theirs, jobnet.LinkConfig{})
 				start(t, master.Run)
 				start(t, link.Run)
-				if _, err := agentOf("m:1", targetsOf("a"), nil).stay(t.Context(), link); err == nil || err.Error() != test.want {
+				if err := agentOf("m:1", targetsOf("a"), nil).register(t.Context(), link); err == nil || err.Error() != test.want {
 					t.Errorf("error %v, want %s", err, test.want)
 				}
 			})
@@ -146,7 +146,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 			t.Parallel()
 			log := newLogged()
 			address := test.listen(t)
-			agent := NewAgent(AgentConfig{
+			agent := newAgent(AgentConfig{
 				Address: address, Name: "w", Targets: func() []string { return []string{"a"} },
 				Password: "s3cret", ReconnectTimeout: patience, Logger: log.logger(),
 			})

@@ -10,14 +10,24 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/api"
 )
 
 // agentOf is an agent with targets that the test can change.
 func agentOf(address string, targets *atomic.Pointer[[]string], handlers map[string]jobnet.Handler) *Agent {
-	return NewAgent(AgentConfig{
+	return newAgent(AgentConfig{
 		Address: address, Name: "w", Targets: func() []string { return *targets.Load() },
 		Handlers: handlers, Password: "s3cret", ReconnectTimeout: 20 * time.Millisecond,
 	})
+}
+
+// newAgent is an agent of a worker that nothing else is known of.
+func newAgent(config AgentConfig) *Agent {
+	config.Folds = func() bool { return false }
+	config.Rates = func() []api.SharedRate { return nil }
+	config.OnRegistered = func() {}
+	config.Leaves = func() bool { return true }
+	return NewAgent(config)
 }
 
 func targetsOf(names ...string) *atomic.Pointer[[]string] {

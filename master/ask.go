@@ -152,7 +152,7 @@ func (r *round) patience() time.Duration {
 // wanted tells whether a worker is still to be asked: also for a client that is gone, where that
 // changes something, and as long as the worker is there.
 func (r *round) wanted(ctx context.Context, w *worker) bool {
-	return ctx.Err() == nil || changing[r.typ] && w.link.Err() == nil
+	return ctx.Err() == nil || changes(r.typ) && w.link.Err() == nil
 }
 
 // send asks the workers of one letter, as long as inTime lasts. After an error it has asked none of

@@ -76,7 +76,7 @@ func (r ranking) Less(i, j int) bool {
 }
 
 // candidates are the workers that serve the targets, by target.
-func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time) map[string]ranking {
+func (r *registry) candidates(wanted selection, tried []*worker, now time.Time) map[string]ranking {
 	candidates := make(map[string]ranking)
 	for _, w := range r.all() {
 		if slices.Contains(tried, w) {
@@ -90,7 +90,7 @@ func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time)
 		for _, target := range names {
 			c := &candidate{worker: w, silent: silent}
 			c.load, c.last = w.load(target, now)
-			if !p.exact[target] {
+			if !p.serves(target) {
 				c.like = 1
 			}
 			candidates[target] = append(candidates[target], c)

@@ -7,9 +7,8 @@ import (
 	"jobd/net/api"
 )
 
-// What is kept of workers that are missed.
+// How many workers that are missed are kept in mind, see rememberedFor.
 const (
-	missedFor     = 24 * time.Hour
 	mostMissed    = 200 // workers
 	mostOfAMissed = 20  // targets of one
 )
@@ -38,7 +37,7 @@ func (m *missed) back(name string) {
 
 // list gives them, but for those that are missed for too long already.
 func (m *missed) list(now time.Time) []api.DownWorker {
-	*m = slices.DeleteFunc(*m, func(w api.DownWorker) bool { return now.Sub(time.UnixMilli(w.Since)) >= missedFor })
+	*m = slices.DeleteFunc(*m, func(w api.DownWorker) bool { return now.Sub(time.UnixMilli(w.Since)) >= rememberedFor })
 	return slices.Clone(*m)
 }
 

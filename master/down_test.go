@@ -39,7 +39,7 @@ func TestAWorkerThatIsGoneIsDown(t *testing.T) {
 		expect()
 		_ = again.Close()
 		expect("one[a] 1m0s")
-		time.Sleep(missedFor)
+		time.Sleep(rememberedFor)
 		expect()
 		old, newer := b.join("three", newPolls().handlers(), "a"), b.join("three", newPolls().handlers(), "a")
 		_ = old.Close()

@@ -18,10 +18,7 @@ func asking() map[string]string {
 		api.MasterPause.Name: `{}`, api.MasterContinue.Name: `{}`, api.MasterRecycle.Name: `{}`,
 		api.MasterStatus.Name: `{"poll_workers":true}`, api.RouteSignal.Name: `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
 	}
-	for _, typ := range api.JournalRequests {
-		requests[typ] = `{"worker":"worker"}`
-	}
-	for _, typ := range api.OperatorRequests {
+	for typ := range api.Forwarded {
 		requests[typ] = `{"worker":"worker"}`
 	}
 	return requests
@@ -65,7 +62,7 @@ func TestWhatIsAskedForClientsEndsWithTheirLinks(t *testing.T) {
 func TestAnswersAboutSignalsAreReadOnlyForAClient(t *testing.T) {
 	t.Parallel()
 	s := newSignalling([]job{{ID: 1, Signal: 15, Target: "a"}})
-	l := letter{data: signalLetter{jobs: [][]job{s.jobs}}}
+	l := letter{data: signalLetter{jobs: s.jobs}}
 	ctx, leave := context.WithCancel(t.Context())
 	s.take(ctx, l, nil, []byte(`{"1":false}`), nil)
 	if delivered, told := s.delivered["1"]; delivered || !told {

@@ -2,8 +2,6 @@ package master
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -17,15 +15,15 @@ type ledger struct {
 	mu    sync.Mutex
 	names names
 	debts map[string]debt
-	turn  uint64     // counts the entries
-	all   *selection // of names, for workers that register; nil after a change
+	turn  uint64    // counts the entries
+	all   selection // of names, for workers that register; nil after a change
 }
 
 // debt is what the ledger knows of a target.
 type debt struct {
 	turn  uint64    // of the last poke
 	since time.Time // of the first one
-	idle  time.Time // since when no row waits for it that nobody serves; zero: one does, or nobody knows
+	last  time.Time // of the last one
 }
 
 // enter notes targets as owed. It tells how many older ones were forgotten for them.
@@ -43,7 +41,7 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 		if !known {
 			before.since = now
 		}
-		l.debts[target] = debt{turn: l.turn, since: before.since}
+		l.debts[target] = debt{turn: l.turn, since: before.since, last: now}
 	}
 	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
 	for _, target := range dropped {
@@ -63,19 +61,22 @@ func (l *ledger) now() uint64 {
 // settle takes targets out that a worker has answered for, but for those that were poked again
 // after turn.
 func (l *ledger) settle(targets []string, turn uint64) {
+	answered := setOf(targets)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	settled := false
-	for _, target := range targets {
-		if d, owed := l.debts[target]; owed && d.turn <= turn {
-			delete(l.debts, target)
-			settled = true
+	l.forget(func(target string, d debt) bool { return answered[target] && d.turn <= turn })
+}
+
+// forget takes targets out. Callers must hold mu.
+func (l *ledger) forget(over func(target string, d debt) bool) {
+	l.names.takeIf(func(target string) bool {
+		if !over(target, l.debts[target]) {
+			return false
 		}
-	}
-	if settled {
+		delete(l.debts, target)
 		l.all = nil
-		l.names.takeIf(func(target string) bool { _, owed := l.debts[target]; return !owed })
-	}
+		return true
+	})
 }
 
 // owed gives those of the targets that no worker has answered yet.
@@ -93,7 +94,7 @@ func (l *ledger) owed(targets []string) []string {
 
 // allOwed gives everything that is owed. Workers come back by the thousand after an outage, so it
 // is put together once for all of them.
-func (l *ledger) allOwed() *selection {
+func (l *ledger) allOwed() selection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
@@ -102,71 +103,9 @@ func (l *ledger) allOwed() *selection {
 	return l.all
 }
 
-// idle takes in which of some targets that nobody serves have no row that waits, and takes those out of
-// which that is so for long enough; it gives them.
-func (l *ledger) idle(targets map[string]bool, now time.Time) (over []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for target, idle := range targets {
-		d, owed := l.debts[target]
-		switch {
-		case !owed:
-			continue
-		case !idle:
-			d.idle = time.Time{}
-		case d.idle.IsZero():
-			d.idle = now
-		case now.Sub(d.idle) >= idleFor:
-			over = append(over, target)
-			delete(l.debts, target)
-			continue
-		}
-		l.debts[target] = d
-	}
-	if len(over) > 0 {
-		l.all = nil
-		l.names.takeIf(func(target string) bool { _, owed := l.debts[target]; return !owed })
-	}
-	return over
-}
-
-// A poke of a target that nobody serves is forgotten when no row of it has waited for so long: somebody
-// has misspelt it. The table is asked every so often.
-const (
-	idleFor  = 10 * time.Minute
-	idleLook = time.Minute
-)
-
-// forgetIdle looks for such pokes. The first worker that can tell says what waits, in its own table:
-// where that is wrong nothing is lost, since a worker that registers looks for its rows anyway.
-func (m *Master) forgetIdle(ctx context.Context) {
-	workers := m.registry.all()
-	list, _ := m.unserved(workers)
-	if len(list) == 0 {
-		return
-	}
-	names, idle := make([]string, len(list)), make(map[string]bool, len(list))
-	for i, u := range list {
-		names[i], idle[u.Target] = u.Target, false
-	}
-	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
-		var rows api.WaitingRows
-		text, err := m.ask(ctx, w, api.Waiting.Name, api.WaitingQuery{Targets: names})
-		if err != nil || json.Unmarshal(text, &rows) != nil {
-			continue
-		}
-		for name, t := range rows.Targets {
-			idle[name] = t.Error == "" && t.Count == 0 && t.Due == 0
-		}
-		break
-	}
-	if over := m.ledger.idle(idle, time.Now()); len(over) > 0 {
-		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
-	}
-}
-
-// mostIdleAsked is how many workers are asked until one can tell.
-const mostIdleAsked = 3
+// rememberedFor is for how long a poke is remembered that no worker has answered, and a worker that is
+// missed.
+const rememberedFor = 24 * time.Hour
 
 // mostUnserved is how many of the targets that nobody serves a status names; their number is told
 // besides.
@@ -176,7 +115,7 @@ const mostUnserved = 100
 // that waits longest, and counts them.
 func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count int) {
 	owed, served := m.ledger.allOwed(), make(map[string]bool)
-	if len(owed.exact) == 0 {
+	if len(owed) == 0 {
 		return nil, 0
 	}
 	for _, w := range workers {
@@ -185,15 +124,17 @@ func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count i
 			served[name] = true
 		}
 	}
-	list = m.ledger.waiting(served)
+	list = m.ledger.waiting(served, time.Now())
 	slices.SortStableFunc(list, func(a, b api.UnservedTarget) int { return cmp.Compare(a.Since, b.Since) })
 	return list[:min(len(list), mostUnserved)], len(list)
 }
 
-// waiting gives the targets that are owed, but for those that are served.
-func (l *ledger) waiting(served map[string]bool) (list []api.UnservedTarget) {
+// waiting gives the targets that are owed, but for those that are served. It forgets those that nobody
+// has poked for too long: a worker that comes for one later looks for its rows anyway.
+func (l *ledger) waiting(served map[string]bool, now time.Time) (list []api.UnservedTarget) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.forget(func(_ string, d debt) bool { return now.Sub(d.last) >= rememberedFor })
 	for _, target := range l.names.list {
 		if !served[target] {
 			list = append(list, api.UnservedTarget{Target: target, Since: l.debts[target].since.UnixMilli()})

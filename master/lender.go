@@ -29,7 +29,7 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 		return nil, err
 	}
 	// Only of targets that it serves: else any peer could take the rates of others.
-	asked.Rates = slices.DeleteFunc(asked.Rates, func(r api.SharedRate) bool { return !as.exact[r.Target] })
+	asked.Rates = slices.DeleteFunc(asked.Rates, func(r api.SharedRate) bool { return !as.serves(r.Target) })
 	return m.lender.lend(who, asked, time.Now()), nil
 }
 

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,10 +41,10 @@ type Master struct {
 	config   Config
 	registry registry
 	clients  clients
-	chatter  chatter
-	pokes    *gathering // to be delivered next
-	ledger   ledger     // delivered, but not answered for certain
-	lender   *lender    // of rates that workers keep together
+	peers    *slog.Logger // for what peers do
+	pokes    *gathering   // to be delivered next
+	ledger   ledger       // delivered, but not answered for certain
+	lender   *lender      // of rates that workers keep together
 	tallies  tallies
 
 	forwarded *semaphore.Weighted // bytes of long messages on their way to workers
@@ -72,6 +71,7 @@ func New(config Config) *Master {
 	}
 	return &Master{
 		config:     config,
+		peers:      jobnet.Bounded(config.Logger, linesAtOnce, lineEvery),
 		pokes:      newGathering(),
 		lender:     newLender(time.Now()),
 		forwarded:  semaphore.NewWeighted(forwardedBytes),
@@ -82,19 +82,7 @@ func New(config Config) *Master {
 
 // say logs what a peer did.
 func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details ...any) {
-	remote := link.RemoteAddr().String()
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	may, unsaid := m.chatter.may(host, time.Now())
-	if !may {
-		return
-	}
-	if unsaid > 0 {
-		details = append(details, "lines_left_out", unsaid)
-	}
-	m.config.Logger.Log(context.Background(), level, text, append(details, "address", remote)...)
+	m.peers.Log(context.Background(), level, text, append(details, "address", link.RemoteAddr().String())...)
 }
 
 // Handlers are the requests that the master's server answers.
@@ -110,14 +98,13 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		api.RouteSignal.Name:    m.sendSignal,
 		api.Lend.Name:           m.lend,
 	}
-	for _, typ := range api.JournalRequests {
+	for typ := range api.Forwarded {
 		handlers[typ] = m.relay
 	}
-	for _, typ := range api.OperatorRequests {
-		handlers[typ] = m.relay
-	}
-	for typ := range changing {
-		handlers[typ] = m.told(handlers[typ])
+	for typ, handler := range handlers {
+		if changes(typ) {
+			handlers[typ] = m.told(handler)
+		}
 	}
 	return handlers
 }
@@ -132,7 +119,6 @@ func (m *Master) Run(ctx context.Context) error {
 	left := make(chan *worker)
 	poked := m.pokes.nudge
 	var gathered <-chan time.Time // when poked is listened to again
-	m.tasks.Go(func() { m.lookForIdle(ctx) })
 	for {
 		select {
 		case w := <-m.registered:
@@ -157,20 +143,6 @@ func (m *Master) Run(ctx context.Context) error {
 	}
 }
 
-// lookForIdle calls forgetIdle every so often, until ctx ends.
-func (m *Master) lookForIdle(ctx context.Context) {
-	again := time.NewTicker(idleLook)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-			m.forgetIdle(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // works tells the pulse of a piece of work.
 func (m *Master) works(work func()) {
 	if m.config.Pulse != nil {
@@ -187,32 +159,32 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 		return
 	}
 	m.registry.remove(w)
-	m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", cut(err.Error()))
+	m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", jobnet.Excerpt(err.Error()))
 	select {
 	case left <- w:
 	case <-ctx.Done():
 	}
 }
 
-// changing are the requests by which a client changes something, whoever carries it out.
-var changing = map[string]bool{
-	api.MasterPause.Name: true, api.MasterContinue.Name: true, api.MasterRecycle.Name: true, api.RouteManual.Name: true,
-	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true,
+// changes tells whether a client changes something by a request, whoever carries it out.
+func changes(typ string) bool {
+	switch typ {
+	case api.MasterPause.Name, api.MasterContinue.Name, api.MasterRecycle.Name, api.RouteManual.Name, api.RouteSignal.Name:
+		return true
+	}
+	return api.Forwarded[typ].Changes
 }
 
 // told has the log say who asks for a change, and which. What became of it the workers' logs and
 // journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-		if (changing[request.Type] || api.OneWorkerOnly(request.Type)) && m.config.Logger.Enabled(ctx, slog.LevelInfo) {
-			m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", shownData(request.Data))
+		if m.config.Logger.Enabled(ctx, slog.LevelInfo) {
+			m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", jobnet.Excerpt(string(request.Data)))
 		}
 		return handler(ctx, link, request)
 	}
 }
-
-// shownData is the beginning of a request's data.
-func shownData(data []byte) string { return cut(string(data[:min(len(data), textShown+1)])) }
 
 // What peers may have a master hold and do, by number; what one request may have is in
 // net/api. docs/protocol.md lists it all for people who write clients.

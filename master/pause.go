@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -64,39 +63,12 @@ func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder
 		order.answer = m.detail(asked.Targets)
 	}
 	wanted := selectionOf(asked.Targets)
-	order.letters = sorted(workers, func(w *worker) []string { targets, _ := w.profile.Load().match(wanted); return targets },
-		func(served []string) any { return api.Targets{Targets: served, By: by} })
-	return order, nil
-}
-
-// sorted makes one letter for all workers that are asked about the same names; none for those that
-// are asked about no name.
-func sorted(workers []*worker, about func(*worker) []string, data func(names []string) any) []letter {
-	var letters []letter
-	at := make(map[string]int)
 	for _, w := range workers {
-		names := about(w)
-		if len(names) == 0 {
-			continue
+		if served, _ := w.profile.Load().match(wanted); len(served) > 0 {
+			order.letters = append(order.letters, letter{[]*worker{w}, api.Targets{Targets: served, By: by}})
 		}
-		key := keyOf(names)
-		i, known := at[key]
-		if !known {
-			i, at[key] = len(letters), len(letters)
-			letters = append(letters, letter{data: data(names)})
-		}
-		letters[i].to = append(letters[i].to, w)
 	}
-	return letters
-}
-
-// keyOf is a text that no other list of names gives.
-func keyOf(names []string) string {
-	var key strings.Builder
-	for _, name := range names {
-		fmt.Fprintf(&key, "%d:%s", len(name), name)
-	}
-	return key.String()
+	return order, nil
 }
 
 // joined puts together what failed, in the order of the workers.

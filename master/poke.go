@@ -53,7 +53,7 @@ func (m *Master) recall(ctx context.Context, w *worker) {
 
 // poll has a worker poll what it serves of the poked targets. A worker gets one poll at a time: what
 // comes up meanwhile goes into the next.
-func (m *Master) poll(ctx context.Context, w *worker, poked *selection) {
+func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
 	if _, names := w.profile.Load().match(poked); !w.polls.begin(names) {
 		return
 	}
@@ -89,12 +89,12 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) (answer
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 		return false
 	case errors.As(err, &refused):
-		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(targets), "error", cut(err.Error()))
+		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
 		for i := 0; len(names) > 1 && i < len(names) && m.pollNow(ctx, w, names[i:i+1]); i++ {
 		}
 		return true
 	}
-	m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(targets), "error", cut(err.Error()))
+	m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
 	if ctx.Err() == nil {
 		w.polls.begin(m.ledger.owed(names)) // the caller calls next
 	}
@@ -152,10 +152,7 @@ func (g *gathering) add(targets []string) (forgotten int) {
 	g.targets.add(targets)
 	forgotten = len(g.targets.trim(maxRemembered, maxRememberedBytes))
 	if len(g.targets.list) > 0 {
-		select {
-		case g.nudge <- struct{}{}:
-		default:
-		}
+		nudge(g.nudge)
 	}
 	return forgotten
 }

@@ -29,7 +29,7 @@ func TestUnservedPokesAreRemembered(t *testing.T) {
 		time.Sleep(2 * time.Minute) // the bubble's clock
 		ask(t, link, "register-worker", api.Registration{Name: "one", Targets: []string{"y"}})
 		one.expect(t, "0s: x z", "2m0s: y")
-		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().exact["a"] || !workers[0].profile.Load().exact["y"] {
+		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().serves("a") || !workers[0].profile.Load().serves("y") {
 			t.Error("the second registration did not replace the first in its place")
 		}
 	})
@@ -124,8 +124,7 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 			t.Errorf("%d targets were forgotten for one, want 1", forgotten)
 		}
 	}
-	kept := l.allOwed().exact
-	if n := len(kept); n != maxRemembered || len(l.debts) != n || kept[owed[more-1]] != nil || kept[owed[more]] == nil {
+	if n := len(l.allOwed()); n != maxRemembered || len(l.debts) != n || !slices.Equal(l.owed(owed[more-1:more+1]), owed[more:more+1]) {
 		t.Errorf("%d targets are remembered, and not the newest", n)
 	}
 	if forgotten := l.enter([]string{strings.Repeat("x", maxRememberedBytes+1)}, now); forgotten != maxRemembered+1 || l.names.bytes != 0 || len(l.debts) != 0 {
@@ -140,7 +139,7 @@ func TestWhatIsOwedFollowsTheLedger(t *testing.T) {
 	now := time.Now()
 	expectOwed := func(want ...string) {
 		t.Helper()
-		got := slices.Sorted(maps.Keys(l.allOwed().exact))
+		got := slices.Sorted(maps.Keys(l.allOwed()))
 		if !slices.Equal(got, want) {
 			t.Errorf("owed are %q, want %q", got, want)
 		}

@@ -269,7 +269,7 @@ func TestOurAgentUnderOriginalMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	agent := NewAgent(AgentConfig{
+	agent := newAgent(AgentConfig{
 		Address: listener.Addr().String(), Name: "node-1", Targets: func() []string { return []string{"a", "b"} },
 		Handlers: new(nodeOne).handlers(), Password: "s3cret",
 	})

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode"
-
-	"golang.org/x/time/rate"
 
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -26,7 +25,6 @@ type worker struct {
 	profile atomic.Pointer[profile]
 
 	polls pollQueue
-	pace  *rate.Limiter // of its registrations
 
 	mu       sync.Mutex
 	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target
@@ -71,9 +69,9 @@ func (w *worker) noteLengths(lengths map[string]int, now time.Time) {
 	defer w.mu.Unlock()
 	w.told = now
 	w.others = make(map[string]int)
-	served := w.profile.Load().exact
+	served := w.profile.Load()
 	for target, length := range lengths {
-		if served[target] {
+		if served.serves(target) {
 			w.others[target] = max(0, length-w.inFlight[target])
 		}
 	}
@@ -122,10 +120,7 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 		return nil, nil, err
 	}
 	if w == nil {
-		w = &worker{
-			link: link, inFlight: make(map[string]int),
-			pace: rate.NewLimiter(rate.Every(registrationEvery), registrationsAtOnce),
-		}
+		w = &worker{link: link, inFlight: make(map[string]int)}
 		r.workers = append(r.workers, w)
 		r.byLink[link] = w
 	}
@@ -198,20 +193,8 @@ func (r *registry) all() []*worker {
 	return slices.Clone(r.workers)
 }
 
-// A worker may register again and again, since its targets change: so often at once, and then once
-// every so often. Its requests wait meanwhile.
-const (
-	registrationsAtOnce = 16
-	registrationEvery   = 100 * time.Millisecond
-)
-
 // register answers register-worker.
 func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	if w := m.registry.over(link); w != nil {
-		if err := w.pace.Wait(ctx); err != nil {
-			return nil, err
-		}
-	}
 	w, former, err := m.enrol(link, request)
 	if err != nil {
 		return nil, err
@@ -257,22 +240,23 @@ type profile struct {
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
 	leaving  bool     // it stops in order: nobody misses it once its link has ended
 
-	exact map[string]bool
-	index map[string][]int32 // where in targets a name is, in its folded form if the table folds
+	place map[string]int // where in targets a name is
+	index selection      // of the targets
 }
 
 func newProfile(r api.Registration) *profile {
 	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds, leaving: r.Leaving}
-	p.exact = setOf(p.targets)
-	p.index = make(map[string][]int32, len(p.targets))
+	p.place, p.index = make(map[string]int, len(p.targets)), selectionOf(p.targets)
 	for i, target := range p.targets {
-		key := target
-		if p.folds {
-			key = fold(target)
-		}
-		p.index[key] = append(p.index[key], int32(i))
+		p.place[target] = i
 	}
 	return p
+}
+
+// serves tells whether a target of this very name is among the worker's.
+func (p *profile) serves(name string) bool {
+	_, does := p.place[name]
+	return does
 }
 
 // What a registration takes besides its texts, in bytes.
@@ -299,44 +283,37 @@ func (p *profile) equal(other *profile) bool {
 // means, in the worker's own names and order, and the names of the selection that mean them: both
 // are the same where the worker's table does not fold. The shorter side is gone through: a fleet
 // that comes back is looked at for each of many pokes, and each poke for a fleet.
-func (p *profile) match(s *selection) (targets, names []string) {
-	wanted := s.exact
-	if p.folds {
-		wanted = s.folded
+func (p *profile) match(s selection) (targets, names []string) {
+	shorter := s
+	if len(p.index) < len(s) {
+		shorter = p.index
 	}
-	var at []int32
-	if len(p.index) < len(wanted) {
-		for key, own := range p.index {
-			if theirs := wanted[key]; theirs != nil {
-				at, names = append(at, own...), append(names, theirs...)
+	for key := range shorter {
+		own, theirs := p.index[key], s[key]
+		switch {
+		case own == nil || theirs == nil:
+		case p.folds:
+			targets, names = append(targets, own...), append(names, theirs...)
+		default:
+			for _, name := range theirs {
+				if p.serves(name) {
+					targets, names = append(targets, name), append(names, name)
+				}
 			}
 		}
-	} else {
-		for key, theirs := range wanted {
-			if own := p.index[key]; own != nil {
-				at, names = append(at, own...), append(names, theirs...)
-			}
-		}
 	}
-	slices.Sort(at)
-	for _, i := range at {
-		targets = append(targets, p.targets[i])
-	}
+	slices.SortFunc(targets, func(a, b string) int { return cmp.Compare(p.place[a], p.place[b]) })
 	return targets, names
 }
 
-// selection is a list of targets to look names up in: the names by themselves, and by their folded
-// forms.
-type selection struct{ exact, folded map[string][]string }
+// selection is a list of targets to look names up in, each once, by their folded forms.
+type selection map[string][]string
 
-func selectionOf(targets []string) *selection {
-	s := &selection{exact: make(map[string][]string, len(targets)), folded: make(map[string][]string, len(targets))}
-	for _, target := range targets {
-		if s.exact[target] == nil {
-			s.exact[target] = []string{target}
-			key := fold(target)
-			s.folded[key] = append(s.folded[key], target)
-		}
+func selectionOf(targets []string) selection {
+	s := make(selection, len(targets))
+	for _, target := range unique(targets) {
+		key := fold(target)
+		s[key] = append(s[key], target)
 	}
 	return s
 }

@@ -12,28 +12,16 @@ import (
 	"jobd/net/api"
 )
 
-// changeTimeout is how long a worker may take for a request that is handed on and changes rows: it
-// may have to wait for them.
-const changeTimeout = 30 * time.Second
+// How long workers may take for a request that is handed on. For one that all are asked for that is
+// shorter than jobctl waits for an answer, so that a worker that hangs does not hide what the others
+// say. One that is asked alone for a change may have to wait for rows that somebody holds.
+const (
+	lookTimeout   = 8 * time.Second
+	changeTimeout = 30 * time.Second
+)
 
-// lookTimeout is how long it may take for one that has it read its journal, wait for its runner, or
-// have the table's server count rows. About its journal it answers within about a second, however
-// much it has to read through.
-const lookTimeout = 8 * time.Second
-
-// timeoutOf is how long a worker may take for a request of this type that is handed on: to it alone,
-// or to all. For all that somebody only looks at, and for what all are asked to do, that is shorter
-// than jobctl waits for an answer, so that a worker that hangs does not hide what the others say. A
-// cancel that all are asked for is about jobs that they have, and waits for starts that are under
-// way; only one that is asked alone may have to wait for rows.
-func timeoutOf(typ string, alone bool) time.Duration {
-	switch typ {
-	case api.Running.Name, api.Explain.Name, api.JournalRows:
-		return answerTimeout
-	case api.JournalReapply:
-		return changeTimeout
-	}
-	if api.OneWorkerOnly(typ) || typ == api.Cancel.Name && alone {
+func timeoutOf(how api.Forward, alone bool) time.Duration {
+	if how.Changes && alone {
 		return changeTimeout
 	}
 	return lookTimeout
@@ -47,7 +35,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostRelayedBytes).
 			With(jobnet.CodeLimit)
 	}
-	workers, fields := m.registry.all(), request.Fields()
+	workers, fields, how := m.registry.all(), request.Fields(), api.Forwarded[request.Type]
 	if fields.Has("worker") {
 		name, err := fields.Text("worker")
 		if err != nil {
@@ -57,7 +45,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 			return nil, jobnet.Refusef("worker '%s' not found", name).With(jobnet.CodeNotFound)
 		}
 	}
-	if api.OneWorkerOnly(request.Type) && !fields.Has("worker") {
+	if how.OneWorker && !fields.Has("worker") {
 		return nil, jobnet.Refusef("'worker' is missing: %s is for one worker, by its name or address", request.Type).
 			With(jobnet.CodeInvalid)
 	}
@@ -71,7 +59,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		answers[i] = api.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
-	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(request.Type, fields.Has("worker"))}
+	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(how, fields.Has("worker"))}
 	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -12,12 +11,12 @@ import (
 // hangs is given up, and what the others said is handed over.
 func TestAWorkerThatHangsHidesNoAnswerOfTheOthers(t *testing.T) {
 	const patience = 10 * time.Second // jobctl's
-	for _, typ := range slices.Concat(api.OperatorRequests[:], api.JournalRequests[:]) {
-		if limit := timeoutOf(typ, false); limit >= patience-time.Second && !api.OneWorkerOnly(typ) && typ != api.JournalReapply {
+	for typ, how := range api.Forwarded {
+		if limit := timeoutOf(how, false); limit >= patience-time.Second {
 			t.Errorf("%s: a worker may take %v", typ, limit)
 		}
 	}
-	if limit := timeoutOf(api.Cancel.Name, true); limit < 3*patience {
+	if limit := timeoutOf(api.Forwarded[api.Cancel.Name], true); limit < 3*patience {
 		t.Errorf("a worker that is asked alone may take %v for rows that somebody holds", limit)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -36,8 +36,7 @@ func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobn
 
 // signalling is one request to send signals, and what became of it.
 type signalling struct {
-	jobs     []job
-	byTarget map[string][]job
+	jobs []job
 
 	mu        sync.Mutex
 	delivered map[string]bool // by job id; of all that a worker was asked about
@@ -45,83 +44,45 @@ type signalling struct {
 }
 
 func newSignalling(jobs []job) *signalling {
-	s := &signalling{
-		jobs: jobs, byTarget: make(map[string][]job),
-		delivered: make(map[string]bool), failed: make(map[string]string),
-	}
-	for _, j := range jobs {
-		s.byTarget[j.Target] = append(s.byTarget[j.Target], j)
-	}
-	return s
+	return &signalling{jobs: jobs, delivered: make(map[string]bool), failed: make(map[string]string)}
 }
 
 // signalsALetter is how many jobs a worker is asked about in one request: more it refuses.
 const signalsALetter = 10_000
 
-// letters asks every worker for the jobs of the targets that it serves.
-func (s *signalling) letters(workers []*worker, by string) []letter {
-	targets := make([]string, 0, len(s.byTarget))
-	for target := range s.byTarget {
-		targets = append(targets, target)
+// letters asks the workers that serve a target for its jobs.
+func (s *signalling) letters(workers []*worker, by string) (letters []letter) {
+	jobs, to := make(map[string][]job), make(map[string][]*worker)
+	for _, j := range s.jobs {
+		jobs[j.Target] = append(jobs[j.Target], j)
 	}
-	wanted := selectionOf(targets)
-	var letters []letter
-	for _, l := range sorted(workers, func(w *worker) []string {
+	wanted := selectionOf(slices.Collect(maps.Keys(jobs)))
+	for _, w := range workers {
 		_, served := w.profile.Load().match(wanted)
-		slices.Sort(served)
-		return served
-	}, func(served []string) any { return served }) {
-		for jobs := range s.parts(l.data.([]string)) {
-			letters = append(letters, letter{l.to, signalLetter{jobs, by}})
+		for _, target := range served {
+			to[target] = append(to[target], w)
+		}
+	}
+	for target, serving := range to {
+		for part := range slices.Chunk(jobs[target], signalsALetter) {
+			letters = append(letters, letter{serving, signalLetter{part, by}})
 		}
 	}
 	return letters
 }
 
-// parts gives the jobs of some targets, signalsALetter at a time. They are not copied: many workers
-// may serve many targets, and no two of them the same.
-func (s *signalling) parts(targets []string) iter.Seq[[][]job] {
-	return func(yield func([][]job) bool) {
-		var part [][]job
-		room := signalsALetter
-		for _, target := range targets {
-			for rest := s.byTarget[target]; len(rest) > 0; {
-				n := min(room, len(rest))
-				part, rest, room = append(part, rest[:n]), rest[n:], room-n
-				if room > 0 {
-					continue
-				}
-				if !yield(part) {
-					return
-				}
-				part, room = nil, signalsALetter
-			}
-		}
-		if part != nil {
-			yield(part)
-		}
-	}
-}
-
 // signalLetter is the api.Signals of some jobs, made only when it is sent.
 type signalLetter struct {
-	jobs [][]job
+	jobs []job
 	by   string
-}
-
-// each calls do for each job.
-func (l signalLetter) each(do func(job)) {
-	for _, jobs := range l.jobs {
-		for _, j := range jobs {
-			do(j)
-		}
-	}
 }
 
 // MarshalJSON implements json.Marshaler.
 func (l signalLetter) MarshalJSON() ([]byte, error) {
-	data := api.Signals{Jobs: make(map[jobnet.Whole]int), By: l.by}
-	l.each(func(j job) { data.Jobs[j.ID] = int(j.Signal) })
+	data := api.Signals{Jobs: make(map[jobnet.Whole]int, len(l.jobs)), By: l.by}
+	for _, j := range l.jobs {
+		data.Jobs[j.ID] = int(j.Signal)
+	}
 	return json.Marshal(data)
 }
 
@@ -148,13 +109,13 @@ func (s *signalling) take(ctx context.Context, l letter, w *worker, raw []byte, 
 	if err != nil {
 		text = fmt.Sprintf("worker '%s': %s", w.name(), clientText(err))
 	}
-	l.data.(signalLetter).each(func(j job) {
+	for _, j := range l.data.(signalLetter).jobs {
 		key := key(j)
 		s.delivered[key] = s.delivered[key] || answer[key]
 		if err != nil {
 			s.failed[key] = text
 		}
-	})
+	}
 }
 
 // answer puts together what was delivered and what failed, by job id.

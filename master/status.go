@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,55 +100,29 @@ type workerInfo = api.FleetWorker[json.RawMessage]
 // that client has read it.
 const mostStatusBytes = 3 << 20
 
-// statusCost is about how long a target is in a status.
-func statusCost(target string) int {
-	bytes := len(target) + len(`"",`)
-	for _, c := range []byte(target) {
-		if c < ' ' {
-			bytes += len(`\u0000`) - 1
-		}
-	}
-	return bytes
-}
-
-// cutTargets leaves out targets beyond most bytes, and counts them. Those workers lose some that
-// have most: all get as many bytes as those with fewer leave over.
+// cutTargets leaves out targets where all together have more than most bytes, and counts them: no
+// worker has more than an equal part then.
 func cutTargets(workers []workerInfo, most int) {
-	costs := make([]int, len(workers))
+	const around = len(`"",`)
 	total := 0
-	for i, w := range workers {
+	for _, w := range workers {
 		for _, target := range w.Targets {
-			costs[i] += statusCost(target)
+			total += len(target) + around
 		}
-		total += costs[i]
 	}
 	if total <= most {
 		return
 	}
-	share := fairShare(costs, most)
 	for i := range workers {
-		w, left := &workers[i], share
+		w, left := &workers[i], most/len(workers)
 		for n, target := range w.Targets {
-			if left -= statusCost(target); left < 0 {
+			if left -= len(target) + around; left < 0 {
 				w.TargetsCut = len(w.Targets) - n
 				w.Targets = w.Targets[:n:n]
 				break
 			}
 		}
 	}
-}
-
-// fairShare is how much each may have at most, so that all together have no more than most.
-func fairShare(costs []int, most int) int {
-	sorted := slices.Sorted(slices.Values(costs))
-	for i, cost := range sorted {
-		share := most / (len(sorted) - i)
-		if cost > share {
-			return share
-		}
-		most -= cost
-	}
-	return most
 }
 
 // detail is the answer that tells which of the targets no worker serves.

@@ -38,7 +38,6 @@ type LinkConfig struct {
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384
 	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
-	lines       *lines  // what peers may have us log; nil: a bound of the link's own
 	memory      *memory // the server's; nil: bounded by nothing but the link's own limits
 }
 
@@ -101,7 +100,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		stopping: new(atomic.Bool),
 		slots:    semaphore.NewWeighted(int64(config.maxRequests)),
 		turn:     make(chan struct{}, 1),
-		log:      config.lines.logger(config.Logger, conn.RemoteAddr()),
+		log:      config.Logger.With("peer", conn.RemoteAddr().String()),
 		born:     time.Now(),
 		memory:   config.memory,
 		replying: make(chan struct{}, 1),
@@ -131,8 +130,8 @@ func (c LinkConfig) withDefaults() LinkConfig {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.lines == nil {
-		c.lines = newLines()
+	if c.memory == nil { // else the server's logger is bounded already
+		c.Logger = Bounded(c.Logger, linesAtOnce, lineEvery)
 	}
 	return c
 }

@@ -3,7 +3,6 @@ package net
 import (
 	"context"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,33 +12,33 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What peers may have us log, all of them together: linesAtOnce, and then one each lineEvery. The
-// rest is counted, and the next line says how many were left out. Lines for debugging don't count.
+// What the peers of a server, or of a link that we made, may have us log: linesAtOnce, and then one
+// each lineEvery.
 const (
 	linesAtOnce = 100
 	lineEvery   = 200 * time.Millisecond
 )
 
-// lines bounds what peers have us log. It is safe for concurrent use.
+// Bounded is a logger for what others may have us log: so many lines at once, and then one every so
+// often. The rest is counted, and the next line says how many were left out. Lines for debugging don't
+// count.
+func Bounded(log *slog.Logger, atOnce int, every time.Duration) *slog.Logger {
+	return slog.New(&boundedHandler{log.Handler(), &lines{rate: rate.NewLimiter(rate.Every(every), atOnce)}})
+}
+
+// lines is what was logged. It is safe for concurrent use.
 type lines struct {
 	rate    *rate.Limiter
 	leftOut atomic.Int64
 }
 
-func newLines() *lines { return &lines{rate: rate.NewLimiter(rate.Every(lineEvery), linesAtOnce)} }
-
-// logger gives the logger for what is said of a peer.
-func (b *lines) logger(log *slog.Logger, remote net.Addr) *slog.Logger {
-	return slog.New(&peerHandler{log.Handler(), b}).With("peer", remote.String())
-}
-
-// peerHandler hands on what the bound allows.
-type peerHandler struct {
+// boundedHandler hands on what the bound allows.
+type boundedHandler struct {
 	slog.Handler
 	bound *lines
 }
 
-func (h *peerHandler) Handle(ctx context.Context, record slog.Record) error {
+func (h *boundedHandler) Handle(ctx context.Context, record slog.Record) error {
 	if record.Level >= slog.LevelInfo {
 		if !h.bound.rate.Allow() {
 			h.bound.leftOut.Add(1)
@@ -53,12 +52,12 @@ func (h *peerHandler) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-func (h *peerHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &peerHandler{h.Handler.WithAttrs(attrs), h.bound}
+func (h *boundedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &boundedHandler{h.Handler.WithAttrs(attrs), h.bound}
 }
 
-func (h *peerHandler) WithGroup(name string) slog.Handler {
-	return &peerHandler{h.Handler.WithGroup(name), h.bound}
+func (h *boundedHandler) WithGroup(name string) slog.Handler {
+	return &boundedHandler{h.Handler.WithGroup(name), h.bound}
 }
 
 // Excerpt is what a peer said, in a form that a log may hold: 200 bytes of it at most, and nothing

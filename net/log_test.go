@@ -98,9 +98,9 @@ func TestLinesOfAllPeersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lineLog
 		base := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		bound := newLines()
+		bound := Bounded(base, linesAtOnce, lineEvery)
 		for i := range 20 * linesAtOnce {
-			peer := bound.logger(base, &net.TCPAddr{IP: net.IPv4(10, 0, byte(i>>8), byte(i)), Port: 1})
+			peer := bound.With("peer", i)
 			peer.With("x", 1).WithGroup("g").Warn("something", "y", 2)
 			peer.Debug("detail")
 		}
@@ -108,8 +108,8 @@ func TestLinesOfAllPeersAreBounded(t *testing.T) {
 			t.Errorf("%d lines, %d for debugging", some, details)
 		}
 		time.Sleep(lineEvery) // the bubble's clock
-		bound.logger(base, &net.TCPAddr{}).Warn("later")
-		if want := fmt.Sprintf("msg=later peer=:0 lines_left_out=%d", 19*linesAtOnce); !strings.Contains(log.String(), want) {
+		bound.Warn("later")
+		if want := fmt.Sprintf("msg=later lines_left_out=%d", 19*linesAtOnce); !strings.Contains(log.String(), want) {
 			t.Errorf("%s is not told:\n%s", want, log.String()[len(log.String())-200:])
 		}
 	})

@@ -80,8 +80,10 @@ func NewServer(config ServerConfig) *Server {
 		answerLimit:    serverAnswerLimit,
 		Logger:         config.Logger,
 	}.withDefaults()
-	config.Logger = link.Logger
-	link.lines, link.memory = newLines(), newMemory()
+	link.memory = newMemory()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Server{
 		config: config,
 		link:   link,

@@ -22,11 +22,6 @@ const (
 	JournalClose   = "journal-close"
 )
 
-// JournalRequests lists them.
-var JournalRequests = [...]string{
-	JournalAnchor, JournalRows, JournalEvents, JournalState, JournalVerify, JournalDiff, JournalReapply, JournalNext, JournalClose,
-}
-
 // Opened is the answer to a request that opens a stream.
 type Opened struct {
 	Name   string `json:"name"` // the worker's

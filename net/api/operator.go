@@ -18,18 +18,22 @@ var (
 	Waiting = Request[WaitingQuery, WaitingRows]{Name: "waiting", Slow: true, read: readWaiting}
 )
 
-// OperatorRequests lists them all, also those whose data a master does not read.
-var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Unfinished.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name,
-	RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name, Restart.Name, SetConcurrency.Name,
+// Forward says how a master hands a request on.
+type Forward struct {
+	Changes   bool // it changes something
+	OneWorker bool // it must name the worker
 }
 
-// OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
-// names.
-func OneWorkerOnly(typ string) bool {
-	return slices.Contains([]string{
-		Retry.Name, RunNow.Name, PauseSchedule.Name, ContinueSchedule.Name, Reload.Name, Restart.Name, SetConcurrency.Name,
-	}, typ)
+// Forwarded are the requests that a master hands on to its workers.
+var Forwarded = map[string]Forward{
+	JournalAnchor: {}, JournalRows: {}, JournalEvents: {}, JournalState: {}, JournalVerify: {}, JournalDiff: {},
+	JournalNext: {}, JournalClose: {}, JournalReapply: {Changes: true},
+
+	Running.Name: {}, Waiting.Name: {}, Unfinished.Name: {}, Explain.Name: {}, Output.Name: {}, Recurring.Name: {}, Delayed.Name: {},
+	Cancel.Name: {Changes: true}, Retry.Name: {Changes: true, OneWorker: true}, Reload.Name: {Changes: true, OneWorker: true},
+	Restart.Name: {Changes: true, OneWorker: true}, SetConcurrency.Name: {Changes: true, OneWorker: true},
+	RunNow.Name: {Changes: true, OneWorker: true}, PauseSchedule.Name: {Changes: true, OneWorker: true},
+	ContinueSchedule.Name: {Changes: true, OneWorker: true},
 }
 
 // The orders in which running jobs may be listed.

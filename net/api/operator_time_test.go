@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,12 +76,9 @@ func TestRunNowIsRead(t *testing.T) {
 // Rows are made due by one worker only: a master is told by which.
 func TestRunNowIsForOneWorker(t *testing.T) {
 	t.Parallel()
-	if !api.OneWorkerOnly(api.RunNow.Name) || api.OneWorkerOnly(api.Recurring.Name) {
-		t.Error("run-now is for one worker, recurring for any")
-	}
-	for _, name := range []string{api.RunNow.Name, api.Recurring.Name, api.Delayed.Name} {
-		if !slices.Contains(api.OperatorRequests[:], name) {
-			t.Errorf("a master does not hand on %s", name)
+	for name, oneWorker := range map[string]bool{api.RunNow.Name: true, api.Recurring.Name: false, api.Delayed.Name: false} {
+		if how, handed := api.Forwarded[name]; !handed || how.OneWorker != oneWorker {
+			t.Errorf("a master hands on %s: %v, %+v", name, handed, how)
 		}
 	}
 }

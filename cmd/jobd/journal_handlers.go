@@ -101,7 +101,7 @@ func (h journalHandlers) open(
 // next answers with a page. It takes a while where there is little to find, so others need not wait
 // for it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := api.ReadCursor(request.Fields())
+	open, err := api.NextPage.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jo
 }
 
 func (h journalHandlers) close(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := api.ReadCursor(request.Fields())
+	open, err := api.CloseStream.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -330,14 +330,18 @@ func yieldUnknown(ctx context.Context, wish *reconcile.Reapply, yield func(any) 
 const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
 
 func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-	ids, err := api.ReadRowIDs(request.Fields())
+	asked, err := api.LookAtRows.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
 	request.Proceed()
 	answer := history.RowsAnswer{Rows: []history.Row{}}
-	if len(ids) == 0 {
+	if len(asked.IDs) == 0 {
 		return answer, nil
+	}
+	ids := make([]int64, len(asked.IDs))
+	for i, id := range asked.IDs {
+		ids[i] = int64(id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

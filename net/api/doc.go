@@ -9,9 +9,10 @@
 //	master.go   what a master answers, and what a worker registers with
 //	journal.go  what is asked about journals, of either
 //	operator.go what operators ask of workers, of either
+//	read.go     how data is read that a peer sent
 //
 // The structs are written as JSON by encoding/json. They are read by hand where clients know the
-// texts of the refusals, with the checks of net.Fields; a field that a request does not have is
+// texts of the refusals; a field that a request does not have is
 // ignored. Answers are read by encoding/json: a field that is missing, from an older peer or the
 // original, leaves its zero value.
 package api

@@ -36,34 +36,24 @@ type Cursor struct {
 	Cursor string `json:"cursor"`
 }
 
-// ReadCursor reads it.
-func ReadCursor(data jobnet.Fields) (c Cursor, err error) {
-	c.Cursor, err = data.Text("cursor")
-	return c, invalid(err)
+// The requests about journals whose data has no more to it.
+var (
+	NextPage    = Request[Cursor, json.RawMessage]{Name: JournalNext, Slow: true, read: readCursor}
+	CloseStream = Request[Cursor, Done]{Name: JournalClose, read: readCursor}
+	LookAtRows  = Request[rowIDs, json.RawMessage]{Name: JournalRows, Slow: true, read: readRowIDs}
+)
+
+func readCursor(r *reader) Cursor { return Cursor{r.text("cursor")} }
+
+// rowIDs is the data of journal-rows.
+type rowIDs struct {
+	IDs []jobnet.Whole `json:"ids"`
 }
 
 // mostRows bounds journal-rows.
 const mostRows = 1000
 
-// ReadRowIDs reads the data of journal-rows.
-func ReadRowIDs(data jobnet.Fields) ([]int64, error) {
-	list, err := data.List("ids")
-	if err != nil {
-		return nil, invalid(err)
-	}
-	if len(list) > mostRows {
-		return nil, jobnet.Refusef("too many ids: at most %d are allowed", mostRows).With(jobnet.CodeLimit)
-	}
-	ids := make([]int64, len(list))
-	for i, item := range list {
-		id, err := readID(item)
-		if err != nil {
-			return nil, invalid(err)
-		}
-		ids[i] = int64(id)
-	}
-	return ids, nil
-}
+func readRowIDs(r *reader) rowIDs { return rowIDs{r.ids(mostRows)} }
 
 // ReadQuery reads the data of a request about journals into a struct of cmd/internal/history.
 // Fields that it does not have are ignored, as in every request, and so is data that is no object.

@@ -38,68 +38,27 @@ type Registration struct {
 	Leaving  bool     `json:"leaving,omitempty"`  // it stops in order: the end of its link will be no failure
 }
 
-func readRegistration(data jobnet.Fields) (r Registration, err error) {
-	targets, err := readMasterTargets(data)
-	if err != nil {
-		return r, err
+func readRegistration(r *reader) Registration {
+	registration := Registration{Targets: r.targets(mostNameBytes)}
+	if name, err := r.Text("name"); err == nil {
+		registration.Name = name
 	}
-	r.Targets = targets.Targets
-	if r.Name, err = data.Text("name"); err != nil || r.Name == "" {
-		return r, jobnet.Refusal("name is missing or invalid")
+	if registration.Name == "" {
+		r.refuse("name is missing or invalid")
 	}
-	if err := withinLimit("the name", r.Name, mostNameBytes); err != nil {
-		return r, err
-	}
-	if data.Has("instance") {
-		if r.Instance, err = data.Text("instance"); err != nil {
-			return r, err
-		}
-	}
-	r.Folds, r.Leaving = data.Flag("folds"), data.Flag("leaving")
-	return r, withinLimit("the instance", r.Instance, mostInstanceBytes)
+	r.limit(len(registration.Name), mostNameBytes, "the name is too long: at most %d bytes are allowed")
+	registration.Instance = r.textOr("instance", "")
+	r.limit(len(registration.Instance), mostInstanceBytes, "the instance is too long: at most %d bytes are allowed")
+	registration.Folds, registration.Leaving = r.Flag("folds"), r.Flag("leaving")
+	return registration
 }
 
-// readMasterTargets reads targets, which must be named, as a master does.
-func readMasterTargets(data jobnet.Fields) (t Targets, err error) {
-	t.Detail = data.Flag("detail")
-	err = each(data, "targets", MostTargets, func(item json.RawMessage) error {
-		target, err := targetName(item)
-		if err != nil {
-			return err
-		}
-		t.Targets = append(t.Targets, target)
-		return withinLimit("a target", target, mostNameBytes)
-	})
-	if err == nil {
-		err = notEmpty(t.Targets)
-	}
-	return t, err
+func readMasterTargets(r *reader) Targets {
+	return Targets{Detail: r.Flag("detail"), Targets: r.targets(mostNameBytes)}
 }
 
-// readAnyMasterTargets is readMasterTargets where none stands for all.
-func readAnyMasterTargets(data jobnet.Fields) (Targets, error) {
-	if !data.Has("targets") {
-		return Targets{Detail: data.Flag("detail")}, nil
-	}
-	return readMasterTargets(data)
-}
-
-// each gives the items of a required list to a function, of which it takes most.
-func each(data jobnet.Fields, name string, most int, use func(item json.RawMessage) error) error {
-	count := 0
-	return data.Each(name, func(item json.RawMessage) error {
-		if count++; count > most {
-			return jobnet.Refusef("too many %s: at most %d are allowed", name, most).With(jobnet.CodeLimit)
-		}
-		return use(item)
-	})
-}
-
-func withinLimit(what, text string, most int) error {
-	if len(text) > most {
-		return jobnet.Refusef("%s is too long: at most %d bytes are allowed", what, most).With(jobnet.CodeLimit)
-	}
-	return nil
+func readAnyMasterTargets(r *reader) Targets {
+	return Targets{Detail: r.Flag("detail"), Targets: r.anyTargets(mostNameBytes)}
 }
 
 // Polling is the data of a master's status.
@@ -107,9 +66,7 @@ type Polling struct {
 	Workers bool `json:"poll_workers,omitempty"` // they are to be asked for theirs
 }
 
-func readPolling(data jobnet.Fields) (Polling, error) {
-	return Polling{Workers: data.Flag("poll_workers")}, nil
-}
+func readPolling(r *reader) Polling { return Polling{Workers: r.Flag("poll_workers")} }
 
 // FleetStatus is a master's answer to status. S is a worker's own answer, which the master hands on
 // as it is; jobctl reads it as a *WorkerStatus.
@@ -198,60 +155,43 @@ type SignalJobs struct {
 	Jobs []SignalJob `json:"jobs"`
 }
 
-func readManualJobs(data jobnet.Fields) (m ManualJobs, err error) {
+func readManualJobs(r *reader) (m ManualJobs) {
 	once := targetsOnce{}
-	err = each(data, "jobs", MostJobs, func(item json.RawMessage) error {
-		fields := jobnet.FieldsOf(item)
-		id, err := fields.Whole("id")
-		if err != nil {
-			return err
-		}
-		target, err := once.read(fields)
-		m.Jobs = append(m.Jobs, TargetJob{id, target})
-		return err
+	r.objects("jobs", MostJobs, func(item *reader) {
+		id := item.whole("id")
+		m.Jobs = append(m.Jobs, TargetJob{id, once.read(item)})
 	})
-	return m, err
+	return m
 }
 
-func readSignalJobs(data jobnet.Fields) (s SignalJobs, err error) {
+func readSignalJobs(r *reader) (s SignalJobs) {
 	once := targetsOnce{}
-	err = each(data, "jobs", MostJobs, func(item json.RawMessage) error {
-		fields := jobnet.FieldsOf(item)
-		id, err := fields.Whole("id")
-		if err != nil {
-			return err
-		}
-		signal, err := fields.Int("signal")
-		if err != nil {
-			return err
-		}
-		target, err := once.read(fields)
-		s.Jobs = append(s.Jobs, SignalJob{id, signal, target})
-		return err
+	r.objects("jobs", MostJobs, func(item *reader) {
+		id, signal := item.whole("id"), item.number("signal")
+		s.Jobs = append(s.Jobs, SignalJob{id, signal, once.read(item)})
 	})
-	return s, err
+	return s
+}
+
+// masterTarget is a target as a master takes it.
+func (r *reader) masterTarget() string {
+	target := r.text("target")
+	r.limit(len(target), mostNameBytes, "a target is too long: at most %d bytes are allowed")
+	return target
 }
 
 // targetsOnce holds the text of each target of a request once, however many jobs name it.
 type targetsOnce map[string]string
 
 // read reads a job's target.
-func (o targetsOnce) read(job jobnet.Fields) (string, error) {
-	target, err := job.Text("target")
-	if err != nil {
-		return "", err
-	}
-	if err := withinLimit("a target", target, mostNameBytes); err != nil {
-		return "", err
-	}
+func (o targetsOnce) read(job *reader) string {
+	target := job.masterTarget()
 	if once, known := o[target]; known {
-		return once, nil
+		return once
 	}
-	if len(o) == MostTargets {
-		return "", jobnet.Refusef("too many targets: at most %d are allowed", MostTargets).With(jobnet.CodeLimit)
-	}
+	job.limit(len(o)+1, MostTargets, "too many targets: at most %d are allowed")
 	o[target] = target
-	return target, nil
+	return target
 }
 
 // RelayedOutcomes is Outcomes as a master reads it of its workers, and answers it: what a worker
@@ -286,31 +226,18 @@ type Shares struct {
 	Shares map[string]float64 `json:"shares"`
 }
 
-func readBorrowing(data jobnet.Fields) (b Borrowing, err error) {
-	err = each(data, "rates", MostTargets, func(item json.RawMessage) error {
-		fields := jobnet.FieldsOf(item)
-		r := SharedRate{Wants: fields.Flag("wants")}
-		var err error
-		if r.Target, err = fields.Text("target"); err != nil {
-			return err
+func readBorrowing(r *reader) (b Borrowing) {
+	r.objects("rates", MostTargets, func(item *reader) {
+		rate := SharedRate{
+			Wants: item.Flag("wants"), Target: item.masterTarget(), Starts: item.number("starts"), Per: item.number("per"),
 		}
-		if err := withinLimit("a target", r.Target, mostNameBytes); err != nil {
-			return err
+		if rate.Starts < 1 || rate.Per < 1 {
+			item.refuse("starts and per must be greater than 0")
 		}
-		if r.Starts, err = fields.Int("starts"); err != nil {
-			return err
+		if item.Has("has") && (json.Unmarshal(item.Fields["has"], &rate.Has) != nil || rate.Has != nil && *rate.Has < 0) {
+			item.refuse("has must be a number of at least 0")
 		}
-		if r.Per, err = fields.Int("per"); err != nil {
-			return err
-		}
-		if r.Starts < 1 || r.Per < 1 {
-			return jobnet.Refusal("starts and per must be greater than 0")
-		}
-		if fields.Has("has") && (json.Unmarshal(fields["has"], &r.Has) != nil || r.Has != nil && *r.Has < 0) {
-			return jobnet.Refusal("has must be a number of at least 0")
-		}
-		b.Rates = append(b.Rates, r)
-		return nil
+		b.Rates = append(b.Rates, rate)
 	})
-	return b, err
+	return b
 }

@@ -1,11 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	jobnet "jobd/net"
 )
@@ -53,42 +51,14 @@ type RunningQuery struct {
 // MostRunning is how many jobs an answer lists at most.
 const MostRunning = 10_000
 
-func readRunning(data jobnet.Fields) (q RunningQuery, err error) {
-	t, err := readTargets(data)
-	if err != nil {
-		return q, err
-	}
-	q.Targets, q.Sort = t.Targets, SortAge
-	if data.Has("sort") {
-		if q.Sort, err = data.Text("sort"); err != nil {
-			return q, err
-		}
-	}
+func readRunning(r *reader) RunningQuery {
+	q := RunningQuery{Targets: r.anyTargets(longestTarget), Sort: r.textOr("sort", SortAge), Most: r.most(MostRunning)}
 	switch q.Sort {
 	case SortAge, SortCPU, SortMemory:
 	default:
-		return q, jobnet.Refusef("sort %q is not allowed; allowed are %s, %s and %s", jobnet.Excerpt(q.Sort), SortAge, SortCPU, SortMemory)
+		r.refuse("sort %q is not allowed; allowed are %s, %s and %s", jobnet.Excerpt(q.Sort), SortAge, SortCPU, SortMemory)
 	}
-	if q.Most, err = readMost(data, MostRunning); err != nil {
-		return q, err
-	}
-	return q, nil
-}
-
-// readMost reads how many items are wanted at most: from 1 to the limit, which stands where nothing
-// was said.
-func readMost(data jobnet.Fields, limit int) (int, error) {
-	if !data.Has("most") {
-		return limit, nil
-	}
-	most, err := data.Int("most")
-	if err != nil {
-		return 0, err
-	}
-	if most < 1 || most > int64(limit) {
-		return 0, jobnet.Refusef("most: %d is not allowed; allowed is 1 to %d", most, limit)
-	}
-	return int(most), nil
+	return q
 }
 
 // RunningJobs is the answer to running.
@@ -125,10 +95,7 @@ type WaitingQuery struct {
 	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
 }
 
-func readWaiting(data jobnet.Fields) (WaitingQuery, error) {
-	t, err := readTargets(data)
-	return WaitingQuery{Targets: t.Targets}, err
-}
+func readWaiting(r *reader) WaitingQuery { return WaitingQuery{r.anyTargets(longestTarget)} }
 
 // WaitingRows is the answer to waiting: what the table has of each target.
 type WaitingRows struct {
@@ -151,16 +118,6 @@ type WaitingTarget struct {
 	Now     int64 `json:"now,omitempty"`     // what the clock says by which it is due; workers of older versions do not tell
 }
 
-// readSomeIDs reads the required list ids, of which it takes most.
-func readSomeIDs(data jobnet.Fields, most int) (ids []jobnet.Whole, err error) {
-	err = each(data, "ids", most, func(item json.RawMessage) error {
-		id, err := readID(item)
-		ids = append(ids, id)
-		return err
-	})
-	return ids, err
-}
-
 // Unfinished lists the jobs of a target that wait or run: those that the worker has, and the rows that
 // nobody has claimed, delayed ones once they are due.
 var Unfinished = Request[UnfinishedQuery, UnfinishedJobs]{Name: "unfinished", Slow: true, read: readUnfinished}
@@ -171,10 +128,8 @@ type UnfinishedQuery struct {
 	Waiting bool   `json:"waiting,omitempty"` // only those that have not been started
 }
 
-func readUnfinished(data jobnet.Fields) (q UnfinishedQuery, err error) {
-	q.Waiting = data.Flag("waiting")
-	q.Target, err = data.Text("target")
-	return q, err
+func readUnfinished(r *reader) UnfinishedQuery {
+	return UnfinishedQuery{Waiting: r.Flag("waiting"), Target: r.text("target")}
 }
 
 // UnfinishedJobs is the answer to unfinished.
@@ -207,43 +162,28 @@ type CancelQuery struct {
 	Schedule bool `json:"schedule,omitempty"`
 }
 
-func readCancel(data jobnet.Fields) (q CancelQuery, err error) {
-	if q.IDs, err = readSomeIDs(data, MostCancelled); err != nil {
-		return q, err
-	}
-	grace := int64(DefaultGrace)
-	if data.Has("grace") {
-		if grace, err = data.Int("grace"); err != nil {
-			return q, err
-		}
-		if grace < 0 || grace > LongestGrace {
-			return q, jobnet.Refusef("grace: %d is not allowed; allowed is 0 to %d milliseconds", grace, LongestGrace)
-		}
-	}
-	q.Grace, q.Rows, q.Schedule = &grace, data.Flag("rows"), data.Flag("schedule")
-	q.Targets, err = readTargetsOf(data)
-	return q, err
+func readCancel(r *reader) CancelQuery {
+	q := CancelQuery{IDs: r.ids(MostCancelled), Rows: r.Flag("rows"), Schedule: r.Flag("schedule")}
+	grace := r.within("grace", 0, LongestGrace, DefaultGrace)
+	q.Grace = &grace
+	q.Targets = r.textsByID("targets", MostCancelled)
+	return q
 }
 
-// readTargetsOf reads the field targets, an object: the target that each of some jobs must be of.
-func readTargetsOf(data jobnet.Fields) (map[jobnet.Whole]string, error) {
-	if !data.Has("targets") {
-		return nil, nil
+// textsByID reads an object of texts whose names are ids.
+func (r *reader) textsByID(name string, most int) map[jobnet.Whole]string {
+	if !r.Has(name) {
+		return nil
 	}
-	fields := jobnet.FieldsOf(data["targets"])
-	if err := atMost("targets", len(fields), MostCancelled); err != nil {
-		return nil, err
-	}
-	targets := make(map[jobnet.Whole]string, len(fields))
-	for name, value := range fields {
-		var target string
-		id, err := strconv.ParseInt(name, 10, 64)
-		if err != nil || json.Unmarshal(value, &target) != nil {
-			return nil, jobnet.Refusef("targets: %s is not allowed; allowed are targets by the ids of jobs", jobnet.Excerpt(name))
+	texts := make(map[jobnet.Whole]string)
+	r.byID(name, most, func(id jobnet.Whole, value json.RawMessage) {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			r.refuse("%s: job %d: %s is no text", name, id, jobnet.Excerpt(string(value)))
 		}
-		targets[jobnet.Whole(id)] = target
-	}
-	return targets, nil
+		texts[id] = text
+	})
+	return texts
 }
 
 // What became of a job that was cancelled.
@@ -293,54 +233,22 @@ type RetryRows struct {
 	To       map[jobnet.Whole]string `json:"to,omitempty"`       // waiting or manual; for others the worker's journal tells which, else it is waiting
 }
 
-func readRetry(data jobnet.Fields) (r RetryRows, err error) {
-	if r.IDs, err = readSomeIDs(data, mostRetries); err != nil {
-		return r, err
-	}
-	r.Finished, r.To = make(map[jobnet.Whole]int64), make(map[jobnet.Whole]string)
-	err = byID(data, "finished", func(id jobnet.Whole, value json.RawMessage) error {
+func readRetry(r *reader) RetryRows {
+	rows := RetryRows{IDs: r.ids(mostRetries), Finished: make(map[jobnet.Whole]int64)}
+	r.byID("finished", mostRetries, func(id jobnet.Whole, value json.RawMessage) {
 		at, whole := jobnet.Integer(value)
 		if !whole {
-			return jobnet.Refusef("finished: job %d: a time must be a whole number of seconds", id)
+			r.refuse("finished: job %d: a time must be a whole number of seconds", id)
 		}
-		r.Finished[id] = at
-		return nil
+		rows.Finished[id] = at
 	})
-	if err != nil {
-		return r, err
-	}
-	return r, byID(data, "to", func(id jobnet.Whole, value json.RawMessage) error {
-		var to string
-		if json.Unmarshal(value, &to) != nil || to != "waiting" && to != "manual" {
-			return jobnet.Refusef("to: job %d: allowed are waiting and manual", id)
-		}
-		r.To[id] = to
-		return nil
-	})
-}
-
-// byID reads an object whose names are ids; none is there where the field is not.
-func byID(data jobnet.Fields, name string, take func(id jobnet.Whole, value json.RawMessage) error) error {
-	if !data.Has(name) {
-		return nil
-	}
-	if text := bytes.TrimSpace(data[name]); len(text) == 0 || text[0] != '{' {
-		return jobnet.Refusef("%s must be an object whose names are ids", name)
-	}
-	members := jobnet.FieldsOf(data[name])
-	if err := atMost(name, len(members), mostRetries); err != nil {
-		return err
-	}
-	for text, value := range members {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id == 0 {
-			return jobnet.Refusef("%s: %q is no id of a job", name, jobnet.Excerpt(text))
-		}
-		if err := take(jobnet.Whole(id), value); err != nil {
-			return err
+	rows.To = r.textsByID("to", mostRetries)
+	for id, to := range rows.To {
+		if to != "waiting" && to != "manual" {
+			r.refuse("to: job %d: allowed are waiting and manual", id)
 		}
 	}
-	return nil
+	return rows
 }
 
 // RetriedRows is the answer to retry: each job is in one of its parts.
@@ -393,26 +301,14 @@ type OutputQuery struct {
 	Most    int          `json:"most,omitempty"` // bytes of each; 0: MostOutput
 }
 
-func readOutput(data jobnet.Fields) (q OutputQuery, err error) {
-	if !data.Has("job") {
-		return q, jobnet.Refusal("'job' is missing: the id of a job")
+func readOutput(r *reader) (q OutputQuery) {
+	if !r.Has("job") {
+		r.refuse("'job' is missing: the id of a job")
 	}
-	if q.Job, err = readID(data["job"]); err != nil {
-		return q, err
+	return OutputQuery{
+		Job: r.id(r.Fields["job"]), Attempt: int(r.within("attempt", 0, mostAttempt, 0)),
+		Stdout: r.numberOr("stdout", 0), Stderr: r.numberOr("stderr", 0), Most: r.most(MostOutput),
 	}
-	attempt := int64(0)
-	for name, into := range map[string]*int64{"attempt": &attempt, "stdout": &q.Stdout, "stderr": &q.Stderr} {
-		if data.Has(name) {
-			if *into, err = data.Int(name); err != nil {
-				return q, err
-			}
-		}
-	}
-	if q.Attempt = int(attempt); attempt < 0 || attempt > mostAttempt {
-		return q, jobnet.Refusef("attempt: %d is not allowed; allowed is 1 to %d, or none for the newest", attempt, mostAttempt)
-	}
-	q.Most, err = readMost(data, MostOutput)
-	return q, err
 }
 
 // mostAttempt is more attempts than any job has.

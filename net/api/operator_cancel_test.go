@@ -32,12 +32,12 @@ func TestReadCancel(t *testing.T) {
 		`{}`:                             {refusal: "ids must be array"},
 		`{"ids":["x"]}`:                  {refusal: "all ids must be numbers, got string"},
 		`{"ids":[` + many + `]}`:         {refusal: "too many ids: at most 10000 are allowed"},
-		`{"ids":[5],"grace":-1}`:         {refusal: "grace: -1 is not allowed; allowed is 0 to 86400000 milliseconds"},
-		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed is 0 to 86400000 milliseconds"},
+		`{"ids":[5],"grace":-1}`:         {refusal: "grace: -1 is not allowed; allowed is 0 to 86400000"},
+		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed is 0 to 86400000"},
 		`{"ids":[5],"grace":"soon"}`:     {refusal: "'grace' must be integer"},
-		`{"ids":[5],"targets":{"5":6}}`:  {refusal: `targets: 5 is not allowed; allowed are targets by the ids of jobs`},
-		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: x is not allowed; allowed are targets by the ids of jobs`},
-		`{"ids":[5],"targets":{` + strings.Join(targets, ",") + `}}`: {refusal: "targets: at most 10000 are allowed in a request, got 10001"},
+		`{"ids":[5],"targets":{"5":6}}`:  {refusal: `targets: job 5: 6 is no text`},
+		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is no id of a job`},
+		`{"ids":[5],"targets":{` + strings.Join(targets, ",") + `}}`: {refusal: "too many targets: at most 10000 are allowed"},
 	} {
 		got, err := Cancel.Read(jobnet.FieldsOf(json.RawMessage(sent)))
 		if want.refusal != "" {

@@ -19,15 +19,8 @@ type ExplainQuery struct {
 	Probe bool `json:"probe,omitempty"`
 }
 
-func readExplain(data jobnet.Fields) (q ExplainQuery, err error) {
-	if q.IDs, err = readSomeIDs(data, MostExplained); err != nil {
-		return q, err
-	}
-	if len(q.IDs) == 0 {
-		return q, jobnet.Refusal("ids are empty")
-	}
-	q.Output, q.Probe = data.Flag("output"), data.Flag("probe")
-	return q, nil
+func readExplain(r *reader) ExplainQuery {
+	return ExplainQuery{IDs: r.someIDs(MostExplained), Output: r.Flag("output"), Probe: r.Flag("probe")}
 }
 
 // Explained is the answer to explain. Times are unix milliseconds.

@@ -23,7 +23,7 @@ func TestTheDataOfOutput(t *testing.T) {
 		`{"job": "x"}`:               "all ids must be numbers, got string",
 		`{"job": 5, "most": 0}`:      "most: 0 is not allowed; allowed is 1 to 65536",
 		`{"job": 5, "most": 65537}`:  "most: 65537 is not allowed; allowed is 1 to 65536",
-		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed is 1 to 1000000000, or none for the newest",
+		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed is 0 to 1000000000",
 		`{"job": 5, "stdout": true}`: "'stdout' must be integer",
 	} {
 		_, err := Output.Read(jobnet.FieldsOf(json.RawMessage(data)))

@@ -32,21 +32,13 @@ type RecurringQuery struct {
 	Most    int           `json:"most,omitempty"`    // 0: up to MostRecurring
 }
 
-func readRecurring(data jobnet.Fields) (q RecurringQuery, err error) {
-	t, err := readTargets(data)
-	if err != nil {
-		return q, err
-	}
-	q.Targets = t.Targets
-	if data.Has("after") {
-		after, err := data.Whole("after")
-		if err != nil {
-			return q, err
-		}
+func readRecurring(r *reader) RecurringQuery {
+	q := RecurringQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostRecurring)}
+	if r.Has("after") {
+		after := r.whole("after")
 		q.After = &after
 	}
-	q.Most, err = readMost(data, MostRecurring)
-	return q, err
+	return q
 }
 
 // Behind is the id behind which rows are wanted.
@@ -94,14 +86,8 @@ type DelayedQuery struct {
 	Most    int      `json:"most,omitempty"`    // 0: up to MostDelayed
 }
 
-func readDelayed(data jobnet.Fields) (q DelayedQuery, err error) {
-	t, err := readTargets(data)
-	if err != nil {
-		return q, err
-	}
-	q.Targets = t.Targets
-	q.Most, err = readMost(data, MostDelayed)
-	return q, err
+func readDelayed(r *reader) DelayedQuery {
+	return DelayedQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostDelayed)}
 }
 
 // DelayedRows is the answer to delayed: rows in the order in which they are due.
@@ -129,15 +115,7 @@ type PlanRows struct {
 	IDs []jobnet.Whole `json:"ids"`
 }
 
-func readPlanRows(data jobnet.Fields) (r PlanRows, err error) {
-	if r.IDs, err = readSomeIDs(data, MostPlanned); err != nil {
-		return r, err
-	}
-	if len(r.IDs) == 0 {
-		return r, jobnet.Refusal("ids are empty")
-	}
-	return r, nil
-}
+func readPlanRows(r *reader) PlanRows { return PlanRows{r.someIDs(MostPlanned)} }
 
 // PlannedRows is the answer to them.
 type PlannedRows struct {

@@ -3,7 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -35,10 +35,7 @@ type Target struct {
 	Target string `json:"target"`
 }
 
-func readTarget(data jobnet.Fields) (t Target, err error) {
-	t.Target, err = data.Text("target")
-	return t, err
-}
+func readTarget(r *reader) Target { return Target{r.text("target")} }
 
 // Slots is the data of a request about how many jobs of a target may run at once.
 type Slots struct {
@@ -47,21 +44,17 @@ type Slots struct {
 }
 
 // readNewTarget is readSlots of a target that is new: its name will stand in terminals and logs.
-func readNewTarget(data jobnet.Fields) (s Slots, err error) {
-	s, err = readSlots(data)
-	if err == nil && strings.ContainsFunc(s.Target, unicode.IsControl) {
-		err = jobnet.Refusef("target %q has a control character in its name; allowed is any other text", s.Target).With(jobnet.CodeInvalid)
+func readNewTarget(r *reader) Slots {
+	s := readSlots(r)
+	if strings.ContainsFunc(s.Target, unicode.IsControl) {
+		r.refuse("target %q has a control character in its name; allowed is any other text", s.Target)
 	}
-	return s, err
+	return s
 }
 
-func readSlots(data jobnet.Fields) (s Slots, err error) {
-	if s.Target, err = data.Text("target"); err != nil {
-		return s, err
-	}
-	concurrency, err := data.Int("concurrency")
-	s.Concurrency = int(concurrency)
-	return s, err
+func readSlots(r *reader) Slots {
+	target := r.text("target")
+	return Slots{Target: target, Concurrency: int(r.number("concurrency"))}
 }
 
 // Manual is the data of a worker's run-manual.
@@ -70,34 +63,7 @@ type Manual struct {
 	By  string         `json:"by,omitempty"` // from a master: the client that asks
 }
 
-func readManual(data jobnet.Fields) (m Manual, err error) {
-	m.IDs, err = readIDs(data)
-	return m, err
-}
-
-// readIDs reads the required list ids.
-func readIDs(data jobnet.Fields) (ids []jobnet.Whole, err error) {
-	err = data.Each("ids", func(item json.RawMessage) error {
-		id, err := readID(item)
-		ids = append(ids, id)
-		return err
-	})
-	return ids, err
-}
-
-// readID reads an id, as net.Whole has them. A number in quotes is none.
-func readID(item json.RawMessage) (jobnet.Whole, error) {
-	id, err := jobnet.ParseWhole(item)
-	switch kind := jobnet.TypeOf(item); {
-	case err != nil && kind != "number":
-		return 0, jobnet.Refusal("all ids must be numbers, got " + kind)
-	case err != nil:
-		return 0, jobnet.Refusef("all ids must be integers: %v", err)
-	case id == 0:
-		return 0, jobnet.Refusal("no job has the id 0")
-	}
-	return id, nil
-}
+func readManual(r *reader) Manual { return Manual{IDs: r.ids(math.MaxInt)} }
 
 // Outcomes is the answer to run-manual: each job is in one of its parts, each of which is there
 // only where it has entries.
@@ -128,25 +94,20 @@ type Signals struct {
 	Odd map[string]bool `json:"-"`
 }
 
-func readSignals(data jobnet.Fields) (s Signals, err error) {
-	jobs := jobnet.FieldsOf(data["jobs"])
-	if err := atMost("jobs", len(jobs), mostSignals); err != nil {
-		return s, err
-	}
-	s.Jobs = make(map[jobnet.Whole]int, len(jobs))
+func readSignals(r *reader) (s Signals) {
+	jobs := jobnet.FieldsOf(r.Fields["jobs"])
+	r.limit(len(jobs), mostSignals, "too many jobs: at most %d are allowed")
+	s.Jobs, s.Odd = make(map[jobnet.Whole]int, len(jobs)), make(map[string]bool)
 	for name, value := range jobs {
 		id, err := strconv.ParseInt(name, 10, 64)
 		signo, whole := jobnet.Integer(value)
 		if err == nil && whole && strconv.FormatInt(id, 10) == name {
 			s.Jobs[jobnet.Whole(id)] = int(signo)
-			continue
+		} else {
+			s.Odd[name] = !whole || signo != 0
 		}
-		if s.Odd == nil {
-			s.Odd = make(map[string]bool)
-		}
-		s.Odd[name] = !whole || signo != 0
 	}
-	return s, nil
+	return s
 }
 
 // Delivered is the answer to send-signal.
@@ -206,9 +167,7 @@ type Restarting struct {
 	Next bool `json:"next,omitempty"` // the answer is to tell what follows
 }
 
-func readRestarting(data jobnet.Fields) (Restarting, error) {
-	return Restarting{Next: data.Has("next")}, nil
-}
+func readRestarting(r *reader) Restarting { return Restarting{Next: r.Has("next")} }
 
 // Restarted is the answer to restart: the text "ok", or what follows this process.
 type Restarted struct{ Next *Successor }
@@ -235,11 +194,8 @@ func (r *Restarted) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// What a worker takes in a list of targets.
-const (
-	mostTargets   = 10_000
-	longestTarget = 1024 // bytes
-)
+// longestTarget is how many bytes a target may have that a worker is asked about.
+const longestTarget = 1024
 
 // Targets is the data of the requests about targets.
 type Targets struct {
@@ -248,56 +204,7 @@ type Targets struct {
 	By      string   `json:"by,omitempty"`      // from a master: the client that asks, see net.Caller
 }
 
-// readTargets reads targets as a worker does. Refusals, in this order: "targets must be array",
-// "targets are empty", "all targets must be strings, number given".
-func readTargets(data jobnet.Fields) (t Targets, err error) {
-	if !data.Has("targets") {
-		return t, nil
-	}
-	items, err := data.List("targets")
-	if err != nil {
-		return t, err
-	}
-	if err := atMost("targets", len(items), mostTargets); err != nil {
-		return t, err
-	}
-	for _, item := range items {
-		target, err := targetName(item)
-		if err != nil {
-			return t, err
-		}
-		if len(target) > longestTarget {
-			return t, jobnet.Refusef("target '%s' is too long: at most %d bytes are allowed", jobnet.Excerpt(target), longestTarget).
-				With(jobnet.CodeLimit)
-		}
-		t.Targets = append(t.Targets, target)
-	}
-	return t, notEmpty(t.Targets)
-}
-
-// targetName is an item of a list of targets.
-func targetName(item json.RawMessage) (string, error) {
-	if kind := jobnet.TypeOf(item); kind != "string" {
-		return "", jobnet.Refusef("all targets must be strings, %s given", kind)
-	}
-	return jobnet.Text(item), nil
-}
-
-func notEmpty(targets []string) error {
-	if len(targets) == 0 {
-		return jobnet.Refusal("targets are empty")
-	}
-	return nil
-}
-
-// atMost refuses a list or an object of more than so many: a request's cost grows with each of
-// them.
-func atMost(name string, are, most int) error {
-	if are > most {
-		return jobnet.Refusef("%s: at most %d are allowed in a request, got %d", name, most, are).With(jobnet.CodeLimit)
-	}
-	return nil
-}
+func readTargets(r *reader) Targets { return Targets{Targets: r.anyTargets(longestTarget)} }
 
 // Done is the answer of the requests that are carried out at once: the text "ok", or, to a client
 // that asked a master for detail, whom that was about.
@@ -333,35 +240,3 @@ func (d *Done) UnmarshalJSON(data []byte) error {
 	}
 	return json.Unmarshal(data, (*doneForm)(d))
 }
-
-// Request is one request of the protocol: Q is its data, A the data of its answer.
-type Request[Q, A any] struct {
-	Name    string // its type on the wire
-	Changes bool   // it changes something, so that a refusal is part of the history
-	Slow    bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
-
-	read func(data jobnet.Fields) (Q, error)
-}
-
-// Read reads the request's data as a peer sent it. Its error is a net.Refusal.
-func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
-	query, err := r.read(data)
-	if err != nil {
-		err = invalid(err)
-	}
-	return query, err
-}
-
-// invalid gives a refusal of a request's data its code, unless it has one.
-func invalid(err error) error {
-	var refusal jobnet.Refusal
-	if jobnet.CodeOf(err) == jobnet.CodeRefused && errors.As(err, &refusal) {
-		return refusal.With(jobnet.CodeInvalid)
-	}
-	return err
-}
-
-// None is the data of requests that have none: whatever comes is ignored.
-type None struct{}
-
-func readNone(jobnet.Fields) (None, error) { return None{}, nil }

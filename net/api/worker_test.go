@@ -32,7 +32,9 @@ func TestIDsThatClientsSend(t *testing.T) {
 		{`9007199254740993`, 0, "all ids must be integers: 9007199254740993 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
 	}
 	for _, test := range tests {
-		id, err := readID(json.RawMessage(test.sent))
+		var r reader
+		id := r.id(json.RawMessage(test.sent))
+		err := r.err
 		if err == nil && test.want == "" && int64(id) == test.id {
 			continue
 		}

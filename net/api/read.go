@@ -1,0 +1,210 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	jobnet "jobd/net"
+)
+
+// Request is one request of the protocol: Q is its data, A the data of its answer.
+type Request[Q, A any] struct {
+	Name    string // its type on the wire
+	Changes bool   // it changes something, so that a refusal is part of the history
+	Slow    bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
+
+	read func(r *reader) Q
+}
+
+// Read reads the request's data as a peer sent it. Its error is a net.Refusal.
+func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
+	from := &reader{Fields: data}
+	query := r.read(from)
+	return query, invalid(from.err)
+}
+
+// invalid gives a refusal of a request's data its code, unless it has one.
+func invalid(err error) error {
+	var refusal jobnet.Refusal
+	if jobnet.CodeOf(err) == jobnet.CodeRefused && errors.As(err, &refusal) {
+		return refusal.With(jobnet.CodeInvalid)
+	}
+	return err
+}
+
+// None is the data of requests that have none: whatever comes is ignored.
+type None struct{}
+
+func readNone(*reader) None { return None{} }
+
+// reader reads the fields of a request's data. Of several that are wrong the first counts, in the order
+// in which they are read; what is read is worth nothing then.
+type reader struct {
+	jobnet.Fields
+	err error // a net.Refusal
+}
+
+// fail takes in why something is wrong, unless something was before.
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *reader) refuse(format string, args ...any) { r.fail(jobnet.Refusef(format, args...)) }
+
+// limit refuses what has more than so many, or so long, parts: a request's cost grows with each.
+func (r *reader) limit(size, most int, text string) {
+	if size > most {
+		r.fail(jobnet.Refusef(text, most).With(jobnet.CodeLimit))
+	}
+}
+
+// text is a required string.
+func (r *reader) text(name string) string {
+	text, err := r.Text(name)
+	r.fail(err)
+	return text
+}
+
+// textOr is a string, or what stands where there is none.
+func (r *reader) textOr(name, otherwise string) string {
+	if !r.Has(name) {
+		return otherwise
+	}
+	return r.text(name)
+}
+
+// number is a required integer.
+func (r *reader) number(name string) int64 {
+	number, err := r.Int(name)
+	r.fail(err)
+	return number
+}
+
+// numberOr is an integer, or what stands where there is none.
+func (r *reader) numberOr(name string, otherwise int64) int64 {
+	if !r.Has(name) {
+		return otherwise
+	}
+	return r.number(name)
+}
+
+// within is an integer between two, or what stands where there is none.
+func (r *reader) within(name string, least, most, otherwise int64) int64 {
+	number := r.numberOr(name, otherwise)
+	if r.Has(name) && (number < least || number > most) {
+		r.refuse("%s: %d is not allowed; allowed is %d to %d", name, number, least, most)
+	}
+	return number
+}
+
+// most is how many items are wanted at most: up to a limit, which stands where nothing was said.
+func (r *reader) most(limit int64) int { return int(r.within("most", 1, limit, limit)) }
+
+// whole is a required whole number of 64 bits.
+func (r *reader) whole(name string) jobnet.Whole {
+	number, err := r.Whole(name)
+	r.fail(err)
+	return number
+}
+
+// each gives the items of a required list to a function, of which it takes most, until one is wrong.
+func (r *reader) each(name string, most int, use func(item json.RawMessage)) {
+	count := 0
+	r.fail(r.Each(name, func(item json.RawMessage) error {
+		if count++; count > most {
+			r.limit(count, most, "too many "+name+": at most %d are allowed")
+			return r.err
+		}
+		use(item)
+		return r.err
+	}))
+}
+
+// objects gives the items of a required list, which are objects.
+func (r *reader) objects(name string, most int, use func(item *reader)) {
+	r.each(name, most, func(item json.RawMessage) {
+		fields := &reader{Fields: jobnet.FieldsOf(item)}
+		use(fields)
+		r.fail(fields.err)
+	})
+}
+
+// targets are the items of a required list of targets, each so long at most. Refusals, in this order:
+// "targets must be array", "all targets must be strings, number given", "targets are empty".
+func (r *reader) targets(longest int) (targets []string) {
+	r.each("targets", MostTargets, func(item json.RawMessage) {
+		if kind := jobnet.TypeOf(item); kind != "string" {
+			r.refuse("all targets must be strings, %s given", kind)
+			return
+		}
+		target := jobnet.Text(item)
+		r.limit(len(target), longest, "a target is too long: at most %d bytes are allowed")
+		targets = append(targets, target)
+	})
+	if len(targets) == 0 {
+		r.refuse("targets are empty")
+	}
+	return targets
+}
+
+// anyTargets are targets where none stands for all.
+func (r *reader) anyTargets(longest int) []string {
+	if !r.Has("targets") {
+		return nil
+	}
+	return r.targets(longest)
+}
+
+// ids are the items of the required list ids.
+func (r *reader) ids(most int) (ids []jobnet.Whole) {
+	r.each("ids", most, func(item json.RawMessage) { ids = append(ids, r.id(item)) })
+	return ids
+}
+
+// someIDs are ids, of which there must be one.
+func (r *reader) someIDs(most int) []jobnet.Whole {
+	ids := r.ids(most)
+	if len(ids) == 0 {
+		r.refuse("ids are empty")
+	}
+	return ids
+}
+
+// id is an id, as net.Whole has them. A number in quotes is none.
+func (r *reader) id(item json.RawMessage) jobnet.Whole {
+	id, err := jobnet.ParseWhole(item)
+	switch kind := jobnet.TypeOf(item); {
+	case err != nil && kind != "number":
+		r.refuse("all ids must be numbers, got %s", kind)
+	case err != nil:
+		r.refuse("all ids must be integers: %v", err)
+	case id == 0:
+		r.refuse("no job has the id 0")
+	}
+	return id
+}
+
+// byID gives the members of an object whose names are ids to a function; none where the field is not.
+func (r *reader) byID(name string, most int, take func(id jobnet.Whole, value json.RawMessage)) {
+	if !r.Has(name) {
+		return
+	}
+	members := jobnet.FieldsOf(r.Fields[name])
+	if members == nil {
+		r.refuse("%s must be an object whose names are ids", name)
+	}
+	r.limit(len(members), most, "too many "+name+": at most %d are allowed")
+	for text, value := range members {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id == 0 {
+			r.refuse("%s: %q is no id of a job", name, jobnet.Excerpt(text))
+		}
+		if r.err != nil {
+			return
+		}
+		take(jobnet.Whole(id), value)
+	}
+}

@@ -3,6 +3,7 @@ package net
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -44,8 +45,9 @@ func serveWithFewDescriptors() {
 			return "ok", nil
 		},
 		"register-worker": func(_ context.Context, _ *Link, request Request) (any, error) {
-			targets, err := request.Fields().List("targets")
-			return len(targets), err
+			targets := 0
+			err := request.Fields().Each("targets", func(json.RawMessage) error { targets++; return nil })
+			return targets, err
 		},
 		"peak": func(context.Context, *Link, Request) (any, error) {
 			status, err := os.ReadFile("/proc/self/status")

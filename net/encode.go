@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -158,12 +157,8 @@ func Integer(value json.RawMessage) (int64, bool) {
 	if TypeOf(value) != "number" {
 		return 0, false
 	}
-	whole, err := strconv.ParseInt(string(value), 10, 64) // as most are written
-	if err == nil && -maxSafe <= whole && whole <= maxSafe {
-		return whole, true
-	}
-	number := toNumber(json.Number(bytes.TrimSpace(value)))
-	if math.Trunc(number) != number || math.Abs(number) > maxSafe {
+	number, err := strconv.ParseFloat(string(bytes.TrimSpace(value)), 64)
+	if err != nil || math.Trunc(number) != number || math.Abs(number) > maxSafe {
 		return 0, false
 	}
 	return int64(number), true
@@ -171,70 +166,25 @@ func Integer(value json.RawMessage) (int64, bool) {
 
 // truthy tells whether JavaScript takes a JSON value for true in a condition.
 func truthy(value json.RawMessage) bool {
-	switch firstByte(value) {
-	case 0, 'n', 'f':
+	switch string(bytes.TrimSpace(value)) {
+	case "", "null", "false", `""`:
 		return false
-	case '"':
-		return len(bytes.TrimSpace(value)) > len(`""`)
-	case '{', '[', 't':
-		return true
-	default:
-		return toNumber(json.Number(bytes.TrimSpace(value))) != 0
 	}
+	number, whole := Integer(value)
+	return !whole || number != 0
 }
 
-// toString is JavaScript's String() of a JSON value.
+// toString is JavaScript's String() of a JSON value; a number and a list are as they came.
 func toString(value json.RawMessage) string {
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.UseNumber()
-	var decoded any
-	if err := decoder.Decode(&decoded); err != nil {
-		return "undefined" // no value: that is the only error left after the frame was parsed
-	}
-	return anyToString(decoded)
-}
-
-func anyToString(value any) string {
-	switch value := value.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return strconv.FormatBool(value)
-	case json.Number:
-		return formatNumber(toNumber(value))
-	case string:
-		return value
-	case []any:
-		items := make([]string, len(value))
-		for i, item := range value {
-			if item != nil {
-				items[i] = anyToString(item)
-			}
-		}
-		return strings.Join(items, ",")
-	default:
+	switch firstByte(value) {
+	case 0:
+		return "undefined"
+	case '{':
 		return "[object Object]"
+	case '"':
+		return Text(bytes.TrimSpace(value))
 	}
-}
-
-// toNumber is the float64 that JavaScript makes of a JSON number: infinite where it is too large.
-func toNumber(number json.Number) float64 {
-	parsed, _ := strconv.ParseFloat(string(number), 64) // out of range gives ±Inf, as wanted
-	return parsed
-}
-
-// formatNumber is JavaScript's Number.prototype.toString.
-func formatNumber(number float64) string {
-	switch {
-	case math.IsInf(number, 1):
-		return "Infinity"
-	case math.IsInf(number, -1):
-		return "-Infinity"
-	case number == 0:
-		return "0" // so is -0
-	}
-	text, _ := json.Marshal(number) // finite numbers never fail; encoding/json follows the same rules
-	return string(text)
+	return string(bytes.TrimSpace(value))
 }
 
 // firstByte is the first byte of a JSON value that is not white space, 0 where there is none.

@@ -280,15 +280,6 @@ func (f Fields) Whole(name string) (Whole, error) {
 // Flag is an optional boolean: what JavaScript takes for true is true.
 func (f Fields) Flag(name string) bool { return truthy(f[name]) }
 
-// List is a required array. Its refusal: "NAME must be array".
-func (f Fields) List(name string) (list []json.RawMessage, err error) {
-	err = f.Each(name, func(item json.RawMessage) error {
-		list = append(list, item)
-		return nil
-	})
-	return list, err
-}
-
 // Each gives the items of a required array to a function, until that fails. Its own refusal: "NAME
 // must be array".
 func (f Fields) Each(name string, use func(item json.RawMessage) error) error {

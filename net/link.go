@@ -54,10 +54,8 @@ type Link struct {
 	memory   *memory
 	replying chan struct{} // held by the answer that is on its way to the writer
 
-	frames   chan *outgoing
-	pongs    atomic.Int64  // pings of the peer to answer
-	pongsDue chan struct{} // tells the writer of them
-	wrote    chan struct{} // closed when the writer has ended
+	frames chan *outgoing
+	wrote  chan struct{} // closed when the writer has ended
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc
@@ -105,7 +103,6 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		memory:   config.memory,
 		replying: make(chan struct{}, 1),
 		frames:   make(chan *outgoing, mostQueued),
-		pongsDue: make(chan struct{}, 1),
 		wrote:    make(chan struct{}),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,

@@ -224,7 +224,7 @@ func (l *Link) handle(frame []byte) error {
 		}
 		l.answered(m)
 	case kindPing:
-		l.pong()
+		return l.say(pongFrame)
 	case kindPong:
 		l.ponged()
 	}

@@ -63,7 +63,9 @@ func TestItemsAreThoseOfJSON(t *testing.T) {
 		}
 		var list []json.RawMessage
 		_ = json.Unmarshal(text, &list)
-		if got, err := (Fields{"x": text}).List("x"); err == nil && !reflect.DeepEqual(append([]json.RawMessage{}, got...), append([]json.RawMessage{}, list...)) {
+		got := []json.RawMessage{}
+		err = (Fields{"x": text}).Each("x", func(item json.RawMessage) error { got = append(got, item); return nil })
+		if err == nil && !reflect.DeepEqual(got, append([]json.RawMessage{}, list...)) {
 			t.Fatalf("the items of %s are %s, want %s", text, got, list)
 		}
 	})

@@ -72,20 +72,10 @@ func (l *Link) send(ctx context.Context, parts ...[]byte) error {
 	}
 }
 
-// say queues a frame that answers what can't be served. A peer that sends such things and reads no
-// answers is not read on.
+// say queues a frame that answers a ping, or what can't be served. A peer that sends such things and
+// reads no answers is not read on.
 func (l *Link) say(frame []byte) error {
 	return l.queue(l.ctx, &outgoing{parts: [][]byte{frame}})
-}
-
-// pong answers a ping without waiting: two peers that each wait to be read would wait for each
-// other.
-func (l *Link) pong() {
-	l.pongs.Add(1)
-	select {
-	case l.pongsDue <- struct{}{}:
-	default:
-	}
 }
 
 // write writes what is queued until the link ends.
@@ -93,22 +83,12 @@ func (l *Link) write() {
 	defer close(l.wrote)
 	for {
 		select {
-		case <-l.pongsDue:
-			l.writePongs()
 		case frame := <-l.frames:
-			l.writePongs() // to the pings that came before what this frame answers
 			l.writeFrame(frame)
 		case <-l.Done():
 			return
 		}
 		l.noteWriting(time.Time{})
-	}
-}
-
-func (l *Link) writePongs() {
-	const atOnce = 1 << 10
-	for due := l.pongs.Swap(0); due > 0; due -= atOnce {
-		l.writeBytes(bytes.Repeat(pongFrame, int(min(due, atOnce))))
 	}
 }
 

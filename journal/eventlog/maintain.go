@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,7 +135,7 @@ func (j *Log) seal(ctx context.Context, p archive.Part) error {
 		err = j.verifySealed(ctx, p.Path, p.Number)
 	}
 	if err == nil {
-		err = emptyLog(ctx, path)
+		err = j.emptyLog(ctx, p.Number)
 	}
 	if err != nil {
 		return err
@@ -218,24 +217,19 @@ func (j *Log) verifySealed(ctx context.Context, path string, number int) error {
 }
 
 // emptyLog brings what is in a database's write-ahead log into the database, so that neither needs
-// the other.
-func emptyLog(ctx context.Context, path string) error {
-	info, err := os.Stat(path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+// the other. A crash may have left the log.
+func (j *Log) emptyLog(ctx context.Context, number int) error {
+	log := archive.DatabasePath(j.config.Dir, number) + "-wal"
+	if info, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil
 	}
+	d, err := openDisk(ctx, j.config.Dir, number)
 	if err != nil {
 		return err
 	}
-	db := archive.OpenForWriting(path)
-	err = errors.Join(truncateLog(ctx, db), db.Close())
-	if info, statErr := os.Stat(path + "-wal"); err == nil && statErr == nil && info.Size() > 0 {
+	err = errors.Join(d.Checkpoint(0), d.Close())
+	if info, statErr := os.Stat(log); err == nil && statErr == nil && info.Size() > 0 {
 		err = errors.New("a reader keeps the database's write-ahead log in use")
 	}
-	return err
-}
-
-func truncateLog(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return err
 }

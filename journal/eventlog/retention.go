@@ -137,7 +137,7 @@ func (j *Log) archive(ctx context.Context, p archive.Part) error {
 		return err
 	}
 	partial := archive.PartialPath(j.config.ArchiveDir, p.Number)
-	err := copyFile(ctx, p.Path, partial)
+	err := copyFile(p.Path, partial)
 	if err == nil {
 		err = j.compare(ctx, p, partial)
 	}
@@ -148,7 +148,7 @@ func (j *Log) archive(ctx context.Context, p archive.Part) error {
 }
 
 // copyFile copies a file and makes its content durable.
-func copyFile(ctx context.Context, from, to string) error {
+func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
@@ -158,12 +158,7 @@ func copyFile(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	for err == nil {
-		if err = ctx.Err(); err == nil {
-			_, err = io.CopyN(target, source, 1<<20)
-		}
-	}
-	if errors.Is(err, io.EOF) {
+	if _, err = io.Copy(target, source); err == nil {
 		err = target.Sync()
 	}
 	return errors.Join(err, target.Close())

@@ -1,8 +1,8 @@
 package verify
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"jobd/journal/archive"
 )
@@ -78,83 +78,71 @@ func (l *links) disagrees(seq uint64, detail string) {
 	l.against = append(l.against, disagreement{min(l.agreed+1, seq), seq, l.run.first, detail})
 }
 
-// piece is a range with how much its verdict counts: where several are about an event, the highest
-// counts.
-type piece struct {
-	Range
-	weight int
-}
-
-const (
-	weightConsistent = iota
-	weightDoubted
-	weightProven
-	weightDamaged
-	weightMissing
-)
-
-// ranges gives what is known of all events, in order, of a history that begins with first.
+// ranges gives what is known of all events, in order, of a history that begins with first. What is
+// known better is painted over the rest: damage over proofs, these over doubts and consistency, and
+// what is missing over all.
 func (l *links) ranges(first uint64, faults []archive.Fault) []Range {
-	var pieces []piece
-	add := func(weight int, r Range) {
-		if r.First > 0 && r.First <= r.Last {
-			pieces = append(pieces, piece{r, weight})
-		}
-	}
+	var all painting
+	runs := append(slices.Clone(l.runs), l.run)
 	ended := map[uint64]uint64{} // the last event of the run that begins with one
-	for _, r := range append(slices.Clone(l.runs), l.run) {
-		if r.first == 0 {
-			continue
-		}
+	for _, r := range runs {
 		ended[r.first] = r.last
-		add(weightConsistent, Range{First: r.first, Last: r.last, Verdict: Consistent})
-		add(weightProven, Range{First: r.first, Last: r.proven, Verdict: Proven})
+		all.paint(Range{First: r.first, Last: r.last, Verdict: Consistent})
 	}
-	for _, d := range l.against {
-		add(weightDoubted, Range{First: max(d.since, first), Last: max(d.seq, ended[d.run]), Verdict: Damaged, Detail: d.detail})
+	for _, d := range slices.Backward(l.against) {
+		all.paint(Range{First: max(d.since, first), Last: max(d.seq, ended[d.run]), Verdict: Damaged, Detail: d.detail})
 	}
-	for _, f := range faults {
+	for _, r := range runs {
+		all.paint(Range{First: r.first, Last: r.proven, Verdict: Proven})
+	}
+	var missing []Range
+	for _, f := range slices.Backward(faults) {
 		switch {
 		case f.Last == 0 || f.Surplus:
 		case f.Missing:
-			add(weightMissing, Range{First: f.First, Last: f.Last, Verdict: Missing, Detail: f.Text()})
+			missing = append(missing, Range{First: f.First, Last: f.Last, Verdict: Missing, Detail: f.Text()})
 		default:
-			add(weightDamaged, Range{First: f.First, Last: f.Last, Verdict: Damaged, Detail: f.Text()})
+			all.paint(Range{First: f.First, Last: f.Last, Verdict: Damaged, Detail: f.Text()})
 		}
 	}
-	return flatten(pieces)
+	for _, r := range missing {
+		all.paint(r)
+	}
+	return all.joined()
 }
 
-// flatten lays pieces on top of each other, and joins neighbours of which the same is known.
-func flatten(pieces []piece) (ranges []Range) {
-	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.First, b.First) })
-	var open []piece // those that reach into what comes next
-	var at uint64
-	for len(open) > 0 || len(pieces) > 0 {
-		if len(open) == 0 {
-			at = pieces[0].First
+// painting is ranges in the order of their numbers, no two of which have an event in common.
+type painting []Range
+
+// paint lays a range over those that are there.
+func (p *painting) paint(r Range) {
+	if r.First == 0 || r.First > r.Last {
+		return
+	}
+	from := sort.Search(len(*p), func(i int) bool { return (*p)[i].Last >= r.First })
+	to := sort.Search(len(*p), func(i int) bool { return (*p)[i].First > r.Last })
+	over := []Range{r}
+	if from < to {
+		if left := (*p)[from]; left.First < r.First {
+			left.Last = r.First - 1
+			over = []Range{left, r}
 		}
-		for len(pieces) > 0 && pieces[0].First <= at {
-			open, pieces = append(open, pieces[0]), pieces[1:]
+		if right := (*p)[to-1]; right.Last > r.Last {
+			right.First = r.Last + 1
+			over = append(over, right)
 		}
-		top, end := open[0], uint64(1<<64-1)
-		for _, p := range open {
-			if p.weight > top.weight {
-				top = p
-			}
-			end = min(end, p.Last)
-		}
-		if len(pieces) > 0 {
-			end = min(end, pieces[0].First-1)
-		}
-		next := Range{First: at, Last: end, Verdict: top.Verdict, Detail: top.Detail}
-		if n := len(ranges); n > 0 && ranges[n-1].Last+1 == at && ranges[n-1].Verdict == next.Verdict && ranges[n-1].Detail == next.Detail {
-			ranges[n-1].Last = end
+	}
+	*p = slices.Replace(*p, from, to, over...)
+}
+
+// joined joins neighbours of which the same is known.
+func (p painting) joined() (ranges []Range) {
+	for _, r := range p {
+		if n := len(ranges) - 1; n >= 0 && ranges[n].Last+1 == r.First && ranges[n].Verdict == r.Verdict && ranges[n].Detail == r.Detail {
+			ranges[n].Last = r.Last
 		} else {
-			ranges = append(ranges, next)
+			ranges = append(ranges, r)
 		}
-		at = end + 1
-		open = slices.DeleteFunc(open, func(p piece) bool { return p.Last < at })
 	}
 	return ranges
 }

@@ -20,7 +20,7 @@ import (
 type AgentConfig struct {
 	Address          string                    // of the master, host:port
 	Name             string                    // of the worker
-	Instance         string                    // tells this worker from all others, whatever their names; empty: none
+	Instance         string                    // tells this agent from all others, of this worker too, whatever their names; empty: none
 	Targets          func() []string           // those served now; safe for concurrent use
 	Folds            func() bool               // whether the table takes names for one that differ in case
 	Rates            func() []api.SharedRate   // those that all workers of the master keep together; safe for concurrent use
@@ -249,7 +249,7 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if len(targets) == 0 {
 		return errNoTargets
 	}
-	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
+	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.config.Instance, Folds: a.config.Folds()}
 	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
@@ -302,15 +302,6 @@ func explained(err error) error {
 		return fmt.Errorf("the master refuses: %w", err)
 	}
 	return fmt.Errorf("%w: %s", err, hint)
-}
-
-// instance names the worker and this agent of it: where a master is configured under two addresses,
-// the two agents must not replace each other's registration again and again.
-func (a *Agent) instance() string {
-	if a.config.Instance == "" {
-		return ""
-	}
-	return a.config.Instance + " at " + a.config.Address
 }
 
 // Poke has the master tell every worker that serves one of the targets, this one included, to look

@@ -54,17 +54,20 @@ func (m *Master) recall(ctx context.Context, w *worker) {
 // poll has a worker poll what it serves of the poked targets. A worker gets one poll at a time: what
 // comes up meanwhile goes into the next.
 func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
-	if _, names := w.profile.Load().match(poked); !w.polls.begin(names) {
+	_, names := w.profile.Load().match(poked)
+	if len(names) == 0 {
 		return
 	}
+	w.polls.add(names)
 	m.tasks.Go(func() {
-		for names := w.polls.next(); names != nil; names = w.polls.next() {
-			m.pollNow(ctx, w, names)
+		for !w.polls.empty() && w.polling.TryLock() { // else the one that has it goes on
+			m.pollNow(ctx, w, w.polls.take())
+			w.polling.Unlock()
 		}
 	})
 }
 
-// pollNow sends one poll for poked names and waits for its answer, which it tells whether it came.
+// pollNow sends one poll for poked names and waits for its answer.
 // The context is that of Run, and the request has another: what was acknowledged is still delivered
 // when the master stops.
 //
@@ -72,10 +75,10 @@ func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
 // since it registered, and must not keep the others from being polled. What it refuses again waits
 // for a registration. A worker that does not answer is asked once more for what no other worker has
 // answered meanwhile, unless the master stops; that ends with its link.
-func (m *Master) pollNow(ctx context.Context, w *worker, names []string) (answered bool) {
+func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	targets, names := w.profile.Load().match(selectionOf(names))
 	if len(targets) == 0 {
-		return true
+		return
 	}
 	turn := m.ledger.now()
 	m.tallies.polled.Add(1)
@@ -84,48 +87,19 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) (answer
 	switch {
 	case err == nil:
 		m.ledger.settle(names, turn)
-		return true
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
-		return false
 	case errors.As(err, &refused):
 		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
-		for i := 0; len(names) > 1 && i < len(names) && m.pollNow(ctx, w, names[i:i+1]); i++ {
+		for i := 0; len(names) > 1 && i < len(names); i++ {
+			m.pollNow(ctx, w, names[i:i+1])
 		}
-		return true
+	default:
+		m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
+		if ctx.Err() == nil {
+			w.polls.add(m.ledger.owed(names))
+		}
 	}
-	m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
-	if ctx.Err() == nil {
-		w.polls.begin(m.ledger.owed(names)) // the caller calls next
-	}
-	return false
-}
-
-// pollQueue gathers the poked names for which one worker is to poll. It is safe for concurrent use.
-type pollQueue struct {
-	mu     sync.Mutex
-	names  names
-	active bool // somebody calls next
-}
-
-// begin queues names and tells whether the caller must call next until there is nothing more.
-func (q *pollQueue) begin(names []string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.names.add(names)
-	if q.active || len(q.names.list) == 0 {
-		return false
-	}
-	q.active = true
-	return true
-}
-
-func (q *pollQueue) next() []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	names := q.names.takeAll()
-	q.active = names != nil
-	return names
 }
 
 // Names of targets are kept up to this many, and this many bytes of them; beyond it the oldest are
@@ -137,7 +111,7 @@ const (
 
 // gathering collects targets until somebody takes them. It is safe for concurrent use.
 type gathering struct {
-	nudge chan struct{} // holds a token while there may be something to take
+	nudge chan struct{} // holds a token while there may be something to take; nil: nobody is nudged
 
 	mu      sync.Mutex
 	targets names

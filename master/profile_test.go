@@ -123,7 +123,7 @@ func TestAgentSaysWhoItIs(t *testing.T) {
 	agent.config.Folds = func() bool { return true }
 	start(t, agent.Run)
 	await(t, m, []string{"a"})
-	if p := m.registry.all()[0].profile.Load(); p.instance != "i at "+address || !p.folds || p.name != "w" {
+	if p := m.registry.all()[0].profile.Load(); p.instance != "i" || !p.folds || p.name != "w" {
 		t.Errorf("registered as %+v", p)
 	}
 	plain, err := json.Marshal(api.Registration{Name: "w", Targets: []string{"a"}})

@@ -24,7 +24,8 @@ type worker struct {
 	link    *jobnet.Link
 	profile atomic.Pointer[profile]
 
-	polls pollQueue
+	polls   gathering  // poked names, for which it is to poll
+	polling sync.Mutex // held by whoever has it poll
 
 	mu       sync.Mutex
 	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target

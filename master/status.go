@@ -47,17 +47,11 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 
 // Describe is in a line whom the master serves.
 func (m *Master) Describe() string {
-	workers := m.registry.all()
-	if len(workers) == 0 {
+	s := m.Standing()
+	if s.Workers == 0 {
 		return "no worker is registered"
 	}
-	targets := make(map[string]bool)
-	for _, w := range workers {
-		for _, name := range w.profile.Load().targets {
-			targets[name] = true
-		}
-	}
-	return fmt.Sprintf("workers: %d, targets: %d", len(workers), len(targets))
+	return fmt.Sprintf("workers: %d, targets: %d", s.Workers, s.Targets)
 }
 
 func (w *worker) info() workerInfo {

@@ -86,31 +86,29 @@ func (j *Log) unlessClosed(err error) error {
 // Claim gives the newest accepted event of a job before seq. Errors: those of reading, and
 // ErrNoClaim where there is no such event, or none any more.
 func (j *Log) Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error) {
-	claim, found, err := j.reader.Claim(ctx, job, seq)
+	newest, found, err := j.newestOf(ctx, job, seq, journal.KindAccepted)
 	if err == nil && !found {
 		err = fmt.Errorf("job %d before event %d: %w", job, seq, journal.ErrNoClaim)
 	}
-	if err != nil {
-		return journal.Accepted{}, j.unlessClosed(err)
-	}
-	return claim, nil
+	claim, _ := newest.Payload.(journal.Accepted)
+	return claim, err
 }
 
 // Retried tells whether a job's row was set back after event seq, by what is kept of the history.
 func (j *Log) Retried(ctx context.Context, job int64, seq uint64) (retried bool, err error) {
-	for e, err := range j.reader.Events(ctx, journal.Filter{Job: job, Kinds: []journal.Kind{journal.KindRetried}, Last: 1}) {
-		if err != nil {
-			return false, j.unlessClosed(err)
-		}
-		retried = e.Seq > seq
-	}
-	return retried, nil
+	newest, _, err := j.newestOf(ctx, job, math.MaxInt64, journal.KindRetried)
+	return newest.Seq > seq, err
 }
 
 // Newest gives what the newest event of a job says that is of one of these kinds, by what is kept of
 // the history; found is false where there is none.
 func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
-	newest, found, err = j.reader.NewestOf(ctx, job, math.MaxInt64, kinds...)
+	event, found, err := j.newestOf(ctx, job, math.MaxInt64, kinds...)
+	return event.Payload, found, err
+}
+
+func (j *Log) newestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Event, found bool, err error) {
+	newest, found, err = j.reader.NewestOf(ctx, job, seq, kinds...)
 	if err != nil {
 		err = j.unlessClosed(err)
 	}

@@ -196,10 +196,11 @@ func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 		if known {
 			break
 		}
-		claim, _, err := m.reader.Claim(ctx, e.Job, e.Seq)
+		newest, _, err := m.reader.NewestOf(ctx, e.Job, e.Seq, journal.KindAccepted)
 		if err != nil {
 			return false, err
 		}
+		claim, _ := newest.Payload.(journal.Accepted)
 		target = claim.Target
 	}
 	if len(m.claims) >= maxClaims {
@@ -229,21 +230,11 @@ func about(p journal.Payload, target string) bool {
 	return false
 }
 
-// Claim gives the newest accepted event of a job before seq; found is false where there is none. It
-// looks from the newest segment back.
-func (r *Reader) Claim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
-	newest, found, err := r.NewestOf(ctx, job, seq, journal.KindAccepted)
-	if found {
-		claim, _ = newest.(journal.Accepted)
-	}
-	return claim, found, err
-}
-
-// NewestOf gives what the newest event of a job before seq says that is of one of these kinds; found is
-// false where there is none. It looks from the newest segment back.
-func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
+// NewestOf gives the newest event of a job before seq that is of one of these kinds, without output;
+// found is false where there is none. It looks from the newest segment back.
+func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Event, found bool, err error) {
 	if job == 0 {
-		return nil, false, nil
+		return newest, false, nil
 	}
 	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		if h.First >= seq {
@@ -253,7 +244,7 @@ func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...j
 			if err != nil {
 				return found, err
 			}
-			if newest, err = page[len(page)-1].DecodePayload(); err != nil {
+			if newest, err = page[len(page)-1].Decode(); err != nil {
 				return found, err
 			}
 			found = true

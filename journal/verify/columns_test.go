@@ -133,7 +133,7 @@ func readAll(ctx context.Context, dir string, anchors []journal.Anchor) error {
 	_, _ = r.Name(ctx)
 	_, _ = r.Kept(ctx)
 	_, _ = r.First(ctx)
-	_, _, _ = r.Claim(ctx, 600, math.MaxUint64)
+	_, _, _ = r.NewestOf(ctx, 600, math.MaxUint64, journal.KindAccepted)
 	_ = verify.Sound(ctx, r.Folder())
 	_, err = verify.Audit(ctx, r.Folder(), anchors, func(uint64) {})
 	goOn(ctx, dir)

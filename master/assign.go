@@ -5,50 +5,57 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	jobnet "jobd/net"
 )
 
 // silentAfter is how long a ping may go unanswered until others are given jobs by hand first.
 const silentAfter = 500 * time.Millisecond
 
-// assign gives jobs of targets, so many of each, to workers: each job to the worker that serves its
-// target and is the least loaded then, among equals to the one whose turn it is; none where nobody
-// serves it. Those that were tried get none, and those that owe an answer only where all do. The
-// caller must have the workers take the jobs back.
+// assign gives jobs to workers: each, of which duplicates count once, to the worker that serves its
+// target and is the least loaded then, among equals to the one whose turn it is. Those that were tried
+// get none, and those that owe an answer only where all do. Jobs of targets that nobody else serves
+// are left. The caller must have the workers take the jobs back.
 //
 // Jobs may be many, and workers and targets too: each worker is looked at once, not for each job.
-func (r *registry) assign(targets []string, jobs map[string]int, tried []*worker, now time.Time) map[string][]*worker {
+func (r *registry) assign(jobs []job, tried []*worker, now time.Time) (shares map[*worker][]job, left []job) {
+	var targets names
+	byTarget, seen := make(map[string][]job), make(map[jobnet.Whole]bool, len(jobs))
+	for _, j := range jobs {
+		if !seen[j.ID] {
+			seen[j.ID] = true
+			targets.add([]string{j.Target})
+			byTarget[j.Target] = append(byTarget[j.Target], j)
+		}
+	}
 	r.assigning.Lock()
 	defer r.assigning.Unlock()
-	assigned := make(map[string][]*worker, len(targets))
-	candidates := r.candidates(selectionOf(targets), tried, now)
-	for _, target := range targets {
+	shares = make(map[*worker][]job)
+	candidates := r.candidates(selectionOf(targets.list), tried, now)
+	for _, target := range targets.list {
 		if c := candidates[target]; c != nil {
-			assigned[target] = r.spread(c, target, jobs[target])
+			r.spread(c, byTarget[target], shares)
+		} else {
+			left = append(left, byTarget[target]...)
 		}
 	}
-	return assigned
+	return shares, left
 }
 
-// spread gives so many jobs of a target to the candidates.
-func (r *registry) spread(candidates ranking, target string, jobs int) []*worker {
+// spread gives jobs of one target to the candidates.
+func (r *registry) spread(candidates ranking, jobs []job, shares map[*worker][]job) {
 	for _, c := range candidates { // the jobs of other targets may have changed it
-		_, c.last = c.worker.load(target, time.Time{})
+		_, c.last = c.worker.load(jobs[0].Target, time.Time{})
 	}
 	heap.Init(&candidates)
-	assigned := make([]*worker, jobs)
-	for i := range assigned {
+	for _, j := range jobs {
 		least := candidates[0]
 		r.turns++
-		least.load, least.last, least.more = least.load+1, r.turns, least.more+1
-		assigned[i] = least.worker
+		least.load, least.last = least.load+1, r.turns
+		least.worker.give(j.Target, r.turns)
+		shares[least.worker] = append(shares[least.worker], j)
 		heap.Fix(&candidates, 0)
 	}
-	for _, c := range candidates {
-		if c.more > 0 {
-			c.worker.give(target, c.more, c.last)
-		}
-	}
-	return assigned
 }
 
 // candidate is a worker that serves a target, and how loaded it is.
@@ -58,7 +65,6 @@ type candidate struct {
 	silent int // 1 where it owes an answer, else 0
 	load   int
 	last   uint64 // the registry's count when it was last given a job
-	more   int    // jobs that it gets now
 }
 
 // ranking is a heap of candidates, the next one to get a job first. Those that serve the very name

@@ -41,7 +41,10 @@ func BenchmarkPoke(b *testing.B) {
 
 // One operation is 1,000 jobs by hand that find their workers among many.
 func BenchmarkAssign(b *testing.B) {
-	const jobs = 1000
+	jobs := make([]job, 1000)
+	for i := range jobs {
+		jobs[i] = job{ID: jobnet.Whole(i + 1), Target: "b"}
+	}
 	var workers registry
 	for i := range 2000 {
 		w := newProfile(api.Registration{Name: fmt.Sprint("w", i), Targets: []string{"a", "b"}})
@@ -52,8 +55,9 @@ func BenchmarkAssign(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, w := range workers.assign([]string{"b"}, map[string]int{"b": jobs}, nil, now)["b"] {
-			w.takeBack("b", 1)
+		shares, _ := workers.assign(jobs, nil, now)
+		for w, share := range shares {
+			w.takeBack(share)
 		}
 	}
 }

@@ -47,20 +47,22 @@ func (w *worker) load(target string, now time.Time) (jobs int, lastGiven uint64)
 	return jobs, w.given
 }
 
-// give counts jobs as being with the worker; turn is the registry's count.
-func (w *worker) give(target string, jobs int, turn uint64) {
+// give counts a job as being with the worker; turn is the registry's count.
+func (w *worker) give(target string, turn uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inFlight[target] += jobs
+	w.inFlight[target]++
 	w.given = turn
 }
 
 // takeBack ends what give began.
-func (w *worker) takeBack(target string, jobs int) {
+func (w *worker) takeBack(jobs []job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.inFlight[target] -= jobs; w.inFlight[target] <= 0 {
-		delete(w.inFlight, target)
+	for _, j := range jobs {
+		if w.inFlight[j.Target]--; w.inFlight[j.Target] <= 0 {
+			delete(w.inFlight, j.Target)
+		}
 	}
 }
 

@@ -85,8 +85,12 @@ const mostTries = 2
 
 // spread has the jobs run by workers that were not tried, and waits until all have an outcome.
 func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result *merged) {
+	shares, left := m.registry.assign(jobs, tried, time.Now())
+	for _, j := range left {
+		result.fail(j, notDelivered(j, tried))
+	}
 	var all sync.WaitGroup
-	for w, share := range m.share(jobs, tried, result) {
+	for w, share := range shares {
 		all.Go(func() {
 			if m.runShare(ctx, w, share, result) {
 				return
@@ -114,42 +118,6 @@ func notDelivered(j job, tried []*worker) string {
 	return fmt.Sprintf("job %d was not delivered: worker '%s' does not answer", j.ID, tried[len(tried)-1].name())
 }
 
-// share gives each job, of which duplicates count once, to a worker, in the order of the request;
-// those of targets that nobody serves fail, or nobody but workers that were tried.
-func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker][]job {
-	jobs, targets, counts := distinct(jobs)
-	assigned := m.registry.assign(targets, counts, tried, time.Now())
-	shares := make(map[*worker][]job)
-	for _, j := range jobs {
-		workers := assigned[j.Target]
-		if len(workers) == 0 {
-			result.fail(j, notDelivered(j, tried))
-			continue
-		}
-		shares[workers[0]] = append(shares[workers[0]], j)
-		assigned[j.Target] = workers[1:]
-	}
-	return shares
-}
-
-// distinct gives the jobs without duplicates, and their targets in the order in which they come up,
-// with how many jobs each has.
-func distinct(jobs []job) (once []job, targets []string, counts map[string]int) {
-	counts = make(map[string]int)
-	seen := make(map[jobnet.Whole]bool, len(jobs))
-	for _, j := range jobs {
-		if seen[j.ID] {
-			continue
-		}
-		seen[j.ID] = true
-		if counts[j.Target]++; counts[j.Target] == 1 {
-			targets = append(targets, j.Target)
-		}
-		once = append(once, j)
-	}
-	return once, targets, counts
-}
-
 // runShare has one worker run its share of the jobs, however long it takes. It tells whether they
 // were delivered, as far as anybody can know: where they certainly were not, they have no outcome
 // yet.
@@ -162,12 +130,7 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 	for i, j := range share {
 		data.IDs[i] = j.ID
 	}
-	_, _, counts := distinct(share)
-	defer func() {
-		for target, jobs := range counts {
-			w.takeBack(target, jobs)
-		}
-	}()
+	defer w.takeBack(share)
 	answer, err := m.askManual(ctx, w, data)
 	switch {
 	case err == nil:

@@ -77,8 +77,8 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			Handlers: handlers, Password: r.Listen.Password,
 			MaxMessageSize:   int(r.Listen.MaxMessageSize),
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.InOrder,
-			Instance: self + " at " + address, // two agents of this worker must not replace each other at one master
-			Folds: table.folds.Load,
+			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master
+			Folds:        table.folds.Load,
 			Rates:        lent.rates,
 			OnLent:       func(shares map[string]float64) { lent.lent(address, shares) },
 			OnRegistered: worker.worker.PollAll, // nobody has heard what the master was poked for meanwhile

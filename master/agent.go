@@ -132,7 +132,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	var last string // what was last logged: a master that stays away is not worth a line for every try
 	for ctx.Err() == nil {
 		if len(a.config.Targets()) == 0 && a.pokes.empty() {
-			a.pause(ctx, nil)
+			select {
+			case <-ctx.Done():
+			case <-a.changed:
+			case <-a.pokes.nudge:
+			}
 			continue
 		}
 		registered, err := a.session(ctx)
@@ -147,7 +151,10 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.lost = time.Now()
 		}
 		last = err.Error()
-		a.pause(ctx, time.After(jitter(a.config.ReconnectTimeout)))
+		select {
+		case <-ctx.Done():
+		case <-time.After(jitter(a.config.ReconnectTimeout)):
+		}
 	}
 	return nil
 }
@@ -155,22 +162,6 @@ func (a *Agent) Run(ctx context.Context) error {
 // jitter is a random part of a time: workers that lost their master together must not all come
 // back at once.
 func jitter(most time.Duration) time.Duration { return rand.N(most) }
-
-// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change or
-// something is to be told.
-func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
-	var changed, poked <-chan struct{}
-	if timer == nil {
-		changed, poked = a.changed, a.pokes.nudge
-	}
-	select {
-	case <-ctx.Done():
-	case <-timer:
-	case <-changed:
-	case <-poked:
-		a.pokes.add(nil) // the token is for the session that follows
-	}
-}
 
 // session is one connection, from its beginning to its end. It tells whether the worker was
 // registered.
@@ -192,7 +183,7 @@ func (a *Agent) session(ctx context.Context) (registered bool, err error) {
 // stay registers again whenever the targets change, tells the master what Poke is given, and asks for
 // shares of rates, one after the other, until the link or ctx ends.
 func (a *Agent) stay(ctx context.Context, link *jobnet.Link) error {
-	var refused <-chan time.Time
+	refused := a.sendPokes(ctx, link)
 	borrow := a.borrow(ctx, link)
 	for {
 		select {

@@ -161,7 +161,7 @@ func (r *round) send(ctx, inTime context.Context, l letter) error {
 	if !slices.ContainsFunc(l.to, func(w *worker) bool { return r.wanted(ctx, w) }) {
 		return ctx.Err() // the client is gone, or all links end: the master stops
 	}
-	data, err := encoded(l.data)
+	data, err := jobnet.Encode(l.data)
 	if err != nil {
 		return err
 	}
@@ -204,10 +204,3 @@ func (r *round) send(ctx, inTime context.Context, l letter) error {
 	return nil
 }
 
-// encoded is data made JSON; nil is none.
-func encoded(data any) (jobnet.Encoded, error) {
-	if data == nil {
-		return jobnet.Encoded{}, nil
-	}
-	return jobnet.Encode(data)
-}

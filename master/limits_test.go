@@ -94,22 +94,21 @@ func TestWorkersAreLimited(t *testing.T) {
 	}
 
 	var large registry
-	big := newProfile(api.Registration{Name: "w", Targets: numbered(strings.Repeat("x", 240), api.MostTargets)})
+	big := newProfile(api.Registration{Name: "w", Targets: numbered("x", api.MostTargets)})
 	big.leaving = true // these links have no address
 	var last *jobnet.Link
 	taken := 0
 	for ; taken < mostWorkers; taken++ {
 		link := new(jobnet.Link)
 		if _, _, err := large.put(link, big); err != nil {
-			if want := fmt.Sprintf("too many targets of all workers: they may take at most %d bytes, of which this worker's take %d",
-				mostProfileBytes, big.cost()); err.Error() != want {
+			if want := "too many targets of all workers: at most 300000 are allowed, and this worker has 10000"; err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
 			break
 		}
 		last = link
 	}
-	if want := mostProfileBytes / big.cost(); taken != want {
+	if want := mostTargetsOfAll / api.MostTargets; taken != want {
 		t.Errorf("%d large workers were registered, want %d", taken, want)
 	}
 	if _, _, err := large.put(last, big); err != nil {
@@ -119,8 +118,8 @@ func TestWorkersAreLimited(t *testing.T) {
 		large.remove(w)
 		large.remove(w) // has left already
 	}
-	if large.bytes != 0 || len(large.byLink) != 0 || len(large.byInstance) != 0 {
-		t.Errorf("of no worker are left %d bytes, %d links", large.bytes, len(large.byLink))
+	if large.targets != 0 || len(large.byLink) != 0 || len(large.byInstance) != 0 {
+		t.Errorf("of no worker are left %d targets, %d links", large.targets, len(large.byLink))
 	}
 }
 

@@ -179,9 +179,7 @@ func changes(typ string) bool {
 // journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-		if m.config.Logger.Enabled(ctx, slog.LevelInfo) {
-			m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", jobnet.Excerpt(string(request.Data)))
-		}
+		m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", jobnet.Excerpt(string(request.Data)))
 		return handler(ctx, link, request)
 	}
 }
@@ -191,7 +189,7 @@ func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 const (
 	mostJobs          = api.MostJobs // that one client waits for at once
 	mostWorkers       = 10_000       // that are registered
-	mostProfileBytes  = 64 << 20     // that all registrations may take, see profile.cost
+	mostTargetsOfAll  = 300_000      // of all workers
 	mostJobsOfAll     = 1_000_000    // that all clients wait for at once
 	freeJobs          = 1_000        // a request of at most so many jobs is taken however many the others wait for
 	mostRelayedBytes  = 1 << 20      // of the data of a request that is handed on as it is

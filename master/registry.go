@@ -3,6 +3,7 @@ package master
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -66,19 +67,29 @@ func (w *worker) takeBack(jobs []job) {
 	}
 }
 
-// noteLengths remembers the lengths of the worker's queues, by target; of those that it registered.
-func (w *worker) noteLengths(lengths map[string]int, now time.Time) {
+// noteStatus learns the lengths of the worker's queues from its status, of targets that it registered;
+// from a status that can't be understood, nothing.
+func (w *worker) noteStatus(answer []byte, now time.Time) {
+	var status struct {
+		Targets map[string]struct{ Length int }
+	}
+	if len(answer) > statusBytes || json.Unmarshal(answer, &status) != nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = now
-	w.others = make(map[string]int)
+	w.told, w.others = now, make(map[string]int)
 	served := w.profile.Load()
-	for target, length := range lengths {
+	for target, queue := range status.Targets {
 		if served.serves(target) {
-			w.others[target] = max(0, length-w.inFlight[target])
+			w.others[target] = max(0, queue.Length-w.inFlight[target])
 		}
 	}
 }
+
+// statusBytes is how long a status may be from which something is learnt: that of a worker with
+// mostTargets is shorter.
+const statusBytes = 2 << 20
 
 // registry knows the workers, in the order in which they registered. It is safe for concurrent use.
 type registry struct {
@@ -86,7 +97,7 @@ type registry struct {
 	workers    []*worker
 	byLink     map[*jobnet.Link]*worker
 	byInstance map[string]*worker
-	bytes      int // of all profiles
+	targets    int // of all workers
 	missed     missed
 
 	ended atomic.Uint64 // registrations that are over
@@ -130,7 +141,7 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 	r.forget(former)
 	r.missed.back(p.name)
 	w.profile.Store(p)
-	r.bytes += p.cost()
+	r.targets += len(p.targets)
 	if p.instance != "" {
 		r.byInstance[p.instance] = w
 	}
@@ -140,15 +151,15 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 // fits tells whether there is room for a worker's profile, or for one in the place of its former
 // one. Callers must hold mu.
 func (r *registry) fits(p, former *profile) error {
-	bytes := r.bytes + p.cost()
+	targets := r.targets + len(p.targets)
 	if former != nil {
-		bytes -= former.cost()
+		targets -= len(former.targets)
 	} else if len(r.workers) >= mostWorkers {
 		return jobnet.Refusef("too many workers: at most %d may be registered", mostWorkers).With(jobnet.CodeLimit)
 	}
-	if bytes > mostProfileBytes {
-		return jobnet.Refusef("too many targets of all workers: they may take at most %d bytes, of which this worker's take %d",
-			mostProfileBytes, p.cost()).With(jobnet.CodeLimit)
+	if targets > mostTargetsOfAll {
+		return jobnet.Refusef("too many targets of all workers: at most %d are allowed, and this worker has %d", mostTargetsOfAll, len(p.targets)).
+			With(jobnet.CodeLimit)
 	}
 	return nil
 }
@@ -156,7 +167,7 @@ func (r *registry) fits(p, former *profile) error {
 // forget ends what a profile takes. Callers must hold mu.
 func (r *registry) forget(p *profile) {
 	if p != nil {
-		r.bytes -= p.cost()
+		r.targets -= len(p.targets)
 		delete(r.byInstance, p.instance)
 	}
 }
@@ -260,21 +271,6 @@ func newProfile(r api.Registration) *profile {
 func (p *profile) serves(name string) bool {
 	_, does := p.place[name]
 	return does
-}
-
-// What a registration takes besides its texts, in bytes.
-const (
-	profileOverhead = 1000
-	targetOverhead  = 150
-)
-
-// cost is about how many bytes of memory the profile takes.
-func (p *profile) cost() int {
-	bytes := profileOverhead + len(p.name) + len(p.instance)
-	for _, target := range p.targets {
-		bytes += targetOverhead + 2*len(target)
-	}
-	return bytes
 }
 
 // equal tells whether two workers registered as the same.

@@ -34,7 +34,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 				return
 			}
 			at[w].Status = answer
-			w.noteStatus(answer)
+			w.noteStatus(answer, time.Now())
 		}
 		if err := asking.ask(ctx, []letter{{to: workers}}); err != nil {
 			return nil, err
@@ -61,29 +61,6 @@ func (w *worker) info() workerInfo {
 		info.RemoteAddr, info.RemotePort = address.IP.String(), address.Port
 	}
 	return info
-}
-
-// statusBytes is how long a status may be from which something is learnt: that of a worker with
-// mostTargets is shorter.
-const statusBytes = 2 << 20
-
-// noteStatus learns the lengths of the worker's queues from its status; from one that can't be
-// understood, nothing.
-func (w *worker) noteStatus(answer []byte) {
-	if len(answer) > statusBytes {
-		return
-	}
-	var status struct {
-		Targets map[string]struct{ Length int }
-	}
-	if json.Unmarshal(answer, &status) != nil {
-		return
-	}
-	lengths := make(map[string]int, len(status.Targets))
-	for target, queue := range status.Targets {
-		lengths[target] = queue.Length
-	}
-	w.noteLengths(lengths, time.Now())
 }
 
 // workerInfo is what the master tells of a worker.

@@ -31,8 +31,11 @@ type answerBody struct {
 // memory: only what is around it is made for each.
 type Encoded struct{ text []byte }
 
-// Encode makes the data of requests. It fails where data has no JSON form.
+// Encode makes the data of requests; nil is none. It fails where data has no JSON form.
 func Encode(data any) (Encoded, error) {
+	if data == nil {
+		return Encoded{}, nil
+	}
 	text, err := marshal(data)
 	return Encoded{text}, err
 }

@@ -67,9 +67,8 @@ type round struct {
 	// comes when the client is gone.
 	answered func(l letter, w *worker, answer []byte, err error)
 
-	deadline time.Time
-	left     int          // how many times a worker is still to be asked
-	kept     atomic.Int64 // bytes of the answers so far, until they are released
+	patience time.Duration // with each worker
+	kept     atomic.Int64  // bytes of the answers so far, until they are released
 	all      sync.WaitGroup
 }
 
@@ -109,12 +108,14 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // jobs. But nothing is made of the answers, what changes nothing is not asked any more, and the caller
 // has nothing to tell: a master that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
-	r.deadline = time.Now().Add(r.timeout)
-	inTime, end := context.WithDeadlineCause(context.WithoutCancel(ctx), r.deadline, &noAnswerError{r.timeout})
+	inTime, end := context.WithTimeoutCause(context.WithoutCancel(ctx), r.timeout, &noAnswerError{r.timeout})
 	defer end()
+	asked := 0
 	for _, l := range letters {
-		r.left += len(l.to)
+		asked += len(l.to)
 	}
+	turns := 1 + max(0, asked-1)/fanOut // where not all can be asked at once, each has its turn
+	r.patience = (r.timeout / time.Duration(turns)).Round(10 * time.Millisecond)
 	for _, l := range letters {
 		err := r.send(ctx, inTime, l)
 		if err == nil || ctx.Err() != nil {
@@ -139,14 +140,6 @@ func (r *round) slot(ctx, inTime context.Context, w *worker) error {
 	case <-inTime.Done():
 		return context.Cause(inTime)
 	}
-}
-
-// patience is how long the next worker may take: until the deadline, or, where not all that are left
-// can be asked at once, so long that each of them gets its turn.
-func (r *round) patience() time.Duration {
-	turns := 1 + (r.left-1)/fanOut
-	r.left--
-	return (time.Until(r.deadline) / time.Duration(turns)).Round(10 * time.Millisecond)
 }
 
 // wanted tells whether a worker is still to be asked: also for a client that is gone, where that
@@ -187,9 +180,8 @@ func (r *round) send(ctx, inTime context.Context, l letter) error {
 			}
 			continue
 		}
-		patience := r.patience()
 		r.all.Go(func() {
-			answer, err := requestWithin(ctx, patience, w.link, r.typ, data)
+			answer, err := requestWithin(ctx, r.patience, w.link, r.typ, data)
 			<-r.from.slots
 			done()
 			if ctx.Err() != nil {
@@ -203,4 +195,3 @@ func (r *round) send(ctx, inTime context.Context, l letter) error {
 	}
 	return nil
 }
-

@@ -23,16 +23,9 @@ type Config struct {
 	Memory func() api.MemoryUsage // what this process uses, for status; nil: nobody knows
 
 	// Pulse is told how the loop goes that looks after workers and pokes; nil: nobody is.
-	Pulse Pulse
+	Pulse jobnet.Pulse
 
 	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 3.5 s
-}
-
-// Pulse hears that the master's loop does a piece of work that only memory is needed for, and that
-// it waits. The methods must not block.
-type Pulse interface {
-	Works()
-	Waits()
 }
 
 // Master is the registry of workers, and what clients may ask of them. Its methods are safe for

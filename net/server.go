@@ -34,8 +34,8 @@ type ServerConfig struct {
 	passwordTimeout time.Duration // within which the password must come; 0: 30 s
 }
 
-// Pulse hears that a link that was accepted is begun with, for which only memory is needed, and that
-// the loop waits. The methods must not block.
+// Pulse hears that a loop does a piece of work that only memory is needed for, and that it waits. The
+// methods must not block.
 type Pulse interface {
 	Works()
 	Waits()

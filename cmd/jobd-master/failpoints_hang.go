@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"jobd/cmd/internal/pulse"
+	jobnet "jobd/net"
 )
 
 // hangVariable says which loop of this process is to hang, and at the how manieth piece of its work,
@@ -17,7 +18,7 @@ import (
 const hangVariable = "TEST_HANGS"
 
 // failPulse makes a pulse whose loop hangs where a test says so.
-func failPulse(name string, loop *pulse.Loop) loopPulse {
+func failPulse(name string, loop *pulse.Loop) jobnet.Pulse {
 	of, nth, found := strings.Cut(os.Getenv(hangVariable), ":")
 	if of != name {
 		return loop
@@ -26,19 +27,19 @@ func failPulse(name string, loop *pulse.Loop) loopPulse {
 	if !found || err != nil {
 		panic(fmt.Sprintf("%s=%q is not LOOP:NUMBER", hangVariable, os.Getenv(hangVariable)))
 	}
-	hanging := &hangingPulse{loopPulse: loop}
+	hanging := &hangingPulse{Pulse: loop}
 	hanging.left.Store(n)
 	return hanging
 }
 
 type hangingPulse struct {
-	loopPulse
+	jobnet.Pulse
 	left atomic.Int64 // pieces of work until it hangs
 }
 
 // Works says so, and never comes back where it is to hang.
 func (h *hangingPulse) Works() {
-	h.loopPulse.Works()
+	h.Pulse.Works()
 	if h.left.Add(-1) == 0 {
 		select {}
 	}

@@ -21,12 +21,6 @@ import (
 // manual jobs may wait for days, so the master does not wait for them; their jobs run on.
 const stopTimeout = 3 * time.Second
 
-// loopPulse hears how one of the loops goes.
-type loopPulse interface {
-	Works()
-	Waits()
-}
-
 // run is the daemon, from its configuration to its end. Its errors carry their exit codes.
 //
 //	clients ──► server ──► master ──► workers     status, poke, run-manual, …

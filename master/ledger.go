@@ -15,14 +15,12 @@ type ledger struct {
 	mu    sync.Mutex
 	names names
 	debts map[string]debt
-	turn  uint64    // counts the entries
 	all   selection // of names, for workers that register; nil after a change
 }
 
 // debt is what the ledger knows of a target.
 type debt struct {
-	turn  uint64    // of the last poke
-	since time.Time // of the first one
+	since time.Time // of the first poke
 	last  time.Time // of the last one
 }
 
@@ -33,7 +31,6 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 	if l.debts == nil {
 		l.debts = make(map[string]debt)
 	}
-	l.turn++
 	l.all = nil
 	l.names.add(targets)
 	for _, target := range targets {
@@ -41,7 +38,7 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 		if !known {
 			before.since = now
 		}
-		l.debts[target] = debt{turn: l.turn, since: before.since, last: now}
+		l.debts[target] = debt{since: before.since, last: now}
 	}
 	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
 	for _, target := range dropped {
@@ -50,21 +47,13 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 	return len(dropped)
 }
 
-// now gives the number of the last entry: an answer to what is asked now settles what was entered
-// until then.
-func (l *ledger) now() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.turn
-}
-
-// settle takes targets out that a worker has answered for, but for those that were poked again
-// after turn.
-func (l *ledger) settle(targets []string, turn uint64) {
+// settle takes targets out that a worker has answered for, but for those that were poked again since
+// it was asked.
+func (l *ledger) settle(targets []string, asked time.Time) {
 	answered := setOf(targets)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(func(target string, d debt) bool { return answered[target] && d.turn <= turn })
+	l.forget(func(target string, d debt) bool { return answered[target] && !d.last.After(asked) })
 }
 
 // forget takes targets out. Callers must hold mu.

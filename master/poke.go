@@ -80,13 +80,13 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	if len(targets) == 0 {
 		return
 	}
-	turn := m.ledger.now()
+	asked := time.Now()
 	m.tallies.polled.Add(1)
 	_, err := m.ask(context.Background(), w, api.Poll.Name, api.Targets{Targets: targets})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
-		m.ledger.settle(names, turn)
+		m.ledger.settle(names, asked)
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):

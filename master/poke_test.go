@@ -70,9 +70,8 @@ func TestAnswerSettlesOnlyWhatWasAskedBefore(t *testing.T) {
 	var l ledger
 	now := time.Now()
 	l.enter([]string{"a", "b"}, now)
-	turn := l.now()
-	l.enter([]string{"b"}, now)
-	l.settle([]string{"a", "b", "c"}, turn)
+	l.enter([]string{"b"}, now.Add(time.Second))
+	l.settle([]string{"a", "b", "c"}, now)
 	if owed := l.owed([]string{"a", "b", "c"}); len(owed) != 1 || owed[0] != "b" {
 		t.Errorf("owed are %q, want b", owed)
 	}
@@ -147,11 +146,11 @@ func TestWhatIsOwedFollowsTheLedger(t *testing.T) {
 	expectOwed()
 	l.enter([]string{"a", "b"}, now)
 	expectOwed("a", "b")
-	l.settle([]string{"a"}, l.now())
+	l.settle([]string{"a"}, now)
 	expectOwed("b")
 	l.enter([]string{"c"}, now)
 	expectOwed("b", "c")
-	l.settle([]string{"b", "c"}, l.now())
+	l.settle([]string{"b", "c"}, now)
 	expectOwed()
 	l.enter([]string{"a"}, now)
 	expectOwed("a")

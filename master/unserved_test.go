@@ -74,7 +74,7 @@ func TestTargetsThatNobodyServesAreBounded(t *testing.T) {
 	for i := range 3 * mostUnserved {
 		m.ledger.enter([]string{fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Second))
 	}
-	m.ledger.settle([]string{"t0"}, m.ledger.now())
+	m.ledger.settle([]string{"t0"}, now)
 	m.ledger.enter([]string{"t0"}, now.Add(time.Hour)) // it was answered before: it waits since now
 	list, count := m.unserved(nil)
 	if len(list) != mostUnserved || count != 3*mostUnserved || list[0].Target != "t1" {

@@ -3,12 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"jobd/cmd/internal/conf"
 )
 
 // An operator's own file is looked at like a daemon's: who else reads it, and what is in it that was hardly meant.
@@ -37,19 +34,5 @@ func TestOwnFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" || c.master || set.Err() != nil {
 		t.Errorf("%+v, %v (-want +got):\n%s", c, set.Err(), diff)
-	}
-}
-
-// What only this program has is known to the daemons by a list, which is compared with what there is.
-func TestKeysOfThisProgramOnly(t *testing.T) {
-	t.Parallel()
-	set := newSet(nil, nil, nil)
-	new(config).register(set)
-	var help strings.Builder
-	set.Help(&help)
-	for _, key := range conf.ProgramKeys("jobctl") {
-		if !strings.Contains(help.String(), "--"+strings.ReplaceAll(key, "_", "-")+" ") {
-			t.Errorf("there is no key %s", key)
-		}
 	}
 }

@@ -151,25 +151,6 @@ func TestVersionAlone(t *testing.T) {
 	}
 }
 
-// What the other programs call unknown here is compared with what there is.
-func TestKeysOfThisProgramOnly(t *testing.T) {
-	t.Parallel()
-	var help strings.Builder
-	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
-		t.Fatal(err)
-	}
-	shared := []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "master_port"}
-	own := conf.ProgramKeys("jobd")
-	for _, key := range keysOfHelp(help.String()) {
-		if slices.Contains(shared, key) == slices.Contains(own, key) {
-			t.Errorf("key %s: one of the keys of this program only: %v", key, slices.Contains(own, key))
-		}
-	}
-	if want := len(keysOfHelp(help.String())) - len(shared); len(own) != want {
-		t.Errorf("%d keys of this program only, want %d", len(own), want)
-	}
-}
-
 // What was hardly meant is taken as ever, and told with its line; what never worked is refused.
 func TestConfigOddValues(t *testing.T) {
 	t.Parallel()

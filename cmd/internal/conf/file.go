@@ -133,9 +133,6 @@ func (s *Set) isMisplaced(entry entry) bool {
 	switch {
 	case entry.quoted && !entry.alone:
 		return false
-	case !entry.alone && !isKey && isWhole(entry.value):
-		s.warnOfName(entry)
-		return false
 	case !entry.alone && !isKey:
 		return false
 	case isKey && plainName.MatchString(entry.key):

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"gopkg.in/ini.v1"
 )
@@ -263,15 +262,6 @@ type oddity struct {
 
 // oddities looks at the text after the equals sign.
 func oddities(text string) (found []oddity) {
-	if character, seen := invisible(text); seen {
-		found = append(found, oddity{text: fmt.Sprintf("it holds the invisible character %U, which counts; delete it, or write it as an escape in double quotes", character)})
-	}
-	if !utf8.ValidString(text) {
-		found = append(found, oddity{text: "it is not valid UTF-8; save the file as UTF-8"})
-	}
-	if strings.ContainsAny(text[:min(len(text), utf8.UTFMax)], "“”„‘’‚«»") {
-		found = append(found, oddity{text: `the typographic quote at its beginning is part of the value; allowed are " and '`})
-	}
 	if text == "" {
 		return found
 	}
@@ -285,16 +275,6 @@ func oddities(text string) (found []oddity) {
 		}
 	}
 	return append(found, oddComment(text)...)
-}
-
-// invisible finds a character that nobody sees in an editor.
-func invisible(text string) (character rune, seen bool) {
-	for _, r := range text {
-		if r != '\t' && r != utf8.RuneError && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return r, true
-		}
-	}
-	return 0, false
 }
 
 // oddQuotes tells why the quotes at a value's beginning don't count as such.

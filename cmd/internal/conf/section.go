@@ -2,7 +2,6 @@ package conf
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"jobd/cmd/internal/page"
@@ -231,32 +230,17 @@ func (s *Section) findIn(entry entry) *Setting {
 	return nil
 }
 
-// warnUnknown warns of a line that has no key of the section. One with a whole number may be a line
-// of a section with names, which ended above this one.
+// warnUnknown warns of a line that has no key of the section.
 func (s *Section) warnUnknown(entry entry) {
 	near := suggestion(entry.key, s.of.names(), "")
 	if near == "" {
 		near = "; known ones are " + strings.Join(s.of.names(), ", ")
-		for _, f := range s.set.families {
-			if f.section != "" && isWhole(entry.value) {
-				near = fmt.Sprintf("; if it is a line of [%s], its place is there", f.section)
-			}
-		}
 	}
 	key := " " + entry.key
 	if !plainName.MatchString(entry.key) {
 		key = ""
 	}
 	s.set.warnLine(entry.line, "unknown key%s in the section %v is not used%s", key, s, near)
-}
-
-// warnOfName warns of a name of a section with names that is a key of sections [word NAME].
-func (s *Set) warnOfName(entry entry) {
-	for _, o := range s.sections {
-		if slices.Contains(o.names(), entry.key) {
-			s.warnLine(entry.line, "%s.%s: taken as a name of [%[1]s], not as the key %[2]s, whose place is below %[3]v; put quotes around the name if it is meant", entry.section, entry.key, o.any)
-		}
-	}
 }
 
 // names are the keys of any such section.
@@ -268,20 +252,6 @@ func (o *sections) names() (names []string) {
 		names = append(names, f.key+"NAME")
 	}
 	return names
-}
-
-// nearHead is how the head of a section should be written that is nearly one of these; "": it is not.
-func (s *Set) nearHead(head string) string {
-	word := head
-	if at := strings.IndexAny(head, " \t.:/"); at > 0 {
-		word = head[:at]
-	}
-	for _, o := range s.sections {
-		if word != head && editDistance(strings.ToLower(word), o.word) <= likely(len(word)) {
-			return "[" + o.word + " NAME]"
-		}
-	}
-	return ""
 }
 
 // cutHead splits the text behind a [ at its ]. A ] within the quotes of a name is none.
@@ -324,40 +294,4 @@ func (s *Set) sectionTerms() (terms []page.Term) {
 		terms = append(terms, page.Term{Name: key.Flag, Meaning: fmt.Sprintf("%s; in the file: %s = …", meaning, key.Name)})
 	}
 	return terms
-}
-
-// sectionFlags are the flags that may have been meant by the words of the command line that begin
-// as a flag of a section does: with the name that stands there.
-func (s *Set) sectionFlags() (flags []string) {
-	for _, o := range s.sections {
-		for _, arg := range s.args {
-			arg, _, _ = strings.Cut(strings.TrimLeft(arg, "-"), "=")
-			end := strings.LastIndexByte(arg, '.')
-			if !strings.HasPrefix(arg, o.word+".") || end <= len(o.word) {
-				continue
-			}
-			for _, key := range o.names() {
-				flags = append(flags, arg[:end+1]+hyphens(key))
-			}
-		}
-	}
-	return flags
-}
-
-// nearSectionVariable is the variable that was probably meant by one that begins as a variable of a
-// section does; "": there is none.
-func (s *Set) nearSectionVariable(variable string) string {
-	for _, o := range s.sections {
-		prefix := s.variable(o.word) + "_"
-		rest, found := strings.CutPrefix(variable, prefix)
-		for at := range rest {
-			for _, setting := range o.keys {
-				key := inVariable(setting.name)
-				if found && at > 0 && rest[at-1] == '_' && editDistance(rest[at:], key) <= likely(len(key)) {
-					return prefix + "NAME_" + key
-				}
-			}
-		}
-	}
-	return ""
 }

@@ -145,19 +145,12 @@ func TestSectionsThatAreOdd(t *testing.T) {
 		environ []string
 		want    string
 	}{
-		"a slip":                 {file: "[target a]\nattemps = 3\n", want: ":2: unknown key attemps in the section [target a] is not used; the nearest known one is attempts"},
-		"another form":           {file: "[target a]\nkill-after = 3\n", want: ":2: unknown key kill-after in the section [target a] is not used; the nearest known one is kill_after"},
-		"no key":                 {file: "[target a]\nfoo = bar\n", want: ":2: unknown key foo in the section [target a] is not used; known ones are attempts, kill_after, launcher.env.NAME"},
-		"a line of the targets":  {file: "[targets]\na = 1\n[target a]\nmail = 3\n", want: ":4: unknown key mail in the section [target a] is not used; if it is a line of [targets], its place is there"},
-		"a secret for a name":    {file: "[target a]\nhunter2! = 3\n", want: ":2: unknown key in the section [target a] is not used"},
-		"a key twice":            {file: "[target a]\nattempts = 3\nattempts = 4\n", want: ":3: target.a.attempts: given in line 2 too, with another value; the last one counts, delete the other"},
-		"a mistyped word":        {file: "[tagret mail]\n", want: ":1: unknown section is not used, nor is what stands below it; allowed is [target NAME]"},
-		"another separator":      {file: "[target.mail]\n", want: ":1: unknown section [target.mail] is not used, nor is what stands below it; allowed is [target NAME]"},
-		"a plural":               {file: "[targets mail]\n", want: ":1: unknown section [targets mail] is not used, nor is what stands below it; allowed is [target NAME]"},
-		"no name":                {file: "[target]\n", want: ":1: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]"},
-		"a key for a target":     {file: "[targets]\nattempts = 3\n", want: ":2: targets.attempts: taken as a name of [targets], not as the key attempts, whose place is below [target NAME]; put quotes around the name if it is meant"},
-		"a variable":             {environ: []string{"TESTD_TARGET_mail_ATTEMPS=3"}, want: "environment TESTD_TARGET_mail_ATTEMPS: unknown, and not used; the nearest known one is TESTD_TARGET_NAME_ATTEMPTS"},
-		"a variable for targets": {environ: []string{"TESTD_TARGET_mail=3"}, want: "environment TESTD_TARGET_mail: unknown, and not used; the nearest known one is TESTD_TARGETS_NAME"},
+		"a slip":              {file: "[target a]\nattemps = 3\n", want: ":2: unknown key attemps in the section [target a] is not used; the nearest known one is attempts"},
+		"another form":        {file: "[target a]\nkill-after = 3\n", want: ":2: unknown key kill-after in the section [target a] is not used; the nearest known one is kill_after"},
+		"no key":              {file: "[target a]\nfoo = bar\n", want: ":2: unknown key foo in the section [target a] is not used; known ones are attempts, kill_after, launcher.env.NAME"},
+		"a secret for a name": {file: "[target a]\nhunter2! = 3\n", want: ":2: unknown key in the section [target a] is not used"},
+		"a key twice":         {file: "[target a]\nattempts = 3\nattempts = 4\n", want: ":3: target.a.attempts: given in line 2 too, with another value; the last one counts, delete the other"},
+		"no name":             {file: "[target]\n", want: ":1: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,19 +163,6 @@ func TestSectionsThatAreOdd(t *testing.T) {
 				t.Errorf("warnings %q, want %q", said, test.want)
 			}
 		})
-	}
-}
-
-func TestUnknownFlagOfASection(t *testing.T) {
-	t.Parallel()
-	for flag, want := range map[string]string{
-		"--target.mail.kill-aftr=3":    "unknown flag --target.mail.kill-aftr; the nearest known one is --target.mail.kill-after",
-		"--target.my_mail.kill_after=": "unknown flag --target.my_mail.kill_after; the nearest known one is --target.my_mail.kill-after",
-	} {
-		set, _ := withSections("")
-		if err := set.Parse([]string{flag}, nil, t.Output()); fmt.Sprint(err) != want {
-			t.Errorf("error %v, want %s", err, want)
-		}
 	}
 }
 

@@ -221,7 +221,7 @@ func (s *Set) flagNames() []string {
 	for _, f := range s.families {
 		names = append(names, f.prefix+"NAME")
 	}
-	return append(names, s.sectionFlags()...)
+	return names
 }
 
 // Path is the file that was, or would have been, read.

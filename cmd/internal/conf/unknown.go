@@ -19,22 +19,11 @@ func (s *Set) warnUnknownSection(entry entry) {
 	if near != "" {
 		name = "section [" + entry.section + "]"
 	}
-	if head := s.nearHead(entry.section); head != "" {
-		near = "; allowed is " + head
-	}
 	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
 
 // warnUnknownKey warns of a line that has no key of the program.
 func (s *Set) warnUnknownKey(entry entry) {
-	if key, found := s.withoutEquals(entry); found {
-		s.warnLine(entry.line, "%s: there is no = behind the key, so the line is not used; allowed is %[1]s = value", key)
-		return
-	}
-	if owner := s.ownerOf(entry.key); owner != "" {
-		s.warnLine(entry.line, "%s is a key of %s and is not used here; its place is the configuration of %[2]s", entry.key, owner)
-		return
-	}
 	near := suggestion(entry.key, s.keys(), "")
 	isPair := !entry.alone && strings.TrimLeft(entry.value, "=") != ""
 	if isPair && (near != "" || plainName.MatchString(entry.key)) {
@@ -42,16 +31,6 @@ func (s *Set) warnUnknownKey(entry entry) {
 		return
 	}
 	s.warnLine(entry.line, "the line is no known key, and not used%s", near)
-}
-
-// withoutEquals finds the known key at the beginning of a line that has a colon or a blank in the
-// place of its =.
-func (s *Set) withoutEquals(entry entry) (key string, found bool) {
-	if !entry.alone {
-		return "", false
-	}
-	key, _, found = strings.Cut(strings.NewReplacer(":", " ", "\t", " ").Replace(entry.key), " ")
-	return key, found && s.isKey(key)
 }
 
 // warnVariable warns of a variable that is nearly one of the program's. Others are nobody's
@@ -66,20 +45,6 @@ func (s *Set) warnVariable(name string) {
 	near, distance := nearestOf(name, known)
 	if distance <= likely(len(name)-len(s.program.Prefix)) {
 		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
-		return
-	}
-	if near := s.nearSectionVariable(name); near != "" {
-		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
-		return
-	}
-	for _, f := range s.families {
-		prefix := s.variable(f.prefix)
-		for cut := len(prefix) - 1; cut <= len(prefix)+1 && cut < len(name); cut++ {
-			if strings.HasSuffix(name[:cut], "_") && editDistance(name[:cut], prefix) <= 1 {
-				s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %sNAME", name, prefix))
-				return
-			}
-		}
 	}
 }
 

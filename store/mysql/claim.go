@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,8 +96,8 @@ type claim struct {
 	decided bool // decide was called
 	all     bool // it decided on each row that it was given
 
-	uncommitted bool     // its update failed before COMMIT was sent
-	refusal     *refusal // how its update failed; nil: it did not
+	uncommitted bool               // its update failed before COMMIT was sent
+	refused     *store.RefusedRows // its update failed, and was not committed
 }
 
 // chooser begins a transaction and locks rows in it.
@@ -120,13 +121,16 @@ func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
 			return err == nil, backoff.Permanent(err)
 		})
 	})
-	switch {
-	case c.refusal != nil:
-		return c.refusal.explain(context.WithoutCancel(ctx), c.table)
-	case err == nil && c.decided:
-		c.table.claims.overtaken.Store(0)
+	if c.refused == nil {
+		return err
 	}
-	return err
+	if isDubious(err) {
+		c.refused.Err = c.table.fail("update jobs", err)
+		if store.IsAway(c.refused.Err) { // the table itself, beside which triggers don't matter
+			c.refused.Rows = nil
+		}
+	}
+	return c.refused
 }
 
 // commit updates the rows as decided and commits. An update that misses rows which the transaction
@@ -143,15 +147,51 @@ func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, 
 	}
 	c.all = decided == len(rows)
 	if err = c.update(ctx, conn, verdicts); err != nil {
-		open := c.uncommitted || number(err) != 0 && inTransaction(ctx, conn)
-		c.refusal = &refusal{verdicts, err, open}
+		c.explain(ctx, conn, verdicts, err)
 	}
 	return err
 }
 
+// explain tells a refusal from a lost race, and from a COMMIT or a link of which nobody knows. A transaction
+// that is open after its update has failed has not been committed, whatever the error's number. Then some
+// rows are at fault: each is tried by itself, and the transaction undone.
+func (c *claim) explain(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict, err error) {
+	refused := &store.RefusedRows{Err: err}
+	if number(err) != 0 && inTransaction(ctx, conn) {
+		refused.Rows, _ = rule.ProbeEach(verdicts, func(single rule.Verdict) (why string, err error) {
+			if _, err = sendPacket(ctx, conn, []statement{c.layout.decision(single)}); number(err) != 0 {
+				why, err = err.Error(), nil
+			}
+			if !inTransaction(ctx, conn) { // the next one would be committed
+				err = errors.Join(err, errNoTransaction)
+			}
+			return why, err
+		})
+	} else if !c.uncommitted {
+		return
+	}
+	var lost *store.Overtaken
+	if !errors.As(err, &lost) || len(refused.Rows) > 0 {
+		c.refused = refused
+	}
+}
+
+// errNoTransaction ends the trial of a claim's rows.
+var errNoTransaction = errors.New("the server has ended the transaction")
+
+// inTransaction tells whether a transaction is open on the connection. The server refuses this
+// statement only then.
+func inTransaction(ctx context.Context, conn *sql.Conn) bool {
+	_, err := conn.ExecContext(ctx, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+	return number(err) == errInTransaction
+}
+
 // update sends the updates and COMMIT, together where the server's locks can be relied on.
 func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict) error {
-	updates := c.layout.decided(verdicts)
+	updates := make([]statement, 0, len(verdicts)+1)
+	for _, verdict := range verdicts {
+		updates = append(updates, c.layout.decision(verdict))
+	}
 	if !c.layout.galera {
 		matched, err := c.layout.send(ctx, conn, append(updates, commit)...)
 		if err != nil {
@@ -172,15 +212,6 @@ func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verd
 	}
 	_, err = c.layout.send(ctx, conn, commit)
 	return overtaken(err)
-}
-
-// decided is the updates that a claim consists of.
-func (l *layout) decided(verdicts []rule.Verdict) []statement {
-	updates := make([]statement, 0, len(verdicts)+1)
-	for _, verdict := range verdicts {
-		updates = append(updates, l.decision(verdict))
-	}
-	return updates
 }
 
 // decision is the statement that makes of rows what a claim decided.

@@ -63,8 +63,7 @@ func (t *Table) warn(message string, args ...any) {
 
 // claims is what the claims of a table have learned.
 type claims struct {
-	overtaken atomic.Int32 // claims in a row that were overtaken
-	cursors   cursors      // where the next claims go on
+	cursors cursors // where the next claims go on
 }
 
 // New makes a table. It connects when it is first used; its errors are about the configuration.

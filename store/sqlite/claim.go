@@ -169,8 +169,7 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 	if err != nil {
 		return nil, err
 	}
-	all := func(ids []int64) ([]int64, error) { return ids, nil }
-	return rule.ProbeEach(verdicts, all, func(single rule.Verdict) (why string, err error) {
+	return rule.ProbeEach(verdicts, func(single rule.Verdict) (why string, err error) {
 		err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 			if failure := t.write(ctx, tx, found, []rule.Verdict{single}); failure != nil {
 				why = failure.Error()

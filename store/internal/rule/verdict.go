@@ -168,25 +168,17 @@ func RetryAll(decide store.Decide) store.Decide {
 	}
 }
 
-// ProbeEach tries what a claim makes of its rows, row by row, and tells which are refused, and why.
-// Those that are not free are left out; try makes one update and undoes it: its word is the
-// server's against it, "" where the server takes it.
-func ProbeEach(verdicts []Verdict, free func(ids []int64) ([]int64, error), try func(Verdict) (why string, err error)) (map[int64]string, error) {
+// ProbeEach tries what a claim makes of its rows, row by row, and tells which are refused, and why. try
+// makes one update that is undone: its word is the server's against it, "" where the server takes it.
+func ProbeEach(verdicts []Verdict, try func(Verdict) (why string, err error)) (map[int64]string, error) {
 	refused := map[int64]string{}
 	for _, verdict := range verdicts {
-		ids, err := free(verdict.Jobs)
-		if err != nil {
-			return refused, err
-		}
-		for _, id := range ids {
-			if refused[id] != "" {
-				continue
-			}
+		for _, id := range verdict.Jobs {
 			single := verdict
 			single.Jobs = []int64{id}
 			why, err := try(single)
 			if err != nil {
-				return refused, err
+				return nil, err
 			}
 			if why != "" {
 				refused[id] = why

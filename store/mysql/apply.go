@@ -213,20 +213,12 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 	for i, index := range some {
 		ids[i] = a.Changes[index].Job
 	}
-	rows, err := conn.QueryContext(ctx, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	free = make(map[int64]bool, len(some))
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
+	locked, err := idsOf(ctx, conn, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
+	free = make(map[int64]bool, len(locked))
+	for _, id := range locked {
 		free[id] = true
 	}
-	return free, rows.Err()
+	return free, err
 }
 
 // among are the updates of those changes whose rows are in free, one for each.

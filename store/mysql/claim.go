@@ -276,8 +276,9 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	return rows, locked, t.fail("read jobs", err)
 }
 
-// lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds.
-// It tells which these are, and waits for none of them, unless the server can't but wait.
+// lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds: they
+// are there, and not locked here. It tells which these are, and waits for none of them, unless the server
+// can't but wait.
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {
@@ -293,30 +294,16 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 		return rows, nil, err
 	}
 	free := jobsOf(rows)
-	rows, seen, err := t.lockAmong(ctx, conn, found, without(ids, free), chosen)
-	seen = append(seen, free...) // what was free a moment ago may be held by now
-	slices.Sort(seen)
-	return rows, without(slices.Compact(seen), jobsOf(rows)), err
-}
-
-// lockAmong begins the transaction anew. Before it, it looks without locks which of the missing
-// rows there are: committed, as what somebody is about to change or to remove, or not yet, as what
-// somebody is about to insert. A row that was seen there and is not locked here is held.
-func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, found *layout, missing []int64, chosen selection) (
-	rows []journal.Row, seen []int64, err error,
-) {
-	start, looks := "ROLLBACK; ", 0
-	for some := range slices.Chunk(missing, idsLimit) {
-		look := "SELECT id FROM " + t.name.quoted() + " WHERE id IN (" + rule.List(some) + "); "
-		start += readUncommitted + look + look
-		looks += 2
+	for some := range slices.Chunk(without(ids, free), idsLimit) {
+		there, err := idsOf(ctx, conn, "SELECT id FROM "+found.Table+" WHERE id IN ("+rule.List(some)+")")
+		if err != nil {
+			return nil, nil, err
+		}
+		locked = append(locked, there...)
 	}
-	return t.lockAfter(ctx, conn, found, looks, start+begin, chosen)
+	slices.Sort(locked)
+	return rows, locked, nil
 }
-
-// readUncommitted lets the next transaction, or the next statement where none is open, see what
-// others have not committed. It holds for no other.
-const readUncommitted = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "
 
 // jobsOf are the ids of rows, in their ascending order.
 func jobsOf(rows []journal.Row) []int64 {

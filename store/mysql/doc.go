@@ -54,8 +54,8 @@
 // # What one row, one target or somebody's lock is about
 //
 // Nobody waits for a row's lock. A claim passes by rows that somebody holds, and Waiting tells that
-// there are such rows: it reads what is committed, and what is not. Rows and ClaimManual tell rows
-// that are held from rows that don't exist in the same way.
+// there are such rows: it reads what is committed, and what is not. To Rows and ClaimManual rows that are
+// committed and can't be locked are held.
 //
 // An update that the server refuses says nothing by its number: a trigger may raise any. What
 // counts is whether the transaction is still open afterwards, which the server is asked: if it is,

@@ -102,6 +102,10 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 	return slices.Sorted(maps.Keys(waiting)), nil
 }
 
+// readUncommitted lets the next transaction, or the next statement where none is open, see what
+// others have not committed. It holds for no other.
+const readUncommitted = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "
+
 // lookWaiting notes for which of the targets there are rows that wait or are due.
 func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string, except []int64, waiting map[string]bool) error {
 	var look selection

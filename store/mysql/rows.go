@@ -45,44 +45,39 @@ type line struct {
 
 // lock begins the transaction and locks and reads the chosen rows, in one round trip.
 func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) ([]journal.Row, error) {
-	rows, _, err := t.lockAfter(ctx, conn, found, 0, start, chosen)
-	return rows, err
-}
-
-// lockAfter is lock where statements that read ids stand before those of the selection: it gives
-// these ids too.
-func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, before int, start string, chosen selection) (
-	rows []journal.Row, ids []int64, err error,
-) {
 	var lines []line
 	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer results.Close()
-	for n := -before; ; n++ {
+	for n := 0; ; n++ {
 		for results.Next() {
-			if n < 0 {
-				err = scanID(results, &ids)
-			} else {
-				err = collect(results, found, chosen, n, &lines)
-			}
-			if err != nil {
-				return nil, nil, err
+			if err := collect(results, found, chosen, n, &lines); err != nil {
+				return nil, err
 			}
 		}
 		if !results.NextResultSet() {
-			return rule.Distinct(found.first(lines)), ids, results.Err()
+			return rule.Distinct(found.first(lines)), results.Err()
 		}
 	}
 }
 
-// scanID adds the id of a result that has nothing else.
-func scanID(results *sql.Rows, ids *[]int64) error {
-	var id int64
-	err := results.Scan(&id)
-	*ids = append(*ids, id)
-	return err
+// idsOf reads the ids of a query.
+func idsOf(ctx context.Context, conn *sql.Conn, query string) (ids []int64, err error) {
+	results, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer results.Close()
+	for results.Next() {
+		var id int64
+		if err := results.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, results.Err()
 }
 
 // collect adds a row of the selection's result n. No content of the table makes it fail.

@@ -302,9 +302,10 @@ func newComparison(m *Mirror, server string) *comparison {
 // story is what the journal says of a job.
 type story struct {
 	journal.Job
-	earlier []string      // tokens of earlier claims
-	notes   string        // what is told beside how it ended
-	before  []journal.Job // earlier claims of the row while it was delayed
+	conflict bool          // one was met of its claim
+	earlier  []string      // tokens of earlier claims
+	notes    string        // what is told beside how it ended
+	before   []journal.Job // earlier claims of the row while it was delayed
 }
 
 // ran tells whether a delayed row reads as an earlier claim has found it.
@@ -337,6 +338,7 @@ func (c *comparison) run(ctx context.Context) error {
 func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	m := c.mirror
 	stories := map[int64]*story{}
+	state := journal.State{KeepEnded: true, Jobs: map[int64]*journal.Job{}}
 	seq, err := m.Source.Back(ctx, m.triedUpTo(), backAge, backEvents)
 	for newest := m.newest(); err == nil && seq < newest; {
 		var events []journal.Event
@@ -344,7 +346,7 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 			break
 		}
 		for _, e := range events {
-			addTo(stories, e)
+			addTo(stories, &state, e)
 		}
 		seq = events[len(events)-1].Seq
 	}
@@ -362,83 +364,42 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	return stories, err
 }
 
-// retried makes of a story that of a job whose row was set back.
-func (s *story) retried(p journal.Retried, e journal.Event) {
-	before := s.Job
-	s.Job.Before, s.Job.Retried = &before, &p
-	s.Status, s.Ended, s.Target, s.Manual = journal.StatusRetried, e.Time, p.Target, p.To == journal.RowManual
-}
-
-// notRetried takes that back.
-func (s *story) notRetried() {
-	if s.Status == journal.StatusRetried {
-		s.Job = *s.Job.Before
+// addTo takes an event into its job's story, of which the state is a fold. Where the claim was before
+// the first event, the event itself says what is known of it. Events of older versions, which don't name
+// their claim, count where that is there.
+func addTo(stories map[int64]*story, state *journal.State, e journal.Event) {
+	before, of := state.Job(e.Job), claimIn(e)
+	if before.Status == journal.StatusNone && of.token != "" {
+		begun := journal.Job{ID: e.Job, Status: journal.StatusStarting, Token: of.token, Target: of.target, Manual: of.manual, From: of.from, Plan: of.plan}
+		if p, isStart := e.Payload.(journal.Running); isStart {
+			begun.Attempt = p.Attempt - 1
+		}
+		state.Jobs[e.Job] = &begun
 	}
-}
-
-// addTo takes an event into its job's story. Events of older versions, which don't name their
-// claim, count where the claim itself is in the story.
-func addTo(stories map[int64]*story, e journal.Event) {
+	state.Seq = e.Seq - 1
+	if e.Job == 0 || state.Apply(e) != nil {
+		return
+	}
 	s := stories[e.Job]
-	of := claimIn(e)
-	switch {
-	case e.Job == 0:
-		return
-	case s == nil:
-		s = &story{Job: journal.Job{ID: e.Job, Token: of.token, Target: of.target, Manual: of.manual, From: of.from, Plan: of.plan}}
-	case of.token != "" && of.token != s.Token:
-		return
+	if s == nil {
+		s = &story{}
+		stories[e.Job] = s
 	}
 	switch p := e.Payload.(type) {
 	case journal.Accepted:
-		if s.Token != "" {
-			s.earlier = append(s.earlier, s.Token)
+		if s.conflict, s.notes = false, ""; before.Token != "" {
+			s.earlier = append(s.earlier, before.Token)
 		}
-		if s.From == journal.RowDelayed {
-			s.before = append(s.before, s.Job)
+		if before.From == journal.RowDelayed {
+			s.before = append(s.before, before)
 		}
-		s.notes = ""
-		s.Job = journal.Job{
-			ID: e.Job, Target: p.Target, Manual: p.Manual, Token: p.Token,
-			Status: journal.StatusAccepted, Accepted: e.Time,
-			From: p.From, Plan: p.Plan, PlannedAt: p.PlannedAt,
-		}
-	case journal.Ignored:
-		s.Job = journal.Job{ID: e.Job, Status: journal.StatusIgnored, Ended: e.Time, Reason: p.Reason}
-		if p.By != "" {
-			s.Cancelled = &journal.Cancellation{Time: e.Time, By: p.By}
-		}
-	case journal.Cancelled:
-		s.Cancelled = &journal.Cancellation{Time: e.Time, By: p.By}
-		if !p.Runs {
-			s.Status, s.Ended, s.Reason = journal.StatusIgnored, e.Time, p.Reason()
-		}
-	case journal.Running:
-		s.Status, s.Running, s.Attempt = journal.StatusStarting, e.Time, p.Attempt
-	case journal.Released:
-		s.Status, s.Ended = journal.StatusReleased, e.Time
-	case journal.Done:
-		s.Status, s.Ended, s.Result, s.End, s.Again = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq, p.Again
 	case journal.Replanned:
-		if s.Status == journal.StatusDone {
-			s.Again, s.notes = p.Again, both(s.notes, p.Note)
+		if before.Status == journal.StatusDone {
+			s.notes = both(s.notes, p.Note)
 		}
-	case journal.Planned:
-		s.Job = journal.Job{ID: e.Job, Target: p.Target, Status: journal.StatusPlanned, Ended: e.Time, Reason: p.Reason, Again: &p.To}
-	case journal.Retried:
-		s.retried(p, e)
 	case journal.Conflict:
-		if p.Wanted == journal.WantedRetried {
-			s.notRetried()
-		} else if p.Wanted == journal.RowIgnored {
-			if s.Status == journal.StatusIgnored && s.Token == "" {
-				s.Status = journal.StatusConflict
-			}
-		} else if p.Token == "" || p.Token == s.Token {
-			s.Lost = true
-		}
+		ofClaim := p.Wanted != journal.WantedRetried && p.Wanted != journal.RowIgnored
+		s.conflict = s.conflict || ofClaim && (p.Token == "" || p.Token == before.Token)
 	}
-	if s.Status != journal.StatusNone && (s.Token != "" || s.Status == journal.StatusIgnored || s.Status == journal.StatusRetried) {
-		stories[e.Job] = s
-	}
+	s.Job = state.Job(e.Job)
 }

@@ -21,7 +21,7 @@ func (c *comparison) mend(ctx context.Context, stories map[int64]*story, ids []i
 			continue
 		}
 		ours := row != nil && row.UnderWay() && row.Owner == s.Token
-		if s.Lost && !ours { // the journal knows that somebody else changed it
+		if (s.conflict || s.Lost) && !ours { // the journal knows that somebody else changed it
 			continue
 		}
 		stale := row != nil && (row.UnderWay() && !ours && slices.Contains(s.earlier, row.Owner) || s.ran(row))

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,15 +138,6 @@ func (f Finding) Advice() string {
 		return f.What
 	}
 	return f.What + "; " + f.Remedy
-}
-
-// Inspector is what a Table offers beside, to those who want to know all at once.
-type Inspector interface {
-	// Findings examines the table as Check does, and the names of targets as Names does, and tells
-	// everything that is wrong, faults first. It changes nothing, and logs nothing. An error means
-	// that not everything could be asked; the findings up to there come with it, and among them is
-	// one that explains the error.
-	Findings(ctx context.Context, targets []string) ([]Finding, error)
 }
 
 // Inspection is what somebody who looks at a table and its server learns beside what is wrong with

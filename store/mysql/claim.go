@@ -50,9 +50,9 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 		return rows, err
 	}, false)
 	if err == nil && c.all && c.layout.goesOn() {
-		c.table.claims.cursors.end(looked, rows)
+		c.table.cursors.end(looked, rows)
 	} else {
-		c.table.claims.cursors.forget(asks)
+		c.table.cursors.forget(asks)
 	}
 	return err
 }

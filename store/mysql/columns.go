@@ -18,30 +18,7 @@ type column struct {
 	kind      string // as in "enum"
 	charset   string // "" where it holds bytes or no text at all
 	collation string // "" where it holds bytes or no text at all
-	def       string // its DEFAULT clause, with a blank before it; "" for none
-	comment   string
-}
-
-// as is the declaration of the column with another type, and otherwise as it is.
-func (c column) as(kind string) string {
-	text := quote(c.Name) + " " + kind
-	if c.collation != "" {
-		text += " CHARACTER SET " + c.charset + " COLLATE " + c.collation
-	}
-	return text + c.rest()
-}
-
-// rest is what stands behind the type.
-func (c column) rest() string {
-	text := " NOT NULL"
-	if c.Nullable {
-		text = " NULL"
-	}
-	text += c.def
-	if c.comment != "" {
-		text += " COMMENT " + literal(c.comment)
-	}
-	return text
+	rest      string // of its declaration, behind the type
 }
 
 // describe says what the column holds; digits are those before the point of a decimal.
@@ -135,9 +112,9 @@ func replace(text string, held func(rune) bool) string {
 }
 
 // readColumns reads the table's columns, by their names in lower case.
-func (t *Table) readColumns(ctx context.Context, conn *sql.Conn, server version) (map[string]column, error) {
+func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
 	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
-		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0), IS_NULLABLE = 'YES', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT
+		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0), IS_NULLABLE = 'YES', EXTRA
 		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
 	if err != nil {
 		return nil, err
@@ -148,34 +125,35 @@ func (t *Table) readColumns(ctx context.Context, conn *sql.Conn, server version)
 		var c column
 		var length uint64
 		var digits int
-		var def sql.NullString
 		var extra string
-		err := rows.Scan(&c.Name, &c.Declared, &c.kind, &c.charset, &c.collation, &length, &digits, &c.Nullable, &def, &extra, &c.comment)
+		err := rows.Scan(&c.Name, &c.Declared, &c.kind, &c.charset, &c.collation, &length, &digits, &c.Nullable, &extra)
 		if err != nil {
 			return nil, err
 		}
 		c.Length = int(min(length, math.MaxInt32))
 		extra = strings.ToUpper(extra)
 		c.Generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
-		if def.Valid {
-			c.def = defaultClause(server, def.String, extra)
-		}
 		c.describe(digits)
 		columns[strings.ToLower(c.Name)] = c
 	}
 	return columns, rows.Err()
 }
 
-// defaultClause is a column's DEFAULT as a statement needs it: MariaDB gives it as it is written,
-// MySQL without its quotes.
-func defaultClause(server version, def, extra string) string {
-	switch {
-	case server.mariaDB && server.since(nil, []int{10, 2, 7}):
-		return " DEFAULT " + def
-	case strings.Contains(extra, "DEFAULT_GENERATED"):
-		return " DEFAULT (" + strings.ReplaceAll(def, `\'`, "'") + ")"
+// readDeclarations reads what stands behind the types of columns where the table is made.
+func (t *Table) readDeclarations(ctx context.Context, conn *sql.Conn, columns map[string]column) error {
+	var name, text string
+	if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.name.quoted()).Scan(&name, &text); err != nil {
+		return err
 	}
-	return " DEFAULT " + literal(def)
+	for line := range strings.Lines(text) {
+		for name, c := range columns {
+			if rest, is := strings.CutPrefix(strings.TrimSpace(line), quote(c.Name)+" "+c.Declared); is {
+				c.rest = strings.TrimSuffix(rest, ",")
+				columns[name] = c
+			}
+		}
+	}
+	return nil
 }
 
 // modify is the statement that changes a column.

@@ -133,7 +133,10 @@ func (t *Table) examineKind(ctx context.Context, conn *sql.Conn, found *inspecti
 
 // examineColumns reads what the columns can hold, and judges it.
 func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	columns, err := t.readColumns(ctx, conn, found.version)
+	columns, err := t.readColumns(ctx, conn)
+	if err == nil && !found.IsFaulty() {
+		err = t.readDeclarations(ctx, conn, columns)
+	}
 	if err != nil {
 		return err
 	}
@@ -283,21 +286,12 @@ func (t *Table) inspectClock(ctx context.Context, conn *sql.Conn, seen *store.In
 }
 
 // texts reads names, in lower case, and their values.
-func texts(ctx context.Context, conn *sql.Conn, query string) (map[string]string, error) {
-	rows, err := conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	found := map[string]string{}
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
-		found[strings.ToLower(name)] = value
-	}
-	return found, rows.Err()
+func texts(ctx context.Context, conn *sql.Conn, query string) (found map[string]string, err error) {
+	err = conn.Raw(func(raw any) error {
+		found, err = pairs(ctx, raw.(driverConn), query)
+		return err
+	})
+	return found, err
 }
 
 // inspectAccount says as whom the server takes the worker, and warns of rights beyond SELECT and
@@ -357,7 +351,10 @@ func excess(grant string) string {
 // columns are those of a right that is not about all of a table.
 var columns = regexp.MustCompile("\\((?:`(?:[^`]|``)*`|[^`)])*\\)")
 
-// Findings implements store.Inspector.
+// Findings examines the table as Check does, and the names of targets as Names does, and tells
+// everything that is wrong, faults first. It changes nothing, and logs nothing. An error means
+// that not everything could be asked; the findings up to there come with it, and among them is
+// one that explains the error.
 func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding, error) {
 	found := &inspection{}
 	err := t.retry(ctx, func() (err error) {

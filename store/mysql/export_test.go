@@ -43,7 +43,7 @@ func (t *Table) Looks(target string, room int) (queries []string, args [][]any) 
 }
 
 // ClaimClock sets the clock by which claims know how long ago they looked for the first rows.
-func (t *Table) ClaimClock(now func() time.Time) { t.claims.cursors.now = now }
+func (t *Table) ClaimClock(now func() time.Time) { t.cursors.now = now }
 
 // FrontInterval is how long claims may go on without a look at the first rows.
 const FrontInterval = frontInterval

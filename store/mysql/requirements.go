@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,28 +65,27 @@ func typeOf(column string, uses store.Uses) string {
 	return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength)
 }
 
+// literalDefault is a DEFAULT that texts can have in MariaDB only. In brackets all take it.
+var literalDefault = regexp.MustCompile(" DEFAULT ('(?:[^']|'')*')")
+
 // change is the statement that makes a column as it is needed, with its values.
-func (t *Table) change(found *inspection, c column, need rule.Need) string {
-	name := strings.ToLower(c.Name)
+func (t *Table) change(c column, need rule.Need) string {
+	name, rest, before := strings.ToLower(c.Name), c.rest, ""
+	kind := fmt.Sprintf("varchar(%d)", need.Length)
 	switch {
 	case len(need.Words) > 0:
-		return t.modify(c.as(c.withWords(need.Words)))
+		kind = c.withWords(need.Words)
 	case name == store.ColumnUniqueKey:
-		c.Nullable, c.def = true, " DEFAULT NULL"
-		return t.modify(c.as(c.Declared))
+		kind, rest = c.Declared, " DEFAULT NULL"
 	case need.Classes&rule.Number != 0:
-		before := ""
-		if uses := t.config.Uses; uses.Has(name) {
+		kind, rest = typeOf(name, t.config.Uses), ""
+		if t.config.Uses.Has(name) {
 			before = "UPDATE " + t.name.quoted() + " SET " + quote(c.Name) + " = 0 WHERE " + quote(c.Name) + " IS NULL OR " + quote(c.Name) + " < 0; "
 		}
-		return before + t.modify(quote(c.Name)+" "+typeOf(name, t.config.Uses))
 	case need.Classes&rule.Bytes != 0: // output
-		if def, isLiteral := strings.CutPrefix(c.def, " DEFAULT '"); isLiteral && !found.version.mariaDB {
-			c.def = " DEFAULT ('" + def + ")" // MySQL takes none but expressions for texts
-		}
-		return t.modify(c.as(outputType(c, need.Length)))
+		kind, rest = outputType(c, need.Length), literalDefault.ReplaceAllString(rest, " DEFAULT ($1)")
 	}
-	return t.modify(c.as(fmt.Sprintf("varchar(%d)", need.Length)))
+	return before + t.modify(quote(c.Name)+" "+kind+rest)
 }
 
 // withWords is a type that holds some words, beside what the column's type holds.
@@ -125,7 +125,7 @@ func outputType(c column, bytes int) string {
 func (t *Table) judgeColumns(found *inspection) {
 	needed := t.needed()
 	needed.Change = func(c rule.Column, need rule.Need) string {
-		return t.change(found, found.columns[strings.ToLower(c.Name)], need)
+		return t.change(found.columns[strings.ToLower(c.Name)], need)
 	}
 	needed.Judge(&found.Findings, found.Columns)
 	if need := 2*t.config.MaxOutput + 2*statementOverhead; t.config.MaxOutput > 0 && found.packet < need {

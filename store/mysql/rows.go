@@ -255,13 +255,13 @@ func (o *cursors) fromFront(asks []ask, met map[string]int) (again []ask, short 
 func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (
 	rows []journal.Row, looked []ask, err error,
 ) {
-	looked = t.claims.cursors.begin(asks)
+	looked = t.cursors.begin(asks)
 	chosen := t.choose(found, looked, except)
 	chosen.met = make(map[string]int, len(asks))
 	if rows, err = t.lock(ctx, conn, found, begin, chosen); err != nil {
 		return nil, nil, err
 	}
-	again, short := t.claims.cursors.fromFront(looked, chosen.met)
+	again, short := t.cursors.fromFront(looked, chosen.met)
 	if !short {
 		return rows, looked, nil
 	}

@@ -34,7 +34,7 @@ type Table struct {
 	failures     rule.Failures          // what errors mean
 	locked       lockMemory             // of the applied rows
 	clients      chan struct{}          // holds one for each connection that a client's request uses
-	claims       claims                 // what claims have learned
+	cursors      cursors                // where the next claims of each target go on
 	advisory     advisory               // the locks that Hold took
 }
 
@@ -59,11 +59,6 @@ func (t *Table) warn(message string, args ...any) {
 	if _, given := t.warned.LoadOrStore(message, true); !given {
 		t.config.Logger.Warn(message, append([]any{"table", t.config.Table}, args...)...)
 	}
-}
-
-// claims is what the claims of a table have learned.
-type claims struct {
-	cursors cursors // where the next claims go on
 }
 
 // New makes a table. It connects when it is first used; its errors are about the configuration.
@@ -98,10 +93,7 @@ func New(config Config) (*Table, error) {
 // Close implements store.Table.
 func (t *Table) Close() error { return errors.Join(t.advisory.close(), t.db.Close()) }
 
-var (
-	_ store.Table     = (*Table)(nil)
-	_ store.Inspector = (*Table)(nil)
-)
+var _ store.Table = (*Table)(nil)
 
 // Config says where the table is and how it is reached. Zero values mean the default.
 type Config struct {

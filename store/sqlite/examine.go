@@ -116,46 +116,6 @@ func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Findings implements store.Inspector. A file that does not exist is not made: then only its folder
-// is looked at.
-func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding, error) {
-	if found, isNew := t.inspectFile(); isNew || len(found) > 0 {
-		return found, nil
-	}
-	var findings []store.Finding
-	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		findings, _, err = t.lookThrough(ctx, tx, targets)
-		return false, err
-	})
-	if err != nil && len(findings) == 0 {
-		findings = append(findings, t.found(err))
-	}
-	return findings, err
-}
-
-// lookThrough examines the table in a transaction, faults first; isNew tells that the file is
-// empty. An error is among the findings.
-func (t *Table) lookThrough(ctx context.Context, tx *sql.Tx, targets []string) (findings []store.Finding, isNew bool, err error) {
-	var things int
-	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things)
-	if err == nil && things == 0 {
-		return nil, true, nil
-	}
-	seen := &inspection{}
-	if err == nil {
-		seen, err = t.inspect(ctx, tx)
-	}
-	if err == nil && !seen.IsFaulty() {
-		err = t.findNames(ctx, tx, targets, seen)
-	}
-	if err != nil {
-		seen.List = append(seen.List, t.found(err))
-	}
-	findings = append(seen.List, seen.Bare...)
-	rule.FaultsFirst(findings)
-	return findings, false, err
-}
-
 // found is an error as a finding.
 func (t *Table) found(err error) store.Finding {
 	return store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()}
@@ -170,9 +130,10 @@ func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, see
 	return err
 }
 
-// Glance tells what Findings tells, without a trace: neither the file nor what SQLite keeps beside
-// it is made or written. So it may be asked by another account than the worker's, and while the
-// worker runs. isNew tells that a start will make the table.
+// Glance tells all that is wrong with the table, and with names of targets, faults first, and leaves no
+// trace: neither the file nor what SQLite keeps beside it is made or written. So it may be asked by another
+// account than the worker's, and while the worker runs. isNew tells that a start will make the table. An
+// error is among the findings, too.
 func Glance(ctx context.Context, config Config, targets []string) (findings []store.Finding, isNew bool, err error) {
 	t, err := New(config)
 	if err != nil {
@@ -192,7 +153,23 @@ func Glance(ctx context.Context, config Config, targets []string) (findings []st
 		return nil, false, err
 	}
 	defer tx.Rollback() // there is nothing to commit
-	return t.lookThrough(ctx, tx, targets)
+	var things int
+	if err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things); err == nil && things == 0 {
+		return nil, true, nil
+	}
+	seen := &inspection{}
+	if err == nil {
+		seen, err = t.inspect(ctx, tx)
+	}
+	if err == nil && !seen.IsFaulty() {
+		err = t.findNames(ctx, tx, targets, seen)
+	}
+	if err != nil {
+		seen.List = append(seen.List, t.found(err))
+	}
+	findings = append(seen.List, seen.Bare...)
+	rule.FaultsFirst(findings)
+	return findings, false, err
 }
 
 // readOnly names the file to the driver so that nothing is written. Where there is no write-ahead

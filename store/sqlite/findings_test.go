@@ -76,7 +76,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 			c.config.Logger = slog.New(slog.NewTextHandler(&written, nil))
 			inspect := func() []store.Finding {
 				t.Helper()
-				findings, err := open(t, c.config).Findings(t.Context(), []string{"a"})
+				findings, _, err := sqlite.Glance(t.Context(), c.config, []string{"a"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -115,12 +115,12 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 	}
 }
 
-// Findings makes no file, and tells why none could be made.
-func TestFindingsOfTheFile(t *testing.T) {
+// Glance makes no file, and tells why none could be made.
+func TestGlanceAtTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fresh := filepath.Join(dir, "jobs.db")
-	if found, err := open(t, sqlite.Config{Path: fresh}).Findings(t.Context(), []string{"a"}); err != nil || len(found) > 0 {
+	if found, isNew, err := sqlite.Glance(t.Context(), sqlite.Config{Path: fresh}, []string{"a"}); err != nil || len(found) > 0 || !isNew {
 		t.Errorf("a new file: %q, %v", found, err)
 	}
 	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
@@ -130,7 +130,7 @@ func TestFindingsOfTheFile(t *testing.T) {
 		filepath.Join(dir, "nowhere", "jobs.db"): "there is no folder " + filepath.Join(dir, "nowhere") + "; mkdir",
 		dir:                                      "it is a folder; name a file in it",
 	} {
-		found, err := open(t, sqlite.Config{Path: path}).Findings(t.Context(), nil)
+		found, _, err := sqlite.Glance(t.Context(), sqlite.Config{Path: path}, nil)
 		if err != nil || len(found) != 1 || found[0].Severity != store.Fault || !strings.Contains(found[0].String(), want) {
 			t.Errorf("%s: %q, %v; want: %s", path, found, err, want)
 		}

@@ -48,10 +48,7 @@ type Table struct {
 	warned   sync.Map                    // findings that were logged
 }
 
-var (
-	_ store.Table     = (*Table)(nil)
-	_ store.Inspector = (*Table)(nil)
-)
+var _ store.Table = (*Table)(nil)
 
 // transact calls work in a transaction and commits it, unless work fails or says that there is
 // nothing to commit. Once begun it is not cancelled. What was done in a file to which the path

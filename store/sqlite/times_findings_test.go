@@ -62,7 +62,7 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 			exec(t, db, "INSERT INTO jobs (id, target, time_created) VALUES (90, 'a', 5); DELETE FROM jobs WHERE id = 90")
 			inspect := func() []store.Finding {
 				t.Helper()
-				findings, err := open(t, config).Findings(t.Context(), nil)
+				findings, _, err := sqlite.Glance(t.Context(), config, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -339,7 +339,7 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	m := c.mirror
 	stories := map[int64]*story{}
 	state := journal.State{KeepEnded: true, Jobs: map[int64]*journal.Job{}}
-	seq, err := m.Source.Back(ctx, m.triedUpTo(), backAge, backEvents)
+	seq, err := m.Source.Back(ctx, m.Reached(), backAge, backEvents)
 	for newest := m.newest(); err == nil && seq < newest; {
 		var events []journal.Event
 		if events, err = m.Source.Next(ctx, seq, batchSize); err != nil {

@@ -202,9 +202,7 @@ func (p *progress) Standing(job int64) (tried uint64, owed bool) {
 }
 
 // Reached is the event up to which the mirror has tried to show all.
-func (p *progress) Reached() uint64 { return p.triedUpTo() }
-
-func (p *progress) triedUpTo() uint64 {
+func (p *progress) Reached() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tried
@@ -248,8 +246,8 @@ func (p *progress) tells(w watcher) bool {
 	return reached
 }
 
-// listAside lists the rows that can't be updated for now, by job.
-func (p *progress) listAside() []Aside {
+// Aside lists the rows that can't be updated for now, by job.
+func (p *progress) Aside() []Aside {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.aside.list()

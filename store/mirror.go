@@ -58,9 +58,6 @@ type Mirror struct {
 	back      *comparison // of another server with the journal; nil while there is none under way
 }
 
-// Aside lists the rows that can't be updated for now, by job.
-func (m *Mirror) Aside() []Aside { return m.listAside() }
-
 // NewMirror makes a mirror. Run makes it work.
 func NewMirror(c Config) *Mirror {
 	var former uint64
@@ -121,7 +118,7 @@ func ended(ctx context.Context, err error) error {
 // position. Where there is no room for that the next rest does it, and a crash before only means to
 // apply some changes once more.
 func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
-	full, after := m.aside.full(), m.triedUpTo()
+	full, after := m.aside.full(), m.Reached()
 	if !full && m.newest() > after {
 		return m.Source.Next(ctx, after, batchSize)
 	}

@@ -26,10 +26,7 @@ func (c *column) describe(digits int) {
 	c.Holds = rule.Other
 	switch kind := strings.TrimPrefix(c.kind, "var"); {
 	case kind == "enum":
-		c.Holds = rule.Words
-		for _, member := range c.members() {
-			c.Words = append(c.Words, strings.ToLower(member.(string)))
-		}
+		c.Holds, c.Words = rule.Words, c.members()
 	case c.kind == "varbinary", strings.HasSuffix(kind, "char"), strings.HasSuffix(kind, "text"):
 		c.Holds = rule.Text
 	case c.isBytes():

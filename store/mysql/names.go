@@ -31,16 +31,19 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 	}
 	longest := 64
 	for _, name := range names {
-		length := utf8.RuneCountInString(strings.TrimRight(name, " "))
+		bare := strings.TrimRight(name, " ")
+		length := utf8.RuneCountInString(bare)
 		if found.isBytes() {
 			length = len(name)
 		}
-		if longest = max(longest, length); unfit[name] == "" && found.Holds&(rule.Text|rule.Bytes) != 0 && length > found.Length {
+		longest = max(longest, length)
+		switch {
+		case unfit[name] != "":
+		case found.Holds&(rule.Text|rule.Bytes) != 0 && length > found.Length:
 			unfit[name] = fmt.Sprintf("it has %d characters, the column target (%s) can't hold more than %d: no row can match", length, found.Declared, found.Length)
+		case found.Words != nil && !slices.Contains(found.Words, strings.ToLower(bare)):
+			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.Declared)
 		}
-	}
-	if err := t.findStrangers(ctx, found, but(names, unfit), unfit); err != nil {
-		return nil, err
 	}
 	for name := range unfit {
 		if utf8.ValidString(name) {
@@ -57,22 +60,6 @@ func but(names []string, unfit map[string]string) []string {
 		again := seen[name]
 		seen[name] = true
 		return again || unfit[name] != ""
-	})
-}
-
-// findStrangers finds names that an ENUM column does not have.
-func (t *Table) findStrangers(ctx context.Context, found column, names []string, unfit map[string]string) error {
-	if found.kind != "enum" {
-		return nil
-	}
-	members := found.members()
-	each := found.compared("?") + strings.Repeat(", "+found.compared("?"), len(members)-1)
-	return t.ask(ctx, names, func(string) (string, []any) {
-		return found.compared("?") + " IN (" + each + ")", members
-	}, 1, func(name string, member bool) {
-		if !member {
-			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.Declared)
-		}
 	})
 }
 
@@ -136,12 +123,22 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 		}
 	}
 	for some := range slices.Chunk(doubtful, waitingLimit) {
-		err := t.ask(ctx, some, func(string) (string, []any) {
-			return "CAST(CONVERT(" + found.converted("?") + " USING utf8mb4) AS BINARY) = CAST(? AS BINARY)", nil
-		}, 2, func(name string, has bool) {
-			if !has {
-				words[name] = fmt.Sprintf("it has characters that the column target (character set %s) lacks", found.charset)
-			}
+		var questions []string
+		var args []any
+		for i, name := range some {
+			questions = append(questions, fmt.Sprintf("SELECT %d, CAST(CONVERT(%s USING utf8mb4) AS BINARY) = CAST(? AS BINARY)", i, found.converted("?")))
+			args = append(args, name, name)
+		}
+		err := t.retry(ctx, func() error {
+			return t.each(ctx, strings.Join(questions, " UNION ALL "), args, func(results *sql.Rows) error {
+				var place int
+				var has bool
+				err := results.Scan(&place, &has)
+				if !has {
+					words[some[place]] = fmt.Sprintf("it has characters that the column target (character set %s) lacks", found.charset)
+				}
+				return err
+			})
 		})
 		if err != nil {
 			return nil, err
@@ -178,14 +175,13 @@ func (c column) compared(text string) string {
 	return c.converted(text) + " COLLATE " + c.collation
 }
 
-// members are the words of an ENUM column.
-func (c column) members() []any {
+// members are the words of an ENUM column, in lower case.
+func (c column) members() (members []string) {
 	inner := strings.TrimSuffix(c.Declared[strings.Index(c.Declared, "(")+1:], ")")
 	const apostrophe = "\x00"
-	var members []any
 	for i, part := range strings.Split(strings.ReplaceAll(inner, "''", apostrophe), "'") {
 		if i%2 == 1 {
-			members = append(members, strings.ReplaceAll(part, apostrophe, "'"))
+			members = append(members, strings.ToLower(strings.ReplaceAll(part, apostrophe, "'")))
 		}
 	}
 	return members

@@ -46,7 +46,7 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	var looked []ask
 	var rows []journal.Row
 	err := c.run(ctx, func(ctx context.Context, conn *sql.Conn) (_ []journal.Row, err error) {
-		rows, looked, err = c.table.lockWaiting(ctx, conn, c.layout, asks, except)
+		rows, looked, err = c.table.lockFromCursor(ctx, conn, c.layout, asks, except)
 		return rows, err
 	}, false)
 	if err == nil && c.all && c.layout.goesOn() {
@@ -55,16 +55,6 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 		c.table.cursors.forget(asks)
 	}
 	return err
-}
-
-// lockWaiting begins a transaction and locks rows of targets in it that wait or are due. It tells
-// from where it looked for them.
-func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (rows []journal.Row, looked []ask, err error) {
-	if found.goesOn() {
-		return t.lockFromCursor(ctx, conn, found, asks, except)
-	}
-	rows, err = t.lock(ctx, conn, found, begin, t.choose(found, asks, except))
-	return rows, asks, err
 }
 
 // choose chooses rows of targets that wait or are due.

@@ -68,44 +68,30 @@ func (c column) seconds() string {
 
 // text is a job's output as the column holds it, at most limit bytes long and
 // at most what the column is wide. Characters that it cannot hold become U+FFFD, or "?" where it
-// cannot hold that either (pitfall 10).
-func (c column) text(output journal.Output, limit int) string {
+// cannot hold that either (pitfall 10). The reduced form is one that any column of its length holds.
+func (c column) text(output journal.Output, limit int, reduced bool) string {
 	if c.Length > 0 {
 		limit = min(limit, c.Length)
 	}
-	switch c.charset {
+	charset := c.charset
+	if reduced {
+		const widest = 4 // bytes that a character takes at most in any charset
+		charset, limit = "ascii", max(limit/widest, 1)
+	}
+	switch charset {
 	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030", "":
 		return output.Text(limit, journal.CharsetFull)
 	case "utf8", "utf8mb3", "ucs2":
 		return output.Text(limit, journal.CharsetThreeByte)
-	case "latin1":
-		return replace(output.Text(limit, journal.CharsetFull), func(r rune) bool { return r < 0x80 || r >= 0xA0 && r <= 0xFF })
-	case "ascii":
-		return replace(output.Text(limit, journal.CharsetFull), isASCII)
-	default: // the rest is for the server to know; what it refuses is reduced to ASCII
-		return replace(output.Text(limit, journal.CharsetFull), func(r rune) bool { return r != utf8.RuneError })
 	}
-}
-
-// reduced is a job's output in the form that any column of its length holds.
-func (c column) reduced(output journal.Output, limit int) string {
-	const widest = 4 // bytes that a character takes at most in any charset
-	if c.Length > 0 {
-		limit = min(limit, c.Length)
-	}
-	return replace(output.Text(max(limit/widest, 1), journal.CharsetFull), isASCII)
-}
-
-func isASCII(r rune) bool { return r < utf8.RuneSelf }
-
-// replace puts a question mark for every character that is not held.
-func replace(text string, held func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
-		if held(r) {
+		isASCII, isLatin := r < utf8.RuneSelf, r >= 0xA0 && r <= 0xFF
+		isOther := r != utf8.RuneError && charset != "latin1" && charset != "ascii" // for the server to know
+		if isASCII || charset == "latin1" && isLatin || isOther {
 			return r
 		}
 		return '?'
-	}, text)
+	}, output.Text(limit, journal.CharsetFull))
 }
 
 // readColumns reads the table's columns, by their names in lower case.

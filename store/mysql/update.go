@@ -93,23 +93,20 @@ func (l *layout) query(u update) string {
 // output is a job's outputs, cut so that both together fit into a packet
 // (pitfall 9): each may have half of it, and what the other leaves.
 func (l *layout) output(done *journal.Done, reduced bool) (stdout, stderr string) {
-	render := column.text
-	if reduced {
-		render = column.reduced
-	}
 	budget := l.budget() - statementOverhead
-	shown, out, errs := done.ShownStderr(), l.columns["stdout"], l.columns["stderr"]
-	stdout, stderr = render(out, done.Stdout, budget), render(errs, shown, budget)
-	outSize, errSize := escapedLength(stdout), escapedLength(stderr)
-	if outSize+errSize <= budget {
-		return stdout, stderr
+	render := func(name string, output journal.Output, most int) (text string, size int) {
+		for limit := most; ; limit = limit / 4 * 3 {
+			text = l.columns[name].text(output, max(limit, 1), reduced)
+			if size = escapedLength(text); size <= most || limit <= 1 {
+				return text, size
+			}
+		}
 	}
-	outShare, errShare := max(budget/2, budget-errSize), max(budget/2, budget-outSize)
-	if outSize > outShare {
-		stdout = render(out, done.Stdout, escapedPrefix(stdout, outShare))
-	}
-	if errSize > errShare {
-		stderr = render(errs, shown, escapedPrefix(stderr, errShare))
+	stdout, outSize := render("stdout", done.Stdout, budget)
+	stderr, errSize := render("stderr", done.ShownStderr(), budget)
+	if outSize+errSize > budget {
+		stdout, _ = render("stdout", done.Stdout, max(budget/2, budget-errSize))
+		stderr, _ = render("stderr", done.ShownStderr(), max(budget/2, budget-outSize))
 	}
 	return stdout, stderr
 }
@@ -124,22 +121,4 @@ func escapedLength(text string) int {
 		length += strings.Count(text, growing[i:i+1])
 	}
 	return length
-}
-
-// escapedPrefix is how many bytes of a text take size bytes in a statement,
-// with room for what a mark at the end adds.
-func escapedPrefix(text string, size int) int {
-	const newlinesOfMark = 2
-	size -= newlinesOfMark
-	const least = 1 // 0 would mean without limit
-	for i := range len(text) {
-		size--
-		if strings.IndexByte(growing, text[i]) >= 0 {
-			size--
-		}
-		if size < 0 {
-			return max(i, least)
-		}
-	}
-	return len(text)
 }

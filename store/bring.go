@@ -142,34 +142,26 @@ func (b *Bringing) apply(ctx context.Context, changes []Change) error {
 // claimPause is the longest pause between two tries to claim rows again.
 const claimPause = 500 * time.Millisecond
 
-// claim claims rows again that nobody has. Rows that the table refuses are left, and where it does not
-// say which, halves are claimed.
+// claim claims rows again that nobody has. Where that fails halves are claimed, down to single rows.
 func (b *Bringing) claim(ctx context.Context, list []Past) error {
 	for try := 1; len(list) > 0; try++ {
 		locked, err := b.claimOnce(ctx, list)
-		why := "somebody else holds a lock on it"
 		var refused interface{ Refused() map[int64]string }
+		why, half := "somebody else holds a lock on it", len(list)/2
 		switch {
 		case IsAway(err), ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
-		case err == nil:
-			list = b.those(list, func(p Past) bool { return slices.Contains(locked, p.Job.ID) })
-		case errors.As(err, &refused) && len(refused.Refused()) > 0:
-			for id, why := range refused.Refused() {
-				b.Left[id] = b.Later + why
-			}
-			list = b.those(list, func(Past) bool { return true })
-			continue
-		case len(list) > 1 && (try > 1 || b.Tries <= 1):
-			half := len(list) / 2
+		case err != nil && half > 0:
 			if err := b.claim(ctx, list[:half]); err != nil {
 				return err
 			}
 			return b.claim(ctx, list[half:])
-		default:
+		case err != nil:
 			why = err.Error()
+		default:
+			list = b.those(list, func(p Past) bool { return slices.Contains(locked, p.Job.ID) })
 		}
-		if try >= b.Tries {
+		if try >= b.Tries || errors.As(err, &refused) {
 			for _, p := range list {
 				b.Left[p.Job.ID] = b.Later + why
 			}

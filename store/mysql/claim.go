@@ -17,25 +17,22 @@ import (
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
+	const op = "claim waiting jobs"
+	found, err := t.examined(ctx)
+	if err == nil && found.Unindexed != "" {
+		err = rule.Misfit{Text: found.Unindexed}
+	}
+	if err != nil {
+		return t.fail(op, err)
+	}
 	var asks []ask
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		if room[target] > 0 {
 			asks = append(asks, ask{target: target, room: room[target]})
 		}
 	}
-	return t.claimWaiting(ctx, asks, except, decide)
-}
-
-// claimWaiting claims rows that wait or are due.
-func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
-	err := t.indexed(ctx, func(found *layout) error {
-		if found.Unindexed != "" {
-			return rule.Misfit{Text: found.Unindexed}
-		}
-		run := &claim{table: t, layout: found, decide: decide}
-		return run.waiting(ctx, asks, except)
-	})
-	return t.failures.FailClaim("claim waiting jobs", err)
+	run := &claim{table: t, layout: found, decide: decide}
+	return t.failures.FailClaim(op, run.waiting(ctx, asks, except))
 }
 
 // waiting claims rows of targets that wait or are due.

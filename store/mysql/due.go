@@ -1,10 +1,6 @@
 package mysql
 
-import (
-	"context"
-
-	"jobd/store"
-)
+import "jobd/store"
 
 // clock is the server's, in microseconds since 1970. UNIX_TIMESTAMP of a time would go by the server's
 // time zone, in which an hour comes twice a year.
@@ -47,23 +43,6 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 	chosen.asks = append(chosen.asks, one)
 }
 
-// indexed does work that names indexes. Where one of them is gone, because somebody has dropped or
-// renamed it, the table is examined again and the work done once more.
-func (t *Table) indexed(ctx context.Context, work func(found *layout) error) error {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return err
-	}
-	if err = work(found); number(err) != errNoSuchIndex {
-		return err
-	}
-	t.layout.CompareAndSwap(found, nil)
-	if found, err = t.examined(ctx); err != nil {
-		return err
-	}
-	return work(found)
-}
-
 // force makes the server take an index. With several that begin with the same columns the server
 // may take the wrong one, or none.
 func force(index string) string {
@@ -76,7 +55,4 @@ func force(index string) string {
 // isDue is the condition that a row is due. The server's clock decides, for all workers alike. A time
 // from the year 2100 on is one in milliseconds, or another mistake, which nobody would ever see come:
 // such a row is taken at once, behind all others, so that it can be told.
-const (
-	isDue = "status = 'delayed' AND target = ? AND " + now
-	now   = "(run_at <= UNIX_TIMESTAMP() OR run_at >= 4102444800)"
-)
+const isDue = "status = 'delayed' AND target = ? AND (run_at <= UNIX_TIMESTAMP() OR run_at >= 4102444800)"

@@ -14,32 +14,13 @@ import (
 	"jobd/store"
 )
 
-// trouble is an error of the way to the table, with what mends it.
-type trouble struct {
-	finding store.Finding
-	err     error
-}
-
-// Error implements error. The server's own words come first.
-func (e *trouble) Error() string {
-	return e.err.Error() + ": " + e.finding.Where + "; " + e.finding.Remedy
-}
-
-// Unwrap gives the error itself.
-func (e *trouble) Unwrap() error { return e.err }
-
 // explained adds to an error of the way to the table which keys lead there, and what mends it. The
-// server's own words say what is wrong.
+// server's own words say what is wrong, and come first.
 func (t *Table) explained(err error) error {
-	var known *trouble
-	if err == nil || errors.As(err, &known) {
-		return err
+	if remedy := t.remedy(err); remedy != "" {
+		return fmt.Errorf("%w: %s; %s", err, t.way(), remedy)
 	}
-	remedy := t.remedy(err)
-	if remedy == "" {
-		return err
-	}
-	return &trouble{store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error(), Remedy: remedy}, err}
+	return err
 }
 
 // findingOf is the finding that an error is.

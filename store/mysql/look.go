@@ -23,14 +23,16 @@ func (t *Table) reader() rule.Reader {
 			return names, t.fail(op, err)
 		},
 		Ask: func(ctx context.Context, op string, within time.Duration, query func(s *rule.Shape) (string, []any), row func(func(...any) error) error) error {
-			err := t.indexed(ctx, func(found *layout) error {
-				return t.retry(ctx, func() error {
-					text, args := query(&found.Shape)
-					if within > 0 {
-						text = found.within(within, strings.TrimPrefix(text, "SELECT"))
-					}
-					return t.each(ctx, text, args, func(results *sql.Rows) error { return row(results.Scan) })
-				})
+			found, err := t.examined(ctx)
+			if err != nil {
+				return err
+			}
+			err = t.retry(ctx, func() error {
+				text, args := query(&found.Shape)
+				if within > 0 {
+					text = found.within(within, strings.TrimPrefix(text, "SELECT"))
+				}
+				return t.each(ctx, text, args, func(results *sql.Rows) error { return row(results.Scan) })
 			})
 			if n := number(err); n == errStatementTime || n == errExecutionTime {
 				return fmt.Errorf("%s: %w", op, rule.ErrTooSlow)
@@ -44,7 +46,7 @@ func (t *Table) reader() rule.Reader {
 // has a byte at least for each that is asked for.
 func (t *Table) shape(found *inspection) rule.Shape {
 	s := rule.Shape{
-		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(), Owner: t.config.ClaimColumn, Worker: t.config.Worker, Due: now, Now: "UNIX_TIMESTAMP()", Clock: clock,
+		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(), Owner: t.config.ClaimColumn, Worker: t.config.Worker, Now: "UNIX_TIMESTAMP()", Clock: clock,
 		Code: "CAST(return_code AS SIGNED)", By: force, Quote: quote, Output: found.output,
 		Text:    func(column, none string) string { return "COALESCE(" + column + ", '" + none + "')" },
 		Seconds: func(column string) string { return found.columns[column].seconds() },
@@ -83,7 +85,8 @@ func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*ru
 // yet shows rows that somebody is about to insert, or to set back. Rows that are due wait, too.
 func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
 	const op = "look for waiting jobs"
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
 	names, err := t.comparable(ctx, targets)
@@ -92,9 +95,7 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 	}
 	waiting := map[string]bool{}
 	for some := range slices.Chunk(names, waitingLimit) {
-		err := t.indexed(ctx, func(found *layout) error {
-			return t.retry(ctx, func() error { return t.lookWaiting(ctx, found, some, except, waiting) })
-		})
+		err := t.retry(ctx, func() error { return t.lookWaiting(ctx, found, some, except, waiting) })
 		if err != nil {
 			return nil, t.fail(op, err)
 		}

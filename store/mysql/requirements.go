@@ -32,37 +32,10 @@ func (t *Table) needed() *rule.Needed {
 	}
 }
 
-// typeOf is how a column is made. Columns that jobd does not name hold the tokens of claims.
+// typeOf is how a column is made.
 func typeOf(column string, uses store.Uses) string {
-	switch column {
-	case "id":
-		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
-	case "target":
-		return "varchar(64) NOT NULL"
-	case "time_created", "time_started", "time_finished", store.ColumnRunAt, store.ColumnPlannedAt:
-		return "int UNSIGNED NOT NULL DEFAULT 0"
-	case "status":
-		return "enum('" + strings.Join(store.Statuses(uses), "','") + "') NOT NULL"
-	case "result":
-		return "enum('ok','fail') DEFAULT NULL"
-	case "return_code":
-		return "tinyint UNSIGNED DEFAULT NULL"
-	case "stdout", "stderr":
-		return "mediumtext DEFAULT NULL"
-	case store.ColumnSchedule, store.ColumnTimeZone:
-		return "varchar(64) DEFAULT NULL"
-	case store.ColumnAttempts:
-		return "smallint UNSIGNED NOT NULL DEFAULT 0"
-	case store.ColumnMaxAttempts:
-		return "smallint UNSIGNED DEFAULT NULL"
-	case store.ColumnTimeout:
-		return "int UNSIGNED DEFAULT NULL"
-	case store.ColumnPriority:
-		return "tinyint NOT NULL DEFAULT 0"
-	case store.ColumnUniqueKey:
-		return "varchar(190) DEFAULT NULL"
-	}
-	return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength)
+	kind, _ := rule.TypeOf(column, uses)
+	return kind
 }
 
 // literalDefault is a DEFAULT that texts can have in MariaDB only. In brackets all take it.

@@ -82,6 +82,9 @@ func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error)
 			t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
 			t.warn("the server refuses READ COMMITTED (binlog_format=STATEMENT): its default level is used, under which claims may block inserts", "error", err)
 		}
+		if number(err) == errNoSuchIndex {
+			t.layout.Store(nil) // somebody has dropped or renamed one
+		}
 		if err != nil && !isTransient(err) {
 			err = backoff.Permanent(err)
 		}

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -301,12 +302,12 @@ func TestReapplyFindsTheRowAtFault(t *testing.T) {
 		{"locked when it is claimed", func(w *world) { w.table.Locked[3] = true }, held + "somebody else holds a lock on it"},
 		{"refused when it is claimed", func(w *world) {
 			w.table.onClaim = func(ids []int64) error {
-				if len(ids) < 5 {
+				if !slices.Contains(ids, 3) {
 					return nil
 				}
-				return &store.RefusedRows{Rows: map[int64]string{3: "CHECK fails"}, Err: errors.New("4025")}
+				return &store.RefusedRows{Rows: map[int64]string{3: "CHECK fails"}, Err: errors.New("CHECK fails")}
 			}
-		}, held + "CHECK fails"},
+		}, held + "the table refuses the update: CHECK fails"},
 		{"refused when it is claimed, nobody knows which", func(w *world) {
 			w.table.onClaim = func(ids []int64) error {
 				for _, id := range ids {

@@ -56,7 +56,7 @@ func (t *Table) ask(ctx context.Context, s *rule.Shape, query func(s *rule.Shape
 func (t *Table) shape() rule.Shape {
 	return rule.Shape{
 		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table), Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
-		Due: "run_at <= unixepoch()", Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+		Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
 		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output,
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },
 		Seconds: func(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" },

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -88,17 +87,8 @@ func (t *Table) needed() *rule.Needed {
 
 // typeOf is how a column is made.
 func typeOf(name string) string {
-	switch name {
-	case "id":
-		return "INTEGER PRIMARY KEY AUTOINCREMENT"
-	case "target", "status":
-		return "TEXT NOT NULL"
-	case "time_created", "time_started", "time_finished", store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnPriority:
-		return "INTEGER NOT NULL DEFAULT 0"
-	case "return_code", store.ColumnMaxAttempts, store.ColumnTimeout:
-		return "INTEGER"
-	}
-	return "TEXT"
+	_, kind := rule.TypeOf(name, nil)
+	return kind
 }
 
 // inspectColumns judges the columns.

@@ -115,6 +115,40 @@ func (n *Needed) needs() []Need {
 	return list
 }
 
+// TypeOf is how a column is made in MySQL and in SQLite. Columns that jobd does not name hold the tokens
+// of claims.
+func TypeOf(column string, uses store.Uses) (mysql, sqlite string) {
+	switch column {
+	case "id":
+		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE", "INTEGER PRIMARY KEY AUTOINCREMENT"
+	case "target":
+		return "varchar(64) NOT NULL", "TEXT NOT NULL"
+	case "time_created", "time_started", "time_finished", store.ColumnRunAt, store.ColumnPlannedAt:
+		return "int UNSIGNED NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"
+	case "status":
+		return "enum('" + strings.Join(store.Statuses(uses), "','") + "') NOT NULL", "TEXT NOT NULL"
+	case "result":
+		return "enum('ok','fail') DEFAULT NULL", "TEXT"
+	case "return_code":
+		return "tinyint UNSIGNED DEFAULT NULL", "INTEGER"
+	case "stdout", "stderr":
+		return "mediumtext DEFAULT NULL", "TEXT"
+	case store.ColumnSchedule, store.ColumnTimeZone:
+		return "varchar(64) DEFAULT NULL", "TEXT"
+	case store.ColumnAttempts:
+		return "smallint UNSIGNED NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"
+	case store.ColumnMaxAttempts:
+		return "smallint UNSIGNED DEFAULT NULL", "INTEGER"
+	case store.ColumnTimeout:
+		return "int UNSIGNED DEFAULT NULL", "INTEGER"
+	case store.ColumnPriority:
+		return "tinyint NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"
+	case store.ColumnUniqueKey:
+		return "varchar(190) DEFAULT NULL", "TEXT"
+	}
+	return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength), "TEXT"
+}
+
 // Judge notes what is wrong with the columns of a table, by their names in lower case: one finding
 // for each.
 func (n *Needed) Judge(f *Findings, columns map[string]Column) {

@@ -27,7 +27,6 @@ type Shape struct {
 	Owner     string // the owner column
 	Worker    string // the worker's name
 	AnID      string // a further condition that the id is one, or ""
-	Due       string // the condition that a delayed row is due
 	Now       string // unix seconds
 	Clock     string // the same in microseconds
 	Code      string // return_code as a number, or NULL
@@ -275,41 +274,27 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 }
 
 // CountWaiting implements store.Table. It reads as many entries of the index as it counts, and one row:
-// the waiting one with the lowest id, or the one that is due for longest.
+// the waiting one with the lowest id. Rows that are due wait, too.
 func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (counted store.Counted, err error) {
 	const op = "count waiting jobs"
 	names, err := r.Names(ctx, op, []string{target})
 	if err != nil || len(names) == 0 {
 		return counted, err
 	}
-	count := func(query func(s *Shape) (from, when, order string)) error {
-		return r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
-			from, when, order := query(s)
-			return "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
-				" COALESCE((SELECT " + when + " FROM " + s.Table + from + " ORDER BY " + order + " LIMIT 1), 0)", []any{target, target}
-		}, func(scan func(...any) error) error {
-			var rows int
-			var oldest int64
-			err := scan(&rows, &oldest)
-			counted.Rows += rows
-			if oldest != 0 {
-				counted.Oldest = min(cmp.Or(counted.Oldest, oldest), oldest)
-			}
-			return err
-		})
-	}
-	err = count(func(s *Shape) (from, when, order string) {
-		return s.ByClaims() + " WHERE status = 'waiting' AND target = ?", s.Seconds("time_created"), "id"
-	})
-	if err == nil && r.Uses.Delays() {
-		err = count(func(s *Shape) (from, when, order string) {
-			return s.By(s.ByDue) + " WHERE status = 'delayed' AND target = ? AND " + s.Due, s.number(store.ColumnRunAt), "run_at"
-		})
-	}
+	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+		from := " FROM " + s.Table + s.ByClaims() + " WHERE status = 'waiting' AND target = ?"
+		return "SELECT (SELECT COUNT(*) FROM (SELECT 1" + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
+			" COALESCE((SELECT " + s.Seconds("time_created") + from + " ORDER BY id LIMIT 1), 0)", []any{target, target}
+	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
 	if err != nil {
 		return store.Counted{}, err
 	}
-	return counted.UpTo(most), nil
+	due, err := r.CountDue(ctx, target, 0, most+1)
+	counted.Rows += due.Rows
+	if due.Oldest != 0 {
+		counted.Oldest = min(cmp.Or(counted.Oldest, due.Oldest), due.Oldest)
+	}
+	return counted.UpTo(most), err
 }
 
 // CountDue implements store.Table.

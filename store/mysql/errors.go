@@ -41,6 +41,7 @@ const (
 	// lack, so a row's trigger is at fault and the row is held; where the table itself can't be
 	// updated for it, the table is unusable.
 	errNotSupported  = 1235
+	errTableDenied   = 1142
 	errNoSuchIndex   = 1176 // of FORCE INDEX: somebody has dropped or renamed it
 	errInTransaction = 1568 // of SET TRANSACTION: one is open
 	// A query took longer than it may: MariaDB, MySQL.
@@ -52,8 +53,8 @@ const (
 func unusableNumbers() []uint16 {
 	return []uint16{
 		1044, 1045, 1698, // access denied, to the database or at all
-		1130,       // this host may not connect
-		1142, 1143, // no SELECT or UPDATE on the table or a column
+		1130,                 // this host may not connect
+		errTableDenied, 1143, // no SELECT or UPDATE on the table or a column
 		1227,                   // a privilege is missing
 		1251,                   // the account's authentication is not supported
 		1820, 1862, 3118, 4151, // password expired, account locked

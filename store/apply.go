@@ -95,7 +95,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		}
 	}
 	if o.Fate != Lost {
-		if m.aside.isNews(c, o.Note) {
+		if m.aside.rows[c.Job] == nil {
 			m.Logger.Warn("a row can't be updated for now; trying again until it can", "job", c.Job, "wanted", c.Status, "reason", o.Note)
 			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
 			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})

@@ -39,10 +39,6 @@ const mostTried = 128
 // retention, which waits for the mirror, is not held up for good.
 const giveUpAfter = 24 * time.Hour
 
-// mostNoted bounds how many reasons are journalled for one change, should each try fail for another
-// one.
-const mostNoted = 8
-
 // list gives the rows that can't be updated for now, by job.
 func (b *backlog) list() []Aside {
 	list := make([]Aside, 0, len(b.rows))
@@ -62,14 +58,8 @@ func (b *backlog) tooLong(job int64) bool {
 	return a != nil && a.fate == Refused && time.Since(a.refused) >= giveUpAfter
 }
 
-// isNews tells whether the reason why a change is set aside is to be journalled.
-func (b *backlog) isNews(c Change, reason string) bool {
-	a := b.rows[c.Job]
-	return a == nil || a.noted < mostNoted && a.reason != reason
-}
-
 // set puts a change aside, or notes one more try of it.
-func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
+func (b *backlog) set(c Change, o Outcome, now time.Time) {
 	a := b.rows[c.Job]
 	if a == nil {
 		a = &aside{since: now}
@@ -82,9 +72,6 @@ func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
 	}
 	a.pause = min(max(firstPause, 2*a.pause), longPause)
 	a.fate, a.reason, a.next = o.Fate, o.Note, now.Add(a.pause)
-	if noted {
-		a.noted++
-	}
 }
 
 // follow puts a change behind what is aside of its job.
@@ -260,7 +247,7 @@ func (p *progress) conclude(t trial) {
 	defer p.mu.Unlock()
 	for i, c := range t.changes {
 		if o := t.outcomes[i]; o.Fate == Held || o.Fate == Refused {
-			p.aside.set(c, o, slices.ContainsFunc(t.notices, func(d journal.Draft) bool { return d.Job == c.Job }), now)
+			p.aside.set(c, o, now)
 		} else if t.upTo == 0 {
 			p.aside.endFirst(c.Job, now)
 		}
@@ -295,7 +282,7 @@ func (p *progress) owe(c Change, o Outcome) {
 	if p.aside.rows[c.Job] == nil {
 		c.first = p.tried
 		now := time.Now()
-		p.aside.set(c, o, false, now)
+		p.aside.set(c, o, now)
 		p.aside.reckon()
 	}
 }

@@ -98,15 +98,6 @@ func wanted(e journal.Event) string {
 	return c.Status
 }
 
-// outputSize is how much output an event brings into the table.
-func outputSize(e journal.Event) int {
-	done, ok := e.Payload.(journal.Done)
-	if !ok {
-		return 0
-	}
-	return len(done.Stdout.Kept) + len(done.Stderr.Kept)
-}
-
 // claim is what a change needs to know of the job's claim.
 type claim struct {
 	token    string

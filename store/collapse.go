@@ -44,7 +44,10 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes 
 	index := make(map[int64]int)
 	bytes := 0
 	for i, e := range events {
-		if bytes += outputSize(e); bytes > batchBytes && len(changes) > 0 {
+		if done, isEnd := e.Payload.(journal.Done); isEnd {
+			bytes += (&Change{Done: &done}).size()
+		}
+		if bytes > batchBytes && len(changes) > 0 {
 			return changes, lost, i, nil
 		}
 		if e.Job == 0 {

@@ -11,7 +11,7 @@ func TestRowsThatAreNotTakenAreTriedEverLessOften(t *testing.T) {
 	b := &backlog{rows: map[int64]*aside{}}
 	now := time.Now()
 	for job := range int64(1000) {
-		b.set(Change{Job: job, first: uint64(job) + 1}, Outcome{Fate: Refused}, false, now)
+		b.set(Change{Job: job, first: uint64(job) + 1}, Outcome{Fate: Refused}, now)
 	}
 	b.reckon()
 	tried := b.due(now.Add(firstPause))
@@ -25,7 +25,7 @@ func TestRowsThatAreNotTakenAreTriedEverLessOften(t *testing.T) {
 			if c.Job == 0 {
 				tries++
 			}
-			b.set(c, Outcome{Fate: []Fate{Refused, Held}[tries%2]}, false, now)
+			b.set(c, Outcome{Fate: []Fate{Refused, Held}[tries%2]}, now)
 		}
 	}
 	if tries < 10 || tries > 20 {

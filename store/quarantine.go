@@ -28,7 +28,6 @@ type aside struct {
 	reason  string
 	since   time.Time // of the first try of this change, by this process
 	refused time.Time // of the first try that was refused
-	noted   int       // reasons that were journalled
 	pause   time.Duration
 	next    time.Time // of the next try
 }

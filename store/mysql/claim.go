@@ -226,7 +226,16 @@ const idsLimit = 1000
 
 // ClaimManual implements store.Table.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
-	const op = "claim jobs by id"
+	return t.claimNamed(ctx, "claim jobs by id", ids, targets, decide)
+}
+
+// Retry implements store.Table.
+func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
+	return t.claimNamed(ctx, "retry jobs", ids, nil, rule.RetryAll(decide))
+}
+
+// claimNamed is a claim of rows by their ids.
+func (t *Table) claimNamed(ctx context.Context, op string, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, err
@@ -327,24 +336,4 @@ func (t *Table) named(ids []int64, names []string, found *layout) selection {
 		chosen.add(query+found.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
 	}
 	return chosen
-}
-
-// Retry implements store.Table.
-func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
-	const op = "retry jobs"
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
-	done, err := t.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	run := &claim{table: t, layout: found, decide: rule.RetryAll(decide)}
-	err = run.run(ctx, func(ctx context.Context, conn *sql.Conn) (rows []journal.Row, err error) {
-		rows, locked, err = t.lockNamed(ctx, conn, found, ids, nil)
-		return rows, err
-	}, true)
-	return locked, t.failures.FailClaim(op, err)
 }

@@ -28,16 +28,17 @@ func (t *Table) Hold(ctx context.Context, name string) (holder string, err error
 	if err != nil {
 		return "", err
 	}
-	if t.advisory.has(name, found) {
+	a := &t.advisory
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held[name] && a.seen == found { // else the table has lost a link since
 		return "", nil
 	}
-	t.advisory.asking.Lock()
-	defer t.advisory.asking.Unlock()
 	holder, err = t.hold(ctx, name, found)
 	return holder, t.fail("take the advisory lock "+name, err)
 }
 
-// hold asks the server for a lock. Callers must hold t.advisory.asking. A connection of this process
+// hold asks the server for a lock. Callers must hold t.advisory.mu. A connection of this process
 // that was lost has its locks until the server misses it, after its wait_timeout at the latest.
 func (t *Table) hold(ctx context.Context, name string, found *layout) (holder string, err error) {
 	if err := t.connect(ctx); err != nil {
@@ -56,7 +57,10 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 		_, holder, err = t.holderOf(ctx, name)
 		return cmp.Or(holder, "a connection that has gone since"), t.lose(err)
 	}
-	t.advisory.note(name, found)
+	if t.advisory.held == nil {
+		t.advisory.held = map[string]bool{}
+	}
+	t.advisory.held[name], t.advisory.seen = true, found
 	return "", nil
 }
 
@@ -89,11 +93,9 @@ func (t *Table) connect(ctx context.Context) error {
 	return t.lose(a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self))
 }
 
-// keepAlive starts using the connection now and then, until Close.
+// keepAlive starts using the connection now and then, until Close. Callers must hold t.advisory.mu.
 func (t *Table) keepAlive() {
 	a := &t.advisory
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.stop != nil {
 		return
 	}
@@ -120,8 +122,8 @@ func (t *Table) keepAlive() {
 // ping uses the connection, and forgets the locks where it is lost.
 func (t *Table) ping() {
 	a := &t.advisory
-	a.asking.Lock()
-	defer a.asking.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.conn == nil {
 		return
 	}
@@ -133,7 +135,7 @@ func (t *Table) ping() {
 }
 
 // lose gives up the connection, and its locks with it, where there is an error. Callers must hold
-// t.advisory.asking.
+// t.advisory.mu.
 func (t *Table) lose(err error) error {
 	a := &t.advisory
 	if err == nil || a.conn == nil {
@@ -141,8 +143,6 @@ func (t *Table) lose(err error) error {
 	}
 	discard(a.conn)
 	a.conn = nil
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	clear(a.held)
 	return err
 }
@@ -152,8 +152,8 @@ func (t *Table) Holder(ctx context.Context, name string) (holder string, err err
 	if _, err := t.examined(ctx); err != nil {
 		return "", err
 	}
-	t.advisory.asking.Lock()
-	defer t.advisory.asking.Unlock()
+	t.advisory.mu.Lock()
+	defer t.advisory.mu.Unlock()
 	if err := t.connect(ctx); err != nil {
 		return "", t.fail("look at the advisory lock "+name, err)
 	}
@@ -171,34 +171,14 @@ func (t *Table) Holder(ctx context.Context, name string) (holder string, err err
 type advisory struct {
 	interval time.Duration // between pings; 0: pingInterval
 
-	asking sync.Mutex // held while the server is asked
-	pool   *sql.DB
-	conn   *sql.Conn
-	self   int64 // the number of conn
-
-	mu    sync.Mutex
+	mu    sync.Mutex // held while the server is asked, too
+	pool  *sql.DB
+	conn  *sql.Conn
+	self  int64 // the number of conn
 	held  map[string]bool
 	seen  *layout // of the table when the server last answered: it is another one after a lost link
 	stop  chan struct{}
 	ended sync.WaitGroup
-}
-
-// has tells whether a lock is held. Where the table has lost a link since, the server is asked
-// anew.
-func (a *advisory) has(name string, found *layout) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.held[name] && a.seen == found
-}
-
-// note remembers a lock.
-func (a *advisory) note(name string, found *layout) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.held == nil {
-		a.held = map[string]bool{}
-	}
-	a.held[name], a.seen = true, found
 }
 
 // close gives the locks back.
@@ -211,8 +191,8 @@ func (a *advisory) close() error {
 		close(stop)
 		a.ended.Wait()
 	}
-	a.asking.Lock()
-	defer a.asking.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.conn != nil {
 		discard(a.conn)
 		a.conn = nil

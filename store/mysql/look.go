@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"jobd/journal"
 	"jobd/store/internal/rule"
 )
 
@@ -153,28 +152,4 @@ func (l *layout) within(limit time.Duration, selects string) string {
 		query = "SET STATEMENT max_statement_time = " + strconv.Itoa(int(limit.Seconds())) + " FOR " + query
 	}
 	return query
-}
-
-// UnderWay implements store.Table.
-func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error) {
-	const op = "look for jobs under way"
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names, err := t.comparable(ctx, targets)
-	if err != nil {
-		return nil, t.fail(op, err)
-	}
-	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, names)
-	query, _ := t.selectRow(nil, found)
-	query += " WHERE id <> 0" + found.AnID + " AND " + condition
-	var rows []journal.Row
-	err = t.retry(ctx, func() error {
-		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
-			rows, err = t.lock(ctx, conn, found, begin, selection{query: query, args: args})
-			return false, err
-		})
-	})
-	return rows, t.fail(op, err)
 }

@@ -58,7 +58,7 @@ func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start s
 			}
 		}
 		if !results.NextResultSet() {
-			return rule.Distinct(found.first(lines)), results.Err()
+			return found.first(lines), results.Err()
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 			}
 			rows = append(rows, more...)
 		}
-		return rule.Distinct(rows), nil
+		return rows, nil
 	}, func(rows []journal.Row) ([]journal.Event, error) {
 		if len(rows) == 0 {
 			return nil, nil

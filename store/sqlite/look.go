@@ -2,12 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strconv"
 	"time"
 
-	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -118,18 +116,4 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 		}
 	}
 	return waiting, nil
-}
-
-// UnderWay implements store.Table.
-func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) (rows []journal.Row, err error) {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
-	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, targets)
-	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.read(ctx, tx, found, nil, anID+" AND "+condition, args...)
-		return false, err
-	})
-	return rows, t.fail("look for jobs under way", err)
 }

@@ -1,11 +1,8 @@
 package rule
 
 import (
-	"slices"
 	"strconv"
 	"strings"
-
-	"jobd/journal"
 )
 
 // The conditions under which rows are changed.
@@ -32,26 +29,16 @@ func in(names []string) (condition string, args []any) {
 	return "target IN (?" + strings.Repeat(", ?", len(names)-1) + ")", args
 }
 
-// UnderWay chooses, in the order of ids, the rows that are under way and whose owner column begins
+// underWay chooses, in the order of ids, the rows that are under way and whose owner column begins
 // with owner, and those of some targets whose owner column is empty.
-func UnderWay(column, owner string, targets []string) (condition string, args []any) {
+func underWay(column, owner string, targets []string) (condition string, args []any) {
 	condition, args = IsUnderWay+" AND ("+column+" LIKE ?", []any{owner + "%"}
 	if len(targets) > 0 {
 		among, names := in(targets)
-		condition += " OR COALESCE(" + column + ", '') = '' AND " + among
+		condition += " OR " + column + " = '' AND " + among
 		args = append(args, names...)
 	}
 	return condition + ") ORDER BY id", args
-}
-
-// Distinct drops rows that a second target matched too: one that the column takes for the first.
-func Distinct(rows []journal.Row) []journal.Row {
-	seen := make(map[int64]bool, len(rows))
-	return slices.DeleteFunc(rows, func(row journal.Row) bool {
-		again := seen[row.Job]
-		seen[row.Job] = true
-		return again
-	})
 }
 
 // recurs are the statuses of rows that are not at their end, as a list of SQL.

@@ -61,16 +61,7 @@ func (f Failures) Certain(op string, err error) error {
 func (f Failures) FailClaim(op string, err error) error {
 	switch err.(type) {
 	case *store.RefusedRows, *store.Overtaken:
-		return &named{op, err}
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	return f.Fail(op, err)
 }
-
-// named is an error with the operation's name before it.
-type named struct {
-	op  string
-	err error
-}
-
-func (n *named) Error() string { return n.op + ": " + n.err.Error() }
-func (n *named) Unwrap() error { return n.err }

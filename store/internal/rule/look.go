@@ -453,5 +453,28 @@ func (r *Reader) Unclaimed(ctx context.Context, targets []string, created, after
 	return ids, err
 }
 
+// UnderWay implements store.Table.
+func (r *Reader) UnderWay(ctx context.Context, owner string, targets []string) (rows []journal.Row, err error) {
+	const op = "look for jobs under way"
+	names, err := r.Names(ctx, op, targets)
+	if err != nil {
+		return nil, err
+	}
+	var shape *Shape
+	err = r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
+		shape, rows = s, nil
+		condition, args := underWay(s.Text(s.Quote(s.Owner), ""), owner, names)
+		query, _ := s.SelectRow(nil)
+		return query + " FROM " + s.Table + " WHERE id <> 0" + s.AnID + " AND " + condition, args
+	}, func(scan func(...any) error) error {
+		var one Line
+		var place int
+		err := shape.ScanRow(scan, &one, &one.Job, &place)
+		rows = append(rows, one.Row)
+		return err
+	})
+	return rows, err
+}
+
 // ErrTooSlow says that the server gave up a question because of its time.
 var ErrTooSlow = errors.New("it takes the server too long; is there an index on status and target, on these and run_at, or on schedule?")

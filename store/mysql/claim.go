@@ -17,22 +17,14 @@ import (
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
-	const op = "claim waiting jobs"
-	found, err := t.examined(ctx)
-	if err == nil && found.Unindexed != "" {
-		err = rule.Misfit{Text: found.Unindexed}
-	}
-	if err != nil {
-		return t.fail(op, err)
-	}
 	var asks []ask
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		if room[target] > 0 {
 			asks = append(asks, ask{target: target, room: room[target]})
 		}
 	}
-	run := &claim{table: t, layout: found, decide: decide}
-	return t.failures.FailClaim(op, run.waiting(ctx, asks, except))
+	run := &claim{table: t, decide: decide}
+	return t.failures.FailClaim("claim waiting jobs", run.waiting(ctx, asks, except))
 }
 
 // waiting claims rows of targets that wait or are due.
@@ -94,7 +86,13 @@ type chooser func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error)
 // lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
 // Where there is no row, decide is called only if it wants to hear of it.
 func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
-	err := c.table.retry(ctx, func() error {
+	err := c.table.retry(ctx, func() (err error) {
+		if c.layout, err = c.table.examined(ctx); err != nil {
+			return err
+		}
+		if c.layout.Unindexed != "" && !empty {
+			return rule.Misfit{Text: c.layout.Unindexed}
+		}
 		return c.table.claiming(ctx, func(conn *sql.Conn) (bool, error) {
 			rows, err := choose(ctx, conn)
 			if err != nil || len(rows) == 0 && !empty {
@@ -236,10 +234,6 @@ func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (lo
 
 // claimNamed is a claim of rows by their ids.
 func (t *Table) claimNamed(ctx context.Context, op string, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
 	done, err := t.client(ctx)
 	if err != nil {
 		return nil, err
@@ -249,9 +243,9 @@ func (t *Table) claimNamed(ctx context.Context, op string, ids []int64, targets 
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
-	run := &claim{table: t, layout: found, decide: decide}
+	run := &claim{table: t, decide: decide}
 	err = run.run(ctx, func(ctx context.Context, conn *sql.Conn) (rows []journal.Row, err error) {
-		rows, locked, err = t.lockNamed(ctx, conn, found, ids, names)
+		rows, locked, err = t.lockNamed(ctx, conn, run.layout, ids, names)
 		return rows, err
 	}, true)
 	return locked, t.failures.FailClaim(op, err)

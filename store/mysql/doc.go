@@ -69,7 +69,7 @@
 // Where the table uses run_at, a claim has a second locking read for each target, of what is due by
 // the server's clock, in the same round trip. What is not chosen of both is locked until the claim
 // commits, and then as it was. Each read names its index. Where somebody has dropped or renamed it
-// (1176), nothing was decided yet: the claim fails, and the next one examines the table again. Without its
+// (1176), nothing was decided yet: the table is examined again, and the claim begun anew. Without its
 // index nothing is claimed.
 //
 // A crash leaves what it leaves of any claim. The end of a run after which the row comes back is one

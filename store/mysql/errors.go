@@ -166,7 +166,7 @@ func isLockWait(err error) bool {
 // driver.ErrBadConn means that nothing was sent.
 func isTransient(err error) bool {
 	switch number(err) {
-	case errDeadlock, errRecordChanged, errIsolationLevel, errDuringCommit, errGroupRollback:
+	case errDeadlock, errRecordChanged, errIsolationLevel, errDuringCommit, errGroupRollback, errNoSuchIndex:
 		return true
 	}
 	return isLockWait(err) || isReadOnly(err) || errors.Is(err, sqldriver.ErrBadConn)

@@ -22,11 +22,11 @@ func (t *Table) reader() rule.Reader {
 			return names, t.fail(op, err)
 		},
 		Ask: func(ctx context.Context, op string, within time.Duration, query func(s *rule.Shape) (string, []any), row func(func(...any) error) error) error {
-			found, err := t.examined(ctx)
-			if err != nil {
-				return err
-			}
-			err = t.retry(ctx, func() error {
+			err := t.retry(ctx, func() error {
+				found, err := t.examined(ctx)
+				if err != nil {
+					return err
+				}
 				text, args := query(&found.Shape)
 				if within > 0 {
 					text = found.within(within, strings.TrimPrefix(text, "SELECT"))
@@ -84,17 +84,19 @@ func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*ru
 // yet shows rows that somebody is about to insert, or to set back. Rows that are due wait, too.
 func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
 	const op = "look for waiting jobs"
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
 	names, err := t.comparable(ctx, targets)
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
 	waiting := map[string]bool{}
 	for some := range slices.Chunk(names, waitingLimit) {
-		err := t.retry(ctx, func() error { return t.lookWaiting(ctx, found, some, except, waiting) })
+		err := t.retry(ctx, func() error {
+			found, err := t.examined(ctx)
+			if err != nil {
+				return err
+			}
+			return t.lookWaiting(ctx, found, some, except, waiting)
+		})
 		if err != nil {
 			return nil, t.fail(op, err)
 		}

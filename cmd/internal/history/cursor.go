@@ -24,6 +24,7 @@ const (
 	maxCursors = 64               // open at once in one worker
 	maxOfPeer  = 32               // of these, of one peer
 	pageGrace  = 10 * time.Second // for which a page is waited for that another request is taking
+	leftTime   = 10 * time.Second // after which who has not asked may have left, as behind a master
 )
 
 // ErrUnknown says that there is no such cursor, any more or at all.
@@ -63,9 +64,8 @@ type cursor struct {
 	asked  time.Time // when a page was last asked for; guarded by Cursors.mu
 }
 
-// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Where the peer has
-// maxOfPeer, the one ends that it has not asked for longest: it may have left without closing it, as
-// behind a master. Its error is errTooMany.
+// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Others may end for it,
+// see makeRoom. Its error is errTooMany.
 func (c *Cursors) Open(ctx context.Context, owner any, peer string, produce Produce) (id string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	one := &cursor{
@@ -89,18 +89,27 @@ func (c *Cursors) Open(ctx context.Context, owner any, peer string, produce Prod
 	return id, nil
 }
 
-// makeRoom ends a peer's stream where it has as many as it may. Callers must hold mu.
+// makeRoom ends the stream that has not been asked for longest: of the peer where that has as many as it
+// may, else of all, where there are as many as may be and nobody has asked for it for leftTime. Callers
+// must hold mu.
 func (c *Cursors) makeRoom(peer string) {
-	oldest, has := "", 0
-	for id, one := range c.open {
-		if one.peer != peer {
-			continue
+	own := 0
+	for _, one := range c.open {
+		if one.peer == peer {
+			own++
 		}
-		if has++; has == 1 || one.asked.Before(c.open[oldest].asked) {
+	}
+	greedy := own >= maxOfPeer
+	if !greedy && len(c.open) < maxCursors {
+		return
+	}
+	oldest := ""
+	for id, one := range c.open {
+		if (one.peer == peer || !greedy) && (oldest == "" || one.asked.Before(c.open[oldest].asked)) {
 			oldest = id
 		}
 	}
-	if has >= maxOfPeer {
+	if greedy || time.Since(c.open[oldest].asked) >= leftTime {
 		c.open[oldest].cancel()
 		delete(c.open, oldest)
 	}

@@ -120,11 +120,15 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		if _, err := c.Open(link, "me", "here", numbers(1, nil, &taken)); !errors.Is(err, errTooMany) {
 			t.Errorf("one more: %v, want %v", err, errTooMany)
 		}
-		time.Sleep(idleTime + time.Second)
-		synctest.Wait()
+		time.Sleep(leftTime)
 		id, err := c.Open(link, "me", "here", numbers(1, nil, &taken))
-		if err != nil {
-			t.Fatalf("after a minute: %v", err)
+		if err != nil || len(c.open) != maxCursors {
+			t.Fatalf("after a while: %v; %d are open", err, len(c.open))
+		}
+		time.Sleep(idleTime - leftTime + time.Second)
+		synctest.Wait()
+		if len(c.open) != 1 {
+			t.Errorf("after a minute %d are open that nobody has asked for", len(c.open)-1)
 		}
 		end()
 		synctest.Wait()

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {"golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net"},
-	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
+	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
 	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize"}, drawn...),
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal/archive"
 )
 
 func lookup(environ map[string]string) func(string) string {
@@ -134,5 +136,27 @@ func TestJournalDirOfAnotherAccount(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("its mode was changed: %v, %v", info, err)
+	}
+}
+
+// A connection of the same place is ended as one of a dead process: another folder is another place, be it
+// a copy of the journal, and where there is no lock nobody knows.
+func TestPlacesAreOfOneFolder(t *testing.T) {
+	t.Parallel()
+	one, copied, none := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{one, copied} {
+		if err := os.WriteFile(filepath.Join(dir, archive.LockFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := placeOf(one)
+	if place == "" || placeOf(one) != place {
+		t.Errorf("the place is %q, and %q a moment later", place, placeOf(one))
+	}
+	if placeOf(copied) == place {
+		t.Errorf("a copy of the journal has the same place: %s", place)
+	}
+	if got := placeOf(none); got != "" {
+		t.Errorf("without a lock the place is %q", got)
 	}
 }

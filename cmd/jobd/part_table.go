@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"jobd/cmd/internal/exit"
+	"jobd/exec/runner/proc"
+	"jobd/journal/archive"
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/sqlite"
@@ -49,8 +54,20 @@ func (r *root) newTable(journalDir string) (store.Table, error) {
 		return sqlite.New(config)
 	}
 	config := r.mysqlConfig()
+	config.Place = placeOf(journalDir)
 	config.Logger, config.OnServer, config.OnLost = r.log, r.notices.serverMet, r.notices.tableLost
 	return mysql.New(failTable(journalDir, config))
+}
+
+// placeOf names the lock of the journal's folder, which this process has: no other process that lives
+// has the same in this boot, be it one with a copy of the journal. "": nobody knows.
+func placeOf(journalDir string) string {
+	var lock unix.Stat_t
+	boot, err := proc.BootID()
+	if err != nil || unix.Stat(filepath.Join(journalDir, archive.LockFile), &lock) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d.%d", boot, lock.Dev, lock.Ino)
 }
 
 // sqliteConfig is where the table is.

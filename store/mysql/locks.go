@@ -80,7 +80,7 @@ func (t *Table) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.pool = sql.OpenDB(connector)
+		a.pool = sql.OpenDB(prompt{connector, t.config.ReadTimeout})
 		a.pool.SetMaxOpenConns(1)
 	}
 	var err error
@@ -90,7 +90,42 @@ func (t *Table) connect(ctx context.Context) error {
 	t.keepAlive()
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	return t.lose(a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self))
+	err = a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self)
+	if err == nil && t.config.Place != "" {
+		err = t.endFormer(ctx, "place:"+t.config.Place)
+	}
+	return t.lose(err)
+}
+
+// endFormer takes the lock of this worker's place, and ends the connection that has it: that was this
+// worker's, or its killed predecessor's, and the server has not missed it yet. Behind a proxy it does so
+// after its wait_timeout only, and until then that connection has the worker's name. Every account may
+// end its own connections.
+func (t *Table) endFormer(ctx context.Context, place string) error {
+	take := func(patience int) (taken bool, err error) {
+		var answer sql.NullBool
+		names := append(t.lockNames(place), patience)
+		err = t.advisory.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", ?)", names...).Scan(&answer)
+		if isRefusedLock(err) {
+			return true, nil // Hold warns of it
+		}
+		return answer.Bool, err
+	}
+	if taken, err := take(0); taken || err != nil {
+		return err
+	}
+	id, holder, err := t.holderOf(ctx, place)
+	if err != nil || id == 0 {
+		return err
+	}
+	if _, err := t.advisory.conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err != nil {
+		t.warn("a former connection of this worker can't be ended; the server does so after 30 s at most", "connection", holder, "error", err)
+		return nil
+	}
+	t.config.Logger.Info("a former connection of this worker, which the server had not missed yet, was ended", "connection", holder)
+	const patience = 2 // seconds
+	_, err = take(patience)
+	return err
 }
 
 // keepAlive starts using the connection now and then, until Close. Callers must hold t.advisory.mu.

@@ -82,7 +82,7 @@ func New(config Config) (*Table, error) {
 		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
 	t.Reader = t.reader()
-	t.db = sql.OpenDB(sessions{connector, t})
+	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ReadTimeout})
 	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
 	t.db.SetMaxIdleConns(config.MaxOpen - 1)
 	t.db.SetConnMaxLifetime(connMaxLifetime)
@@ -107,6 +107,7 @@ type Config struct {
 	ClaimColumn string       // the owner column; sig
 	Uses        store.Uses   // the optional columns that are jobd's
 	Worker      string       // the worker's name, for an owner column other than sig
+	Place       string       // where this process alone runs, as it knows: who else has it on the server is dead; "": it does not know
 	Logger      *slog.Logger // slog.Default()
 	MaxOpen     int          // connections at once; 8, the least is 4
 	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows

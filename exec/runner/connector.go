@@ -140,16 +140,16 @@ func (c *connector) connect() (*link, error) {
 	// close does not wait for the runner's answer.
 	stop := context.AfterFunc(c.ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
-	l, err := newLink(conn.UnixConn, c.config, c.rejoin, c.heard, func(says string) error {
-		if !c.isRunner(&conn, says) {
-			return foreign
-		}
-		return nil
-	})
+	out, in := wire.NewOutbox(conn.UnixConn), wire.NewReader(conn)
+	hello, err := greet(conn.UnixConn, out, in)
+	if err == nil && !c.isRunner(&conn, hello.Instance) {
+		err = foreign
+	}
 	if err != nil {
+		out.Close()
 		return nil, errors.Join(err, conn.Close())
 	}
-	return l, nil
+	return newLink(c, conn.UnixConn, out, in, &hello), nil
 }
 
 // rejoin goes on with the processes of a lost link: with the same runner, if only the connection

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,11 +16,8 @@ import (
 
 // link is the worker's connection to its runner.
 type link struct {
+	of       *connector // which made it
 	conn     *net.UnixConn
-	logger   *slog.Logger
-	pulse    jobexec.Pulse                     // of receive; nil: nobody watches it
-	onLost   func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
-	onPools  func([]wire.Message)              // takes what the runner says of its pools
 	instance string
 	pid      int                  // the runner's; 0: it is not known
 	recalled map[wire.ID]*process // the jobs that the runner had when the link was made
@@ -36,34 +33,22 @@ type link struct {
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
 	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
-	onIdle    func()           // leaves a runner of another build that has none; nil: it is of this one
-	leaving   bool             // that was called: the runner is asked for nothing more
+	toLeave   bool             // the runner is to be left as soon as it has nothing
+	leaving   bool             // that has begun: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
 	asked     map[wire.Kind][]chan wire.Message // by the kind of the answer: who waits for one, in order
+	silent    bool                              // one has waited for too long, and is not answered yet
 }
 
-// newLink greets the runner and makes processes of the jobs that it still has.
-func newLink(
-	conn *net.UnixConn, c Config, onLost func(*link, map[wire.ID]*process), onPools func([]wire.Message),
-	check func(instance string) error,
-) (*link, error) {
-	out, in := wire.NewOutbox(conn), wire.NewReader(conn)
-	hello, err := greet(conn, out, in)
-	if err == nil {
-		err = check(hello.Instance)
-	}
-	if err != nil {
-		out.Close()
-		return nil, err
-	}
+// newLink makes processes of the jobs that the runner still has, by its hello.
+func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
 	l := &link{
-		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, onPools: onPools, instance: hello.Instance, pid: hello.PID(),
-		out: out, lost: make(chan struct{}),
-		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
-		owed: make(map[wire.ID]bool),
+		of: c, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
+		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		asking: make(chan struct{}, mostAsked), asked: make(map[wire.Kind][]chan wire.Message), other: !hello.IsOfThisBuild(),
+		asking: make(chan struct{}, mostAsked), asked: make(map[wire.Kind][]chan wire.Message),
+		other: !hello.IsOfThisBuild(),
 	}
 	for _, old := range hello.Jobs {
 		if old.IsWord() {
@@ -76,7 +61,7 @@ func newLink(
 		l.processes[old.ID], l.recalled[old.ID], l.owed[old.ID] = p, p, true
 	}
 	go l.receive(in)
-	return l, nil
+	return l
 }
 
 func (l *link) alive() bool { return !isClosed(l.lost) }
@@ -103,7 +88,7 @@ func (l *link) close(patience time.Duration) {
 	select {
 	case <-l.lost:
 	case <-late.C:
-		l.logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it", "jobs", jobs)
+		l.of.config.Logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it", "jobs", jobs)
 		l.conn.Close()
 		<-l.lost
 		<-l.out.Written()
@@ -113,35 +98,30 @@ func (l *link) close(patience time.Duration) {
 // receive acts on what the runner sends until the connection is gone.
 func (l *link) receive(in *wire.Reader) {
 	var n notices
-	var err error
-	for err == nil {
-		var batch []wire.Message
-		batch, err = in.Receive()
-		l.take(batch, &n)
+	for {
+		m, err := in.Next()
+		if err != nil {
+			l.lose(err)
+			return
+		}
+		l.take(&m, &n)
 	}
-	l.lose(err)
 }
 
-// take acts on messages that came together.
-func (l *link) take(batch []wire.Message, n *notices) {
-	if l.pulse != nil {
-		l.pulse.Works()
-		defer l.pulse.Waits()
+// take acts on a message.
+func (l *link) take(m *wire.Message, n *notices) {
+	if pulse := l.of.config.Pulse; pulse != nil {
+		pulse.Works()
+		defer pulse.Waits()
 	}
-	var pools []wire.Message
+	if m.Kind == wire.Pools {
+		l.of.heard(m)
+		return
+	}
 	l.mu.Lock()
-	for i := range batch {
-		if batch[i].Kind == wire.Pools {
-			pools = append(pools, batch[i])
-		} else {
-			l.act(&batch[i], n)
-		}
-	}
+	l.act(m, n)
 	l.mu.Unlock()
 	n.make()
-	if len(pools) > 0 {
-		l.onPools(pools)
-	}
 }
 
 // lose gives up a connection that is gone.
@@ -158,8 +138,8 @@ func (l *link) lose(err error) {
 	if closing {
 		return
 	}
-	l.logger.Warn("connection to the runner is lost", "error", err, "jobs", len(processes))
-	l.onLost(l, processes)
+	l.of.config.Logger.Warn("connection to the runner is lost", "error", err, "jobs", len(processes))
+	l.of.rejoin(l, processes)
 }
 
 // act acts on one message. Callers must hold l.mu.
@@ -168,10 +148,10 @@ func (l *link) act(m *wire.Message, n *notices) {
 	switch {
 	case len(l.asked[m.Kind]) > 0:
 		l.asked[m.Kind][0] <- *m
-		l.asked[m.Kind] = l.asked[m.Kind][1:]
+		l.asked[m.Kind], l.silent = l.asked[m.Kind][1:], false
 		<-l.asking
 	case p == nil:
-		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
+		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:
 		p.begin(m.Started, n)
 	case m.Kind == wire.Refused:
@@ -296,7 +276,8 @@ const (
 )
 
 // ask asks the runner something, and waits for an answer of a kind. Those who can't be answered at once
-// wait for those before them, and nobody for long: what the runner was asked to do it may do later.
+// wait for those before them, and nobody for long. A runner that has not answered in time is asked for
+// nothing more until it does: what it was asked for already it may do then.
 func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer wire.Message, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errSilent)
 	defer cancel()
@@ -309,6 +290,11 @@ func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer 
 	}
 	wanted := make(chan wire.Message, 1)
 	l.mu.Lock()
+	if l.silent {
+		<-l.asking
+		l.mu.Unlock()
+		return answer, errSilent
+	}
 	l.asked[kind] = append(l.asked[kind], wanted)
 	l.out.Post(m)
 	l.mu.Unlock()
@@ -321,8 +307,15 @@ func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer 
 	case <-l.lost:
 		return answer, errLost
 	case <-ctx.Done():
-		return answer, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	if errors.Is(err, errSilent) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.silent = slices.Contains(l.asked[kind], wanted)
+		l.of.config.Logger.Warn("the runner does not answer; it may still do what it was asked for", "job", m.ID.Job)
+	}
+	return answer, err
 }
 
 // signal has a signal sent.

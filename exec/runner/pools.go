@@ -22,8 +22,8 @@ type pools struct {
 	mu        sync.Mutex // before it the connector's is taken
 	asked     bool       // the worker has said which there are to be
 	wanted    []jobexec.Pool
-	wishes    map[string]wish          // the same
-	standings map[string]wire.Standing // by target, as the runner tells
+	wishes    map[string]wish          // by keyOf
+	standings map[string]wire.Standing // by keyOf, as the runner tells
 
 	telling sync.Mutex // held while the worker is told, so that it hears of changes in their order
 }
@@ -47,14 +47,15 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 func (p *pools) want(wanted []jobexec.Pool) {
 	p.asked, p.wanted = true, slices.Clone(wanted)
 	if p.wishes == nil {
-		p.wishes = make(map[string]wish)
+		p.wishes, p.standings = make(map[string]wish), make(map[string]wire.Standing)
 	}
-	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool {
-		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
-	})
-	maps.DeleteFunc(p.standings, func(target string, _ wire.Standing) bool {
-		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return w.Target == target })
-	})
+	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool { return !p.wants(key) })
+	maps.DeleteFunc(p.standings, func(key string, _ wire.Standing) bool { return !p.wants(key) })
+}
+
+// wants tells whether there is to be a pool. Callers must hold p.mu.
+func (p *pools) wants(key string) bool {
+	return slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
 }
 
 // keyOf tells pools apart: one of another mode is another pool.
@@ -134,14 +135,11 @@ func (p *pools) all() []jobexec.PoolStanding {
 	return standings
 }
 
-// standing is how a pool stands that there is to be. What the runner has said of one by another mode
-// is of the one before. Callers must hold p.mu.
+// standing is how a pool stands that there is to be. Callers must hold p.mu.
 func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
-	s := p.standings[of.Target]
-	if s.Mode != string(of.Mode) {
-		s = wire.Standing{}
-	}
-	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && s.Wish != w.id {
+	key := keyOf(of.Target, of.Mode)
+	s := p.standings[key]
+	if w, wished := p.wishes[key]; wished && s.Wish != w.id {
 		s.Old = max(1, s.Processes) // the runner has not heard of it yet
 	}
 	return jobexec.PoolStanding{
@@ -152,25 +150,18 @@ func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 }
 
 // heard takes in what the runner says of its pools.
-func (c *connector) heard(messages []wire.Message) {
+func (c *connector) heard(m *wire.Message) {
 	p := &c.pools
 	p.mu.Lock()
-	if p.standings == nil {
-		p.standings = make(map[string]wire.Standing)
-	}
-	for i := range messages {
-		for _, s := range messages[i].Standings {
-			if slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool {
-				return w.Target == s.Target && string(w.Mode) == s.Mode
-			}) {
-				p.standings[s.Target] = s // else of one that was removed
-			}
-		}
-		for _, n := range messages[i].Notes {
-			c.log(n)
+	for _, s := range m.Standings {
+		if key := keyOf(s.Target, jobexec.Mode(s.Mode)); p.wants(key) { // else it was removed
+			p.standings[key] = s
 		}
 	}
 	p.mu.Unlock()
+	for _, n := range m.Notes {
+		c.log(n)
+	}
 	p.tell()
 }
 
@@ -179,8 +170,8 @@ func (c *connector) heard(messages []wire.Message) {
 func (p *pools) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for target, s := range p.standings {
-		p.standings[target] = wire.Standing{Mode: s.Mode, Unready: s.Unready, Since: s.Since}
+	for key, s := range p.standings {
+		p.standings[key] = wire.Standing{Unready: s.Unready, Since: s.Since}
 	}
 }
 

@@ -14,15 +14,15 @@ func (c *connector) replaceSoon(l *link) {
 	c.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.onIdle = func() { c.replace(l) }
+	l.toLeave = true
 	l.leaveIdle()
 }
 
 // leaveIdle begins to leave a runner that is to be left, where it has nothing. Callers must hold l.mu.
 func (l *link) leaveIdle() {
-	if l.onIdle != nil && !l.leaving && len(l.owed) == 0 && l.alive() {
+	if l.toLeave && !l.leaving && len(l.owed) == 0 && l.alive() {
 		l.leaving = true
-		go l.onIdle()
+		go l.of.replace(l)
 	}
 }
 

@@ -88,7 +88,9 @@ func TestAnEarlyRunnerIsNotTalkedTo(t *testing.T) {
 		Kind: wire.Hello, Version: wire.Version, Instance: "early",
 		Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
 	})
-	if _, err := newLink(near, testConfig(""), nil, nil, func(string) error { return nil }); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
+	out := wire.NewOutbox(near)
+	defer out.Close()
+	if _, err := greet(near, out, wire.NewReader(near)); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
 		t.Errorf("error %v", err)
 	}
 }

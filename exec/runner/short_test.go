@@ -12,6 +12,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proctest"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
@@ -70,7 +71,8 @@ func TestAShortJobIsToldOfOnce(t *testing.T) {
 	remote.Forget(1, "", 1)
 }
 
-// A runner that stands still holds up nobody for long who wants a job signalled, and does it later.
+// A runner that stands still holds up nobody who wants a job signalled, and gets no more such
+// requests.
 func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
@@ -78,10 +80,17 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	p := begin(t, remote, 1, "exec sleep 300")
 	<-p.Begun()
 	proctest.Stop(t, runner)
-	for range 2 {
+	for range 3 {
 		if err := p.Signal(15); !errors.Is(err, errSilent) {
 			t.Errorf("error %v, want %v", err, errSilent)
 		}
+	}
+	l := linkOf(remote)
+	l.mu.Lock()
+	n := len(l.asked[wire.Signalled])
+	l.mu.Unlock()
+	if n != 1 {
+		t.Errorf("it was asked for %d signals, want the first only", n)
 	}
 	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
 		t.Fatal(err)

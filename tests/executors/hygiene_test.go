@@ -61,7 +61,7 @@ var unruly = []unrulyProcess{
 	},
 	{
 		name: "writes 5,000 bytes", does: `print $out "x" x 5000; sleep 300;`,
-		want: killed(`it wrote "` + strings.Repeat("x", 100) + `"… to descriptor 4, where exit ID CODE is expected`), log: "xxxxxxxx", recycled: "killed",
+		want: killed(`it wrote "` + strings.Repeat("x", 100) + `" to descriptor 4, where exit ID CODE is expected`), log: "xxxxxxxx", recycled: "killed",
 	},
 	{
 		name: "starts twice", does: `print $out "started $id\n"; sleep 300;`,

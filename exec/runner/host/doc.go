@@ -27,8 +27,8 @@
 // # What it costs
 //
 // A job should cost what fork, exec and exit do. So the runner has one goroutine that reads what
-// the worker asks and starts what came together, and one, the reactor, for all that happens to
-// jobs, however many run. A start does not make one wake the other. A job that ends within
+// the worker asks, two at most that start jobs, and one, the reactor, for all that happens to jobs,
+// however many run. A start does not make one wake the other. A job that ends within
 // milliseconds is one event, its end, and one message: its pipes are read then, and watched only if
 // it gets older. What comes together goes out in one write.
 //
@@ -37,7 +37,7 @@
 //   - The worker is killed: jobs run on, their pipes are read, and outcomes are kept until a worker
 //     says forget. Workers are served one after the other, each to the end of what it sent. So the
 //     next one hears of all starts that happened, and of none that may still happen: a job is known
-//     when its start is read, and starts are done before more is read.
+//     when its start is read, and all starts are done before the next worker is served.
 //   - The runner ends by itself when it has no worker and no job, and notes its name in
 //     runner.ended. A start that it does not answer for then was never done.
 //   - The runner is killed: its name is not noted, and its jobs run on without it. Package runner

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"jobd/exec/runner/wire"
 )
@@ -248,21 +247,16 @@ func (a *jobs) running() bool {
 // processors until the launcher is executed.
 const maxStarts = 2
 
-// requests does what one worker asks for. Starts that came together are done together.
+// requests does what one worker asks for.
 type requests struct {
 	jobs   *jobs
 	local  *local
-	env    []string // for the starts that follow
-	starts []notedStart
+	env    []string       // for the starts that follow
+	starts sync.WaitGroup // those that are under way
+	places chan struct{}  // holds one for each
 }
 
-// notedStart is a start that is to be done. Its job is known.
-type notedStart struct {
-	job  *job
-	what spec
-}
-
-// do does what a message asks for. A start it only notes, for run to do.
+// do does what a message asks for. A start may be under way when it returns.
 func (r *requests) do(m *wire.Message) error {
 	switch m.Kind {
 	case wire.Environment:
@@ -275,15 +269,15 @@ func (r *requests) do(m *wire.Message) error {
 			r.jobs.started(j, c, nil)
 			r.local.pools.start(m.Pool, c)
 		default:
-			r.starts = append(r.starts, notedStart{j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit}})
+			r.start(j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit})
 		}
 	case wire.Signal:
-		r.run() // it may be for one of the noted starts
+		r.starts.Wait() // it may be for one of them
 		r.jobs.signal(m.ID, m.Signo)
 	case wire.Fetch:
 		r.jobs.fetch(m.ID)
 	case wire.Peek:
-		r.run() // as above
+		r.starts.Wait() // as above
 		r.jobs.peek(m.ID, m.Peek)
 	case wire.Forget:
 		r.jobs.forget(m.ID)
@@ -300,22 +294,12 @@ func (r *requests) do(m *wire.Message) error {
 	return nil
 }
 
-// run does the noted starts, maxStarts at a time. It returns when each has happened or failed.
-func (r *requests) run() {
-	var next atomic.Int64
-	work := func() {
-		for i := next.Add(1); i <= int64(len(r.starts)); i = next.Add(1) {
-			s := &r.starts[i-1]
-			c, err := r.local.start(s.what, s.job)
-			r.jobs.started(s.job, c, err)
-		}
-	}
-	var others sync.WaitGroup
-	for range min(len(r.starts), maxStarts) - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
-	clear(r.starts)
-	r.starts = r.starts[:0]
+// start starts a job when there is a place.
+func (r *requests) start(j *job, what spec) {
+	r.places <- struct{}{}
+	r.starts.Go(func() {
+		defer func() { <-r.places }()
+		c, err := r.local.start(what, j)
+		r.jobs.started(j, c, err)
+	})
 }

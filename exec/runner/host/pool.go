@@ -58,7 +58,11 @@ func (p *pool) define(def wire.Pool) {
 	was := p.def
 	p.def, p.wanted, p.dirty = def, def.Slots, true
 	if def.Wish != was.Wish && def.Wish != 0 {
-		p.renew(reasonOf(def.Why))
+		reason := "recycle"
+		if def.Why == "reload" { // else it is said in words
+			reason = def.Why
+		}
+		p.renew(reason)
 	}
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("reload")

@@ -371,14 +371,6 @@ func (ps *pools) set(wanted []wire.Pool) {
 	})
 }
 
-// reasonOf is a word that may stand among the reasons of replacements, of which there are few.
-func reasonOf(why string) string {
-	if why == "" || len(why) > 20 || slices.ContainsFunc([]byte(why), func(c byte) bool { return (c < 'a' || c > 'z') && c != '_' }) {
-		return "recycle"
-	}
-	return why
-}
-
 // joined says that a worker is there, which knows nothing of the pools yet.
 func (ps *pools) joined() {
 	ps.do(func() { ps.changed, ps.told, ps.toldAt = true, nil, 0 })

@@ -193,18 +193,15 @@ func admit(conn *net.UnixConn) error {
 
 // receive does what the worker asks for until it is gone.
 func (s *server) receive(reader *wire.Reader) error {
-	r := requests{jobs: s.jobs, local: s.local}
+	r := requests{jobs: s.jobs, local: s.local, places: make(chan struct{}, maxStarts)}
+	defer r.starts.Wait()
 	for {
-		batch, err := reader.Receive()
-		for i := range batch {
-			if wrong := r.do(&batch[i]); wrong != nil {
-				err = wrong
-				break
-			}
-		}
-		r.run()
+		m, err := reader.Next()
 		if wire.HungUp(err) {
 			return nil
+		}
+		if err == nil {
+			err = r.do(&m)
 		}
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)

@@ -83,20 +83,6 @@ func TestMessagesPassUnchanged(t *testing.T) {
 	}
 }
 
-// What came at once is given at once, up to what is not whole yet.
-func TestMessagesAreReceivedInBatches(t *testing.T) {
-	t.Parallel()
-	stream := written(Message{Kind: Forget}, Message{Kind: Fetch}, Message{Kind: Signal, Signo: 9})
-	r := NewReader(bytes.NewReader(stream[:len(stream)-1]))
-	batch, err := r.Receive()
-	if err != nil || len(batch) != 2 || batch[0].Kind != Forget || batch[1].Kind != Fetch {
-		t.Errorf("batch %+v: %v", batch, err)
-	}
-	if batch, err := r.Receive(); !HungUp(err) || len(batch) != 0 {
-		t.Errorf("half a message is %+v: %v", batch, err)
-	}
-}
-
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	whole := written(Message{Kind: Start, Argv: []string{"/bin/true"}})

@@ -59,8 +59,11 @@ func (o *Outbox) Close() {
 // Written is closed when the goroutine has returned after Close.
 func (o *Outbox) Written() <-chan struct{} { return o.written }
 
-// chunk is about how many bytes are written at a time.
-const chunk = 64 << 10
+// chunk is about how many bytes are written at a time, mostKept how many messages room is kept for.
+const (
+	chunk    = 64 << 10
+	mostKept = 256
+)
 
 // write is the goroutine.
 func (o *Outbox) write() {
@@ -103,7 +106,7 @@ func (o *Outbox) next(b []byte) (pieces net.Buffers, closed bool) {
 			b = append(append(b, out...), err...)
 		}
 	}
-	if o.messages = slices.Delete(o.messages, 0, n); len(o.messages) == 0 && n > mostBatch {
+	if o.messages = slices.Delete(o.messages, 0, n); len(o.messages) == 0 && n > mostKept {
 		o.messages = nil
 	}
 	return net.Buffers{b, large[0], large[1]}, o.closed

@@ -74,10 +74,10 @@ func TestALostPeerDoesNotEndReading(t *testing.T) {
 	far.Close()
 	o.Post(Message{Kind: Forget})
 	r := NewReader(near)
-	if batch, err := r.Receive(); err != nil || len(batch) != 1 || batch[0].ID.Job != 7 {
-		t.Errorf("batch %+v: %v", batch, err)
+	if m, err := r.Next(); err != nil || m.ID.Job != 7 {
+		t.Errorf("message %+v: %v", m, err)
 	}
-	if _, err := r.Receive(); !HungUp(err) {
+	if _, err := r.Next(); !HungUp(err) {
 		t.Errorf("error %v", err)
 	}
 	o.Close()

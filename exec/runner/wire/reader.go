@@ -19,7 +19,6 @@ type Reader struct {
 	buffer *bufio.Reader
 	body   bytes.Buffer
 	codec  codec
-	batch  []Message // of the last Receive
 }
 
 // readBuffer is how much one read brings at most.
@@ -28,39 +27,9 @@ const readBuffer = 32 << 10
 // mostBody bounds a message: an environment, or a list of all jobs.
 const mostBody = 64 << 20
 
-// mostBatch bounds how many messages are received before the caller acts on them.
-const mostBatch = 256
-
 // NewReader makes a reader of what a peer sends.
 func NewReader(socket io.Reader) *Reader {
 	return &Reader{buffer: bufio.NewReaderSize(socket, readBuffer)}
-}
-
-// Receive waits for messages, and returns all that came at once. They are valid until the next
-// call. With an error it returns those that came before it.
-func (r *Reader) Receive() ([]Message, error) {
-	clear(r.batch) // so that it does not keep their outputs in memory
-	r.batch = r.batch[:0]
-	for {
-		m, err := r.Next()
-		if err != nil {
-			return r.batch, err
-		}
-		r.batch = append(r.batch, m)
-		if len(r.batch) == mostBatch || !r.another() {
-			return r.batch, nil
-		}
-	}
-}
-
-// another tells whether one more whole message has come already.
-func (r *Reader) another() bool {
-	have := r.buffer.Buffered()
-	if have < lengthBytes {
-		return false
-	}
-	length, _ := r.buffer.Peek(lengthBytes) // it is there
-	return uint32(have-lengthBytes) >= binary.LittleEndian.Uint32(length)
 }
 
 // Next receives one message, with the output that follows it.

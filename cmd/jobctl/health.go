@@ -155,25 +155,9 @@ func (v *condition) String() string {
 // unknownUsage gives the errors of a wrong command line or configuration the exit code that means
 // unknown, where the command is health: 2, which they have else, would be critical.
 func unknownUsage(root *ffcli.Command, args []string, err error) error {
-	if exit.Code(err) != exit.Usage || errors.Is(err, errTold) {
-		return err
-	}
-	known := make(map[string]*flag.Flag)
-	collect(root, known)
-	for i := 0; i < len(args); i++ {
-		if name, isFlag := strings.CutPrefix(args[i], "-"); isFlag { // the word behind it may be called as a command is
-			if f := known[strings.TrimPrefix(name, "-")]; f != nil && takesValue(f) {
-				i++
-			}
-			continue
-		}
-		for _, c := range root.Subcommands {
-			if args[i] == c.Name && c.Name == healthCommand {
-				return exit.With(int(stateUnknown), err)
-			} else if args[i] == c.Name {
-				return err
-			}
-		}
+	at := slices.IndexFunc(args, func(word string) bool { return slices.Contains(names(root), word) })
+	if exit.Code(err) == exit.Usage && !errors.Is(err, errTold) && at >= 0 && args[at] == healthCommand {
+		return exit.With(int(stateUnknown), err)
 	}
 	return err
 }

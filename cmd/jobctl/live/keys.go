@@ -3,7 +3,6 @@ package live
 import (
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -158,9 +157,12 @@ func (m *model) move(name string) {
 		return
 	}
 	c.row = min(max(0, c.row+step), max(0, m.count(m.chosen)-1))
-	c.under, c.lost, c.shifted = "", false, time.Time{}
+	c.target, c.gone = "", false
 	if job, listed := m.chosenJob(); m.chosen == jobsPane {
 		c.kept, c.job, c.in = listed, int64(job.Job), job.Worker
+	}
+	if target, ok := m.chosenTarget(); ok && m.chosen == targetsPane {
+		c.target = target
 	}
 }
 
@@ -201,7 +203,7 @@ func (m *model) needTarget() (string, bool) {
 	if !ok {
 		m.say(true, "choose a target first: tab goes to the next table, ↑ and ↓ to a row")
 	}
-	return target, ok && m.steady()
+	return target, ok && m.isThere()
 }
 
 // needJob is the chosen job, or that of the page.
@@ -210,7 +212,7 @@ func (m *model) needJob() (Job, bool) {
 		return m.page.job, true
 	}
 	if job, ok := m.chosenJob(); ok && m.chosen == jobsPane {
-		return job, m.steady()
+		return job, m.isThere()
 	}
 	m.say(true, "choose a running job first: tab goes to the next table, ↑ and ↓ to a row")
 	return Job{}, false

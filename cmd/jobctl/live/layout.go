@@ -1,5 +1,7 @@
 package live
 
+import "slices"
+
 // The smallest window that is drawn in.
 const (
 	leastWidth  = 40
@@ -76,8 +78,37 @@ func (m *model) settle() {
 		c.top = min(c.top, c.row, max(0, all-rows))
 		c.top = max(0, c.top, c.row-rows+1)
 	}
-	m.shift()
 	m.clamp()
+}
+
+// hold lets the cursors follow the job and the target that were chosen: lists move beneath them.
+func (m *model) hold() {
+	if c := &m.at[jobsPane]; c.kept && m.running.known {
+		c.follow(slices.IndexFunc(m.jobs(), func(job Job) bool { return int64(job.Job) == c.job && job.Worker == c.in }))
+		c.kept = !c.gone
+	}
+	if c := &m.at[targetsPane]; c.target != "" {
+		c.follow(slices.IndexFunc(m.targets(), func(t target) bool { return t.name == c.target }))
+	}
+}
+
+// follow goes where what was chosen has got to; below 0: it is not there any more.
+func (c *cursor) follow(row int) {
+	if c.gone = row < 0; !c.gone {
+		c.row = row
+	}
+}
+
+// isThere tells whether what was chosen is still there. Where it is not, a key does nothing to what came
+// in its place: it is said, and the next key counts.
+func (m *model) isThere() bool {
+	c := &m.at[m.chosen]
+	if c.gone {
+		c.gone, c.target = false, ""
+		m.say(true, "what was chosen is gone, and nothing was done: choose again")
+		return false
+	}
+	return true
 }
 
 // chosenJob is the job that keys are about.

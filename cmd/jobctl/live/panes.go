@@ -26,9 +26,8 @@ type cursor struct {
 	job  int64  // the chosen one
 	in   string // the worker that runs it
 
-	under   string    // what the row is about, as it was shown last; "": the person has just gone there
-	shifted time.Time // when something else came under the cursor, which nobody had moved
-	lost    bool      // what was chosen is not in the list any more
+	target string // that was chosen; "": none
+	gone   bool   // what was chosen is not in the list any more
 }
 
 // size of a pane's content: how many rows there are, shown or not.

@@ -41,7 +41,6 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 		}
 	}
 	add("launcher", len(c.launcher.words) > 0, func(ctx context.Context) []check.Finding { return c.findLaunchers(ctx, start) })
-	add("targets", len(c.sections) > 0, func(context.Context) []check.Finding { return c.findTerms() })
 	add("use_columns", c.time.uses.Any(), func(context.Context) []check.Finding { return c.findTime() })
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })
 	add("table", c.store.possible(), c.checkTable)
@@ -273,16 +272,8 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
 	}
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
-	without := "each job fails without it"
 	if launcher.Mode.Kept() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
-		without = "no process gets ready without it"
-	}
-	if missing := lacks(launcher); missing != "" {
-		return check.Finding{
-			Level: check.Warning, What: what, Detail: missing,
-			Remedy: "mend the key launcher, if that is its script: " + without,
-		}
 	}
 	return check.Finding{What: what, Detail: detail}
 }
@@ -297,8 +288,6 @@ func findService(ctx context.Context, what string, service jobexec.Service, star
 	if err := connect(ctx, network, address, host); err != nil {
 		f.Level, f.Detail = check.Warning, address+" can't be reached: "+shortly(err)
 		f.Remedy = "start it, or mend the key launcher; no job that needs it is claimed meanwhile"
-	} else if missing := lacks(jobexec.Launcher{Service: service}); missing != "" {
-		f.Level, f.Detail, f.Remedy = check.Warning, missing, "mend the key launcher: each job fails for good without it"
 	}
 	return f
 }

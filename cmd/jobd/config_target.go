@@ -182,7 +182,6 @@ func (c *targetConfig) validateLauncher(set *conf.Set, common *launcherConfig) {
 	own.resolve(set)
 	if own.command != "" {
 		own.warnOfID(set)
-		own.warnOfShell(set)
 	}
 	own.warnOfUnused(set, []jobexec.Mode{own.executor.runs})
 	if own.dir != "" {

@@ -83,7 +83,6 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			Path: path,
 			Warnings: []string{
 				path + ":5: password: it has fewer than 16 characters, and others reach the port: clients can be locked out by wrong ones from their address; set a longer one, as openssl rand -base64 24 makes it",
-				path + ":27: launcher: no shell reads it, so the quotes in it are part of what the command gets; leave them out, or set launcher_split = shell",
 			},
 			Listen: conf.Listen{
 				Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,

@@ -41,7 +41,6 @@ func run(p jobdaemon.Process) error {
 		return err
 	}
 	relaxTimers(os.Args, p.Environ)
-	config.Warnings = append(config.Warnings, config.missingScripts()...)
 	log, err := config.OpenLog(p.Stderr)
 	if err != nil {
 		return err

@@ -73,7 +73,6 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	}
 	r.ratesChanged()
 	r.current = config
-	config.Warnings = append(config.Warnings, config.missingScripts()...)
 	return config.Settings, api.Reloaded{File: config.Path, Changed: event.Changed, Later: r.later(config)}, nil
 }
 

@@ -28,7 +28,7 @@ func TestOwnFile(t *testing.T) {
 	want := []string{
 		"environment JOBCTL_TIMEUOT: unknown, and not used; the nearest known one is JOBCTL_TIMEOUT",
 		path + ":1: password: it ends before its #, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the # of a comment",
-		path + ":3: mysql_host is a key of jobd and is not used here; its place is the configuration of jobd",
+		path + ":3: unknown key mysql_host is not used",
 		path + ":2: master: its value counts as false; allowed are 1 and true, 0 and false",
 		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod 600 " + path,
 	}

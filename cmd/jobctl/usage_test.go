@@ -18,7 +18,6 @@ func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"journal":                       "a command is missing; --help lists them",
 		"pol":                           "unknown command pol; the nearest known one is poll",
-		"logs 5":                        "unknown command logs; here that is: jobctl tail ID, or journal log",
 		"frobnicate":                    "unknown command in place 3 of the command line; --help lists all",
 		"status --frobnicate":           "unknown flag in place 4 of the command line; --help lists all",
 		"journal lag":                   "unknown command lag; the nearest known one is log",

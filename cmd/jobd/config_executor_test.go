@@ -203,17 +203,8 @@ func TestACommonMistakeIsToldOnce(t *testing.T) {
 
 func TestExecutorsThatAreOdd(t *testing.T) {
 	t.Parallel()
-	const each = "it is not used: each job has a process of its own; set launcher_mode"
 	for name, test := range map[string]struct{ text, want string }{
-		"max_jobs of processes":        {"[target a]\nmax_jobs = 5\n", ":2: target.a.max_jobs: " + each},
 		"max_age of a pool":            {"[target a]\nlauncher = n\nlauncher_mode = pool\nmax_age = 5\n", ""},
-		"boot_timeout of a service":    {"[target a]\nlauncher = http://h/{id}\nboot_timeout = 5\n", ":3: target.a.boot_timeout: it is not used: jobs are requests to a URL"},
-		"a folder of a service":        {"[target a]\nlauncher = http://h/{id}\nlauncher.cwd = /\n", ":3: target.a.launcher.cwd: it is not used: jobs are requests to a URL"},
-		"a variable of a service":      {"[target a]\nlauncher = fastcgi:h:1 /x\nlauncher.env.LANG = C\n", ":3: target.a.launcher.env.LANG: it is not used: jobs are requests to a FastCGI server"},
-		"a secret of a command":        {"[target a]\nlauncher = n\nlauncher_mode = fork\nlauncher_secret = x\n", ":4: target.a.launcher_secret: it is not used: only requests to an http launcher are signed"},
-		"a secret of FastCGI":          {"[target a]\nlauncher = fastcgi:h:1 /x\nlauncher_secret = x\n", ":3: target.a.launcher_secret: it is not used: only requests to an http launcher are signed"},
-		"a common key":                 {"max_age = 1h\n", ":1: max_age: " + each},
-		"a common secret":              {"launcher_secret = x\n", ":1: launcher_secret: it is not used: only requests to an http launcher are signed"},
 		"a common key of a target":     {"max_age = 1h\n[target a]\nlauncher = n\nlauncher_mode = fork\n", ""},
 		"a common secret of a target":  {"launcher_secret = x\n[target a]\nlauncher = http://h/{id}\n", ""},
 		"a URL without an id":          {"[target a]\nlauncher = http://h/run\n", ":2: target.a.launcher: there is no {id} in it, so only the header Jobd-Id tells the service which job it is for"},

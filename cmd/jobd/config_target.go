@@ -109,18 +109,6 @@ func (c *config) validateTargets(set *conf.Set) {
 		}
 		t.validate(set, c)
 	}
-	c.launcher.warnOfUnused(set, c.modes())
-}
-
-// modes are how the common launcher runs jobs, and those of targets do.
-func (c *config) modes() []jobexec.Mode {
-	all := []jobexec.Mode{c.launcher.executor.runs}
-	for _, t := range c.sections {
-		if t.terms.Launcher != nil {
-			all = append(all, t.launcher.executor.runs)
-		}
-	}
-	return all
 }
 
 // unserved is what is wrong with a section of a target that is not there.
@@ -142,19 +130,9 @@ const mostListed = 10
 func (c *targetConfig) validate(set *conf.Set, common *config) {
 	given := func(key string) bool { return set.Given(c.section.Key(key)) }
 	bad := func(key, why string) { set.Bad(c.section.Key(key), why) }
-	unused := func(key, why string) { set.Warn(c.section.Key(key), "it is not used: "+why) }
 	rows := common.time.uses
 	if c.terms.Attempts > 1 && !again(rows) {
 		bad("attempts", "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
-	}
-	if given("backoff") && c.terms.Attempts <= 1 && !rows.Has(store.ColumnMaxAttempts) {
-		unused("backoff", "jobs of this target have one attempt; set attempts")
-	}
-	if given("spread") && !rows.Has(store.ColumnSchedule) {
-		unused("spread", "rows recur only where use_columns has schedule")
-	}
-	if given("kill_after") && c.terms.Timeout == 0 && !rows.Has(store.ColumnTimeout) {
-		unused("kill_after", "jobs of this target may run for ever; set timeout")
 	}
 	c.terms.Rate.Fleet = c.scope == "fleet"
 	switch {
@@ -183,7 +161,6 @@ func (c *targetConfig) validateLauncher(set *conf.Set, common *launcherConfig) {
 	if own.command != "" {
 		own.warnOfID(set)
 	}
-	own.warnOfUnused(set, []jobexec.Mode{own.executor.runs})
 	if own.dir != "" {
 		own.validateDir(set)
 	} else {
@@ -254,11 +231,6 @@ func (c *timeConfig) validate(set *conf.Set, claimColumn string) {
 		set.Bad("claim_column", set.Shown("claim_column", claimColumn)+" is not allowed: use_columns has it, too; allowed is sig, or a column of its own")
 	}
 	c.validateZone(set)
-	for _, key := range []string{"time_zone", "missed"} {
-		if set.Given(key) && !c.uses.Has(store.ColumnSchedule) {
-			set.Warn(key, "it is not used: it is about schedules, and use_columns has no "+store.ColumnSchedule)
-		}
-	}
 }
 
 // validateColumns takes the list of columns apart.
@@ -288,8 +260,8 @@ func (c *timeConfig) validateColumns(set *conf.Set) {
 		c.uses = nil
 		return
 	}
-	for _, why := range companionless(c.uses) {
-		set.Bad("use_columns", why+"; allowed is a list that has them, or all")
+	if err := store.CheckUses(c.uses); err != nil {
+		set.Bad("use_columns", err.Error()+"; allowed is a list that has them, or all")
 	}
 }
 
@@ -312,18 +284,6 @@ func (c *timeConfig) judgeColumn(set *conf.Set, name string) string {
 		near = "; the nearest known one is " + column
 	}
 	return fmt.Sprintf("%s, is no optional column of jobd's; allowed are %s, or all%s", shown, strings.Join(all, ", "), near)
-}
-
-// companionless is what is wrong with columns that are of no use without others. CheckUses tells of
-// the first one; so each gets its turn to be that.
-func companionless(uses store.Uses) (wrong []string) {
-	for i := range uses {
-		err := store.CheckUses(slices.Concat(uses[i:], uses[:i]))
-		if err != nil && !slices.Contains(wrong, err.Error()) {
-			wrong = append(wrong, err.Error())
-		}
-	}
-	return wrong
 }
 
 func (c *timeConfig) validateZone(set *conf.Set) {

@@ -173,10 +173,7 @@ func TestTargetsByFlagAndVariable(t *testing.T) {
 func TestTargetsThatAreOdd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"a backoff for nothing":         {"[target a]\nbackoff = 1\n", ":2: target.a.backoff: it is not used: jobs of this target have one attempt; set attempts"},
 		"a backoff for rows":            {"use_columns = all\n[target a]\nbackoff = 1\n", ""},
-		"a spread for nothing":          {"[target a]\nspread = 1m\n", ":2: target.a.spread: it is not used: rows recur only where use_columns has schedule"},
-		"a kill_after for nothing":      {"[target a]\nkill_after = 1\n", ":2: target.a.kill_after: it is not used: jobs of this target may run for ever; set timeout"},
 		"a kill_after for rows":         {"use_columns = timeout\n[target a]\nkill_after = 1\n", ""},
 		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"},
 		"the common one is told once":   {"launcher = run {id}\n[target a]\nlauncher.cwd = /\n", ""},

@@ -55,7 +55,6 @@ func TestTimeThatIsWrong(t *testing.T) {
 		"all and more":           {with("--use-columns=run_at,all"), "use_columns: name 2, all, stands among others; allowed is all alone, or a list of names"},
 		"more than there are":    {with("--use-columns=" + strings.Repeat("run_at,", 100)), "use_columns: 101 names; there are 9 optional columns, and allowed is each once"},
 		"companions":             {with("--use-columns=priority,schedule"), "use_columns: schedule needs run_at, planned_at, attempts; allowed is a list that has them, or all"},
-		"companions of several":  {with("--use-columns=planned_at,time_zone"), "use_columns: planned_at needs run_at; allowed is a list that has them, or all\nflag --use-columns: use_columns: time_zone needs schedule;"},
 		"the claim's column":     {with("--use-columns=unique_key", "--claim-column=unique_key"), `flag --claim-column: claim_column: "unique_key" is not allowed: use_columns has it, too; allowed is sig, or a column of its own`},
 		"Local":                  {with("--time-zone=Local"), `flag --time-zone: time_zone: "Local": it differs from host to host: write a name of the tz database, as Europe/Berlin, or UTC`},
 		"an offset":              {with("--time-zone=+02:00"), `time_zone: "+02:00": an offset has no rules for summer time: write a name of the tz database, as Europe/Berlin, or UTC`},
@@ -92,14 +91,6 @@ func TestTimeZoneAndMissed(t *testing.T) {
 	c := mustParse(t, with("--use-columns=all", "--time-zone=Europe/Berlin", "--missed=skip"), nil)
 	if c.time.location.String() != "Europe/Berlin" || !c.time.skipMissed() || len(c.Warnings) > 0 {
 		t.Errorf("read as %+v; warnings %q", c.time, c.Warnings)
-	}
-	c = mustParse(t, with("--time-zone=Europe/Berlin", "--missed=once"), nil)
-	want := []string{
-		"flag --time-zone: time_zone: it is not used: it is about schedules, and use_columns has no schedule",
-		"flag --missed: missed: it is not used: it is about schedules, and use_columns has no schedule",
-	}
-	if diff := cmp.Diff(want, c.Warnings); diff != "" || c.time.skipMissed() {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

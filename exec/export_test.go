@@ -2,7 +2,6 @@ package exec
 
 import (
 	"errors"
-	"time"
 )
 
 // RetireTarget is what SetTargets does with a target that is no longer wanted.
@@ -20,9 +19,6 @@ func (w *Worker) HoldMemory() (release func()) {
 	w.mu.Lock()
 	return w.mu.Unlock
 }
-
-// TellEach is how often a worker that stops says what it waits for. It is to be called before Run.
-func (w *Worker) TellEach(d time.Duration) { w.tellEach = d }
 
 // QuarantineAtMost bounds how many refused rows are remembered. It is to be called before Run.
 func (w *Worker) QuarantineAtMost(n int) { w.mostQuarantined = n }

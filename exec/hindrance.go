@@ -76,11 +76,6 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 
 func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// why is why nothing is claimed for a target, in words for the operator; "" where nothing is wrong.
-// That it is paused, that its slots are full, and that nothing waits, is not wrong: other fields of
-// the status tell it. Callers must hold w.mu.
-func (w *Worker) why(t *target, away bool) string { return w.hindrance(t, away).Why }
-
 // locked is since when claims find no row of a target that somebody else has not locked, though
 // rows wait. The worker's mutex guards it.
 type locked struct{ since time.Time } // zero: that is not so

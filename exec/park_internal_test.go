@@ -29,11 +29,11 @@ func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
 			for id := range test.most - 1 {
 				w.park(int64(id + 1))
 			}
-			if n, why := a.room(test.prefetch, time.Now()), w.why(a, false); n == 0 || why != "" {
+			if n, why := a.room(test.prefetch, time.Now()), w.hindrance(a, false).Why; n == 0 || why != "" {
 				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
 			}
 			w.park(int64(test.most))
-			if n, why := a.room(test.prefetch, time.Now()), w.why(a, false); n != 0 || !strings.Contains(why, "their rows can't be updated") {
+			if n, why := a.room(test.prefetch, time.Now()), w.hindrance(a, false).Why; n != 0 || !strings.Contains(why, "their rows can't be updated") {
 				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
 			}
 			if n := a.Length(); n != test.most {

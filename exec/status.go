@@ -67,7 +67,7 @@ func (w *Worker) Status() Status {
 func (w *Worker) targetStatus(t *target, away bool, now time.Time) TargetStatus {
 	rates := t.Rates(now)
 	status := TargetStatus{
-		Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.why(t, away),
+		Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.hindrance(t, away).Why,
 		Running: t.Running(), Prefetched: t.Prefetched(),
 		Started: rates.Started, Ended: rates.Ended, Failed: rates.Failed, NextDue: t.next,
 	}
@@ -326,13 +326,12 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 
 // identify says which process a job has, as the process itself tells, or the journal.
 func (s *JobStanding) identify(known journal.Job) {
-	if process, has := s.Process.(Process); has && isClosed(process.Begun()) {
+	process, has := s.Process.(Process)
+	if has && isClosed(process.Begun()) {
 		s.Pid = process.Started().Pid
 	}
 	if s.Pid == 0 && known.Process != nil && known.Attempt == s.Attempt {
 		s.Pid = known.Process.Pid
 	}
-	if stray, tells := s.Process.(interface{ Adopted() bool }); tells {
-		s.Adopted = stray.Adopted()
-	}
+	s.Adopted = adopted(process)
 }

@@ -21,7 +21,7 @@ func TestAClaimThatWaitsForTheDatabaseIsTold(t *testing.T) {
 			synctest.Wait()
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			why := w.why(w.targets["a"], false)
+			why := w.hindrance(w.targets["a"], false).Why
 			if got := strings.HasPrefix(why, "the claim has waited for the database since 2000-"); got != said {
 				t.Errorf("status says %q", why)
 			}

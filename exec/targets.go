@@ -66,7 +66,7 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	if w.serves(name) {
 		return RefusedError("target '" + name + "' already added")
 	}
-	if err := w.checkName(name); err != nil {
+	if err := w.takesNames(w.TargetNames(), []string{name}); err != nil {
 		return err
 	}
 	w.changing.Lock()
@@ -423,30 +423,15 @@ func (w *Worker) noteFit(t *target, unfit string) {
 	w.poll([]*target{t})
 }
 
-// checkName asks whether the table takes a name beside those of the targets. Where it does not
-// answer soon, that is found out later.
-func (w *Worker) checkName(name string) error {
-	w.mu.Lock()
-	names := append(w.board.Names(), name)
-	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
-	defer cancel()
-	unfit, err := w.Table.Names(ctx, names)
-	if why, is := unfit[name]; err == nil && is {
-		return RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why))
-	}
-	return nil
-}
-
 // CheckTargets tells which of these targets, each new to the worker, the table would not take when
 // SetTargets is given them all: it asks, and changes nothing. Where the table does not answer soon,
 // that is found out later. A target that is served already stays, whatever the table says of it.
 func (w *Worker) CheckTargets(wanted map[string]int) error {
-	var names, added []string
+	var stay, added []string
 	w.mu.Lock()
 	for _, name := range w.board.Names() { // those that stay, and those that stay until their jobs have run
 		if _, stays := wanted[name]; stays || w.targets[name].Length() > 0 {
-			names = append(names, name)
+			stay = append(stay, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -455,9 +440,14 @@ func (w *Worker) CheckTargets(wanted map[string]int) error {
 		}
 	}
 	w.mu.Unlock()
+	return w.takesNames(stay, added)
+}
+
+// takesNames tells which names the table does not take beside others, as far as it says so soon.
+func (w *Worker) takesNames(stay, added []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
 	defer cancel()
-	unfit, err := w.Table.Names(ctx, append(names, added...))
+	unfit, err := w.Table.Names(ctx, append(stay, added...))
 	if err != nil {
 		return nil
 	}

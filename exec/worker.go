@@ -112,7 +112,6 @@ type Worker struct {
 	others  group // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
-	tellEach      time.Duration // between two words of a worker that stops
 
 	mostQuarantined int        // rows that are remembered as refused
 	changing        sync.Mutex // held while targets are changed, across journal and memory
@@ -181,7 +180,7 @@ func New(c Config) *Worker {
 	}
 	w.Delays = c.Delays || c.Again
 	w.claims.renew()
-	w.startsTimeout, w.tellEach, w.handover = startsTimeout, tellEach, c.Handover
+	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	w.mostQuarantined = mostQuarantined
 	return w
 }
@@ -635,43 +634,21 @@ func (w *Worker) within(ended <-chan struct{}, limit time.Duration) bool {
 }
 
 // awaits is within, and says which jobs are waited for, what those get that run still at the end, and
-// when: at first, and again when some have ended.
+// when.
 func (w *Worker) awaits(ended <-chan struct{}, limit time.Duration, signal string) bool {
 	text, until := "the stop waits for jobs, however long they run", []any(nil)
 	if limit > 0 {
 		text = "the stop waits for jobs; those that run for longer get " + signal
 		until = []any{"at", time.Now().Add(limit).Format(time.TimeOnly)}
 	}
-	told := -1
-	tell := func() {
-		if jobs := w.runningJobs(); len(jobs) > 0 && len(jobs) != told {
-			told = len(jobs)
-			w.Logger.Warn(text, append([]any{"running", told, "jobs", jobs[:min(told, mostTold)]}, until...)...)
-		}
+	if jobs := w.runningJobs(); len(jobs) > 0 {
+		w.Logger.Warn(text, append([]any{"running", len(jobs), "jobs", jobs[:min(len(jobs), mostTold)]}, until...)...)
 	}
-	tell()
-	over := make(chan struct{})
-	defer close(over)
-	w.others.Go(func() {
-		again := time.NewTicker(w.tellEach)
-		defer again.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-again.C:
-				tell()
-			}
-		}
-	})
 	return w.within(ended, limit)
 }
 
-// What a worker that stops says of the jobs that it waits for.
-const (
-	tellEach = 5 * time.Second
-	mostTold = 20 // jobs by their ids
-)
+// mostTold is how many jobs a worker that stops names of those that it waits for.
+const mostTold = 20
 
 // waitKilled waits for jobs that were killed; one that the kernel can't end is left behind.
 func (w *Worker) waitKilled(ended <-chan struct{}) {

@@ -72,7 +72,7 @@ type Target struct {
 	in          [phaseCount]int // jobs by phase
 	unseen      []uint64        // ends and releases of its jobs that the table may not show yet, oldest first
 	changed     bool            // it is among the effects of the call under way
-	rates       *rates          // nil before its first job
+	rates       []second        // of the last minute, oldest first
 }
 
 // ID is the job's id in the table.

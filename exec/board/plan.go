@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -104,29 +105,23 @@ func unfit(said journal.Plan, delayed bool) string {
 	if !delayed {
 		said.RunAt = 0
 	}
-	for _, at := range []struct {
-		column string
-		value  int64
-	}{{"run_at", said.RunAt}, {"planned_at", said.PlannedAt}} {
-		switch {
-		case at.value >= 1000*yearOf2000:
-			return fmt.Sprintf("%s = %d is a time in milliseconds: it is in seconds since 1970, so write %d", at.column, at.value, at.value/1000)
-		case at.value >= century:
-			return fmt.Sprintf("%s = %d is later than the year 2099: it is in seconds since 1970", at.column, at.value)
-		case at.value < 0:
-			return fmt.Sprintf("%s = %d is before 1970: it is in seconds since then", at.column, at.value)
+	const instant = "seconds since 1970, not milliseconds, and before the year 2100"
+	for _, n := range []struct {
+		column      string
+		value, most int64
+		is          string
+	}{
+		{"run_at", said.RunAt, century - 1, instant},
+		{"planned_at", said.PlannedAt, century - 1, instant},
+		{"attempts", said.Attempts, math.MaxInt64, "how many starts there were, from 0"},
+		{"max_attempts", said.MaxAttempts, math.MaxInt64, "how many starts there may be; 0 or NULL: as the configuration says"},
+		{"timeout", said.Timeout, longestTimeout, "seconds, up to a hundred years; 0 or NULL: as the configuration says"},
+	} {
+		if n.value < 0 || n.value > n.most {
+			return fmt.Sprintf("%s = %d: it is %s", n.column, n.value, n.is)
 		}
 	}
-	switch {
-	case said.Attempts < 0:
-		return fmt.Sprintf("attempts = %d: it counts starts, from 0", said.Attempts)
-	case said.MaxAttempts < 0:
-		return fmt.Sprintf("max_attempts = %d: it is how many starts there may be, from 1; 0 or NULL: as the configuration says", said.MaxAttempts)
-	case said.Timeout < 0:
-		return fmt.Sprintf("timeout = %d: it is in seconds, from 1; 0 or NULL: as the configuration says", said.Timeout)
-	case said.Timeout > longestTimeout:
-		return fmt.Sprintf("timeout = %d is longer than a hundred years: it is in seconds", said.Timeout)
-	case said.Schedule == "":
+	if said.Schedule == "" {
 		return ""
 	}
 	if _, _, err := (Timing{}).read(said, "", 0); err != nil {
@@ -134,9 +129,6 @@ func unfit(said journal.Plan, delayed bool) string {
 	}
 	return ""
 }
-
-// yearOf2000 is the beginning of that year, in seconds since 1970.
-const yearOf2000 = 946684800
 
 func utc(at int64) string { return time.Unix(at, 0).UTC().Format(time.RFC3339) }
 

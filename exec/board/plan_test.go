@@ -86,13 +86,13 @@ func TestARowThatSaysWhatCannotBeIsIgnoredAndTold(t *testing.T) {
 		plan journal.Plan
 		want string
 	}{
-		{journal.Plan{RunAt: noon.UnixMilli()}, "run_at = 1772452800000 is a time in milliseconds: it is in seconds since 1970, so write 1772452800"},
-		{journal.Plan{RunAt: century}, "run_at = 4102444800 is later than the year 2099"},
-		{journal.Plan{RunAt: 1, PlannedAt: -1}, "planned_at = -1 is before 1970"},
-		{journal.Plan{Attempts: -3}, "attempts = -3: it counts starts, from 0"},
+		{journal.Plan{RunAt: noon.UnixMilli()}, "run_at = 1772452800000: it is seconds since 1970, not milliseconds"},
+		{journal.Plan{RunAt: century}, "run_at = 4102444800: it is "},
+		{journal.Plan{RunAt: 1, PlannedAt: -1}, "planned_at = -1: it is "},
+		{journal.Plan{Attempts: -3}, "attempts = -3: it is how many starts there were"},
 		{journal.Plan{MaxAttempts: -1}, "max_attempts = -1: it is how many starts there may be"},
-		{journal.Plan{Timeout: -600}, "timeout = -600: it is in seconds"},
-		{journal.Plan{Timeout: 1 << 40}, "timeout = 1099511627776 is longer than a hundred years"},
+		{journal.Plan{Timeout: -600}, "timeout = -600: it is seconds"},
+		{journal.Plan{Timeout: 1 << 40}, "timeout = 1099511627776: it is seconds, up to a hundred years"},
 		{journal.Plan{Schedule: "now and then"}, `schedule "now and then": `},
 		{journal.Plan{Schedule: "daily 02:30", Zone: "Europe/Berlyn"}, `time zone "Europe/Berlyn" is not known`},
 		{journal.Plan{Schedule: "daily 02:30", Zone: "+02:00"}, `time zone "+02:00": an offset`},

@@ -2,7 +2,6 @@ package board
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -303,10 +302,8 @@ func (b *Board) takeBack(j *Job) {
 	case j.phase == Parked: // it goes on when its row shows it
 	case j.phase == Queued:
 		j.target.queue = append(j.target.queue, j)
-		b.excuse(j)
 	default:
 		b.enqueueFirst(j)
-		b.excuse(j)
 	}
 }
 
@@ -341,14 +338,6 @@ func (b *Board) unstarted(t *Target) (jobs []*Job) {
 	return jobs
 }
 
-// excuse tells the client of a job that stays why it is not started for now.
-func (b *Board) excuse(j *Job) {
-	if reason := j.target.starter.whyNot(j); j.client != nil && reason != "" {
-		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, reason)
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
-	}
-}
-
 // rateWindow is how many seconds back a target's rates look.
 const rateWindow = 60
 
@@ -359,46 +348,28 @@ type Rates struct {
 	Failed  int // of those that ended
 }
 
-// rates counts by the second, in a ring. It is told the time, and needs no timer: a second that was
-// written a minute ago or longer counts as empty.
-type rates struct {
-	since time.Time // second 0
-	ring  [rateWindow]struct {
-		second int64
-		Rates
-	}
+// second is what has happened in one second, since 1970.
+type second struct {
+	at int64
+	Rates
 }
 
-// at is the place of the second that a time is in.
-func (r *rates) at(now time.Time) *Rates {
-	second := r.second(now)
-	place := &r.ring[second%rateWindow]
-	if place.second != second {
-		place.second, place.Rates = second, Rates{}
-	}
-	return &place.Rates
-}
-
-// second is how many seconds have gone by, by a clock that nobody sets.
-func (r *rates) second(now time.Time) int64 { return max(0, int64(now.Sub(r.since)/time.Second)) }
-
-// rated is where a target counts what happens now. The ring is made for the first job: most targets
-// of a worker with many may never have one.
+// rated is where a target counts what happens now. What happened a minute ago or longer is forgotten.
 func (t *Target) rated(now time.Time) *Rates {
-	if t.rates == nil {
-		t.rates = &rates{since: now}
+	if n := len(t.rates); n == 0 || t.rates[n-1].at != now.Unix() {
+		t.rates = slices.DeleteFunc(t.rates, func(one second) bool { return !one.within(now) })
+		t.rates = append(t.rates, second{at: now.Unix()})
 	}
-	return t.rates.at(now)
+	return &t.rates[len(t.rates)-1].Rates
 }
+
+// within tells whether it is within the last minute.
+func (s second) within(now time.Time) bool { return now.Unix()-s.at < rateWindow && s.at <= now.Unix() }
 
 // Rates is what has happened to the target's jobs within the last minute.
 func (t *Target) Rates(now time.Time) (sum Rates) {
-	if t.rates == nil {
-		return sum
-	}
-	second := t.rates.second(now)
-	for i := range t.rates.ring {
-		if one := &t.rates.ring[i]; second-one.second < rateWindow {
+	for _, one := range t.rates {
+		if one.within(now) {
 			sum.Started += one.Started
 			sum.Ended += one.Ended
 			sum.Failed += one.Failed

@@ -123,23 +123,29 @@ func (w *Worker) takeDue(now time.Time) {
 		c.poll = w.nextPoll(now)
 		w.PollAll()
 	}
-	w.claims.names.Passed(now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.identity.rest.Passed(now)
 	w.follow(w.board.LookDue(now))
-	for _, t := range w.targets {
-		t.trouble.rest.Passed(now)
-		if t.look.Passed(now) {
-			t.polls++
+	w.rests(func(rest *board.Backoff, polls *target) {
+		if rest.Passed(now) && polls != nil {
+			polls.polls++
 		}
+	})
+	w.takeDues(now)
+}
+
+// rests visits what waits for a time, with the target that is polled for then; nil where none is. Callers
+// must hold w.mu.
+func (w *Worker) rests(visit func(rest *board.Backoff, polls *target)) {
+	visit(&w.claims.names, nil)
+	visit(&w.identity.rest, nil)
+	for _, t := range w.targets {
+		visit(&t.trouble.rest, nil)
+		visit(&t.look, t)
 	}
 	for _, q := range w.quarantined {
-		if t, served := w.targets[q.target]; q.rest.Passed(now) && served {
-			t.polls++
-		}
+		visit(&q.rest, w.targets[q.target])
 	}
-	w.takeDues(now)
 }
 
 // idle is how long the loop sleeps at most.
@@ -154,10 +160,9 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		}
 	}
 	at(w.claims.poll)
-	at(w.claims.names.Due)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at(w.identity.rest.Due)
+	w.rests(func(rest *board.Backoff, _ *target) { at(rest.Due) })
 	at(w.board.NextLook())
 	at(w.board.NextDoubt())
 	at(w.nextDue(now))
@@ -166,14 +171,9 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		at(w.surveyDue)
 	}
 	for _, t := range w.targets {
-		at(t.look.Due)
-		at(t.trouble.rest.Due)
 		if t.wanted() { // what has come into hand since then is due, too
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
-	}
-	for _, q := range w.quarantined {
-		at(q.rest.Due)
 	}
 	return max(first.Sub(now), 0)
 }

@@ -108,15 +108,15 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with other slots", map[string]int{"a": 5})
-	f.worker.SetLauncher(forks)
+	f.worker.SetTerms(forks, nil, nil, false)
 	check("with a common launcher", map[string]int{"a": 5, "b": 1})
 	if err := f.worker.SetTargets(map[string]int{"a": 5, "c": 3}, "me"); err != nil {
 		t.Fatal(err)
 	}
 	check("with other targets", map[string]int{"a": 5, "c": 3})
-	f.worker.SetTerms(map[string]jobexec.Terms{"c": {Launcher: &posts}}, nil, false)
+	f.worker.SetTerms(forks, map[string]jobexec.Terms{"c": {Launcher: &posts}}, nil, false)
 	check("with other terms", map[string]int{"a": 5}, "c")
-	if len(kept.recycled) != 1 || len(kept.recycled[0]) != 1 || kept.recycled[0][0] != "a" {
+	if len(kept.recycled) != 2 || len(kept.recycled[1]) != 1 || kept.recycled[1][0] != "a" {
 		t.Errorf("with a configuration that is read again, replaced for %v", kept.recycled)
 	}
 	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "no processes are kept for target 'c'") ||
@@ -166,7 +166,7 @@ func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 	if p := f.next(); p.spec.Job != 4 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
-	f.worker.SetTerms(map[string]jobexec.Terms{"a": {Launcher: &forks}}, nil, false) // read again
+	f.worker.SetTerms(posts, map[string]jobexec.Terms{"a": {Launcher: &forks}}, nil, false) // read again
 	f.none()
 	running.exit(0)
 	f.worker.SetReady("a", jobexec.ModeFork, "")
@@ -225,7 +225,7 @@ func TestAJobIsStartedByTheExecutorThatWasAnnounced(t *testing.T) {
 	if got := f.executorOf(2); got != "" {
 		t.Fatalf("announced for %q", got)
 	}
-	f.worker.SetLauncher(posts)
+	f.worker.SetTerms(posts, nil, nil, false)
 	close(release)
 	p := asked.asks(t)
 	if got := f.executorOf(2); got != "http" {

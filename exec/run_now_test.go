@@ -277,7 +277,7 @@ func TestTermsOfATarget(t *testing.T) {
 		if running := m.of(2, journal.KindRunning)[0].Payload.(journal.Running); running.Timeout != 5 || running.KillAfter != 2 {
 			t.Errorf("its start was journalled as %+v", running)
 		}
-		w.SetTerms(map[string]jobexec.Terms{"a": {Launcher: &own, Timeout: time.Minute}}, nil, false)
+		w.SetTerms(jobexec.Launcher{Words: []string{"launcher"}}, map[string]jobexec.Terms{"a": {Launcher: &own, Timeout: time.Minute}}, nil, false)
 		tab.insert(waiting(3, "a"))
 		w.PollAll()
 		p := <-r.started

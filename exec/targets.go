@@ -92,7 +92,7 @@ func (w *Worker) keep(name string) (kept bool) {
 	defer w.changing.Unlock()
 	w.change(func(b *board.Board) (e board.Effects) {
 		if t := b.Target(name); t != nil && t.RetiredBy() != "" {
-			kept, e = true, b.Keep(t)
+			kept, e = true, b.Retire(t, "")
 		}
 		return e
 	})
@@ -103,32 +103,43 @@ func (w *Worker) keep(name string) (kept bool) {
 func (w *Worker) RemoveTarget(name, by string) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	return w.remove(name, by)
+	return w.retire(name, by, false)
 }
 
-// remove removes an empty target. Where that can't be journalled, the target stays as it was.
-// Callers must hold w.changing.
-func (w *Worker) remove(name, by string) error {
+// retireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
+// then.
+func (w *Worker) retireTarget(name, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	return w.retire(name, by, true)
+}
+
+// retire removes a target that is empty; of one that is not it waits for that, or fails. Where the removal
+// can't be journalled, the target stays as it was. Callers must hold w.changing.
+func (w *Worker) retire(name, by string, waits bool) error {
+	var t *board.Target
 	var err error
-	var wasOpen bool
-	w.change(func(b *board.Board) board.Effects { // nothing more comes to it
-		switch t := b.Target(name); {
+	var before string
+	var left int
+	w.change(func(b *board.Board) (e board.Effects) { // nothing more comes to it
+		switch t = b.Target(name); {
 		case t == nil:
 			err = RefusedError("target '" + name + "' not found")
-		case t.Length() > 0:
+		case t.Length() > 0 && !waits:
 			err = RefusedError("queue is not empty")
 		default:
-			wasOpen = b.Close(t)
+			before, left = t.RetiredBy(), t.Length()
+			e = b.Retire(t, by)
 		}
-		return board.Effects{}
+		return e
 	})
-	if err != nil {
+	if err != nil || left > 0 {
 		return err
 	}
 	_, err = w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}})
 	w.change(func(b *board.Board) board.Effects {
 		if err != nil {
-			return b.Reopen(b.Target(name), wasOpen)
+			return b.Retire(t, before)
 		}
 		b.Remove(name)
 		delete(w.targets, name)
@@ -143,26 +154,7 @@ func (w *Worker) remove(name, by string) error {
 	return err
 }
 
-// retireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
-// then.
-func (w *Worker) retireTarget(name, by string) error {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	waits := false
-	w.change(func(b *board.Board) (e board.Effects) {
-		if t := b.Target(name); t != nil && t.Length() > 0 {
-			waits = true
-			b.Retire(t, by)
-		}
-		return e
-	})
-	if waits {
-		return nil
-	}
-	return w.remove(name, by)
-}
-
-// removeRetired removes a target that is to be removed when it is empty. Where the disk is full,
+// removeRetired removes a target that is to be removed when it is empty, and is. Where the disk is full,
 // that waits for room.
 func (w *Worker) removeRetired(t *board.Target) {
 	retry := w.Retry("remove target " + t.Name())
@@ -184,7 +176,7 @@ func (w *Worker) removeEmpty(t *board.Target) error {
 	if !now {
 		return nil
 	}
-	return w.remove(t.Name(), by)
+	return w.retire(t.Name(), by, true)
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -507,22 +499,19 @@ func (w *Worker) launcherOf(target string) Launcher {
 	return w.launcher
 }
 
-// SetTerms replaces the terms of all targets, the zone of schedules that name none, and what becomes
-// of missed runs. They hold together from now on: for starts and ends, and for rows that are claimed,
-// also of targets that are added later. So a configuration that is read again gives its terms first,
-// and its targets then. Processes that are kept for jobs are replaced, also where nothing has changed
-// that the configuration says: they may have loaded an older version of the application.
-func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMissed bool) {
+// SetTerms replaces the common launcher, the terms of all targets, the zone of schedules that name none,
+// and what becomes of missed runs. They hold together from now on: for starts and ends, and for rows that
+// are claimed, also of targets that are added later. So a configuration that is read again gives its terms
+// first, and its targets then. What could not be started is tried again. Processes that are kept for jobs
+// are replaced, also where nothing has changed that the configuration says: they may have loaded an older
+// version of the application.
+func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) {
 	w.change(func(b *board.Board) board.Effects {
-		w.terms, w.zone = terms, zone
-		w.skipMissed = skipMissed
-		e := b.SetTiming(w.timing())
+		w.launcher, w.terms, w.zone, w.skipMissed = common, terms, zone, skipMissed
+		e := b.SetTiming(timing(common, terms, zone, skipMissed))
 		e.Wake = true // a rate may let more start
 		return e
 	})
 	w.declare()
 	w.recycle(w.keptTargets(), "reload")
 }
-
-// timing is what the board is told of launchers and terms. Callers must hold w.mu.
-func (w *Worker) timing() board.Timing { return timing(w.launcher, w.terms, w.zone, w.skipMissed) }

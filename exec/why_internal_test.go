@@ -47,7 +47,7 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 				w.board.Adopt(journal.Job{ID: 1, Target: "a", Status: journal.StatusRunning}, mute{})
 				w.board.Retire(a.Target, "the configuration")
 			},
-			end: func(w *Worker, a *target) { w.board.Keep(a.Target) },
+			end: func(w *Worker, a *target) { w.board.Retire(a.Target, "") },
 		},
 		"illegal mix of collations": {
 			begin: func(_ *Worker, a *target) { a.trouble.why = "illegal mix of collations" },

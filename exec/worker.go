@@ -240,16 +240,6 @@ func (w *Worker) Run(ctx context.Context) error {
 // Hurry makes a worker that stops kill what runs at once. It may be called more than once.
 func (w *Worker) Hurry() { w.endPatient() }
 
-// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it
-// is looked at at once.
-func (w *Worker) SetLauncher(l Launcher) {
-	defer w.declare()
-	w.change(func(b *board.Board) board.Effects {
-		w.launcher = l
-		return b.SetTiming(w.timing())
-	})
-}
-
 // HandOver makes a worker that stops, or will be, leave what runs to the next start.
 func (w *Worker) HandOver() {
 	w.mu.Lock()

@@ -65,7 +65,6 @@ type Target struct {
 	pausedBy    string
 	starter     *Starter
 	own         Starter // where it has something of its own that starts its jobs
-	retiring    bool    // nothing is claimed for it any more
 	retiredBy   string  // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use

@@ -175,7 +175,7 @@ func (w *world) retire(name string) bool {
 		w.b.Remove(name)
 	default:
 		if rapid.Bool().Draw(w.T, "keep") {
-			w.after(w.b.Keep(t))
+			w.after(w.b.Retire(t, ""))
 		} else {
 			w.b.Retire(t, "me")
 		}

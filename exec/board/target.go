@@ -32,7 +32,7 @@ func (t *Target) Running() int { return t.active }
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
-func (t *Target) Open() bool { return !t.paused && !t.retiring && t.starter.open(false) }
+func (t *Target) Open() bool { return !t.paused && t.retiredBy == "" && t.starter.open(false) }
 
 // Starter is what starts its jobs.
 func (t *Target) Starter() *Starter { return t.starter }
@@ -113,26 +113,13 @@ func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 // Remove makes a target served no more.
 func (b *Board) Remove(name string) { delete(b.targets, name) }
 
-// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
-// claimed for it.
-func (b *Board) Retire(t *Target, by string) { t.retiring, t.retiredBy = true, by }
-
-// Keep takes that back.
-func (b *Board) Keep(t *Target) Effects {
-	t.retiredBy = ""
-	return b.Reopen(t, true)
-}
-
-// Close has nothing more claimed for a target. It tells whether that was otherwise before.
-func (b *Board) Close(t *Target) (wasOpen bool) {
-	wasOpen, t.retiring = !t.retiring, true
-	return wasOpen
-}
-
-// Reopen takes that back where the target was open before, and looks for its rows.
-func (b *Board) Reopen(t *Target, wasOpen bool) Effects {
-	t.retiring = !wasOpen
-	return Effects{Poll: []string{t.name}}
+// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is claimed for
+// it. "" takes that back, and looks for its rows.
+func (b *Board) Retire(t *Target, by string) (e Effects) {
+	if t.retiredBy = by; by == "" {
+		e.Poll = []string{t.name}
+	}
+	return e
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.

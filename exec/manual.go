@@ -151,15 +151,11 @@ type manualClaim struct {
 	failed  map[int64]int // tries that failed for no known reason
 	limit   time.Duration // until nothing is tried any more
 	accept  accepting
-	table   claimer
 }
 
 // accepting is what the board makes of a row that a client has named. A row of which there is neither a
 // draft nor a refusal is tried again a little later. Callers must hold w.mu.
 type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string)
-
-// claimer is Claimer.ClaimManual or Claimer.Retry.
-type claimer func(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
@@ -167,7 +163,7 @@ func (w *Worker) claimManual(client context.Context, asked *wish, clients map[in
 	defer cancel()
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
-		limit: claimTimeout, accept: w.board.AcceptManual, table: w.claimNamed,
+		limit: claimTimeout, accept: w.board.AcceptManual,
 	}
 	m.claimAll(ctx, [][]int64{asked.ids})
 }
@@ -179,7 +175,6 @@ type act struct {
 	doubted func(id int64) string // for waiter.doubted
 	limit   time.Duration
 	accept  accepting
-	table   claimer
 }
 
 // do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
@@ -189,7 +184,7 @@ type act struct {
 func (w *Worker) do(client context.Context, ids []int64, a act, done func(id int64)) (left map[int64]string, err error) {
 	m := &manualClaim{
 		worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what),
-		failed: make(map[int64]int), limit: a.limit, accept: a.accept, table: a.table,
+		failed: make(map[int64]int), limit: a.limit, accept: a.accept,
 	}
 	for _, id := range ids {
 		m.clients[id] = &waiter{told: make(chan struct{}), undone: a.undone, doubted: a.doubted(id)}
@@ -289,7 +284,7 @@ func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []in
 		return nil, noRoom{err}
 	}
 	c.sent = time.Now()
-	return m.table(ctx, c.ids, c.decide)
+	return w.claimNamed(ctx, c.ids, c.decide)
 }
 
 // claimNamed is Claimer.ClaimManual, which only a worker does that has its name and mark.

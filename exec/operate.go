@@ -292,7 +292,7 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 		return nil
 	}
 	left, err := w.do(ctx, ids, act{
-		what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept, table: w.claimNamed,
+		what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept,
 		doubted: func(int64) string {
 			return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
 		},
@@ -341,7 +341,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error)
 	w.awaitTold()
 	var err error
 	told.Errors, err = w.do(ctx, ids, act{
-		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout, table: w.claimNamed,
+		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout,
 		doubted: func(id int64) string {
 			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
 		},

@@ -32,7 +32,6 @@ type Claimer interface {
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
-	Retry(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever their
 	// target, and those of the targets that have no owner.

@@ -33,7 +33,7 @@ func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (RetryAnswer, erro
 	answer := RetryAnswer{Jobs: make(map[int64]string)}
 	var err error
 	answer.Errors, err = w.do(ctx, ids, act{
-		what: "retry jobs", undone: notSetBack, limit: claimTimeout, table: w.Table.Retry,
+		what: "retry jobs", undone: notSetBack, limit: claimTimeout,
 		doubted: func(int64) string { return "it is not known yet whether the row was set back" },
 		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 			return w.retry(row, wish, to[row.Job])

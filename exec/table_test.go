@@ -122,13 +122,6 @@ func (t *table) ClaimManual(_ context.Context, ids []int64, targets []string, de
 	return locked, t.transact(rows, decide)
 }
 
-func (t *table) Retry(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, _ error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rows, locked := t.find(ids)
-	return locked, t.transact(rows, decide)
-}
-
 // find gives rows that exist, but not those that somebody holds.
 func (t *table) find(ids []int64) (rows []journal.Row, locked []int64) {
 	for _, id := range ids {

@@ -86,14 +86,12 @@ type Table interface {
 	// there are none. A row's target is the one of targets that the table takes it for, else what
 	// the row says ("null" where it is NULL). It does not wait for rows that somebody else holds:
 	// it tells their ids, and decide is not given them.
-	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
-
-	// Retry does the same for rows that have ended, done or ignored, which are set back: decide
-	// answers with a Retried for each row to change, and the result columns are emptied. The
+	//
+	// A Retried sets a row back that has ended, done or ignored, and the result columns are emptied. The
 	// time of its last end stays in the row until the next one; where it has none, as a row that
 	// was ignored, it gets the time of the retry. So a worker whose journal knows an earlier end
 	// sees that the row was set back since, and never brings that end back.
-	Retry(ctx context.Context, ids []int64, decide Decide) (locked []int64, err error)
+	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
 
 	// Apply brings rows up to date, all in one transaction where it can.
 	// It is idempotent, and guarded: a row is changed only while it is accepted or running

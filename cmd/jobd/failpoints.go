@@ -242,13 +242,21 @@ func (c failingClaimer) Claim(ctx context.Context, room map[string]int, except [
 	return err
 }
 
-// Retry implements jobexec.Claimer.
-func (c failingClaimer) Retry(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error) {
-	locked, err = c.Claimer.Retry(ctx, ids, func(rows []journal.Row) ([]journal.Event, error) {
-		c.point.reach("retry-selected")
+// ClaimManual implements jobexec.Claimer.
+func (c failingClaimer) ClaimManual(
+	ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error),
+) (locked []int64, err error) {
+	retries := false
+	locked, err = c.Claimer.ClaimManual(ctx, ids, targets, func(rows []journal.Row) ([]journal.Event, error) {
+		retries = slices.ContainsFunc(rows, func(row journal.Row) bool {
+			return row.Status == journal.RowDone || row.Status == journal.RowIgnored
+		})
+		if retries {
+			c.point.reach("retry-selected")
+		}
 		return decide(rows)
 	})
-	if err == nil {
+	if err == nil && retries {
 		c.point.reach("retry-answered")
 	}
 	return locked, err

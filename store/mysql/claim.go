@@ -224,16 +224,7 @@ const idsLimit = 1000
 
 // ClaimManual implements store.Table.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
-	return t.claimNamed(ctx, "claim jobs by id", ids, targets, decide)
-}
-
-// Retry implements store.Table.
-func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
-	return t.claimNamed(ctx, "retry jobs", ids, nil, rule.RetryAll(decide))
-}
-
-// claimNamed is a claim of rows by their ids.
-func (t *Table) claimNamed(ctx context.Context, op string, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
+	const op = "claim jobs by id"
 	done, err := t.client(ctx)
 	if err != nil {
 		return nil, err

@@ -50,14 +50,6 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	return nil, t.failures.FailClaim("claim jobs by id", err)
 }
 
-// Retry implements store.Table.
-func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
-	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
-		return t.named(ctx, tx, found, ids, nil)
-	}, rule.RetryAll(decide))
-	return nil, t.failures.FailClaim("retry jobs", err)
-}
-
 // Rows implements store.Table.
 func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
 	found, err := t.examined(ctx)

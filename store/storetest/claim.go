@@ -299,8 +299,6 @@ func rowsTellTheClock(s *suite) {
 	told("Claim", read, err)
 	_, err = s.Table.ClaimManual(s.Context(), ids, nil, look)
 	told("ClaimManual", read, err)
-	_, err = s.Table.Retry(s.Context(), ids, look)
-	told("Retry", read, err)
 	read, _, err = s.Table.Rows(s.Context(), ids)
 	told("Rows", read, err)
 }

@@ -50,7 +50,7 @@ func retryClears(s *suite) {
 	for _, to := range []string{journal.RowWaiting, journal.RowManual} {
 		done, ignored := s.ended(journal.RowDone), s.insert("b", journal.RowIgnored, "")
 		var rows []journal.Row
-		locked, err := s.Table.Retry(s.Context(), []int64{ignored, done, done, 999_999}, func(found []journal.Row) ([]journal.Event, error) {
+		locked, err := s.Table.ClaimManual(s.Context(), []int64{ignored, done, done, 999_999}, nil, func(found []journal.Row) ([]journal.Event, error) {
 			rows = found
 			return setBack(to, at)(found)
 		})
@@ -83,7 +83,7 @@ func retryClears(s *suite) {
 func retryOnlyEnded(s *suite) {
 	for i, status := range statuses() {
 		id := s.insert("a", status, tokenOf(i))
-		_, err := s.Table.Retry(s.Context(), []int64{id}, setBack(journal.RowWaiting, time.Unix(finished, 0)))
+		_, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, setBack(journal.RowWaiting, time.Unix(finished, 0)))
 		if ended := status == journal.RowDone || status == journal.RowIgnored; ended != (err == nil) {
 			s.Errorf("a row in %s: %v", status, err)
 		} else if !ended {
@@ -95,9 +95,8 @@ func retryOnlyEnded(s *suite) {
 		"another end":    journal.Retried{From: journal.RowDone, To: journal.RowWaiting, Finished: finished - 1},
 		"another status": journal.Retried{From: journal.RowIgnored, To: journal.RowWaiting, Finished: finished},
 		"forward":        journal.Retried{From: journal.RowDone, To: journal.RowRunning, Finished: finished},
-		"a claim":        journal.Accepted{Target: "a", Token: token},
 	} {
-		_, err := s.Table.Retry(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Event, error) {
+		_, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) {
 			return []journal.Event{{Job: id, Payload: payload}}, nil
 		})
 		if err == nil || s.read(id).Status != journal.RowDone {
@@ -115,7 +114,7 @@ func retryTellsLocked(s *suite) {
 	tx := s.begin()
 	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
 	s.quick(func() {
-		locked, err := s.Table.Retry(s.Context(), ids, setBack(journal.RowWaiting, time.Unix(finished, 0)))
+		locked, err := s.Table.ClaimManual(s.Context(), ids, nil, setBack(journal.RowWaiting, time.Unix(finished, 0)))
 		if err != nil || !slices.Equal(locked, ids[:1]) {
 			s.Errorf("%v, locked: %v", err, locked)
 		}
@@ -137,7 +136,7 @@ func retryRaces(s *suite) {
 		for range 4 {
 			both.Go(func() {
 				var mine []int64
-				_, err := table.Retry(s.Context(), ids, func(rows []journal.Row) ([]journal.Event, error) {
+				_, err := table.ClaimManual(s.Context(), ids, nil, func(rows []journal.Row) ([]journal.Event, error) {
 					rows = slices.DeleteFunc(rows, func(row journal.Row) bool { return row.Status != journal.RowDone && row.Status != journal.RowIgnored })
 					mine = jobs(rows)
 					return setBack(journal.RowWaiting, time.Unix(finished+60, 0))(rows)
@@ -165,16 +164,16 @@ func retryRaces(s *suite) {
 func retryRefused(s *suite) {
 	ids := []int64{s.ended(journal.RowDone), s.ended(journal.RowDone)}
 	s.forbid(fmt.Sprintf("NEW.id = %d AND NEW.status = 'waiting'", ids[1]))
-	_, err := s.Table.Retry(s.Context(), ids, setBack(journal.RowWaiting, time.Unix(finished, 0)))
+	_, err := s.Table.ClaimManual(s.Context(), ids, nil, setBack(journal.RowWaiting, time.Unix(finished, 0)))
 	s.refused(err, ids[1])
-	if _, err := s.Table.Retry(s.Context(), ids[:1], setBack(journal.RowWaiting, time.Unix(finished, 0))); err != nil {
+	if _, err := s.Table.ClaimManual(s.Context(), ids[:1], nil, setBack(journal.RowWaiting, time.Unix(finished, 0))); err != nil {
 		s.Error(err)
 	}
 }
 
 func retryUndone(s *suite) {
 	id := s.ended(journal.RowDone)
-	_, err := s.Table.Retry(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Event, error) { return nil, journal.ErrFull })
+	_, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) { return nil, journal.ErrFull })
 	if err == nil || s.read(id).Status != journal.RowDone {
 		s.Errorf("%v, %+v", err, s.read(id))
 	}
@@ -182,7 +181,7 @@ func retryUndone(s *suite) {
 
 func retryMany(s *suite) {
 	ids := s.insertAll(1500, "a", journal.RowIgnored, "")
-	locked, err := s.Table.Retry(s.Context(), ids, setBack(journal.RowManual, time.Unix(finished, 0)))
+	locked, err := s.Table.ClaimManual(s.Context(), ids, nil, setBack(journal.RowManual, time.Unix(finished, 0)))
 	if err != nil || len(locked) > 0 {
 		s.Fatalf("%v, locked: %d", err, len(locked))
 	}

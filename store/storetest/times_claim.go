@@ -107,7 +107,7 @@ func claimGuards(s *suite) {
 func retryOfTime(s *suite) {
 	for to, want := range map[string]string{journal.RowWaiting: "waiting - 0 0 0", journal.RowManual: "manual - 11 0 0"} {
 		id := s.put(timed{target: "a", status: journal.RowDone, columns: map[string]any{"run_at": 11, "planned_at": 12, "attempts": 3, "schedule": "every 1d"}})
-		if _, err := s.Table.Retry(s.Context(), []int64{id}, setBack(to, time.Unix(finished, 0))); err != nil {
+		if _, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, setBack(to, time.Unix(finished, 0))); err != nil {
 			s.Fatal(err)
 		}
 		s.says(id, ofTime, want)

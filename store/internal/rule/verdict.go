@@ -155,19 +155,6 @@ func (v verdict) clear(s *Shape) []Assignment {
 	return append(list, s.times(v.times)...)
 }
 
-// RetryAll tells a table's Retry from its claims: decide may only set back, never claim.
-func RetryAll(decide store.Decide) store.Decide {
-	return func(rows []journal.Row) ([]journal.Event, error) {
-		events, err := decide(rows)
-		for _, e := range events {
-			if e.Kind() != journal.KindRetried {
-				return nil, fmt.Errorf("retry job %d: %s: a retry only sets back", e.Job, e.Kind())
-			}
-		}
-		return events, err
-	}
-}
-
 // ProbeEach tries what a claim makes of its rows, row by row, and tells which are refused, and why. try
 // makes one update that is undone: its word is the server's against it, "" where the server takes it.
 func ProbeEach(verdicts []Verdict, try func(Verdict) (why string, err error)) (map[int64]string, error) {

@@ -183,29 +183,34 @@ func concernsAll(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || isAway(err) || errors.Is(err, journal.ErrFull))
 }
 
-// isAway tells whether an error says that the whole table is out of reach, see Claimer.
+// told is what an error's causes tell by a method, see Claimer.
+func told[T any](err error) (by T, tells bool) {
+	tells = errors.As(err, &by)
+	return by, tells
+}
+
+// isAway tells whether an error says that the whole table is out of reach.
 func isAway(err error) bool {
-	var known interface{ Away() bool }
-	return errors.As(err, &known) && known.Away()
+	by, tells := told[interface{ Away() bool }](err)
+	return tells && by.Away()
 }
 
-// undone tells whether a claim that failed is known not to have happened, see Claimer.
+// undone tells whether a claim that failed is known not to have happened.
 func undone(err error) bool {
-	var known interface{ Undone() bool }
-	return errors.As(err, &known) && known.Undone()
+	by, tells := told[interface{ Undone() bool }](err)
+	return tells && by.Undone()
 }
 
-// passing tells whether an error is nothing that is wrong, see Claimer.
+// passing tells whether an error is nothing that is wrong.
 func passing(err error) bool {
-	var known interface{ Passing() bool }
-	return errors.As(err, &known) && known.Passing()
+	by, tells := told[interface{ Passing() bool }](err)
+	return tells && by.Passing()
 }
 
-// refusedRows tells which rows the table does not let us claim, see Claimer.
+// refusedRows tells which rows the table does not let us claim.
 func refusedRows(err error) map[int64]string {
-	var known interface{ Refused() map[int64]string }
-	if errors.As(err, &known) {
-		return known.Refused()
+	if by, tells := told[interface{ Refused() map[int64]string }](err); tells {
+		return by.Refused()
 	}
 	return nil
 }

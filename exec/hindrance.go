@@ -133,41 +133,6 @@ func (o *outage) status() *Outage {
 	return &Outage{Why: o.why, Since: o.since, Away: o.away}
 }
 
-// full is how many events wait for room in the journal, since when, and why. The worker's mutex
-// guards it.
-type full struct {
-	waiting int
-	since   time.Time
-	why     string
-}
-
-// noteFull notes that something that has happened can't be journalled, and waits for room.
-func (w *Worker) noteFull(err error) (over func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.full.waiting++; w.full.waiting == 1 {
-		w.full.since = time.Now()
-	}
-	w.full.why = err.Error()
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.full.waiting--
-	}
-}
-
-// fullStatus is since when the journal takes nothing for want of room, as far as anything was to be
-// journalled; nil where it does. Callers must hold w.mu.
-func (w *Worker) fullStatus() *Outage {
-	switch {
-	case w.full.waiting > 0:
-		return &Outage{Why: w.full.why, Since: w.full.since}
-	case w.outage.full:
-		return w.outage.status()
-	}
-	return nil
-}
-
 // asked is the claim that the database is asked for at this moment. A locked table gives no error
 // for a long time: operators are told that it is waited for. The worker's mutex guards it.
 type asked struct {

@@ -377,11 +377,11 @@ func (m *manualClaim) leaveInDoubt(c *manualClaiming, err error) (left []int64) 
 
 // isOther tells that the server is another one, whose rows are compared with the journal first.
 func isOther(err error) bool {
-	var known interface {
+	by, tells := told[interface {
 		Away() bool
 		Undone() bool
-	}
-	return errors.As(err, &known) && known.Undone() && !known.Away()
+	}](err)
+	return tells && by.Undone() && !by.Away()
 }
 
 // holdsAll tells whether an error that is not the table's keeps the worker from claiming anything.

@@ -76,9 +76,10 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 	told := Cancelled{Jobs: make(map[int64]CancelledJob), Errors: make(map[int64]string), Elsewhere: make(map[int64]journal.Row)}
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	var absent []int64
-	until := time.Now().Add(cancelTimeout)
+	limited, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+	defer cancel()
 	for group := range slices.Chunk(ids, mostTogether) {
-		absent = append(absent, w.cancelGroup(group, wish, until, &told)...)
+		absent = append(absent, w.cancelGroup(limited, group, wish, &told)...)
 	}
 	if wish.Rows && len(absent) > 0 {
 		if w.Delays {
@@ -115,10 +116,10 @@ type cancelling struct {
 }
 
 // cancelGroup cancels those of some jobs that the worker has, and gives the others.
-func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told *Cancelled) (absent []int64) {
+func (w *Worker) cancelGroup(ctx context.Context, ids []int64, wish CancelWish, told *Cancelled) (absent []int64) {
 	ended := make(chan cancelling, len(ids))
 	for _, id := range ids {
-		go func() { ended <- w.cancelJob(id, wish, until) }()
+		go func() { ended <- w.cancelJob(ctx, id, wish) }()
 	}
 	shown := time.NewTimer(answerDelay)
 	defer shown.Stop()
@@ -142,45 +143,38 @@ func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told
 	return absent
 }
 
-// cancelJob cancels a job that the worker has. Where its start is under way this waits until it has
-// happened or not.
-func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancelling {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	var heard Process // of which it is known what has become
+// cancelJob cancels a job that the worker has. Where nothing can be said of it yet, because its claim is in
+// doubt, or its start or its end is under way, this waits.
+func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cancelling {
+	failed := func(err error) cancelling { return cancelling{id: id, Cancel: board.Cancel{Err: err}} }
 	for {
 		to := make(chan board.Cancel, 1)
-		look := w.tellCancel(id, wish, to)
 		var again <-chan time.Time
-		var begun <-chan struct{}
+		look, limit := w.tellCancel(id, wish, to), ctx.Done()
 		switch {
 		case look.job == nil && !look.doubtful:
 			return cancelling{id: id, absent: true}
 		case look.err != nil:
-			return cancelling{id: id, Cancel: board.Cancel{Err: look.err}}
+			return failed(look.err)
 		case look.job == nil:
 			again = time.After(doubtPause)
-		case look.moves == nil:
-			c := w.awaitCancel(to)
+		case look.moves == nil: // it is about to be journalled
+			limit = nil
+		case look.process != nil: // what was taken back may have been started anew
+			takeBack(look.process)
+		}
+		select {
+		case c := <-to:
 			if !errors.Is(c.Err, board.ErrGone) {
 				w.endCancelled(c, look.process)
 				return cancelling{id: id, Cancel: c}
 			}
-			continue
-		case look.process != nil && heard != look.process: // what was taken back may have been started anew
-			begun = look.process.Begun()
-			takeBack(look.process)
-		}
-		select {
-		case <-begun:
-			heard = look.process
-			w.hear(News{Job: id, Token: look.job.Token(), Attempt: look.job.Attempt()})
 		case <-look.moves:
 		case <-again:
-		case <-timer.C:
-			return cancelling{id: id, Cancel: board.Cancel{Err: look.why()}}
+		case <-limit:
+			return failed(look.why())
 		case <-w.turned:
-			return cancelling{id: id, Cancel: board.Cancel{Err: errStopping}}
+			return failed(errStopping)
 		}
 	}
 }
@@ -220,16 +214,6 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 		return e
 	})
 	return look
-}
-
-// awaitCancel waits until a wish is journalled, or can't be.
-func (w *Worker) awaitCancel(to <-chan board.Cancel) board.Cancel {
-	select {
-	case c := <-to:
-		return c
-	case <-w.turned:
-		return board.Cancel{Err: errStopping}
-	}
 }
 
 // endCancelled sends a job that runs the signals that it is to get, now and later.

@@ -42,7 +42,6 @@ type Status struct {
 	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
 	Nameless  string     // why name and mark are not this worker's at the moment; "" where they are
 	Executors Executors  // what runs jobs otherwise than in a process for each
-	Full      *Outage    // since when the journal takes nothing, for want of room; nil where it does
 }
 
 // Status tells how the worker stands.
@@ -54,7 +53,7 @@ func (w *Worker) Status() Status {
 		Executors: executors,
 		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
-		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned, Full: w.fullStatus(),
+		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned,
 		Nameless: w.identity.missing(),
 	}
 	for name, t := range w.targets {

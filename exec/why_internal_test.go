@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,31 +137,16 @@ func TestAnOutageIsToldFromItsBeginning(t *testing.T) {
 			t.Errorf("away: %+v", o)
 		}
 		w.noteOutage(fmt.Errorf("append: %w", journal.ErrFull))
-		if o, returned := now(); o == nil || o.Away || !o.Since.After(begun) || !returned.Equal(o.Since) || w.fullStatus() == nil {
-			t.Errorf("another outage: %+v, behind one that ended at %v; the disk: %+v", o, returned, w.fullStatus())
+		if o, returned := now(); o == nil || o.Away || !o.Since.After(begun) || !returned.Equal(o.Since) {
+			t.Errorf("another outage: %+v, behind one that ended at %v", o, returned)
 		}
 		time.Sleep(time.Minute)
 		w.noteOutage(away{"connection refused"})
 		if !w.noteOutage(nil) {
 			t.Error("its end is no news")
 		}
-		if o, returned := now(); o != nil || !returned.Equal(time.Now()) || w.fullStatus() != nil {
+		if o, returned := now(); o != nil || !returned.Equal(time.Now()) {
 			t.Errorf("at its end: %+v, %v", o, returned)
 		}
 	})
-}
-
-// What has happened and can't be journalled for want of room is told until the last of it is.
-func TestAFullDiskIsToldWhileOutcomesWait(t *testing.T) {
-	t.Parallel()
-	w := New(Config{})
-	first := w.noteFull(errors.New("no space left"))
-	second := w.noteFull(errors.New("no space left"))
-	first()
-	if got := w.fullStatus(); got == nil || !strings.Contains(got.Why, "no space left") || got.Since.IsZero() {
-		t.Errorf("while one waits: %+v", got)
-	}
-	if second(); w.fullStatus() != nil {
-		t.Error("it is told though nothing waits")
-	}
 }

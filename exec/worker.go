@@ -142,7 +142,6 @@ type Worker struct {
 	identity    identity
 	asked       asked
 	outage      outage
-	full        full
 	strangers   int       // rows under way that belong to no worker
 	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that
 	awaiting    bool      // somebody waits for the table on behalf of targets that are behind
@@ -389,9 +388,6 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	}
 	w.Disk.Release()
 	events, err = w.append(drafts...)
-	if errors.Is(err, journal.ErrFull) {
-		defer w.noteFull(err)()
-	}
 	retry := w.Retry("append to the journal")
 	for errors.Is(err, journal.ErrFull) {
 		if retry.Wait(w.patient, err) != nil {

@@ -86,7 +86,7 @@ func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) servi
 // Describe implements service.Process.
 func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 	bytes, segments := d.journal.Usage()
-	database, runner, full := d.reached(worker), d.runnerStanding(), d.full(worker)
+	database, runner, full := d.reached(worker), d.runnerStanding(), d.full()
 	aside := d.aside(worker.Aside)
 	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
 	status.Name, status.Memory = d.worker.Name, process.Memory()

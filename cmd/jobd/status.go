@@ -63,12 +63,9 @@ func (d *daemon) runnerStanding() api.RunnerStanding {
 }
 
 // full is since when there is no room for the journal, and why; zero where there is.
-func (d *daemon) full(worker jobexec.Status) (full api.Standing) {
+func (d *daemon) full() (full api.Standing) {
 	if since, err := d.reserve.Low(); err != nil {
 		full = api.Standing{Since: since, Error: err.Error()}
-	}
-	if w := worker.Full; w != nil && (full.Since.IsZero() || w.Since.Before(full.Since)) {
-		full.Since, full.Error = w.Since, cmp.Or(full.Error, w.Why)
 	}
 	return full
 }
@@ -126,7 +123,7 @@ func (d *daemon) describe() string {
 	if runner := d.runnerStanding(); !runner.Reachable {
 		trouble("the runner is away", runner.Since, runner.Error)
 	}
-	if full := d.full(worker); full.Error != "" {
+	if full := d.full(); full.Error != "" {
 		trouble("the journal takes nothing new", full.Since, full.Error)
 	}
 	if broken := worker.Launcher; broken != nil {

@@ -158,19 +158,12 @@ func (b *Board) Won(c *Claim) Effects {
 func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	j := b.newJob(id, claim, First(claim))
 	j.setBack = setBack
-	switch served := b.targets[j.target.name] == j.target; {
-	case b.stopping:
-		b.giveBack(j, stoppedEarly)
-	case !served:
-		b.giveBack(j, notServed)
-	case j.target.paused && !claim.Manual:
-		b.giveBack(j, targetPaused)
-	case !j.target.starter.open(claim.Manual):
-		b.giveBack(j, j.target.starter.why)
-	default:
-		b.enqueue(j)
-		b.dispatch(j.target)
+	if why := b.blocked(j); why != "" {
+		b.giveBack(j, why)
+		return
 	}
+	b.enqueue(j)
+	b.dispatch(j.target)
 }
 
 // doubt is an event of which it is not known whether its row was committed, or that was not and is to be

@@ -83,13 +83,10 @@ func (b *Board) requeue(old journal.Job) {
 	}
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.recovered = old.Attempt > First(claim)
-	switch {
-	case !served:
-		b.giveBack(j, notServed)
-	case !j.target.starter.open(claim.Manual) && j.mayLeave():
-		b.giveBack(j, j.target.starter.why)
-	default:
-		b.enqueue(j)
-		b.dispatch(j.target)
+	if why := b.blocked(j); why != "" && j.mayLeave() {
+		b.giveBack(j, why)
+		return
 	}
+	b.enqueue(j)
+	b.dispatch(j.target)
 }

@@ -265,6 +265,20 @@ func (b *Board) giveBack(j *Job, reason string) {
 	b.effects.Turn = true
 }
 
+// blocked is why a job is given back instead of being started, if it can be given back; "" where it may
+// be started.
+func (b *Board) blocked(j *Job) string {
+	switch {
+	case b.stopping:
+		return stoppedEarly
+	case b.targets[j.target.name] != j.target:
+		return notServed
+	case j.target.paused && !j.claim.Manual:
+		return targetPaused
+	}
+	return j.target.starter.whyNot(j)
+}
+
 // stays tells whether a job is not to be started for now.
 func (b *Board) stays(j *Job) bool {
 	return b.stopping || j.target.paused || j.target.starter.whyNot(j) != ""
@@ -275,17 +289,13 @@ func (b *Board) stays(j *Job) bool {
 // to be run here, waits in the queue, or parked, unless it can't be started anyway. So does one
 // that was started before.
 func (b *Board) takeBack(j *Job) {
-	switch {
-	case b.stopping && j.mayLeave():
-		b.giveBack(j, stoppedEarly)
+	switch why := b.blocked(j); {
+	case why != "" && j.mayLeave():
+		b.giveBack(j, why)
 	case b.stopping && j.phase == Queued: // the next start takes it up as what it is
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
-	case j.mayLeave() && j.target.starter.whyNot(j) != "":
-		b.giveBack(j, j.target.starter.whyNot(j))
-	case j.mayLeave() && !j.claim.Manual:
-		b.giveBack(j, targetPaused)
 	case j.phase == Parked: // it goes on when its row shows it
 	case j.phase == Queued:
 		j.target.queue = append(j.target.queue, j)

@@ -629,7 +629,9 @@ func (w *Worker) Poll(names []string) error {
 		return err
 	}
 	w.follow(w.board.LookSoon(time.Now()))
-	w.poll(targets)
+	for _, t := range targets {
+		w.poll(t.Name())
+	}
 	return nil
 }
 
@@ -637,32 +639,24 @@ func (w *Worker) Poll(names []string) error {
 func (w *Worker) PollAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	targets, _ := w.find(nil)
-	w.poll(targets)
+	w.poll(w.board.Names()...)
 }
 
 // GivenBack is Poll for those of some targets that are served here: rows of theirs wait again.
 func (w *Worker) GivenBack(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.poll(names...)
+}
+
+// poll notes that targets want a look at the table, as far as they are served here. Callers must hold w.mu.
+func (w *Worker) poll(names ...string) {
 	for _, name := range names {
-		w.pollNamed(name)
+		if t, served := w.targets[name]; served {
+			t.polls++
+			w.wake()
+		}
 	}
-}
-
-// pollNamed polls for a target, if it is served here. Callers must hold w.mu.
-func (w *Worker) pollNamed(name string) {
-	if t, served := w.targets[name]; served {
-		w.poll([]*target{t})
-	}
-}
-
-// poll notes that targets want a look at the table. Callers must hold w.mu.
-func (w *Worker) poll(targets []*target) {
-	for _, t := range targets {
-		t.polls++
-	}
-	w.wake()
 }
 
 // find gives the targets of these names, or all. Callers must hold w.mu.

@@ -132,7 +132,7 @@ func (w *Worker) expect(coming []board.Coming) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, c := range coming {
-			w.pollNamed(c.Target)
+			w.poll(c.Target)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
 			t.Parallel()
 			w := New(Config{Targets: map[string]int{"a": test.concurrency}, Prefetch: test.prefetch})
 			a := w.targets["a"]
-			w.pollNamed("a")
+			w.poll("a")
 			for id := range test.most - 1 {
 				w.park(int64(id + 1))
 			}

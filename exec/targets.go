@@ -311,20 +311,23 @@ func (w *Worker) Continue(names []string, by string) error {
 func (w *Worker) setPaused(names []string, paused bool, by string, event func([]string) journal.Payload) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	names, err := w.named(names)
+	w.mu.Lock()
+	found, err := w.find(names)
+	w.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	names = make([]string, len(found))
+	targets := make([]*board.Target, len(found)) // w.changing is held: all are served still
+	for i, t := range found {
+		names[i], targets[i] = t.Name(), t.Target
 	}
 	events, err := w.append(journal.Draft{Payload: event(names)})
 	if err != nil {
 		return err
 	}
-	targets := make([]*board.Target, 0, len(names))
 	var asking []<-chan struct{}
 	w.change(func(b *board.Board) board.Effects {
-		for _, name := range names { // w.changing is held: all are served still
-			targets = append(targets, b.Target(name))
-		}
 		var e board.Effects
 		if paused {
 			e = b.Pause(targets, events[0].Time, by)
@@ -341,21 +344,6 @@ func (w *Worker) setPaused(names []string, paused bool, by string, event func([]
 		<-asked
 	}
 	return nil
-}
-
-// named gives the names of the targets that a request means.
-func (w *Worker) named(names []string) ([]string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	targets, err := w.find(names)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]string, len(targets))
-	for i, t := range targets {
-		all[i] = t.Name()
-	}
-	return all, nil
 }
 
 // Two names of targets may be one to the table's column, as its collation goes, and some names it
@@ -412,7 +400,7 @@ func (w *Worker) noteFit(t *target, unfit string) {
 		w.Logger.Error("nothing is claimed for a target: the table does not take its name", "target", t.Name(), "reason", unfit)
 		return
 	}
-	w.poll([]*target{t})
+	w.poll(t.Name())
 }
 
 // CheckTargets tells which of these targets, each new to the worker, the table would not take when

@@ -291,9 +291,7 @@ func (w *Worker) follow(e board.Effects) {
 	for _, n := range e.Notes {
 		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)
 	}
-	for _, name := range e.Poll {
-		w.pollNamed(name)
-	}
+	w.poll(e.Poll...)
 	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
 		w.others.Go(func() { w.tellSetBack(free) })
 	}

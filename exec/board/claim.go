@@ -15,9 +15,7 @@ type Claim struct {
 	Events  []journal.Event
 	Clients map[int64]Client // who waits for rows that are set back
 	starts  []*Job
-	unfit   map[int64]string // rows that are to be ignored because they can't be run, with their targets
-
-	setBack map[int64]int64 // when rows ended that wait once more, in seconds since 1970
+	rows    map[int64]journal.Row // that are to be ignored because they can't be run, or have ended before
 }
 
 // Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
@@ -49,7 +47,9 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 		b.skipped[row.Job] = t
 		return nil
 	}
-	c.noteSetBack(row)
+	if row.Finished != 0 {
+		c.note(row)
+	}
 	accepted := journal.Accepted{Target: t.name, Token: token, Created: row.Created}
 	if row.Plan == nil {
 		return b.accept(c, t, row.Job, accepted, instance)
@@ -57,10 +57,7 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 	p := b.weigh(row, b.planTime(now))
 	switch {
 	case p.bad != "":
-		if c.unfit == nil {
-			c.unfit = make(map[int64]string)
-		}
-		c.unfit[row.Job] = t.name
+		c.note(row)
 		return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: p.bad, Told: true}}}
 	case p.again != nil:
 		return []journal.Draft{{Job: row.Job, Payload: journal.Planned{Target: t.name, From: *row.Plan, To: *p.again, Reason: p.reason}}}
@@ -97,7 +94,7 @@ func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted,
 		return drafts
 	}
 	j := b.newJob(id, accepted, First(accepted))
-	j.setBack = c.setBack[id]
+	j.setBack = c.rows[id].Finished
 	b.move(j, Reserved)
 	c.starts = append(c.starts, j)
 	return append(drafts, b.running(j, instance, true))
@@ -132,7 +129,7 @@ func (b *Board) Won(c *Claim) Effects {
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
 			if b.jobs[e.Job] == nil {
-				b.queueClaim(e.Job, p, c.setBack[e.Job])
+				b.queueClaim(e.Job, p, c.rows[e.Job].Finished)
 			}
 		case journal.Planned:
 			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt, e.Seq})
@@ -191,12 +188,12 @@ const (
 // certainly did not.
 func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 	for _, e := range c.Events {
-		d := &doubt{of: e.Payload, setBack: c.setBack[e.Job]}
+		d := &doubt{of: e.Payload, setBack: c.rows[e.Job].Finished}
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
 			d.target = p.Target
 		case journal.Ignored:
-			d.target = c.unfit[e.Job]
+			d.target = c.rows[e.Job].Target
 		case journal.Retried:
 			if b.Holds(e.Job) { // it is claimed here meanwhile, so it was set back
 				b.effects.Settled = append(b.effects.Settled, Settled{Client: c.Clients[e.Job]})

@@ -193,13 +193,10 @@ func (j *Job) Ready() int64 {
 	return ready
 }
 
-// noteSetBack notes of a row that has ended before when that was: it was set back since.
-func (c *Claim) noteSetBack(row journal.Row) {
-	if row.Finished == 0 {
-		return
+// note keeps a row that its events don't tell all of.
+func (c *Claim) note(row journal.Row) {
+	if c.rows == nil {
+		c.rows = make(map[int64]journal.Row)
 	}
-	if c.setBack == nil {
-		c.setBack = make(map[int64]int64)
-	}
-	c.setBack[row.Job] = row.Finished
+	c.rows[row.Job] = row
 }

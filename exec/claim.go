@@ -243,7 +243,10 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	if err := w.Disk.Check(); err != nil {
 		return false, err
 	}
-	c := claiming{worker: w, seen: make(map[string]int), asked: time.Now()}
+	c := claiming{worker: w, asked: time.Now()}
+	c.accept = func(of *board.Claim, row journal.Row, token, instance string) ([]journal.Draft, string) {
+		return w.board.Accept(of, row, token, instance, time.Now()), ""
+	}
 	err = w.Table.Claim(ctx, r.room, r.except, c.decide)
 	w.Observer.Claimed(time.Since(c.asked), err)
 	if err != nil {
@@ -323,16 +326,20 @@ func (w *Worker) except(room map[string]int) (ids []int64) {
 func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	seen := make(map[string]int)
+	for _, row := range c.rows {
+		seen[row.Target]++
+	}
 	for name, n := range r.room {
 		t, served := w.targets[name]
 		if !served {
 			continue
 		}
 		t.trouble.ended()
-		if c.seen[name] > 0 {
+		if seen[name] > 0 {
 			t.locked = locked{}
 		}
-		if c.seen[name] < n {
+		if seen[name] < n {
 			w.exhausted(t)
 			t.polled = r.asked[name]
 			if t.Open() {
@@ -360,7 +367,7 @@ const wide = 1000
 func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err error) error {
 	refused := refusedRows(err)
 	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lostReason(err, refused)) })
-	if concernsAll(ctx, err) || errors.Is(err, errStopping) {
+	if concernsAll(ctx, err) {
 		return err
 	}
 	if known := illegal(err); known != nil && known.Job != 0 {
@@ -455,34 +462,48 @@ func (c *claiming) jobsOf(name string) (ids []int64) {
 // claiming is one claim under way.
 type claiming struct {
 	worker *Worker
-	asked  time.Time
-	seen   map[string]int // rows that were found, by target
-	rows   []journal.Row  // the same
+	asked  time.Time // when the table was asked
+	accept accepting
+	wish   *wish         // of a client that wants jobs run; nil: what is journalled of each row tells who asked
+	rows   []journal.Row // that were found
+
+	refusals map[int64]string // why rows are left as they are
+	changes  []int64          // rows that something is journalled of
+	later    []int64          // others
+
 	board.Claim
 }
 
+// accepting is what the board makes of a row that was found: drafts, or why it is left as it is. A row that
+// a client has named, and of which there is neither, is tried again a little later. Callers must hold w.mu.
+type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string)
+
 const errStopping = RefusedError("worker is stopping")
 
-// decide accepts the rows that the worker may run, and journals it.
+// decide journals what is to become of the rows.
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
-	c.rows = rows
-	instance, now := w.instanceNow(), time.Now()
+	c.rows, c.refusals = rows, make(map[int64]string)
+	instance := w.instanceNow()
 	readZones(rows)
-	w.mu.Lock()
-	if w.board.Stopping() {
-		w.mu.Unlock()
-		return nil, errStopping
-	}
-	token := newToken(w.identity.mark)
-	w.readAt(rows, c.asked, now)
 	var drafts []journal.Draft
+	w.mu.Lock()
+	w.readAt(rows, c.asked, time.Now())
+	token := newToken(w.identity.mark)
 	for _, row := range rows {
-		c.seen[row.Target]++
-		drafts = append(drafts, w.board.Accept(&c.Claim, row, token, instance, now)...)
+		accepted, refusal := c.accept(&c.Claim, row, token, instance)
+		drafts = append(drafts, accepted...)
+		switch {
+		case refusal != "":
+			c.refusals[row.Job] = refusal
+		case len(accepted) == 0:
+			c.later = append(c.later, row.Job)
+		default:
+			c.changes = append(c.changes, row.Job)
+		}
 	}
 	w.mu.Unlock()
-	return w.decided(&c.Claim, drafts)
+	return c.decided(drafts)
 }
 
 // readZones has the zones of rows read, which are kept then, before the worker's lock is taken.
@@ -494,16 +515,24 @@ func readZones(rows []journal.Row) {
 	}
 }
 
-// decided journals what a claim decides.
-func (w *Worker) decided(c *board.Claim, drafts []journal.Draft) (events []journal.Event, err error) {
+// decided journals what a claim decides, behind the client's request where that is not in the journal yet.
+func (c *claiming) decided(drafts []journal.Draft) (events []journal.Event, err error) {
+	w, asks := c.worker, c.wish != nil && !c.wish.journalled.Load()
+	if asks && len(drafts) > 0 {
+		drafts = append([]journal.Draft{c.wish.draft()}, drafts...)
+	}
 	if len(drafts) > 0 {
 		events, err = w.append(drafts...)
 	}
+	if asks && len(events) > 0 {
+		c.wish.journalled.Store(true)
+		events = events[1:] // the table knows nothing of requests
+	}
 	w.change(func(b *board.Board) board.Effects {
 		if err != nil {
-			return b.Withdraw(c)
+			return b.Withdraw(&c.Claim)
 		}
-		b.Decided(c, events)
+		b.Decided(&c.Claim, events)
 		return board.Effects{}
 	})
 	return c.Events, err

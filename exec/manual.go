@@ -153,10 +153,6 @@ type manualClaim struct {
 	accept  accepting
 }
 
-// accepting is what the board makes of a row that a client has named. A row of which there is neither a
-// draft nor a refusal is tried again a little later. Callers must hold w.mu.
-type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string)
-
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
 	ctx, cancel := context.WithTimeout(w.active, claimTimeout)
@@ -249,24 +245,30 @@ func (m *manualClaim) claimAll(ctx context.Context, groups [][]int64) {
 
 // try claims some jobs in one go, and gives those to be tried again, in groups.
 func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
-	c := manualClaiming{manualClaim: m, ids: ids, refusals: make(map[int64]string)}
+	c := claiming{worker: m.worker, wish: m.asked, accept: m.accept}
 	c.Clients = make(map[int64]board.Client, len(ids))
 	for _, id := range ids {
 		c.Clients[id] = m.clients[id]
 	}
-	locked, err := m.claim(ctx, &c)
+	locked, err := m.claim(ctx, ids, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
 	}
 	if err != nil {
-		return m.claimFailed(ctx, &c, err)
+		return m.claimFailed(ctx, ids, &c, err)
 	}
 	m.worker.won(&c.Claim)
+	left := slices.Clone(locked)
+	for _, row := range c.rows {
+		left = append(left, row.Job)
+	}
 	for _, id := range c.changes {
-		m.clients[id].tell(&Result{}, "")
+		if m.asked == nil { // else the client hears how the job has ended
+			m.clients[id].tell(&Result{}, "")
+		}
 	}
 	for _, id := range ids {
-		if !c.found[id] && !slices.Contains(locked, id) {
+		if !slices.Contains(left, id) {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
 		}
 	}
@@ -278,13 +280,13 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 }
 
 // claim claims once, where the worker may claim at all.
-func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []int64, err error) {
+func (m *manualClaim) claim(ctx context.Context, ids []int64, c *claiming) (locked []int64, err error) {
 	w := m.worker
 	if err := w.Disk.Check(); err != nil {
 		return nil, noRoom{err}
 	}
-	c.sent = time.Now()
-	return w.claimNamed(ctx, c.ids, c.decide)
+	c.asked = time.Now()
+	return w.claimNamed(ctx, ids, c.decide)
 }
 
 // claimNamed is Claimer.ClaimManual, which only a worker does that has its name and mark.
@@ -308,10 +310,10 @@ func (e noRoom) Unwrap() error { return e.error }
 
 // claimFailed tells the clients what is true, and gives the jobs that are to be tried again: all of them
 // once the table can be asked again, else halves of them, because one may be at fault.
-func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err error) (again [][]int64) {
-	refused, left := refusedRows(err), c.ids
+func (m *manualClaim) claimFailed(ctx context.Context, ids []int64, c *claiming, err error) (again [][]int64) {
+	refused, left := refusedRows(err), ids
 	if len(c.Events) > 0 && !(undone(err) && m.release(c, err, refused)) {
-		left = m.leaveInDoubt(c, err)
+		left = m.leaveInDoubt(ids, c, err)
 	}
 	if known := illegal(err); known != nil && known.Job != 0 {
 		refused = map[int64]string{known.Job: "the journal holds it as under way"}
@@ -345,7 +347,7 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 
 // release journals that a claim was undone, so that its rows can be claimed again. It is
 // false where the journal has no room for that; then the claim loop does it later.
-func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
+func (m *manualClaim) release(c *claiming, err error, refused map[int64]string) bool {
 	w := m.worker
 	if drafts := c.Undo(lostReason(err, refused)); len(drafts) > 0 {
 		if _, err := w.append(drafts...); err != nil {
@@ -359,13 +361,13 @@ func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]st
 // leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim has
 // left as they were. Those in doubt have a client still, and run, or the client is told. The clients of
 // rows that an operator wants ignored, or due, are told at once: the claim loop tells nothing of those.
-func (m *manualClaim) leaveInDoubt(c *manualClaiming, err error) (left []int64) {
+func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []int64) {
 	var lost func(int64) string
 	if undone(err) {
 		lost = lostReason(err, refusedRows(err))
 	}
 	m.worker.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
-	left = slices.Clone(c.ids)
+	left = slices.Clone(ids)
 	for _, e := range c.Events {
 		left = slices.DeleteFunc(left, func(id int64) bool { return id == e.Job })
 		if client := m.clients[e.Job]; m.asked == nil && e.Kind() != journal.KindRetried {
@@ -409,59 +411,6 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 		return fmt.Sprintf("the database has not answered within %s", m.limit)
 	}
 	return "the table refuses it: " + err.Error()
-}
-
-// manualClaiming is a claim of named jobs under way.
-type manualClaiming struct {
-	*manualClaim
-	ids      []int64
-	sent     time.Time // when the table was asked
-	found    map[int64]bool
-	refusals map[int64]string // why rows are left as they are
-	changes  []int64          // rows that an operator's act changes, once that is committed
-	later    []int64          // rows to be tried again
-	board.Claim
-}
-
-// decide journals what is to become of the rows. What is refused stays as it is.
-func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
-	w := c.worker
-	c.found = make(map[int64]bool, len(rows))
-	instance := w.instanceNow()
-	var drafts []journal.Draft
-	w.mu.Lock()
-	w.readAt(rows, c.sent, time.Now())
-	token := newToken(w.identity.mark)
-	for _, row := range rows {
-		c.found[row.Job] = true
-		accepted, refusal := c.accept(&c.Claim, row, token, instance)
-		drafts = append(drafts, accepted...)
-		switch {
-		case refusal != "":
-			c.refusals[row.Job] = refusal
-		case len(accepted) == 0:
-			c.later = append(c.later, row.Job)
-		case c.asked == nil:
-			c.changes = append(c.changes, row.Job)
-		}
-	}
-	w.mu.Unlock()
-	return c.journalledAsAsked(w, drafts)
-}
-
-// journalledAsAsked journals what the claim decides, behind the client's request where that is not
-// in the journal yet.
-func (c *manualClaiming) journalledAsAsked(w *Worker, drafts []journal.Draft) ([]journal.Event, error) {
-	if len(drafts) == 0 || c.asked == nil || c.asked.journalled.Load() {
-		return w.decided(&c.Claim, drafts)
-	}
-	_, err := w.decided(&c.Claim, append([]journal.Draft{c.asked.draft()}, drafts...))
-	if err != nil {
-		return nil, err
-	}
-	c.asked.journalled.Store(true)
-	c.Events = c.Events[1:] // the table knows nothing of requests
-	return c.Events, nil
 }
 
 // What somebody waits for at most whose rows somebody else holds, and how long between two tries.

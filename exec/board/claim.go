@@ -41,7 +41,7 @@ func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now time.Time) []journal.Draft {
 	t, served := b.targets[row.Target]
 	switch {
-	case !served || !t.Open():
+	case b.stopping, !served, !t.Open():
 		return nil
 	case b.Holds(row.Job):
 		b.skipped[row.Job] = t

@@ -246,10 +246,6 @@ func (m *manualClaim) claimAll(ctx context.Context, groups [][]int64) {
 // try claims some jobs in one go, and gives those to be tried again, in groups.
 func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	c := claiming{worker: m.worker, wish: m.asked, accept: m.accept}
-	c.Clients = make(map[int64]board.Client, len(ids))
-	for _, id := range ids {
-		c.Clients[id] = m.clients[id]
-	}
 	locked, err := m.claim(ctx, ids, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -359,8 +355,8 @@ func (m *manualClaim) release(c *claiming, err error, refused map[int64]string) 
 }
 
 // leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim has
-// left as they were. Those in doubt have a client still, and run, or the client is told. The clients of
-// rows that an operator wants ignored, or due, are told at once: the claim loop tells nothing of those.
+// left as they were. Those in doubt have a client still, and run, or the client is told. Whoever
+// wants rows changed is told at once that it is not known.
 func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []int64) {
 	var lost func(int64) string
 	if undone(err) {
@@ -370,7 +366,7 @@ func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []
 	left = slices.Clone(ids)
 	for _, e := range c.Events {
 		left = slices.DeleteFunc(left, func(id int64) bool { return id == e.Job })
-		if client := m.clients[e.Job]; m.asked == nil && e.Kind() != journal.KindRetried {
+		if client := m.clients[e.Job]; m.asked == nil {
 			client.tell(nil, client.doubted)
 		}
 	}

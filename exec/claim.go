@@ -484,7 +484,7 @@ const errStopping = RefusedError("worker is stopping")
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.rows, c.refusals = rows, make(map[int64]string)
-	instance := w.instanceNow()
+	instance, _ := w.runnerName() // "" where there is none to be had at the moment
 	readZones(rows)
 	var drafts []journal.Draft
 	w.mu.Lock()
@@ -536,15 +536,6 @@ func (c *claiming) decided(drafts []journal.Draft) (events []journal.Event, err 
 		return board.Effects{}
 	})
 	return c.Events, err
-}
-
-// instanceNow names the runner that is there; "" where there is none to be had at the moment.
-func (w *Worker) instanceNow() string {
-	name, err := w.runnerName()
-	if err != nil {
-		return ""
-	}
-	return name
 }
 
 // won goes on with what a claim has won.

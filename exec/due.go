@@ -320,13 +320,6 @@ func (b *bucket) take(now time.Time) {
 	}
 }
 
-// pay takes a start out of a target's hand. Callers must hold w.mu.
-func (w *Worker) pay(target string) {
-	if t, served := w.targets[target]; served {
-		t.bucket.take(time.Now())
-	}
-}
-
 // usedUp says, in words for the operator, that there is none in hand; "" where there is.
 func (b *bucket) usedUp(claimed int, now time.Time) string {
 	due := b.due(claimed, now)

@@ -180,9 +180,6 @@ func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 		*s, w.surveyDue = survey{wanted: true}, time.Time{}
 	}
 	w.mu.Unlock()
-	if s.tried != nil && isClosed(s.tried) {
-		s.tried, s.rest.Due = nil, time.Time{}
-	}
 	switch {
 	case s.rest.Due.After(time.Now()):
 		return nil

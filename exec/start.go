@@ -8,13 +8,6 @@ import (
 	"jobd/journal"
 )
 
-// startAll starts jobs whose rows say so.
-func (w *Worker) startAll(group []board.Start) {
-	for _, s := range group {
-		w.start(s)
-	}
-}
-
 // launch starts jobs whose announcements are journalled, as soon as their rows say so. A row that
 // can't be updated for now holds up its own job only.
 func (w *Worker) launch(group []board.Start) {
@@ -132,7 +125,9 @@ func (w *Worker) start(s board.Start) {
 		launcher, env = w.launcherOf(s.Target()), w.environment(b, s, time.Now())
 		if wanted, e = b.Ask(s); wanted {
 			if spent = b.Spent(s.Job); spent == "" {
-				w.pay(s.Target())
+				if t, served := w.targets[s.Target()]; served {
+					t.bucket.take(time.Now())
+				}
 			}
 		}
 		return e

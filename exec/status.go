@@ -130,7 +130,13 @@ func (w *Worker) Running(targets []string) []RunningJob {
 			used.Ran = min(used.Ran, time.Since(jobs[i].Since))
 		}
 	}
-	w.noteTimes(jobs)
+	w.Recorder.View(func(s *journal.State) {
+		for i := range jobs {
+			if known := s.Job(jobs[i].ID); known.Attempt == jobs[i].Attempt {
+				jobs[i].Time = runTime(known)
+			}
+		}
+	})
 	return jobs
 }
 
@@ -224,17 +230,6 @@ func runTime(known journal.Job) RunTime {
 		t.Deadline = known.Running.Add(known.Timeout)
 	}
 	return t
-}
-
-// noteTimes takes in what the journal says about the time of jobs that run.
-func (w *Worker) noteTimes(jobs []RunningJob) {
-	w.Recorder.View(func(s *journal.State) {
-		for i := range jobs {
-			if known := s.Job(jobs[i].ID); known.Attempt == jobs[i].Attempt {
-				jobs[i].Time = runTime(known)
-			}
-		}
-	})
 }
 
 // TermsOf tells what the configuration says of the jobs of a target at present, and in which zone

@@ -253,35 +253,21 @@ func (w *Worker) handsOver() bool {
 	return w.handover
 }
 
-// closing is why the run of the worker ends.
-func (w *Worker) closing() string {
-	if w.handsOver() {
-		return "handed over"
-	}
-	return "stopped"
-}
-
-// change tells the board what has happened, and carries out what is to follow. Whoever has won a
-// claim starts its jobs.
-func (w *Worker) change(event func(*board.Board) board.Effects) { w.carryOut(w.settle(event)) }
-
-// settle is the part of change that only memory is needed for.
-func (w *Worker) settle(event func(*board.Board) board.Effects) board.Effects {
+// change tells the board what has happened, and carries out what is to follow; what the runner may hold up
+// without the lock. Whoever has won a claim starts its jobs.
+func (w *Worker) change(event func(*board.Board) board.Effects) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	e := event(w.board)
 	w.follow(e)
-	return e
-}
-
-// carryOut is the part of change that the runner may hold up.
-func (w *Worker) carryOut(e board.Effects) {
+	w.mu.Unlock()
 	w.goOn(e.Held)
 	for _, j := range e.Forget {
 		w.Keeper.Forget(j.ID(), j.Token(), j.Attempt())
 	}
-	if len(e.Start) > 0 && e.Start[0].Claimed {
-		w.startAll(e.Start)
+	for _, s := range e.Start {
+		if s.Claimed {
+			w.start(s)
+		}
 	}
 }
 
@@ -418,7 +404,11 @@ func (w *Worker) journalEnd() error {
 			drafts = append(drafts, journal.Draft{Payload: payload})
 		}
 	}
-	drafts = append(drafts, journal.Draft{Payload: journal.Closed{Reason: w.closing()}})
+	reason := "stopped"
+	if w.handsOver() {
+		reason = "handed over"
+	}
+	drafts = append(drafts, journal.Draft{Payload: journal.Closed{Reason: reason}})
 	_, err := w.Recorder.Append(drafts...)
 	if errors.Is(err, journal.ErrFull) {
 		w.Disk.Release()
@@ -562,7 +552,9 @@ func (w *Worker) endRunning() {
 			w.waitKilled(ended)
 		}
 	}
-	w.refuseClients()
+	w.change(func(b *board.Board) board.Effects { // those that are left
+		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
+	})
 }
 
 // ended gives a channel that is closed when nothing has to do with jobs that are to be started any
@@ -640,13 +632,6 @@ func (w *Worker) waitKilled(ended <-chan struct{}) {
 		w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
 		w.Hurry() // what the disk has no room for is not waited for either
 	}
-}
-
-// refuseClients answers the clients that are left when nothing runs any more.
-func (w *Worker) refuseClients() {
-	w.change(func(b *board.Board) board.Effects {
-		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
-	})
 }
 
 // Pulse hears that a piece of work begins, which takes no longer than memory does, and that it has

@@ -485,17 +485,12 @@ func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	default:
 		j.process, j.unsaid, j.refusals = nil, nil, 0
 		b.fails(j, o, now)
-		b.sendBack(j)
+		if j.mayLeave() && !b.stopping {
+			b.giveBack(j, s.why)
+		} else {
+			b.takeBack(j)
+		}
 	}
-}
-
-// sendBack gives a job back that was refused, or has it wait.
-func (b *Board) sendBack(j *Job) {
-	if j.mayLeave() && !b.stopping {
-		b.giveBack(j, j.target.starter.why)
-		return
-	}
-	b.takeBack(j)
 }
 
 // failure is the outcome of a job that nobody saw ending, or that the runner will not start.

@@ -69,9 +69,9 @@ func (w *Worker) claimLoop(ctx context.Context) {
 func (w *Worker) claimAll(ctx context.Context) {
 	retry, failed := w.Retry("claim jobs"), error(nil)
 	for ctx.Err() == nil && w.err() == nil {
-		over := w.watchClaim()
+		w.noteAsked(time.Now())
 		more, err := w.claimOnce(ctx)
-		over(err)
+		w.noteAsked(time.Time{})
 		switch {
 		case err != nil:
 			failed = err

@@ -53,7 +53,7 @@ func TestHindrancesHaveWords(t *testing.T) {
 		HinderedName:       {begin: func(_ *Worker, a *target) { a.unfit = "it is too long" }},
 		HinderedDisk:       {begin: func(w *Worker, _ *target) { w.outage.note(journal.ErrFull, since) }, since: since},
 		HinderedDatabase:   {begin: func(w *Worker, _ *target) { w.outage.note(errors.New("refused"), since) }, since: since},
-		HinderedStuck:      {begin: func(w *Worker, _ *target) { w.asked.since = since }, since: since},
+		HinderedStuck:      {begin: func(w *Worker, _ *target) { w.asked = since }, since: since},
 		HinderedUnwritten:  {begin: func(*Worker, *target) {}, away: true},
 		HinderedIdentity:   {begin: func(w *Worker, _ *target) { w.identity.why, w.identity.taken = "taken", since }, since: since},
 		HinderedExecutor:   {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},

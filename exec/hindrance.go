@@ -49,8 +49,8 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{HinderedDisk, w.outage.why, w.outage.since}
 	case w.outage.why != "":
 		return Hindrance{HinderedDatabase, w.outage.why, w.outage.since}
-	case w.asked.stuck():
-		return Hindrance{HinderedStuck, "the claim has waited for the database since " + rfc3339(w.asked.since), w.asked.since}
+	case !w.asked.IsZero() && time.Since(w.asked) >= slowClaim:
+		return Hindrance{HinderedStuck, "the claim has waited for the database since " + rfc3339(w.asked), w.asked}
 	case away:
 		return Hindrance{Kind: HinderedUnwritten, Why: "the table can't be written"}
 	case w.identity.why != "":
@@ -133,46 +133,15 @@ func (o *outage) status() *Outage {
 	return &Outage{Why: o.why, Since: o.since, Away: o.away}
 }
 
-// asked is the claim that the database is asked for at this moment. A locked table gives no error
-// for a long time: operators are told that it is waited for. The worker's mutex guards it.
-type asked struct {
-	since time.Time // zero: no claim is under way
-	told  bool      // logged, until a claim succeeds
-}
+// slowClaim is how long a claim may be waited for before status tells of it. A locked table gives no error
+// for a long time.
+const slowClaim = 5 * time.Second
 
-const (
-	slowClaim = 5 * time.Second  // until status tells of it
-	longClaim = 10 * time.Second // until the log does
-)
-
-// stuck tells whether a claim is waited for, for longer than usual.
-func (a *asked) stuck() bool { return !a.since.IsZero() && time.Since(a.since) >= slowClaim }
-
-// watchClaim notes that a claim is under way until over is called with how it ended.
-func (w *Worker) watchClaim() (over func(error)) {
-	now := time.Now()
+// noteAsked notes since when the database is asked for a claim; zero: it is not.
+func (w *Worker) noteAsked(since time.Time) {
 	w.mu.Lock()
-	w.asked.since = now
-	w.mu.Unlock()
-	alarm := time.AfterFunc(longClaim, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.asked.told || !w.asked.since.Equal(now) {
-			return
-		}
-		w.asked.told = true
-		w.Logger.Warn("a claim waits for the database; is the table locked?", "since", now.UTC().Format(time.RFC3339))
-	})
-	return func(err error) {
-		alarm.Stop()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.asked.since = time.Time{}
-		if err == nil && w.asked.told {
-			w.asked.told = false
-			w.Logger.Warn("claims go on", "after", time.Since(now).Round(time.Millisecond))
-		}
-	}
+	defer w.mu.Unlock()
+	w.asked = since
 }
 
 // seen takes in how far the mirror has come, before targets are asked for their room.

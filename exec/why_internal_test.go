@@ -34,8 +34,8 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 			end:   func(w *Worker, _ *target) { w.noteOutage(nil) },
 		},
 		"the claim has waited for the database since 2000-01-01T00:00:00Z": {
-			begin: func(w *Worker, _ *target) { w.watchClaim(); time.Sleep(slowClaim) },
-			end:   func(w *Worker, _ *target) { w.asked.since = time.Time{} },
+			begin: func(w *Worker, _ *target) { w.noteAsked(time.Now()); time.Sleep(slowClaim) },
+			end:   func(w *Worker, _ *target) { w.asked = time.Time{} },
 		},
 		"the name is another one's": {begin: func(w *Worker, _ *target) { w.identity.why = "the name is another one's" }},
 		"the launcher can't be executed: exec format error": {

@@ -140,7 +140,7 @@ type Worker struct {
 	skipMissed  bool             // a scheduled run that was missed is not made up for
 	clock       clock            // of the table's server
 	identity    identity
-	asked       asked
+	asked       time.Time // since when the database is asked for a claim; zero: it is not
 	outage      outage
 	strangers   int       // rows under way that belong to no worker
 	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that

@@ -135,9 +135,6 @@ func (b *Board) Wait(ids []int64, clients map[int64]Client) (taken int64, ok boo
 func (b *Board) Leave(ids []int64) {
 	for _, id := range ids {
 		delete(b.clients, id)
-		if j, ok := b.jobs[id]; ok {
-			j.client = nil
-		}
 	}
 }
 

@@ -198,12 +198,10 @@ func (b *Board) cancelled(s *Step) {
 	c.At, c.Seq = end.Time, end.Seq
 	if _, ran := end.Payload.(journal.Done); ran {
 		c.Did = GivenUp
-		if j.client != nil {
-			b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})
-		}
-	} else if j.client != nil {
+		b.answer(j, end)
+	} else if client, waits := b.clients[j.id]; waits {
 		why := fmt.Sprintf("job %d was %s", j.id, j.reason)
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
+		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: j.id, Why: why, Whole: true})
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	b.remove(j)

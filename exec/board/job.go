@@ -24,7 +24,6 @@ type Job struct {
 	claim   journal.Accepted
 	attempt int
 	phase   Phase
-	client  Client // nil where nobody waits
 	process Process
 	moved   chan struct{}    // closed at its next move; nil while nobody waits for that
 	unsaid  *journal.Started // its process, as long as the journal does not know it

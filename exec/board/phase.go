@@ -3,6 +3,8 @@ package board
 import (
 	"fmt"
 	"log/slog"
+
+	"jobd/journal"
 )
 
 // Phase is where a job stands on its way through the worker.
@@ -132,7 +134,14 @@ func (b *Board) note(level slog.Level, text string, j *Job, args ...any) {
 
 // refuse tells the job's client, if there is one, that it is not run.
 func (b *Board) refuse(j *Job, why string) {
-	if j.client != nil {
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why})
+	if client, waits := b.clients[j.id]; waits {
+		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: j.id, Why: why})
+	}
+}
+
+// answer tells the job's client, if there is one, how it has ended.
+func (b *Board) answer(j *Job, end journal.Event) {
+	if client, waits := b.clients[j.id]; waits {
+		b.effects.Answers = append(b.effects.Answers, Answer{client, end})
 	}
 }

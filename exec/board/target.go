@@ -165,7 +165,7 @@ func (b *Board) Stop() Effects {
 
 // newJob makes a job, which the caller moves to its first phase.
 func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
-	j := &Job{id: id, target: b.targetOf(claim.Target), claim: claim, attempt: attempt, client: b.clients[id]}
+	j := &Job{id: id, target: b.targetOf(claim.Target), claim: claim, attempt: attempt}
 	b.jobs[id] = j
 	return j
 }

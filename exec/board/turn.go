@@ -171,9 +171,7 @@ func (b *Board) finished(s *Step) {
 	if done, is := end.Payload.(journal.Done); is && done.Again != nil {
 		b.effects.Coming = append(b.effects.Coming, Coming{j.target.name, done.Again.RunAt, end.Seq})
 	}
-	if j.client != nil {
-		b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})
-	}
+	b.answer(j, end)
 	b.remove(j)
 }
 
@@ -451,7 +449,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 	}})
 	b.move(j, Gone)
 	next := b.newJob(j.id, j.claim, j.attempt+1)
-	next.client, next.recovered = j.client, true
+	next.recovered = true
 	b.enqueue(next)
 	b.dispatch(next.target)
 	return s

@@ -230,21 +230,6 @@ func (s Service) where() string {
 	return s.Address + " " + s.Script
 }
 
-// Hitch is what clients are told of why no job can be started.
-type Hitch struct {
-	Broken string    `json:"broken"`
-	Since  time.Time `json:"since"`
-}
-
-// hitchStatus is what clients are told. Callers must hold w.mu.
-func (w *Worker) hitchStatus() *Hitch {
-	why, since := w.board.Launcher().Why()
-	if why == "" {
-		return nil
-	}
-	return &Hitch{Broken: why, Since: since}
-}
-
 // look looks at a launcher. Of a file system that hangs it waits.
 func (w *Worker) look(s *board.Starter) {
 	w.mu.Lock()

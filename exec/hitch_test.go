@@ -102,7 +102,7 @@ func TestAShortageThatLastsIsTold(t *testing.T) {
 	f.runner.refuseAll(&jobexec.NotStartedError{Why: "start /bin/true: cannot allocate memory", Short: true})
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool {
-		return s.Launcher != nil && s.Launcher.Broken == "no job can be started for now: start /bin/true: cannot allocate memory"
+		return s.Launcher != nil && s.Launcher.Why == "no job can be started for now: start /bin/true: cannot allocate memory"
 	})
 	f.reach(map[int64]string{1: journal.RowWaiting, 2: journal.RowWaiting})
 	f.runner.refuseAll(nil)
@@ -143,7 +143,7 @@ func TestALauncherThatIsBackIsSeen(t *testing.T) {
 	f.runner.refuseAll(&jobexec.NotStartedError{Why: "start " + path + ": no such file or directory"})
 	f.start()
 	f.until("status tells what looking shows", func(s jobexec.Status) bool {
-		return s.Launcher != nil && s.Launcher.Broken == "the launcher can't be executed: "+path+": no such file or directory"
+		return s.Launcher != nil && s.Launcher.Why == "the launcher can't be executed: "+path+": no such file or directory"
 	})
 	f.reach(map[int64]string{1: journal.RowWaiting})
 	f.table.change(func() { delete(f.table.rows, 1) })

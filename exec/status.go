@@ -37,7 +37,7 @@ type Status struct {
 	Strangers int        // rows of our targets that are under way and belong to no worker
 	Doubted   int        // claims of which the table has not told yet whether they were won
 	Aside     []AsideRow // rows that can't be claimed for now, the oldest first
-	Launcher  *Hitch     // why no job can be started; nil where nothing is wrong
+	Launcher  *Outage    // why no job can be started; nil where nothing is wrong
 	Outage    *Outage    // why nothing at all is claimed; nil where nothing is wrong
 	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
 	Nameless  string     // why name and mark are not this worker's at the moment; "" where they are
@@ -53,8 +53,11 @@ func (w *Worker) Status() Status {
 		Executors: executors,
 		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
-		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned,
+		Outage: w.outage.status(), Returned: w.outage.returned,
 		Nameless: w.identity.missing(),
+	}
+	if why, since := w.board.Launcher().Why(); why != "" {
+		s.Launcher = &Outage{Why: why, Since: since}
 	}
 	for name, t := range w.targets {
 		s.Targets[name] = w.targetStatus(t, away, now)

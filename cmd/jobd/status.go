@@ -127,7 +127,7 @@ func (d *daemon) describe() string {
 		trouble("the journal takes nothing new", full.Since, full.Error)
 	}
 	if broken := worker.Launcher; broken != nil {
-		trouble("no job can be started", broken.Since, broken.Broken)
+		trouble("no job can be started", broken.Since, broken.Why)
 	}
 	for _, p := range worker.Executors.Pools {
 		switch since := time.UnixMilli(p.Since); {
@@ -181,7 +181,7 @@ func (d *daemon) notReady(worker jobexec.Status, s *api.WorkerStatus) (why []api
 	add(!s.Runner.Reachable, "runner", s.Runner.Error, s.Runner.Since)
 	add(s.Database.Reachable && worker.Nameless != "", "name", worker.Nameless, time.Time{})
 	if h := worker.Launcher; h != nil {
-		add(true, "launcher", h.Broken, h.Since)
+		add(true, "launcher", h.Why, h.Since)
 		return why
 	}
 	if e := allUnready(s); e != nil {

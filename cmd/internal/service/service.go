@@ -198,7 +198,7 @@ func (s *Service) Status(context.Context, Call, api.None) (api.WorkerStatus, err
 		status.Targets[name] = api.TargetStatus(target)
 	}
 	if hitch := now.Launcher; hitch != nil {
-		status.Launcher = &api.Hitch{Broken: hitch.Broken, Since: hitch.Since}
+		status.Launcher = &api.Hitch{Broken: hitch.Why, Since: hitch.Since}
 	}
 	s.Process.Describe(now, &status)
 	return status, nil

@@ -281,7 +281,7 @@ func TestStatusIsPutTogether(t *testing.T) {
 	t.Parallel()
 	worker := &stub{status: jobexec.Status{
 		Targets: map[string]jobexec.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, Doubted: 3,
-		Launcher: &jobexec.Hitch{Broken: "no such file"},
+		Launcher: &jobexec.Outage{Why: "no such file"},
 	}}
 	got, err := newService(worker).Status(t.Context(), asked(""), api.None{})
 	want := api.WorkerStatus{

@@ -111,13 +111,7 @@ func (j *Job) cancelDraft(c Cancel) journal.Draft {
 // cancelledDone is the end of a job that was cancelled: it has failed, whatever its exit code says.
 func cancelledDone(done journal.Done, by string) journal.Done {
 	why := journal.CancelledBy(by)
-	join := func(more string) string {
-		if more == "" {
-			return why
-		}
-		return why + "; " + more
-	}
-	done.Result, done.Reason, done.Note = "fail", join(done.Reason), join(done.Note)
+	done.Result, done.Reason, done.Note = "fail", joined(why, done.Reason), joined(why, done.Note)
 	return done
 }
 

@@ -305,7 +305,7 @@ func (b *Board) Asked(j *Job, process Process) {
 // Replaced has a start announced anew that was not asked for, because the runner that was announced
 // is another one by now.
 func (b *Board) Replaced(j *Job, cause error) Effects {
-	b.renew(j, Renewal{Job: j, Cause: cause})
+	b.renew(j, cause)
 	return b.follow()
 }
 
@@ -347,7 +347,11 @@ func (b *Board) end(e ended) {
 
 // renew has a job announced anew whose start did not happen, after a moment; or takes it back,
 // where it is to stay.
-func (b *Board) renew(j *Job, r Renewal) {
+func (b *Board) renew(j *Job, cause error) {
+	r := Renewal{Job: j, Cause: cause}
+	if j.unwanted {
+		r = Renewal{Job: j, After: tookBack}
+	}
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
 	j.unwanted, j.ends, j.stopped = false, false, false
@@ -392,11 +396,7 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 		b.notStarted(j, o, now)
 		return nil
 	case NotAsked:
-		r := Renewal{Job: j, Cause: o.Cause}
-		if j.unwanted {
-			r = Renewal{Job: j, After: tookBack}
-		}
-		b.renew(j, r)
+		b.renew(j, o.Cause)
 		return nil
 	case Unknown:
 		if b.mayRepeat(j) {
@@ -407,7 +407,12 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 		done = failure(o.Cause.Error())
 	}
 	if j.stopped && done.Result != "ok" {
-		done = b.endedByStop(done, fate == Unknown)
+		why := journal.EndedByStop(b.config.Worker)
+		if done.Note = joined(why, done.Note); fate == Unknown { // which comes first
+			done.Reason = joined(done.Reason, why)
+		} else {
+			done.Reason = joined(why, done.Reason)
+		}
 	}
 	b.followEnd(j, &done, o.Fate == Unknown, now)
 	if j.cancelled != nil {
@@ -424,18 +429,6 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 // ByShutdown is on whose behalf a worker that stops sends signals. What somebody else sends ends the
 // run: it is not tried again.
 const ByShutdown = "shutdown"
-
-// endedByStop says of a failure that the worker has caused it by its stop. That an outcome is unknown
-// comes first.
-func (b *Board) endedByStop(done journal.Done, unknown bool) journal.Done {
-	why := journal.EndedByStop(b.config.Worker)
-	if done.Note = joined(why, done.Note); unknown {
-		done.Reason = joined(done.Reason, why)
-	} else {
-		done.Reason = joined(why, done.Reason)
-	}
-	return done
-}
 
 // byRequeue is on whose behalf jobs of unknown outcome are started once more.
 const byRequeue = "on_crash = requeue"
@@ -473,13 +466,11 @@ const tookBack = 100 * time.Millisecond
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	s := j.target.starter
 	switch {
-	case j.unwanted:
-		b.renew(j, Renewal{Job: j, After: tookBack})
-	case j.launcher != b.launchers:
-		b.renew(j, Renewal{Job: j, Cause: o.Cause})
+	case j.unwanted, j.launcher != b.launchers:
+		b.renew(j, o.Cause)
 	case s.why == "" && j.refusals+1 < mostRefusals && (o.Short || s.Own()):
 		j.refusals++
-		b.renew(j, Renewal{Job: j, Cause: o.Cause})
+		b.renew(j, o.Cause)
 	default:
 		j.process, j.unsaid, j.refusals = nil, nil, 0
 		b.fails(j, o, now)

@@ -414,17 +414,20 @@ func (w *Worker) process(id int64) (*board.Job, Process) {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	for {
-		j, process, moves := w.started(id)
-		if process != nil {
-			select {
-			case <-process.Begun():
-				return j, process
-			case <-timer.C:
-				return nil, nil
-			}
+		var moves <-chan struct{}
+		var process Process
+		w.mu.Lock()
+		j := w.board.Job(id)
+		switch {
+		case j == nil:
+		case j.Beginning() || j.Phase() == board.Asked:
+			moves = j.Moved()
+		default:
+			process, _ = j.Process().(Process)
 		}
+		w.mu.Unlock()
 		if moves == nil {
-			return nil, nil
+			return j, process
 		}
 		select {
 		case <-moves:
@@ -432,20 +435,6 @@ func (w *Worker) process(id int64) (*board.Job, Process) {
 			return nil, nil
 		}
 	}
-}
-
-// started finds a job and its process. Where its start was not asked for yet, but is about to be,
-// it gives a channel instead that is closed at the job's next move.
-func (w *Worker) started(id int64) (j *board.Job, process Process, moves <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j = w.board.Job(id); j == nil {
-		return nil, nil, nil
-	}
-	if process, _ = j.Process().(Process); process == nil && j.Beginning() {
-		moves = j.Moved()
-	}
-	return j, process, moves
 }
 
 // runningJobs lists the jobs that have a process.

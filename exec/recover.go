@@ -35,7 +35,8 @@ func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	unfinished := w.unfinished()
+	var unfinished []journal.Job
+	w.Recorder.View(func(s *journal.State) { unfinished = s.Unfinished() })
 	underWay := make([]Spec, len(unfinished))
 	for i := range unfinished {
 		underWay[i] = specOf(&unfinished[i])
@@ -44,7 +45,7 @@ func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 	for _, r := range w.Keeper.Recall(underWay) {
 		recalled[start{r.Job, r.Token, r.Attempt}] = r.Process
 	}
-	w.sweep(unfinished, recalled)
+	w.sweep(recalled)
 	for _, old := range unfinished {
 		key := start{old.ID, old.Token, old.Attempt}
 		w.change(func(b *board.Board) board.Effects { return w.takeUp(b, old, recalled[key], instance) })
@@ -64,14 +65,11 @@ func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 
 // sweep has the output removed that is on disk of starts that are neither to be ended by this run
 // nor the runner's still.
-func (w *Worker) sweep(unfinished []journal.Job, recalled map[start]Process) {
-	newest := make(map[int64]journal.Job, len(unfinished))
-	for _, old := range unfinished {
-		newest[old.ID] = old
-	}
+func (w *Worker) sweep(recalled map[start]Process) {
 	w.Keeper.Sweep(func(job int64, token string, attempt int) bool {
-		old, known := newest[job]
-		ours := known && attempt == old.Attempt && (token == old.Token || token == "")
+		var known journal.Job
+		w.Recorder.View(func(s *journal.State) { known = s.Job(job) })
+		ours := !known.Status.Ended() && attempt == known.Attempt && (token == known.Token || token == "")
 		return ours || recalled[start{job, token, attempt}] != nil
 	})
 }
@@ -84,11 +82,6 @@ func (w *Worker) abandon(key start, process Process) {
 		w.Keeper.Forget(key.job, key.token, key.attempt)
 	case <-w.turned: // the next start is told of it again
 	}
-}
-
-func (w *Worker) unfinished() (jobs []journal.Job) {
-	w.Recorder.View(func(s *journal.State) { jobs = s.Unfinished() })
-	return jobs
 }
 
 // takeUp goes on with one job. process is what the runner has of its newest start, nil where it has

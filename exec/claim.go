@@ -168,7 +168,9 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.nextDue(now))
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.Due)
-		at(w.surveyDue)
+		if !w.claims.survey.busy() {
+			at(w.surveyDue)
+		}
 	}
 	for _, t := range w.targets {
 		if t.wanted() { // what has come into hand since then is due, too

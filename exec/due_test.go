@@ -149,14 +149,14 @@ func TestADueRowThatSomebodyHoldsKeepsNobodyBusy(t *testing.T) {
 	})
 }
 
-// The server's clock says when a row is due, also where it is set while the worker sleeps.
+// The server's clock says when a row is due, also where it is set while the worker sleeps: a poll tells.
 func TestTheServersClockCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		tab := newTable(delayed(1, "a", journal.Plan{RunAt: in(10 * time.Minute)}), delayed(2, "a", journal.Plan{RunAt: in(5 * time.Hour)}))
 		tab.ahead = time.Minute
-		m, r, _ := newMemory(t, tab, nil)
+		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) { c.PollInterval = 10 * time.Minute })
 		p := <-r.started
 		if got := time.Since(began).Truncate(time.Second); got != 9*time.Minute {
 			t.Errorf("started after %s, want 9 minutes", got)

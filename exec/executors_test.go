@@ -120,10 +120,10 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 		t.Errorf("with a configuration that is read again, replaced for %v", kept.recycled)
 	}
 	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "no processes are kept for target 'c'") ||
-		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) != 1 {
+		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) != 2 {
 		t.Errorf("%v; recycled %v", err, kept.recycled)
 	}
-	if err := f.worker.Recycle(nil, "me"); err != nil || len(kept.recycled) != 2 || kept.recycled[1][0] != "a" {
+	if err := f.worker.Recycle(nil, "me"); err != nil || len(kept.recycled) != 3 || kept.recycled[2][0] != "a" {
 		t.Errorf("%v; recycled %v", err, kept.recycled)
 	}
 }

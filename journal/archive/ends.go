@@ -3,8 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,29 +20,12 @@ import (
 // head is a damaged one. It is written after each commit and before anyone is told, without an
 // fsync: after a power cut it may be older than the journal, which is harmless, never newer.
 
-const (
-	headPrefix = "jobd-head "
-	headDigits = 20
-	headSize   = len(headPrefix) + headDigits + len(" ") + 2*sha256.Size + len("\n")
-)
-
-type Head struct {
-	f       *os.File
-	content [headSize]byte // as it was written last
+// headContent is what the file says: the number in 20 digits, the hash in hexadecimal.
+func headContent(seq uint64, hash journal.Hash) []byte {
+	return fmt.Appendf(nil, "jobd-head %020d %x\n", seq, hash[:])
 }
 
-// fill makes the content: the prefix, the number in 20 digits, the hash in hexadecimal.
-func (h *Head) fill(seq uint64, hash journal.Hash) {
-	copy(h.content[:], headPrefix)
-	rest := h.content[len(headPrefix):]
-	for i := headDigits - 1; i >= 0; i-- {
-		rest[i] = byte('0' + seq%10)
-		seq /= 10
-	}
-	rest[headDigits] = ' '
-	hex.Encode(rest[headDigits+1:], hash[:])
-	rest[len(rest)-1] = '\n'
-}
+type Head struct{ f *os.File }
 
 // OpenHead opens the head file for writing, making it where it is missing or
 // empty, which verification found to be legal.
@@ -68,8 +49,7 @@ func OpenHead(dir string) (*Head, error) {
 // Write replaces the content; it is for one goroutine at a time; it is shorter than a sector, so it
 // is never torn.
 func (h *Head) Write(seq uint64, hash journal.Hash) error {
-	h.fill(seq, hash)
-	if _, err := h.f.WriteAt(h.content[:], 0); err != nil {
+	if _, err := h.f.WriteAt(headContent(seq, hash), 0); err != nil {
 		return fmt.Errorf("write journal head: %w", err)
 	}
 	return nil
@@ -96,16 +76,11 @@ func ReadHead(dir string) (Acknowledgement, error) {
 		return Acknowledgement{}, fmt.Errorf("read journal head: %w", err)
 	}
 	a := Acknowledgement{Found: true}
-	var text string
-	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &a.Seq, &text); err != nil || len(data) != headSize || a.Seq > lastSeq {
+	var hash []byte
+	_, err = fmt.Sscanf(string(data), "jobd-head %d %x\n", &a.Seq, &hash)
+	copy(a.Hash[:], hash)
+	if err != nil || a.Seq > lastSeq || !bytes.Equal(data, headContent(a.Seq, a.Hash)) {
 		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not readable"}
-	}
-	if n, err := hex.Decode(a.Hash[:], []byte(text)); err != nil || n != len(a.Hash) {
-		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file's hash is not readable"}
-	}
-	var written Head
-	if written.fill(a.Seq, a.Hash); !bytes.Equal(written.content[:], data) {
-		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not as jobd writes it"}
 	}
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,7 +268,7 @@ func List(dir string) ([]Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parts []Part
+	byNumber := make(map[int]Part)
 	for _, entry := range entries {
 		end := filepath.Ext(entry.Name())
 		digits := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), segmentPrefix), end)
@@ -275,15 +276,11 @@ func List(dir string) ([]Part, error) {
 		if err != nil || number < 1 || entry.Name() != fmt.Sprintf("%s%08d%s", segmentPrefix, number, end) || end != databaseEnd && end != sealedEnd {
 			continue
 		}
-		parts = append(parts, Part{number, filepath.Join(dir, entry.Name()), end == sealedEnd})
-	}
-	slices.SortFunc(parts, func(a, b Part) int {
-		if a.Number != b.Number || !a.Sealed {
-			return cmp.Or(cmp.Compare(a.Number, b.Number), 1)
+		if !byNumber[number].Sealed {
+			byNumber[number] = Part{number, filepath.Join(dir, entry.Name()), end == sealedEnd}
 		}
-		return -1
-	})
-	return slices.CompactFunc(parts, func(a, b Part) bool { return a.Number == b.Number }), nil
+	}
+	return slices.SortedFunc(maps.Values(byNumber), func(a, b Part) int { return cmp.Compare(a.Number, b.Number) }), nil
 }
 
 // Segments is List without the newest database where it has no header yet: that one is not there.

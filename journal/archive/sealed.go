@@ -3,6 +3,7 @@ package archive
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -115,13 +116,7 @@ type JobBlock struct {
 }
 
 func compareJobBlocks(a, b JobBlock) int {
-	switch {
-	case a.job != b.job && a.job < b.job, a.job == b.job && a.block < b.block:
-		return -1
-	case a == b:
-		return 0
-	}
-	return 1
+	return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.block, b.block))
 }
 
 func encodeDirectory(blocks []block, pages []jobPage) []byte {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -278,29 +279,13 @@ func (s *Sealed) checkIndex(occurring []JobBlock) error {
 func (s *Sealed) checkSum(ctx context.Context) error {
 	sum := sha256.New()
 	size := int64(s.trailer.AfterFrames) + int64(trailerSize) - int64(len(journal.Hash{}))
-	buffer := make([]byte, 256<<10)
-	for at := int64(0); at < size; {
-		n, err := s.file.ReadAt(buffer[:min(int64(len(buffer)), size-at)], at)
-		if n == 0 || ctx.Err() != nil {
-			return joinedIO(ctx, err)
-		}
-		sum.Write(buffer[:n])
-		at += int64(n)
+	if _, err := io.CopyN(sum, io.NewSectionReader(s.file, 0, size), size); err != nil || ctx.Err() != nil {
+		return cmp.Or(ctx.Err(), err)
 	}
 	if !bytes.Equal(sum.Sum(nil), s.trailer.Sum[:]) {
 		return s.damaged(s.trailer.First, fmt.Errorf("its bytes are not those that were written"))
 	}
 	return nil
-}
-
-func joinedIO(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // IsCopyOf reports whether two sealed files are of the same segment, by what their ends say, and

@@ -101,7 +101,7 @@ func TestDamageIsFound(t *testing.T) {
 		"head empty":             {onFile("head", func([]byte) []byte { return nil }), 0, "the head file is missing"},
 		"head garbage":           {onFile("head", func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
 		"head too long":          {onFile("head", func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
-		"head's hash no hash":    {onFile("head", func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file's hash is not readable"},
+		"head's hash no hash":    {onFile("head", func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file is not readable"},
 		"head of another one":    {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
 		"head ahead":             {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
 		"database missing":       {remove(journaltest.SegmentFile), 1, "the database is gone or empty"},

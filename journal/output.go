@@ -68,7 +68,7 @@ func (o Output) valid(charset Charset) string {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	if charset == CharsetFull || !hasFourBytes(text) {
+	if charset == CharsetFull {
 		return text
 	}
 	return strings.Map(func(r rune) rune {
@@ -79,28 +79,15 @@ func (o Output) valid(charset Charset) string {
 	}, text)
 }
 
-// hasFourBytes reports whether valid text has characters beyond U+FFFF, which begin with such a
-// byte.
-func hasFourBytes(text string) bool {
-	for i := range len(text) {
-		if text[i] >= 0xF0 {
-			return true
-		}
-	}
-	return false
-}
-
 // trimPartialRune drops a character at the end that the limit cut in half.
 func trimPartialRune(b []byte) []byte {
-	for back := 1; back <= utf8.UTFMax && back <= len(b); back++ {
-		tail := b[len(b)-back:]
-		if !utf8.RuneStart(tail[0]) {
-			continue
+	for at := len(b) - 1; at >= 0 && at >= len(b)-utf8.UTFMax; at-- {
+		if utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				return b[:at]
+			}
+			break
 		}
-		if !utf8.FullRune(tail) {
-			return b[:len(b)-back]
-		}
-		return b
 	}
 	return b
 }

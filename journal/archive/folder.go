@@ -251,15 +251,13 @@ func SealedPath(dir string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", segmentPrefix, number, sealedEnd))
 }
 
-// PartialPath is where a sealed file is made. A crash may leave it; see IsPartial.
+// PartialPath is where a sealed file is made. A crash may leave it.
 func PartialPath(dir string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", segmentPrefix, number, partialEnd))
 }
 
-// IsPartial tells whether a file's name is that of a sealed file in the making.
-func IsPartial(name string) bool {
-	return strings.HasPrefix(name, segmentPrefix) && strings.HasSuffix(name, partialEnd)
-}
+// Partials are the names of sealed files in the making, as a pattern.
+const Partials = segmentPrefix + "*" + partialEnd
 
 // List gives the segments in a folder by number. A sealed segment counts, a database of the same
 // number beside it does not.

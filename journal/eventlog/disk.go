@@ -95,23 +95,21 @@ func OpenReserve(dir string, threshold int64) (*Reserve, error) {
 
 // Check fails, in words for an operator, where too little room is left to begin anything new.
 func (r *Reserve) Check() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err := r.check()
-	switch {
-	case err == nil:
-		r.low = time.Time{}
-	case r.low.IsZero():
-		r.low = time.Now()
-	}
-	return err
+	_, why := r.Low()
+	return why
 }
 
 // Low is Check, and tells since when that fails, as far as anybody has asked.
 func (r *Reserve) Low() (since time.Time, why error) {
-	why = r.Check()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	why = r.check()
+	switch {
+	case why == nil:
+		r.low = time.Time{}
+	case r.low.IsZero():
+		r.low = time.Now()
+	}
 	return r.low, why
 }
 

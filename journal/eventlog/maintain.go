@@ -96,11 +96,9 @@ func (j *Log) sealFormer(ctx context.Context) error {
 
 // removePartial removes files that a crash has left half written.
 func removePartial(dir string) error {
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if name := entry.Name(); archive.IsPartial(name) {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
-		}
+	names, err := fs.Glob(os.DirFS(dir), archive.Partials)
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
 	}
 	return err
 }

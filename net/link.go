@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -67,7 +68,6 @@ type Link struct {
 	calls    map[int64]chan message // requests that wait for their response
 	pings    []ping                 // sent and not answered, the oldest first
 	password string                 // still to be sent with every request: nothing was answered yet
-	writing  time.Time              // since when the peer takes nothing of a piece; zero: nothing is written
 
 	// What follows belongs to the goroutine in Run.
 	guard    *guard    // to which the password is still to be given; nil: to none
@@ -197,7 +197,7 @@ func (l *Link) finishRequests(ctx context.Context) error {
 	return nil
 }
 
-// ping is one that was sent and not answered yet. Pongs bear no number, but a peer answers pings in
+// ping is one that is about to leave, or has, and is not answered yet. Pongs bear no number, but a peer answers pings in
 // the order in which they came, in between reading what else we sent: the pong to a ping
 // proves that the peer has read everything that was put before it.
 type ping struct {
@@ -300,12 +300,13 @@ func (l *Link) asks() bool {
 // Ping asks the peer for a sign of life and waits for it. Without an error the peer has read
 // everything that was sent to it before the call.
 func (l *Link) Ping(ctx context.Context) error {
-	frame := newPing()
-	if err := l.queue(ctx, frame); err != nil {
+	p := l.notePing()
+	if err := l.queue(ctx, pingOf()); err != nil {
+		l.forgetPing(p)
 		return fmt.Errorf("ping: %w", err)
 	}
 	select {
-	case <-frame.ping:
+	case <-p.answered:
 		return nil
 	case <-l.Done():
 		return fmt.Errorf("ping: %w", l.Err())
@@ -314,15 +315,23 @@ func (l *Link) Ping(ctx context.Context) error {
 	}
 }
 
-func newPing() *outgoing {
-	return &outgoing{parts: [][]byte{pingFrame}, ping: make(chan struct{})}
-}
+func pingOf() *outgoing { return &outgoing{parts: [][]byte{pingFrame}} }
 
-// notePing notes a ping, in the order in which they leave.
-func (l *Link) notePing(answered chan struct{}) {
+// notePing notes a ping that is about to be queued: what its caller has queued leaves before any ping
+// that is noted later.
+func (l *Link) notePing() ping {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pings = append(l.pings, ping{sent: time.Now(), answered: answered})
+	p := ping{sent: time.Now(), answered: make(chan struct{})}
+	l.pings = append(l.pings, p)
+	return p
+}
+
+// forgetPing takes back a ping that was not queued.
+func (l *Link) forgetPing(p ping) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pings = slices.DeleteFunc(l.pings, func(other ping) bool { return other == p })
 }
 
 // ponged takes a pong for the answer to the oldest ping; where none was sent, for nothing.
@@ -338,18 +347,15 @@ func (l *Link) ponged() {
 	}
 }
 
-// Silence is for how long the peer has owed the answer to a ping, or has taken nothing of what is
-// being written; 0 where neither is so.
-func (l *Link) Silence() (silence time.Duration) {
+// Silence is for how long the peer has owed the answer to a ping, whether that has left or not; 0 where
+// it owes none.
+func (l *Link) Silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pings) > 0 {
-		silence = time.Since(l.pings[0].sent)
+	if len(l.pings) == 0 {
+		return 0
 	}
-	if !l.writing.IsZero() {
-		silence = max(silence, time.Since(l.writing))
-	}
-	return silence
+	return time.Since(l.pings[0].sent)
 }
 
 // KeepAlive pings the peer every interval, until ctx or the link ends. A peer from which nothing at
@@ -374,7 +380,9 @@ func (l *Link) KeepAlive(ctx context.Context, interval time.Duration) error {
 			return l.Err()
 		}
 		silent++
-		l.offer(newPing()) // beside other frames it is not needed: the peer must show life anyway
+		if p := l.notePing(); !l.offer(pingOf()) {
+			l.forgetPing(p)
+		}
 	}
 }
 
@@ -420,7 +428,7 @@ func (l *Link) hearOut() {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
 			case <-time.After(interval):
-				l.offer(&outgoing{parts: [][]byte{nothing}})
+				_ = l.offer(&outgoing{parts: [][]byte{nothing}}) // behind other frames it is not needed
 			case <-l.Done():
 				return
 			}

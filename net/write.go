@@ -18,7 +18,6 @@ const mostQueued = 64
 // outgoing is a frame for the goroutine that writes.
 type outgoing struct {
 	parts  [][]byte
-	ping   chan struct{} // of a ping: closed by its pong
 	taken  chan struct{} // closed when the connection has taken all of the frame
 	isLeft bool          // it has; to be read when the writer has ended
 }
@@ -45,13 +44,14 @@ func (l *Link) queue(ctx context.Context, frame *outgoing) error {
 	}
 }
 
-// offer sends a frame if nothing else is being written.
-func (l *Link) offer(frame *outgoing) {
-	l.mu.Lock()
-	idle := l.writing.IsZero()
-	l.mu.Unlock()
-	if idle && len(l.frames) == 0 {
-		_ = l.queue(l.ctx, frame)
+// offer queues a frame if there is room for it.
+func (l *Link) offer(frame *outgoing) bool {
+	frame.taken = make(chan struct{})
+	select {
+	case l.frames <- frame:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -88,14 +88,10 @@ func (l *Link) write() {
 		case <-l.Done():
 			return
 		}
-		l.noteWriting(time.Time{})
 	}
 }
 
 func (l *Link) writeFrame(frame *outgoing) {
-	if frame.ping != nil {
-		l.notePing(frame.ping)
-	}
 	parts := frame.parts
 	if len(parts) > 1 && length(parts) <= pieceBytes {
 		parts = [][]byte{bytes.Join(parts, nil)}
@@ -113,7 +109,6 @@ func (l *Link) writeFrame(frame *outgoing) {
 
 // writeBytes writes within the timeout, or ends the link.
 func (l *Link) writeBytes(piece []byte) bool {
-	l.noteWriting(time.Now())
 	err := l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err == nil {
 		_, err = l.conn.Write(piece)
@@ -122,13 +117,6 @@ func (l *Link) writeBytes(piece []byte) bool {
 		l.end(err)
 	}
 	return err == nil
-}
-
-// noteWriting says since when the peer has taken nothing of a frame; zero: nothing is written.
-func (l *Link) noteWriting(since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writing = since
 }
 
 func length(parts [][]byte) (bytes int) {

@@ -19,7 +19,7 @@
 // one of its ends hears the other. So nothing counts that was only written:
 //
 //   - A poke is owed until a worker that serves the target has answered its poll, however often it
-//     must be asked. A worker that registers gets all pokes that are owed, and looks for jobs of all
+//     must be asked, or a day has passed. A worker that registers gets all pokes that are owed, and looks for jobs of all
 //     its targets besides: after an outage all workers come back, and the first does not keep a poke
 //     from the others.
 //   - Agent.Poke lasts until the master has answered it, over as many connections as it takes. An

@@ -264,24 +264,20 @@ func SortRunning[T any](jobs []T, order string, of func(*T) *RunningJob) {
 		a, b, first := of(&one), of(&other), 0
 		switch order {
 		case SortCPU:
-			first = moreFirst(a.CPU, b.CPU)
+			first = cmp.Compare(known(b.CPU), known(a.CPU))
 		case SortMemory:
-			first = moreFirst(a.Memory, b.Memory)
+			first = cmp.Compare(known(b.Memory), known(a.Memory))
 		}
 		return cmp.Or(first, cmp.Compare(a.Since, b.Since), cmp.Compare(a.Job, b.Job))
 	})
 }
 
-func moreFirst(a, b *int64) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
+// known is a number, or less than any where it is not known.
+func known(number *int64) int64 {
+	if number == nil {
 		return -1
 	}
-	return cmp.Compare(*b, *a)
+	return *number
 }
 
 // Output asks for a part of what a job has written: of one that runs as it comes, of one that has

@@ -19,9 +19,9 @@
 // one of its ends hears the other. So nothing counts that was only written:
 //
 //   - A poke is owed until a worker that serves the target has answered its poll, however often it
-//     must be asked, or a day has passed. A worker that registers gets all pokes that are owed, and looks for jobs of all
-//     its targets besides: after an outage all workers come back, and the first does not keep a poke
-//     from the others.
+//     must be asked, or a day has passed. A worker that registers gets all pokes that are owed, and
+//     looks for jobs of all its targets besides: after an outage all workers come back, and the first
+//     does not keep a poke from the others.
 //   - Agent.Poke lasts until the master has answered it, over as many connections as it takes. An
 //     agent that stops delivers what is pending before Run returns, over a connection of its own.
 //     What is lost where a worker is killed with it, a registration or the poll interval finds.

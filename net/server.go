@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -124,11 +126,7 @@ func (s *Server) reportLinks() {
 func (s *Server) snapshot() []*Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	links := make([]*Link, 0, len(s.links))
-	for link := range s.links {
-		links = append(links, link)
-	}
-	return links
+	return slices.Collect(maps.Keys(s.links))
 }
 
 // closeAll ends all links, and those that may still be accepted.
@@ -178,16 +176,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			}
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 			s.makeRoom()
-			wait(ctx, backoff)
+			select {
+			case <-time.After(backoff):
+			case <-ctx.Done():
+			}
 		}
-	}
-}
-
-// wait waits for a while, or until ctx ends.
-func wait(ctx context.Context, duration time.Duration) {
-	select {
-	case <-time.After(duration):
-	case <-ctx.Done():
 	}
 }
 

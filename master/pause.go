@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 
@@ -33,8 +32,16 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	if err := asking.ask(ctx, order.letters); err != nil {
 		return nil, err
 	}
-	if len(failures) > 0 {
-		return nil, jobnet.Refusal(joined(m.registry.all(), failures))
+	var texts []string
+	for _, l := range order.letters {
+		for _, w := range l.to {
+			if text, failed := failures[w]; failed {
+				texts = append(texts, text)
+			}
+		}
+	}
+	if len(texts) > 0 {
+		return nil, jobnet.Refusal(strings.Join(texts, "; "))
 	}
 	return order.answer, nil
 }
@@ -69,21 +76,4 @@ func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder
 		}
 	}
 	return order, nil
-}
-
-// joined puts together what failed, in the order of the workers.
-func joined(workers []*worker, failures map[*worker]string) string {
-	var texts []string
-	for _, w := range workers {
-		if text, failed := failures[w]; failed {
-			texts = append(texts, text)
-			delete(failures, w)
-		}
-	}
-	rest := make([]string, 0, len(failures))
-	for _, text := range failures { // of workers that have left
-		rest = append(rest, text)
-	}
-	slices.Sort(rest)
-	return strings.Join(append(texts, rest...), "; ")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"time"
 
 	jobnet "jobd/net"
@@ -41,7 +42,8 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		if err != nil {
 			return nil, err
 		}
-		if workers = named(workers, name); len(workers) == 0 {
+		workers = slices.DeleteFunc(workers, func(w *worker) bool { return w.name() != name && w.address() != name })
+		if len(workers) == 0 {
 			return nil, jobnet.Refusef("worker '%s' not found", name).With(jobnet.CodeNotFound)
 		}
 	}
@@ -99,17 +101,6 @@ func handedOn(fields jobnet.Fields, by string) jobnet.Fields {
 	delete(data, "worker")
 	data["by"], _ = json.Marshal(by) // a text never fails
 	return data
-}
-
-// named gives the workers of a name or an address.
-func named(workers []*worker, name string) []*worker {
-	var found []*worker
-	for _, w := range workers {
-		if w.name() == name || w.address() == name {
-			found = append(found, w)
-		}
-	}
-	return found
 }
 
 // address is where the worker connected from, as host:port.

@@ -428,7 +428,9 @@ func (l *Link) hearOut() {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
 			case <-time.After(interval):
-				_ = l.offer(&outgoing{parts: [][]byte{nothing}}) // behind other frames it is not needed
+				if len(l.replying) == 0 { // beside an answer it is not needed
+					l.offer(&outgoing{parts: [][]byte{nothing}})
+				}
 			case <-l.Done():
 				return
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
@@ -99,14 +102,142 @@ func (p *program) runManual() *ffcli.Command {
 			return err
 		}
 		var answer api.Outcomes
-		if err := p.askFor(ctx, name, p.manualRequest(jobs), &answer); err != nil {
+		shown, err := p.whileTheyRun(ctx, jobs, func() error { return p.askFor(ctx, name, p.manualRequest(jobs), &answer) })
+		if err != nil {
 			return p.goOn(err, jobs)
 		}
 		if !p.json() {
-			p.printOutputs(jobs, answer)
+			p.printOutputs(slices.DeleteFunc(slices.Clone(jobs), func(job operator.Job) bool { return shown[job.ID] }), answer, len(jobs) > 1)
 		}
 		return failures(jobs, answer)
 	})
+}
+
+// whileTheyRun runs jobs, and shows what they write as it comes: shown are those of which that is all.
+// What is short, or what nobody could tell meanwhile, comes with the answer.
+func (p *program) whileTheyRun(ctx context.Context, jobs []operator.Job, run func() error) (shown map[jobnet.Whole]bool, err error) {
+	if p.json() || len(jobs) > mostLive {
+		return nil, run()
+	}
+	d, err := p.daemon()
+	if err != nil {
+		return nil, err
+	}
+	l := &following{program: p, d: operator.New(d.Config), jobs: jobs, parts: map[jobnet.Whole]*livePart{}}
+	defer l.d.Close() // a link of its own: what goes wrong with it does not concern the jobs
+	ended, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		l.follow(ctx, ended)
+	}()
+	err = run()
+	close(ended)
+	<-over
+	if err != nil {
+		return nil, err
+	}
+	return l.rest(ctx), nil
+}
+
+// mostLive is how many jobs are followed while they run.
+const mostLive = 16
+
+// following shows what jobs write while they run.
+type following struct {
+	*program
+	d     *operator.Daemon
+	jobs  []operator.Job
+	parts map[jobnet.Whole]*livePart // of those that were seen running
+	last  [2]jobnet.Whole            // whose stdout, and whose stderr, was written last
+	open  [2]bool                    // it ended within a line
+}
+
+// livePart is what was shown of a job.
+type livePart struct {
+	on   *operator.Worker
+	from [2]int64
+}
+
+// follow looks again and again until the jobs have ended.
+func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
+	pause := soonTail
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lateTail)
+		for _, job := range l.jobs {
+			if some, err := l.look(ctx, job.ID); err == nil && some {
+				pause = soonTail
+			}
+		}
+	}
+}
+
+// rest shows what is left of the jobs that have ended, as far as they were followed.
+func (l *following) rest(ctx context.Context) (shown map[jobnet.Whole]bool) {
+	shown = make(map[jobnet.Whole]bool, len(l.parts))
+	for id := range l.parts {
+		for some := true; some; {
+			var err error
+			if some, err = l.look(ctx, id); err != nil {
+				l.note(fmt.Errorf("job %d: the rest of its output could not be read: %w", id, err))
+			}
+		}
+		shown[id] = true
+	}
+	return shown
+}
+
+// look shows what a job has written since the last look, and tells whether there was something.
+func (l *following) look(ctx context.Context, id jobnet.Whole) (some bool, err error) {
+	part := l.parts[id]
+	if part == nil {
+		all, err := operator.All[api.JobOutput](ctx, l.d, api.Output.Name, api.OutputQuery{Job: id, Most: 1})
+		at := slices.IndexFunc(all, func(one operator.Answer[api.JobOutput]) bool {
+			return one.Err == nil && one.Value.Running && one.Value.State == api.OutputRunning
+		})
+		if err != nil || at < 0 {
+			return false, err
+		}
+		part = &livePart{on: all[at].From}
+		l.parts[id] = part
+	}
+	var answer api.JobOutput
+	query := api.OutputQuery{Job: id, Stdout: part.from[0], Stderr: part.from[1]}
+	if err := part.on.Ask(ctx, api.Output.Name, query, &answer); err != nil {
+		return false, err
+	}
+	for i, piece := range []*api.OutputPart{&answer.Stdout, &answer.Stderr} {
+		if piece.Skipped > 0 {
+			l.note(fmt.Errorf("job %d: %s bytes of %s were not kept", id, humanize.Comma(piece.Skipped), [2]string{"stdout", "stderr"}[i]))
+		}
+		part.from[i] = piece.At + int64(len(piece.Bytes))
+		if len(piece.Bytes) > 0 {
+			some = true
+			l.write(i, id, piece.Bytes)
+		}
+	}
+	return some, nil
+}
+
+// write passes on a piece; of several jobs with a line above it that names the job, where it is
+// another one than before.
+func (l *following) write(stream int, id jobnet.Whole, piece []byte) {
+	out := [2]io.Writer{l.out, l.err}[stream]
+	if len(l.jobs) > 1 && l.last[stream] != id {
+		head := fmt.Sprintf("==> job %d <==\n", id)
+		if l.open[stream] {
+			head = "\n" + head
+		}
+		_, _ = io.WriteString(out, head)
+	}
+	_, _ = out.Write(piece) // whoever closed the pipe wants no more
+	l.last[stream], l.open[stream] = id, !bytes.HasSuffix(piece, []byte("\n"))
 }
 
 func (p *program) manualRequest(jobs []operator.Job) any {
@@ -142,13 +273,13 @@ func (p *program) goOn(err error, jobs []operator.Job) error {
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
 // jobs each with a line above it that names the job.
-func (p *program) printOutputs(jobs []operator.Job, answer api.Outcomes) {
+func (p *program) printOutputs(jobs []operator.Job, answer api.Outcomes, several bool) {
 	for _, job := range jobs {
 		done, ok := answer.Jobs[job.ID]
 		if !ok {
 			continue
 		}
-		if len(jobs) > 1 {
+		if several {
 			head := fmt.Sprintf("==> job %d: %s <==\n", job.ID, outcomeOf(done))
 			done.Stdout = head + withNewline(done.Stdout)
 			if done.Stderr != "" {

@@ -19,11 +19,9 @@ type waiter struct {
 	told    chan struct{} // closed when it is answered
 	result  *Result
 	refusal string
-	undone  string // what does not happen to a job that can't be claimed
-	doubted string // what an operator is told where it is not known whether the row was changed
 }
 
-// Words for waiter.undone.
+// Words for act.undone.
 const (
 	notRun       = "was not run"
 	notCancelled = "was not cancelled"
@@ -39,15 +37,10 @@ func (c *waiter) tell(result *Result, refusal string) {
 	})
 }
 
-// refuse tells the client that the job was not run, or not cancelled.
-func (c *waiter) refuse(id int64, why string) {
-	c.tell(nil, fmt.Sprintf("job %d %s: %s", id, c.undone, why))
-}
-
-// refuse tells a client that some of its jobs were not run.
+// refuse tells that rows are left as they are.
 func (m *manualClaim) refuse(ids []int64, why string) {
 	for _, id := range ids {
-		m.clients[id].refuse(id, why)
+		m.clients[id].tell(nil, fmt.Sprintf("job %d %s: %s", id, m.undone, why))
 	}
 }
 
@@ -82,11 +75,17 @@ func (r *wish) draft() journal.Draft {
 func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	asked := &wish{by: by, ids: ids}
-	clients, err := w.reserve(ctx, asked)
-	if err != nil {
+	m := w.byHand(ctx, ids, act{what: "claim manual jobs", undone: notRun, limit: claimTimeout, accept: w.board.AcceptManual})
+	m.asked = asked
+	if err := w.reserve(m, ids); err != nil {
 		return Answer{}, err
 	}
-	defer w.unreserve(ids)
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.board.Leave(ids)
+	}()
+	clients := m.clients
 	answer := Answer{Jobs: make(map[int64]Result), Errors: make(map[int64]string)}
 	for _, id := range ids {
 		select {
@@ -105,30 +104,25 @@ func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer,
 }
 
 // reserve notes that a client waits for each of the jobs, and begins to claim them.
-func (w *Worker) reserve(ctx context.Context, asked *wish) (map[int64]*waiter, error) {
-	clients := make(map[int64]*waiter, len(asked.ids))
-	waits := make(map[int64]board.Client, len(asked.ids))
-	for _, id := range asked.ids {
-		clients[id] = &waiter{told: make(chan struct{}), undone: notRun}
-		waits[id] = clients[id]
+func (w *Worker) reserve(m *manualClaim, ids []int64) error {
+	waits := make(map[int64]board.Client, len(ids))
+	for id, client := range m.clients {
+		waits[id] = client
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.board.Stopping() {
-		return nil, errStopping
+		return errStopping
 	}
-	if taken, ok := w.board.Wait(asked.ids, waits); !ok {
-		return nil, RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
+	if taken, ok := w.board.Wait(ids, waits); !ok {
+		return RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
 	}
-	w.starts.Go(func() { w.claimManual(ctx, asked, clients) })
-	return clients, nil
-}
-
-// unreserve ends the waiting, answered or not.
-func (w *Worker) unreserve(ids []int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.board.Leave(ids)
+	w.starts.Go(func() {
+		ctx, cancel := context.WithTimeout(w.active, m.limit)
+		defer cancel()
+		m.claimAll(ctx, [][]int64{ids})
+	})
+	return nil
 }
 
 // What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be
@@ -139,9 +133,18 @@ const (
 	mostTogether = 500 // rows that are changed for an operator in one transaction
 )
 
-// manualClaim claims rows that a client has named, and tells it about those that are left as they are:
-// jobs that are to be run, or rows that an operator wants to be changed.
+// act is what a client wants done to rows: jobs that are to be run, or rows that are to be changed.
+type act struct {
+	what    string                // for the log
+	undone  string                // what does not happen to a row that is left as it is
+	doubted func(id int64) string // what is told where it is not known whether a row was changed
+	limit   time.Duration         // until nothing is tried any more
+	accept  accepting
+}
+
+// manualClaim claims rows that a client has named, and tells it about those that are left as they are.
 type manualClaim struct {
+	act
 	worker  *Worker
 	client  context.Context // ends when the client is gone
 	asked   *wish           // nil: what is journalled of each row tells who asked
@@ -149,28 +152,17 @@ type manualClaim struct {
 	retry   Retry         // while nothing can be claimed
 	lock    lockWait      // for rows that are to be tried again
 	failed  map[int64]int // tries that failed for no known reason
-	limit   time.Duration // until nothing is tried any more
-	accept  accepting
 }
 
-// claimManual claims jobs for their clients.
-func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
-	ctx, cancel := context.WithTimeout(w.active, claimTimeout)
-	defer cancel()
+// byHand makes a claim of rows that a client has named.
+func (w *Worker) byHand(client context.Context, ids []int64, a act) *manualClaim {
 	m := &manualClaim{
-		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
-		limit: claimTimeout, accept: w.board.AcceptManual,
+		act: a, worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what), failed: make(map[int64]int),
 	}
-	m.claimAll(ctx, [][]int64{asked.ids})
-}
-
-// act is something that an operator wants done to rows.
-type act struct {
-	what    string                // for the log
-	undone  string                // for waiter.undone
-	doubted func(id int64) string // for waiter.doubted
-	limit   time.Duration
-	accept  accepting
+	for _, id := range ids {
+		m.clients[id] = &waiter{told: make(chan struct{})}
+	}
+	return m
 }
 
 // do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
@@ -178,13 +170,7 @@ type act struct {
 // called for each row that is changed; the others it gives with why they are as they were. It fails, without
 // having changed anything, when the worker stops. A client that is gone wants nothing more.
 func (w *Worker) do(client context.Context, ids []int64, a act, done func(id int64)) (left map[int64]string, err error) {
-	m := &manualClaim{
-		worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what),
-		failed: make(map[int64]int), limit: a.limit, accept: a.accept,
-	}
-	for _, id := range ids {
-		m.clients[id] = &waiter{told: make(chan struct{}), undone: a.undone, doubted: a.doubted(id)}
-	}
+	m := w.byHand(client, ids, a)
 	ended := make(chan struct{})
 	w.mu.Lock()
 	stopping := w.board.Stopping()
@@ -224,11 +210,11 @@ func (m *manualClaim) change(ids []int64) {
 		return
 	}
 	m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostTogether)))
-	for _, c := range m.clients {
+	for id, c := range m.clients {
 		select {
 		case <-c.told:
 		case <-ctx.Done():
-			c.tell(nil, c.doubted)
+			c.tell(nil, m.doubted(id))
 		}
 	}
 }
@@ -315,8 +301,8 @@ func (m *manualClaim) claimFailed(ctx context.Context, ids []int64, c *claiming,
 		refused = map[int64]string{known.Job: "the journal holds it as under way"}
 	}
 	for id, why := range refused {
-		if client, ours := m.clients[id]; ours {
-			client.refuse(id, "the table refuses it: "+why)
+		if _, ours := m.clients[id]; ours {
+			m.refuse([]int64{id}, "the table refuses it: "+why)
 		}
 	}
 	left = slices.DeleteFunc(slices.Clone(left), func(id int64) bool { return isClosed(m.clients[id].told) })
@@ -366,8 +352,8 @@ func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []
 	left = slices.Clone(ids)
 	for _, e := range c.Events {
 		left = slices.DeleteFunc(left, func(id int64) bool { return id == e.Job })
-		if client := m.clients[e.Job]; m.asked == nil {
-			client.tell(nil, client.doubted)
+		if m.asked == nil {
+			m.clients[e.Job].tell(nil, m.doubted(e.Job))
 		}
 	}
 	return left

@@ -326,11 +326,10 @@ func (w *Worker) follow(e board.Effects) {
 
 // refuse tells a client that its job is not run.
 func (w *Worker) refuse(r board.Refusal) {
-	if client := r.Client.(*waiter); r.Whole {
-		client.tell(nil, r.Why)
-	} else {
-		client.refuse(r.Job, r.Why)
+	if !r.Whole {
+		r.Why = fmt.Sprintf("job %d %s: %s", r.Job, notRun, r.Why)
 	}
+	r.Client.(*waiter).tell(nil, r.Why)
 }
 
 // Memory never runs ahead of the journal: what is to be journalled is appended first, without the

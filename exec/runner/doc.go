@@ -52,7 +52,7 @@
 //     waited for, and the outcome is unknown. Its time counts from when the job began, which the worker
 //     has noted, or, where that was killed too, from its announcement.
 //   - A runner of another build is left when it has no job and nothing that is not journalled
-//     (replace.go), and ends by itself; until then it has all starts. Killed in between, the next worker
+//     (connector.go), and ends by itself; until then it has all starts. Killed in between, the next worker
 //     finds one runner or the other, and begins anew. A start that was announced for the one that is
 //     left is announced anew.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before

@@ -88,7 +88,8 @@ func (l *link) close(patience time.Duration) {
 	select {
 	case <-l.lost:
 	case <-late.C:
-		l.of.config.Logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it", "jobs", jobs)
+		l.of.config.Logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it",
+			"jobs", jobs)
 		l.conn.Close()
 		<-l.lost
 		<-l.out.Written()

@@ -199,8 +199,8 @@ func (k *poolProcess) stranger(a answer) {
 		return
 	}
 	k.strange = now
-	text := fmt.Sprintf("process %d (%s) wrote %.100q to descriptor 4 of %s, which is no answer: it is not the process that said ready",
-		a.writer, proc.Program(a.writer), a.line, k.name())
+	text := fmt.Sprintf("process %d (%s) wrote %.100q to descriptor 4 of %s, which is no answer:"+
+		" it is not the process that said ready", a.writer, proc.Program(a.writer), a.line, k.name())
 	k.pool.stranger, k.pool.strangerAt = text, time.Now().UnixMilli()
 	k.pool.pools.warn(k.pool, k, 0, text)
 }

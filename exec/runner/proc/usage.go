@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"sync"
@@ -60,28 +61,21 @@ const longestStat = 1024
 
 // measure looks at every process that a folder like /proc shows.
 func measure(dir string) (map[int]Usage, error) {
-	groups, led := make(map[int]Usage), make(map[int]uint64)
+	groups := make(map[int]Usage)
 	err := all(dir, func(pid int, one Relatives) {
 		sum := groups[one.Group]
-		sum.CPU += one.CPU
+		sum.CPU += one.cpu
 		sum.Memory += one.Memory
 		sum.Processes++
-		groups[one.Group] = sum
 		if pid == one.Group {
-			led[pid] = one.StartTime
+			sum.StartTime = one.StartTime
 		}
+		groups[one.Group] = sum
 	})
 	if err != nil {
 		return nil, err
 	}
-	for id, sum := range groups {
-		if started, known := led[id]; known {
-			sum.StartTime = started
-			groups[id] = sum
-		} else {
-			delete(groups, id)
-		}
-	}
+	maps.DeleteFunc(groups, func(_ int, sum Usage) bool { return sum.StartTime == 0 }) // their leaders are not to be seen
 	return groups, nil
 }
 
@@ -152,7 +146,7 @@ func parseStat(stat []byte) (r Relatives, ok bool) {
 		return n
 	}
 	for i := range 4 {
-		r.CPU += time.Duration(number(statTimes+i) * Tick)
+		r.cpu += time.Duration(number(statTimes+i) * Tick)
 	}
 	r.Parent, r.Group, r.StartTime = int(number(statParent)), int(number(statGroup)), uint64(number(statStart))
 	r.Memory = number(statMemory) * int64(os.Getpagesize())

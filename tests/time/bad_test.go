@@ -36,7 +36,7 @@ func TestRowsThatSayWhatCannotBe(t *testing.T) {
 		{timed{schedule: "daily 02:30", zone: "Local"}, []string{"Local"}},
 		{timed{schedule: "daily 02:30", zone: "+02:00"}, []string{"+02:00"}},
 		{timed{runAt: at * 1000}, []string{fmt.Sprint(at * 1000), fmt.Sprint(at), "milliseconds"}},
-		{timed{runAt: 4102444800}, []string{"4102444800", "2099"}},
+		{timed{runAt: 4102444800}, []string{"4102444800", "before the year 2100"}},
 		{timed{runAt: at, plannedAt: at * 1000}, []string{"planned_at", "milliseconds"}},
 		{timed{runAt: at, attempts: -1}, []string{"attempts = -1"}},
 		{timed{runAt: at, maxAttempts: -3}, []string{"max_attempts = -3"}},

@@ -88,7 +88,7 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), countOf(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
 	}
 	wish.none = func() error {
-		return p.missed(ctx, api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
+		return p.missed(api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
 	}
 	wish.head, wish.row = []string{"WORKER", "TARGET", "SLOTS", "THEN"}, func(w operator.Answer[*workerStatus]) []any {
 		if w.Err != nil {
@@ -111,7 +111,7 @@ func (p *program) removeTarget() *ffcli.Command {
 		if len(args) != 1 {
 			return wrongUsage("remove-target: needs one target, got %q", args)
 		}
-		return tell(ctx, p, api.RemoveTarget, api.Target{Target: args[0]}, args[0])
+		return tell(ctx, p, api.RemoveTarget, api.Target{Target: args[0]})
 	})
 }
 
@@ -123,7 +123,7 @@ func (p *program) tellConcurrency(ctx context.Context, r api.Request[api.Slots, 
 	if err != nil {
 		return err
 	}
-	return tell(ctx, p, r, slots, slots.Target)
+	return tell(ctx, p, r, slots)
 }
 
 func readSlots(name string, args []string) (api.Slots, error) {
@@ -139,12 +139,12 @@ func readSlots(name string, args []string) (api.Slots, error) {
 
 // tell sends a request about targets whose answer is "ok", and prints that, unless nobody was there
 // to do it.
-func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], query Q, targets ...string) error {
+func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], query Q) error {
 	var done api.Done
 	if err := p.askFor(ctx, r.Name, query, &done); err != nil {
-		return p.meantTargets(ctx, operator.MayBeDone(err, r.Name), targets)
+		return operator.MayBeDone(err, r.Name)
 	}
-	missed := p.missed(ctx, r.Name, done)
+	missed := p.missed(r.Name, done)
 	if p.json() || missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}
@@ -154,31 +154,25 @@ func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], qu
 
 // missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
 // paused or continued for them, and that is an error.
-func (p *program) missed(ctx context.Context, typ string, done api.Done) error {
-	var missed []error
-	near := p.nearTargets(ctx)
-	for _, target := range done.Unserved {
-		missed = append(missed, fmt.Errorf("target '%s': no worker serves it", clean(target)))
-	}
-	nobody := done.Workers != nil && *done.Workers == 0 && len(missed) == 0
-	switch {
-	case nobody && typ != api.Poke.Name:
+func (p *program) missed(typ string, done api.Done) error {
+	if done.Workers != nil && *done.Workers == 0 && len(done.Unserved) == 0 && typ != api.Poke.Name {
 		return fmt.Errorf("%s: no worker is registered with the master: nothing was done", typ)
-	case typ != api.Poke.Name:
-		for i, target := range done.Unserved {
-			missed[i] = fmt.Errorf("%w%s", missed[i], near(target))
+	}
+	var missed []error
+	for _, target := range done.Unserved {
+		err := fmt.Errorf("target '%s': no worker serves it", clean(target))
+		if typ == api.Poke.Name {
+			p.note(fmt.Errorf("%w now; the poke is kept until one does", err))
+			continue
 		}
-		return errors.Join(missed...)
+		missed = append(missed, err)
 	}
-	for i, err := range missed {
-		p.note(fmt.Errorf("%w now; the poke is kept until one does%s", err, near(done.Unserved[i])))
-	}
-	return nil
+	return errors.Join(missed...)
 }
 
 // tellTargets is tell about targets; none stands for all. A master is asked whom that is about.
 func (p *program) tellTargets(ctx context.Context, r api.Request[api.Targets, api.Done], targets []string) error {
-	return tell(ctx, p, r, api.Targets{Targets: targets, Detail: p.config.master}, targets...)
+	return tell(ctx, p, r, api.Targets{Targets: targets, Detail: p.config.master})
 }
 
 // How long a worker may take to serve again, where --timeout says nothing, and how it is asked
@@ -563,9 +557,9 @@ func (p *program) noteNoneKept(ctx context.Context) {
 func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
 	var done api.Done
 	if err := p.askFor(ctx, api.Recycle.Name, api.Targets{Targets: targets, Detail: p.config.master}, &done); err != nil {
-		return p.meantTargets(ctx, operator.MayBeDone(err, api.Recycle.Name), targets)
+		return operator.MayBeDone(err, api.Recycle.Name)
 	}
-	missed := p.missed(ctx, api.Recycle.Name, done)
+	missed := p.missed(api.Recycle.Name, done)
 	if missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}

@@ -220,7 +220,7 @@ func (s *topSource) tellTarget(ctx context.Context, r api.Request[api.Targets, a
 	if r.Name == api.Poke.Name && len(done.Unserved) > 0 {
 		return "no worker serves it now; the poke is kept until one does", nil
 	}
-	return done.Result, s.p.missed(ctx, r.Name, done)
+	return done.Result, s.p.missed(r.Name, done)
 }
 
 func (s *topSource) signal(ctx context.Context, job live.Job, signal syscall.Signal) (string, error) {

@@ -267,7 +267,7 @@ func (w *Worker) nextRound() round {
 	rounds, trials := []map[string]int{}, make(map[*board.Starter]bool)
 	for _, name := range w.board.Names() {
 		t := w.targets[name]
-		t.bucket.set(w.terms[name].Rate, now)
+		t.bucket.set(w.Terms[name].Rate, now)
 		n, s := t.room(w.Prefetch, now), t.Starter()
 		if why, _ := s.Why(); why != "" && n > 0 { // one job of all its targets is to tell whether any can be started
 			if trials[s] {

@@ -362,7 +362,7 @@ func (w *Worker) FleetRates() (list []FleetRate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range w.board.Names() {
-		t, terms := w.targets[name], w.terms[name]
+		t, terms := w.targets[name], w.Terms[name]
 		if terms.Rate.Fleet && terms.Rate.Starts > 0 {
 			list = append(list, FleetRate{
 				Target: name, Rate: terms.Rate, Share: t.bucket.share,

@@ -71,8 +71,8 @@ func (w *Worker) Identify(ctx context.Context) error {
 	if err == nil {
 		err = w.takeName(ctx)
 	}
-	if err == nil {
-		err = w.noteMark(mark)
+	if err == nil && mark != w.knownMark() { // only then it is used
+		_, err = w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
 	}
 	if err == nil {
 		w.learnClock(ctx)
@@ -175,15 +175,6 @@ func (w *Worker) takeMark(ctx context.Context) (string, error) {
 		return mark, nil
 	}
 	return "", errNoMark
-}
-
-// noteMark journals a mark that is another one than before. Only then it is used.
-func (w *Worker) noteMark(mark string) error {
-	if mark == w.knownMark() {
-		return nil
-	}
-	_, err := w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
-	return err
 }
 
 // knownMark is the mark that the journal has for this worker.

@@ -93,7 +93,7 @@ func LaunchersOf(terms map[string]Terms) map[string][]string {
 func (w *Worker) environment(b *board.Board, s board.Start, now time.Time) (env []string) {
 	tell := func(name string, value int64) { env = append(env, name+"="+strconv.FormatInt(value, 10)) }
 	claim := s.Claim()
-	counts := claim.Plan != nil && w.Again || w.terms[s.Target()].Attempts > 0
+	counts := claim.Plan != nil && w.Again || w.Terms[s.Target()].Attempts > 0
 	if counts || s.Recovered() {
 		tell("JOBD_ATTEMPT", int64(s.Attempt()))
 	}

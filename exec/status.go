@@ -240,10 +240,10 @@ func runTime(known journal.Job) RunTime {
 func (w *Worker) TermsOf(target string) (terms Terms, zone *time.Location) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if zone = w.zone; zone == nil {
+	if zone = w.Zone; zone == nil {
 		zone = time.UTC
 	}
-	return w.terms[target], zone
+	return w.Terms[target], zone
 }
 
 // ServerTime is what the clock of the table's server says, by which rows are due; as far as that is

@@ -481,10 +481,10 @@ func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMi
 
 // launcherOf is the launcher of a target's jobs. Callers must hold w.mu.
 func (w *Worker) launcherOf(target string) Launcher {
-	if own := w.terms[target].Launcher; own != nil {
+	if own := w.Terms[target].Launcher; own != nil {
 		return *own
 	}
-	return w.launcher
+	return w.Launcher
 }
 
 // SetTerms replaces the common launcher, the terms of all targets, the zone of schedules that name none,
@@ -495,7 +495,7 @@ func (w *Worker) launcherOf(target string) Launcher {
 // version of the application.
 func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) {
 	w.change(func(b *board.Board) board.Effects {
-		w.launcher, w.terms, w.zone, w.skipMissed = common, terms, zone, skipMissed
+		w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
 		e := b.SetTiming(timing(common, terms, zone, skipMissed))
 		e.Wake = true // a rate may let more start
 		return e

@@ -94,7 +94,7 @@ type Config struct {
 // Worker takes jobs from claim to done. All methods are safe for concurrent use; Run must be called
 // once.
 type Worker struct {
-	Config
+	Config               // Launcher, Terms, Zone and SkipMissed may change (SetTerms): mu guards them once Run is called
 	nudge  chan struct{} // something may be claimed
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
@@ -134,11 +134,7 @@ type Worker struct {
 	board       *board.Board           // jobs, slots, claims in doubt and targets
 	targets     map[string]*target     // the board's, with what claims have found
 	quarantined map[int64]*quarantined // rows that the table does not let us claim
-	launcher    Launcher
-	terms       map[string]Terms // by target
-	zone        *time.Location   // of schedules whose rows name none
-	skipMissed  bool             // a scheduled run that was missed is not made up for
-	clock       clock            // of the table's server
+	clock       clock                  // of the table's server
 	identity    identity
 	asked       time.Time // since when the database is asked for a claim; zero: it is not
 	outage      outage
@@ -157,7 +153,7 @@ func New(c Config) *Worker {
 		c.Observer = deaf{}
 	}
 	w := &Worker{
-		Config: c, met: c.Displaced, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
+		Config: c, met: c.Displaced,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		board: board.New(board.Config{
 			Worker: c.Name, Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
@@ -203,7 +199,7 @@ func (w *Worker) Open(pid int) error {
 	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
 	opened := journal.Opened{
 		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
-		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Config.Terms),
+		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Terms),
 	}
 	var doubtful map[int64]journal.Payload
 	if w.Doubtful != nil {

@@ -63,8 +63,13 @@ func (m *Mirror) conclude(ctx context.Context, t trial) error {
 			return err
 		}
 	}
-	if err := m.append(ctx, append(t.conflicts, t.notices...)); err != nil {
+	if err := m.append(ctx, t.conflicts); err != nil {
 		return err
+	}
+	if len(t.notices) > 0 { // which are for people: there may be no room
+		if _, err := m.Source.Append(t.notices...); err != nil && !errors.Is(err, journal.ErrFull) {
+			return fmt.Errorf("journal what the mirror found: %w", err)
+		}
 	}
 	if len(t.gaveBack) > 0 && m.OnGivenBack != nil {
 		slices.Sort(t.gaveBack)

@@ -72,13 +72,11 @@ func (a *application) all(ctx context.Context) error {
 // which: they are passed by then, and for a while from then on without waiting first.
 func (a *application) Try(ctx context.Context, some []int) error {
 	skips := a.layout.version.skipsLocked()
-	if skips && a.table.locked.lately() {
-		return a.skipLocked(ctx, some)
-	}
-	err := a.run(ctx, a.updates(some))
-	if skips && isLockWait(err) {
+	skip := skips && a.table.locked.lately()
+	err := a.apply(ctx, some, skip)
+	if skips && !skip && isLockWait(err) {
 		a.table.locked.note()
-		return a.skipLocked(ctx, some)
+		err = a.apply(ctx, some, true)
 	}
 	return err
 }
@@ -103,58 +101,56 @@ func (a *application) Sort(err error) rule.Fault {
 // Ask implements rule.Updater.
 func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx) }
 
-// run applies a batch in one transaction. Where an update met some of its rows only, each is
-// updated by itself to know which: that changes nothing in the others.
-func (a *application) run(ctx context.Context, batch []update) error {
-	matched, err := a.execute(ctx, batch)
-	if err != nil {
-		return err
-	}
-	var unclear []update
-	for i, one := range batch {
-		if matched[i] != 0 && matched[i] != int64(len(one.jobs)) {
-			unclear = append(unclear, one.split()...)
-			continue
-		}
-		a.note(one, matched[i] > 0)
-	}
-	if len(unclear) == 0 {
-		return nil
-	}
-	return a.run(ctx, unclear)
-}
-
-// note notes what an update did.
-func (a *application) note(one update, matched bool) {
-	for _, index := range one.indexes {
-		a.Met(index, matched)
-	}
-}
-
-// execute sends updates as one transaction and tells how
-// many rows each of them matched. A lock is waited for once.
-func (a *application) execute(ctx context.Context, batch []update) (matched []int64, err error) {
-	err = a.table.retryUpTo(ctx, a.tries, func() error {
-		return waitedOnce(a.table.once(ctx, func(conn *sql.Conn) (bool, error) {
-			matched, err = a.layout.transact(ctx, conn, batch)
+// apply applies some changes in one transaction, whose cancelling is harmless, as it can be done again. A
+// lock is waited for once. Where rows are skipped that somebody else has locked it takes a round trip more:
+// one asks which rows can be locked, and locks them, the other updates those. Where an update met some of
+// its rows only, each is updated by itself to know which: that changes nothing in the others.
+func (a *application) apply(ctx context.Context, some []int, skip bool) error {
+	var batch []update
+	var locked []int
+	var matched []int64
+	err := a.table.retryUpTo(ctx, a.tries, func() error {
+		return waitedOnce(a.table.once(ctx, func(conn *sql.Conn) (committed bool, err error) {
+			free, beginning := some, []statement{{query: begin}}
+			if skip {
+				if free, locked, err = a.lockFree(ctx, conn, some); err != nil {
+					return false, err
+				}
+				beginning = nil
+			}
+			batch = a.updates(free)
+			matched, err = a.layout.transact(ctx, conn, beginning, batch)
 			return err == nil, err
 		}))
 	})
-	return matched, err
+	if err != nil {
+		return err
+	}
+	for _, index := range locked {
+		a.Hide(index)
+	}
+	for i, one := range batch {
+		if isClear := matched[i] == 0 || matched[i] == int64(len(one.jobs)); isClear {
+			for _, index := range one.indexes {
+				a.Met(index, matched[i] > 0)
+			}
+			continue
+		}
+		for _, index := range one.indexes {
+			if err := a.apply(ctx, []int{index}, skip); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// transact is one try of execute. Cancelling it is harmless, as it can be applied again.
-func (l *layout) transact(ctx context.Context, conn *sql.Conn, batch []update) ([]int64, error) {
-	if len(batch) == 1 { // a transaction by itself
+// transact sends updates and commits, after what the transaction begins with, where it has not begun
+// yet, and tells how many rows each of them matched.
+func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []statement, batch []update) ([]int64, error) {
+	if len(batch) == 1 && len(statements) > 0 { // a transaction by itself
 		return l.send(ctx, conn, statement{l.query(batch[0]), batch[0].args})
 	}
-	return l.follow(ctx, conn, batch, statement{query: begin})
-}
-
-// follow sends updates and commits, after what the transaction begins with, where it has not begun
-// yet.
-func (l *layout) follow(ctx context.Context, conn *sql.Conn, batch []update, beginning ...statement) ([]int64, error) {
-	statements := slices.Grow(beginning, len(batch)+1)
 	for _, one := range batch {
 		statements = append(statements, statement{l.query(one), one.args})
 	}
@@ -174,61 +170,21 @@ func waitedOnce(err error) error {
 	return err
 }
 
-// skipLocked applies some changes and passes by the rows that somebody else has locked. It takes a
-// round trip more: one asks which rows can be locked, and locks them, the other updates those.
-func (a *application) skipLocked(ctx context.Context, some []int) error {
-	var free map[int64]bool
-	var updates []update
-	var matched []int64
-	err := a.table.retryUpTo(ctx, a.tries, func() error {
-		return waitedOnce(a.table.once(ctx, func(conn *sql.Conn) (committed bool, err error) {
-			updates, matched = nil, nil
-			if free, err = a.lockFree(ctx, conn, some); err != nil || len(free) == 0 {
-				return false, err
-			}
-			if updates = a.among(some, free); len(updates) == 0 {
-				return false, nil
-			}
-			matched, err = a.layout.follow(ctx, conn, updates)
-			return err == nil, err
-		}))
-	})
-	if err != nil {
-		return err
-	}
-	for i, one := range updates {
-		a.note(one, matched[i] > 0)
-	}
-	for _, index := range some {
-		if !free[a.Changes[index].Job] {
-			a.Hide(index)
-		}
-	}
-	return nil
-}
-
 // lockFree opens a transaction and locks those rows of the changes that nobody else holds.
-func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) (free map[int64]bool, err error) {
+func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) (free, locked []int, err error) {
 	ids := make([]int64, len(some))
 	for i, index := range some {
 		ids[i] = a.Changes[index].Job
 	}
-	locked, err := idsOf(ctx, conn, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
-	free = make(map[int64]bool, len(locked))
-	for _, id := range locked {
-		free[id] = true
-	}
-	return free, err
-}
-
-// among are the updates of those changes whose rows are in free, one for each.
-func (a *application) among(some []int, free map[int64]bool) (updates []update) {
-	for _, index := range some {
-		if free[a.Changes[index].Job] {
-			updates = append(updates, a.update(index))
+	found, err := idsOf(ctx, conn, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
+	for i, index := range some {
+		if slices.Contains(found, ids[i]) {
+			free = append(free, index)
+		} else {
+			locked = append(locked, index)
 		}
 	}
-	return updates
+	return free, locked, err
 }
 
 // lockMemory remembers when a row was last found locked. For a while from then on nobody waits for

@@ -39,16 +39,6 @@ func textsLength(args []any) (length int) {
 	return length
 }
 
-// split gives an update for each job of one.
-func (u update) split() []update {
-	single := make([]update, len(u.jobs))
-	for i := range single {
-		single[i] = u
-		single[i].indexes, single[i].jobs = u.indexes[i:i+1], u.jobs[i:i+1]
-	}
-	return single
-}
-
 // budget is how many bytes of updates a packet can hold. The least that a server
 // can be set to is too little for any update; it gets one without text.
 func (l *layout) budget() int { return max(l.packet-2*statementOverhead, statementOverhead+2) }

@@ -16,8 +16,17 @@ import (
 // counts for nothing.
 var errServerUnknown = errors.New("the server is to be compared with the journal first")
 
-// apply has changes applied, waiting while the table fails. What is wrong with a row is its outcome.
+// apply has changes applied, and ends planned anew whose rows have another schedule by now.
 func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error) {
+	outcomes, err := m.send(ctx, changes)
+	if err == nil {
+		err = m.replan(ctx, changes, outcomes)
+	}
+	return outcomes, err
+}
+
+// send has changes applied, waiting while the table fails. What is wrong with a row is its outcome.
+func (m *Mirror) send(ctx context.Context, changes []Change) ([]Outcome, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -71,12 +80,17 @@ func (m *Mirror) conclude(ctx context.Context, t trial) error {
 			return fmt.Errorf("journal what the mirror found: %w", err)
 		}
 	}
-	if len(t.gaveBack) > 0 && m.OnGivenBack != nil {
-		slices.Sort(t.gaveBack)
-		m.OnGivenBack(slices.Compact(t.gaveBack))
-	}
+	m.tellGivenBack(t.gaveBack)
 	m.works(func() { m.progress.conclude(t) })
 	return nil
+}
+
+// tellGivenBack tells the targets of rows that wait again.
+func (m *Mirror) tellGivenBack(targets []string) {
+	if len(targets) > 0 && m.OnGivenBack != nil {
+		slices.Sort(targets)
+		m.OnGivenBack(slices.Compact(targets))
+	}
 }
 
 // judgeOutcome says what follows from a change's outcome. A change that is to be given up is made

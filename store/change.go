@@ -183,7 +183,7 @@ func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcom
 			changes[at].replan(drafts[i].Payload.(journal.Replanned))
 			again[i] = changes[at]
 		}
-		better, err := m.apply(ctx, again)
+		better, err := m.send(ctx, again)
 		if err != nil {
 			return err
 		}

@@ -60,10 +60,7 @@ func (c *comparison) mend(ctx context.Context, stories map[int64]*story, ids []i
 		},
 	}
 	err := bringing.Rows(Comparing(ctx), list)
-	if len(gaveBack) > 0 && c.mirror.OnGivenBack != nil {
-		slices.Sort(gaveBack)
-		c.mirror.OnGivenBack(slices.Compact(gaveBack))
-	}
+	c.mirror.tellGivenBack(gaveBack)
 	if err != nil && ctx.Err() == nil && c.journal == nil {
 		return tableError{err}
 	}

@@ -177,9 +177,6 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 		var fresh, behind []Change
 		m.works(func() { fresh, behind = m.parted(changes) })
 		outcomes, err := m.apply(ctx, fresh)
-		if err == nil {
-			err = m.replan(ctx, fresh, outcomes)
-		}
 		if err != nil {
 			return err
 		}
@@ -225,13 +222,7 @@ func (m *Mirror) retryAside(ctx context.Context) error {
 		return nil
 	}
 	m.lively, m.rested = time.Now(), false
-	outcomes, err := m.attempt(ctx, changes)
-	if err == nil {
-		err = m.replan(ctx, changes, outcomes)
-	}
-	if errors.Is(err, errServerUnknown) {
-		return nil // the next step asks for the server
-	}
+	outcomes, err := m.apply(ctx, changes)
 	if err != nil {
 		return err
 	}

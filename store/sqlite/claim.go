@@ -63,14 +63,16 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	return rows, nil, t.fail("read jobs", err)
 }
 
-// claim chooses rows, has them decided and updates them, in one transaction. An update that fails
-// is looked into once the transaction is undone.
+// claim chooses rows, has them decided and updates them, in one transaction. Where an update fails it is
+// undone, whatever the error: SQLite has no doubtful commit. A trigger may raise any code, so each row is
+// tried by itself then.
 func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx, *layout) ([]journal.Row, error), decide store.Decide) error {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return err
 	}
-	var refused *refusal
+	var verdicts []rule.Verdict
+	var refused error
 	err = t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		rows, err := choose(ctx, tx, found)
 		if err != nil {
@@ -80,20 +82,17 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx,
 		if err != nil {
 			return false, err
 		}
-		verdicts, err := rule.Verdicts(rows, events)
-		if err != nil {
+		if verdicts, err = rule.Verdicts(rows, events); err != nil {
 			return false, err
 		}
-		if err := t.write(ctx, tx, found, verdicts); err != nil {
-			refused = &refusal{verdicts, err}
-			return false, err
-		}
-		return len(verdicts) > 0, nil
+		refused = t.write(ctx, tx, found, verdicts)
+		return len(verdicts) > 0, refused
 	})
-	if refused == nil {
+	if !aboutRows(refused) {
 		return err
 	}
-	return refused.explain(context.WithoutCancel(ctx), t)
+	named, _ := t.probe(context.WithoutCancel(ctx), verdicts) // none, where which rows it are is not known
+	return &store.RefusedRows{Rows: named, Err: refused}
 }
 
 // write updates the rows as decided.

@@ -1,13 +1,11 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 
 	"modernc.org/sqlite"
 	library "modernc.org/sqlite/lib"
 
-	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -56,26 +54,6 @@ func isOfValues(err error) bool {
 // key, a unique index. The update is right as it is, and one that writes less would only lose what
 // the job has brought.
 func isOfRule(err error) bool { return code(err) == library.SQLITE_CONSTRAINT && !isOfValues(err) }
-
-// refusal is how the update of a claim failed.
-type refusal struct {
-	verdicts []rule.Verdict
-	err      error
-}
-
-// explain is the claim's error in words that the caller can act on. The transaction was undone,
-// whatever the error: SQLite has no doubtful commit. A trigger may raise any code, so each row is
-// tried by itself.
-func (r *refusal) explain(ctx context.Context, t *Table) error {
-	if !aboutRows(r.err) {
-		return r.err
-	}
-	refused, err := t.probe(ctx, r.verdicts)
-	if err != nil {
-		refused = nil // which rows it are is not known
-	}
-	return &store.RefusedRows{Rows: refused, Err: r.err}
-}
 
 // aboutRows tells errors that an update may have met because of its rows from those of the file or
 // the disk.

@@ -106,9 +106,6 @@ func (b *backlog) endFirst(job int64, now time.Time) {
 	delete(b.rows, job)
 }
 
-// dueWithin lets rows that are due at about the same time share a transaction.
-const dueWithin = 20 * time.Millisecond
-
 // due lists the changes to be tried now, those with the oldest events first.
 func (b *backlog) due(now time.Time) (changes []Change) {
 	if b.nextDue.IsZero() || now.Before(b.nextDue) {
@@ -116,7 +113,7 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	}
 	var due []*aside
 	for _, a := range b.rows {
-		if !a.next.After(now.Add(dueWithin)) {
+		if !a.next.After(now) {
 			due = append(due, a)
 		}
 	}

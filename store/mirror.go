@@ -67,10 +67,13 @@ func NewMirror(c Config) *Mirror {
 			c.Server = s.Server
 		}
 	})
-	return &Mirror{
+	m := &Mirror{
 		Config: c, progress: newProgress(c.Bookmark), outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
-		former: former, serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
+		former: former, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
+	m.begun()
+	m.CheckServer()
+	return m
 }
 
 // restAfter is how long the journal must be quiet before the position is written for its own sake.
@@ -130,10 +133,7 @@ func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
 	}
 	quiet, cancel := context.WithTimeout(ctx, m.pause())
 	defer cancel()
-	if !m.interruptible(cancel) {
-		return nil, nil
-	}
-	defer m.interruptible(nil)
+	defer context.AfterFunc(m.asked(), cancel)()
 	if full {
 		<-quiet.Done()
 		return nil, ctx.Err()

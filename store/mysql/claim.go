@@ -62,7 +62,7 @@ func (t *Table) choose(found *layout, asks []ask, except []int64) (chosen select
 // that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
 	hint, order := found.waitingOrder(one)
-	query, _ := t.selectRow(nil, found)
+	query, _ := found.SelectRow(nil)
 	chosen.add(query+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+found.version.locking(), one.target, one.room)
 	chosen.asks = append(chosen.asks, one)
 }
@@ -316,7 +316,7 @@ func (l *layout) byKey() string {
 // named chooses rows by id.
 func (t *Table) named(ids []int64, names []string, found *layout) selection {
 	chosen := selection{names: names}
-	query, args := t.selectRow(names, found)
+	query, args := found.SelectRow(names)
 	for some := range slices.Chunk(ids, idsLimit) {
 		chosen.add(query+found.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
 	}

@@ -37,7 +37,7 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 	if !found.Uses.Delays() {
 		return
 	}
-	query, _ := t.selectRow(nil, found)
+	query, _ := found.SelectRow(nil)
 	chosen.add(query+force(found.ByDue)+" WHERE "+isDue+but+" ORDER BY run_at LIMIT ? "+found.version.locking(),
 		one.target, found.dueLimit(one))
 	chosen.asks = append(chosen.asks, one)

@@ -17,7 +17,7 @@ type selection struct {
 	query string
 	args  []any
 	asks  []ask    // what each result is about; none where rows are chosen by id
-	names []string // those that selectRow compares targets with
+	names []string // those that targets are compared with
 
 	met map[string]int // how many waiting rows of each target were met; nil: nobody counts
 }
@@ -28,15 +28,7 @@ func (s *selection) add(query string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the place
-// of the row's target among the named ones, as the column's collation compares; 0: it is none of
-// them. The names must be such that the column can be compared with them.
-func (t *Table) selectRow(names []string, found *layout) (query string, args []any) {
-	query, args = found.SelectRow(names)
-	return query + " FROM " + found.Table, args
-}
-
-// line is one row of selectRow.
+// line is one row of a selection.
 type line struct {
 	rule.Line
 	place int

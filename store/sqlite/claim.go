@@ -114,19 +114,13 @@ func (t *Table) named(ctx context.Context, tx *sql.Tx, found *layout, ids []int6
 	ids = slices.Sorted(slices.Values(ids))
 	const most = 5000 // in a statement, whose length is limited
 	for some := range slices.Chunk(slices.Compact(ids), most) {
-		more, err := t.read(ctx, tx, found, targets, anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
+		more, err := t.lines(ctx, tx, found, targets, " WHERE "+anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, more...)
+		rows = append(rows, rule.Rows(more)...)
 	}
 	return rows, nil
-}
-
-// read reads the rows that a condition chooses.
-func (t *Table) read(ctx context.Context, tx *sql.Tx, found *layout, targets []string, condition string, args ...any) ([]journal.Row, error) {
-	lines, err := t.lines(ctx, tx, found, targets, " FROM "+quote(t.config.Table)+" WHERE "+condition, args...)
-	return rule.Rows(lines), err
 }
 
 // lines reads rows. A row's target is the one of targets that the column takes it for, else what the

@@ -43,8 +43,8 @@ type choice struct {
 }
 
 // query is what stands behind the columns that are read.
-func (c choice) query(table string) (text string, args []any) {
-	return " FROM " + quote(table) + by(c.index) + " WHERE " + c.condition + " ORDER BY " + c.order + " LIMIT ?", append(c.args, c.limit)
+func (c choice) query() (text string, args []any) {
+	return by(c.index) + " WHERE " + c.condition + " ORDER BY " + c.order + " LIMIT ?", append(c.args, c.limit)
 }
 
 // waiting chooses those that wait.
@@ -96,7 +96,7 @@ func (t *Table) claimable(ctx context.Context, tx *sql.Tx, found *layout, of tur
 
 // choose reads the rows of one choice.
 func (t *Table) choose(ctx context.Context, tx *sql.Tx, found *layout, of turn, c choice) ([]rule.Line, error) {
-	query, args := c.query(t.config.Table)
+	query, args := c.query()
 	lines, err := t.lines(ctx, tx, found, nil, query, args...)
 	for i := range lines {
 		lines[i].Target = of.target // the column's collation may have matched another spelling

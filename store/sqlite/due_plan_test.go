@@ -52,8 +52,8 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 			used.Uses = c.uses
 			of := turn{target: "a", room: 10}
 			for i, choice := range append([]choice{used.waiting(of)}, used.due(of)...) {
-				query, args := choice.query("jobs")
-				plan := explain(t, table.db, "SELECT id"+query, args...)
+				query, args := choice.query()
+				plan := explain(t, table.db, "SELECT id FROM jobs"+query, args...)
 				if !strings.Contains(plan, c.want[i]) || strings.Contains(plan, "TEMP B-TREE") {
 					t.Errorf("%s: %s, want %s", query, plan, c.want[i])
 				}

@@ -115,7 +115,7 @@ func (s *Shape) base() string {
 func (s *Shape) SelectRow(names []string) (query string, args []any) {
 	place, args := place(names)
 	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
-		", " + place + ", " + s.Clock + s.planned(), args
+		", " + place + ", " + s.Clock + s.planned() + " FROM " + s.Table, args
 }
 
 // ScanRow reads a row of SelectRow, but for its id, which each store reads in its own way.
@@ -465,7 +465,7 @@ func (r *Reader) UnderWay(ctx context.Context, owner string, targets []string) (
 		shape, rows = s, nil
 		condition, args := underWay(s.Text(s.Quote(s.Owner), ""), owner, names)
 		query, _ := s.SelectRow(nil)
-		return query + " FROM " + s.Table + " WHERE id <> 0" + s.AnID + " AND " + condition, args
+		return query + " WHERE id <> 0" + s.AnID + " AND " + condition, args
 	}, func(scan func(...any) error) error {
 		var one Line
 		var place int

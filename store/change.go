@@ -145,9 +145,6 @@ func (c *Change) size() int {
 	return len(c.Done.Stdout.Kept) + len(c.Done.Stderr.Kept)
 }
 
-// replanRounds is how often one try plans an end anew, whose row is edited again meanwhile.
-const replanRounds = 3
-
 // Why an end waits whose row has another schedule than its claim had.
 const (
 	editedAgain = "its schedule is edited again and again"
@@ -155,41 +152,32 @@ const (
 )
 
 // replan plans the ends anew whose rows have another schedule by now, journals that, and applies
-// them as planned then. Changes and outcomes are what they are after that; what is still not
-// settled is held.
+// them as planned then. Changes and outcomes are what they are after that; what is edited again is held.
 func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcome) error {
+	edited := editedOf(outcomes)
 	if m.Replan == nil {
 		hold(outcomes, nobodyPlans)
 		return nil
 	}
-	for range replanRounds {
-		edited := editedOf(outcomes)
-		if len(edited) == 0 {
-			return nil
-		}
-		drafts := make([]journal.Draft, len(edited))
-		for i, at := range edited {
-			p, err := m.planAnew(ctx, changes[at], outcomes[at].Found)
-			if err != nil {
-				return err
-			}
-			drafts[i] = journal.Draft{Job: changes[at].Job, Payload: p}
-		}
-		if err := m.append(ctx, drafts); err != nil {
-			return err
-		}
-		again := make([]Change, len(edited))
-		for i, at := range edited {
-			changes[at].replan(drafts[i].Payload.(journal.Replanned))
-			again[i] = changes[at]
-		}
-		better, err := m.send(ctx, again)
+	drafts, again := make([]journal.Draft, len(edited)), make([]Change, len(edited))
+	for i, at := range edited {
+		p, err := m.planAnew(ctx, changes[at], outcomes[at].Found)
 		if err != nil {
 			return err
 		}
-		for i, at := range edited {
-			outcomes[at] = better[i]
-		}
+		drafts[i] = journal.Draft{Job: changes[at].Job, Payload: p}
+		changes[at].replan(p)
+		again[i] = changes[at]
+	}
+	if err := m.append(ctx, drafts); err != nil {
+		return err
+	}
+	better, err := m.send(ctx, again)
+	if err != nil {
+		return err
+	}
+	for i, at := range edited {
+		outcomes[at] = better[i]
 	}
 	hold(outcomes, editedAgain)
 	return nil

@@ -33,8 +33,7 @@
 //     planned anew from the schedule that was found, and journalled as replanned before the update is
 //     made of it, which is guarded by that schedule. Killed between the two: the next start makes the
 //     same change of both events; where it reads them one by one, it plans anew once more. Edited
-//     again in between: the same once more, a few times in a row at most; then the row is set aside
-//     like one that somebody holds.
+//     again in between: the row is set aside like one that somebody holds, and then the same once more.
 //   - Several events of a job share a change, and later ones wait behind one that is set aside, so
 //     a row never goes back to an earlier state, and a later claim's change is never applied
 //     before an earlier one's.

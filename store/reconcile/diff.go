@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"jobd/journal"
@@ -53,19 +52,6 @@ func (c *comparison) differences(ctx context.Context, since time.Time, use func(
 	return compare()
 }
 
-// compare gives those of some jobs whose rows differ, as a first look and a second one say.
-func (c *comparison) compare(ctx context.Context, jobs []journal.Job) ([]Difference, error) {
-	found, err := c.look(ctx, idsOf(jobs))
-	if err != nil {
-		return nil, err
-	}
-	seemed := slices.DeleteFunc(jobs, func(job journal.Job) bool { return store.Agrees(job, found[job.ID]) })
-	if len(seemed) == 0 {
-		return nil, nil
-	}
-	return c.lookAgain(ctx, seemed)
-}
-
 func idsOf(jobs []journal.Job) []int64 {
 	ids := make([]int64, len(jobs))
 	for i, job := range jobs {
@@ -88,27 +74,30 @@ func newestOf(job journal.Job) time.Time {
 // batchRows is how many rows are looked at in one statement, and brought back in one transaction.
 const batchRows = 200
 
-// lookAgain judges jobs that seemed to differ: a job may only have moved on between the two looks,
-// or since. Those that don't move are judged in one go.
-func (c *comparison) lookAgain(ctx context.Context, seemed []journal.Job) (differing []Difference, err error) {
+// compare gives those of some jobs whose rows differ. A job may have moved on since the journal was read:
+// such jobs are judged one by one, all others in one go.
+func (c *comparison) compare(ctx context.Context, jobs []journal.Job) (differing []Difference, err error) {
 	type standing struct {
 		tried uint64
 		owed  bool
 	}
-	standings := make([]standing, len(seemed))
-	for i, job := range seemed {
+	standings := make([]standing, len(jobs))
+	for i, job := range jobs {
 		if c.Mirror != nil {
 			standings[i].tried, standings[i].owed = c.Mirror.Standing(job.ID)
 		}
 	}
-	found, err := c.look(ctx, idsOf(seemed))
+	found, err := c.look(ctx, idsOf(jobs))
 	if err == nil {
 		err = c.tail.readOn(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i, job := range seemed {
+	for i, job := range jobs {
+		if store.Agrees(job, found[job.ID]) {
+			continue
+		}
 		if job.Status == journal.StatusIgnored || job.Status == journal.StatusRetried { // it may have been taken back
 			if job, _, err = replay(ctx, c.Journal, job.ID); err != nil {
 				return nil, err

@@ -59,20 +59,3 @@ func (p *reapplying) bring(ctx context.Context, list []Difference) error {
 	}
 	return nil
 }
-
-// bringAll brings rows back, and tells why others are left as found.
-func (p *reapplying) bringAll(ctx context.Context, list []Difference) (refused map[int64]string, err error) {
-	b := batch{reapplying: p, refused: make(map[int64]string), stale: make(map[int64]bool)}
-	for _, d := range list {
-		if err := b.judge(ctx, d); err != nil {
-			return nil, err
-		}
-	}
-	if p.wish.DryRun || len(b.refused) == len(list) {
-		return b.refused, nil
-	}
-	if err := p.noteBeginning(); err != nil {
-		return nil, err
-	}
-	return b.refused, b.bring(ctx, list)
-}

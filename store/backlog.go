@@ -39,16 +39,6 @@ const mostTried = 128
 // retention, which waits for the mirror, is not held up for good.
 const giveUpAfter = 24 * time.Hour
 
-// list gives the rows that can't be updated for now, by job.
-func (b *backlog) list() []Aside {
-	list := make([]Aside, 0, len(b.rows))
-	for job, a := range b.rows {
-		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since})
-	}
-	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
-	return list
-}
-
 // full tells whether too much is aside to read any further.
 func (b *backlog) full() bool { return b.changes >= mostAside || b.bytes >= mostAsideBytes }
 
@@ -234,7 +224,12 @@ func (p *progress) tells(w watcher) bool {
 func (p *progress) Aside() []Aside {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.aside.list()
+	list := make([]Aside, 0, len(p.aside.rows))
+	for job, a := range p.aside.rows {
+		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since})
+	}
+	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
+	return list
 }
 
 // conclude takes in what became of changes, notes the position and ends the waiting for it.

@@ -109,16 +109,8 @@ func (r *Retry) Over() {
 		return
 	}
 	level := min(r.level, slog.LevelWarn)
-	r.logger.Log(context.Background(), level, r.what+" succeeds again", "after", length(time.Since(r.since)))
+	r.logger.Log(context.Background(), level, r.what+" succeeds again", "after", time.Since(r.since).Round(time.Millisecond))
 	r.since = time.Time{}
 	clear(r.told)
 	r.backoff.Reset()
-}
-
-// length is the length of an outage as people read it.
-func length(d time.Duration) time.Duration {
-	if d > time.Minute {
-		return d.Round(time.Second)
-	}
-	return d.Round(time.Millisecond)
 }

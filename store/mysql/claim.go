@@ -274,8 +274,12 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	if err != nil || len(rows) == len(ids) || !found.version.skipsLocked() {
 		return rows, nil, err
 	}
-	free := jobsOf(rows)
-	for some := range slices.Chunk(without(ids, free), idsLimit) {
+	free := make(map[int64]bool, len(rows))
+	for _, row := range rows {
+		free[row.Job] = true
+	}
+	missing := slices.DeleteFunc(ids, func(id int64) bool { return free[id] })
+	for some := range slices.Chunk(missing, idsLimit) {
 		there, err := idsOf(ctx, conn, "SELECT id FROM "+found.Table+" WHERE id IN ("+rule.List(some)+")")
 		if err != nil {
 			return nil, nil, err
@@ -284,24 +288,6 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	}
 	slices.Sort(locked)
 	return rows, locked, nil
-}
-
-// jobsOf are the ids of rows, in their ascending order.
-func jobsOf(rows []journal.Row) []int64 {
-	ids := make([]int64, len(rows))
-	for i, row := range rows {
-		ids[i] = row.Job
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// without gives the ids that are not among some others; both are in ascending order.
-func without(ids, others []int64) []int64 {
-	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
-		_, found := slices.BinarySearch(others, id)
-		return found
-	})
 }
 
 // byKey makes the server find rows by their ids, not by reading the table, where it would meet

@@ -19,14 +19,10 @@ import (
 // wrong; that the table is out of reach is only believed when the table itself, asked without any
 // row, says so too: see Table.fail.
 const (
-	errTooManyStatementBytes = 1153
-	errColumnNotNull         = 1048
-	errLockWaitTimeout       = 1205
-	errDeadlock              = 1213
-	errRecordChanged         = 1020 // MariaDB with innodb_snapshot_isolation
-	errOutOfRange            = 1264
-	errTruncated             = 1265
-	errIsolationLevel        = 1665
+	errLockWaitTimeout = 1205
+	errDeadlock        = 1213
+	errRecordChanged   = 1020 // MariaDB with innodb_snapshot_isolation
+	errIsolationLevel  = 1665
 
 	// The commit failed: a storage engine, the binary log or a replication plugin refused it.
 	// Nearly always it was rolled back, but the server does not promise that. So applying is done
@@ -96,8 +92,9 @@ func unreachableNumbers() []uint16 {
 // packet of its size. The same update fails for ever, and one that writes less need not.
 func valueNumbers() []uint16 {
 	return []uint16{
-		errColumnNotNull, errTooManyStatementBytes, errOutOfRange, errTruncated,
-		1118, 1406, // row or column too long
+		1048,             // NULL where a column takes none
+		1118, 1153, 1406, // row, packet or column too long
+		1264, 1265, // out of range, or truncated
 		1267, 1271, 1300, 1366, 1977, 3854, // characters that the column cannot hold
 		1292, 1411, 3140, // a value of the wrong kind
 	}

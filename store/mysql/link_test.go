@@ -82,7 +82,7 @@ func TestPitfall4DoubtfulApply(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, dbserver.JobsTable)
 			table, proxy := db.proxied(t)
-			changes := []store.Change{done(db.insert(t, "a", journal.RowRunning, token), "x"), done(4711, "x")}
+			changes := []store.Change{done(db.insert(t, "a", journal.RowRunning, token), "x"), done(4711, "y")}
 			proxy.Break("; COMMIT", fault)
 			if got, err := table.Apply(t.Context(), changes); err == nil || unusable(err) {
 				t.Fatalf("Apply on a broken link: %v, %v", got, err)

@@ -28,29 +28,42 @@ func (s *selection) add(query string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// line is one row of a selection.
-type line struct {
-	rule.Line
-	place int
-	ask   ask // that it was chosen for, where rows are chosen by target
-}
-
-// lock begins the transaction and locks and reads the chosen rows, in one round trip.
-func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) ([]journal.Row, error) {
-	var lines []line
+// lock begins the transaction and locks and reads the chosen rows, in one round trip: of each target as many
+// as are wanted, where several results are about it. No content of the table makes it fail.
+func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) (rows []journal.Row, err error) {
 	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
 	if err != nil {
 		return nil, err
 	}
 	defer results.Close()
+	var lines []rule.Line // of one target
 	for n := 0; ; n++ {
 		for results.Next() {
-			if err := collect(results, found, chosen, n, &lines); err != nil {
+			var one rule.Line
+			var place int
+			if err := found.ScanRow(results.Scan, &one, &one.Job, &place); err != nil {
 				return nil, err
 			}
+			switch {
+			case n < len(chosen.asks):
+				one.Target = chosen.asks[n].target // the collation may have matched another spelling
+			case place > 0:
+				one.Target = chosen.names[place-1]
+			}
+			if chosen.met != nil && one.Status == journal.RowWaiting {
+				chosen.met[one.Target]++
+			}
+			lines = append(lines, one)
 		}
-		if !results.NextResultSet() {
-			return found.first(lines), results.Err()
+		more := results.NextResultSet()
+		if more && n+1 < len(chosen.asks) && chosen.asks[n+1].target == chosen.asks[n].target {
+			continue
+		}
+		if n < len(chosen.asks) && found.Ordered() {
+			lines = rule.InOrder(lines, chosen.asks[n].room)
+		}
+		if rows, lines = append(rows, rule.Rows(lines)...), nil; !more {
+			return rows, results.Err()
 		}
 	}
 }
@@ -70,49 +83,6 @@ func idsOf(ctx context.Context, conn *sql.Conn, query string) (ids []int64, err 
 		ids = append(ids, id)
 	}
 	return ids, results.Err()
-}
-
-// collect adds a row of the selection's result n. No content of the table makes it fail.
-func collect(results *sql.Rows, found *layout, chosen selection, n int, lines *[]line) error {
-	var one line
-	if err := found.ScanRow(results.Scan, &one.Line, &one.Job, &one.place); err != nil {
-		return err
-	}
-	switch {
-	case n < len(chosen.asks):
-		one.ask = chosen.asks[n]
-		one.Target = one.ask.target // the collation may have matched another spelling
-	case one.place > 0:
-		one.Target = chosen.names[one.place-1]
-	}
-	if chosen.met != nil && one.Status == journal.RowWaiting {
-		chosen.met[one.Target]++
-	}
-	*lines = append(*lines, one)
-	return nil
-}
-
-// first gives the rows of lines: of each target as many as were wanted, where several results were
-// about it.
-func (l *layout) first(lines []line) []journal.Row {
-	var rows []journal.Row
-	for len(lines) > 0 {
-		target := lines[0].ask.target
-		n := 1
-		for n < len(lines) && lines[n].ask.target == target {
-			n++
-		}
-		some := make([]rule.Line, n)
-		for i, one := range lines[:n] {
-			some[i] = one.Line
-		}
-		if room := lines[0].ask.room; room > 0 && l.Ordered() {
-			some = rule.InOrder(some, room)
-		}
-		rows = append(rows, rule.Rows(some)...)
-		lines = lines[n:]
-	}
-	return rows
 }
 
 // but is the condition that leaves out rows by their ids, those that are no ids to us among them.

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -363,26 +361,13 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 	})
 	if err == nil && !found.IsFaulty() {
 		t.layout.Store(&found.layout)
-		err = t.findNames(ctx, targets, found)
+		var unfit map[string]string
+		unfit, err = t.judgeNames(ctx, targets)
+		found.Unserved(unfit)
 	}
-	findings := append(found.List, found.Bare...)
 	if err != nil {
-		findings = append(findings, t.findingOf(err))
+		found.List = append(found.List, t.findingOf(err))
 		err = t.explained(err)
 	}
-	rule.FaultsFirst(findings)
-	return findings, err
-}
-
-// findNames adds the targets that can't be served.
-func (t *Table) findNames(ctx context.Context, targets []string, found *inspection) error {
-	unfit, err := t.judgeNames(ctx, targets)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		why, remedy, _ := strings.Cut(unfit[name], "; ")
-		found.Unserved(name, why, remedy)
-	}
-	return nil
+	return found.All(), err
 }

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"jobd/store"
-	"jobd/store/internal/rule"
 )
 
 // Check implements store.Table. It makes the table where the file is new, until it was there once.
@@ -121,15 +118,6 @@ func (t *Table) found(err error) store.Finding {
 	return store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()}
 }
 
-// findNames adds the targets that can't be served.
-func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, seen *inspection) error {
-	unfit, err := t.alike(ctx, tx, targets)
-	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		seen.Unserved(name, unfit[name], "")
-	}
-	return err
-}
-
 // Glance tells all that is wrong with the table, and with names of targets, faults first, and leaves no
 // trace: neither the file nor what SQLite keeps beside it is made or written. So it may be asked by another
 // account than the worker's, and while the worker runs. isNew tells that a start will make the table. An
@@ -162,14 +150,14 @@ func Glance(ctx context.Context, config Config, targets []string) (findings []st
 		seen, err = t.inspect(ctx, tx)
 	}
 	if err == nil && !seen.IsFaulty() {
-		err = t.findNames(ctx, tx, targets, seen)
+		var unfit map[string]string
+		unfit, err = t.alike(ctx, tx, targets)
+		seen.Unserved(unfit)
 	}
 	if err != nil {
 		seen.List = append(seen.List, t.found(err))
 	}
-	findings = append(seen.List, seen.Bare...)
-	rule.FaultsFirst(findings)
-	return findings, false, err
+	return seen.All(), false, err
 }
 
 // readOnly names the file to the driver so that nothing is written. Where there is no write-ahead

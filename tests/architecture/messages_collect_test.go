@@ -40,7 +40,6 @@ var outlets = []outlet{
 	{"(*jobd/store/sqlite.lacks).note", 1, none},
 	{"(*jobd/store/internal/rule.Findings).Fault", 1, none},
 	{"(*jobd/store/internal/rule.Findings).Warn", 1, none},
-	{"(*jobd/store/internal/rule.Findings).Unserved", 1, none},
 	{"(*jobd/exec/runner/host.pools).note", 4, 0},
 	{"(*jobd/exec/runner/host.poolProcess).kill", 0, none},
 	{"(*jobd/exec/runner/host.poolProcess).reasons", 0, none},

@@ -115,12 +115,11 @@ func TestFindings(t *testing.T) {
 		t.Errorf("a warning is an error: %v", err)
 	}
 	f.Fault("make it anew", "it is broken")
-	f.Unserved("a b", "it is too long", "")
-	rule.FaultsFirst(f.List)
+	f.Unserved(map[string]string{"a b": "it is too long"})
 	if got, want := f.Err().Error(), "it is broken; make it anew; and it can't be served: it is too long"; got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
-	if last := f.List[2]; last.Severity != store.Warning || last.String() != "table `jobs`: it is slow" {
+	if last := f.All()[2]; last.Severity != store.Warning || last.String() != "table `jobs`: it is slow" {
 		t.Errorf("behind the faults stands %q", last)
 	}
 }

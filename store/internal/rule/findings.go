@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +37,12 @@ func (f *Findings) note(severity store.Severity, where, what, remedy string) {
 	f.List = append(f.List, store.Finding{Severity: severity, Where: where, What: what, Remedy: remedy})
 }
 
-// Unserved notes a target that can't be served.
-func (f *Findings) Unserved(target, why, remedy string) {
-	f.note(store.Fault, "target "+strconv.Quote(target), "it can't be served: "+why, remedy)
+// Unserved notes targets that can't be served, by name: why, and behind a semicolon what mends it.
+func (f *Findings) Unserved(unfit map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(unfit)) {
+		why, remedy, _ := strings.Cut(unfit[name], "; ")
+		f.note(store.Fault, "target "+strconv.Quote(name), "it can't be served: "+why, remedy)
+	}
 }
 
 // IsFaulty tells whether a fault was found.
@@ -60,9 +64,11 @@ func (f *Findings) Err() error {
 	return Misfit{strings.Join(faults, "; and ")}
 }
 
-// FaultsFirst sorts findings.
-func FaultsFirst(list []store.Finding) {
+// All are the findings, faults first.
+func (f *Findings) All() []store.Finding {
+	list := append(f.List, f.Bare...)
 	slices.SortStableFunc(list, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
+	return list
 }
 
 // bare notes an index that claims need.

@@ -112,14 +112,6 @@ const (
 	Fault                   // it can't work: Check fails with it
 )
 
-// String implements fmt.Stringer.
-func (s Severity) String() string {
-	if s == Fault {
-		return "fault"
-	}
-	return "warning"
-}
-
 // Finding is one thing that is wrong with a table, its server, the account, or the way there. No
 // part of it holds a password.
 type Finding struct {

@@ -193,6 +193,3 @@ func lostLink(err error) bool {
 	}
 	return network != net.Error(context.DeadlineExceeded.(net.Error))
 }
-
-// errNoConnection explains sqldriver.ErrBadConn, whose own words say too little.
-var errNoConnection = errors.New("the server closes every connection")

@@ -90,17 +90,9 @@ func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error)
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(limit), backoff.WithMaxElapsedTime(0))
-	return explain(err)
-}
-
-// explain takes the wrapping of the retries off an error and says what a bad connection means.
-func explain(err error) error {
-	var permanent *backoff.PermanentError
+	var permanent *backoff.PermanentError // one that the attempt itself has made
 	if errors.As(err, &permanent) {
-		err = permanent.Err
-	}
-	if errors.Is(err, sqldriver.ErrBadConn) {
-		return fmt.Errorf("%w: %w", errNoConnection, err)
+		return permanent.Err
 	}
 	return err
 }

@@ -79,6 +79,9 @@ func (u Uses) Any() bool { return len(u) > 0 }
 // Delays tells whether rows may be delayed.
 func (u Uses) Delays() bool { return u.Has(ColumnRunAt) }
 
+// Ordered tells whether claims need more than the order of ids, and so have to name their indexes.
+func (u Uses) Ordered() bool { return u.Delays() || u.Has(ColumnPriority) }
+
 // companions are the columns that others are of no use without.
 var companions = map[string][]string{
 	ColumnSchedule:    {ColumnRunAt, ColumnPlannedAt, ColumnAttempts},

@@ -47,12 +47,10 @@ func (t *Table) examine(ctx context.Context) error {
 	if err := found.Err(); err != nil {
 		return err
 	}
-	for _, finding := range found.List {
+	for _, finding := range found.All() {
 		t.warn(finding.Advice())
 	}
-	if found.Unindexed = found.NotClaimed(); found.Unindexed != "" {
-		t.warn(found.Unindexed)
-	}
+	found.Unindexed = found.NotClaimed()
 	t.layout.Store(&found.layout)
 	return nil
 }

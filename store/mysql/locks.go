@@ -87,7 +87,7 @@ func (t *Table) connect(ctx context.Context) error {
 	if a.conn, err = a.pool.Conn(ctx); err != nil {
 		return err
 	}
-	t.keepAlive()
+	a.alive = time.AfterFunc(cmp.Or(a.interval, pingInterval), t.ping)
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	err = a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self)
@@ -128,33 +128,7 @@ func (t *Table) endFormer(ctx context.Context, place string) error {
 	return err
 }
 
-// keepAlive starts using the connection now and then, until Close. Callers must hold t.advisory.mu.
-func (t *Table) keepAlive() {
-	a := &t.advisory
-	if a.stop != nil {
-		return
-	}
-	stop := make(chan struct{})
-	a.stop = stop
-	interval := pingInterval
-	if a.interval > 0 {
-		interval = a.interval
-	}
-	a.ended.Go(func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				t.ping()
-			case <-stop:
-				return
-			}
-		}
-	})
-}
-
-// ping uses the connection, and forgets the locks where it is lost.
+// ping uses the connection, and forgets the locks where it is lost; else it comes again.
 func (t *Table) ping() {
 	a := &t.advisory
 	a.mu.Lock()
@@ -166,7 +140,9 @@ func (t *Table) ping() {
 	defer cancel()
 	if t.lose(a.conn.PingContext(ctx)) != nil { // the next Hold takes the locks anew
 		t.config.OnLost()
+		return
 	}
+	a.alive.Reset(cmp.Or(a.interval, pingInterval))
 }
 
 // lose gives up the connection, and its locks with it, where there is an error. Callers must hold
@@ -176,6 +152,7 @@ func (t *Table) lose(err error) error {
 	if err == nil || a.conn == nil {
 		return err
 	}
+	a.alive.Stop()
 	discard(a.conn)
 	a.conn = nil
 	clear(a.held)
@@ -211,24 +188,16 @@ type advisory struct {
 	conn  *sql.Conn
 	self  int64 // the number of conn
 	held  map[string]bool
-	seen  *layout // of the table when the server last answered: it is another one after a lost link
-	stop  chan struct{}
-	ended sync.WaitGroup
+	seen  *layout     // of the table when the server last answered: it is another one after a lost link
+	alive *time.Timer // of the next ping
 }
 
 // close gives the locks back.
 func (a *advisory) close() error {
 	a.mu.Lock()
-	stop := a.stop
-	a.stop = nil
-	a.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		a.ended.Wait()
-	}
-	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn != nil {
+		a.alive.Stop()
 		discard(a.conn)
 		a.conn = nil
 	}

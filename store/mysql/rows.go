@@ -59,7 +59,7 @@ func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start s
 		if more && n+1 < len(chosen.asks) && chosen.asks[n+1].target == chosen.asks[n].target {
 			continue
 		}
-		if n < len(chosen.asks) && found.Ordered() {
+		if n < len(chosen.asks) && found.Uses.Ordered() {
 			lines = rule.InOrder(lines, chosen.asks[n].room)
 		}
 		if rows, lines = append(rows, rule.Rows(lines)...), nil; !more {

@@ -53,7 +53,7 @@ func (l *layout) waiting(of turn) choice {
 		condition: "status = 'waiting' AND target = ? AND " + anID + " AND id NOT IN (" + rule.List(of.except) + ")",
 		order:     "id", limit: of.room, args: []any{of.target},
 	}
-	if l.Ordered() {
+	if l.Uses.Ordered() {
 		c.index = l.ByID
 	}
 	if l.Uses.Has(store.ColumnPriority) {
@@ -80,7 +80,7 @@ func (l *layout) due(of turn) []choice {
 // claimable reads the rows of one target that a claim takes.
 func (t *Table) claimable(ctx context.Context, tx *sql.Tx, found *layout, of turn) ([]journal.Row, error) {
 	waiting, err := t.choose(ctx, tx, found, of, found.waiting(of))
-	if err != nil || !found.Ordered() {
+	if err != nil || !found.Uses.Ordered() {
 		return rule.Rows(waiting), err
 	}
 	var due []rule.Line

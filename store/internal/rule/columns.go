@@ -260,7 +260,7 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 		f.bare("it has no index on ("+columns+"), without which nothing is claimed", n.Index(false, name, columns))
 	}
 	chosen.ByID = find(func(i Index) bool { return i.orders("id", false, behind) })
-	if chosen.ByID == "" && (n.ordered() || find(Index.begins) == "") {
+	if chosen.ByID == "" && (n.Uses.Ordered() || find(Index.begins) == "") {
 		lack("status_target_idx", "id")
 	}
 	if n.Uses.Delays() {
@@ -302,9 +302,6 @@ func (n *Needed) Indexes() (statements []string) {
 	}
 	return statements
 }
-
-// ordered tells whether claims need more than the order of ids, and so have to name their indexes.
-func (n *Needed) ordered() bool { return n.Uses.Delays() || n.Uses.Has(store.ColumnPriority) }
 
 // begins tells whether an index finds the rows of a status and a target.
 func (i Index) begins() bool {

@@ -41,12 +41,9 @@ type Shape struct {
 	Output  func(done *journal.Done, reduced bool) (stdout, stderr string) // what a job wrote, as its columns hold it
 }
 
-// Ordered tells whether claims need more than the order of ids, and so have to name their indexes.
-func (s *Shape) Ordered() bool { return s.Uses.Delays() || s.Uses.Has(store.ColumnPriority) }
-
-// ByID has a query use the index that has the order of ids, where another one could be taken for it.
+// ByClaims has a query use the index that has the order of ids, where another one could be taken for it.
 func (s *Shape) ByClaims() string {
-	if !s.Ordered() {
+	if !s.Uses.Ordered() {
 		return ""
 	}
 	return s.By(s.ByID)

@@ -370,7 +370,10 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 func addTo(stories map[int64]*story, state *journal.State, e journal.Event) {
 	before, of := state.Job(e.Job), claimIn(e)
 	if before.Status == journal.StatusNone && of.token != "" {
-		begun := journal.Job{ID: e.Job, Status: journal.StatusStarting, Token: of.token, Target: of.target, Manual: of.manual, From: of.from, Plan: of.plan}
+		begun := journal.Job{
+			ID: e.Job, Status: journal.StatusStarting, Token: of.token, Target: of.target, Manual: of.manual,
+			From: of.from, Plan: of.plan,
+		}
 		if p, isStart := e.Payload.(journal.Running); isStart {
 			begun.Attempt = p.Attempt - 1
 		}

@@ -212,12 +212,17 @@ func (p *progress) watch(w watcher) <-chan struct{} {
 // tells ends the waiting of a watcher whose event was reached, and tells whether it was. Callers must hold
 // p.mu.
 func (p *progress) tells(w watcher) bool {
-	a := p.aside.rows[w.job]
-	reached := w.seq <= p.tried && (w.tried || w.job != 0 && (a == nil || a.first() > w.seq) || w.job == 0 && p.aside.oldest > w.seq)
-	if reached {
-		close(w.done)
+	oldest := p.aside.oldest
+	if a := p.aside.rows[w.job]; a != nil {
+		oldest = a.first()
+	} else if w.job != 0 {
+		oldest = forEver
 	}
-	return reached
+	if w.seq > p.tried || w.seq >= oldest && !w.tried {
+		return false
+	}
+	close(w.done)
+	return true
 }
 
 // Aside lists the rows that can't be updated for now, by job.

@@ -40,7 +40,9 @@ func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
 // with those before it, makes of its row. It stops before a job is claimed a second time, so that
 // each change is about one claim, and before the output gets too large. Events whose claim nobody
 // knows are lost: their conflicts are to be journalled.
-func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes []Change, lost []journal.Draft, n int, err error) {
+func (k *claims) collapse(ctx context.Context, events []journal.Event) (
+	changes []Change, lost []journal.Draft, n int, err error,
+) {
 	index := make(map[int64]int)
 	bytes := 0
 	for i, e := range events {

@@ -109,7 +109,8 @@ func (r *Retry) Over() {
 		return
 	}
 	level := min(r.level, slog.LevelWarn)
-	r.logger.Log(context.Background(), level, r.what+" succeeds again", "after", time.Since(r.since).Round(time.Millisecond))
+	after := time.Since(r.since).Round(time.Millisecond)
+	r.logger.Log(context.Background(), level, r.what+" succeeds again", "after", after)
 	r.since = time.Time{}
 	clear(r.told)
 	r.backoff.Reset()

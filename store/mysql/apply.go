@@ -147,14 +147,16 @@ func (a *application) apply(ctx context.Context, some []int, skip bool) error {
 
 // transact sends updates and commits, after what the transaction begins with, where it has not begun
 // yet, and tells how many rows each of them matched.
-func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []statement, batch []update) ([]int64, error) {
+func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []statement, batch []update) (
+	matched []int64, err error,
+) {
 	if len(batch) == 1 && len(statements) > 0 { // a transaction by itself
 		return l.send(ctx, conn, statement{l.query(batch[0]), batch[0].args})
 	}
 	for _, one := range batch {
 		statements = append(statements, statement{l.query(one), one.args})
 	}
-	matched, err := l.send(ctx, conn, append(statements, commit)...)
+	matched, err = l.send(ctx, conn, append(statements, commit)...)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +178,8 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 	for i, index := range some {
 		ids[i] = a.Changes[index].Job
 	}
-	found, err := idsOf(ctx, conn, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
+	query := begin + "SELECT id FROM " + a.layout.Table + " WHERE id IN (" + rule.List(ids) + ") FOR UPDATE SKIP LOCKED"
+	found, err := idsOf(ctx, conn, query)
 	for i, index := range some {
 		if slices.Contains(found, ids[i]) {
 			free = append(free, index)

@@ -97,8 +97,8 @@ func (c column) text(output journal.Output, limit int, reduced bool) string {
 // readColumns reads the table's columns, by their names in lower case.
 func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
 	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
-		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0), IS_NULLABLE = 'YES', EXTRA
-		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
+		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0),
+		IS_NULLABLE = 'YES', EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,8 @@ func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]col
 // rights on columns only may not ask: then remedies say no more than the type.
 func (t *Table) readDeclarations(ctx context.Context, conn *sql.Conn, columns map[string]column) error {
 	var name, text string
-	if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.name.quoted()).Scan(&name, &text); err != nil && number(err) != errTableDenied {
+	err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE "+t.name.quoted()).Scan(&name, &text)
+	if err != nil && number(err) != errTableDenied {
 		return err
 	}
 	for line := range strings.Lines(text) {

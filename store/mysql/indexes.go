@@ -68,7 +68,7 @@ func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspe
 			behind = indexes[at].Columns
 		}
 	}
-	if strings.HasSuffix(found.columns["target"].kind, "text") || strings.HasSuffix(found.columns["target"].kind, "blob") {
+	if kind := found.columns["target"].kind; strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") {
 		target = "target(64)"
 	}
 	found.Chosen = t.needed().JudgeIndexes(&found.Findings, indexes, behind, found.version.descends(), target)

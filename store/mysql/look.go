@@ -21,7 +21,7 @@ func (t *Table) reader() rule.Reader {
 			names, err := t.comparable(ctx, names)
 			return names, t.fail(op, err)
 		},
-		Ask: func(ctx context.Context, op string, within time.Duration, query func(s *rule.Shape) (string, []any), row func(func(...any) error) error) error {
+		Ask: func(ctx context.Context, op string, within time.Duration, query rule.Query, row rule.Row) error {
 			err := t.retry(ctx, func() error {
 				found, err := t.examined(ctx)
 				if err != nil {
@@ -45,7 +45,8 @@ func (t *Table) reader() rule.Reader {
 // has a byte at least for each that is asked for.
 func (t *Table) shape(found *inspection) rule.Shape {
 	s := rule.Shape{
-		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(), Owner: t.config.ClaimColumn, Worker: t.config.Worker, Now: "UNIX_TIMESTAMP()", Clock: clock,
+		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(),
+		Owner: t.config.ClaimColumn, Worker: t.config.Worker, Now: "UNIX_TIMESTAMP()", Clock: clock,
 		Code: "CAST(return_code AS SIGNED)", By: force, Quote: quote, Output: found.output,
 		Text:    func(column, none string) string { return "COALESCE(" + column + ", '" + none + "')" },
 		Seconds: func(column string) string { return found.columns[column].seconds() },
@@ -61,7 +62,8 @@ func (t *Table) shape(found *inspection) rule.Shape {
 			return "COALESCE(OCTET_LENGTH(" + column + "), 0)", "COALESCE(RIGHT(" + column + ", " + strconv.Itoa(bytes) + "), '')"
 		},
 	}
-	if id := found.columns["id"].Declared; strings.HasPrefix(id, "bigint") && strings.Contains(id, "unsigned") || !strings.Contains(id, "int") {
+	id := found.columns["id"]
+	if id.kind == "bigint" && id.Least == 0 || !strings.Contains(id.kind, "int") {
 		s.AnID = " AND id <= 9223372036854775807"
 	}
 	return s

@@ -40,14 +40,16 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 		switch {
 		case unfit[name] != "":
 		case found.Holds&(rule.Text|rule.Bytes) != 0 && length > found.Length:
-			unfit[name] = fmt.Sprintf("it has %d characters, the column target (%s) can't hold more than %d: no row can match", length, found.Declared, found.Length)
+			why := "it has %d characters, the column target (%s) can't hold more than %d: no row can match"
+			unfit[name] = fmt.Sprintf(why, length, found.Declared, found.Length)
 		case found.Words != nil && !slices.Contains(found.Words, strings.ToLower(bare)):
-			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.Declared)
+			unfit[name] = "it is none of those that the column target (" + found.Declared + ") has: no row can match"
 		}
 	}
 	for name := range unfit {
 		if utf8.ValidString(name) {
-			unfit[name] += "; " + t.modify(fmt.Sprintf("%s varchar(%d) CHARACTER SET utf8mb4 NOT NULL", quote(found.Name), longest))
+			kind := fmt.Sprintf(" varchar(%d) CHARACTER SET utf8mb4 NOT NULL", longest)
+			unfit[name] += "; " + t.modify(quote(found.Name)+kind)
 		}
 	}
 	return unfit, t.findEqual(ctx, found, but(names, unfit), unfit)
@@ -126,7 +128,8 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 		var questions []string
 		var args []any
 		for i, name := range some {
-			questions = append(questions, fmt.Sprintf("SELECT %d, CAST(CONVERT(%s USING utf8mb4) AS BINARY) = CAST(? AS BINARY)", i, found.converted("?")))
+			question := "SELECT %d, CAST(CONVERT(%s USING utf8mb4) AS BINARY) = CAST(? AS BINARY)"
+			questions = append(questions, fmt.Sprintf(question, i, found.converted("?")))
 			args = append(args, name, name)
 		}
 		err := t.retry(ctx, func() error {
@@ -135,7 +138,7 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 				var has bool
 				err := results.Scan(&place, &has)
 				if !has {
-					words[some[place]] = fmt.Sprintf("it has characters that the column target (character set %s) lacks", found.charset)
+					words[some[place]] = "it has characters that the column target lacks (character set " + found.charset + ")"
 				}
 				return err
 			})

@@ -53,7 +53,8 @@ func (t *Table) change(c column, need rule.Need) string {
 	case need.Classes&rule.Number != 0:
 		kind, rest = typeOf(name, t.config.Uses), ""
 		if t.config.Uses.Has(name) {
-			before = "UPDATE " + t.name.quoted() + " SET " + quote(c.Name) + " = 0 WHERE " + quote(c.Name) + " IS NULL OR " + quote(c.Name) + " < 0; "
+			update := "UPDATE %s SET %[2]s = 0 WHERE %[2]s IS NULL OR %[2]s < 0; "
+			before = fmt.Sprintf(update, t.name.quoted(), quote(c.Name))
 		}
 	case need.Classes&rule.Bytes != 0: // output
 		kind, rest = outputType(c, need.Length), literalDefault.ReplaceAllString(rest, " DEFAULT ($1)")

@@ -30,7 +30,9 @@ func (s *selection) add(query string, args ...any) {
 
 // lock begins the transaction and locks and reads the chosen rows, in one round trip: of each target as many
 // as are wanted, where several results are about it. No content of the table makes it fail.
-func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) (rows []journal.Row, err error) {
+func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) (
+	rows []journal.Row, err error,
+) {
 	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ func (a *application) update(index int) update {
 	unedited, schedule := rule.Unedited(change, l.Uses)
 	args = append(append(args, change.Token), schedule...)
 	return update{
-		indexes: []int{index}, jobs: []int64{change.Job}, set: set, unedited: unedited, args: args, texts: textsLength(args),
+		indexes: []int{index}, jobs: []int64{change.Job},
+		set: set, unedited: unedited, args: args, texts: textsLength(args),
 	}
 }
 

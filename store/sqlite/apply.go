@@ -53,7 +53,8 @@ func (a *application) update(ctx context.Context, tx *sql.Tx, index int) (int64,
 	set, args := rule.Set(l.Write(change, a.Reduced[index]), quote)
 	unedited, schedule := rule.Unedited(change, l.Uses)
 	args = append(append(args, change.Job, change.Token), schedule...)
-	result, err := tx.ExecContext(ctx, "UPDATE "+l.Table+" SET "+set+" WHERE id = ? AND "+rule.IsUnderWay+" AND "+quote(l.Owner)+" = ?"+unedited, args...)
+	result, err := tx.ExecContext(ctx, "UPDATE "+l.Table+" SET "+set+
+		" WHERE id = ? AND "+rule.IsUnderWay+" AND "+quote(l.Owner)+" = ?"+unedited, args...)
 	if err != nil {
 		return 0, err
 	}

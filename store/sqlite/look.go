@@ -18,7 +18,7 @@ func (t *Table) reader() rule.Reader {
 		Names: func(_ context.Context, _ string, names []string) ([]string, error) {
 			return slices.Compact(slices.Sorted(slices.Values(names))), nil
 		},
-		Ask: func(ctx context.Context, op string, _ time.Duration, query func(s *rule.Shape) (string, []any), row func(func(...any) error) error) error {
+		Ask: func(ctx context.Context, op string, _ time.Duration, query rule.Query, row rule.Row) error {
 			found, err := t.examined(ctx)
 			if err != nil {
 				return err
@@ -29,7 +29,7 @@ func (t *Table) reader() rule.Reader {
 }
 
 // ask asks one query. The one connection is given back before anybody looks into an error.
-func (t *Table) ask(ctx context.Context, s *rule.Shape, query func(s *rule.Shape) (string, []any), row func(func(...any) error) error) error {
+func (t *Table) ask(ctx context.Context, s *rule.Shape, query rule.Query, row rule.Row) error {
 	conn, err := t.connect(ctx)
 	if err != nil {
 		return err
@@ -53,7 +53,8 @@ func (t *Table) ask(ctx context.Context, s *rule.Shape, query func(s *rule.Shape
 // number is beyond all others, and a count negative, so that somebody tells what is wrong with the row.
 func (t *Table) shape() rule.Shape {
 	return rule.Shape{
-		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table), Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
+		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table),
+		Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
 		Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
 		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output,
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },

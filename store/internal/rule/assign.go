@@ -28,7 +28,8 @@ func (s *Shape) Write(change store.Change, reduced bool) []Assignment {
 		list = append(list, s.word(s.Owner, ""), Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
 		return append(list, s.freeKey()...)
 	case change.Status == journal.RowRunning:
-		return append(append(list, Assignment{"time_started", store.Seconds(change.Start)}), s.times(counted(change.Attempts))...)
+		list = append(list, Assignment{"time_started", store.Seconds(change.Start)})
+		return append(list, s.times(counted(change.Attempts))...)
 	}
 	if !change.Start.IsZero() {
 		list = append(list, Assignment{"time_started", store.Seconds(change.Start)})
@@ -43,7 +44,8 @@ func (s *Shape) Write(change store.Change, reduced bool) []Assignment {
 		list = append(list, s.word(s.Owner, s.Worker))
 	}
 	stdout, stderr := s.Output(done, reduced)
-	list = append(list, s.word(store.SigColumn, done.Signal), Assignment{"stdout", stdout}, Assignment{"stderr", stderr})
+	list = append(list, s.word(store.SigColumn, done.Signal))
+	list = append(list, Assignment{"stdout", stdout}, Assignment{"stderr", stderr})
 	if change.Status == journal.RowDelayed {
 		return append(list, s.times(dueAgain(*done.Again))...)
 	}

@@ -199,7 +199,9 @@ func (a *Application) Hide(index int) { a.Outcomes[index] = store.Outcome{Fate: 
 
 // Judge looks at the rows that no update met, and tells what the refused ones hold. Where they can't be
 // read for now, why says so, as where somebody has locked the whole table since, and the changes are tried again.
-func (a *Application) Judge(uses store.Uses, find func(ids []int64) (found map[int64]*Found, why string, err error)) error {
+func (a *Application) Judge(
+	uses store.Uses, find func(ids []int64) (found map[int64]*Found, why string, err error),
+) error {
 	var ids []int64
 	for i, change := range a.Changes {
 		if fate := a.Outcomes[i].Fate; fate == hidden || fate == missed || fate == store.Refused {

@@ -130,24 +130,35 @@ func (s *Shape) SelectSeen(more string) string {
 	if s.Uses.Delays() {
 		ended = "status IN ('done','delayed')"
 	}
-	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_started") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
-		", " + s.Code + ", CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END" + more + s.planned() + " FROM " + s.Table
+	query := s.base()
+	for _, column := range []string{"time_created", "time_started", "time_finished"} {
+		query += ", " + s.Seconds(column)
+	}
+	signal := "CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END"
+	return query + ", " + s.Text("result", "") + ", " + s.Code + ", " + signal + more + s.planned() + " FROM " + s.Table
 }
 
 // ScanSeen reads a row of SelectSeen.
 func (s *Shape) ScanSeen(scan func(...any) error, row *store.Seen, more ...any) error {
 	_, err := s.scan(scan, &row.Row, append([]any{
-		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
+		&row.Job, &row.Target, &row.Status, &row.Owner,
+		&row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
 	}, more...)...)
 	return err
 }
+
+// Query makes a query for a table, Row reads a row of its answer.
+type (
+	Query = func(s *Shape) (text string, args []any)
+	Row   = func(scan func(...any) error) error
+)
 
 // Reader answers questions about rows, without locks.
 type Reader struct {
 	Uses store.Uses
 	// Ask has a query made for the table as it is, once for each try, and gives the rows of its answer.
 	// The server gives up after the time; 0: it has as long as it takes. An error is the table's.
-	Ask func(ctx context.Context, op string, within time.Duration, query func(s *Shape) (text string, args []any), row func(scan func(...any) error) error) error
+	Ask func(ctx context.Context, op string, within time.Duration, query Query, row Row) error
 	// Names leaves out names that no row can have.
 	Names func(ctx context.Context, op string, names []string) ([]string, error)
 	// Client waits until one more client's request may use a connection; done ends that.
@@ -155,7 +166,7 @@ type Reader struct {
 }
 
 // ask asks for a client.
-func (r *Reader) ask(ctx context.Context, op string, within time.Duration, query func(s *Shape) (text string, args []any), row func(scan func(...any) error) error) error {
+func (r *Reader) ask(ctx context.Context, op string, within time.Duration, query Query, row Row) error {
 	done, err := r.Client(ctx)
 	if err != nil {
 		return err
@@ -220,7 +231,8 @@ func (r *Reader) Details(ctx context.Context, ids []int64, targets []string, tai
 	}, func(scan func(...any) error) error {
 		var row store.Detail
 		var place int
-		err := shape.ScanSeen(scan, &row.Seen, &row.Code, &row.Sig, &place, &row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail)
+		err := shape.ScanSeen(scan, &row.Seen, &row.Code, &row.Sig, &place,
+			&row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail)
 		if place > 0 {
 			row.Served = names[place-1]
 		}
@@ -246,7 +258,9 @@ func endOf(text string, bytes int) string {
 // each is met once. A name that the column can't hold has no rows.
 func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
 	waiters = slices.Clone(waiters)
-	slices.SortFunc(waiters, func(a, b store.Waiter) int { return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Job, b.Job)) })
+	slices.SortFunc(waiters, func(a, b store.Waiter) int {
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Job, b.Job))
+	})
 	ahead := make(map[int64]store.Ahead, len(waiters))
 	rows := 0
 	for i, one := range waiters {
@@ -258,8 +272,9 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 		}
 		var more int
 		err := r.ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
-			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() + " WHERE status = 'waiting' AND target = ? AND id < ?" + condition + s.AnID +
-				" LIMIT ?) AS stretch", append(slices.Clip(args), max(most-rows+1, 0))
+			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() +
+					" WHERE status = 'waiting' AND target = ? AND id < ?" + condition + s.AnID + " LIMIT ?) AS stretch",
+				append(slices.Clip(args), max(most-rows+1, 0))
 		}, func(scan func(...any) error) error { return scan(&more) })
 		if err != nil {
 			return nil, err

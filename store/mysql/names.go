@@ -138,7 +138,7 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 				var has bool
 				err := results.Scan(&place, &has)
 				if !has {
-					words[some[place]] = "it has characters that the column target lacks (character set " + found.charset + ")"
+					words[some[place]] = "it has characters that the column target (" + found.charset + ") lacks"
 				}
 				return err
 			})

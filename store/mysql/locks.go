@@ -80,7 +80,7 @@ func (t *Table) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.pool = sql.OpenDB(prompt{connector, t.config.ReadTimeout})
+		a.pool = sql.OpenDB(connector)
 		a.pool.SetMaxOpenConns(1)
 	}
 	var err error

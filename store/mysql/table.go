@@ -82,7 +82,7 @@ func New(config Config) (*Table, error) {
 		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
 	t.Reader = t.reader()
-	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ReadTimeout})
+	t.db = sql.OpenDB(sessions{connector, t})
 	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
 	t.db.SetMaxIdleConns(config.MaxOpen - 1)
 	t.db.SetConnMaxLifetime(connMaxLifetime)

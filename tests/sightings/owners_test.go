@@ -93,11 +93,10 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 }
 
 // A worker that was killed goes on when it starts again, also behind a proxy that keeps its connections,
-// where the server notices only after half a minute that it is gone.
-func TestAKilledWorkerIsBack(t *testing.T) {
+// where the server does not notice that it is gone. It claimed nothing for half a minute then.
+func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, within := range map[string]time.Duration{"noticed": 20 * time.Second, "unnoticed": time.Minute} {
-		lingers := name == "unnoticed"
+	for name, lingers := range map[string]bool{"noticed": false, "unnoticed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, l := harness.NewDatabase(t), newLauncher(t)
@@ -117,7 +116,8 @@ func TestAKilledWorkerIsBack(t *testing.T) {
 				insert(t, db, "a", "waiting", 100+i)
 				poll(t, worker)
 				awaitCount(t, db, 1, "id = ? AND status = 'done'", 100+i)
-				if took := time.Since(begun); took > within { // for a busy machine
+				// The server itself notices after 30 s; the rest is for a busy machine.
+				if took := time.Since(begun); took > 20*time.Second {
 					t.Errorf("it was back after %s", took)
 				}
 				if db.Exec(t, "DELETE FROM jobs WHERE id >= 100"); lingers {

@@ -304,10 +304,8 @@ const mostNamed = 8
 
 // waitForOthers waits until other workers have had their time to compare their rows.
 func (m *Mirror) waitForOthers(ctx context.Context) error {
-	timer := time.NewTimer(time.Until(m.back.met.Add(m.Together)))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(m.back.met.Add(m.Together))):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

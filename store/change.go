@@ -91,13 +91,6 @@ func (c *Change) cancel(reason string) {
 	c.Status, c.Start, c.Done = journal.RowIgnored, time.Time{}, &journal.Done{Note: reason}
 }
 
-// wanted is the status that an event wants its row to have.
-func wanted(e journal.Event) string {
-	var c Change
-	c.advance(e, claim{})
-	return c.Status
-}
-
 // claim is what a change needs to know of the job's claim.
 type claim struct {
 	token    string

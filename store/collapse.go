@@ -159,9 +159,11 @@ const unknownClaim = "the history does not have the claim any more, so the row c
 // end a claim that is under way now, which is a later one, so then it is only logged.
 func (k *claims) lose(e journal.Event) (lost []journal.Draft) {
 	k.logger.Warn("a row is not brought up to date", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
+	var change Change
+	change.advance(e, claim{})
 	k.source.View(func(s *journal.State) {
 		if s.Job(e.Job).Status.Ended() {
-			lost = []journal.Draft{{Job: e.Job, Payload: journal.Conflict{Wanted: wanted(e), Reason: unknownClaim}}}
+			lost = []journal.Draft{{Job: e.Job, Payload: journal.Conflict{Wanted: change.Status, Reason: unknownClaim}}}
 		}
 	})
 	return lost

@@ -98,7 +98,8 @@ func (c column) text(output journal.Output, limit int, reduced bool) string {
 func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
 	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
 		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0),
-		IS_NULLABLE = 'YES', EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
+		IS_NULLABLE = 'YES', EXTRA
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
 	if err != nil {
 		return nil, err
 	}

@@ -11,14 +11,6 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 // that it does not choose.
 const dueWindow = 100
 
-// dueLimit is how many due rows are read for so many that are wanted.
-func (l *layout) dueLimit(one ask) int {
-	if l.Uses.Has(store.ColumnPriority) {
-		return max(one.room, dueWindow)
-	}
-	return one.room
-}
-
 // waitingOrder is the order in which waiting rows are wanted, with a hint to the index that has it.
 // Where the rows behind an id are asked for, and many wait, MariaDB passes the entries of all that have
 // gone before them, unless the index is named.
@@ -37,9 +29,13 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 	if !found.Uses.Delays() {
 		return
 	}
+	limit := one.room
+	if found.Uses.Has(store.ColumnPriority) {
+		limit = max(limit, dueWindow)
+	}
 	query, _ := found.SelectRow(nil)
-	chosen.add(query+force(found.ByDue)+" WHERE "+isDue+but+" ORDER BY run_at LIMIT ? "+found.version.locking(),
-		one.target, found.dueLimit(one))
+	query += force(found.ByDue) + " WHERE " + isDue + but + " ORDER BY run_at LIMIT ? " + found.version.locking()
+	chosen.add(query, one.target, limit)
 	chosen.asks = append(chosen.asks, one)
 }
 

@@ -91,7 +91,8 @@ func examineServer(ctx context.Context, conn *sql.Conn, found *inspection) error
 		return err
 	}
 	if !found.version.skipsLocked() {
-		found.Warn("use MariaDB from 10.6, or MySQL from 8.0.1", "its server (%s) has no SKIP LOCKED: claims wait for rows that others have locked", found.version)
+		found.Warn("use MariaDB from 10.6, or MySQL from 8.0.1",
+			"its server (%s) has no SKIP LOCKED: claims wait for rows that others have locked", text)
 	}
 	var name, replicates string
 	err = conn.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'wsrep_on'").Scan(&name, &replicates)

@@ -233,15 +233,6 @@ func (v version) locking() string {
 	return "FOR UPDATE"
 }
 
-// String is the version in words.
-func (v version) String() string {
-	kind := "MySQL"
-	if v.mariaDB {
-		kind = "MariaDB"
-	}
-	return fmt.Sprintf("%s %d.%d.%d", kind, v.number[0], v.number[1], v.number[2])
-}
-
 // descends tells whether indexes can be in descending order. Older servers take the word and make an
 // ascending one.
 func (v version) descends() bool { return v.since([]int{8, 0, 1}, []int{10, 8, 0}) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -44,14 +43,15 @@ func (a *application) all(ctx context.Context) error {
 	var batch []int
 	size := 0
 	for _, next := range a.updates(a.All()) {
-		if len(batch) > 0 && size+next.size() > min(batchLimit, a.layout.budget()) {
+		more := next.size()
+		if len(batch) > 0 && size+more > min(batchLimit, a.layout.budget()) {
 			if err := rule.Divide(ctx, a, batch); err != nil {
 				return err
 			}
 			batch, size = nil, 0
 		}
 		batch = append(batch, next.indexes...)
-		size += next.size()
+		size += more
 	}
 	if err := rule.Divide(ctx, a, batch); err != nil {
 		return err
@@ -72,10 +72,10 @@ func (a *application) all(ctx context.Context) error {
 // which: they are passed by then, and for a while from then on without waiting first.
 func (a *application) Try(ctx context.Context, some []int) error {
 	skips := a.layout.version.skipsLocked()
-	skip := skips && a.table.locked.lately()
+	skip := skips && time.Now().UnixNano() < a.table.lockedUntil.Load()
 	err := a.apply(ctx, some, skip)
 	if skips && !skip && isLockWait(err) {
-		a.table.locked.note()
+		a.table.lockedUntil.Store(time.Now().Add(lockMemoryLasts).UnixNano())
 		err = a.apply(ctx, some, true)
 	}
 	return err
@@ -190,19 +190,7 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 	return free, locked, err
 }
 
-// lockMemory remembers when a row was last found locked. For a while from then on nobody waits for
-// locks first, or a row that stays locked would cost every batch the wait.
-type lockMemory struct{ until atomic.Pointer[time.Time] }
-
-// lockMemoryLasts is longer than the mirror lets pass before it tries a held row again.
+// lockMemoryLasts is for how long nobody waits for locks first, when a row was found locked: one that
+// stays locked would cost every batch the wait. It is longer than the mirror lets pass before it tries a
+// held row again.
 const lockMemoryLasts = time.Minute
-
-func (m *lockMemory) note() {
-	until := time.Now().Add(lockMemoryLasts)
-	m.until.Store(&until)
-}
-
-func (m *lockMemory) lately() bool {
-	until := m.until.Load()
-	return until != nil && time.Now().Before(*until)
-}

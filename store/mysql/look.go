@@ -127,24 +127,13 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 		}
 	}
 	query, args := readUncommitted+look.query+"; "+look.query, slices.Concat(look.args, look.args)
-	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-		results, err := conn.QueryContext(ctx, query, args...)
-		if err != nil {
-			return false, err
+	return t.each(ctx, query, args, func(results *sql.Rows) error {
+		var place int
+		err := results.Scan(&place)
+		if err == nil {
+			waiting[targets[place]] = true
 		}
-		defer results.Close()
-		for {
-			for results.Next() {
-				var place int
-				if err := results.Scan(&place); err != nil {
-					return false, err
-				}
-				waiting[targets[place]] = true
-			}
-			if !results.NextResultSet() {
-				return results.Err() == nil, results.Err()
-			}
-		}
+		return err
 	})
 }
 

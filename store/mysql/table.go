@@ -32,7 +32,7 @@ type Table struct {
 	reached      atomic.Pointer[string] // the server that the newest connection leads to
 	servers      rule.Servers           // on which claims are made
 	failures     rule.Failures          // what errors mean
-	locked       lockMemory             // of the applied rows
+	lockedUntil  atomic.Int64           // until when applying passes by locked rows, in nanoseconds since 1970
 	clients      chan struct{}          // holds one for each connection that a client's request uses
 	cursors      cursors                // where the next claims of each target go on
 	advisory     advisory               // the locks that Hold took

@@ -16,7 +16,6 @@ type update struct {
 	set      string // the assignments
 	unedited string // a further condition; "" for none
 	args     []any
-	texts    int // how many bytes the arguments' texts take in a packet
 }
 
 // statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead
@@ -27,16 +26,14 @@ const (
 )
 
 // size is how many bytes the update takes in a packet.
-func (u update) size() int { return statementOverhead + idOverhead*len(u.jobs) + u.texts }
-
-// textsLength is how many bytes the texts among arguments take in a packet.
-func textsLength(args []any) (length int) {
-	for _, arg := range args {
+func (u update) size() int {
+	size := statementOverhead + idOverhead*len(u.jobs)
+	for _, arg := range u.args {
 		if text, ok := arg.(string); ok {
-			length += escapedLength(text)
+			size += escapedLength(text)
 		}
 	}
-	return length
+	return size
 }
 
 // budget is how many bytes of updates a packet can hold. The least that a server
@@ -50,8 +47,7 @@ func (a *application) update(index int) update {
 	unedited, schedule := rule.Unedited(change, l.Uses)
 	args = append(append(args, change.Token), schedule...)
 	return update{
-		indexes: []int{index}, jobs: []int64{change.Job},
-		set: set, unedited: unedited, args: args, texts: textsLength(args),
+		indexes: []int{index}, jobs: []int64{change.Job}, set: set, unedited: unedited, args: args,
 	}
 }
 

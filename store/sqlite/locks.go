@@ -27,30 +27,12 @@ func (t *Table) Hold(_ context.Context, name string) (holder string, err error) 
 	l := &t.locks
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	const op = "take the advisory lock "
-	if err := l.open(t.lockPath()); err != nil {
-		return "", fmt.Errorf(op+"%s: %w", name, err)
-	}
-	if l.held[name] {
-		return "", nil
-	}
-	region := t.region(name)
-	err = unix.FcntlFlock(l.file.Fd(), unix.F_OFD_SETLK, &region)
-	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+	_, err = t.askFor(name, unix.F_OFD_SETLK)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return anotherProcess, nil
-	case err != nil:
-		return "", fmt.Errorf(op+"%s: %s: %w", name, l.file.Name(), err)
 	}
-	l.held[name] = true
-	return "", nil
-}
-
-// region is the byte that stands for a lock.
-func (t *Table) region(name string) unix.Flock_t {
-	sum := sha256.Sum256([]byte(t.config.Table + "\x00" + name))
-	const positive = 1<<62 - 1
-	return unix.Flock_t{Type: unix.F_WRLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) & positive), Len: 1}
+	l.held[name] = err == nil
+	return "", err
 }
 
 // Holder implements store.Table.
@@ -58,18 +40,26 @@ func (t *Table) Holder(_ context.Context, name string) (holder string, err error
 	l := &t.locks
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	const op = "look at the advisory lock "
-	if err := l.open(t.lockPath()); err != nil {
-		return "", fmt.Errorf(op+"%s: %w", name, err)
-	}
-	region := t.region(name)
-	if err := unix.FcntlFlock(l.file.Fd(), unix.F_OFD_GETLK, &region); err != nil {
-		return "", fmt.Errorf(op+"%s: %s: %w", name, l.file.Name(), err)
-	}
-	if region.Type == unix.F_UNLCK {
-		return "", nil
+	region, err := t.askFor(name, unix.F_OFD_GETLK)
+	if err != nil || l.held[name] || region.Type == unix.F_UNLCK {
+		return "", err
 	}
 	return anotherProcess, nil
+}
+
+// askFor asks the kernel for the byte that stands for a lock, unless it is ours. Callers must hold l.mu.
+func (t *Table) askFor(name string, command int) (region unix.Flock_t, err error) {
+	l := &t.locks
+	sum := sha256.Sum256([]byte(t.config.Table + "\x00" + name))
+	const positive = 1<<62 - 1
+	region = unix.Flock_t{Type: unix.F_WRLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) & positive), Len: 1}
+	if err = l.open(t.lockPath()); err == nil && !l.held[name] {
+		err = unix.FcntlFlock(l.file.Fd(), command, &region)
+	}
+	if err != nil {
+		err = fmt.Errorf("the advisory lock %s in %s: %w", name, t.lockPath(), err)
+	}
+	return region, err
 }
 
 // lockPath is the file of the locks. It stands beside the table's file itself, whatever link the

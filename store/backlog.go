@@ -152,14 +152,6 @@ type progress struct {
 	watchers []watcher
 }
 
-// newProgress begins where the bookmark is.
-func newProgress(b Bookmark) *progress {
-	return &progress{
-		bookmark: b, tried: b.Position(),
-		aside: backlog{rows: make(map[int64]*aside), oldest: forEver},
-	}
-}
-
 // Applied is the newest event up to which the table shows everything that it would take.
 func (p *progress) Applied() uint64 {
 	p.mu.Lock()

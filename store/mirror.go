@@ -68,7 +68,11 @@ func NewMirror(c Config) *Mirror {
 		}
 	})
 	m := &Mirror{
-		Config: c, progress: newProgress(c.Bookmark), outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
+		Config: c, outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
+		progress: &progress{
+			bookmark: c.Bookmark, tried: c.Bookmark.Position(),
+			aside: backlog{rows: make(map[int64]*aside), oldest: forEver},
+		},
 		former: former, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
 	m.begun()

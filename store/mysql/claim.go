@@ -177,22 +177,19 @@ func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verd
 	for _, verdict := range verdicts {
 		updates = append(updates, c.layout.decision(verdict))
 	}
-	if !c.layout.galera {
-		matched, err := c.layout.send(ctx, conn, append(updates, commit)...)
-		if err != nil {
-			return overtaken(err)
-		}
-		return complete(verdicts, matched)
+	galera := c.layout.galera
+	if !galera {
+		updates = append(updates, commit)
 	}
-	var matched []int64
-	var err error
-	if len(updates) > 0 {
-		if matched, err = c.layout.send(ctx, conn, updates...); err != nil {
-			c.uncommitted = number(err) != 0
-			return overtaken(err)
-		}
+	matched, err := c.layout.send(ctx, conn, updates...)
+	if err != nil {
+		c.uncommitted = galera && number(err) != 0
+		return overtaken(err)
 	}
-	if err := complete(verdicts, matched); err != nil {
+	if err = complete(verdicts, matched); !galera {
+		return err
+	}
+	if err != nil {
 		return &store.Overtaken{Err: err}
 	}
 	_, err = c.layout.send(ctx, conn, commit)

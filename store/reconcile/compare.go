@@ -104,7 +104,8 @@ func begin(ctx context.Context, c Config) (*comparison, error) {
 	case <-c.Mirror.Tried(newest):
 	case <-timer.C:
 	}
-	return &comparison{Config: c, tail: newTail(c.Journal, newest)}, nil
+	appended := &tail{journal: c.Journal, from: newest, read: newest, jobs: make(map[int64]bool)}
+	return &comparison{Config: c, tail: appended}, nil
 }
 
 // look reads rows without locking them.

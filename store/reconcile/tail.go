@@ -16,10 +16,6 @@ type tail struct {
 	jobs    map[int64]bool // that have got events since
 }
 
-func newTail(j Journal, newest uint64) *tail {
-	return &tail{journal: j, from: newest, read: newest, jobs: make(map[int64]bool)}
-}
-
 // readOn reads what was appended meanwhile.
 func (t *tail) readOn(ctx context.Context) error {
 	if t == nil {

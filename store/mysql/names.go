@@ -124,6 +124,7 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 			doubtful = append(doubtful, name)
 		}
 	}
+	lacks := "it has characters that the column target (character set " + found.charset + ") lacks"
 	for some := range slices.Chunk(doubtful, waitingLimit) {
 		var questions []string
 		var args []any
@@ -138,7 +139,7 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 				var has bool
 				err := results.Scan(&place, &has)
 				if !has {
-					words[some[place]] = "it has characters that the column target (" + found.charset + ") lacks"
+					words[some[place]] = lacks
 				}
 				return err
 			})

@@ -188,7 +188,7 @@ func (a *Application) Met(index int, met bool) {
 	case !met:
 		a.Outcomes[index] = store.Outcome{Fate: missed}
 	case a.Reduced[index]:
-		a.Outcomes[index] = store.Outcome{Note: "output reduced to ASCII and cut"}
+		a.Outcomes[index] = store.Outcome{Note: "output reduced to ASCII and cut, or left out"}
 	default:
 		a.Outcomes[index] = store.Outcome{}
 	}

@@ -59,7 +59,7 @@ func TestARetryWhileTheDiskIsFull(t *testing.T) {
 				t.Errorf("%s does not tell of job %s: %+v", args, job, got)
 			}
 		}
-		if n := strings.Count(got.stderr, "MiB are free"); n != 3 || strings.Contains(got.stdout, "waiting") || got.code != 1 {
+		if n := strings.Count(got.stderr, "are free"); n != 3 || strings.Contains(got.stdout, "waiting") || got.code != 1 {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

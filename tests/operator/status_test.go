@@ -157,12 +157,12 @@ func TestStatusTellsOfAFullDisk(t *testing.T) {
 	}
 	free := fill(t, dir)
 	full := status(t, worker).Journal // nothing had to be journalled for that
-	if !strings.Contains(full.Full, "MiB are free") || full.FullSince.IsZero() {
+	if !strings.Contains(full.Full, "are free") || full.FullSince.IsZero() {
 		t.Errorf("while it is full: %+v", full)
 	}
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, worker, "poll")
-	shows(t, worker, "nothing is claimed for target a: journal "+dir, "status")
+	shows(t, worker, ": journal "+dir, "status")
 	if got := jobctl(t, worker, "status"); !strings.Contains(got.stdout, "\njournal's disk: full since ") || !strings.Contains(got.stdout, "\na       0/1    0           1  ") {
 		t.Errorf("%+v", got)
 	}

@@ -20,7 +20,7 @@ func TestLauncherOfATargetThatCannotBeExecuted(t *testing.T) {
 	code, output := broken.Refused(t)
 	expect(t, code, 1, output, reason)
 	code, report := check(t, "jobd", broken)
-	expect(t, code, 1, report, "wrong    "+reason, "ok       [target a]: ")
+	expect(t, code, 1, report, "wrong    "+reason)
 
 	worker := sound.StartWorker(t)
 	if err := os.WriteFile(worker.Config, []byte(broken.With(harness.Targets(map[string]int{"b": 5})).String()), 0o600); err != nil {

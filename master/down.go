@@ -7,7 +7,10 @@ import (
 	"jobd/net/api"
 )
 
-// How many workers that are missed are kept in mind, see rememberedFor.
+// rememberedFor is for how long a worker that is missed is kept in mind.
+const rememberedFor = 24 * time.Hour
+
+// How many of them.
 const (
 	mostMissed    = 200 // workers
 	mostOfAMissed = 20  // targets of one

@@ -2,6 +2,8 @@ package master
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +24,8 @@ type ledger struct {
 type debt struct {
 	since time.Time // of the first poke
 	last  time.Time // of the last one
+
+	needed time.Time // when a row of it waited last, or nobody could tell
 }
 
 // enter notes targets as owed. It tells how many older ones were forgotten for them.
@@ -38,7 +42,7 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 		if !known {
 			before.since = now
 		}
-		l.debts[target] = debt{since: before.since, last: now}
+		l.debts[target] = debt{since: before.since, last: now, needed: before.needed}
 	}
 	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
 	for _, target := range dropped {
@@ -92,9 +96,79 @@ func (l *ledger) allOwed() selection {
 	return l.all
 }
 
-// rememberedFor is for how long a poke is remembered that no worker has answered, and a worker that is
-// missed.
-const rememberedFor = 24 * time.Hour
+// A poke of a target that nobody serves is forgotten when no row of it has waited for so long: somebody
+// has misspelt it. The table is asked every so often.
+const (
+	idleFor  = 10 * time.Minute
+	idleLook = time.Minute
+)
+
+// review takes in which of some targets are needed, and forgets those that were not for long enough; it
+// gives them.
+func (l *ledger) review(targets map[string]bool, now time.Time) (over []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for target, needed := range targets {
+		if d, owed := l.debts[target]; owed && needed {
+			d.needed = now
+			l.debts[target] = d
+		}
+	}
+	l.forget(func(target string, d debt) bool {
+		_, looked := targets[target]
+		idle := looked && now.Sub(d.last) >= idleFor && now.Sub(d.needed) >= idleFor
+		if idle {
+			over = append(over, target)
+		}
+		return idle
+	})
+	return over
+}
+
+// forgetIdle looks for such pokes. The first worker that can tell says what waits, in its own table:
+// where that is wrong nothing is lost, since a worker that registers looks for its rows anyway.
+func (m *Master) forgetIdle(ctx context.Context) {
+	workers := m.registry.all()
+	list, _ := m.unserved(workers)
+	if len(list) == 0 {
+		return
+	}
+	names, needed := make([]string, len(list)), make(map[string]bool, len(list))
+	for i, u := range list {
+		names[i], needed[u.Target] = u.Target, true // for all that is known
+	}
+	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
+		var rows api.WaitingRows
+		text, err := m.ask(ctx, w, api.Waiting.Name, api.WaitingQuery{Targets: names})
+		if err != nil || json.Unmarshal(text, &rows) != nil {
+			continue
+		}
+		for name, t := range rows.Targets {
+			needed[name] = t.Error != "" || t.Count > 0 || t.Due > 0
+		}
+		break
+	}
+	if over := m.ledger.review(needed, time.Now()); len(over) > 0 {
+		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
+	}
+}
+
+// lookForIdle calls forgetIdle every so often, until ctx ends.
+func (m *Master) lookForIdle(ctx context.Context) {
+	again := time.NewTicker(idleLook)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			m.forgetIdle(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// mostIdleAsked is how many workers are asked until one can tell.
+const mostIdleAsked = 3
 
 // mostUnserved is how many of the targets that nobody serves a status names; their number is told
 // besides.
@@ -113,17 +187,15 @@ func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count i
 			served[name] = true
 		}
 	}
-	list = m.ledger.waiting(served, time.Now())
+	list = m.ledger.waiting(served)
 	slices.SortStableFunc(list, func(a, b api.UnservedTarget) int { return cmp.Compare(a.Since, b.Since) })
 	return list[:min(len(list), mostUnserved)], len(list)
 }
 
-// waiting gives the targets that are owed, but for those that are served. It forgets those that nobody
-// has poked for too long: a worker that comes for one later looks for its rows anyway.
-func (l *ledger) waiting(served map[string]bool, now time.Time) (list []api.UnservedTarget) {
+// waiting gives the targets that are owed, but for those that are served.
+func (l *ledger) waiting(served map[string]bool) (list []api.UnservedTarget) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(func(_ string, d debt) bool { return now.Sub(d.last) >= rememberedFor })
 	for _, target := range l.names.list {
 		if !served[target] {
 			list = append(list, api.UnservedTarget{Target: target, Since: l.debts[target].since.UnixMilli()})

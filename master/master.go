@@ -112,6 +112,7 @@ func (m *Master) Run(ctx context.Context) error {
 	left := make(chan *worker)
 	poked := m.pokes.nudge
 	var gathered <-chan time.Time // when poked is listened to again
+	m.tasks.Go(func() { m.lookForIdle(ctx) })
 	for {
 		select {
 		case w := <-m.registered:

@@ -1,13 +1,17 @@
 package master
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -46,25 +50,47 @@ func TestTargetsThatNobodyServesAreTold(t *testing.T) {
 	})
 }
 
-// A poke that nobody serves is forgotten a day after the last one, as that of a target that is misspelt.
+// A poke that nobody serves is forgotten after ten minutes in which no row of its target waits, and
+// not while one does, or nobody can tell.
 func TestAMistypedPokeIsForgotten(t *testing.T) {
 	t.Parallel()
-	var l ledger
-	now := time.Now()
-	l.enter([]string{"mial", "mail"}, now)
-	l.enter([]string{"mail"}, now.Add(time.Hour))
-	waiting := func(after time.Duration) (names []string) {
-		for _, u := range l.waiting(nil, now.Add(after)) {
-			names = append(names, u.Target)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			list, _ := b.unserved(b.registry.all())
+			for _, u := range list {
+				got = append(got, u.Target)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("nobody serves %q, want %q", got, want)
+			}
 		}
-		return names
-	}
-	if got := waiting(rememberedFor - 1); !slices.Equal(got, []string{"mial", "mail"}) {
-		t.Errorf("within a day: %q", got)
-	}
-	if got := waiting(rememberedFor); !slices.Equal(got, []string{"mail"}) {
-		t.Errorf("after a day: %q", got)
-	}
+		b.do("poke", `{"targets":["mial"]}`)
+		time.Sleep(time.Hour)
+		expect("mial") // no worker can tell
+
+		var rows atomic.Value
+		rows.Store(`{"mial":{"count":1},"due":{"count":0,"due":1},"x":{"count":0,"error":"away"}}`)
+		b.join("old", newPolls().handlers(), "a")
+		b.join("one", map[string]jobnet.Handler{"waiting": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return json.RawMessage(`{"targets":` + rows.Load().(string) + `}`), nil
+		}}, "a")
+		b.do("poke", `{"targets":["due","x"]}`)
+		time.Sleep(time.Hour)
+		expect("mial", "due", "x")
+		rows.Store(`{"mial":{"count":0},"due":{"count":0},"x":{"count":0,"error":"away"}}`)
+		time.Sleep(idleFor / 2)
+		b.do("poke", `{"targets":["due"]}`)
+		time.Sleep(idleFor/2 - idleLook)
+		expect("mial", "due", "x")
+		time.Sleep(2 * idleLook)
+		expect("due", "x")
+		time.Sleep(idleFor / 2)
+		expect("x")
+	})
 }
 
 // However many there are, a status names some, those that have waited longest, and counts the rest.

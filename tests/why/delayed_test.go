@@ -8,7 +8,7 @@ import (
 )
 
 // ahead is how far ahead a moment is, in words.
-const ahead = `\(in [0-9dhms]+\)`
+const ahead = `(UTC )?\(in [0-9dhms]+\)`
 
 // attempted is how a job with exit code 3 is told.
 const attempted = `exit code 3`

@@ -77,12 +77,16 @@ func (w *Worker) learnClock(ctx context.Context) {
 	}
 }
 
-// takeDues has targets looked at of which a row is due by now. Where none of their slots is free here, others are told. Callers must hold w.mu.
+// takeDues has targets looked at of which a row is due by now, or where the server's clock was asked
+// too long ago to tell. Where none of their slots is free here, others are told. Callers must hold w.mu.
 func (w *Worker) takeDues(now time.Time) {
 	if !w.Delays {
 		return
 	}
-	server := w.clock.now(now)
+	server, stale := w.clock.now(now), w.clock.stale(now)
+	if stale {
+		w.clock.again = now.Add(freshClock)
+	}
 	var full []string
 	for name, t := range w.targets {
 		switch {
@@ -92,6 +96,8 @@ func (w *Worker) takeDues(now time.Time) {
 			if t.polls++; t.Room(w.Prefetch) <= 0 {
 				full = append(full, name)
 			}
+		case stale:
+			t.polls++
 		}
 	}
 	if len(full) > 0 && w.OnRetried != nil {
@@ -99,8 +105,8 @@ func (w *Worker) takeDues(now time.Time) {
 	}
 }
 
-// nextDue is when a row is to be looked for next; zero where no row is known to be delayed. Callers must
-// hold w.mu.
+// nextDue is when a row is to be looked for next, or the server's clock asked; zero where no row is
+// known to be delayed. Callers must hold w.mu.
 func (w *Worker) nextDue(now time.Time) (first time.Time) {
 	for _, t := range w.targets {
 		if t.next != 0 {
@@ -108,6 +114,9 @@ func (w *Worker) nextDue(now time.Time) (first time.Time) {
 				first = at
 			}
 		}
+	}
+	if again := w.clock.again; !first.IsZero() && !again.IsZero() && again.Before(first) {
+		return again
 	}
 	return first
 }
@@ -151,12 +160,13 @@ func (w *Worker) eventually(done <-chan struct{}, rung <-chan time.Time) bool {
 // When a delayed row is due says the clock of the table's server, which every worker has in common.
 // Every row that is read under a lock brings what it says, so each claim plans by it, and so does each
 // answer about rows that are due. In between the worker goes on by its own monotonic clock, which
-// nobody sets; a clock that is set meanwhile is noticed by the next claim or poll.
+// nobody sets.
 
 // clock is what is known of the server's clock. The worker's mutex guards it.
 type clock struct {
 	told   time.Time // what it says at the worker's time at; zero: it was never asked
 	at     time.Time
+	again  time.Time // when it is to be asked again; zero: it was never asked
 	warned time.Duration
 }
 
@@ -165,6 +175,9 @@ const (
 	mostAhead = 5 * time.Second
 	// sameAhead is how much that may change without another one.
 	sameAhead = time.Second
+	// freshClock is for how long the server's clock is taken to go as the worker's does. A server
+	// whose clock is set, and a machine that has slept, are noticed within it, where rows are delayed.
+	freshClock = 10 * time.Minute
 )
 
 // now is what the server's clock says: as far as that is not known, the same as the worker's.
@@ -192,8 +205,10 @@ func (c *clock) learn(told, from, until time.Time, log *slog.Logger) {
 	if !c.told.IsZero() {
 		known := c.now(until)
 		since = min(max(known.Sub(told), 0), took)
+		tellStep(log, "the clock of the database server was set", told.Add(since).Sub(known))
+		tellStep(log, "the clock of this worker's machine was set", until.Round(0).Sub(c.at.Round(0))-until.Sub(c.at))
 	}
-	c.told, c.at = told.Add(since), until
+	c.told, c.at, c.again = told.Add(since), until, until.Add(freshClock)
 	ahead := c.ahead(until)
 	if (ahead - c.warned).Abs() <= sameAhead {
 		return
@@ -209,6 +224,13 @@ func (c *clock) learn(told, from, until time.Time, log *slog.Logger) {
 	}
 }
 
+// tellStep tells that a clock was set, if it was.
+func tellStep(log *slog.Logger, text string, by time.Duration) {
+	if by.Abs() > sameAhead {
+		log.Warn(text, "by", by.Round(time.Millisecond))
+	}
+}
+
 // readAt takes in what the server's clock said when rows were read that were asked for at a moment.
 // Callers must hold w.mu.
 func (w *Worker) readAt(rows []journal.Row, asked, now time.Time) {
@@ -217,6 +239,9 @@ func (w *Worker) readAt(rows []journal.Row, asked, now time.Time) {
 	}
 	w.board.SetAhead(w.clock.ahead(now))
 }
+
+// stale tells whether the server's clock is to be asked again: it was asked too long ago.
+func (c *clock) stale(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
 // bucket holds the starts that a target has in hand, where its rate is limited: one second's worth
 // of them, or one. The worker's mutex guards it. Claims take no more rows than there are starts in

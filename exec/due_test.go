@@ -149,14 +149,14 @@ func TestADueRowThatSomebodyHoldsKeepsNobodyBusy(t *testing.T) {
 	})
 }
 
-// The server's clock says when a row is due, also where it is set while the worker sleeps: a poll tells.
+// The server's clock says when a row is due, also where it is set while the worker sleeps.
 func TestTheServersClockCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		tab := newTable(delayed(1, "a", journal.Plan{RunAt: in(10 * time.Minute)}), delayed(2, "a", journal.Plan{RunAt: in(5 * time.Hour)}))
 		tab.ahead = time.Minute
-		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) { c.PollInterval = 10 * time.Minute })
+		m, r, _ := newMemory(t, tab, nil)
 		p := <-r.started
 		if got := time.Since(began).Truncate(time.Second); got != 9*time.Minute {
 			t.Errorf("started after %s, want 9 minutes", got)
@@ -216,7 +216,7 @@ func TestAFloodOfRowsTellsTheServersClock(t *testing.T) {
 		for id := int64(1); id <= 20; id++ {
 			tab.insert(journal.Row{Job: id, Target: "b", Status: journal.RowWaiting, Plan: &journal.Plan{}})
 		}
-		_, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
+		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
 			c.Terms = map[string]jobexec.Terms{"b": {Attempts: 2, Backoff: jobexec.Backoff{First: 10 * time.Second, Most: 10 * time.Second}}}
 		})
 		p := <-r.started
@@ -233,6 +233,9 @@ func TestAFloodOfRowsTellsTheServersClock(t *testing.T) {
 			p = next
 		}
 		p.exit(0)
+		if n := strings.Count(m.told.String(), "the clock of the database server was set"); n != 2 {
+			t.Errorf("the log tells %d times of the clock, want twice:\n%s", n, m.told.String())
+		}
 	})
 }
 

@@ -49,6 +49,9 @@ func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
 		}
 		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
 	}
+	if len(words) > 0 && chosen == root && elsewhere()[words[0]] != "" {
+		return a, fmt.Errorf("unknown command %s; here that is: jobctl %s", words[0], elsewhere()[words[0]])
+	}
 	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
 		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}

@@ -67,7 +67,7 @@ func (c column) withWords(words []string) string {
 	switch {
 	case c.kind == "enum":
 	case strings.EqualFold(c.Name, "status"):
-		c.kind, c.Declared, c.Words = "enum", "enum("+literal(words[0])+")", words[:1]
+		c.Declared, c.Words = "enum("+literal(words[0])+")", words[:1]
 	default:
 		return "varchar(8)"
 	}

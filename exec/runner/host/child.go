@@ -78,12 +78,6 @@ func (c *child) send(signo unix.Signal) error {
 	return proc.Signal(c.started.Pid, signo)
 }
 
-func (c *child) isReaped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.reaped
-}
-
 // identity is which process it is; zero where that is not known yet.
 func (c *child) identity() journal.Started {
 	c.mu.Lock()

@@ -72,7 +72,21 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	if err := asking.ask(ctx, []letter{{workers, data}}); err != nil {
 		return nil, err
 	}
+	if !fields.Has("worker") {
+		answers = append(answers, m.unanswered()...)
+	}
 	return collected(answers)
+}
+
+// unanswered are the answers of the workers that are down: whoever asks all is told whose is missing.
+func (m *Master) unanswered() (answers []api.RelayedAnswer) {
+	for _, w := range m.registry.down(time.Now()) {
+		since := time.UnixMilli(w.Since).UTC().Format(time.RFC3339)
+		answers = append(answers, api.RelayedAnswer{
+			Name: w.Name, Address: net.JoinHostPort(w.RemoteAddr, fmt.Sprint(w.RemotePort)), Error: "it is down since " + since,
+		})
+	}
+	return answers
 }
 
 // collected is the api.Relayed of some answers: what the workers have said, which may be long, is not copied.

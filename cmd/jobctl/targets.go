@@ -84,6 +84,7 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 		_, serves := w.Value.Targets[slots.Target]
 		return serves
 	}
+	wish.target = slots.Target
 	wish.question = func(n int) string {
 		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), countOf(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
 	}
@@ -259,7 +260,8 @@ type fleetWish struct {
 	none     func() error             // where no worker is meant
 	head     []string
 	row      func(operator.Answer[*workerStatus]) []any
-	stops    bool // at the first worker that fails
+	stops    bool   // at the first worker that fails
+	target   string // that it is about; "": all
 }
 
 func (w *fleetWish) flags(c *ffcli.Command) {
@@ -325,11 +327,25 @@ func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(opera
 				return err
 			}
 		}
+		failed = append(failed, p.leftOut(s, wish.target)...)
 		if p.json() {
 			failed[0] = p.printJSON(map[string]any{"workers": all})
 		}
 		return exit.Join(failed...)
 	})
+}
+
+// leftOut says which workers are down, and so had nothing done; with a target, those that served it.
+func (p *program) leftOut(s *operator.Census, target string) (errs []error) {
+	if s.Master == nil {
+		return nil
+	}
+	for _, w := range s.Master.Down {
+		if target == "" || slices.Contains(w.Targets, target) || w.TargetsCut > 0 {
+			errs = append(errs, fmt.Errorf("worker %s: nothing was done there", p.downText(w)))
+		}
+	}
+	return errs
 }
 
 func workersText(n int) string {
@@ -418,6 +434,11 @@ func undone(before, after process) (lines []string) {
 		}
 		if was.Paused && !now.Paused {
 			lines = append(lines, fmt.Sprintf("target %s was paused, it is not now", clean(name)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.Targets)) {
+		if _, was := before.Targets[name]; !was {
+			lines = append(lines, fmt.Sprintf("target %s is served now: %s, as the file says", clean(name), countOf(after.Targets[name].Concurrency, "slot")))
 		}
 	}
 	return lines

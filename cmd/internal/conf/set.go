@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3"
@@ -267,8 +268,8 @@ func (s *Set) Bad(key, why string) {
 	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.where(key), why))
 }
 
-// Err is everything that is wrong, with exit code 2; nil if nothing is. The warnings come
-// first: a key with a slip of the pen may be the one that is missing.
+// Err is everything that is wrong, with exit code 2; nil if nothing is. The warnings follow: a key
+// with a slip of the pen may be the one that is missing.
 func (s *Set) Err() error {
 	if len(s.errs) == 0 {
 		return nil
@@ -276,13 +277,12 @@ func (s *Set) Err() error {
 	if s.absent != nil { // what else is missing follows from it
 		return exit.With(exit.Usage, s.absent)
 	}
-	var all []error
-	for _, warning := range s.Warnings() {
-		all = append(all, errors.New(warning))
-	}
-	all = append(all, s.errs[:min(len(s.errs), mostTold)]...)
+	all := slices.Clone(s.errs[:min(len(s.errs), mostTold)])
 	if more := len(s.errs) - mostTold; more > 0 {
 		all = append(all, fmt.Errorf("%d more mistakes, which are not told", more))
+	}
+	for _, warning := range s.Warnings() {
+		all = append(all, errors.New(warning))
 	}
 	return exit.With(exit.Usage, errors.Join(all...))
 }

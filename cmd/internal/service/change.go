@@ -128,17 +128,19 @@ func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Ca
 func (s *Service) Reload(_ context.Context, from Call, _ api.None) (told api.Reloaded, err error) {
 	before := s.Worker.Status().Targets
 	if told, err = s.Process.Reload(from.From.String()); err != nil {
-		return told, jobnet.Refusef("not reloaded: %v", err)
+		return told, jobnet.Refusef("not reloaded: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	told.Before, told.After = make(map[string]api.TargetStatus), make(map[string]api.TargetStatus)
 	after := s.Worker.Status().Targets
 	for name, was := range before {
-		now, there := after[name]
-		if !there || was.Concurrency != now.Concurrency || was.Paused != now.Paused {
+		if now, stays := after[name]; !stays || was.Concurrency != now.Concurrency || was.Paused != now.Paused {
 			told.Before[name] = api.TargetStatus(was)
-			if there {
-				told.After[name] = api.TargetStatus(now)
-			}
+		}
+	}
+	for name, now := range after {
+		_, changed := told.Before[name]
+		if _, was := before[name]; changed || !was {
+			told.After[name] = api.TargetStatus(now)
 		}
 	}
 	return told, nil

@@ -137,10 +137,12 @@ func TestThroughTheMaster(t *testing.T) {
 	// One that is away is named, and the others are heard.
 	first.Kill(t)
 	harness.AwaitWorkers(t, master, "s3cret", 1)
-	log = ask(0, []string{" node-2 "}, "journal", "log")
-	if strings.Contains(log, "node-1") {
+	log = ask(1, []string{" node-2 "}, "journal", "log")
+	if strings.Contains(log, " node-1 ") {
 		t.Errorf("a worker that is gone is heard:\n%s", log)
 	}
+	ask(1, []string{"node-2: verified"}, "journal", "verify")
+	ask(0, []string{"history: not known, as not all journals could be read"}, "show", "1")
 }
 
 // A peer that is no jobd of ours says so, in words.

@@ -233,8 +233,8 @@ func TestErrorsComeWithTheWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.Require("", "password")
-	want := path + ":1: unknown key pasword is not used; the nearest known one is password\n" +
-		"password: required; give it in " + path + ", as --password or as TESTD_PASSWORD"
+	want := "password: required; give it in " + path + ", as --password or as TESTD_PASSWORD\n" +
+		path + ":1: unknown key pasword is not used; the nearest known one is password"
 	if diff := cmp.Diff(want, fmt.Sprint(set.Err())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

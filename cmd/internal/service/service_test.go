@@ -324,7 +324,7 @@ func TestReloadTellsWhatHasChanged(t *testing.T) {
 	s := newService(worker)
 	told, err := s.Reload(t.Context(), asked(""), api.None{})
 	if err != nil || len(told.Before) != 2 || told.Before["gone"].Concurrency != 2 || told.Before["other"].Concurrency != 3 ||
-		len(told.After) != 1 || told.After["other"].Concurrency != 4 || told.Changed[0] != caller {
+		len(told.After) != 2 || told.After["other"].Concurrency != 4 || told.After["new"].Concurrency != 5 || told.Changed[0] != caller {
 		t.Errorf("%+v, %v", told, err)
 	}
 	worker.wrong = errors.New("/etc/jobd.conf:3: port: no")

@@ -65,7 +65,7 @@ func TestRefusedRowsLeaveWithTheirTarget(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"))
 	tab.refused[1] = "CHECK weight is violated"
-	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
+	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.start()
 	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Aside) == 1 })
 	if err := f.worker.SetTargets(map[string]int{"b": 1}, "somebody"); err != nil {
@@ -89,7 +89,7 @@ func TestThousandsOfRefusedRowsHoldUpNoOther(t *testing.T) {
 			tab.refused[id] = "CHECK weight is violated"
 		}
 	}
-	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
+	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
 	f.runner.instant = true
 	go func() { // more than the stub has room for
 		for {
@@ -124,7 +124,7 @@ func TestATargetWithMoreRefusedRowsThanAreRememberedRests(t *testing.T) {
 	for id := int64(1); id <= 3; id++ {
 		tab.refused[id] = "CHECK weight is violated"
 	}
-	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
+	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.worker.QuarantineAtMost(2)
 	f.start()
 	f.next().exit(0)

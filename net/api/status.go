@@ -27,7 +27,7 @@ type WorkerStatus struct {
 	Masters       []MasterStanding        `json:"masters,omitempty"`
 	PID           int                     `json:"pid"`
 	Started       int64                   `json:"startedAt"`           // unix milliseconds; another one after each restart
-	Launcher      *Hitch                  `json:"launcher,omitempty"`  // why no job can be started
+	Launcher      *LaunchFailure          `json:"launcher,omitempty"`  // why no job can be started
 	Executors     []ExecutorStatus        `json:"executors,omitempty"` // by target; none: each job has a process of its own
 	Database      *Standing               `json:"database,omitempty"`  // nil: of a worker that does not tell
 	Runner        *RunnerStanding         `json:"runner,omitempty"`
@@ -135,8 +135,8 @@ type MasterStanding struct {
 	Since time.Time `json:"since,omitzero"` // when it was registered, or lost the master; since the first try
 }
 
-// Hitch is why a worker starts no job.
-type Hitch struct {
+// LaunchFailure is why a worker starts no job.
+type LaunchFailure struct {
 	Broken string    `json:"broken"`
 	Since  time.Time `json:"since"`
 }

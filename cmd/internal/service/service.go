@@ -197,8 +197,8 @@ func (s *Service) Status(context.Context, Call, api.None) (api.WorkerStatus, err
 	for name, target := range now.Targets {
 		status.Targets[name] = api.TargetStatus(target)
 	}
-	if hitch := now.Launcher; hitch != nil {
-		status.Launcher = &api.Hitch{Broken: hitch.Why, Since: hitch.Since}
+	if failure := now.Launcher; failure != nil {
+		status.Launcher = &api.LaunchFailure{Broken: failure.Why, Since: failure.Since}
 	}
 	s.Process.Describe(now, &status)
 	return status, nil

@@ -286,7 +286,7 @@ func TestStatusIsPutTogether(t *testing.T) {
 	got, err := newService(worker).Status(t.Context(), asked(""), api.None{})
 	want := api.WorkerStatus{
 		Targets: map[string]api.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, ClaimsInDoubt: 3,
-		Launcher: &api.Hitch{Broken: "no such file"}, Name: "node-1",
+		Launcher: &api.LaunchFailure{Broken: "no such file"}, Name: "node-1",
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

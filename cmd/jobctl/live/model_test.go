@@ -298,7 +298,7 @@ func TestTroublesComeFirst(t *testing.T) {
 	s.Database = &api.Standing{Since: noon, Error: "connection refused"}
 	s.Runner.Standing = api.Standing{Since: noon, Error: "broken pipe"}
 	s.Journal.Full, s.Journal.FullSince = "12 MiB are free", noon
-	s.Launcher = &api.Hitch{Broken: "no such file", Since: noon}
+	s.Launcher = &api.LaunchFailure{Broken: "no such file", Since: noon}
 	s.Masters = []api.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
 	s.AsideCount, s.ClaimsInDoubt, s.Strangers = 3, 1, 2
 	p := sit(t, f, false, 120, 60)

@@ -22,8 +22,8 @@ func (r *runner) refuseAll(why error) {
 	r.refuse = why
 }
 
-// newHitched makes a worker whose launcher is sound.
-func newHitched(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
+// newSound makes a worker whose launcher can be started.
+func newSound(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
 	t.Helper()
 	return newFixture(t, table, func(c *jobexec.Config) {
 		soundLauncher(c)
@@ -44,7 +44,7 @@ func TestALauncherThatCannotBeExecutedFailsNothing(t *testing.T) {
 	for id := int64(1); id <= 50; id++ {
 		tab.insert(waiting(id, "a"))
 	}
-	f := newHitched(t, tab, nil)
+	f := newSound(t, tab, nil)
 	f.runner.refuseAll(noProgram())
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool {
@@ -98,7 +98,7 @@ func TestAStartForWhichSomethingIsMissingIsTriedAgain(t *testing.T) {
 // Where it lasts, it is told, and what was claimed is given back.
 func TestAShortageThatLastsIsTold(t *testing.T) {
 	t.Parallel()
-	f := newHitched(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
+	f := newSound(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
 	f.runner.refuseAll(&jobexec.NotStartedError{Why: "start /bin/true: cannot allocate memory", Short: true})
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool {
@@ -115,7 +115,7 @@ func TestAShortageThatLastsIsTold(t *testing.T) {
 // takes it up.
 func TestASecondAttemptThatCannotBeStartedStays(t *testing.T) {
 	t.Parallel()
-	f := newHitched(t, newTable(waiting(1, "a"), waiting(2, "a")), func(c *jobexec.Config) { c.Requeue = true })
+	f := newSound(t, newTable(waiting(1, "a"), waiting(2, "a")), func(c *jobexec.Config) { c.Requeue = true })
 	f.start()
 	first := f.next()
 	f.next()
@@ -139,7 +139,7 @@ func TestASecondAttemptThatCannotBeStartedStays(t *testing.T) {
 func TestALauncherThatIsBackIsSeen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "launcher")
-	f := newHitched(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.Launcher = jobexec.Launcher{Words: []string{path}} })
+	f := newSound(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.Launcher = jobexec.Launcher{Words: []string{path}} })
 	f.runner.refuseAll(&jobexec.NotStartedError{Why: "start " + path + ": no such file or directory"})
 	f.start()
 	f.until("status tells what looking shows", func(s jobexec.Status) bool {
@@ -157,7 +157,7 @@ func TestALauncherThatIsBackIsSeen(t *testing.T) {
 // A stop ends a worker that can start nothing, and leaves nothing behind.
 func TestStopWhileNothingCanBeStarted(t *testing.T) {
 	t.Parallel()
-	f := newHitched(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
+	f := newSound(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
 	f.runner.refuseAll(noProgram())
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool { return s.Launcher != nil })

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case "":
 		// A runner ends in its own time.
-		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("jobd/exec/runner.bury"))
+		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("jobd/exec/runner.reap"))
 	case "runner":
 		exitOn(host.Serve(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	case "worker":

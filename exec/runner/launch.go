@@ -154,15 +154,15 @@ func (c *Config) spawn(listener *net.UnixListener) (pid int, err error) {
 		})
 		if err == nil {
 			pid = process.Pid
-			go bury(process)
+			go reap(process)
 		}
 		return err
 	})
 	return pid, err
 }
 
-// bury waits for a runner that ends before its worker does.
-func bury(process *os.Process) { _, _ = process.Wait() }
+// reap waits for a runner that ends before its worker does.
+func reap(process *os.Process) { _, _ = process.Wait() }
 
 // isOwn tells the worker's own variables, passwords among them, and what the service manager says to
 // the worker alone. A runner has no use for them.

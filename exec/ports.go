@@ -289,12 +289,12 @@ type Observer interface {
 	Claimed(took time.Duration, err error)
 }
 
-// deaf is the Observer where nobody counts.
-type deaf struct{}
+// noObserver is the Observer of a worker whose jobs nobody counts.
+type noObserver struct{}
 
-func (deaf) JobStarted(string, time.Duration) {}
-func (deaf) JobEnded(string, journal.Done)    {}
-func (deaf) Claimed(time.Duration, error)     {}
+func (noObserver) JobStarted(string, time.Duration) {}
+func (noObserver) JobEnded(string, journal.Done)    {}
+func (noObserver) Claimed(time.Duration, error)     {}
 
 // observe tells what a turn has journalled.
 func (w *Worker) observe(steps []*board.Step) {

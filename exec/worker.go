@@ -150,7 +150,7 @@ type Worker struct {
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
 	if c.Observer == nil {
-		c.Observer = deaf{}
+		c.Observer = noObserver{}
 	}
 	w := &Worker{
 		Config: c, met: c.Displaced,

@@ -79,7 +79,7 @@ type Config struct {
 	// it may be nil.
 	WasManual func(ctx context.Context, job int64) bool
 
-	// Pulse is told of each Knock, and how long its look takes; nil: nobody is.
+	// Pulse hears when each WatchdogPing begins and ends; nil: nobody does.
 	Pulse Pulse
 
 	// Displaced is the runner that jobs under way were announced for, where another process was found in
@@ -99,7 +99,7 @@ type Worker struct {
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
 
-	knocked atomic.Bool // a knock is under way
+	pinging atomic.Bool // a watchdog ping is under way
 
 	whole   context.Context // ends when the journal takes no more
 	active  context.Context // ends when the worker starts nothing any more, and with whole
@@ -636,14 +636,15 @@ type Pulse interface {
 	Waits()
 }
 
-// Knock looks at what all loops of the worker share, which is free for a moment again and again: a
-// worker that hangs there is seen by its pulse. It does not block.
-func (w *Worker) Knock() {
-	if w.Pulse == nil || !w.knocked.CompareAndSwap(false, true) {
+// WatchdogPing takes the lock that all loops of the worker share, and gives it back. The lock is free
+// again and again; a worker whose loops hang with it is seen, because Pulse hears that the ping works
+// and not that it has ended. It does not block.
+func (w *Worker) WatchdogPing() {
+	if w.Pulse == nil || !w.pinging.CompareAndSwap(false, true) {
 		return
 	}
 	w.others.Go(func() {
-		defer w.knocked.Store(false)
+		defer w.pinging.Store(false)
 		w.Pulse.Works()
 		_ = w.err()
 		w.Pulse.Waits()

@@ -96,7 +96,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))
-	r.pulse.Knock(p.worker.Knock)
+	r.pulse.Knock(p.worker.WatchdogPing)
 	return p, nil
 }
 

@@ -13,8 +13,8 @@ type pulse chan bool
 func (p pulse) Works() { p <- true }
 func (p pulse) Waits() { p <- false }
 
-// A knock comes to its end while the table does not answer, and does not while what all loops share
-// is held.
+// A watchdog ping ends while the table does not answer, and does not end while somebody holds the lock
+// that all loops share.
 func TestAWorkerThatHangsIsAtWork(t *testing.T) {
 	t.Parallel()
 	table, said := newTable(waiting(1, "a")), make(pulse, 10)
@@ -28,23 +28,23 @@ func TestAWorkerThatHangsIsAtWork(t *testing.T) {
 	f := newFixture(t, table, func(c *jobexec.Config) { c.Pulse = said })
 	f.start()
 	<-asked
-	f.worker.Knock()
+	f.worker.WatchdogPing()
 	if !<-said || <-said {
-		t.Error("the knock was not at work, or did not come to its end, while the table does not answer")
+		t.Error("the ping was not at work, or did not come to its end, while the table does not answer")
 	}
 	close(answer)
 	f.next().exit(0)
 	release := f.worker.HoldMemory()
-	f.worker.Knock()
-	f.worker.Knock()
+	f.worker.WatchdogPing()
+	f.worker.WatchdogPing()
 	<-said
 	select {
 	case works := <-said:
-		t.Errorf("the knock does not hang: %v", works)
+		t.Errorf("the ping does not hang: %v", works)
 	case <-time.After(100 * time.Millisecond):
 	}
 	release()
 	if <-said {
-		t.Error("the knock goes on, and works again")
+		t.Error("the ping goes on, and works again")
 	}
 }

@@ -48,8 +48,8 @@ func (t *Table) ClaimClock(now func() time.Time) { t.cursors.now = now }
 // FrontInterval is how long claims may go on without a look at the first rows.
 const FrontInterval = frontInterval
 
-// Onward is the locking read of a claim that goes on behind a row, with its arguments.
-func (t *Table) Onward(target string, room int, last int64) (query string, args []any) {
+// BehindCursor is the locking read of a claim that goes on behind a row, with its arguments.
+func (t *Table) BehindCursor(target string, room int, last int64) (query string, args []any) {
 	var chosen selection
 	t.addWaiting(&chosen, ask{target: target, room: room, cursor: last}, t.layout.Load().but(nil), t.layout.Load())
 	return chosen.query, chosen.args

@@ -15,8 +15,8 @@ import (
 	"jobd/store/mysql"
 )
 
-// onwardTable is a table whose clock stands still until it is moved.
-func onwardTable(t *testing.T, db *database, uses store.Uses) (table *mysql.Table, clock *time.Time) {
+// cursorTable is a table whose clock stands still until it is moved.
+func cursorTable(t *testing.T, db *database, uses store.Uses) (table *mysql.Table, clock *time.Time) {
 	t.Helper()
 	clock = new(time.Unix(1_000_000, 0))
 	table = db.timedTable(t, uses)
@@ -53,7 +53,7 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, clock := onwardTable(t, db, uses)
+			table, clock := cursorTable(t, db, uses)
 			var ids []int64
 			for range 14 {
 				ids = append(ids, db.insert(t, "a", "waiting", ""))
@@ -76,7 +76,7 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 func TestAShortClaimLooksFromTheFront(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
-	table, _ := onwardTable(t, db, store.Uses{"run_at"})
+	table, _ := cursorTable(t, db, store.Uses{"run_at"})
 	var ids []int64
 	for range 3 {
 		ids = append(ids, db.insert(t, "a", "waiting", ""))
@@ -94,7 +94,7 @@ func TestAShortClaimLooksFromTheFront(t *testing.T) {
 func TestTargetsGoOnByThemselves(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
-	table, _ := onwardTable(t, db, nil)
+	table, _ := cursorTable(t, db, nil)
 	var a, b []int64
 	for range 6 {
 		a = append(a, db.insert(t, "a", "waiting", ""))
@@ -112,7 +112,7 @@ func TestTargetsGoOnByThemselves(t *testing.T) {
 func TestClaimsByPriorityLookFromTheFront(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
-	table, _ := onwardTable(t, db, store.Uses{"priority"})
+	table, _ := cursorTable(t, db, store.Uses{"priority"})
 	low := db.insertAt(t, "waiting", 1, 0, 0)
 	claims(t, table, map[string]int{"a": 1}, accept, low)
 	db.exec(t, setBack, low)
@@ -131,7 +131,7 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, _ := onwardTable(t, db, nil)
+			table, _ := cursorTable(t, db, nil)
 			var ids []int64
 			for range 8 {
 				ids = append(ids, db.insert(t, "a", "waiting", ""))
@@ -157,7 +157,7 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 func TestRowsThatWereLockedAreNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
-	table, _ := onwardTable(t, db, nil)
+	table, _ := cursorTable(t, db, nil)
 	var ids []int64
 	for range 4 {
 		ids = append(ids, db.insert(t, "a", "waiting", ""))
@@ -185,11 +185,11 @@ func TestClaimsThatGoOnAgainstAModel(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
 	for name, uses := range map[string]store.Uses{"plain": nil, "run_at": {"run_at"}} {
-		t.Run(name, func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { modelOnward(t, rt, db, uses) }) })
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { modelClaimCursor(t, rt, db, uses) }) })
 	}
 }
 
-func modelOnward(t *testing.T, rt *rapid.T, db *database, uses store.Uses) {
+func modelClaimCursor(t *testing.T, rt *rapid.T, db *database, uses store.Uses) {
 	db.exec(t, "UPDATE jobs SET status = 'done'") // what the run before left
 	clock := time.Unix(1_000_000, 0)
 	tables := make([]*mysql.Table, 2)

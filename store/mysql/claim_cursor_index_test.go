@@ -16,7 +16,7 @@ func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, _ := onwardTable(t, db, uses)
+			table, _ := cursorTable(t, db, uses)
 			db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT 'a', 1, 'waiting' FROM ("+
 				"WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000) SELECT id FROM n) AS thousand")
 			for range 5 {
@@ -24,7 +24,7 @@ func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
 			}
 			db.exec(t, "ANALYZE TABLE jobs")
 			for _, last := range []int64{1000, 16_000, 31_000} {
-				query, args := table.Onward("a", 100, last)
+				query, args := table.BehindCursor("a", 100, last)
 				if plan := explain(t, db.app, query, args...); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=status_target_idx") {
 					t.Errorf("%s\nis done by %s", query, plan)
 				}
@@ -43,7 +43,7 @@ func TestClaimsGoOnWithoutTheirIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, _ := onwardTable(t, db, nil)
+			table, _ := cursorTable(t, db, nil)
 			var ids []int64
 			for range 8 {
 				ids = append(ids, db.insert(t, "a", "waiting", ""))
@@ -89,7 +89,7 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, c.table)
-			table, _ := onwardTable(t, db, nil)
+			table, _ := cursorTable(t, db, nil)
 			db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT 'a', 1, 'waiting' FROM ("+
 				"WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000) SELECT id FROM n) AS thousand")
 			for range 3 {
@@ -97,7 +97,7 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 			}
 			db.exec(t, "ANALYZE TABLE jobs")
 			claims(t, table, map[string]int{"a": 2}, accept, 1, 2)
-			query, args := table.Onward("a", 6, 1000)
+			query, args := table.BehindCursor("a", 6, 1000)
 			_, rest, given := strings.Cut(query, " FORCE INDEX")
 			rest, _, _ = strings.Cut(rest, " WHERE")
 			if given {

@@ -23,8 +23,8 @@ type guard struct {
 	short          bool // it may be guessed
 	allowLocalhost bool
 
-	mu       sync.Mutex
-	suspects map[netip.Prefix]*suspect
+	mu        sync.Mutex
+	throttles map[netip.Prefix]*authThrottle
 }
 
 // IsShort tells whether a password has so few characters, less than 16, that it may be guessed online:
@@ -34,7 +34,7 @@ func IsShort(password string) bool { return utf8.RuneCountInString(password) < 1
 func newGuard(password string, allowLocalhost bool) *guard {
 	return &guard{
 		digest: sha256.Sum256([]byte(password)), open: password == "", short: IsShort(password), allowLocalhost: allowLocalhost,
-		suspects: make(map[netip.Prefix]*suspect),
+		throttles: make(map[netip.Prefix]*authThrottle),
 	}
 }
 
@@ -82,8 +82,8 @@ const (
 	maxRemembered = 4096 // addresses
 )
 
-// suspect is an address that gave a wrong password.
-type suspect struct {
+// authThrottle slows down one address that gave a wrong password.
+type authThrottle struct {
 	last time.Time     // of the wrong passwords; guarded by guard.mu
 	turn chan struct{} // held by the peer that is judged next; the others wait in the order of arrival
 	rate *rate.Limiter
@@ -93,7 +93,7 @@ type suspect struct {
 // peer that has hung up: it takes no turn of those behind it.
 func (g *guard) wait(ctx context.Context, from netip.Prefix, conn net.Conn) error {
 	g.mu.Lock()
-	one := g.suspects[from]
+	one := g.throttles[from]
 	free := one == nil || time.Since(one.last) > throttledFor
 	g.mu.Unlock()
 	if free {
@@ -122,23 +122,23 @@ func (g *guard) wait(ctx context.Context, from netip.Prefix, conn net.Conn) erro
 func (g *guard) failed(from netip.Prefix) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	one := g.suspects[from]
+	one := g.throttles[from]
 	if one == nil {
-		if len(g.suspects) >= maxRemembered {
+		if len(g.throttles) >= maxRemembered {
 			g.forget()
 		}
-		one = &suspect{turn: make(chan struct{}, 1), rate: rate.NewLimiter(rate.Every(judgedEvery), 1)}
+		one = &authThrottle{turn: make(chan struct{}, 1), rate: rate.NewLimiter(rate.Every(judgedEvery), 1)}
 		one.rate.Allow() // this one was judged
-		g.suspects[from] = one
+		g.throttles[from] = one
 	}
 	one.last = time.Now()
 }
 
 // forget makes room: it forgets what is over, and one address at least. Callers must hold mu.
 func (g *guard) forget() {
-	for from, one := range g.suspects {
-		if len(g.suspects) >= maxRemembered || time.Since(one.last) > throttledFor {
-			delete(g.suspects, from)
+	for from, one := range g.throttles {
+		if len(g.throttles) >= maxRemembered || time.Since(one.last) > throttledFor {
+			delete(g.throttles, from)
 		}
 	}
 }

@@ -223,13 +223,13 @@ func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 		for n := range 3 * maxRemembered {
 			one.failed(prefixOf(netip.MustParseAddr(fmt.Sprintf("10.0.%d.%d", n>>8, n&255))))
 		}
-		if len(one.suspects) > maxRemembered {
-			t.Errorf("%d addresses are remembered", len(one.suspects))
+		if len(one.throttles) > maxRemembered {
+			t.Errorf("%d addresses are remembered", len(one.throttles))
 		}
 		time.Sleep(2 * throttledFor) // the bubble's clock
 		one.failed(prefixOf(netip.MustParseAddr("192.0.2.1")))
-		if len(one.suspects) != 1 {
-			t.Errorf("%d addresses are remembered after their time", len(one.suspects))
+		if len(one.throttles) != 1 {
+			t.Errorf("%d addresses are remembered after their time", len(one.throttles))
 		}
 	})
 }

@@ -162,7 +162,7 @@ func TestIdleLinkLivesOn(t *testing.T) {
 func TestPitfall34UnprovenLinksAreBounded(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{
-		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", maxFresh: 3,
+		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", maxUnauthenticated: 3,
 	})
 	proven := dial(t, address)
 	proven.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)

@@ -58,7 +58,7 @@ func TestPitfall38PasswordsAreNotLogged(t *testing.T) {
 func TestAPasswordUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := NewServer(ServerConfig{Password: "s3cret", maxFresh: 3, Handlers: map[string]Handler{"echo": echo}})
+		server := NewServer(ServerConfig{Password: "s3cret", maxUnauthenticated: 3, Handlers: map[string]Handler{"echo": echo}})
 		t.Cleanup(func() { _ = server.Shutdown(t.Context()) })
 		var peers []*wire
 		for range 10 {
@@ -67,7 +67,7 @@ func TestAPasswordUnderWayIsWaitedFor(t *testing.T) {
 			peer := pipeEnd(t, ours)
 			peers = append(peers, peer)
 			go func() {
-				time.Sleep(newcomerGrace - time.Millisecond) // the bubble's clock
+				time.Sleep(unauthenticatedGrace - time.Millisecond) // the bubble's clock
 				peer.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
 			}()
 		}

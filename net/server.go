@@ -30,10 +30,12 @@ type ServerConfig struct {
 	Pulse Pulse
 
 	// Bounds, which tests make tighter.
-	maxRequests     int           // under way at once on one link; 0: 1,024. Beyond it the link is not read
-	maxLinks        int           // open at once; 0: as the process's descriptors allow, see mostLinks
-	maxFresh        int           // links whose password is still to come, or their first request; 0: with a password 1,024, and half of maxLinks at most
-	passwordTimeout time.Duration // within which the password must come; 0: 30 s
+	maxRequests int // under way at once on one link; 0: 1,024. Beyond it the link is not read
+	maxLinks    int // open at once; 0: as the process's descriptors allow, see mostLinks
+	// maxUnauthenticated bounds the links whose password is still to come, or their first request. 0: with
+	// a password 1,024, and half of maxLinks at most; without one as maxLinks.
+	maxUnauthenticated int
+	passwordTimeout    time.Duration // within which the password must come; 0: 30 s
 }
 
 // Pulse hears that a loop does a piece of work that only memory is needed for, and that it waits. The
@@ -52,10 +54,10 @@ type Server struct {
 
 	stopping atomic.Bool
 
-	mu     sync.Mutex
-	closed bool
-	links  map[*Link]struct{}
-	fresh  list.List // of *Link, the oldest first: those that have not given the password, or asked nothing yet
+	mu              sync.Mutex
+	closed          bool
+	links           map[*Link]struct{}
+	unauthenticated list.List // of *Link that gave no password, or asked nothing, so far; the oldest first
 }
 
 // NewServer makes a server that listens nowhere yet.
@@ -66,10 +68,10 @@ func NewServer(config ServerConfig) *Server {
 	if config.maxLinks == 0 {
 		config.maxLinks = mostLinks()
 	}
-	if config.maxFresh == 0 {
-		config.maxFresh = config.maxLinks // where nobody needs a password, a peer may be silent
+	if config.maxUnauthenticated == 0 {
+		config.maxUnauthenticated = config.maxLinks // where nobody needs a password, a peer may be silent
 		if config.Password != "" {
-			config.maxFresh = min(1024, max(1, config.maxLinks/2))
+			config.maxUnauthenticated = min(1024, max(1, config.maxLinks/2))
 		}
 	}
 	if config.passwordTimeout == 0 {
@@ -184,12 +186,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// newcomerGrace is how long a link is left alone however many come behind it: what it has to say
-// may be in its first packet, which nobody has read yet. Where there are too many newcomers, no
-// more are accepted meanwhile.
-const newcomerGrace = 50 * time.Millisecond
+// unauthenticatedGrace is how long the server leaves a link open however many come behind it: the
+// password may be in its first packet, which nobody has read yet. Where there are too many
+// unauthenticated links, the server accepts no more meanwhile.
+const unauthenticatedGrace = 50 * time.Millisecond
 
-// accept starts a link. It waits where there are too many newcomers.
+// accept starts a link. It waits where there are too many unauthenticated links.
 func (s *Server) accept(conn net.Conn) {
 	if s.config.Pulse != nil {
 		s.config.Pulse.Works()
@@ -209,7 +211,7 @@ func (s *Server) accept(conn net.Conn) {
 	}
 }
 
-// start runs a link, a newcomer at first.
+// start runs a link, which is unauthenticated at first.
 func (s *Server) start(conn net.Conn) {
 	link := NewLink(conn, s.link)
 	link.stopping = &s.stopping
@@ -224,11 +226,11 @@ func (s *Server) start(conn net.Conn) {
 	}
 	s.links[link] = struct{}{}
 	s.reportLinks()
-	place := s.fresh.PushBack(link)
+	place := s.unauthenticated.PushBack(link)
 	leave := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.fresh.Remove(place)
+		s.unauthenticated.Remove(place)
 	}
 	link.shown = leave
 	s.tasks.Go(func() {
@@ -240,37 +242,37 @@ func (s *Server) start(conn net.Conn) {
 	})
 }
 
-// crowded makes room for a link, closing the oldest newcomer where there are too many; or it tells
-// how long it takes until that may be closed. It is not ok where there are too many links and none
-// of them may be closed.
+// crowded makes room for a link: where there are too many, it closes the oldest unauthenticated one,
+// or says how long to wait until that one may be closed. It is not ok where there are too many links
+// and none of them may be closed.
 func (s *Server) crowded() (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fresh.Len() < s.config.maxFresh && len(s.links) < s.config.maxLinks {
+	if s.unauthenticated.Len() < s.config.maxUnauthenticated && len(s.links) < s.config.maxLinks {
 		return 0, true
 	}
-	oldest := s.fresh.Front()
+	oldest := s.unauthenticated.Front()
 	if oldest == nil {
 		return 0, false
 	}
-	if wait := newcomerGrace - time.Since(oldest.Value.(*Link).born); wait > 0 {
+	if wait := unauthenticatedGrace - time.Since(oldest.Value.(*Link).born); wait > 0 {
 		return wait, true
 	}
 	s.drop(oldest)
 	return 0, true
 }
 
-// makeRoom closes the oldest newcomer, if there is one, for want of descriptors.
+// makeRoom closes the oldest unauthenticated link, if there is one, for want of descriptors.
 func (s *Server) makeRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if oldest := s.fresh.Front(); oldest != nil {
+	if oldest := s.unauthenticated.Front(); oldest != nil {
 		s.drop(oldest)
 	}
 }
 
-// drop closes a newcomer. Callers must hold mu.
+// drop closes an unauthenticated link. Callers must hold mu.
 func (s *Server) drop(place *list.Element) {
-	s.fresh.Remove(place)
+	s.unauthenticated.Remove(place)
 	place.Value.(*Link).end(errors.New("too many links that have proven nothing"))
 }

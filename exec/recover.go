@@ -203,7 +203,7 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	w.mu.Lock()
 	ours, names := w.identity.mark, w.fitNames()
 	w.mu.Unlock()
-	strangers, held := 0, false
+	unowned, held := 0, false
 	suspects := make(map[int64]string)
 	for _, mark := range append(marksBefore(w.Name, ours), ours) {
 		var targets []string // whose rows without an owner are counted
@@ -219,7 +219,7 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 			s.upTo = state.Seq
 			for _, row := range rows {
 				if row.Owner == "" {
-					strangers++
+					unowned++
 				} else if !live(state.Job(row.Job), row.Owner) {
 					unknown[row.Job] = row.Owner
 				}
@@ -236,7 +236,7 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 			maps.Copy(suspects, unknown)
 		}
 	}
-	w.noteStrangers(strangers)
+	w.noteUnowned(unowned)
 	s.suspect(suspects, s.upTo, w.Mirror.Tried(s.upTo))
 	if held {
 		w.lookIn(min(max(w.LostAfter/4, oftenFree), rareFree))
@@ -296,13 +296,13 @@ func live(known journal.Job, token string) bool {
 	return !known.Status.Ended() && known.Token == token
 }
 
-func (w *Worker) noteStrangers(n int) {
+func (w *Worker) noteUnowned(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n > 0 && n != w.strangers {
+	if n > 0 && n != w.unowned {
 		w.Logger.Warn("rows of our targets are accepted or running and belong to no worker; they are left alone", "rows", n)
 	}
-	w.strangers = n
+	w.unowned = n
 }
 
 // secondLook ends the jobs whose rows are still as the first look has found them, though the mirror

@@ -32,16 +32,16 @@ type TargetStatus struct {
 
 // Status is what clients are told of the worker.
 type Status struct {
-	Targets   map[string]TargetStatus
-	Clients   int        // manual jobs that a client waits for
-	Strangers int        // rows of our targets that are under way and belong to no worker
-	Doubted   int        // claims of which the table has not told yet whether they were won
-	Aside     []AsideRow // rows that can't be claimed for now, the oldest first
-	Launcher  *Outage    // why no job can be started; nil where nothing is wrong
-	Outage    *Outage    // why nothing at all is claimed; nil where nothing is wrong
-	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
-	Nameless  string     // why name and mark are not this worker's at the moment; "" where they are
-	Executors Executors  // what runs jobs otherwise than in a process for each
+	Targets     map[string]TargetStatus
+	Clients     int        // manual jobs that a client waits for
+	UnownedRows int        // rows of our targets that are under way and belong to no worker
+	Doubted     int        // claims of which the table has not told yet whether they were won
+	Aside       []AsideRow // rows that can't be claimed for now, the oldest first
+	Launcher    *Outage    // why no job can be started; nil where nothing is wrong
+	Outage      *Outage    // why nothing at all is claimed; nil where nothing is wrong
+	Returned    time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
+	Nameless    string     // why name and mark are not this worker's at the moment; "" where they are
+	Executors   Executors  // what runs jobs otherwise than in a process for each
 }
 
 // Status tells how the worker stands.
@@ -51,7 +51,7 @@ func (w *Worker) Status() Status {
 	defer w.mu.Unlock()
 	s := Status{
 		Executors: executors,
-		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
+		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), UnownedRows: w.unowned,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
 		Outage: w.outage.status(), Returned: w.outage.returned,
 		Nameless: w.identity.missing(),

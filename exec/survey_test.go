@@ -54,7 +54,7 @@ func TestALostJournal(t *testing.T) {
 	if want := "jobd: outcome unknown: the journal that knew it was lost\n"; done.Result != "fail" || string(done.Stderr.Kept) != want {
 		t.Errorf("ended with %+v, want %q", done, want)
 	}
-	if got := f.worker.Status().Strangers; got != 1 {
+	if got := f.worker.Status().UnownedRows; got != 1 {
 		t.Errorf("%d rows of no worker, want 1", got)
 	}
 }

@@ -138,7 +138,7 @@ type Worker struct {
 	identity    identity
 	asked       time.Time // since when the database is asked for a claim; zero: it is not
 	outage      outage
-	strangers   int       // rows under way that belong to no worker
+	unowned     int       // rows under way that belong to no worker
 	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that
 	awaiting    bool      // somebody waits for the table on behalf of targets that are behind
 	namesDue    bool      // the table is to be asked whether it takes the targets' names

@@ -20,8 +20,9 @@
 // one can't; what is short never waits for it. An idle link costs two goroutines and half a KiB of
 // buffer.
 //
-// Nor with descriptors: unauthenticated links make room for those that come, the oldest first, and some descriptors are kept for the rest of the process. Nor with the log (log.go), which
-// has a bound for all peers, nor with guesses at a short password (auth.go), by address.
+// Nor with descriptors: unauthenticated links make room for those that come, the oldest first, and
+// some descriptors are kept for the rest of the process. Nor with the log (log.go), which has a bound
+// for all peers, nor with guesses at a short password (auth.go), by address.
 //
 // # How a link ends
 //

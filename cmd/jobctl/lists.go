@@ -238,8 +238,8 @@ func (p *program) printFleetOdds(s masterStatus) {
 		if worker.Status == nil {
 			continue
 		}
-		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
-			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
+		if s := worker.Status; s.ClaimsInDoubt+s.UnownedRows > 0 {
+			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.UnownedRows))
 		}
 		if n := asides(*worker.Status); n > 0 {
 			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}

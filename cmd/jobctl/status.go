@@ -254,8 +254,8 @@ func (p *program) printOdds(s workerStatus) {
 	if s.ClaimsInDoubt > 0 {
 		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
-	if s.Strangers > 0 {
-		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.Strangers)))
+	if s.UnownedRows > 0 {
+		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.UnownedRows)))
 	}
 }
 

@@ -19,7 +19,7 @@ type WorkerStatus struct {
 	CommitDate    string                  `json:"commitDate,omitempty"` // see Build
 	Journal       *JournalStatus          `json:"journal"`              // nil: of the original, which has none
 	ClaimsInDoubt int                     `json:"claimsInDoubt"`        // of which it is not known whether they were committed
-	Strangers     int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
+	UnownedRows   int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
 	Mark          string                  `json:"mark,omitempty"`       // in the tokens of the worker's claims
 	Server        string                  `json:"server,omitempty"`
 	Aside         []AsideRow              `json:"aside"` // the first of AsideCount

@@ -69,7 +69,7 @@ func (s *standing) collect(send send) {
 		oldest = now.Status.Aside[0].Since
 	}
 	gauge(s.asideOldest, age(oldest, at))
-	gauge(s.strangers, float64(now.Status.Strangers))
+	gauge(s.strangers, float64(now.Status.UnownedRows))
 	gauge(s.doubts, float64(now.Status.ClaimsInDoubt))
 	if j := now.Status.Journal; j != nil {
 		gauge(s.bytes, float64(j.Bytes))

@@ -192,7 +192,7 @@ func (s *Service) Status(context.Context, Call, api.None) (api.WorkerStatus, err
 	now := s.Worker.Status()
 	status := api.WorkerStatus{
 		Targets: make(map[string]api.TargetStatus, len(now.Targets)), Clients: now.Clients,
-		ClaimsInDoubt: now.Doubted, Strangers: now.Strangers, Executors: executors(now.Executors, now.Targets),
+		ClaimsInDoubt: now.Doubted, UnownedRows: now.UnownedRows, Executors: executors(now.Executors, now.Targets),
 	}
 	for name, target := range now.Targets {
 		status.Targets[name] = api.TargetStatus(target)

@@ -280,12 +280,12 @@ func TestSignals(t *testing.T) {
 func TestStatusIsPutTogether(t *testing.T) {
 	t.Parallel()
 	worker := &stub{status: jobexec.Status{
-		Targets: map[string]jobexec.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, Doubted: 3,
+		Targets: map[string]jobexec.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, UnownedRows: 2, Doubted: 3,
 		Launcher: &jobexec.Outage{Why: "no such file"},
 	}}
 	got, err := newService(worker).Status(t.Context(), asked(""), api.None{})
 	want := api.WorkerStatus{
-		Targets: map[string]api.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, ClaimsInDoubt: 3,
+		Targets: map[string]api.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, UnownedRows: 2, ClaimsInDoubt: 3,
 		Launcher: &api.LaunchFailure{Broken: "no such file"}, Name: "node-1",
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {

@@ -120,8 +120,8 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 	if s.ClaimsInDoubt > 0 {
 		add(odd, "%s in doubt", plural(s.ClaimsInDoubt, "claim is", "claims are"))
 	}
-	if s.Strangers > 0 {
-		add(odd, "%s under way that no worker has claimed", plural(s.Strangers, "row is", "rows are"))
+	if s.UnownedRows > 0 {
+		add(odd, "%s under way that no worker has claimed", plural(s.UnownedRows, "row is", "rows are"))
 	}
 	if !tells(s) {
 		add(faint, "it can't tell slots in use and rates, because it is an older jobd, or the original")

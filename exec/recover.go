@@ -149,12 +149,12 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 
 // survey is such a look. Only the claim loop knows it.
 type survey struct {
-	wanted   bool
-	suspects map[int64]string // tokens of the rows that the first look has found; nil: none, or no look yet
-	upTo     uint64           // the newest event then
-	tried    <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
-	rest     board.Backoff
-	behind   []int64 // rows that say less than the journal knows, as the second look has found them
+	wanted     bool
+	candidates map[int64]string // tokens of the rows that the first look has found; nil: none, or no look yet
+	upTo       uint64           // the newest event then
+	tried      <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
+	rest       board.Backoff
+	behind     []int64 // rows that say less than the journal knows, as the second look has found them
 }
 
 const (
@@ -176,7 +176,7 @@ func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	switch {
 	case s.rest.Due.After(time.Now()):
 		return nil
-	case s.suspects != nil:
+	case s.candidates != nil:
 		err = w.secondLook(ctx, s)
 	case s.wanted:
 		err = w.firstLook(ctx, s)
@@ -204,7 +204,7 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	ours, names := w.identity.mark, w.fitNames()
 	w.mu.Unlock()
 	unowned, held := 0, false
-	suspects := make(map[int64]string)
+	candidates := make(map[int64]string)
 	for _, mark := range append(marksBefore(w.Name, ours), ours) {
 		var targets []string // whose rows without an owner are counted
 		if mark == ours {
@@ -233,11 +233,11 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 			held = held || !free
 		}
 		if free {
-			maps.Copy(suspects, unknown)
+			maps.Copy(candidates, unknown)
 		}
 	}
 	w.noteUnowned(unowned)
-	s.suspect(suspects, s.upTo, w.Mirror.Tried(s.upTo))
+	s.planSecondLook(candidates, s.upTo, w.Mirror.Tried(s.upTo))
 	if held {
 		w.lookIn(min(max(w.LostAfter/4, oftenFree), rareFree))
 	}
@@ -278,18 +278,18 @@ func marksBefore(name, mark string) (before []string) {
 	return nil // the journal's mark is of another name
 }
 
-// suspect plans the second look at rows, for when the mirror has tried to show everything up to an
+// planSecondLook plans the second look at rows, for when the mirror has tried to show everything up to an
 // event.
-func (s *survey) suspect(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
+func (s *survey) planSecondLook(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
 	*s = survey{upTo: upTo}
 	if len(rows) > 0 {
-		s.suspects, s.tried = rows, tried
+		s.candidates, s.tried = rows, tried
 		s.rest.Due = time.Now().Add(surveyWait)
 	}
 }
 
 // busy tells whether a look is wanted or under way.
-func (s *survey) busy() bool { return s.wanted || s.suspects != nil }
+func (s *survey) busy() bool { return s.wanted || s.candidates != nil }
 
 // live tells whether the journal holds a claim as under way.
 func live(known journal.Job, token string) bool {
@@ -312,7 +312,7 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 	if err := w.Identify(ctx); err != nil {
 		return err
 	}
-	ids := slices.Sorted(maps.Keys(s.suspects))
+	ids := slices.Sorted(maps.Keys(s.candidates))
 	for group := range slices.Chunk(ids, lostTogether) {
 		var found []journal.Row
 		locked, err := w.Table.ClaimManual(ctx, group, nil, func(rows []journal.Row) ([]journal.Event, error) {
@@ -322,7 +322,7 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !board.UnderWay(row) || row.Owner != s.suspects[row.Job] })
+		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !board.UnderWay(row) || row.Owner != s.candidates[row.Job] })
 		lost := slices.DeleteFunc(slices.Clone(found), func(row journal.Row) bool { return !isClosed(w.Mirror.Shown(s.upTo, row.Job)) })
 		if err := w.takeUpLost(ctx, lost); err != nil {
 			return err
@@ -331,11 +331,11 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 		for _, row := range found {
 			owed[row.Job] = !slices.Contains(lost, row)
 		}
-		maps.DeleteFunc(s.suspects, func(id int64, _ string) bool {
+		maps.DeleteFunc(s.candidates, func(id int64, _ string) bool {
 			return slices.Contains(group, id) && !owed[id] && !slices.Contains(locked, id)
 		})
 	}
-	if len(s.suspects) == 0 {
+	if len(s.candidates) == 0 {
 		if len(s.behind) > 0 {
 			w.tellBehind(s.behind)
 		}

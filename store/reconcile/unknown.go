@@ -63,9 +63,9 @@ func (p *reapplying) unknown(ctx context.Context) (Unknown, error) {
 	if unknown.Name == "" {
 		unknown.Name = p.wish.Worker
 	}
-	suspects := make(map[int64]bool)
+	candidates := make(map[int64]bool)
 	for _, id := range p.wish.Among {
-		suspects[id] = true
+		candidates[id] = true
 	}
 	if p.wish.Among == nil {
 		begins, removed, err := beginning(ctx, p.Journal)
@@ -73,19 +73,19 @@ func (p *reapplying) unknown(ctx context.Context) (Unknown, error) {
 			return unknown, err
 		}
 		unknown.Begins, unknown.Removed = begins, removed
-		if err := p.suspects(ctx, begins, suspects); err != nil {
+		if err := p.addWaiting(ctx, begins, candidates); err != nil {
 			return unknown, err
 		}
 	}
-	if err := p.clear(ctx, suspects); err != nil {
+	if err := p.clear(ctx, candidates); err != nil {
 		return unknown, err
 	}
-	unknown.Rows = slices.Sorted(maps.Keys(suspects))
+	unknown.Rows = slices.Sorted(maps.Keys(candidates))
 	return unknown, nil
 }
 
-// suspects finds the rows that wait and were created before a time.
-func (p *reapplying) suspects(ctx context.Context, before time.Time, into map[int64]bool) error {
+// addWaiting adds the rows that wait and were created before a time.
+func (p *reapplying) addWaiting(ctx context.Context, before time.Time, into map[int64]bool) error {
 	for after := int64(0); ; {
 		ids, err := p.Table.Unclaimed(ctx, p.wish.Targets, before.Unix(), after, unknownPage)
 		if err != nil {
@@ -102,8 +102,8 @@ func (p *reapplying) suspects(ctx context.Context, before time.Time, into map[in
 
 // clear takes the rows away of which the journal knows. How a job ended that a lost worker had
 // started, its journal does not know.
-func (p *reapplying) clear(ctx context.Context, suspects map[int64]bool) error {
-	if len(suspects) == 0 {
+func (p *reapplying) clear(ctx context.Context, candidates map[int64]bool) error {
+	if len(candidates) == 0 {
 		return nil
 	}
 	for job, err := range p.Journal.Jobs(ctx, time.Time{}) {
@@ -112,7 +112,7 @@ func (p *reapplying) clear(ctx context.Context, suspects map[int64]bool) error {
 		}
 		started := job.Status == journal.StatusStarting || job.Status == journal.StatusRunning
 		if p.tail != nil || !started {
-			delete(suspects, job.ID)
+			delete(candidates, job.ID)
 		}
 	}
 	return nil

@@ -161,7 +161,18 @@ func (f *failure) exit() string {
 	case f.done.Code != nil:
 		return strconv.Itoa(*f.done.Code)
 	}
-	return "unknown"
+	return unknownEnd
+}
+
+// unknownEnd is how a process ended of which nobody saw the end.
+const unknownEnd = "unknown"
+
+// how is the same in words.
+func (f *failure) how() string {
+	if f.exit() == unknownEnd {
+		return "outcome unknown"
+	}
+	return "failed with " + f.exit()
 }
 
 // errUnchecked says what it means that the table could not be read.

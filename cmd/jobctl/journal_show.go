@@ -58,7 +58,7 @@ func (s *story) tell(ctx context.Context, id int64) error {
 
 // unknown is the error of a job without events, which retention may have removed.
 func (s *story) unknown(ctx context.Context, id int64) error {
-	err := exit.With(exit.NoJob, fmt.Errorf("job %d: the journal knows nothing of it", id))
+	err := exit.With(exit.NoJob, fmt.Errorf("job %d: no journal knows it", id))
 	for _, source := range s.journals.Sources {
 		if removed, keptErr := source.Kept(ctx); keptErr == nil && removed != nil {
 			err = fmt.Errorf("%w; %w", err, operator.Named(source.Worker(), removed))

@@ -43,7 +43,7 @@ waited  1s
 	if got := (jobctl{}).run(t, "journal", "show", "7", "--journal", dir); got != (output{out: running}) {
 		t.Errorf("job 7: %+v", got)
 	}
-	unknown := output{code: 4, err: "jobctl: job 99: the journal knows nothing of it\n"}
+	unknown := output{code: 4, err: "jobctl: job 99: no journal knows it\n"}
 	if got := (jobctl{}).run(t, "journal", "show", "99", "--journal", dir); got != unknown {
 		t.Errorf("job 99: %+v", got)
 	}

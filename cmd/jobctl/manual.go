@@ -324,12 +324,14 @@ const (
 
 // jobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
 func jobError(id jobnet.Whole, text string) error {
-	text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", id))
-	err := fmt.Errorf("job %d: %s", id, clean(text))
-	if text == noRow || text == notFound {
-		return exit.With(exit.NoJob, err)
+	said, named := strings.CutPrefix(text, fmt.Sprintf("job %d ", id))
+	switch {
+	case said == noRow || said == notFound:
+		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, noRow))
+	case named:
+		return errors.New(clean(text))
 	}
-	return err
+	return fmt.Errorf("job %d: %s", id, clean(text))
 }
 
 // outcomeOf says how a job ended.

@@ -47,7 +47,7 @@ func TestRunManual(t *testing.T) {
 			output{
 				code: 1,
 				out:  "==> job 6: exit code 7 <==\n==> job 5: ok <==\nno newline\n",
-				err:  "==> job 6: exit code 7 <==\nbad\njobctl: job 6: exit code 7\njobctl: job 7: not found\n",
+				err:  "==> job 6: exit code 7 <==\nbad\njobctl: job 6: exit code 7\njobctl: job 7: the table has no such row\n",
 			},
 		},
 	} {
@@ -132,7 +132,7 @@ func TestRowsThatAreNotRun(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{"run-manual": json.RawMessage(`{"errors": {
 		"5": "status = waiting != manual", "6": "target 'x' not found (job id=6)", "8": "job 8 not found"}}`)})
-	want := "jobctl: job 5: status = waiting != manual\njobctl: job 6: target 'x' not found (job id=6)\njobctl: job 8: not found\n"
+	want := "jobctl: job 5: status = waiting != manual\njobctl: job 6: target 'x' not found (job id=6)\njobctl: job 8: the table has no such row\n"
 	jobctl{}.expect(t, d, output{code: 1, err: want}, "run-manual", "5", "6", "8")
 	asJSON := jobctl{}.run(t, "--port", d.port, "--output=json", "run-manual", "5", "6", "8")
 	if asJSON.code != 1 || asJSON.err != want || !strings.Contains(asJSON.out, `"5":"status = waiting != manual"`) {

@@ -120,7 +120,7 @@ func (r *retrying) find(ctx context.Context, j *operator.Journals) ([]again, err
 	var list []again
 	for _, f := range found.all {
 		if f.row == "" { // what was deleted can't be run, and what comes back is not to be set back
-			list = append(list, again{id: f.job, finished: f.ended.Unix(), from: f.from, target: f.target, how: "failed with " + f.exit()})
+			list = append(list, again{id: f.job, finished: f.ended.Unix(), from: f.from, target: f.target, how: f.how()})
 		}
 	}
 	return list, nil

@@ -156,7 +156,7 @@ func TestRunNow(t *testing.T) {
 	})
 	want := output{
 		code: 1, out: "JOB  TARGET  WAS DUE\n5    mail    2026-11-21 02:30:00\n",
-		err: "jobctl: job 6: it is not delayed but done: jobctl retry has it run once more\njobctl: job 7: is locked by somebody else\njobctl: job 8: the table has no such row\n" +
+		err: "jobctl: job 6: it is not delayed but done: jobctl retry has it run once more\njobctl: job 7 is locked by somebody else\njobctl: job 8: the table has no such row\n" +
 			"jobctl: job 9: the table has no such row\n",
 	}
 	jobctl{}.expect(t, d, want, "run-now", "5", "6", "b:7", "8", "x:9")
@@ -169,7 +169,7 @@ func TestRunNow(t *testing.T) {
 	}
 	want = output{
 		code: 1, out: `{"jobs":{"5":1795228200},"errors":{"7":"job 7 is locked by somebody else"}}` + "\n",
-		err: "jobctl: job 7: is locked by somebody else\n",
+		err: "jobctl: job 7 is locked by somebody else\n",
 	}
 	jobctl{}.expect(t, d, want, "run-now", "5", "7", "--output", "json")
 }

@@ -23,7 +23,7 @@ func TestWhy(t *testing.T) {
 	jobctl{}.expect(t, worker, output{
 		4, "job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1\n" +
 			"job 6 failed with exit code 3 at 10:02, after 3s: no mail\n" +
-			"job 7 does not exist: the table has no such row\n", "",
+			"job 7: the table has no such row\n", "",
 	}, "why", "5", "mail:6", "7", "5")
 	jobctl{}.expect(t, worker, output{
 		0, `{"job":5,"reason":"waiting","sentence":"job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1"}` + "\n", "",

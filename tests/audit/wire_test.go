@@ -69,7 +69,7 @@ func TestThroughTheWorker(t *testing.T) {
 
 	expect(t, 0, []string{"job 5", "target=mail", "result=ok code=0"}, addr, "journal", "log", "--job", "5")
 	expect(t, 0, []string{"claimed by node-1", "exit code 1", "job 4\n", "the table now: status=done target=mail result=fail"}, addr, "journal", "show", "4")
-	expect(t, 4, []string{"job 99: the journal knows nothing of it"}, addr, "journal", "show", "99")
+	expect(t, 4, []string{"job 99: no journal knows it"}, addr, "journal", "show", "99")
 	expect(t, 0, []string{"exit code 1"}, addr, "journal", "state", "--status", "done")
 	expect(t, 0, []string{"mail    8"}, addr, "journal", "stats")
 	expect(t, 0, []string{"JOB"}, addr, "journal", "conflicts")

@@ -52,8 +52,8 @@ func TestCancel(t *testing.T) {
 		t.Errorf("code %d, stdout:\n%s", got.code, got.stdout)
 	}
 	for _, line := range []string{
-		"job 4: is done already", "job 5: its row is running, with the token @elsewhere, of a worker that was not asked",
-		"job 6: not found", "job 7: not found",
+		"job 4 is done already", "job 5: its row is running, with the token @elsewhere, of a worker that was not asked",
+		"job 6: the table has no such row", "job 7: the table has no such row",
 	} {
 		if !strings.Contains(got.stderr, line+"\n") {
 			t.Errorf("stderr has no %q:\n%s", line, got.stderr)
@@ -90,7 +90,7 @@ func TestCancelAsJSON(t *testing.T) {
 	db.Insert(t, 1, "b", "manual")
 	got := jobctl(t, worker, "--output", "json", "cancel", "1", "2")
 	want := regexp.MustCompile(`^\{"errors":\{"2":"job 2 not found"\},"jobs":\{"1":\{"state":"ignored","target":"b","by":"127\.0\.0\.1:[0-9]+"\}\}\}\n$`)
-	if !want.MatchString(got.stdout) || got.code != 4 || !strings.Contains(got.stderr, "job 2: not found") {
+	if !want.MatchString(got.stdout) || got.code != 4 || !strings.Contains(got.stderr, "job 2: the table has no such row") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -152,7 +152,7 @@ func TestCancelThroughTheMaster(t *testing.T) {
 	third.Signal(t, syscall.SIGSTOP)
 	t.Cleanup(func() { third.Signal(t, syscall.SIGCONT) })
 	got = jobctl(t, master, "--master", "cancel", "5", "7")
-	for _, line := range []string{"worker 'node-3'", "job 5: its row is running, with the token @", "of a worker that was not asked, or does not answer, and may still cancel it", "job 7: not found"} {
+	for _, line := range []string{"worker 'node-3'", "job 5: its row is running, with the token @", "of a worker that was not asked, or does not answer, and may still cancel it", "job 7: the table has no such row"} {
 		if !strings.Contains(got.stderr, line) || got.code != 1 {
 			t.Errorf("code %d, stderr has no %q:\n%s", got.code, line, got.stderr)
 		}

@@ -266,7 +266,7 @@ func TestTailThroughTheMaster(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"tail a:7":  "job 7 is of target 'b', not 'a'",
-		"tail 4711": "job 4711: nobody knows it, and the table has no such row",
+		"tail 4711": "job 4711: the table has no such row",
 	} {
 		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 4 || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %q", args, got, want)

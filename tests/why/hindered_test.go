@@ -138,5 +138,5 @@ func TestAnUnknownOutcome(t *testing.T) {
 	w.Crash(t)
 	w = settings.StartWorker(t)
 	db.AwaitDone(t, 1)
-	await(t, w, 1, "unknown-outcome", `job 1 ended at `+clock+` on node-1, and nobody knows how: .+`)
+	await(t, w, 1, "unknown-outcome", `job 1 ended at `+clock+` on node-1, and its outcome is unknown: .+`)
 }

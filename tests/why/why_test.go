@@ -110,7 +110,7 @@ func TestTheWayOfAJob(t *testing.T) {
 	db := harness.NewDatabase(t)
 	launcher, open := gate(t, `echo "line one" >&2; echo "no mail for $1" >&2; exit 3`)
 	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "1"}).StartWorker(t)
-	await(t, w, 1, "no-such-job", "job 1 does not exist: the table has no such row")
+	await(t, w, 1, "no-such-job", "job 1: the table has no such row")
 	db.Insert(t, 9, "a", "manual")
 	quiet(t, w, 9)
 	db.Insert(t, 1, "a", "waiting")

@@ -32,7 +32,7 @@ func (v *view) delayed() (Verdict, bool) {
 			verdict.Sentence += ", for " + v.comes(p.Next)
 		}
 	case p.Schedule != "" && p.RunAt == journal.PausedAt:
-		verdict.Reason, verdict.Sentence = Recurring, v.recurs(p)+", and does not run before jobctl schedule continue"
+		verdict.Reason, verdict.Sentence = Recurring, v.recurs(p)+", and does not run: its schedule "+v.stands()
 	case p.Attempts > 0:
 		verdict.Reason = Retrying
 		verdict.Sentence = fmt.Sprintf("is delayed until %s, attempt %s after %s", v.comes(p.RunAt), ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())
@@ -51,7 +51,10 @@ func (v *view) delayed() (Verdict, bool) {
 		verdict.Reason = BadSchedule
 		verdict.Sentence += "; then it is ignored: " + cut(p.Bad)
 	}
-	verdict.Sentence += v.replanned() + v.nobodyServes()
+	if p.Schedule == "" || p.RunAt != journal.PausedAt {
+		verdict.Sentence += v.replanned()
+	}
+	verdict.Sentence += v.nobodyServes()
 	return verdict, true
 }
 
@@ -167,21 +170,44 @@ func timedOut(h *api.JobHistory) string {
 	return "its time limit of " + lengthy(time.Duration(h.Timeout)*time.Second) + " was over"
 }
 
+// stands says since when a schedule is paused, and what ends that.
+func (v *view) stands() string {
+	text := "is paused"
+	if t := v.planned(); t != nil {
+		text = "was paused" + v.at(t.job.Journal.At) + behind(" by ", whoOf(t.job.Journal.By))
+	}
+	command := "jobctl"
+	if v.Master {
+		command += " --master"
+	}
+	return fmt.Sprintf("%s; %s schedule continue %d goes on", text, command, v.Job)
+}
+
+// planned is who knows that a row was planned last, without having been run; nil where that is not the
+// last that is known of it.
+func (v *view) planned() *teller {
+	t := v.history(func(teller) bool { return true })
+	if t == nil || t.job.Journal.Status != string(journal.StatusPlanned) {
+		return nil
+	}
+	return t
+}
+
 // replanned says that a row was planned, or planned anew, without having been run, where that is the
 // last that is known of it.
 func (v *view) replanned() string {
-	t := v.history(func(teller) bool { return true })
-	if t == nil || t.job.Journal.Status != string(journal.StatusPlanned) {
+	t := v.planned()
+	if t == nil {
 		return ""
 	}
 	h := t.job.Journal
-	if h.By == "" && h.WasDue == 0 {
+	switch {
+	case h.WasDue == journal.PausedAt:
+		return fmt.Sprintf("; its schedule was continued%s%s", v.at(h.At), behind(" by ", whoOf(h.By)))
+	case h.By == "" && h.WasDue == 0:
 		return fmt.Sprintf("; planned%s on %s", v.at(h.At), t.Name)
 	}
-	text := fmt.Sprintf("; planned anew%s on %s", v.at(h.At), t.Name)
-	if h.By != "" {
-		text += " by " + whoOf(h.By)
-	}
+	text := fmt.Sprintf("; planned anew%s on %s%s", v.at(h.At), t.Name, behind(" by ", whoOf(h.By)))
 	if h.WasDue > 0 {
 		text += fmt.Sprintf(" (it was due%s)", v.at(h.WasDue*1000))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/journal"
 	"jobd/net/api"
 )
 
@@ -45,6 +46,8 @@ type caseAboutTime struct {
 func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 	bad := `schedule "dayly": it has none of the known forms`
 	again := &api.JobAgain{RunAt: soon, Why: "retry"}
+	asleep := daily
+	asleep.RunAt = journal.PausedAt
 	return []caseAboutTime{
 		{Delayed, "is delayed until 12:04 (in 4m)", []Answer{of("node-1", delayed(idle, rowPlan{RunAt: soon}, nil))}},
 		{Delayed, "is delayed until 12:04 (in 4m); node-1 does not serve its target mail (served are video)", []Answer{
@@ -70,6 +73,13 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		}},
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 (it was due at 11:58): it was missed", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), WasDue: before, Reason: "it was missed"})),
+		}},
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), and does not run: its schedule was paused at 11:40 by 10.0.0.5; jobctl schedule continue 5 goes on", []Answer{
+			of("node-1", delayed(idle, asleep, &history{Status: "planned", Last: "planned", At: at("11:40:00"), By: "10.0.0.5:7", WasDue: night, Reason: "its schedule is paused"})),
+		}},
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), and does not run: its schedule is paused; jobctl schedule continue 5 goes on", []Answer{of("node-1", delayed(idle, asleep, nil))}},
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); its schedule was continued at 11:40 by 10.0.0.5", []Answer{
+			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), By: "10.0.0.5:7", WasDue: journal.PausedAt, Reason: "its schedule goes on"})),
 		}},
 		{BadSchedule, "is delayed, and is ignored by the next claim: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: before, Due: true}, nil))}},
 		{BadSchedule, "recurs dayly, next run 12:04 (in 4m); then it is ignored: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: soon}, nil))}},
@@ -111,7 +121,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Ignored, "was ignored at 10:02 on node-1, and does not run: " + bad, []Answer{
 			of("node-1", job{Row: &row{Status: "ignored", Plan: &rowPlan{Schedule: "dayly", Bad: bad}}, Journal: &history{Status: "ignored", At: at("10:02:00"), Reason: bad}}),
 		}},
-		{OddStatus, `has the status "delayed", which jobd does not know: it is left alone`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
+		{OddStatus, `is delayed, and rows are not delayed here: the key use_columns does not name run_at`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
 	}
 }
 

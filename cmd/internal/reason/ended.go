@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/api"
 )
@@ -35,13 +36,14 @@ func (v *view) ended() (Verdict, bool) {
 	if !unknown {
 		why, unknown = strings.CutPrefix(last, inStderr)
 	}
+	why = strings.TrimSuffix(why, ": "+jobexec.ErrOutcomeUnknown.Error()) // which is the same once more
 	switch {
 	case h.Cancelled != 0:
 		verdict.Reason = Cancelled
 		verdict.Sentence = fmt.Sprintf("was cancelled%s, and ended%s: %s", behind(" by ", whoOf(h.CancelledBy)), when, v.rowResult())
 	case unknown:
 		verdict.Reason = Unknown
-		verdict.Sentence = fmt.Sprintf("ended%s, and nobody knows how: %s", when, why)
+		verdict.Sentence = fmt.Sprintf("ended%s, and its outcome is unknown: %s", when, why)
 	case h.Timeout > 0 && v.row.Result != "ok":
 		verdict.Reason = TimedOut
 		verdict.Sentence = "failed" + when + v.took(h) + ": " + timedOut(h)

@@ -112,7 +112,11 @@ func Of(q Question, answers []Answer) Verdict {
 	}
 	for _, rule := range rules {
 		if verdict, found := rule(v); found {
-			verdict.Sentence = fmt.Sprintf("job %d %s", q.Job, verdict.Sentence)
+			behindJob := " "
+			if verdict.Sentence == noRow {
+				behindJob = ": "
+			}
+			verdict.Sentence = fmt.Sprintf("job %d%s%s", q.Job, behindJob, verdict.Sentence)
 			return verdict
 		}
 	}

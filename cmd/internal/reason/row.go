@@ -62,16 +62,18 @@ func (v *view) away(t teller) string {
 	return ""
 }
 
+// noRow is what is said of a job that nobody knows, and what jobctl says wherever it meets one.
+const noRow = "the table has no such row"
+
 // missing tells of a job without a row.
 func (v *view) missing() (Verdict, bool) {
 	if v.row != nil {
 		return Verdict{}, false
 	}
-	text := "does not exist: the table has no such row"
 	if t := v.history(func(teller) bool { return true }); t != nil {
-		text = "has no row any more" + v.journalled(t)
+		return Verdict{Reason: NoSuchJob, Sentence: "has no row any more" + v.journalled(t)}, true
 	}
-	return Verdict{Reason: NoSuchJob, Sentence: text}, true
+	return Verdict{Reason: NoSuchJob, Sentence: noRow}, true
 }
 
 // manual tells of a job that runs by hand only.
@@ -90,8 +92,12 @@ func (v *view) manual() (Verdict, bool) {
 	return Verdict{Reason: Manual, Sentence: text + v.before()}, true
 }
 
-// odd tells of a row whose status is none that jobd knows.
+// odd tells of a row whose status is none that jobd knows, or knows here.
 func (v *view) odd() (Verdict, bool) {
+	if v.row.Status == journal.RowDelayed {
+		text := "is delayed, and rows are not delayed here: the key use_columns does not name run_at"
+		return Verdict{Reason: OddStatus, Sentence: text}, true
+	}
 	text := fmt.Sprintf("has the status %q, which jobd does not know: it is left alone", v.row.Status)
 	return Verdict{Reason: OddStatus, Sentence: text}, true
 }

@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestSentences(t *testing.T) {
 		sentence string
 		answers  []Answer
 	}{
-		{NoSuchJob, "does not exist: the table has no such row", []Answer{of("node-1", job{})}},
+		{NoSuchJob, ": the table has no such row", []Answer{of("node-1", job{})}},
 		{NoSuchJob, "has no row any more; the journal of node-1 has it as done at 10:02 (ok)", []Answer{of("node-2", job{}), of("node-1", job{Journal: ran})}},
 		{Unreadable, "may be anywhere: no worker has answered", []Answer{silent("node-1", "no answer within 8s")}},
 
@@ -182,10 +183,10 @@ func TestSentences(t *testing.T) {
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Result: "fail", Reason: "fork: no memory"})),
 		}},
 		{Killed, "was killed by SIGKILL at 10:02, after 3s", []Answer{of("node-1", done(row{Result: "fail", Sig: "SIGKILL"}, nil))}},
-		{Unknown, "ended at 10:02 on node-1, and nobody knows how: the machine lost power", []Answer{
+		{Unknown, "ended at 10:02 on node-1, and its outcome is unknown: the machine lost power", []Answer{
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Reason: "outcome unknown: the machine lost power"})),
 		}},
-		{Unknown, "ended at 10:02, and nobody knows how: the machine lost power", []Answer{
+		{Unknown, "ended at 10:02, and its outcome is unknown: the machine lost power", []Answer{
 			of("node-1", done(row{Result: "fail", Stderr: api.JobText{Tail: "jobd: outcome unknown: the machine lost power\n"}}, nil)),
 		}},
 		{Cancelled, "was cancelled by 10.0.0.5, and ended at 10:02 on node-1: killed by SIGTERM", []Answer{
@@ -205,7 +206,7 @@ func TestSentences(t *testing.T) {
 		{OddStatus, `has the status "held", which jobd does not know: it is left alone`, []Answer{of("node-1", job{Row: &row{Status: "held"}})}},
 	} {
 		got := Of(Question{Job: 5, Now: now, Location: time.UTC}, test.answers)
-		if want := "job 5 " + test.sentence; got.Sentence != want || got.Reason != test.code {
+		if want := strings.Replace("job 5 "+test.sentence, " : ", ": ", 1); got.Sentence != want || got.Reason != test.code {
 			t.Errorf("%s: %s\nwant %s: %s", got.Reason, got.Sentence, test.code, want)
 		}
 		seen[test.code] = true

@@ -329,8 +329,8 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seen := make(map[string]int)
-	for _, row := range c.rows {
-		seen[row.Target]++
+	for _, target := range c.found {
+		seen[target]++
 	}
 	for name, n := range r.room {
 		t, served := w.targets[name]
@@ -410,9 +410,9 @@ func lostReason(err error, refused map[int64]string) func(id int64) string {
 // must hold w.mu.
 func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, alone bool, err error) {
 	trouble, bad := &t.trouble, false
-	for _, row := range c.rows {
-		if why, is := refused[row.Job]; is && row.Target == t.Name() {
-			w.quarantine(row.Job, t.Name(), why)
+	for _, id := range slices.Sorted(maps.Keys(refused)) {
+		if c.found[id] == t.Name() {
+			w.quarantine(id, t.Name(), refused[id])
 			bad = true
 		}
 	}
@@ -449,12 +449,8 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 // jobsOf lists the rows of a target that a claim was to update: those that it has accepted, planned
 // anew or marked as ignored.
 func (c *claiming) jobsOf(name string) (ids []int64) {
-	targets := make(map[int64]string, len(c.rows))
-	for _, row := range c.rows {
-		targets[row.Job] = row.Target
-	}
 	for _, e := range c.Events {
-		if e.Kind() != journal.KindRunning && targets[e.Job] == name {
+		if e.Kind() != journal.KindRunning && c.found[e.Job] == name {
 			ids = append(ids, e.Job)
 		}
 	}
@@ -466,8 +462,8 @@ type claiming struct {
 	worker *Worker
 	asked  time.Time // when the table was asked
 	accept accepting
-	wish   *wish         // of a client that wants jobs run; nil: what is journalled of each row tells who asked
-	rows   []journal.Row // that were found
+	wish   *wish            // of a client that wants jobs run; nil: what is journalled of each row tells who asked
+	found  map[int64]string // rows, with their targets
 
 	refusals map[int64]string // why rows are left as they are
 	changes  []int64          // rows that something is journalled of
@@ -485,7 +481,7 @@ const errStopping = RefusedError("worker is stopping")
 // decide journals what is to become of the rows.
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
-	c.rows, c.refusals = rows, make(map[int64]string)
+	c.found, c.refusals = make(map[int64]string, len(rows)), make(map[int64]string)
 	instance, _ := w.runnerName() // "" where there is none to be had at the moment
 	readZones(rows)
 	var drafts []journal.Draft
@@ -493,6 +489,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w.readAt(rows, c.asked, time.Now())
 	token := newToken(w.identity.mark)
 	for _, row := range rows {
+		c.found[row.Job] = row.Target
 		accepted, refusal := c.accept(&c.Claim, row, token, instance)
 		drafts = append(drafts, accepted...)
 		switch {

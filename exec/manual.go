@@ -240,9 +240,9 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 		return m.claimFailed(ctx, ids, &c, err)
 	}
 	m.worker.won(&c.Claim)
-	left := slices.Clone(locked)
-	for _, row := range c.rows {
-		left = append(left, row.Job)
+	isLocked := make(map[int64]bool, len(locked))
+	for _, id := range locked {
+		isLocked[id] = true
 	}
 	for _, id := range c.changes {
 		if m.asked == nil { // else the client hears how the job has ended
@@ -250,7 +250,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 		}
 	}
 	for _, id := range ids {
-		if !slices.Contains(left, id) {
+		if _, found := c.found[id]; !found && !isLocked[id] {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -265,7 +266,8 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 	}
 }
 
-// The link breaks around the bytes of a retry's COMMIT: clients are told what became of their rows.
+// The link breaks around the bytes of a retry's COMMIT: clients are told what became of their rows, or
+// that it is not known yet.
 func TestLinkCutAtRetries(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "", map[string]int{"a": 4}, polling)
@@ -278,7 +280,7 @@ func TestLinkCutAtRetries(t *testing.T) {
 	s.insert(t, 4, "a")
 	worker, _ := s.start(t)
 	s.awaitDone(t)
-	cuts, told := size(9, 200), 0
+	cuts, told, doubted := size(9, 200), 0, 0
 	for i := range cuts {
 		fault := linkproxy.Fault(i % 3)
 		broken := proxy.Break("status IN ('done','ignored')", fault)
@@ -299,15 +301,17 @@ func TestLinkCutAtRetries(t *testing.T) {
 		answer := <-answers
 		told += len(answer.Jobs)
 		for id, why := range answer.Errors {
+			if strings.HasPrefix(why, "it is not known yet") {
+				doubted++
+			}
 			t.Logf("fault %d: job %s: %s", fault, id, why)
 		}
+		settled(t, []*harness.Daemon{worker})
 		s.awaitDone(t)
 	}
-	settled(t, []*harness.Daemon{worker})
-	s.awaitDone(t)
 	found, retries := s.auditRetried(t, s.settings["journal_dir"])
-	if retries != told {
-		t.Errorf("%d rows were set back, clients were told of %d", retries, told)
+	if retries < told || retries > told+doubted {
+		t.Errorf("%d rows were set back; clients were told of %d, and that %d were not known yet", retries, told, doubted)
 	}
 	suite.matrix.add(line{fault: "4 link cut at a retry's COMMIT", runs: cuts, tally: found})
 }

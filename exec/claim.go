@@ -311,7 +311,7 @@ func (w *Worker) limit(room map[string]int) {
 	}
 }
 
-// except lists the rows of targets that are not to be claimed: set aside, in doubt, or waiting
+// except lists the rows of targets that a claim must leave out: quarantined, in doubt, or waiting
 // while their job is still under way here. Callers must hold w.mu.
 func (w *Worker) except(room map[string]int) (ids []int64) {
 	ids = w.board.Skipped(func(target string) bool { _, asked := room[target]; return asked })

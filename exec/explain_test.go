@@ -32,7 +32,7 @@ func TestAWorkerExplains(t *testing.T) {
 	})
 	var known journal.Job
 	f.journal.View(func(s *journal.State) { known = s.Job(1) })
-	if s := begun.Standing; s.Target != "b" || s.Attempt != 1 || !s.Claimed.Equal(known.Accepted) || !s.Began.Equal(known.Running) || s.Adopted || begun.Aside != nil {
+	if s := begun.Standing; s.Target != "b" || s.Attempt != 1 || !s.Claimed.Equal(known.Accepted) || !s.Began.Equal(known.Running) || s.Adopted || begun.Quarantined != nil {
 		t.Errorf("%+v", begun.Standing)
 	}
 	f.explain(2, "it is prefetched", func(e jobexec.Explanation) bool { return e.Standing != nil && e.Standing.Phase == board.Queued })
@@ -61,15 +61,15 @@ func TestAWorkerExplains(t *testing.T) {
 }
 
 // A row that the table refuses is told of by its id, with the reason.
-func TestAWorkerExplainsWhatIsSetAside(t *testing.T) {
+func TestAWorkerExplainsWhatIsQuarantined(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"))
 	tab.refused[1] = "CHECK weight is violated"
 	f := newFixture(t, tab, nil)
 	f.start()
-	e := f.explain(1, "it is set aside", func(e jobexec.Explanation) bool { return e.Aside != nil })
-	if e.Aside.Reason != "CHECK weight is violated" || e.Aside.Target != "a" || time.Since(e.Aside.Since) > time.Minute {
-		t.Errorf("%+v", e.Aside)
+	e := f.explain(1, "it is set aside", func(e jobexec.Explanation) bool { return e.Quarantined != nil })
+	if e.Quarantined.Reason != "CHECK weight is violated" || e.Quarantined.Target != "a" || time.Since(e.Quarantined.Since) > time.Minute {
+		t.Errorf("%+v", e.Quarantined)
 	}
 	f.until("it is no claim any more", func(jobexec.Status) bool { return f.worker.Explain([]int64{1})[1].Standing == nil })
 	if kinds := f.story(1); slices.Contains(kinds, journal.KindDone) {

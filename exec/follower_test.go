@@ -16,13 +16,13 @@ type follower struct {
 	table *table
 	away  chan struct{}
 
-	mu       sync.Mutex
-	applied  uint64
-	claims   map[int64]journal.Accepted
-	aside    map[int64][]journal.Event // what rows that somebody holds are owed
-	locked   map[int64]bool            // by somebody else, after their claims
-	asides   map[int64][]chan struct{} // closed when a row is owed nothing any more
-	watchers map[uint64][]chan struct{}
+	mu          sync.Mutex
+	applied     uint64
+	claims      map[int64]journal.Accepted
+	owed        map[int64][]journal.Event // what rows that somebody holds are owed
+	locked      map[int64]bool            // by somebody else, after their claims
+	owedNothing map[int64][]chan struct{} // closed when a row is owed nothing any more
+	watchers    map[uint64][]chan struct{}
 }
 
 // follow makes a follower that works until the test ends.
@@ -30,7 +30,7 @@ func follow(t *testing.T, j *eventlog.Log, table *table) *follower {
 	m := &follower{
 		table: table, away: make(chan struct{}),
 		claims: make(map[int64]journal.Accepted), watchers: make(map[uint64][]chan struct{}),
-		aside: make(map[int64][]journal.Event), locked: make(map[int64]bool), asides: make(map[int64][]chan struct{}),
+		owed: make(map[int64][]journal.Event), locked: make(map[int64]bool), owedNothing: make(map[int64][]chan struct{}),
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -66,22 +66,22 @@ func (m *follower) unlock(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.locked, id)
-	for _, e := range m.aside[id] {
+	for _, e := range m.owed[id] {
 		m.show(e)
 	}
-	delete(m.aside, id)
-	for _, c := range m.asides[id] {
+	delete(m.owed, id)
+	for _, c := range m.owedNothing[id] {
 		close(c)
 	}
-	delete(m.asides, id)
+	delete(m.owedNothing, id)
 }
 
-// apply shows one event in the table, or sets it aside.
+// apply shows one event in the table, or owes it to its row.
 func (m *follower) apply(e journal.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.locked[e.Job] && e.Kind() != journal.KindAccepted {
-		m.aside[e.Job] = append(m.aside[e.Job], e)
+		m.owed[e.Job] = append(m.owed[e.Job], e)
 	} else {
 		m.show(e)
 	}
@@ -140,7 +140,7 @@ func (m *follower) Shown(seq uint64, job int64) <-chan struct{} {
 	defer m.mu.Unlock()
 	c := make(chan struct{})
 	if m.locked[job] {
-		m.asides[job] = append(m.asides[job], c)
+		m.owedNothing[job] = append(m.owedNothing[job], c)
 	} else if seq <= m.applied {
 		close(c)
 	} else {

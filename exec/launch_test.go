@@ -13,7 +13,7 @@ func TestALockedRowHoldsUpOnlyItsOwnStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "a")), nil)
 	held := make(chan struct{})
-	f.mirror.aside = map[int64]chan struct{}{3: held}
+	f.mirror.quarantined = map[int64]chan struct{}{3: held}
 	f.start()
 	first, second := f.next(), f.next()
 	f.claimed(4)
@@ -34,7 +34,7 @@ func TestALockedRowHoldsUpOnlyItsOwnStart(t *testing.T) {
 func TestAJobWhoseRowIsLockedIsGivenBackByAPause(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.mirror.aside = map[int64]chan struct{}{2: make(chan struct{})}
+	f.mirror.quarantined = map[int64]chan struct{}{2: make(chan struct{})}
 	f.start()
 	first := f.next()
 	f.claimed(2)
@@ -58,7 +58,7 @@ func TestAnAnswerWaitsForItsOwnRowOnly(t *testing.T) {
 		rows = append(rows, manual(id+1, "a"))
 	}
 	f := newFixture(t, newTable(rows...), nil)
-	f.mirror.aside = map[int64]chan struct{}{99: make(chan struct{}), 0: make(chan struct{})}
+	f.mirror.quarantined = map[int64]chan struct{}{99: make(chan struct{}), 0: make(chan struct{})}
 	f.runner.instant = true
 	f.start()
 	for id := int64(1); ; id++ {

@@ -59,7 +59,7 @@ func newParking(t *testing.T, table *table, change func(*jobexec.Config)) (f *fi
 			change(c)
 		}
 	})
-	f.mirror.aside = map[int64]chan struct{}{2: held}
+	f.mirror.quarantined = map[int64]chan struct{}{2: held}
 	return f, log, held
 }
 
@@ -250,7 +250,7 @@ func TestAJournalThatFailsEndsAWorkerWithAParkedJob(t *testing.T) {
 func TestAnEndThatARowDoesNotShowKeepsNoSlot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.mirror.aside = map[int64]chan struct{}{1: make(chan struct{})}
+	f.mirror.quarantined = map[int64]chan struct{}{1: make(chan struct{})}
 	f.start()
 	f.next().exit(0)
 	if p := f.next(); p.spec.Job != 2 {

@@ -52,7 +52,7 @@ type Mirror interface {
 	// instead. For job 0 it is closed when that holds for all jobs.
 	Shown(seq uint64, job int64) <-chan struct{}
 	// Tried is closed when the mirror has tried to show event seq and all before it. A row that
-	// can't be updated for now is set aside, and only Shown waits for it.
+	// can't be updated for now is quarantined, and only Shown waits for it.
 	Tried(seq uint64) <-chan struct{}
 	// Reached is the event up to which Tried is closed.
 	Reached() uint64

@@ -22,8 +22,8 @@ type quarantined struct {
 	rest   board.Backoff // until it is claimed again; over: it is among those that are claimed
 }
 
-// AsideRow is a row that can't be claimed for now, as clients are told of it.
-type AsideRow struct {
+// QuarantinedRow is a row that can't be claimed for now, as clients are told of it.
+type QuarantinedRow struct {
 	Job    int64     `json:"job"`
 	Target string    `json:"target"`
 	Reason string    `json:"reason"`
@@ -63,19 +63,19 @@ func (w *Worker) exhausted(t *target) {
 	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == t.Name() && q.rest.Due.IsZero() })
 }
 
-// asideRows lists the rows that can't be claimed for now. Callers must hold w.mu.
-func (w *Worker) asideRows() []AsideRow {
-	rows := make([]AsideRow, 0, len(w.quarantined))
+// quarantinedRows lists the rows that can't be claimed for now. Callers must hold w.mu.
+func (w *Worker) quarantinedRows() []QuarantinedRow {
+	rows := make([]QuarantinedRow, 0, len(w.quarantined))
 	for id, q := range w.quarantined {
 		rows = append(rows, q.row(id))
 	}
-	slices.SortFunc(rows, func(a, b AsideRow) int {
+	slices.SortFunc(rows, func(a, b QuarantinedRow) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job))
 	})
 	return rows
 }
 
 // row is what clients are told of it.
-func (q *quarantined) row(id int64) AsideRow {
-	return AsideRow{Job: id, Target: q.target, Reason: q.reason, Since: q.since}
+func (q *quarantined) row(id int64) QuarantinedRow {
+	return QuarantinedRow{Job: id, Target: q.target, Reason: q.reason, Since: q.since}
 }

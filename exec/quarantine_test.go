@@ -36,8 +36,8 @@ func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
 	f.start()
 	f.next().exit(0)
 	f.next().exit(0)
-	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Aside) == 1 })
-	if row := f.worker.Status().Aside[0]; row.Job != 1 || row.Target != "a" || row.Reason != "CHECK weight is violated" {
+	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 })
+	if row := f.worker.Status().Quarantined[0]; row.Job != 1 || row.Target != "a" || row.Reason != "CHECK weight is violated" {
 		t.Errorf("set aside: %+v", row)
 	}
 	f.wait("the others are done", func(s *journal.State) bool {
@@ -57,7 +57,7 @@ func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
 	tab.change(func() { delete(tab.refused, 1) })
 	f.next().exit(0)
 	f.wait("it is done", ended(1))
-	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
+	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Quarantined) == 0 })
 }
 
 // Regression: refused rows of a target that the worker does not serve any more were listed for ever.
@@ -67,11 +67,11 @@ func TestRefusedRowsLeaveWithTheirTarget(t *testing.T) {
 	tab.refused[1] = "CHECK weight is violated"
 	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.start()
-	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Aside) == 1 })
+	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 })
 	if err := f.worker.SetTargets(map[string]int{"b": 1}, "somebody"); err != nil {
 		t.Fatal(err)
 	}
-	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
+	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Quarantined) == 0 })
 }
 
 // Regression: thousands of refused rows held up those behind them. Those that can be claimed are,
@@ -103,7 +103,7 @@ func TestThousandsOfRefusedRowsHoldUpNoOther(t *testing.T) {
 	}()
 	f.start()
 	f.reach(good)
-	f.until("the others are aside", func(s jobexec.Status) bool { return len(s.Aside) == rows-len(good) })
+	f.until("the others are aside", func(s jobexec.Status) bool { return len(s.Quarantined) == rows-len(good) })
 	if why := f.worker.Status().Targets["a"].Why; why != "" {
 		t.Errorf("nothing is said to be claimed for target a: %s", why)
 	}
@@ -129,7 +129,7 @@ func TestATargetWithMoreRefusedRowsThanAreRememberedRests(t *testing.T) {
 	f.start()
 	f.next().exit(0)
 	f.until("the target says why", func(s jobexec.Status) bool {
-		return strings.Contains(s.Targets["a"].Why, "refuses") && len(s.Aside) == 2 && s.Targets["b"].Why == ""
+		return strings.Contains(s.Targets["a"].Why, "refuses") && len(s.Quarantined) == 2 && s.Targets["b"].Why == ""
 	})
 	tab.change(func() { clear(tab.refused) })
 	f.worker.PollAll()
@@ -185,7 +185,7 @@ func TestWhatEachStartWaitsForIsNoWarning(t *testing.T) {
 
 // Regression: claims that were overtaken again and again, as a trigger's SIGNAL with the number of
 // a deadlock looks, were repeated without a pause, with two more events in the journal each time.
-// The row at fault is found and set aside.
+// The row at fault is found and quarantined.
 func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{"undone": undone{errors.New("1213")}, "not known": errors.New("1213, says somebody")} {
@@ -211,7 +211,7 @@ func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 			for range 3 {
 				f.next().exit(0)
 			}
-			f.until("the row is set aside", func(s jobexec.Status) bool { return len(s.Aside) == 1 && s.Aside[0].Job == 1 })
+			f.until("the row is set aside", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 && s.Quarantined[0].Job == 1 })
 			if n := count(f.story(1), journal.KindAccepted); n > 12 {
 				t.Errorf("accepted %d times", n)
 			}
@@ -221,7 +221,7 @@ func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 
 // A row that the journal holds as under way, though memory does not, is the worker's own mistake:
 // it must not stop the target.
-func TestARowThatContradictsTheJournalIsSetAside(t *testing.T) {
+func TestARowThatContradictsTheJournalIsQuarantined(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"))
 	f := newFixture(t, tab, nil)
@@ -233,7 +233,7 @@ func TestARowThatContradictsTheJournalIsSetAside(t *testing.T) {
 	if p := f.next(); p.spec.Job != 2 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
-	if aside := f.worker.Status().Aside; len(aside) != 1 || aside[0].Job != 1 {
-		t.Errorf("set aside: %+v", aside)
+	if rows := f.worker.Status().Quarantined; len(rows) != 1 || rows[0].Job != 1 {
+		t.Errorf("set aside: %+v", rows)
 	}
 }

@@ -30,7 +30,7 @@ func (w *Worker) launch(group []board.Start) {
 // parkAfter is how long an announced job whose row does not show it keeps its slot.
 const parkAfter = 300 * time.Millisecond
 
-// launchLate starts a job whose row is set aside for now: somebody has locked it just then, or a
+// launchLate starts a job whose row is quarantined for now: somebody has locked it just then, or a
 // rule of the table refuses it. The job does not keep its slot for as long as that lasts: it is
 // parked, and the next job of its target has the slot. When its row says running, or the journal
 // holds a conflict instead, it goes to the front of the queue, and is announced anew when a slot is

@@ -33,15 +33,15 @@ type TargetStatus struct {
 // Status is what clients are told of the worker.
 type Status struct {
 	Targets     map[string]TargetStatus
-	Clients     int        // manual jobs that a client waits for
-	UnownedRows int        // rows of our targets that are under way and belong to no worker
-	Doubted     int        // claims of which the table has not told yet whether they were won
-	Aside       []AsideRow // rows that can't be claimed for now, the oldest first
-	Launcher    *Outage    // why no job can be started; nil where nothing is wrong
-	Outage      *Outage    // why nothing at all is claimed; nil where nothing is wrong
-	Returned    time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
-	Nameless    string     // why name and mark are not this worker's at the moment; "" where they are
-	Executors   Executors  // what runs jobs otherwise than in a process for each
+	Clients     int              // manual jobs that a client waits for
+	UnownedRows int              // rows of our targets that are under way and belong to no worker
+	Doubted     int              // claims of which the table has not told yet whether they were won
+	Quarantined []QuarantinedRow // rows that can't be claimed for now, the oldest first
+	Launcher    *Outage          // why no job can be started; nil where nothing is wrong
+	Outage      *Outage          // why nothing at all is claimed; nil where nothing is wrong
+	Returned    time.Time        // when the last outage ended in which the table was out of reach; zero: there was none
+	Nameless    string           // why name and mark are not this worker's at the moment; "" where they are
+	Executors   Executors        // what runs jobs otherwise than in a process for each
 }
 
 // Status tells how the worker stands.
@@ -52,7 +52,7 @@ func (w *Worker) Status() Status {
 	s := Status{
 		Executors: executors,
 		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), UnownedRows: w.unowned,
-		Doubted: w.board.Doubts(), Aside: w.asideRows(),
+		Doubted: w.board.Doubts(), Quarantined: w.quarantinedRows(),
 		Outage: w.outage.status(), Returned: w.outage.returned,
 		Nameless: w.identity.missing(),
 	}
@@ -255,10 +255,10 @@ func (w *Worker) ServerTime() time.Time {
 }
 
 // Explanation is what a worker knows of one job from memory: where it stands, and whether its row is
-// set aside.
+// quarantined.
 type Explanation struct {
-	Standing *JobStanding // nil: it is not under way here
-	Aside    *AsideRow    // it can't be claimed for now; nil: nothing is known against that
+	Standing    *JobStanding    // nil: it is not under way here
+	Quarantined *QuarantinedRow // it can't be claimed for now; nil: nothing is known against that
 }
 
 // JobStanding is where a job stands. What is not known is zero.
@@ -314,7 +314,7 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 		}
 		if q := w.quarantined[id]; q != nil {
 			row := q.row(id)
-			e.Aside = &row
+			e.Quarantined = &row
 		}
 		explained[id] = e
 	}

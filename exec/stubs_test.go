@@ -17,12 +17,12 @@ import (
 type mirror struct {
 	*follower // nil where the journal shows what it takes by itself
 
-	mu     sync.Mutex
-	heldUp uint64                  // the newest event that somebody waits for because of held
-	held   chan struct{}           // not nil: Shown waits until it is closed
-	aside  map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
-	away   chan struct{}
-	seen   chan struct{} // has room for one; receives when somebody asks whether the table is away
+	mu          sync.Mutex
+	heldUp      uint64                  // the newest event that somebody waits for because of held
+	held        chan struct{}           // not nil: Shown waits until it is closed
+	quarantined map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
+	away        chan struct{}
+	seen        chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
 func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
@@ -43,8 +43,8 @@ func (m *mirror) Reached() uint64 {
 func (m *mirror) Shown(seq uint64, job int64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if aside := m.aside[job]; aside != nil {
-		return aside
+	if waits := m.quarantined[job]; waits != nil {
+		return waits
 	}
 	if m.holds() {
 		m.heldUp = max(m.heldUp, seq)

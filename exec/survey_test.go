@@ -133,7 +133,7 @@ func TestARowThatTheMirrorOwesIsNotLost(t *testing.T) {
 	f := newFixture(t, newTable(row), nil)
 	left(t, f.journal, journal.Accepted{Target: "a", Token: row.Owner}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"})
 	owed := make(chan struct{})
-	f.mirror.aside = map[int64]chan struct{}{1: owed}
+	f.mirror.quarantined = map[int64]chan struct{}{1: owed}
 	f.start()
 	<-f.table.selected
 	f.table.insert(waiting(2, "a"))

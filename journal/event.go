@@ -187,9 +187,9 @@ type Conflict struct {
 	Token  string `json:"token,omitempty"`  // of the claim that it is about; events of older versions have none
 }
 
-// SetAside says that the row can't be updated for now, for a reason that is the row's own: somebody
-// holds a lock on it, or a rule of the table refuses the update. The update is tried again until it
-// succeeds; this is journalled once.
+// SetAside says that the row is quarantined: it can't be updated for now, for a reason that is the
+// row's own. Somebody holds a lock on it, or a rule of the table refuses the update. The mirror tries
+// the update again until it succeeds, and journals this once.
 type SetAside struct {
 	Wanted string `json:"wanted"` // the status that the row is to get
 	Reason string `json:"reason"`

@@ -63,7 +63,7 @@ func (m *Mirror) attempt(ctx context.Context, changes []Change) ([]Outcome, erro
 	}
 }
 
-// conclude journals what the table would not take, and then changes memory: what is aside, the
+// conclude journals what the table would not take, and then changes memory: the quarantine, the
 // position, and who waits for it. Dying before the position is on disk only means to apply the
 // changes once more.
 func (m *Mirror) conclude(ctx context.Context, t trial) error {
@@ -106,7 +106,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		}
 		return nil
 	}
-	if o.Fate == Refused && m.aside.tooLong(c.Job) {
+	if o.Fate == Refused && m.quarantine.tooLong(c.Job) {
 		m.Logger.Error("a row was refused for too long, and is left as found", "job", c.Job, "reason", o.Note)
 		o.Fate = Lost
 		if o.Found == nil {
@@ -114,7 +114,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		}
 	}
 	if o.Fate != Lost {
-		if m.aside.rows[c.Job] == nil {
+		if m.quarantine.rows[c.Job] == nil {
 			m.Logger.Warn("a row can't be updated for now; trying again until it can", "job", c.Job, "wanted", c.Status, "reason", o.Note)
 			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
 			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})
@@ -129,8 +129,9 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 	return err
 }
 
-// isLate tells whether a row comes back later than whoever ended its run expects: it was aside, or
-// a former process ended the run. The second for which it was looked for may be over by now.
+// isLate tells whether a row comes back later than the process that ended its run expects: it was
+// quarantined, or a former process ended the run. The second for which workers look for such a row may
+// be over by now.
 func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
 
 // found is a row as somebody who looks finds it; nil where it is gone, or can't be read.

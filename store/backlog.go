@@ -13,17 +13,17 @@ import (
 // backlog is the rows that can't be updated for now, with what they are owed. Only the mirror's
 // goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without.
 type backlog struct {
-	rows    map[int64]*aside // by job
-	changes int              // of all of them
-	bytes   int              // of output in these
-	oldest  uint64           // the oldest event of these; forEver where there is none
-	nextDue time.Time        // when the first of these is to be tried; zero: none
+	rows    map[int64]*owedRow // by job
+	changes int                // of all of them
+	bytes   int                // of output in these
+	oldest  uint64             // the oldest event of these; forEver where there is none
+	nextDue time.Time          // of the first of their next tries; zero: none
 }
 
-// Bounds of what is aside; beyond them the mirror reads no further. A batch may exceed them.
+// Bounds of the quarantine; beyond them the mirror reads no further. A batch may exceed them.
 const (
-	mostAside      = 10_000
-	mostAsideBytes = 64 << 20
+	mostQuarantined      = 10_000
+	mostQuarantinedBytes = 64 << 20
 )
 
 // How long a row is let alone between two tries: ever longer.
@@ -39,8 +39,8 @@ const mostTried = 128
 // retention, which waits for the mirror, is not held up for good.
 const giveUpAfter = 24 * time.Hour
 
-// full tells whether too much is aside to read any further.
-func (b *backlog) full() bool { return b.changes >= mostAside || b.bytes >= mostAsideBytes }
+// full tells whether too much is quarantined to read any further.
+func (b *backlog) full() bool { return b.changes >= mostQuarantined || b.bytes >= mostQuarantinedBytes }
 
 // tooLong tells whether a job's change has been refused for so long that it is given up.
 func (b *backlog) tooLong(job int64) bool {
@@ -48,11 +48,11 @@ func (b *backlog) tooLong(job int64) bool {
 	return a != nil && a.fate == Refused && time.Since(a.refused) >= giveUpAfter
 }
 
-// set puts a change aside, or notes one more try of it.
+// set quarantines a change, or notes one more try of it.
 func (b *backlog) set(c Change, o Outcome, now time.Time) {
 	a := b.rows[c.Job]
 	if a == nil {
-		a = &aside{since: now}
+		a = &owedRow{since: now}
 		b.rows[c.Job] = a
 		b.hold(a, c)
 	}
@@ -64,7 +64,7 @@ func (b *backlog) set(c Change, o Outcome, now time.Time) {
 	a.fate, a.reason, a.next = o.Fate, o.Note, now.Add(a.pause)
 }
 
-// follow puts a change behind what is aside of its job.
+// follow puts a change behind the quarantined ones of its job.
 func (b *backlog) follow(c Change) {
 	a := b.rows[c.Job]
 	if n := len(a.changes); a.changes[n-1].Token == c.Token {
@@ -75,8 +75,8 @@ func (b *backlog) follow(c Change) {
 	b.hold(a, c)
 }
 
-// hold appends a change to what is aside.
-func (b *backlog) hold(a *aside, c Change) {
+// hold appends a change to those that a row is owed.
+func (b *backlog) hold(a *owedRow, c Change) {
 	a.changes = append(a.changes, c)
 	b.changes++
 	b.bytes += c.size()
@@ -90,7 +90,7 @@ func (b *backlog) endFirst(job int64, now time.Time) {
 	b.bytes -= a.changes[0].size()
 	if len(a.changes) > 1 {
 		a.changes = slices.Delete(a.changes, 0, 1)
-		*a = aside{changes: a.changes, since: now, next: now, reason: a.reason}
+		*a = owedRow{changes: a.changes, since: now, next: now, reason: a.reason}
 		return
 	}
 	delete(b.rows, job)
@@ -101,13 +101,13 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	if b.nextDue.IsZero() || now.Before(b.nextDue) {
 		return nil
 	}
-	var due []*aside
+	var due []*owedRow
 	for _, a := range b.rows {
 		if !a.next.After(now) {
 			due = append(due, a)
 		}
 	}
-	slices.SortFunc(due, func(a, b *aside) int { return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.first(), b.first())) })
+	slices.SortFunc(due, func(a, b *owedRow) int { return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.first(), b.first())) })
 	bytes := 0
 	for _, a := range due {
 		if bytes += a.changes[0].size(); len(changes) == mostTried || bytes > batchBytes && len(changes) > 0 {
@@ -118,7 +118,7 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	return changes
 }
 
-// reckon finds out which event that is aside is the oldest, and when the next change is due.
+// reckon finds the oldest quarantined event, and when the next change is due.
 func (b *backlog) reckon() {
 	b.nextDue, b.oldest = time.Time{}, forEver
 	for _, a := range b.rows {
@@ -129,15 +129,15 @@ func (b *backlog) reckon() {
 	}
 }
 
-// trial is changes that were tried, and what is to be done about them.
+// trial is changes that the mirror has tried, and what follows from their outcomes.
 type trial struct {
 	changes  []Change
 	outcomes []Outcome
 	behind   []Change // changes that wait behind others, untried
-	upTo     uint64   // the events that this was all of; 0: these were aside
+	upTo     uint64   // the events that this was all of; 0: these were quarantined
 
 	conflicts []journal.Draft
-	notices   []journal.Draft // of rows that are set aside
+	notices   []journal.Draft // of quarantined rows
 	gaveBack  []string        // targets of rows that wait again, or come back late
 }
 
@@ -146,10 +146,10 @@ type trial struct {
 type progress struct {
 	bookmark Bookmark
 
-	mu       sync.Mutex
-	tried    uint64 // all events up to here are in the table, set aside or in conflict
-	aside    backlog
-	watchers []watcher
+	mu         sync.Mutex
+	tried      uint64 // all events up to here are in the table, quarantined or in conflict
+	quarantine backlog
+	watchers   []watcher
 }
 
 // Applied is the newest event up to which the table shows everything that it would take.
@@ -164,7 +164,7 @@ func (p *progress) Applied() uint64 {
 func (p *progress) Standing(job int64) (tried uint64, owed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.tried, p.aside.rows[job] != nil
+	return p.tried, p.quarantine.rows[job] != nil
 }
 
 // Reached is the event up to which the mirror has tried to show all.
@@ -174,9 +174,9 @@ func (p *progress) Reached() uint64 {
 	return p.tried
 }
 
-// position is what the bookmark may say: it never passes the oldest event of a row that is aside.
+// position is what the bookmark may say: it never passes the oldest event of a quarantined row.
 // Callers must hold p.mu.
-func (p *progress) position() uint64 { return min(p.tried, p.aside.oldest-1) }
+func (p *progress) position() uint64 { return min(p.tried, p.quarantine.oldest-1) }
 
 // Shown gives a channel that is closed when the mirror is done with event seq of a job, and with
 // all before it of the same job: the table shows it, or the journal holds a conflict instead. For
@@ -186,7 +186,7 @@ func (p *progress) Shown(seq uint64, job int64) <-chan struct{} {
 }
 
 // Tried gives a channel that is closed when the mirror has tried to show event seq and all before
-// it. Rows that can't be updated for now are aside, and are not waited for.
+// it. Rows that can't be updated for now are quarantined; it does not wait for them.
 func (p *progress) Tried(seq uint64) <-chan struct{} {
 	return p.watch(watcher{seq: seq, tried: true})
 }
@@ -204,8 +204,8 @@ func (p *progress) watch(w watcher) <-chan struct{} {
 // tells ends the waiting of a watcher whose event was reached, and tells whether it was. Callers must hold
 // p.mu.
 func (p *progress) tells(w watcher) bool {
-	oldest := p.aside.oldest
-	if a := p.aside.rows[w.job]; a != nil {
+	oldest := p.quarantine.oldest
+	if a := p.quarantine.rows[w.job]; a != nil {
 		oldest = a.first()
 	} else if w.job != 0 {
 		oldest = forEver
@@ -217,15 +217,15 @@ func (p *progress) tells(w watcher) bool {
 	return true
 }
 
-// Aside lists the rows that can't be updated for now, by job.
-func (p *progress) Aside() []Aside {
+// Quarantined lists the rows that can't be updated for now, by job.
+func (p *progress) Quarantined() []QuarantinedRow {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]Aside, 0, len(p.aside.rows))
-	for job, a := range p.aside.rows {
-		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since})
+	list := make([]QuarantinedRow, 0, len(p.quarantine.rows))
+	for job, a := range p.quarantine.rows {
+		list = append(list, QuarantinedRow{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since})
 	}
-	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
+	slices.SortFunc(list, func(a, b QuarantinedRow) int { return cmp.Compare(a.Job, b.Job) })
 	return list
 }
 
@@ -236,43 +236,43 @@ func (p *progress) conclude(t trial) {
 	defer p.mu.Unlock()
 	for i, c := range t.changes {
 		if o := t.outcomes[i]; o.Fate == Held || o.Fate == Refused {
-			p.aside.set(c, o, now)
+			p.quarantine.set(c, o, now)
 		} else if t.upTo == 0 {
-			p.aside.endFirst(c.Job, now)
+			p.quarantine.endFirst(c.Job, now)
 		}
 	}
 	for _, c := range t.behind {
-		p.aside.follow(c)
+		p.quarantine.follow(c)
 	}
 	if t.upTo > 0 {
 		p.tried = t.upTo
 	}
-	p.aside.reckon()
+	p.quarantine.reckon()
 	p.bookmark.SetPosition(p.position())
 	p.watchers = slices.DeleteFunc(p.watchers, p.tells)
 }
 
-// asideDue lists the changes that are aside and to be tried now.
-func (p *progress) asideDue(now time.Time) []Change {
+// quarantinedDue lists the quarantined changes that are due.
+func (p *progress) quarantinedDue(now time.Time) []Change {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	changes := p.aside.due(now)
+	changes := p.quarantine.due(now)
 	if len(changes) == 0 {
-		p.aside.reckon()
+		p.quarantine.reckon()
 	}
 	return changes
 }
 
-// owe sets aside a change of events that were mirrored before, unless the job has changes aside
-// already: these come to the same.
+// owe quarantines a change of events that were mirrored before, unless the job has quarantined changes
+// already: these have the same result.
 func (p *progress) owe(c Change, o Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.aside.rows[c.Job] == nil {
+	if p.quarantine.rows[c.Job] == nil {
 		c.first = p.tried
 		now := time.Now()
-		p.aside.set(c, o, now)
-		p.aside.reckon()
+		p.quarantine.set(c, o, now)
+		p.quarantine.reckon()
 	}
 }
 

@@ -14,11 +14,11 @@
 //
 //   - Killed before the bookmark is on disk: the changes are applied once more. They are guarded
 //     by the claim's token, and say again what the row says already.
-//   - A row that can't be updated for now is set aside, and the bookmark stays before the oldest
+//   - A row that can't be updated for now is quarantined, and the bookmark stays before the oldest
 //     event of it, while the mirror goes on in memory. Killed then: the next start reads
-//     everything from there again, sets the same row aside, and finds the other rows as they
-//     should be. The event that tells of a row set aside is for people only; nothing depends on
-//     it, and a restart may journal it again.
+//     everything from there again, quarantines the same row, and finds the other rows as they
+//     should be. The event that tells of a quarantined row (set-aside) is for people only; nothing
+//     depends on it, and a restart may journal it again.
 //   - A row that is somebody else's by now becomes a conflict. The conflict is journalled before
 //     the bookmark moves on. Killed in between: the row is judged again, and the same conflict is
 //     journalled a second time, which changes nothing, since it names its claim. Where the disk is
@@ -33,11 +33,12 @@
 //     planned anew from the schedule that was found, and journalled as replanned before the update is
 //     made of it, which is guarded by that schedule. Killed between the two: the next start makes the
 //     same change of both events; where it reads them one by one, it plans anew once more. Edited
-//     again in between: the row is set aside like one that somebody holds, and then the same once more.
-//   - Several events of a job share a change, and later ones wait behind one that is set aside, so
+//     again in between: the row is quarantined like one that somebody holds, and then the same once
+//     more.
+//   - Several events of a job share a change, and later ones wait behind a quarantined one, so
 //     a row never goes back to an earlier state, and a later claim's change is never applied
 //     before an earlier one's.
-//   - Beyond a number of changes and an amount of output set aside the mirror reads no further.
+//   - Beyond a number of changes and an amount of output in quarantine the mirror reads no further.
 //     Nothing is dropped: it is in the journal.
 //   - The table on another server: rows of the last minutes are compared with the journal, and
 //     mended, before anything is claimed there. That it is done is an event; killed before it, the

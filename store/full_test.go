@@ -72,7 +72,7 @@ func countConflicts(t *testing.T, j *eventlog.Log) (n int) {
 
 // Beyond the bounds the mirror reads no further, and drops nothing; it goes on when there is room
 // again.
-func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
+func TestTheMirrorReadsNoFurtherWhenTooMuchIsQuarantined(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), storetest.NewMemory("")
 	m := newMirror(j, table)
@@ -87,8 +87,8 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 	}
 	run(t, m)
 	await(t, "the first 60", m.Tried(60*3))
-	for len(m.Aside()) < 64 {
-		await(t, "one more", m.Tried(uint64(len(m.Aside())+1)*3))
+	for len(m.Quarantined()) < 64 {
+		await(t, "one more", m.Tried(uint64(len(m.Quarantined())+1)*3))
 	}
 	tries := make(chan struct{}, 1000)
 	table.Change(func() {
@@ -102,7 +102,7 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 	for range 100 { // new events would have been tried among these
 		await(t, "another try", tries)
 	}
-	if n := len(m.Aside()); n > 66 || !open(m.Tried(newest)) {
+	if n := len(m.Quarantined()); n > 66 || !open(m.Tried(newest)) {
 		t.Errorf("%d changes of a MiB each are aside", n)
 	}
 	table.Change(func() { clear(table.Locked) })

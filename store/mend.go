@@ -54,7 +54,7 @@ func (c *comparison) mend(ctx context.Context, stories map[int64]*story, ids []i
 					gaveBack = append(gaveBack, change.target)
 				}
 			case Lost:
-			default: // it is set aside like any change
+			default: // it is quarantined like any change
 				c.mirror.owe(change, o)
 			}
 		},

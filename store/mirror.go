@@ -71,7 +71,7 @@ func NewMirror(c Config) *Mirror {
 		Config: c, outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
 		progress: &progress{
 			bookmark: c.Bookmark, tried: c.Bookmark.Position(),
-			aside: backlog{rows: make(map[int64]*aside), oldest: forEver},
+			quarantine: backlog{rows: make(map[int64]*owedRow), oldest: forEver},
 		},
 		former: former, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
@@ -96,8 +96,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 }
 
-// step does what is to be done next: new events first, then what is aside and due, in one
-// transaction each.
+// step mirrors new events first, then tries the quarantined changes that are due, in one transaction
+// each.
 func (m *Mirror) step(ctx context.Context) error {
 	if err := m.confirmServer(ctx); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (m *Mirror) step(ctx context.Context) error {
 		err = m.mirror(ctx, events)
 	}
 	if err == nil {
-		err = m.retryAside(ctx)
+		err = m.retryQuarantined(ctx)
 	}
 	return err
 }
@@ -120,12 +120,12 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// next gives the next events, or none when something else is to be done first: a change that is
-// aside is due, or the server is to be asked for. When nothing happens for a while it writes the
+// next gives the next events, or none when something else comes first: a quarantined change is due, or
+// the mirror must ask which server this is. When nothing happens for a while it writes the
 // position. Where there is no room for that the next rest does it, and a crash before only means to
 // apply some changes once more.
 func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
-	full, after := m.aside.full(), m.Reached()
+	full, after := m.quarantine.full(), m.Reached()
 	if !full && m.newest() > after {
 		return m.Source.Next(ctx, after, batchSize)
 	}
@@ -158,7 +158,7 @@ func (m *Mirror) pause() time.Duration {
 	if !m.rested {
 		wait = restAfter - time.Since(m.lively)
 	}
-	if next := m.aside.nextDue; !next.IsZero() {
+	if next := m.quarantine.nextDue; !next.IsZero() {
 		wait = min(wait, time.Until(next))
 	}
 	return wait
@@ -203,14 +203,14 @@ func (m *Mirror) works(work func()) {
 	work()
 }
 
-// parted parts changes into those that can be applied and those that have to wait behind one that
-// is aside.
+// parted parts changes into those that can be applied and those that have to wait behind a
+// quarantined one.
 func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
-	if len(m.aside.rows) == 0 {
+	if len(m.quarantine.rows) == 0 {
 		return changes, nil
 	}
 	for _, c := range changes {
-		if m.aside.rows[c.Job] == nil {
+		if m.quarantine.rows[c.Job] == nil {
 			fresh = append(fresh, c)
 		} else {
 			behind = append(behind, c)
@@ -219,9 +219,9 @@ func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
 	return fresh, behind
 }
 
-// retryAside tries what is aside and due.
-func (m *Mirror) retryAside(ctx context.Context) error {
-	changes := m.asideDue(time.Now())
+// retryQuarantined tries the quarantined changes that are due.
+func (m *Mirror) retryQuarantined(ctx context.Context) error {
+	changes := m.quarantinedDue(time.Now())
 	if len(changes) == 0 {
 		return nil
 	}

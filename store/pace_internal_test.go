@@ -8,7 +8,7 @@ import (
 // Rows that the table does not take are tried some at a time, each ever less often.
 func TestRowsThatAreNotTakenAreTriedEverLessOften(t *testing.T) {
 	t.Parallel()
-	b := &backlog{rows: map[int64]*aside{}}
+	b := &backlog{rows: map[int64]*owedRow{}}
 	now := time.Now()
 	for job := range int64(1000) {
 		b.set(Change{Job: job, first: uint64(job) + 1}, Outcome{Fate: Refused}, now)

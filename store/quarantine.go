@@ -12,8 +12,8 @@ import (
 // batchSize is how many events go into one transaction at most.
 const batchSize = 512
 
-// Aside is a row that can't be updated for now, for people to see.
-type Aside struct {
+// QuarantinedRow is a row that can't be updated for now, for people to see.
+type QuarantinedRow struct {
 	Job    int64
 	Target string // of the claim; "" where it is not known
 	Wanted string // the status that it is to get next
@@ -21,8 +21,8 @@ type Aside struct {
 	Since  time.Time
 }
 
-// aside is what a job's row is owed while it can't be updated.
-type aside struct {
+// owedRow is what a job's row is owed while it can't be updated.
+type owedRow struct {
 	changes []Change // of one claim each, the oldest first, which is the one that is tried
 	fate    Fate     // of the newest try
 	reason  string
@@ -33,7 +33,7 @@ type aside struct {
 }
 
 // first is the oldest event that the row does not show.
-func (a *aside) first() uint64 { return a.changes[0].first }
+func (a *owedRow) first() uint64 { return a.changes[0].first }
 
 // Retry waits out outages, with growing intervals and jitter, and reports each
 // cause once, not each try, and the end. It is for one goroutine.

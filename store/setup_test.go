@@ -139,9 +139,9 @@ func open(done <-chan struct{}) bool {
 	}
 }
 
-// reasons are those of the rows that are aside, in order.
+// reasons are those of the quarantined rows, in order.
 func reasons(m *store.Mirror) (list []string) {
-	for _, a := range m.Aside() {
+	for _, a := range m.Quarantined() {
 		list = append(list, fmt.Sprintf("%d %s: %s", a.Job, a.Wanted, a.Reason))
 	}
 	slices.Sort(list)

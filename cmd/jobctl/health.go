@@ -361,7 +361,7 @@ func (l limits) owed(v *condition, s *operator.Census, now time.Time) {
 			}
 		}
 		count += asides(*w.Value)
-		for _, row := range w.Value.Aside {
+		for _, row := range w.Value.Quarantined {
 			longest = max(longest, now.Sub(row.Since))
 		}
 	}

@@ -263,12 +263,12 @@ func (p *program) printOdds(s workerStatus) {
 func (p *program) printAside(s workerStatus) {
 	if n := asides(s); n > 0 {
 		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
-		p.printSome(p.asideTable(s), len(s.Aside), n)
+		p.printSome(p.asideTable(s), len(s.Quarantined), n)
 	}
 }
 
 // asides is how many rows are set aside, of which the worker may list the first only.
-func asides(s workerStatus) int { return max(s.AsideCount, len(s.Aside)) }
+func asides(s workerStatus) int { return max(s.QuarantinedCount, len(s.Quarantined)) }
 
 // printSome prints a table that may have some of its rows only.
 func (p *program) printSome(t table, shown, all int) {
@@ -282,7 +282,7 @@ func (p *program) printSome(t table, shown, all int) {
 
 func (p *program) asideTable(s workerStatus) table {
 	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
-	for _, row := range s.Aside {
+	for _, row := range s.Quarantined {
 		t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
 	}
 	return t

@@ -87,13 +87,13 @@ func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) servi
 func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 	bytes, segments := d.journal.Usage()
 	database, runner, full := d.reached(worker), d.runnerStanding(), d.full()
-	aside := d.aside(worker.Aside)
+	aside := d.aside(worker.Quarantined)
 	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
 	status.Name, status.Memory = d.worker.Name, process.Memory()
 	build := version.Of()
 	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
 	status.Mark, status.Server = d.identity()
-	status.Aside, status.AsideCount = aside[:min(len(aside), mostAside)], len(aside)
+	status.Quarantined, status.QuarantinedCount = aside[:min(len(aside), mostAside)], len(aside)
 	shown := d.mirror.Applied()
 	status.Journal = &api.JournalStatus{
 		Events: d.newest(), Mirrored: shown, Bytes: bytes, Segments: segments,

@@ -63,7 +63,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	p.words = d.describe
 	d.service = service.New(service.Config{
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
-		Table: table.table, Journal: journal.read, Owed: worker.mirror.Aside, PollInterval: r.jobs.pollInterval,
+		Table: table.table, Journal: journal.read, Owed: worker.mirror.Quarantined, PollInterval: r.jobs.pollInterval,
 	})
 	handlers := r.counted(d.handlers())
 	self, err := instance(journal.journalDir)

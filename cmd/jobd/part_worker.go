@@ -148,7 +148,7 @@ func (p *workerPart) run(ctx context.Context) error {
 	within(p.mirror.Tried(newest), settleTimeout)
 	if !within(p.mirror.Shown(newest, 0), asideTimeout) {
 		p.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
-			"events", newest-p.mirror.Applied(), "rows set aside", len(p.mirror.Aside()))
+			"events", newest-p.mirror.Applied(), "rows set aside", len(p.mirror.Quarantined()))
 	}
 	return err
 }

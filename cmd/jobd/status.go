@@ -76,25 +76,25 @@ const mostAside = 100
 
 // aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to
 // date, the oldest first.
-func (d *daemon) aside(rows []jobexec.AsideRow) []api.AsideRow {
-	all := append([]jobexec.AsideRow{}, rows...)
+func (d *daemon) aside(rows []jobexec.QuarantinedRow) []api.QuarantinedRow {
+	all := append([]jobexec.QuarantinedRow{}, rows...)
 	targets := make(map[int64]string)
-	held := d.mirror.Aside()
+	held := d.mirror.Quarantined()
 	d.journal.View(func(s *journal.State) {
 		for _, a := range held { // a job that has ended is known to the mirror only
 			targets[a.Job] = cmp.Or(a.Target, s.Job(a.Job).Target)
 		}
 	})
 	for _, a := range held {
-		all = append(all, jobexec.AsideRow{
+		all = append(all, jobexec.QuarantinedRow{
 			Job: a.Job, Target: targets[a.Job], Since: a.Since,
 			Reason: "the row can't be made " + a.Wanted + ": " + a.Reason,
 		})
 	}
-	slices.SortStableFunc(all, func(a, b jobexec.AsideRow) int { return a.Since.Compare(b.Since) })
-	told := make([]api.AsideRow, len(all))
+	slices.SortStableFunc(all, func(a, b jobexec.QuarantinedRow) int { return a.Since.Compare(b.Since) })
+	told := make([]api.QuarantinedRow, len(all))
 	for i, row := range all {
-		told[i] = api.AsideRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since}
+		told[i] = api.QuarantinedRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since}
 	}
 	return told
 }

@@ -16,8 +16,8 @@ type connection struct {
 	net.Conn
 	address string // what it leads to, as events tell it
 	reader  *bufio.Reader
-	head    io.LimitedReader // passes on so many bytes, until the head of an answer has come
-	since   time.Time        // when it was made, or put aside
+	head    io.LimitedReader // passes on a bounded number of bytes, until the head of an answer has come
+	since   time.Time        // when it was made, or became idle
 	used    bool             // it had a request
 	single  bool             // it is for one job only, and not kept: its peer has nothing else to do meanwhile
 	expiry  *time.Timer      // closes it when it is idle for too long; nil: it never was idle
@@ -31,12 +31,11 @@ func connected(c net.Conn, address string) *connection {
 	return made
 }
 
-// fresh tells whether it was made or put aside so short a time ago that its peer has not had enough of
-// it.
+// fresh tells whether it was made, or became idle, so short a time ago that its peer keeps it open.
 func (c *connection) fresh() bool { return time.Since(c.since) < idleFor }
 
-// usable tells whether a request can be sent over it: nothing was heard from its peer that it was not
-// asked for, nor that it has closed it.
+// usable tells whether a request can be sent over it: its peer has neither sent anything unasked nor
+// closed it.
 func (c *connection) usable() bool {
 	if !c.fresh() || c.reader.Buffered() > 0 {
 		return false

@@ -81,7 +81,7 @@ type Reserve struct {
 
 // OpenReserve watches over the disk of a journal's folder. Below threshold free
 // bytes, or a tenth of the disk where that is less, nothing new may begin; a quarter of it is
-// set aside.
+// reserved for what is under way.
 func OpenReserve(dir string, threshold int64) (*Reserve, error) {
 	r := &Reserve{dir: dir, threshold: threshold, free: freeSpace}
 	_, total, err := r.free(dir)
@@ -129,7 +129,7 @@ func (r *Reserve) check() error {
 	return nil
 }
 
-// Release gives the reserve's blocks back to the disk. Check sets them aside again when there is
+// Release gives the reserve's blocks back to the disk. Check reserves them again when there is
 // room.
 func (r *Reserve) Release() {
 	r.mu.Lock()

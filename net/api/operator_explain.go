@@ -35,15 +35,15 @@ type Explained struct {
 
 // ExplainedJob is what a worker knows of one job.
 type ExplainedJob struct {
-	Job     jobnet.Whole    `json:"job"`
-	Row     *JobRow         `json:"row,omitempty"`    // nil: there is none, or the table could not be read
-	Target  *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for here; nil: not served here
-	Ahead   *JobsAhead      `json:"ahead,omitempty"`  // of a row that waits, where that could be counted
-	Here    *JobStanding    `json:"here,omitempty"`   // nil: it is not under way on this worker
-	Aside   *AsideJob       `json:"aside,omitempty"`
-	Journal *JobHistory     `json:"journal,omitempty"`      // nil: the journal tells nothing of it
-	Unread  string          `json:"journalError,omitempty"` // why the journal could not be asked
-	Probe   *JobProbe       `json:"probe,omitempty"`
+	Job         jobnet.Whole    `json:"job"`
+	Row         *JobRow         `json:"row,omitempty"`    // nil: there is none, or the table could not be read
+	Target      *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for here; nil: not served here
+	Ahead       *JobsAhead      `json:"ahead,omitempty"`  // of a row that waits, where that could be counted
+	Here        *JobStanding    `json:"here,omitempty"`   // nil: it is not under way on this worker
+	Quarantined *QuarantinedJob `json:"aside,omitempty"`
+	Journal     *JobHistory     `json:"journal,omitempty"`      // nil: the journal tells nothing of it
+	Unread      string          `json:"journalError,omitempty"` // why the journal could not be asked
+	Probe       *JobProbe       `json:"probe,omitempty"`
 }
 
 // JobRow is a row as it stands. Times are unix seconds, as the table has them; what is NULL or none
@@ -163,8 +163,8 @@ type JobStanding struct {
 	Recurs      bool  `json:"recurs,omitempty"`
 }
 
-// AsideJob is why a row can't be claimed or updated by a worker for now.
-type AsideJob struct {
+// QuarantinedJob is why a row can't be claimed or updated by a worker for now.
+type QuarantinedJob struct {
 	Wanted string `json:"wanted,omitempty"` // the status that the row is to get; "" where it is to be claimed
 	Reason string `json:"reason"`
 	Since  int64  `json:"since,omitempty"`

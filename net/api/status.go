@@ -10,28 +10,28 @@ import (
 // WorkerStatus is a worker's answer to status. What the original's clients know comes first; the
 // original and older workers tell less.
 type WorkerStatus struct {
-	Targets       map[string]TargetStatus `json:"targets"`
-	Clients       int                     `json:"jobPromisesCount"` // manual jobs that a client waits for
-	Memory        MemoryUsage             `json:"memoryUsage"`
-	Name          string                  `json:"name"`
-	Version       string                  `json:"version"`
-	Commit        string                  `json:"commit,omitempty"`     // see Build
-	CommitDate    string                  `json:"commitDate,omitempty"` // see Build
-	Journal       *JournalStatus          `json:"journal"`              // nil: of the original, which has none
-	ClaimsInDoubt int                     `json:"claimsInDoubt"`        // of which it is not known whether they were committed
-	UnownedRows   int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
-	Mark          string                  `json:"mark,omitempty"`       // in the tokens of the worker's claims
-	Server        string                  `json:"server,omitempty"`
-	Aside         []AsideRow              `json:"aside"` // the first of AsideCount
-	AsideCount    int                     `json:"asideCount"`
-	Masters       []MasterStanding        `json:"masters,omitempty"`
-	PID           int                     `json:"pid"`
-	Started       int64                   `json:"startedAt"`           // unix milliseconds; another one after each restart
-	Launcher      *LaunchFailure          `json:"launcher,omitempty"`  // why no job can be started
-	Executors     []ExecutorStatus        `json:"executors,omitempty"` // by target; none: each job has a process of its own
-	Database      *Standing               `json:"database,omitempty"`  // nil: of a worker that does not tell
-	Runner        *RunnerStanding         `json:"runner,omitempty"`
-	NotReady      []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
+	Targets          map[string]TargetStatus `json:"targets"`
+	Clients          int                     `json:"jobPromisesCount"` // manual jobs that a client waits for
+	Memory           MemoryUsage             `json:"memoryUsage"`
+	Name             string                  `json:"name"`
+	Version          string                  `json:"version"`
+	Commit           string                  `json:"commit,omitempty"`     // see Build
+	CommitDate       string                  `json:"commitDate,omitempty"` // see Build
+	Journal          *JournalStatus          `json:"journal"`              // nil: of the original, which has none
+	ClaimsInDoubt    int                     `json:"claimsInDoubt"`        // of which it is not known whether they were committed
+	UnownedRows      int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
+	Mark             string                  `json:"mark,omitempty"`       // in the tokens of the worker's claims
+	Server           string                  `json:"server,omitempty"`
+	Quarantined      []QuarantinedRow        `json:"aside"` // the first of QuarantinedCount
+	QuarantinedCount int                     `json:"asideCount"`
+	Masters          []MasterStanding        `json:"masters,omitempty"`
+	PID              int                     `json:"pid"`
+	Started          int64                   `json:"startedAt"`           // unix milliseconds; another one after each restart
+	Launcher         *LaunchFailure          `json:"launcher,omitempty"`  // why no job can be started
+	Executors        []ExecutorStatus        `json:"executors,omitempty"` // by target; none: each job has a process of its own
+	Database         *Standing               `json:"database,omitempty"`  // nil: of a worker that does not tell
+	Runner           *RunnerStanding         `json:"runner,omitempty"`
+	NotReady         []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
 
 	// ConfigRefused is since when the configuration on the disk has a mistake, and is not in force; zero
 	// where it is, or the worker does not tell.
@@ -117,9 +117,9 @@ type JournalStatus struct {
 	Full         string    `json:"full,omitempty"`        // in words
 }
 
-// AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's
+// QuarantinedRow is a row that a worker can't claim or update for now, for a reason that is the row's
 // own.
-type AsideRow struct {
+type QuarantinedRow struct {
 	Job    jobnet.Whole `json:"job"` // 0: the reason names it
 	Target string       `json:"target"`
 	Reason string       `json:"reason"`

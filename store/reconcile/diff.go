@@ -122,7 +122,7 @@ func (c *comparison) compare(ctx context.Context, jobs []journal.Job) (differing
 
 // lookAtMoving judges a job that may be moving on right now. The mirror's position is taken first,
 // then the row, then the journal, which is ahead of both: so a row that should show an event up to
-// the position, and does not, was changed by somebody else, unless it is set aside.
+// the position, and does not, was changed by somebody else, unless it is quarantined.
 func (c *comparison) lookAtMoving(ctx context.Context, seemed journal.Job) (d Difference, differs bool, err error) {
 	tried, owed := c.Mirror.Standing(seemed.ID)
 	found, err := c.look(ctx, []int64{seemed.ID})

@@ -63,10 +63,10 @@ func (s *standing) collect(send send) {
 	s.executors.collect(now.Status.Executors, s.targets, send)
 	gauge(s.lagEvents, float64(now.Unshown))
 	gauge(s.lagSeconds, age(now.UnshownFrom, at))
-	gauge(s.aside, float64(now.Status.AsideCount))
+	gauge(s.aside, float64(now.Status.QuarantinedCount))
 	oldest := time.Time{}
-	if len(now.Status.Aside) > 0 {
-		oldest = now.Status.Aside[0].Since
+	if len(now.Status.Quarantined) > 0 {
+		oldest = now.Status.Quarantined[0].Since
 	}
 	gauge(s.asideOldest, age(oldest, at))
 	gauge(s.strangers, float64(now.Status.UnownedRows))

@@ -117,7 +117,7 @@ func (v *view) inDoubt(t teller, s *api.JobStanding, claimed string) Verdict {
 
 // aside says why a row can't be brought up to date; "" where nothing is against that.
 func (v *view) aside(t teller, before string) string {
-	a := t.job.Aside
+	a := t.job.Quarantined
 	if a == nil {
 		return ""
 	}

@@ -30,7 +30,7 @@ type (
 	target  = api.TargetStanding
 	here    = api.JobStanding
 	history = api.JobHistory
-	aside   = api.AsideJob
+	aside   = api.QuarantinedJob
 	probe   = api.JobProbe
 	ahead   = api.JobsAhead
 )

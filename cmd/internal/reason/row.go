@@ -173,7 +173,7 @@ func (v *view) formerly(t teller) Verdict {
 
 // owed says why a row is not up to date.
 func (v *view) owed(t teller) string {
-	if t.job.Aside != nil {
+	if t.job.Quarantined != nil {
 		return v.aside(t, ": ")
 	}
 	if s := t.job.Target; s != nil && s.Hindered == api.HinderedUnwritten {

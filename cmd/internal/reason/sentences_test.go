@@ -39,10 +39,10 @@ func TestSentences(t *testing.T) {
 		{Starting, "is being started on node-1", []Answer{of("node-1", job{Here: &here{Phase: "starting"}})}},
 		{Claimed, "has a slot on node-1, and starts as soon as its row says running", []Answer{of("node-1", job{Here: &here{Phase: "claimed"}})}},
 		{Claimed, "has a slot on node-1, and starts as soon as its row says running, but its row can't be made running since 10:02: somebody holds it", []Answer{
-			of("node-1", job{Here: &here{Phase: "claimed"}, Aside: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
+			of("node-1", job{Here: &here{Phase: "claimed"}, Quarantined: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
 		}},
 		{Parked, "is about to start on node-1, and has lent its slot to others meanwhile: its row can't be made running since 10:02: somebody holds it", []Answer{
-			of("node-1", job{Here: &here{Phase: "parked"}, Aside: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
+			of("node-1", job{Here: &here{Phase: "parked"}, Quarantined: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
 		}},
 		{Prefetched, "was claimed by node-1 at 10:02, and waits there behind 3 jobs for a slot: all 4 slots of target mail are in use", []Answer{
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten, Before: 3}, Target: busy}),
@@ -90,7 +90,7 @@ func TestSentences(t *testing.T) {
 		{Locked, "waits: somebody else has locked its row", []Answer{of("node-1", job{Row: waits(nil).Row, Target: looks, Probe: &probe{Held: true}})}},
 		{Locked, "waits: somebody else has locked its row since 10:02", []Answer{of("node-1", job{Row: waits(nil).Row, Target: hindered("locked", ""), Probe: &probe{Held: true}})}},
 		{Refused, "is set aside on node-2 since 10:02: the table refuses that it is claimed: CHECK weight", []Answer{
-			of("node-1", waits(looks)), of("node-2", job{Row: waits(nil).Row, Target: looks, Aside: &aside{Reason: "CHECK weight", Since: ten}}),
+			of("node-1", waits(looks)), of("node-2", job{Row: waits(nil).Row, Target: looks, Quarantined: &aside{Reason: "CHECK weight", Since: ten}}),
 		}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on node-1)", []Answer{of("node-1", waits(paused)), of("node-2", waits(nil))}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on all 2 workers that serve it)", []Answer{of("node-1", waits(paused)), of("node-2", waits(paused))}},
@@ -150,7 +150,7 @@ func TestSentences(t *testing.T) {
 		}},
 		{Behind, "ended at 10:05 (exit code 3) on node-1, which its row does not show yet: its row can't be made done since 10:02: CHECK", []Answer{
 			of("node-2", under("running", "@aaaaxxxxx", nil)), of("node-1", job{
-				Row: under("running", "@aaaaxxxxx", nil).Row, Aside: &aside{Wanted: "done", Reason: "CHECK", Since: ten},
+				Row: under("running", "@aaaaxxxxx", nil).Row, Quarantined: &aside{Wanted: "done", Reason: "CHECK", Since: ten},
 				Journal: &history{Status: "done", Token: "@aaaaxxxxx", Ended: at("10:05:00"), Result: "fail", Code: code(3)},
 			}),
 		}},

@@ -41,7 +41,7 @@ func (v *view) claimable() Verdict {
 		return Verdict{Reason: Unserved, Sentence: "waits, and " + v.unserved() + v.before()}
 	}
 	for _, t := range v.told {
-		if a := t.job.Aside; a != nil && a.Wanted == "" {
+		if a := t.job.Quarantined; a != nil && a.Wanted == "" {
 			text := fmt.Sprintf("is set aside on %s%s: the table refuses that it is claimed: %s", t.Name, v.since(a.Since), cut(a.Reason))
 			return Verdict{Reason: Refused, Sentence: text, Worker: t.Name}
 		}

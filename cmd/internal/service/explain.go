@@ -158,7 +158,7 @@ func jobRow(row *store.Detail) *api.JobRow {
 // askWorker takes in what the worker and its mirror have in memory.
 func (x *explanation) askWorker() {
 	known := x.Worker.Explain(x.ids)
-	owed := make(map[int64]store.Aside)
+	owed := make(map[int64]store.QuarantinedRow)
 	for _, a := range x.Owed() {
 		owed[a.Job] = a
 	}
@@ -167,10 +167,10 @@ func (x *explanation) askWorker() {
 			job.Here = jobStanding(s)
 			job.Here.MaxAttempts = x.mostAttempts(s.Target, s.Time.Plan)
 		}
-		if a := known[id].Aside; a != nil {
-			job.Aside = &api.AsideJob{Reason: a.Reason, Since: millis(a.Since)}
+		if a := known[id].Quarantined; a != nil {
+			job.Quarantined = &api.QuarantinedJob{Reason: a.Reason, Since: millis(a.Since)}
 		} else if a, is := owed[id]; is {
-			job.Aside = &api.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
+			job.Quarantined = &api.QuarantinedJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
 		}
 	})
 }

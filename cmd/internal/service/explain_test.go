@@ -87,7 +87,9 @@ func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Dra
 	s := newService(worker)
 	config := s.Config
 	config.Table, config.Journal, config.PollInterval = table, func() (*replay.Reader, error) { return replay.Open(dir) }, time.Minute
-	config.Owed = func() []store.Aside { return []store.Aside{{Job: 6, Wanted: "done", Reason: "CHECK"}} }
+	config.Owed = func() []store.QuarantinedRow {
+		return []store.QuarantinedRow{{Job: 6, Wanted: "done", Reason: "CHECK"}}
+	}
 	return New(config)
 }
 
@@ -108,7 +110,7 @@ func TestExplainPutsTogether(t *testing.T) {
 		status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}},
 		explained: map[int64]jobexec.Explanation{
 			5: {Standing: &jobexec.JobStanding{Standing: board.Standing{Phase: board.Queued, Target: "mail", Before: 2, Attempt: 1}, Claimed: at}},
-			7: {Aside: &jobexec.AsideRow{Reason: "CHECK weight", Since: at}},
+			7: {Quarantined: &jobexec.QuarantinedRow{Reason: "CHECK weight", Since: at}},
 		},
 		standings: map[string]jobexec.TargetStanding{"mail": {
 			TargetStatus: jobexec.TargetStatus{Concurrency: 3, Running: 3, PausedBy: "me", PausedSince: 9, Paused: true},
@@ -128,8 +130,8 @@ func TestExplainPutsTogether(t *testing.T) {
 			Job: 5, Row: &api.JobRow{Target: "mail", Status: "waiting"}, Ahead: &api.JobsAhead{Rows: 10_000, More: true},
 			Here: &api.JobStanding{Phase: "queued", Target: "mail", Before: 2, Attempt: 1, Since: at.UnixMilli()},
 		},
-		{Job: 6, Row: &api.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Aside: &api.AsideJob{Wanted: "done", Reason: "CHECK"}},
-		{Job: 7, Aside: &api.AsideJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
+		{Job: 6, Row: &api.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Quarantined: &api.QuarantinedJob{Wanted: "done", Reason: "CHECK"}},
+		{Job: 7, Quarantined: &api.QuarantinedJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

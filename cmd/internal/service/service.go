@@ -54,8 +54,8 @@ type Config struct {
 
 	Table        Table
 	Journal      Journal
-	Owed         func() []store.Aside // rows that the mirror can't bring up to date for now
-	PollInterval time.Duration        // at which the worker looks for jobs unasked; 0: never
+	Owed         func() []store.QuarantinedRow // rows that the mirror can't bring up to date for now
+	PollInterval time.Duration                 // at which the worker looks for jobs unasked; 0: never
 }
 
 // Process is what a service asks the process that it is in.

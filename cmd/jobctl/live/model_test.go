@@ -300,7 +300,7 @@ func TestTroublesComeFirst(t *testing.T) {
 	s.Journal.Full, s.Journal.FullSince = "12 MiB are free", noon
 	s.Launcher = &api.LaunchFailure{Broken: "no such file", Since: noon}
 	s.Masters = []api.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
-	s.AsideCount, s.ClaimsInDoubt, s.UnownedRows = 3, 1, 2
+	s.QuarantinedCount, s.ClaimsInDoubt, s.UnownedRows = 3, 1, 2
 	p := sit(t, f, false, 120, 60)
 	p.sees("the database is away since 12:00:00: connection refused", "the runner does not answer since 12:00:00: broken pipe",
 		"the journal's disk is too full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")

@@ -114,7 +114,7 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 			add(odd, "not registered with the master %s: %s", master.Address, master.Error)
 		}
 	}
-	if n := max(s.AsideCount, len(s.Aside)); n > 0 {
+	if n := max(s.QuarantinedCount, len(s.Quarantined)); n > 0 {
 		add(odd, "%s set aside, to be tried again: see jobctl status", plural(n, "row is", "rows are"))
 	}
 	if s.ClaimsInDoubt > 0 {

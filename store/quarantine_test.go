@@ -17,7 +17,7 @@ import (
 )
 
 // One row locked by somebody's SELECT … FOR UPDATE failed whole batches, the table counted as away
-// and all claims stopped. The row is set aside, told once, and taken up when it is free; all others
+// and all claims stopped. The row is quarantined, told once, and taken up when it is free; all others
 // go on, and later changes of the row come in order.
 func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	table.Change(func() { delete(table.Locked, 3) })
 	await(t, "the row, once it is free", mine)
 	await(t, "all rows", all)
-	if got := table.Read(3); got != "done " || len(m.Aside()) != 0 || !open(away) {
-		t.Errorf("row 3 is %q, %d rows are aside, away: %t", got, len(m.Aside()), !open(away))
+	if got := table.Read(3); got != "done " || len(m.Quarantined()) != 0 || !open(away) {
+		t.Errorf("row 3 is %q, %d rows are aside, away: %t", got, len(m.Quarantined()), !open(away))
 	}
 	if got := of[journal.SetAside](t, j); len(got) != 1 || got[0].Token != token(3) || got[0].Wanted != journal.RowRunning {
 		t.Errorf("journalled %+v, want one event of row 3", got)
@@ -85,10 +85,10 @@ func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
 	}
 }
 
-// A crash while a row is aside: the bookmark has not passed it, so the next mirror sets it aside
-// again and ends it. What the others' rows show already is applied again, which their guards make
+// A crash while a row is quarantined: the bookmark has not passed it, so the next mirror quarantines
+// it again and ends it. What the others' rows show already is applied again, which their guards make
 // harmless.
-func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
+func TestARowThatWasQuarantinedIsTakenUpAfterACrash(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), storetest.NewMemory("")
 	table.Put(1, journal.RowAccepted, token(1))
@@ -107,7 +107,7 @@ func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
 	second := newMirror(j, table)
 	run(t, second)
 	await(t, "the second mirror", second.Tried(newest))
-	if got := second.Aside(); len(got) != 1 || got[0].Job != 1 {
+	if got := second.Quarantined(); len(got) != 1 || got[0].Job != 1 {
 		t.Fatalf("aside: %+v, want job 1", got)
 	}
 	table.Change(func() { clear(table.Locked) })
@@ -140,8 +140,8 @@ func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 		go func() { ended <- m.Run(ctx) }()
 		newest := add(t, j, accepted(1, token(1)), running(1), accepted(2, token(2)), running(2))
 		time.Sleep(23 * time.Hour)
-		if n := len(of[journal.Conflict](t, j)); n != 0 || len(m.Aside()) != 2 {
-			t.Errorf("after 23 h: %d conflicts, %d rows aside; want 0 and 2", n, len(m.Aside()))
+		if n := len(of[journal.Conflict](t, j)); n != 0 || len(m.Quarantined()) != 2 {
+			t.Errorf("after 23 h: %d conflicts, %d rows aside; want 0 and 2", n, len(m.Quarantined()))
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()

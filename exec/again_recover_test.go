@@ -135,7 +135,7 @@ func checkAgain(t *testing.T, f *fixture, want *journal.Again) {
 // The journal is lost while a recurring row runs: its schedule goes on.
 func TestALostJournalStopsNoSchedule(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	hour := time.Now().Truncate(time.Hour).Unix()
 	row := func(id int64, plan journal.Plan) journal.Row {
 		return journal.Row{Job: id, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa", Plan: &plan}

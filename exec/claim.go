@@ -26,7 +26,7 @@ type claims struct {
 	away   bool          // the mirror could not write when a claim was last wanted
 	names  board.Backoff // of the question whether the table takes the targets' names
 	survey survey
-	free   map[string]time.Time // since when nobody was seen to hold a mark that unknown rows bear
+	free   map[string]time.Time // by worker id that unknown rows bear: since when nobody was seen to hold it
 	rounds int                  // claims so far
 	behind map[int64]bool       // rows that were told to be behind the journal
 }
@@ -487,7 +487,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	var drafts []journal.Draft
 	w.mu.Lock()
 	w.readAt(rows, c.asked, time.Now())
-	token := newToken(w.identity.mark)
+	token := newToken(w.identity.workerID)
 	for _, row := range rows {
 		c.found[row.Job] = row.Target
 		accepted, refusal := c.accept(&c.Claim, row, token, instance)

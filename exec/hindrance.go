@@ -27,7 +27,7 @@ const (
 	HinderedDatabase   Hindering = "database"   // claims fail, for whatever target
 	HinderedStuck      Hindering = "stuck"      // a claim waits for the database
 	HinderedUnwritten  Hindering = "unwritten"  // the table can't be written
-	HinderedIdentity   Hindering = "identity"   // the worker's name or mark is another one's
+	HinderedIdentity   Hindering = "identity"   // another worker has this one's name or id
 	HinderedLauncher   Hindering = "launcher"   // no job can be started
 	HinderedExecutor   Hindering = "executor"   // no job of this target can be started
 	HinderedRetirement Hindering = "retirement" // the target is about to be removed

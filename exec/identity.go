@@ -14,26 +14,26 @@ import (
 	"jobd/journal"
 )
 
-// A worker claims only while it holds its name and its mark among all workers of the table:
-// advisory locks, which end with their connection. A row with this mark and a claim that the
-// journal does not know is then one that this worker's own lost journal knew, and no living
-// worker's.
+// A worker claims only while it holds its name and its worker id (the journal's mark) among all workers
+// of the table: advisory locks, which end with their connection. So a row with this worker id, and with
+// a claim that the journal does not know, belongs to no living worker: this worker's own lost journal
+// knew it.
 
-// identity is what the worker knows of its name and mark. The worker's mutex guards it.
+// identity is what the worker knows of its own name and worker id. The worker's mutex guards it.
 type identity struct {
-	mark    string    // of new claims
-	checked time.Time // when both were last known to be held; zero: they are not
-	why     string    // why they are not; "" where that is not known yet
-	rest    board.Backoff
-	named   bool      // the name was this worker's in this run
-	taken   time.Time // since when another worker is known to have it, before it ever was ours; zero: it is not known
+	workerID string    // of new claims
+	checked  time.Time // when both were last known to be held; zero: they are not held
+	why      string    // why they are not; "" where that is not known yet
+	rest     board.Backoff
+	named    bool      // the name was this worker's in this run
+	taken    time.Time // since when another worker is known to have it, before it ever was ours; zero: it is not known
 }
 
 const (
-	identityAge   = 2 * time.Second // until it is checked again whether name and mark are held
+	identityAge   = 2 * time.Second // until the worker checks again that it holds name and worker id
 	firstIdentity = 100 * time.Millisecond
 	longIdentity  = 5 * time.Second
-	mostMarks     = 1000 // that are tried
+	mostWorkerIDs = 1000 // that are tried
 )
 
 // NameTakenError says that another worker has this one's name.
@@ -59,20 +59,20 @@ func (e *formerError) Error() string {
 	return fmt.Sprintf("the name %s is held by a former connection of this worker: %s; waiting for its end", e.name, e.holder)
 }
 
-var errNoMark = errors.New("no mark is free for this worker's claims")
+var errNoWorkerID = errors.New("no mark is free for this worker's claims")
 
-// Identify takes this worker's name and mark for itself. It fails with a *NameTakenError when
+// Identify takes this worker's name and worker id for itself. It fails with a *NameTakenError when
 // another worker has the name; the claim loop tries again. Jobs that are claimed already go on in
 // any case: what guards them is the whole token.
 func (w *Worker) Identify(ctx context.Context) error {
 	w.identifying.Lock()
 	defer w.identifying.Unlock()
-	mark, err := w.takeMark(ctx) // first: it protects the rows of a worker whose name somebody else has taken
+	workerID, err := w.takeWorkerID(ctx) // first: it protects the rows of a worker whose name somebody else has taken
 	if err == nil {
 		err = w.takeName(ctx)
 	}
-	if err == nil && mark != w.knownMark() { // only then it is used
-		_, err = w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
+	if err == nil && workerID != w.knownWorkerID() { // only then it is used
+		_, err = w.append(journal.Draft{Payload: journal.Marked{Mark: workerID}})
 	}
 	if err == nil {
 		w.learnClock(ctx)
@@ -84,7 +84,7 @@ func (w *Worker) Identify(ctx context.Context) error {
 		w.identity.noteTaken(err)
 		return err
 	}
-	w.identity = identity{mark: mark, checked: time.Now(), named: true}
+	w.identity = identity{workerID: workerID, checked: time.Now(), named: true}
 	return nil
 }
 
@@ -100,8 +100,8 @@ func (i *identity) noteTaken(err error) {
 	}
 }
 
-// LookAtTable has the worker take its name and mark anew, where they may be lost. A table that is
-// out of reach is noticed by that, though there is nothing to claim.
+// LookAtTable has the worker take its name and worker id anew, where they may be lost. So the worker
+// notices that the table is out of reach, even when there is nothing to claim.
 func (w *Worker) LookAtTable() {
 	w.mu.Lock()
 	w.identity.checked = time.Time{}
@@ -109,9 +109,8 @@ func (w *Worker) LookAtTable() {
 	w.wake()
 }
 
-// giveUpName tells whoever started the worker that the name is another one's, once that is no
-// matter of a moment: it never was ours, and there is no job that has to go on. A worker that had
-// the name waits for it.
+// giveUpName calls OnNameTaken when another worker has had the name for longer than NamePatience, this
+// one never had it, and no job has to go on. A worker that had the name waits for it.
 func (w *Worker) giveUpName(err error) {
 	var taken *NameTakenError
 	if w.OnNameTaken == nil || !errors.As(err, &taken) {
@@ -132,8 +131,8 @@ func (w *Worker) takeName(ctx context.Context) error {
 	if err != nil || holder == "" {
 		return err
 	}
-	if mark := w.knownMark(); mark != "" {
-		of, err := w.Table.Hold(ctx, "mark:"+mark)
+	if workerID := w.knownWorkerID(); workerID != "" {
+		of, err := w.Table.Hold(ctx, "mark:"+workerID)
 		if err != nil {
 			return err
 		}
@@ -144,20 +143,20 @@ func (w *Worker) takeName(ctx context.Context) error {
 	return &NameTakenError{w.Name, holder}
 }
 
-// takeMark takes a mark that no other worker has: the journal's, if it can be had; else one that no
-// row bears either, which may be the row of a worker that can't reach the table at the moment.
-func (w *Worker) takeMark(ctx context.Context) (string, error) {
-	known := w.knownMark()
+// takeWorkerID takes a worker id that no other worker has: the journal's, if it is free; else one that no
+// row bears either. Such a row may belong to a worker that can't reach the table at the moment.
+func (w *Worker) takeWorkerID(ctx context.Context) (string, error) {
+	known := w.knownWorkerID()
 	candidates := []string{known}
-	for n := range mostMarks {
-		candidates = append(candidates, markOf(w.Name, n))
+	for n := range mostWorkerIDs {
+		candidates = append(candidates, workerIDOf(w.Name, n))
 	}
-	for _, mark := range candidates {
-		if mark == "" {
+	for _, workerID := range candidates {
+		if workerID == "" {
 			continue
 		}
-		if mark != known {
-			rows, err := w.Table.UnderWay(ctx, "@"+mark, nil)
+		if workerID != known {
+			rows, err := w.Table.UnderWay(ctx, "@"+workerID, nil)
 			if err != nil {
 				return "", err
 			}
@@ -165,26 +164,26 @@ func (w *Worker) takeMark(ctx context.Context) (string, error) {
 				continue
 			}
 		}
-		holder, err := w.Table.Hold(ctx, "mark:"+mark)
+		holder, err := w.Table.Hold(ctx, "mark:"+workerID)
 		if err != nil {
 			return "", err
 		}
 		if holder != "" {
 			continue
 		}
-		return mark, nil
+		return workerID, nil
 	}
-	return "", errNoMark
+	return "", errNoWorkerID
 }
 
-// knownMark is the mark that the journal has for this worker.
-func (w *Worker) knownMark() (mark string) {
-	w.Recorder.View(func(s *journal.State) { mark = s.Mark })
-	return mark
+// knownWorkerID is the worker id that the journal has for this worker.
+func (w *Worker) knownWorkerID() (workerID string) {
+	w.Recorder.View(func(s *journal.State) { workerID = s.Mark })
+	return workerID
 }
 
-// identified tells whether the worker's name and mark are held. Where they were not looked at for a
-// while it looks. Its error concerns everything.
+// identified tells whether the worker holds its name and worker id. Where the last check was a while ago
+// it checks. Its error concerns everything.
 func (w *Worker) identified(ctx context.Context) (bool, error) {
 	w.mu.Lock()
 	held, rests := w.identity.held(), !w.identity.rest.Due.IsZero()
@@ -207,7 +206,7 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// missing is why name and mark are not held, as far as was last known; "" where they are.
+// missing is why name and worker id are not held, as of the last check; "" where they are.
 func (i *identity) missing() string {
 	if !i.checked.IsZero() {
 		return ""
@@ -215,28 +214,27 @@ func (i *identity) missing() string {
 	return cmp.Or(i.why, "name and mark are not taken yet")
 }
 
-// held tells whether name and mark were held a moment ago.
+// held tells whether name and worker id were held a moment ago.
 func (i *identity) held() bool {
 	return !i.checked.IsZero() && time.Since(i.checked) < identityAge
 }
 
-// A claim's token is ten characters: "@", the four of the worker's mark, five random ones. It
-// stands in the row's owner column while the claim holds. No two workers that live have the same
-// mark.
+// A claim's token is ten characters: "@", the four of the worker's id, five random ones. It stands in
+// the row's owner column while the claim holds. No two workers that live have the same id.
 
 // tokenAlphabet is lower-case base32: safe in every character set and collation.
 const tokenAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 // newToken makes the token of a new claim.
-func newToken(mark string) string {
+func newToken(workerID string) string {
 	var random [5]byte
 	rand.Read(random[:]) // never fails
-	return "@" + mark + letters(random[:])
+	return "@" + workerID + letters(random[:])
 }
 
-// markOf is a mark for a worker's name: the one that a worker of this name tries first, or, for n
-// above 0, a further one.
-func markOf(name string, n int) string {
+// workerIDOf is a worker id for a name: the one that a worker of this name tries first, or, for n above
+// 0, a further one.
+func workerIDOf(name string, n int) string {
 	if n > 0 {
 		name += "#" + strconv.Itoa(n)
 	}
@@ -252,12 +250,12 @@ func letters(b []byte) string {
 	return string(text)
 }
 
-// IsMarkOf tells whether a mark is one of those that a worker of this name tries first. Others may
-// come to the same.
-func IsMarkOf(mark, name string) bool {
+// IsWorkerIDOf tells whether a worker id is one of those that a worker of this name tries first. Workers
+// of other names may come to the same id.
+func IsWorkerIDOf(workerID, name string) bool {
 	const likely = 10
 	for n := range likely {
-		if markOf(name, n) == mark {
+		if workerIDOf(name, n) == workerID {
 			return true
 		}
 	}

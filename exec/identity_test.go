@@ -9,11 +9,11 @@ import (
 	"jobd/journal"
 )
 
-// Regression: the mark was a hash of the name; two names, or the default name twice on one host,
+// Regression: the worker id was a hash of the name; two names, or the default name twice on one host,
 // could have the same, and each worker took the other's rows for its own lost ones.
 func TestAMarkThatIsTakenIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)[1:]
+	ours := tokenPrefix(t)[1:]
 	f := newFixture(t, newTable(waiting(1, "a"), journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: "@" + ours + "aaaaa"}), nil)
 	f.table.holders["mark:"+ours] = "another worker"
 	f.start()
@@ -30,7 +30,7 @@ func TestAMarkThatIsTakenIsReplacedByAnother(t *testing.T) {
 	}
 }
 
-// The mark lasts as long as the journal, and is journalled once.
+// The worker id lasts as long as the journal, and is journalled once.
 func TestTheJournalsMarkIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)

@@ -271,7 +271,7 @@ func (m *manualClaim) claim(ctx context.Context, ids []int64, c *claiming) (lock
 	return w.claimNamed(ctx, ids, c.decide)
 }
 
-// claimNamed is Claimer.ClaimManual, which only a worker does that has its name and mark.
+// claimNamed is Claimer.ClaimManual, which only a worker does that has its name and worker id.
 func (w *Worker) claimNamed(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error) {
 	w.mu.Lock()
 	held, targets := w.identity.held(), w.fitNames()
@@ -374,7 +374,7 @@ func holdsAll(err error) bool {
 	var taken *NameTakenError
 	var former *formerError
 	return errors.As(err, &low) || errors.Is(err, journal.ErrFull) || errors.As(err, &taken) || errors.As(err, &former) ||
-		errors.Is(err, errNoMark)
+		errors.Is(err, errNoWorkerID)
 }
 
 // words says why jobs were not run, as it is.

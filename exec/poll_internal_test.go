@@ -29,7 +29,7 @@ func TestNothingIsDueInAWorkerAtRest(t *testing.T) {
 	t.Parallel()
 	w := New(Config{Name: "node-1", Targets: map[string]int{"a": 1}, LostAfter: time.Hour})
 	w.claims.survey = survey{}
-	w.identity = identity{mark: markOf("node-1", 0), checked: time.Now()}
+	w.identity = identity{workerID: workerIDOf("node-1", 0), checked: time.Now()}
 	if left := w.untilDue(time.Now()); left < time.Minute {
 		t.Errorf("the loop wakes again after %s", left)
 	}

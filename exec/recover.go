@@ -130,27 +130,27 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 }
 
 // After each start and each outage the worker looks for rows under way of which its journal knows
-// nothing. They bear its mark, which no other worker that lives has, and a token that the journal
-// does not hold as live: the journal was lost, or is an older copy, or the table is one. Nobody
-// knows whether those jobs ran, so their outcome is unknown.
+// nothing. They bear its worker id, which no other living worker has, and a token that the journal does
+// not hold as live: the journal was lost, or is an older copy, or the table is one. Nobody knows whether
+// those jobs ran, so their outcome is unknown.
 //
-// The look is taken twice: what the first one finds may only be behind, and the second one comes
-// when the mirror has tried to show everything up to then. A row that the mirror still owes
-// something is left to it.
+// The worker looks twice: a row that the first look finds may only be behind, and the second one comes
+// when the mirror has tried to show everything up to then. The worker leaves a row to the mirror that
+// still owes it something.
 //
-// Rows of our targets that bear no token were left by something else, the original jobd for one;
-// they are counted and left alone.
+// Rows of our targets that bear no token are unowned: something else left them, the original jobd for
+// one. The worker counts them and leaves them alone.
 //
-// A worker with a new journal finds rows that bear the mark which it would have chosen. They may be
-// its own, of a journal that was lost; or those of a worker whose name has the same hash, or the
-// same name, and which is down, or lives and can't reach the table at the moment. Nobody can tell
-// them apart. So the worker takes another mark, and leaves these rows alone until nobody has held
-// their mark for Config.LostAfter. A worker that comes back in that time holds it again.
+// A worker with a new journal finds rows that bear the worker id which it would have chosen. They may be
+// its own, of a journal that was lost; or those of a worker whose name has the same hash, or the same
+// name, and which is down, or lives and can't reach the table at the moment. Nobody can tell them apart.
+// So the worker takes another id, and leaves these rows alone until nobody has held their worker id for
+// Config.LostAfter. A worker that comes back in that time holds it again.
 
 // survey is such a look. Only the claim loop knows it.
 type survey struct {
 	wanted     bool
-	candidates map[int64]string // tokens of the rows that the first look has found; nil: none, or no look yet
+	candidates map[int64]string // tokens of the rows that the first look found; nil: none, or no look yet
 	upTo       uint64           // the newest event then
 	tried      <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
 	rest       board.Backoff
@@ -158,13 +158,13 @@ type survey struct {
 }
 
 const (
-	surveyWait   = 10 * time.Second // until it is looked again whatever the mirror does
+	surveyWait   = 10 * time.Second // until the second look, though the mirror is still behind
 	firstSurvey  = time.Second
 	longSurvey   = time.Minute
-	lostTogether = 100 // lost jobs that are looked at, and journalled, in one go
+	lostTogether = 100 // lost jobs that one look covers, and one append
 )
 
-// takeSurvey takes the look that is due, if any. Its error concerns everything; any other one puts
+// takeSurvey takes the look that is due, if any. Its error concerns everything; any other error only puts
 // the look off.
 func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	s := &w.claims.survey
@@ -191,26 +191,27 @@ func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	return nil
 }
 
-// How often marks of others are looked at, beside a quarter of Config.LostAfter.
+// How often the worker looks whether somebody holds other worker ids: each quarter of Config.LostAfter,
+// within these bounds.
 const (
 	oftenFree = 100 * time.Millisecond
 	rareFree  = 30 * time.Second
 )
 
-// firstLook finds rows that may be lost: with the worker's mark, and with those of its name that it has
+// firstLook finds rows that may be lost: with the worker's own id, and with ids of its name that it has
 // passed by and nobody holds.
 func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	w.mu.Lock()
-	ours, names := w.identity.mark, w.fitNames()
+	ours, names := w.identity.workerID, w.fitNames()
 	w.mu.Unlock()
 	unowned, held := 0, false
 	candidates := make(map[int64]string)
-	for _, mark := range append(marksBefore(w.Name, ours), ours) {
+	for _, workerID := range append(workerIDsBefore(w.Name, ours), ours) {
 		var targets []string // whose rows without an owner are counted
-		if mark == ours {
+		if workerID == ours {
 			targets = names
 		}
-		rows, err := w.Table.UnderWay(ctx, "@"+mark, targets)
+		rows, err := w.Table.UnderWay(ctx, "@"+workerID, targets)
 		if err != nil {
 			return err
 		}
@@ -225,9 +226,9 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 				}
 			}
 		})
-		free := mark == ours
+		free := workerID == ours
 		if !free && len(unknown) > 0 {
-			if free, err = w.isFree(ctx, mark, len(unknown)); err != nil {
+			if free, err = w.isFree(ctx, workerID, len(unknown)); err != nil {
 				return err
 			}
 			held = held || !free
@@ -244,42 +245,42 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	return nil
 }
 
-// isFree tells whether nobody has held a mark for long enough that rows which bear it are lost, and takes
-// it then.
-func (w *Worker) isFree(ctx context.Context, mark string, rows int) (bool, error) {
-	holder, err := w.Table.Holder(ctx, "mark:"+mark)
+// isFree tells whether nobody has held a worker id for so long that rows which bear it are lost. Then it
+// takes the id.
+func (w *Worker) isFree(ctx context.Context, workerID string, rows int) (bool, error) {
+	holder, err := w.Table.Holder(ctx, "mark:"+workerID)
 	if err != nil || holder != "" {
-		delete(w.claims.free, mark)
+		delete(w.claims.free, workerID)
 		return false, err
 	}
-	since, seen := w.claims.free[mark]
+	since, seen := w.claims.free[workerID]
 	if !seen {
 		since = time.Now()
-		w.claims.free[mark] = since
+		w.claims.free[workerID] = since
 		w.Logger.Warn("rows bear a mark of this worker's name, and its journal does not know them: they are left alone for now",
-			"rows", rows, "mark", mark, "until nobody has held the mark for", w.LostAfter)
+			"rows", rows, "mark", workerID, "until nobody has held the mark for", w.LostAfter)
 	}
 	if time.Since(since) < w.LostAfter {
 		return false, nil
 	}
-	holder, err = w.Table.Hold(ctx, "mark:"+mark)
+	holder, err = w.Table.Hold(ctx, "mark:"+workerID)
 	return err == nil && holder == "", err
 }
 
-// marksBefore are the marks of a name that a worker has passed by which has one of them.
-func marksBefore(name, mark string) (before []string) {
-	for n := range mostMarks {
-		one := markOf(name, n)
-		if one == mark {
+// workerIDsBefore lists the ids of a name that a worker passed by before it took its own.
+func workerIDsBefore(name, workerID string) (before []string) {
+	for n := range mostWorkerIDs {
+		one := workerIDOf(name, n)
+		if one == workerID {
 			return before
 		}
 		before = append(before, one)
 	}
-	return nil // the journal's mark is of another name
+	return nil // the journal's id is of another name
 }
 
-// planSecondLook plans the second look at rows, for when the mirror has tried to show everything up to an
-// event.
+// planSecondLook plans the second look at rows, for when the mirror has tried to show everything up to
+// an event.
 func (s *survey) planSecondLook(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
 	*s = survey{upTo: upTo}
 	if len(rows) > 0 {
@@ -305,9 +306,9 @@ func (w *Worker) noteUnowned(n int) {
 	w.unowned = n
 }
 
-// secondLook ends the jobs whose rows are still as the first look has found them, though the mirror
-// owes them nothing. The rows are locked one moment for that, on the server that claims are made
-// on, and only while the mark is held.
+// secondLook ends the jobs whose rows are still as the first look found them, though the mirror owes
+// them nothing. It locks the rows for one moment, on the server that claims are made on, and only while
+// the worker holds its id.
 func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 	if err := w.Identify(ctx); err != nil {
 		return err
@@ -470,11 +471,11 @@ func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
 	return err
 }
 
-// lookAgain has rows that bear this worker's mark looked for in a while: one was not there when its job
-// was to start, or when its claim was in doubt, and may come back.
+// lookAgain plans a look for rows with this worker's id: a row was missing when its job should start, or
+// when its claim was in doubt, and may come back.
 func (w *Worker) lookAgain() { w.lookIn(surveyWait) }
 
-// lookIn has rows of this worker looked for after a time, or before.
+// lookIn plans a look for rows of this worker after a time, or sooner.
 func (w *Worker) lookIn(after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,7 @@ type Status struct {
 	Launcher    *Outage          // why no job can be started; nil where nothing is wrong
 	Outage      *Outage          // why nothing at all is claimed; nil where nothing is wrong
 	Returned    time.Time        // when the last outage ended in which the table was out of reach; zero: there was none
-	Nameless    string           // why name and mark are not this worker's at the moment; "" where they are
+	Nameless    string           // why this worker does not hold its name and worker id; "" where it does
 	Executors   Executors        // what runs jobs otherwise than in a process for each
 }
 

@@ -24,7 +24,7 @@ func TestRowsOfAWorkerThatMayLiveAreLeftAlone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			theirs := mark(t)
+			theirs := tokenPrefix(t)
 			row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: theirs + "aaaaa"}
 			f := newFixture(t, newTable(row, waiting(2, "a")), nil)
 			f.build(func(config *jobexec.Config) { config.LostAfter = c.after })
@@ -47,11 +47,11 @@ func TestRowsOfAWorkerThatMayLiveAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Where nobody has held the mark for long enough, the journal is taken for lost, and what it knew
+// Where nobody has held the worker id for long enough, the journal is taken for lost, and what it knew
 // for unknown.
 func TestRowsOfAMarkThatNobodyHoldsAreLost(t *testing.T) {
 	t.Parallel()
-	theirs := mark(t)
+	theirs := tokenPrefix(t)
 	row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: theirs + "aaaaa"}
 	f := newFixture(t, newTable(row), nil)
 	f.table.holders["mark:"+theirs[1:]] = "connection 7 from 10.0.0.5"

@@ -14,8 +14,8 @@ import (
 	"jobd/journal"
 )
 
-// mark is what tokens of the worker under test begin with.
-func mark(t *testing.T) string {
+// tokenPrefix is what tokens of the worker under test begin with.
+func tokenPrefix(t *testing.T) string {
 	t.Helper()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
 	f.start()
@@ -29,7 +29,7 @@ func mark(t *testing.T) string {
 
 func TestALostJournal(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	row := func(id int64, target, status, owner string) journal.Row {
 		return journal.Row{Job: id, Target: target, Status: status, Owner: owner}
 	}
@@ -61,7 +61,7 @@ func TestALostJournal(t *testing.T) {
 
 func TestALostJournalMayStartJobsAgain(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"})
 	f := newFixture(t, tab, func(c *jobexec.Config) { c.Requeue = true })
 	f.start()
@@ -75,7 +75,7 @@ func TestALostJournalMayStartJobsAgain(t *testing.T) {
 // back, left them running for ever.
 func TestRowsOfOursThatAnOldJournalDoesNotKnowEnd(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"}, waiting(2, "a"))
 	f := newFixture(t, tab, nil)
 	if _, err := f.journal.Append(journal.Draft{Payload: journal.Opened{Name: "node-1"}}); err != nil {
@@ -128,7 +128,7 @@ func TestTheReserveIsReleasedWhenTheDiskIsFull(t *testing.T) {
 // A row that the mirror still owes something is left to it, however long that takes.
 func TestARowThatTheMirrorOwesIsNotLost(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"}
 	f := newFixture(t, newTable(row), nil)
 	left(t, f.journal, journal.Accepted{Target: "a", Token: row.Owner}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"})
@@ -155,7 +155,7 @@ func TestARowThatTheMirrorOwesIsNotLost(t *testing.T) {
 // failover to a replica that lags.
 func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	tab := newTable(
 		journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"},
 		journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: ours + "bbbbb"},
@@ -176,7 +176,7 @@ func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
 // is one for all, which names some and what mends them.
 func TestRowsBehindTheJournalAreToldOnceForAll(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	const rows = 150
 	tab := newTable()
 	for id := int64(1); id <= rows; id++ {
@@ -236,7 +236,7 @@ func TestRowsBehindTheJournalAreToldOnceForAll(t *testing.T) {
 // Regression: rows were only looked for at a start with a new journal, not after an outage.
 func TestLostRowsAreLookedForAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	ours := mark(t)
+	ours := tokenPrefix(t)
 	f := newFixture(t, newTable(), nil)
 	f.mirror.seen = make(chan struct{}, 1)
 	f.start()

@@ -35,7 +35,7 @@ type Config struct {
 	PollInterval    time.Duration    // ± a fifth; 0: the worker polls only when asked
 	LaunchOffline   bool             // start claimed jobs while the database is away
 	Requeue         bool             // start jobs of unknown outcome again, instead of failing them
-	LostAfter       time.Duration    // for how long nobody must have held a mark, before its rows count as lost with a journal
+	LostAfter       time.Duration    // how long nobody must hold a worker id before its rows count as lost with a journal
 	MaxAttempts     int              // how often a job is started at most where Requeue is set
 	ShutdownTimeout time.Duration    // 0: no limit
 	Handover        bool             // on stop leave what runs to the runner, for the next start
@@ -121,7 +121,7 @@ type Worker struct {
 	declaring       sync.Mutex // held while executors are told what there is to be
 	meeting         sync.Mutex // held while it is looked which runner is there; of met
 	met             string     // the runner that was there last; "": none was yet
-	identifying     sync.Mutex // held while name and mark are taken, across table, journal and memory
+	identifying     sync.Mutex // held while name and worker id are taken, across table, journal and memory
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn

@@ -247,8 +247,8 @@ type ConcurrencySet struct {
 	By          string `json:"by"`
 }
 
-// Marked says which mark the worker's tokens bear from now on. No two workers that live have the
-// same.
+// Marked says which worker id (mark) the worker's tokens bear from now on. No two living workers have
+// the same.
 type Marked struct {
 	Mark string `json:"mark"`
 }

@@ -82,7 +82,7 @@ type State struct {
 	Time    time.Time // its time
 	Name    string    // the worker's name
 	Open    bool      // a run of the worker has begun and not ended in order
-	Mark    string    // the mark that its tokens bear; "" where it has none yet
+	Mark    string    // the worker id that its tokens bear; "" where it has none yet
 	Server  string    // the database server that the table was last found on; "" where that is not known
 	Jobs    map[int64]*Job
 	Targets map[string]Target

@@ -173,7 +173,7 @@ func IsFree(row journal.Row) bool {
 
 // sameWorker tells whether two tokens are of claims of one worker.
 func sameWorker(a, b string) bool {
-	return len(a) > markLength && strings.HasPrefix(b, a[:markLength])
+	return len(a) > workerPrefixLength && strings.HasPrefix(b, a[:workerPrefixLength])
 }
 
 // Seconds is a time as the table has it: unix seconds, 0 for none.

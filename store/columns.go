@@ -12,12 +12,12 @@ import (
 // the name of the signal that ended a job.
 const SigColumn = "sig"
 
-// TokenLength is how many characters a claim's token has: "@", the mark of its worker, and five of
+// TokenLength is how many characters a claim's token has: "@", four of the worker's id, and five of
 // its own.
 const TokenLength = 10
 
 // markLength is how many characters of a token are the same for all claims of a worker.
-const markLength = 5
+const workerPrefixLength = 5
 
 // Columns are the columns that a jobs table must have, in the order of the usual table.
 func Columns() []string {

@@ -14,7 +14,7 @@ type ExplainQuery struct {
 	Output bool           `json:"output,omitempty"` // with the end of what the jobs wrote
 
 	// Probe has the worker ask the server what only that can tell: whether somebody holds the rows
-	// that wait, and whether somebody has the marks of those under way. For that it locks these rows
+	// that wait, and whether somebody has the worker ids of those under way. For that it locks these rows
 	// itself for a moment, so a client asks one worker, and only where the rest explains nothing.
 	Probe bool `json:"probe,omitempty"`
 }
@@ -26,7 +26,7 @@ func readExplain(r *reader) ExplainQuery {
 // Explained is the answer to explain. Times are unix milliseconds.
 type Explained struct {
 	Name     string         `json:"name"`           // the worker's
-	Mark     string         `json:"mark,omitempty"` // that its claims bear
+	Mark     string         `json:"mark,omitempty"` // the worker id that its claims bear
 	Database *Standing      `json:"database,omitempty"`
 	Table    string         `json:"table,omitempty"`   // why the table could not be read: no job has a row here then
 	Targets  []string       `json:"targets,omitempty"` // that it serves, a hundred at most
@@ -100,7 +100,7 @@ const (
 	HinderedDatabase   = "database"   // claims fail, for whatever target
 	HinderedStuck      = "stuck"      // a claim waits for the database
 	HinderedUnwritten  = "unwritten"  // the table can't be written
-	HinderedIdentity   = "identity"   // the worker's name or mark is another one's
+	HinderedIdentity   = "identity"   // another worker has this one's name or id
 	HinderedLauncher   = "launcher"   // no job can be started
 	HinderedExecutor   = "executor"   // no job of this target can be started
 	HinderedCrowded    = "crowded"    // too many jobs wait for their rows
@@ -218,6 +218,6 @@ type FoundRow struct {
 type JobProbe struct {
 	Held   bool   `json:"held,omitempty"`   // somebody holds it, and has for a moment
 	Marked bool   `json:"marked,omitempty"` // the next field was asked for
-	Holder string `json:"holder,omitempty"` // who has the mark of its owner, as the server knows it; "" nobody
+	Holder string `json:"holder,omitempty"` // who has the worker id of its owner, as the server knows it; "": nobody
 	Error  string `json:"error,omitempty"`  // why it could not be asked
 }

@@ -20,7 +20,7 @@ type WorkerStatus struct {
 	Journal          *JournalStatus          `json:"journal"`              // nil: of the original, which has none
 	ClaimsInDoubt    int                     `json:"claimsInDoubt"`        // of which it is not known whether they were committed
 	UnownedRows      int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
-	Mark             string                  `json:"mark,omitempty"`       // in the tokens of the worker's claims
+	Mark             string                  `json:"mark,omitempty"`       // the worker id in the tokens of its claims
 	Server           string                  `json:"server,omitempty"`
 	Quarantined      []QuarantinedRow        `json:"aside"` // the first of QuarantinedCount
 	QuarantinedCount int                     `json:"asideCount"`

@@ -181,7 +181,7 @@ func (v *view) history(pass func(teller) bool) (found *teller) {
 func (a Answer) cannotTell() bool { return a.Err != nil && jobnet.CodeOf(a.Err) == jobnet.CodeUnknown }
 
 // hasMark tells whether a mark is one that a worker of this name takes.
-func (a Answer) hasMark(mark string) bool { return jobexec.IsMarkOf(mark, a.Name) }
+func (a Answer) hasMark(mark string) bool { return jobexec.IsWorkerIDOf(mark, a.Name) }
 
 // clock is a moment to the minute, with the date where it is not today. It is in unix milliseconds.
 func (v *view) clock(millis int64) string {

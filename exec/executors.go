@@ -39,9 +39,9 @@ func (w *Worker) startWith(l Launcher, s board.Start, more []string) (Process, e
 	switch mode := l.Mode; {
 	case mode.Executor() != s.Executor():
 		return nil, errMode
-	case mode.Kept() && w.Pools == nil, mode.Requests() && w.Requester == nil:
+	case mode.Pooled() && w.Pools == nil, mode.Requests() && w.Requester == nil:
 		return nil, &NotStartedError{Why: "this worker has nothing that runs jobs by launcher_mode " + string(mode)}
-	case mode.Kept():
+	case mode.Pooled():
 		spec.Argv, spec.Vars = l.Words, more
 	case mode.Requests():
 		spec.Argv, spec.Vars, spec.Service = l.Words, more, l.Service
@@ -103,8 +103,8 @@ func unable(mode Mode, why string) string {
 	return "no process gets ready that could run its jobs: " + why
 }
 
-// declare tells the executors what there is to be for the targets that are served now. Whoever
-// changes targets, terms or launchers calls it afterwards.
+// declare tells the executors which pools and services the served targets need. Each method that changes
+// targets, terms or launchers calls it afterwards.
 func (w *Worker) declare() {
 	w.declaring.Lock()
 	defer w.declaring.Unlock()
@@ -113,7 +113,7 @@ func (w *Worker) declare() {
 	w.mu.Lock()
 	for name, t := range w.targets {
 		switch l := w.launcherOf(name); {
-		case l.Mode.Kept():
+		case l.Mode.Pooled():
 			pools = append(pools, l.pool(name, t.Concurrency()))
 		case l.Mode.Requests():
 			services[name] = l.Service
@@ -129,8 +129,8 @@ func (w *Worker) declare() {
 	}
 }
 
-// pool is what is to be kept ready for a target. What can't be found in the PATH is told by whoever
-// tries to execute it.
+// pool is the pool of a target with this launcher. Where the program is not in the PATH, the runner says
+// so when it tries to execute it.
 func (l Launcher) pool(target string, slots int) Pool {
 	argv := slices.Clone(l.Words)
 	if path, err := l.find(argv[0]); err == nil {
@@ -139,23 +139,23 @@ func (l Launcher) pool(target string, slots int) Pool {
 	return Pool{Target: target, Mode: l.Mode, Argv: argv, Dir: l.Dir, Env: l.Env, Slots: slots, Keep: l.Keep}
 }
 
-// Recycle has the processes replaced, one after the other, that are kept for the jobs of targets
-// (none named: all). why is in words for people: who wants it, or what has changed.
+// Recycle replaces the pool processes of targets (none named: all), one after the other. why is in words
+// for people: who wants it, or what has changed.
 func (w *Worker) Recycle(names []string, why string) error {
 	var problems []error
-	kept := slices.DeleteFunc(w.keptTargets(), func(name string) bool { return len(names) > 0 && !slices.Contains(names, name) })
+	pooled := slices.DeleteFunc(w.pooledTargets(), func(name string) bool { return len(names) > 0 && !slices.Contains(names, name) })
 	for _, name := range names {
 		switch {
 		case !w.serves(name):
 			problems = append(problems, RefusedError("target '"+name+"' not found"))
-		case !slices.Contains(kept, name):
+		case !slices.Contains(pooled, name):
 			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork or pool"))
 		}
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	w.recycle(kept, why)
+	w.recycle(pooled, why)
 	return nil
 }
 
@@ -166,12 +166,12 @@ func (w *Worker) recycle(targets []string, why string) {
 	}
 }
 
-// keptTargets lists the targets for whose jobs processes are kept.
-func (w *Worker) keptTargets() (names []string) {
+// pooledTargets lists the targets whose jobs run in pool processes.
+func (w *Worker) pooledTargets() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range w.board.Names() {
-		if w.Pools != nil && w.launcherOf(name).Mode.Kept() {
+		if w.Pools != nil && w.launcherOf(name).Mode.Pooled() {
 			names = append(names, name)
 		}
 	}
@@ -200,7 +200,7 @@ func (w *Worker) executors() (e Executors) {
 		case l.Mode.Requests():
 			s.Address = l.Service.where()
 			e.Services = append(e.Services, s)
-		case l.Mode.Kept():
+		case l.Mode.Pooled():
 			e.refuses(s)
 		case why != "":
 			s.Mode, s.Address = ModeProcess, l.Words[0]

@@ -169,8 +169,8 @@ const (
 	ModeFastCGI Mode = "fastcgi" // a request to a FastCGI server
 )
 
-// Kept tells whether processes are kept for jobs, by the runner.
-func (m Mode) Kept() bool { return slices.Contains([]Mode{ModeFork, ModeSpare, ModePool}, m) }
+// Pooled tells whether the runner keeps pool processes for the jobs.
+func (m Mode) Pooled() bool { return slices.Contains([]Mode{ModeFork, ModeSpare, ModePool}, m) }
 
 // Requests tells whether a job is a request that the worker itself makes.
 func (m Mode) Requests() bool { return m == ModeHTTP || m == ModeFastCGI }
@@ -194,8 +194,7 @@ func modeOf(executor string) Mode {
 // shares tells whether a job's process was there before the job.
 func (m Mode) shares() bool { return m == ModePool || m == ModeSpare }
 
-// Keep is how processes are kept for the jobs of a target. Where something is 0 there is no such
-// limit.
+// Keep is how long pool processes of a target live. Where something is 0 there is no such limit.
 type Keep struct {
 	MaxJobs     int           // jobs after which a process is replaced
 	MaxAge      time.Duration // age at which it is
@@ -205,7 +204,7 @@ type Keep struct {
 	Watch       bool          // processes are replaced when the launcher's files change
 }
 
-// Pool is what is to be kept ready for a target.
+// Pool is the processes that the runner keeps ready for a target.
 type Pool struct {
 	Target string
 	Mode   Mode
@@ -227,13 +226,16 @@ type PoolStanding struct {
 	Boots     int64            `json:"boots"`              // processes that got ready since the runner has the pool
 	Jobs      int64            `json:"jobs"`               // jobs that were passed to one
 	Recycled  map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
-	Old       *int             `json:"old,omitempty"`      // processes that are still to be replaced because somebody asked for it, or for another reason that is about all; nil: the runner can't tell
-	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
-	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
-	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
+	// Old is how many processes the runner still has to replace, because somebody asked for it or for
+	// another reason that concerns all; nil: the runner can't tell.
+	Old *int `json:"old,omitempty"`
 
-	// Stranger is the last process that answered in another's name, and what it wrote, which was no
-	// answer; "" where nobody did. StrangerAt is when, unix milliseconds.
+	Unready string `json:"unready,omitempty"` // why no process gets ready; "": nothing is wrong
+	Failing string `json:"failing,omitempty"` // why no new one gets ready, while others work
+	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
+
+	// Stranger tells of the last process that wrote to a pool process's answers and was another one, and
+	// what it wrote; "": none did. StrangerAt is when, unix milliseconds.
 	Stranger   string `json:"stranger,omitempty"`
 	StrangerAt int64  `json:"strangerAt,omitempty"`
 }

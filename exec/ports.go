@@ -126,18 +126,17 @@ func (e *NotStartedError) Error() string { return e.Why }
 // Spec says what to start.
 type Spec struct {
 	Mode      Mode   // ModeProcess, or how else
-	Target    string // whose kept processes are to run it, or whose service
+	Target    string // whose pool process runs it, or whose service
 	Job       int64
 	Attempt   int
-	Runner    string // the instance that is to do it
+	Runner    string // the instance that should start it
 	Argv      []string
 	Dir       string // "": the worker's own
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
 
 	// Vars is what this start's own environment has beyond that of its launcher, "JOBD_NAME=value":
-	// a kept process is told of it for each job, a service in headers. In ModeProcess it is part of
-	// Env.
+	// a pool process learns it with each job, a service from headers. In ModeProcess it is part of Env.
 	Vars    []string
 	Service Service // of modes that are requests
 
@@ -192,7 +191,7 @@ type Held interface {
 	Proceed()
 }
 
-// withdrawable is a process that may have to wait before it begins: for one that is kept to be ready, or
+// withdrawable is a process that may have to wait before it begins: for a pool process that is ready, or
 // for the connection of a request.
 type withdrawable interface {
 	Process
@@ -210,14 +209,13 @@ type Requester interface {
 	SetServices(services map[string]Service)
 }
 
-// Pools keeps processes ready which run the jobs of targets, see Mode.Kept.
+// Pools keeps processes ready which run the jobs of targets, see Mode.Pooled.
 type Pools interface {
-	// SetPools says which pools there are to be from now on; what is told of each, its number of
-	// slots too, may have changed. Processes of a pool that is to be another one by now are replaced
-	// one after the other, and those of a pool that is not there any more end, when they have no job.
+	// SetPools says which pools the worker wants from now on. All of a pool may have changed, its
+	// number of slots too. The runner replaces the processes of a changed pool one after the other, and
+	// ends those of a pool that is gone, when they have no job.
 	SetPools(pools []Pool)
-	// Recycle has the processes of pools replaced, one after the other. It gives those that there
-	// are not.
+	// Recycle replaces the processes of pools, one after the other. It gives the targets without a pool.
 	Recycle(targets []string, why string) (unknown []string)
 	// Standings tell how the pools stand, in the order of their targets.
 	Standings() []PoolStanding

@@ -107,7 +107,7 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 // adopt goes on with a process that a former worker had started; it holds a slot like any other.
 // Callers must hold w.mu.
 func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.Effects {
-	pid := 0 // it waits for a process that is kept for such jobs
+	pid := 0 // it waits for a pool process
 	if isClosed(process.Begun()) {
 		pid = process.Started().Pid
 	}

@@ -490,9 +490,9 @@ func (w *Worker) launcherOf(target string) Launcher {
 // SetTerms replaces the common launcher, the terms of all targets, the zone of schedules that name none,
 // and what becomes of missed runs. They hold together from now on: for starts and ends, and for rows that
 // are claimed, also of targets that are added later. So a configuration that is read again gives its terms
-// first, and its targets then. What could not be started is tried again. Processes that are kept for jobs
-// are replaced, also where nothing has changed that the configuration says: they may have loaded an older
-// version of the application.
+// first, and its targets then. The worker tries again to start what it could not. It replaces pool
+// processes also where nothing has changed in the configuration: they may have loaded an older version of
+// the application.
 func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) {
 	w.change(func(b *board.Board) board.Effects {
 		w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
@@ -501,5 +501,5 @@ func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Lo
 		return e
 	})
 	w.declare()
-	w.recycle(w.keptTargets(), "reload")
+	w.recycle(w.pooledTargets(), "reload")
 }

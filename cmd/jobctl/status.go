@@ -357,7 +357,7 @@ func said(reason string) string {
 // executorCells are the line of one. Requests have no processes.
 func executorCells(e *api.ExecutorStatus) []cell {
 	processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
-	if !e.Kept() {
+	if !e.Pooled() {
 		processes, ready, booting = "", "", ""
 	}
 	return []cell{

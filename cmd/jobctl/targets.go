@@ -565,7 +565,7 @@ func (p *program) noteNoneKept(ctx context.Context) {
 	_ = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
 		s, err := operator.TakeCensus(ctx, c)
 		kept = err != nil || len(s.Workers) == 0 || slices.ContainsFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool {
-			return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Kept() })
+			return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Pooled() })
 		})
 		return nil
 	})
@@ -642,7 +642,7 @@ func oldProcesses(s *operator.Census, targets []string) (left []string, err erro
 		for i := range w.Value.Executors {
 			e := &w.Value.Executors[i]
 			switch {
-			case !e.Kept() || len(targets) > 0 && !slices.Contains(targets, e.Target):
+			case !e.Pooled() || len(targets) > 0 && !slices.Contains(targets, e.Target):
 			case e.Old == nil:
 				text := "recycle: " + whose + "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same"
 				return nil, &jobnet.RemoteError{Text: text, Code: jobnet.CodeUnknown}

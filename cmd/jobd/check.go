@@ -272,7 +272,7 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
 	}
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
-	if launcher.Mode.Kept() {
+	if launcher.Mode.Pooled() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
 	}
 	return check.Finding{What: what, Detail: detail}

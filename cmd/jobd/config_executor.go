@@ -156,7 +156,7 @@ func (c *launcherConfig) resolve(set *conf.Set) {
 		if set.Given(modeKey) {
 			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", which has no mode; allowed is launcher_mode beside a command")
 		}
-	case e.runs.Kept() && strings.Contains(strings.Join(c.words, " "), "{id}"):
+	case e.runs.Pooled() && strings.Contains(strings.Join(c.words, " "), "{id}"):
 		c.refuseID(set)
 	}
 }

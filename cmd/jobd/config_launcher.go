@@ -113,7 +113,7 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 func (c *launcherConfig) launcher() jobexec.Launcher {
 	l := jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
 	switch mode := c.executor.runs; {
-	case mode.Kept():
+	case mode.Pooled():
 		l.Mode, l.Keep = mode, c.executor.keep
 	case mode.Requests():
 		l.Mode, l.Service = mode, c.executor.service

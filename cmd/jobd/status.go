@@ -215,7 +215,7 @@ func (d *daemon) countRequests(executors []api.ExecutorStatus) {
 		made[s.Target] = s
 	}
 	for i := range executors {
-		if e := &executors[i]; !e.Kept() {
+		if e := &executors[i]; !e.Pooled() {
 			e.Boots, e.Jobs = made[e.Target].Boots, made[e.Target].Jobs
 		}
 	}

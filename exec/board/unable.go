@@ -7,10 +7,10 @@ import (
 )
 
 // Starter is what starts jobs: the worker's launcher for all targets that have nothing of their own, or
-// what one target has: a launcher, processes that are kept for it, a service. A start that it refuses
-// never happened, so it is no outcome: the job is tried again for a moment. Where that does not help, the
-// starter fails: what has not started is given back, and nothing is claimed. A second attempt is not given
-// back, because the journal says that its job ran: it waits in its queue, and keeps its number.
+// what one target has: a launcher, pool processes, a service. A start that it refuses never happened, so
+// it is no outcome: the worker tries the job again for a moment. Where that does not help, the starter
+// fails: the worker gives back what has not started, and claims nothing. It does not give back a second
+// attempt, because the journal says that its job ran: that waits in its queue, and keeps its number.
 //
 // The launcher is looked at again, after firstLook at first and longLook at most, and when somebody polls
 // or continues. Where a look showed what was wrong, and shows that it is right, jobs are started again.

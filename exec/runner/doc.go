@@ -43,13 +43,13 @@
 //     not.
 //   - Which start is meant: job, token and attempt. A runner that knows no tokens is not talked to
 //     (link.go): its jobs go on, and the version that started it can be started again for them.
-//   - Processes that are kept for jobs (pools.go) are the runner's, and go on when the worker is
-//     killed, with their jobs. The next worker says anew which there are to be, with each connection;
-//     what differs the runner replaces. Jobs that none of them was asked for yet when the worker left
-//     are not started: the runner knows nothing of them, so that they never happened.
-//   - The runner is killed while jobs run in kept processes: a fork is a stray as any process, known
-//     by its own id. A process that stays sees the end of its input and ends when its job has; that is
-//     waited for, and the outcome is unknown. Its time counts from when the job began, which the worker
+//   - Pool processes (pools.go) belong to the runner, and go on when the worker is killed, with their
+//     jobs. The next worker says anew which pools it wants, with each connection; the runner replaces
+//     what differs. It does not start jobs that no pool process was asked for before the worker left:
+//     the runner knows nothing of them, so that they never happened.
+//   - The runner is killed while jobs run in pool processes: a fork is a stray as any process, known
+//     by its own id. A process that stays sees the end of its input and ends when its job has; the
+//     worker waits for that, and the outcome is unknown. Its time counts from when the job began, which the worker
 //     has noted, or, where that was killed too, from its announcement.
 //   - A runner of another build is left when it has no job and nothing that is not journalled
 //     (connector.go), and ends by itself; until then it has all starts. Killed in between, the next worker

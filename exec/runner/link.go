@@ -235,7 +235,7 @@ func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Me
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	p := newProcess(claimOf(spec), l)
 	p.tell, p.shares = spec.Tell, shares(spec.Mode)
-	if !spec.Mode.Kept() { // a process that is kept may have to be loaded first
+	if !spec.Mode.Pooled() { // a pool process may have to be loaded first
 		p.asked = time.Now()
 	}
 	l.mu.Lock()
@@ -244,7 +244,7 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id], l.owed[p.id] = p, true
-	if spec.Mode.Kept() {
+	if spec.Mode.Pooled() {
 		id := p.id
 		p.withdraw = func() { l.out.Post(wire.Message{Kind: wire.Withdraw, ID: id}) }
 		l.out.Post(wire.Message{

@@ -188,8 +188,8 @@ func (p *process) Adopted() bool {
 	return h != nil && h.adopted()
 }
 
-// Withdraw takes the start back if it waits still for a process that is kept: it ends with a
-// *NotStartedError then. It does not wait for that.
+// Withdraw takes the start back if it still waits for a pool process: it ends with a *NotStartedError
+// then. It does not wait for that.
 func (p *process) Withdraw() {
 	if p.withdraw != nil && !isClosed(p.begun) {
 		p.withdraw()

@@ -149,7 +149,7 @@ type ExecutorStatus struct {
 	Slots  int    `json:"slots"`             // jobs that may run at once
 	Sent   string `json:"address,omitempty"` // of http and fastcgi: where requests are sent
 
-	// Of processes that are kept: how many there are, of which some are booting, and some have no job.
+	// Of pool processes: how many there are, of which some are booting, and some have no job.
 	Processes int `json:"processes"`
 	Booting   int `json:"booting"`
 	Ready     int `json:"ready"`
@@ -160,17 +160,18 @@ type ExecutorStatus struct {
 	Jobs     int64            `json:"jobs"`               // that were passed to one
 	Recycled map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
 
-	Old *int `json:"old,omitempty"` // kept processes that are still to be replaced by recycle; nil: an older version, or no processes are kept
+	// Old is how many pool processes recycle still has to replace; nil: an older version, or no pool.
+	Old *int `json:"old,omitempty"`
 
 	Unready string `json:"unready,omitempty"` // why no job can be started; "" where nothing is wrong
 	Failing string `json:"failing,omitempty"` // why no new process gets ready, while others work
 	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
 
-	// Stranger is the last process that answered in another's name, and what it wrote, which was no
-	// answer; "" where nobody did. StrangerAt is when, unix milliseconds.
+	// Stranger tells of the last process that wrote to a pool process's answers and was another one, and
+	// what it wrote; "": none did. StrangerAt is when, unix milliseconds.
 	Stranger   string `json:"stranger,omitempty"`
 	StrangerAt int64  `json:"strangerAt,omitempty"`
 }
 
-// Kept tells whether processes are kept for jobs, rather than requests sent.
-func (e *ExecutorStatus) Kept() bool { return e.Sent == "" }
+// Pooled tells whether its jobs run in pool processes, rather than as requests.
+func (e *ExecutorStatus) Pooled() bool { return e.Sent == "" }

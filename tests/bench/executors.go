@@ -237,7 +237,7 @@ func (p *program) shared(n, slots int, do func(slot, id int) error) float64 {
 	})
 }
 
-// apart is how long single jobs are apart: kept processes are ready again by then.
+// apart is how long single jobs are apart: pool processes are ready again by then.
 const apart = 200 * time.Millisecond
 
 // polls gives how many milliseconds the starts of single jobs took from a poll of the worker.

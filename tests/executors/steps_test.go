@@ -7,7 +7,7 @@ import (
 	"jobd/tests/harness"
 )
 
-// step is one at which SIGKILL strikes a kept process that has a job, or the child that it has
+// step is one at which SIGKILL strikes a pool process that has a job, or the child that it has
 // forked for it.
 type step struct {
 	mode, at string

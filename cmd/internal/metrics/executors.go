@@ -44,7 +44,7 @@ func (e *executors) collect(all []api.ExecutorStatus, targets *byTarget, send se
 		at := series{targets.of(one.Target).label, one.Mode}
 		s := sums[at]
 		if s == nil {
-			s = &sum{kept: one.Kept()}
+			s = &sum{kept: one.Pooled()}
 			s.Recycled = make(map[string]int64)
 			sums[at] = s
 		}

@@ -20,7 +20,7 @@ type capture struct {
 	epoll  int  // the one that it is in; 0: none
 	limit  int  // how much is kept
 
-	// Of a pipe that a kept process has for one job after the other.
+	// Of a pipe that a pool process has for one job after the other.
 	shared bool // it is not closed with the capture
 	hungUp bool // nobody can write into it any more
 

@@ -24,7 +24,7 @@ const (
 	aboutStdout
 	aboutStderr
 	aboutPools   // their timer
-	aboutProcess // the end of a kept process
+	aboutProcess // the end of a pool process
 	aboutAnswers // what it says
 )
 

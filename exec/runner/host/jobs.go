@@ -153,7 +153,7 @@ func (j *job) refused(text string, class wire.Class) {
 	j.jobs.sendRefusal(j.id, text, class)
 }
 
-// turn gives a job that a kept process is to run, or runs; nil where there is none.
+// turn gives a job that waits for a pool process, or runs in one; nil where there is no such job.
 func (a *jobs) turn(id wire.ID) *child {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,17 +12,17 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// pool is the processes that are kept for the jobs of a target.
+// pool is the processes that run the jobs of a target.
 type pool struct {
 	pools     *pools
 	def       wire.Pool
 	processes []*poolProcess // until they are reaped
 	waiting   []*child       // for a process, the oldest first
-	wanted    int            // processes that there are to be
+	wanted    int            // how many processes the target needs
 	dirty     bool           // something has changed
-	removed   bool           // it is to end
+	removed   bool           // its processes end, and then it does
 
-	version int // counts up when all processes are to be replaced
+	version int // counts up when somebody wants all processes replaced
 
 	booting int    // processes that are not ready yet
 	delay   int64  // between the last one that failed and the next; 0: none has, or one has begun a job since

@@ -375,7 +375,7 @@ func wrote(text string) string {
 	return "; it wrote: " + text
 }
 
-// turn is what a child has beyond a process of its own: it is a job that a kept process runs, or
+// turn is what a child has beyond a process of its own: it is a job that a pool process runs, or
 // has forked. The reactor's, but for what the child's mu guards.
 type turn struct {
 	id        wire.ID
@@ -390,7 +390,7 @@ type turn struct {
 
 	// The child's mu guards these.
 	begun   bool
-	forked  bool          // it is a child of its kept process
+	forked  bool          // it is a child of its pool process
 	pending []unix.Signal // came before it began
 	touched bool          // it had a signal
 }

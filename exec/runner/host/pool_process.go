@@ -36,7 +36,7 @@ type poolProcess struct {
 	strange  int64  // the uptime when a line was told last that somebody else had written
 	wrote    excerpt
 	jobs     int
-	due      string // why it is to be replaced; "": it is not
+	due      string // why the pool replaces it; "": it does not
 	spent    bool   // it takes no more jobs
 	why      string // why it was killed
 	wrong    bool   // it was, because it did what it must not
@@ -214,7 +214,7 @@ func (k *poolProcess) unfit(why string) {
 	k.pool.dirty = true
 }
 
-// keep starts a process that is to be kept.
+// keep starts a pool process.
 func (s *spawner) keep(def *wire.Pool) (_ *poolProcess, err error) {
 	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1}
 	defer func() {

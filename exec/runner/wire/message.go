@@ -183,7 +183,7 @@ func ClassOf(err error) Class {
 	return Program
 }
 
-// Pool is what a worker wants to be kept ready for a target.
+// Pool is the processes that a worker wants ready for a target.
 type Pool struct {
 	Target string   `json:"target"`
 	Mode   string   `json:"mode"` // fork or pool

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -83,9 +84,23 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address, err)
+		return nil, fmt.Errorf("no connection to %s: %w", address, DialCause(err))
 	}
 	return NewLink(conn, config), nil
+}
+
+// DialCause is why there is no connection, as err says of dialling, without the address and the name of
+// the system's call.
+func DialCause(err error) error {
+	var dialled *net.OpError
+	if errors.As(err, &dialled) && dialled.Op == "dial" {
+		err = dialled.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	return err
 }
 
 // NewLink makes a link of a connection, which belongs to it from then on. The caller must call Run.

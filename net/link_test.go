@@ -161,7 +161,7 @@ func TestConnectRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := freeport.Address(port)
-	if _, err := Connect(within(t), address, LinkConfig{}); err == nil || !strings.Contains(err.Error(), "connect to "+address) {
+	if _, err := Connect(within(t), address, LinkConfig{}); err == nil || !strings.Contains(err.Error(), "no connection to "+address+": connection refused") {
 		t.Errorf("connect: %v", err)
 	}
 }

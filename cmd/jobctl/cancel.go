@@ -22,7 +22,7 @@ import (
 
 func (p *program) cancel() *ffcli.Command {
 	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
-	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
+	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
 		var jobs []operator.Job
 		switch {
 		case w.target == "" && (w.waiting || w.dry || w.yes):

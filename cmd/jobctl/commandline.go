@@ -390,7 +390,7 @@ type window struct{ since, until timeFlag }
 
 func (p *program) windowFlags(c *ffcli.Command) *window {
 	w := &window{timeFlag{p: p}, timeFlag{p: p}}
-	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&w.until, "until", "only before this time")
 	checkFirst(c, func([]string) error { return inOrder(w.since.at, w.until.at) })
 	return w
@@ -433,7 +433,8 @@ var number = regexp.MustCompile(`^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$`)
 var length = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`)
 
 // parseTime reads a moment: a date with or without a time of day, in location or as RFC 3339 has
-// it; unix time in seconds; or how long before now it was. What may mean two things is refused.
+// it; a time of day, which is the last one; unix time in seconds; or how long before now it was. What
+// may mean two things is refused.
 func parseTime(text string, now time.Time, location *time.Location) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02 15:04", time.DateTime, time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if at, err := time.ParseInLocation(layout, text, location); err == nil {
@@ -443,6 +444,11 @@ func parseTime(text string, now time.Time, location *time.Location) (time.Time, 
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, nil
 	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if clock, err := time.Parse(layout, text); err == nil {
+			return lastTime(clock, now.In(location)), nil
+		}
+	}
 	if text != "" && number.MatchString(text) {
 		return unixTime(text)
 	}
@@ -451,7 +457,16 @@ func parseTime(text string, now time.Time, location *time.Location) (time.Time, 
 			return now.Add(-ago), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not allowed; allowed is a time such as 2026-11-20 14:00 or 2026-11-20T14:00:00Z, how long ago (90s, 2h, 30d), or unix time in seconds", text)
+	return time.Time{}, fmt.Errorf("%q is not allowed; allowed is a time such as 2026-11-20 14:00, 14:00 or 2026-11-20T14:00:00Z, how long ago (90s, 2h, 30d), or unix time in seconds", text)
+}
+
+// lastTime is when clocks showed this time last: today, or yesterday where that is still to come.
+func lastTime(clock, now time.Time) time.Time {
+	at := time.Date(now.Year(), now.Month(), now.Day(), clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), now.Location())
+	if at.After(now) {
+		at = time.Date(now.Year(), now.Month(), now.Day()-1, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), now.Location())
+	}
+	return at
 }
 
 // unixTime reads seconds since 1970, to the nanosecond.

@@ -63,7 +63,7 @@ type failedWish struct {
 
 // flags registers the flags that all commands about failures have.
 func (w *failedWish) flags(c *ffcli.Command) {
-	c.FlagSet.Var(&w.since, "since", "only those that ended from this time on: 2026-11-20 14:00, 2h (ago), or unix time in seconds; without it, the last 24 h")
+	c.FlagSet.Var(&w.since, "since", "only those that ended from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds; without it, the last 24 h")
 	c.FlagSet.StringVar(&w.target, "target", "", "only jobs of this target")
 }
 

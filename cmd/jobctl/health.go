@@ -62,7 +62,7 @@ func (v *condition) find(s state, format string, args ...any) {
 
 func (p *program) health() *ffcli.Command {
 	limits := usualLimits()
-	c := command(healthCommand, "health [flags]", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
+	c := command(healthCommand, "health", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return wrongUsage("health: takes no arguments")
 		}
@@ -228,11 +228,15 @@ const mostOfASort = 3
 // worker judges what a worker tells of itself.
 func (l limits) worker(v *condition, status *workerStatus, before string, bad state, now time.Time) {
 	for _, h := range hindrances(status) {
-		since := ""
-		if !h.Since.IsZero() {
-			since = " for " + screen.Length(now.Sub(h.Since))
+		if h.What == whatStopping {
+			v.find(bad, "%s%s", before, isStopping)
+			continue
 		}
-		v.find(bad, "%s%s%s: %s", before, clean(h.What), since, clean(h.Why))
+		what := cmp.Or(hinderedParts[h.What], clean(h.What))
+		if !h.Since.IsZero() {
+			what += ", for " + screen.Length(now.Sub(h.Since))
+		}
+		v.find(bad, "%s%s: %s", before, what, clean(h.Why))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
 		v.find(stateWarning, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(now.Sub(since)))
@@ -250,6 +254,12 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 			v.find(stateWarning, "%snot registered with the master %s: %s", before, clean(m.Address), clean(m.Error))
 		}
 	}
+}
+
+// hinderedParts are what it means that a part of a worker hinders it.
+var hinderedParts = map[string]string{
+	"database": "the database is away", "journal": "the journal's disk is full",
+	"runner": "the runner is not connected", "launcher": "no job starts",
 }
 
 // inALine is a reason whose lines, of which one is all that many monitors show, are told apart by

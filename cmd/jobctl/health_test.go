@@ -40,9 +40,9 @@ func TestHealthOfAWorker(t *testing.T) {
 		"well": {"", recent, "", 0, "JOBD OK - worker node-1: 4 of 5 slots in use, 7 rows wait" + numbers},
 		"away": {
 			`,"database": {"reachable": false}, "notReady": [{"what": "database", "why": "no route | to\nhost"}]`, recent, "", 2,
-			"JOBD CRITICAL - worker node-1: database: no route / to",
+			"JOBD CRITICAL - worker node-1: the database is away: no route / to",
 		},
-		"a reason of an older worker": {`,"database": {"reachable": false, "error": "it is off"}`, recent, "", 2, "JOBD CRITICAL - worker node-1: database: it is off"},
+		"a reason of an older worker": {`,"database": {"reachable": false, "error": "it is off"}`, recent, "", 2, "JOBD CRITICAL - worker node-1: the database is away: it is off"},
 		"old":                         {"", old, "", 1, "JOBD WARNING - worker node-1: the oldest row of target mail waits for 20m0s, 4 of 5"},
 		"old, critical":               {"", old, " --oldest 1m,10m", 2, "JOBD CRITICAL - worker node-1: the oldest row of target mail"},
 		"old, not judged":             {"", old, " --oldest ,", 0, "JOBD OK - "},
@@ -66,7 +66,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		},
 		"away, uncounted": {
 			`,"database": {"reachable": false, "error": "it is off"}`, `{"targets": {"mail": {"error": "it is off"}}}`, "", 2,
-			"JOBD CRITICAL - worker node-1: database: it is off, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
+			"JOBD CRITICAL - worker node-1: the database is away: it is off, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
 		},
 		"paused": {
 			`,"targets": {"mail": {"concurrency": 5, "paused": true}}`, old, " --waiting 7,8", 1,
@@ -140,7 +140,7 @@ func TestHealthWithoutAnAnswer(t *testing.T) {
 		code int
 		want string // on stdout; "": the error is on stderr
 	}{
-		"nobody":           {"--port 1 health", 2, "JOBD CRITICAL - 127.0.0.1:1: connect to 127.0.0.1:1"},
+		"nobody":           {"--port 1 health", 2, "JOBD CRITICAL - 127.0.0.1:1: no connection to 127.0.0.1:1"},
 		"a refusal":        {"--port " + refusing.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + refusing.port + ": not today"},
 		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + guarded.port + ": a password is needed"},
 		"a wrong limit":    {"health --oldest soon", 3, ""},

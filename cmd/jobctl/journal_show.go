@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -238,9 +239,16 @@ func describeRow(row history.Row) string {
 // durations prints how long things took. Only how long the job ran is measured; the rest is between
 // events, whose times tell little where the clock was set back.
 func (s *story) durations() {
-	fmt.Fprintln(s.out)
+	var text strings.Builder
+	s.writeDurations(&text)
+	if text.Len() > 0 {
+		fmt.Fprintf(s.out, "\n%s", text.String())
+	}
+}
+
+func (s *story) writeDurations(w io.Writer) {
 	if !s.claimed.IsZero() && !s.running.IsZero() {
-		s.printDuration("waited", s.running.Sub(s.claimed), s.atOnce || s.running.After(s.claimed))
+		writeDuration(w, "waited", s.running.Sub(s.claimed), s.atOnce || s.running.After(s.claimed))
 	}
 	if s.ended.IsZero() {
 		return
@@ -251,16 +259,16 @@ func (s *story) durations() {
 	}
 	ran, known := ranFor(done, s.running, s.ended)
 	if !s.running.IsZero() || known {
-		s.printDuration("ran", ran, known)
+		writeDuration(w, "ran", ran, known)
 	}
 	if !s.claimed.IsZero() {
 		all := s.ended.Sub(s.claimed)
-		s.printDuration("in all", all, all > 0 && all >= ran)
+		writeDuration(w, "in all", all, all > 0 && all >= ran)
 	}
 }
 
-func (s *story) printDuration(name string, d time.Duration, known bool) {
-	fmt.Fprintf(s.out, "%-7s %s\n", name, duration(d, known))
+func writeDuration(w io.Writer, name string, d time.Duration, known bool) {
+	fmt.Fprintf(w, "%-7s %s\n", name, duration(d, known))
 }
 
 func (p *program) printOutput(name string, output journal.Output) {
@@ -335,7 +343,7 @@ func (p *program) journalState() *ffcli.Command {
 		}
 		return countFrom0("journal state", q.Last)
 	})
-	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
 	c.FlagSet.IntVar(&q.Last, "n", 0, "only the last N of them")

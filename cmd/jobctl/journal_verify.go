@@ -405,7 +405,7 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 
 func (p *program) journalDiff() *ffcli.Command {
 	var q history.DiffQuery
-	c := p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *operator.Journals) error {
+	c := p.tableCommand("diff", "rows that differ from the journal: not written yet, or changed by others", func(ctx context.Context, j *operator.Journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
 		err := eachItem(ctx, j, api.JournalDiff, q, func(s operator.Source, d history.Difference) error {

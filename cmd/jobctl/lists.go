@@ -24,6 +24,7 @@ import (
 type (
 	workerStatus = api.WorkerStatus
 	masterStatus = api.FleetStatus[*workerStatus]
+	fleetWorker  = api.FleetWorker[*workerStatus]
 )
 
 func (p *program) listTargets() *ffcli.Command {
@@ -102,6 +103,7 @@ func targetTable(s workerStatus) table {
 // workerTable has a line for each target of a worker.
 func workerTable(s masterStatus) table {
 	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
+	slices.SortStableFunc(s.Workers, func(a, b fleetWorker) int { return strings.Compare(a.Name, b.Name) })
 	for _, worker := range s.Workers {
 		var targets, concurrency, length, paused cell
 		slices.Sort(worker.Targets)

@@ -226,9 +226,12 @@ func (l *following) look(ctx context.Context, id jobnet.Whole) (some bool, err e
 }
 
 // write passes on a piece; of several jobs with a line above it that names the job, where it is
-// another one than before.
+// another one than before there. A terminal shows both streams, and each head once.
 func (l *following) write(stream int, id jobnet.Whole, piece []byte) {
 	out := [2]io.Writer{l.out, l.err}[stream]
+	if l.oneScreen() {
+		stream = 0
+	}
 	if len(l.jobs) > 1 && l.last[stream] != id {
 		head := fmt.Sprintf("==> job %d <==\n", id)
 		if l.open[stream] {
@@ -282,14 +285,17 @@ func (p *program) printOutputs(jobs []operator.Job, answer api.Outcomes, several
 		if several {
 			head := fmt.Sprintf("==> job %d: %s <==\n", job.ID, outcomeOf(done))
 			done.Stdout = head + withNewline(done.Stdout)
-			if done.Stderr != "" {
-				done.Stderr = head + withNewline(done.Stderr)
+			if done.Stderr = withNewline(done.Stderr); done.Stderr != "" && !p.oneScreen() {
+				done.Stderr = head + done.Stderr
 			}
 		}
 		_, _ = io.WriteString(p.out, done.Stdout) // whoever closed the pipe wants no more
 		_, _ = io.WriteString(p.err, done.Stderr)
 	}
 }
+
+// oneScreen tells whether a person sees stdout and stderr on one terminal.
+func (p *program) oneScreen() bool { return p.terminal && p.errTerminal }
 
 func withNewline(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
@@ -421,6 +427,8 @@ func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []job
 			h.all.Errors[job.ID] = noRow
 		case job.Target != "" && row.Target != job.Target:
 			h.all.Errors[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
+		case row.Status == journal.RowWaiting:
+			h.all.Errors[job.ID] = h.waits(ctx, row.Target)
 		case row.Status != journal.RowDelayed:
 			h.all.Errors[job.ID] = notDelayed(row.Status)
 		default:
@@ -431,11 +439,20 @@ func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []job
 	return ids, nil
 }
 
+// waits says of a row that waits what it waits for.
+func (h *planning) waits(ctx context.Context, target string) string {
+	switch served := h.served(ctx); {
+	case len(served) == 0 || slices.Contains(served, target):
+		return "it is not delayed: it waits already, and runs as soon as there is a slot"
+	case h.config.master:
+		return "it is not delayed: it waits already, and no worker serves its target " + target
+	}
+	return "it is not delayed: it waits already, and this worker does not serve its target " + target
+}
+
 // notDelayed says why a row that is not delayed is left as it is.
 func notDelayed(status string) string {
 	switch status {
-	case journal.RowWaiting:
-		return "it is not delayed: it waits already, and runs as soon as there is a slot"
 	case journal.RowAccepted, journal.RowRunning:
 		return "it is not delayed: it is " + status + " already"
 	case journal.RowManual:

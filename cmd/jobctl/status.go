@@ -158,7 +158,7 @@ func (p *program) standingTable(s *operator.Census) table {
 // pausedText tells for how long a target is paused.
 func (p *program) pausedText(t api.TargetStatus) string {
 	if t.Paused && t.PausedSince > 0 {
-		return p.ago(time.UnixMilli(t.PausedSince))
+		return "for " + p.ago(time.UnixMilli(t.PausedSince))
 	}
 	return yesOrNo(t.Paused)
 }
@@ -407,7 +407,11 @@ func (p *program) troublesOf(s *workerStatus) (list []string) {
 		part("launcher", true, "nothing is started", h.Since, h.Broken)
 	}
 	for _, h := range s.NotReady {
-		add(!slices.Contains(told, h.What), "it takes no work"+p.sinceSuffix(h.Since), h.What+": "+h.Why)
+		cause := h.What + ": " + h.Why
+		if h.What == whatStopping {
+			cause = isStopping
+		}
+		add(!slices.Contains(told, h.What), "it takes no work"+p.sinceSuffix(h.Since), cause)
 	}
 	if len(list) == 0 {
 		for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
@@ -423,6 +427,12 @@ func (p *program) troublesOf(s *workerStatus) (list []string) {
 	}
 	return list
 }
+
+// whatStopping is what a worker says that hinders it while it stops, and isStopping how that is told.
+const (
+	whatStopping = "stopping"
+	isStopping   = "it is stopping"
+)
 
 // printTroubles prints what keeps workers from their work, behind the names of all of which the same is
 // said; nothing where nothing does, or where workers are older and do not tell.

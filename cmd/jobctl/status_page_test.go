@@ -49,8 +49,8 @@ manual jobs that a client waits for: 3
 resident memory: 22 MiB
 
 TARGET      | SLOTS | PREFETCHED | WAITING | OLDEST | PAUSED
-------------+-------+------------+---------+--------+-------
-a/long:name | 0/10  | 0          | 0       |        | 1h50m
+------------+-------+------------+---------+--------+----------
+a/long:name | 0/10  | 0          | 0       |        | for 1h50m
 mail        | 4/5   | 2          | 10000+  | 3h0m   | no
 
 target a/long:name is paused since 10:09:51 by 10.0.0.5:4711 via master 10.0.0.1:7081

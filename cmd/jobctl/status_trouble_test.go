@@ -38,7 +38,7 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 	}{
 		"a worker": {daemon: worker, args: "status", want: `
 it takes no work since 10:00:05: database: no route\x1b to host
-it takes no work: stopping: it is being stopped
+it takes no work: it is stopping
 
 rows set aside, to be tried again until they can be changed: 3
 JOB | TARGET | SINCE    | REASON
@@ -49,7 +49,7 @@ and 1 more
 `},
 		"a master": {daemon: master, args: "--master status", piped: true, want: `
 worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
-worker node-1: it takes no work: stopping: it is being stopped
+worker node-1: it takes no work: it is stopping
 
 NAME    ROWS SET ASIDE  JOB  TARGET  SINCE                       REASON
 node-1  3               41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else

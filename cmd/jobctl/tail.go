@@ -44,7 +44,7 @@ type follower struct {
 
 func (p *program) tail() *ffcli.Command {
 	f := &follower{program: p}
-	c := command("tail", "tail [-f] [-n LINES] ID | T:ID", "what a job has written: of one that runs so far, with -f as it comes; of one that has ended, what was kept", func(ctx context.Context, args []string) error {
+	c := command("tail", "tail [-f] [-n LINES] ID | T:ID", "a running job's output so far (-f: follow it); an ended job's kept output", func(ctx context.Context, args []string) error {
 		if err := oneJob("tail", "ID or TARGET:ID", args); err != nil {
 			return err
 		}

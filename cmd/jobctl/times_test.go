@@ -20,6 +20,10 @@ func TestParseTime(t *testing.T) {
 		"2026-11-20T14:00:00Z":      time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC),
 		"2026-11-20T14:00:00.5Z":    time.Date(2026, 11, 20, 14, 0, 0, 500_000_000, time.UTC),
 		"2026-11-20T14:00:00+02:00": time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		"12:59":                     now.Add(-time.Minute),
+		"13:00:00":                  now,
+		"13:00:01":                  now.Add(time.Second - 24*time.Hour),
+		"14:00":                     now.Add(-23 * time.Hour),
 		"2h":                        now.Add(-2 * time.Hour),
 		"1.5h":                      now.Add(-90 * time.Minute),
 		"30d":                       now.AddDate(0, 0, -30),
@@ -36,7 +40,7 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"": "allowed is a time such as", "then": "allowed is a time such as", "-2h": "allowed is", "14:00": "allowed is", "2026-13-01": "allowed is",
+		"": "allowed is a time such as", "then": "allowed is a time such as", "-2h": "allowed is", "24:00": "allowed is", "14": "how long ago has a unit", "2026-13-01": "allowed is",
 		"2026-02-30": "allowed is", "2026-11": "allowed is", "1M": "allowed is", "0x6ad0": "allowed is", "1_763_640_000": "allowed is", " 2h": "allowed is",
 		"20261121":            "how long ago has a unit",
 		"20261121140000":      "how long ago has a unit",

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,20 +98,11 @@ type topSource struct {
 
 var _ live.Source = (*topSource)(nil)
 
-// brieflyFailed is an error without the address that it could not connect to, which everybody knows.
-func brieflyFailed(err error) error {
-	var failed *net.OpError
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
-}
-
 // Fleet implements live.Source.
 func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
 	census, err := operator.TakeCensus(ctx, s.d)
 	if err != nil {
-		return fleet, brieflyFailed(err)
+		return fleet, err
 	}
 	for _, w := range census.Workers {
 		one := live.Worker{Name: w.From.Name, Address: w.From.Address, Targets: w.From.Targets, Status: w.Value}
@@ -168,7 +158,7 @@ func (s *topSource) Running(ctx context.Context, workers []live.Worker, q api.Ru
 			running.Silent = append(running.Silent, a.From.Named(a.Err).Error())
 		}
 	}
-	return running, brieflyFailed(err)
+	return running, err
 }
 
 // Waiting implements live.Source.
@@ -201,7 +191,7 @@ func (s *topSource) Do(ctx context.Context, a live.Action) (answer string, err e
 	case live.Cancel:
 		answer, err = s.cancel(ctx, a.Job)
 	}
-	return answer, brieflyFailed(err)
+	return answer, err
 }
 
 // look is what has workers look for jobs.
@@ -289,7 +279,7 @@ func (s *topSource) Output(ctx context.Context, job live.Job, behind live.Place)
 	var answer api.JobOutput
 	query := api.OutputQuery{Job: job.Job, Attempt: job.Attempt, Stdout: behind.Stdout, Stderr: behind.Stderr}
 	if err := s.worker(job).Ask(ctx, api.Output.Name, query, &answer); err != nil {
-		return output, brieflyFailed(err)
+		return output, err
 	}
 	out, errs := answer.Stdout, answer.Stderr
 	output = live.Output{
@@ -320,11 +310,11 @@ func (s *topSource) noteOf(answer api.JobOutput) string {
 func (s *topSource) Story(ctx context.Context, job live.Job) (lines []string, err error) {
 	var text bytes.Buffer
 	printing := *s.p
-	printing.out, printing.terminal = &text, false
+	printing.out, printing.environ = &text, nil // times as on a terminal, and no colours
 	w := s.worker(job)
 	told := story{program: &printing, journals: operator.JournalsOf([]*operator.Worker{w}, func(error) {})}
 	err = told.tell(ctx, int64(job.Job))
 	verdict := w.Why(ctx, operator.Job{ID: job.Job, Target: job.Target}, operator.Clock{Now: s.p.now(), Location: s.p.location})
 	lines = append([]string{verdict.Sentence, ""}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
-	return lines, brieflyFailed(err)
+	return lines, err
 }

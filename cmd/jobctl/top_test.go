@@ -139,7 +139,7 @@ func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 			return json.RawMessage(`{"workers": [
 				{"name": "one", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "video"], "workerStatus": {"database": {"reachable": true}, "targets": {"mail": {}, "video": {}}}},
 				{"name": "two", "remoteAddr": "a", "remotePort": 2, "targets": ["mail", "fax"], "workerStatus": {"database": {"reachable": true}, "targets": {"mail": {}, "fax": {}}}},
-				{"name": "three", "remoteAddr": "a", "remotePort": 3, "targets": ["mail"], "workerStatusError": "no answer within 5s"}],
+				{"name": "unheard", "remoteAddr": "a", "remotePort": 3, "targets": ["mail"], "workerStatusError": "no answer within 5s"}],
 				"unserved": [{"target": "print", "since": 1763632800000}], "unservedCount": 3, "memoryUsage": {},
 				"down": [{"name": "four", "targets": ["mail"], "since": 1763632800000}]}`), nil
 		},
@@ -227,7 +227,7 @@ func TestTopSaysWhyItCanNotConnect(t *testing.T) {
 		t.Errorf("of the wrong daemon: %v", err)
 	}
 	s := topOf(t, "1", false)
-	if _, err := s.Fleet(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || err.Error() != "connect: connection refused" {
+	if _, err := s.Fleet(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || err.Error() != "no connection to 127.0.0.1:1: connection refused" {
 		t.Errorf("of none: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) wait() *ffcli.Command {
-	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; of one that recurs until its run that is under way, or the next, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; a recurring job: until its current run, else its next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err

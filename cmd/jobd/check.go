@@ -286,7 +286,7 @@ func findService(ctx context.Context, what string, service jobexec.Service, star
 	}
 	f := check.Finding{What: what, Detail: address + " takes connections"}
 	if err := connect(ctx, network, address, host); err != nil {
-		f.Level, f.Detail = check.Warning, address+" can't be reached: "+shortly(err)
+		f.Level, f.Detail = check.Warning, address+" can't be reached: "+jobnet.DialCause(err).Error()
 		f.Remedy = "start it, or mend the key launcher; no job that needs it is claimed meanwhile"
 	}
 	return f
@@ -322,15 +322,6 @@ func connect(ctx context.Context, network, address, host string) error {
 		return nil
 	}
 	return tls.Client(connection, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
-}
-
-// shortly is an error without the address, which stands before it.
-func shortly(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		err = op.Err
-	}
-	return strings.TrimPrefix(err.Error(), "connect: ")
 }
 
 // checkMaster looks whether a master answers and takes the worker's password. It does not register.

@@ -175,7 +175,7 @@ func (d *daemon) notReady(worker jobexec.Status, s *api.WorkerStatus) (why []api
 			why = append(why, api.NotReady{What: what, Why: reason, Since: since})
 		}
 	}
-	add(d.ending.Stopping() || d.ending.Restarting(), "stopping", "it is being stopped", time.Time{})
+	add(d.ending.Stopping() || d.ending.Restarting(), "stopping", "it is stopping", time.Time{})
 	add(!s.Database.Reachable, "database", s.Database.Error, s.Database.Since)
 	add(s.Journal.Full != "", "journal", s.Journal.Full, s.Journal.FullSince)
 	add(!s.Runner.Reachable, "runner", s.Runner.Error, s.Runner.Since)

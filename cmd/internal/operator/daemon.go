@@ -97,7 +97,7 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)
 	if err != nil {
-		err = fmt.Errorf("connect to %s: %w", d.Address, exit.Why(dialing, err))
+		err = fmt.Errorf("no connection to %s: %w", d.Address, exit.Why(dialing, jobnet.DialCause(err)))
 		if exit.Interrupted(ctx) {
 			return nil, exit.Why(ctx, err)
 		}

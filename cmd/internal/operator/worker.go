@@ -46,8 +46,9 @@ func (d *Daemon) Workers(ctx context.Context) ([]*Worker, error) {
 	return workersOf(d, status.Workers), nil
 }
 
-// workersOf are the workers of a master that it has told of.
+// workersOf are the workers of a master that it has told of. Both are sorted by their names.
 func workersOf[S any](d *Daemon, told []api.FleetWorker[S]) []*Worker {
+	slices.SortStableFunc(told, func(a, b api.FleetWorker[S]) int { return strings.Compare(a.Name, b.Name) })
 	workers := make([]*Worker, len(told))
 	for i, w := range told {
 		address := net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort))

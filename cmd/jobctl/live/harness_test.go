@@ -206,7 +206,7 @@ func (p *person) golden(name string) {
 	}
 }
 
-var errGone = errors.New("connect to 10.0.0.1:7080: connection refused")
+var errGone = errors.New("no connection to 10.0.0.1:7080: connection refused")
 
 func pointer[T any](v T) *T { return &v }
 

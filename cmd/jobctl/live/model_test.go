@@ -72,7 +72,7 @@ func TestADaemonThatIsGoneAndComesBack(t *testing.T) {
 	p.later(1)
 	f.err = errGone
 	p.later(5)
-	p.sees("no answer since 12:00:01: connect to 10.0.0.1:7080: connection refused", "mail", "4711")
+	p.sees("no answer since 12:00:01: no connection to 10.0.0.1:7080: connection refused", "mail", "4711")
 	p.press("tab", "down", "?")
 	p.sees("keys")
 	p.press("esc")

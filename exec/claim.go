@@ -402,11 +402,11 @@ func lostReason(err error, refused map[int64]string) func(id int64) string {
 	}
 }
 
-// claimsFail does what is to follow a claim that failed, with the rows that it had taken of a target.
-// Those that the table refuses are quarantined, and the others are claimed again, with nothing behind
-// them: else they would wait until all refused rows are known. Where nobody knows which rows are at
-// fault, the target is claimed for alone, with half of the rows each time, down to a single one, which
-// is quarantined. So no error, whatever its number says, holds up more than what it is about. Callers
+// claimsFail does what follows a claim that failed, with the rows that it had taken of a target. It
+// quarantines those that the table refuses, and claims the others again, with nothing behind them:
+// else they would wait until all refused rows are known. Where nobody knows which rows are at fault,
+// it claims for the target alone, with half of the rows each time, down to a single one, which it
+// quarantines. So no error, whatever its number says, holds up more than what it is about. Callers
 // must hold w.mu.
 func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, alone bool, err error) {
 	trouble, bad := &t.trouble, false
@@ -478,7 +478,7 @@ type accepting func(c *board.Claim, row journal.Row, token, instance string) (dr
 
 const errStopping = RefusedError("worker is stopping")
 
-// decide journals what is to become of the rows.
+// decide journals what becomes of the rows.
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.found, c.refusals = make(map[int64]string, len(rows)), make(map[int64]string)

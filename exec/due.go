@@ -105,8 +105,8 @@ func (w *Worker) takeDues(now time.Time) {
 	}
 }
 
-// nextDue is when a row is to be looked for next, or the server's clock asked; zero where no row is
-// known to be delayed. Callers must hold w.mu.
+// nextDue is when the worker looks for a row next, or asks the server's clock; zero where it knows no
+// delayed row. Callers must hold w.mu.
 func (w *Worker) nextDue(now time.Time) (first time.Time) {
 	for _, t := range w.targets {
 		if t.next != 0 {
@@ -166,7 +166,7 @@ func (w *Worker) eventually(done <-chan struct{}, rung <-chan time.Time) bool {
 type clock struct {
 	told   time.Time // what it says at the worker's time at; zero: it was never asked
 	at     time.Time
-	again  time.Time // when it is to be asked again; zero: it was never asked
+	again  time.Time // when the worker asks it again; zero: it never asked
 	warned time.Duration
 }
 
@@ -240,7 +240,7 @@ func (w *Worker) readAt(rows []journal.Row, asked, now time.Time) {
 	w.board.SetAhead(w.clock.ahead(now))
 }
 
-// stale tells whether the server's clock is to be asked again: it was asked too long ago.
+// stale tells whether the worker asked the server's clock too long ago.
 func (c *clock) stale(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
 // bucket holds the starts that a target has in hand, where its rate is limited: one second's worth

@@ -113,8 +113,8 @@ func (w *Worker) environment(b *board.Board, s board.Start, now time.Time) (env 
 }
 
 // Check looks whether the launcher can be executed, and says what is wrong with it. It executes
-// nothing: what only that would tell passes, and the first start tells of it. A service is not looked
-// at: whether it is there may change at any moment, and whoever connects to it tells.
+// nothing: a fault that only an execution shows passes, and the first start reports it. It does not
+// look at a service, which may come and go at any moment: the first connection reports it.
 func (l Launcher) Check() error {
 	if l.Mode.Requests() {
 		return nil
@@ -245,7 +245,7 @@ type Service struct {
 	Mode    Mode
 	URL     string        // of http: where to post; {id} in it stands for the job's id
 	Address string        // of fastcgi: the server's, a path of a unix socket or host:port
-	Script  string        // of fastcgi: the file that it is to run
+	Script  string        // of fastcgi: the file that the server runs
 	Secret  string        // of http: signs requests; "": they are not signed
 	Dial    time.Duration // how long a connection may take
 }

@@ -133,7 +133,7 @@ const (
 	mostTogether = 500 // rows that are changed for an operator in one transaction
 )
 
-// act is what a client wants done to rows: jobs that are to be run, or rows that are to be changed.
+// act is what a client wants done to rows: run them as jobs, or change them.
 type act struct {
 	what    string                // for the log
 	undone  string                // what does not happen to a row that is left as it is
@@ -150,7 +150,7 @@ type manualClaim struct {
 	asked   *wish           // nil: what is journalled of each row tells who asked
 	clients map[int64]*waiter
 	retry   Retry         // while nothing can be claimed
-	lock    lockWait      // for rows that are to be tried again
+	lock    lockWait      // for rows that are tried again
 	failed  map[int64]int // tries that failed for no known reason
 }
 
@@ -290,8 +290,8 @@ type noRoom struct{ error }
 // Unwrap gives the cause.
 func (e noRoom) Unwrap() error { return e.error }
 
-// claimFailed tells the clients what is true, and gives the jobs that are to be tried again: all of them
-// once the table can be asked again, else halves of them, because one may be at fault.
+// claimFailed tells the clients what happened, and gives the jobs to try again: all of them once the
+// table answers again, else halves of them, because one may be at fault.
 func (m *manualClaim) claimFailed(ctx context.Context, ids []int64, c *claiming, err error) (again [][]int64) {
 	refused, left := refusedRows(err), ids
 	if len(c.Events) > 0 && !(undone(err) && m.release(c, err, refused)) {
@@ -340,9 +340,9 @@ func (m *manualClaim) release(c *claiming, err error, refused map[int64]string) 
 	return true
 }
 
-// leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim has
-// left as they were. Those in doubt have a client still, and run, or the client is told. Whoever
-// wants rows changed is told at once that it is not known.
+// leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim
+// has left as they were. A job in doubt still has its client: it runs, or the client hears why not. A
+// client that wants rows changed hears at once that the outcome is not known.
 func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []int64) {
 	var lost func(int64) string
 	if undone(err) {
@@ -408,8 +408,8 @@ type lockWait struct {
 	rest  board.Backoff // until they are tried again
 }
 
-// again waits until the rows are to be tried again. It is false when they were tried for long
-// enough, or nobody is there any more who wants them: gone is closed then, and may be nil.
+// again waits until the next try of the rows. It is false when the tries have lasted long enough, or
+// the client is gone: then gone is closed, which may be nil.
 func (l *lockWait) again(ctx context.Context, gone <-chan struct{}) bool {
 	if l.until.IsZero() {
 		l.until = time.Now().Add(lockTimeout)

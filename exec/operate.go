@@ -14,11 +14,11 @@ import (
 	"jobd/journal"
 )
 
-// A job is cancelled by whoever has it. The board says what it is at that moment, under the
-// worker's lock: on its way to its start, then it leaves the board and its row becomes ignored; or
-// a process, then its SIGTERM is journalled with the wish, in one append, and sent. So a start at
-// the same moment is either taken back or signalled. A row that nobody has is marked as ignored as
-// run-manual does it.
+// The worker that has a job cancels it. The board says what it is at that moment, under the worker's
+// lock. A job on its way to its start leaves the board, and its row becomes ignored. For a process
+// the worker journals its SIGTERM with the wish, in one append, and sends it. So a start at the same
+// moment is either taken back or signalled. A row that nobody has is marked as ignored as run-manual
+// does it.
 //
 // The crash argument:
 //
@@ -31,7 +31,7 @@ import (
 //   - The runner killed as well: the process is signalled by the next start, as above. Its outcome is
 //     unknown, and it is not run again, whatever on_crash says.
 
-// CancelWish says which jobs are to be cancelled.
+// CancelWish says which jobs somebody wants cancelled.
 type CancelWish struct {
 	IDs     []int64
 	Targets map[int64]string // of some of them: a job of another target is left alone
@@ -42,8 +42,8 @@ type CancelWish struct {
 	Schedule bool // of rows that recur: they end, whether a run of them is under way or not
 }
 
-// Cancelled tells what became of jobs that were to be cancelled. One that this worker does not have
-// is in none of the maps, unless rows were to be cancelled too.
+// Cancelled tells what became of the jobs of a CancelWish. One that this worker does not have is in
+// none of the maps, unless the wish was for rows too.
 type Cancelled struct {
 	Jobs      map[int64]CancelledJob
 	Errors    map[int64]string      // why they were not
@@ -179,7 +179,7 @@ func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cance
 	}
 }
 
-// cancelLook is what the board says of a job that is to be cancelled.
+// cancelLook is what the board says of a job that somebody cancels.
 type cancelLook struct {
 	job      *board.Job // nil: the worker does not have it
 	process  Process
@@ -196,7 +196,7 @@ func (l cancelLook) why() error {
 	return errors.New("it is about to be started or to end, and what became of that is not known yet; try again")
 }
 
-// tellCancel tells the board that a job is to be cancelled.
+// tellCancel tells the board that somebody cancels a job.
 func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (look cancelLook) {
 	w.change(func(b *board.Board) (e board.Effects) {
 		j := b.Job(id)
@@ -216,7 +216,7 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 	return look
 }
 
-// endCancelled sends a job that runs the signals that it is to get, now and later.
+// endCancelled sends a cancelled job that runs its signals, now and later.
 func (w *Worker) endCancelled(c board.Cancel, process Process) {
 	if c.Err != nil || process == nil || c.Did != board.Signals && c.Did != board.Hurries {
 		return
@@ -251,8 +251,8 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 	})
 }
 
-// cancelRows marks rows as not to be run that nobody has claimed, whatever their target. What a claim
-// at the same moment has locked is waited for, and then told as what it is.
+// cancelRows ignores rows that nobody has claimed, whatever their target. It waits for a claim that
+// has locked a row at the same moment, and then tells what the row is.
 func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, told *Cancelled) error {
 	targets := make(map[int64]string, len(ids))
 	accept := func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
@@ -293,7 +293,7 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 	return err
 }
 
-// PlanWish says what is to be done by hand to the plans of delayed rows.
+// PlanWish says how somebody changes the plans of delayed rows by hand.
 type PlanWish struct {
 	Hand board.Hand
 	IDs  []int64

@@ -18,12 +18,12 @@ type Recorder interface {
 	View(look func(*journal.State))
 }
 
-// Claimer is the jobs table as a source of work; see store.Table for the contract. Whatever error a
-// claim ends with: once decide was called, only Rows can tell whether the claim was committed,
-// unless an error among its causes has a method Undone() bool that says that it was not. One that
-// also has a method Refused() map[int64]string names rows that the table does not let us claim. An
-// error that has a method Away() bool that says true is about the whole table; any other is not. One
-// that has a method Passing() bool that says true tells of what every start has to wait for.
+// Claimer is the jobs table as a source of work; see store.Table for the contract. Once decide was
+// called, only Rows can tell whether a claim that ended with an error was committed, unless an error
+// among its causes has a method Undone() bool that says that it was not. One that also has a method
+// Refused() map[int64]string names rows that the table does not let us claim. An error that has a
+// method Away() bool that says true is about the whole table; any other is not. One that has a method
+// Passing() bool that says true tells of what every start has to wait for.
 type Claimer interface {
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 	Hold(ctx context.Context, name string) (holder string, err error)
@@ -72,7 +72,7 @@ type Runner interface {
 	Adopt(of Spec, started journal.Started) (Process, bool)
 }
 
-// Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until it is
+// Keeper is the runner's memory: it keeps what it was asked to start, with the outcome, until it is
 // told to forget it, whatever becomes of the worker.
 type Keeper interface {
 	// Instance names the runner that is there now. A start under an instance that lives still, and
@@ -272,9 +272,9 @@ type RefusedError string
 // Error implements error.
 func (e RefusedError) Error() string { return string(e) }
 
-// Observer hears what has happened, for whoever counts it. It is told after that is durable, so it
-// counts nothing that a crash takes back; what a former run of the worker did is not told again. Its
-// methods are called from any goroutine and for each job: they must be fast, and must not block.
+// Observer hears what has happened, to count it. It is told after that is durable, so it counts
+// nothing that a crash takes back; what a former run of the worker did is not told again. Its methods
+// are called from any goroutine and for each job: they must be fast, and must not block.
 type Observer interface {
 	// JobStarted says that a job's process was started, and how long its row had waited for that: since
 	// it was made, was set back by hand, or was due, whichever came last. It is not told of jobs that

@@ -238,8 +238,8 @@ func (w *Worker) runnerName() (string, error) {
 	return name, nil
 }
 
-// instance names the runner that is to start jobs; "" where it can't be had at the moment. Then
-// there will be a turn when it is to be tried again.
+// instance names the runner that starts jobs; "" where no runner can be had at the moment. Then a
+// later turn tries again.
 func (w *Worker) instance() string {
 	if w.runnerPause != nil {
 		select {

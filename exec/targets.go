@@ -52,8 +52,8 @@ func (w *Worker) concurrency(name string) (n int, serves bool) {
 	return 0, false
 }
 
-// AddTarget makes the worker serve one more target, or again one that was to be removed when it is
-// empty. A name that the table does not take is refused, where the table says so soon.
+// AddTarget makes the worker serve one more target, or again one that is being removed. It refuses a
+// name that the table does not take, where the table says so soon.
 func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -154,8 +154,7 @@ func (w *Worker) retire(name, by string, waits bool) error {
 	return err
 }
 
-// removeRetired removes a target that is to be removed when it is empty, and is. Where the disk is full,
-// that waits for room.
+// removeRetired removes a retired target that is empty. Where the disk is full, that waits for room.
 func (w *Worker) removeRetired(t *board.Target) {
 	retry := w.Retry("remove target " + t.Name())
 	for {

@@ -12,10 +12,10 @@ import (
 	"jobd/journal"
 )
 
-// One goroutine journals what happens to the jobs that have a slot. Whatever has come together
-// since its last turn goes into one append: ends, the announcements of the jobs that follow in the
-// slots, processes that are known by now, signals. So each turn costs one fsync, one transaction of
-// the mirror and one message to the runner, however many jobs take part in it; under load turns get
+// One goroutine journals what happens to the jobs that have a slot. All that has come together since
+// its last turn goes into one append: ends, the announcements of the jobs that follow in the slots,
+// processes that are known by now, signals. So each turn costs one fsync, one transaction of the
+// mirror and one message to the runner, however many jobs take part in it; under load turns get
 // larger, not more.
 
 // turnLoop takes turns until ctx ends, with a last one then, or the journal fails.
@@ -117,9 +117,9 @@ func (w *Worker) journalSteps(steps []*board.Step) {
 	}
 }
 
-// What the log tells of jobs and of what people change, it tells where that is journalled: whatever
-// asks for it, and in whichever way it came, each event is told once, and nothing is told that is
-// not in the journal.
+// The log tells of jobs, and of what people change, at the moment when that is journalled: so it
+// tells each event once, whoever asked for it and in whichever way, and tells nothing that is not in
+// the journal.
 
 // tell writes events to the log: a job that failed, and a row that can't be run as it is, as
 // warnings, what somebody has changed as information, starts and ends for who looks for a mistake.

@@ -75,8 +75,8 @@ type Config struct {
 	// OnRetried is called with the targets of rows that were set back to waiting; it may be nil.
 	OnRetried func(targets []string)
 
-	// WasManual tells whether the job's row was to be run by hand only, as far as the journal knows;
-	// it may be nil.
+	// WasManual tells whether the job's row was of status manual, as far as the journal knows; it may
+	// be nil.
 	WasManual func(ctx context.Context, job int64) bool
 
 	// Pulse hears when each WatchdogPing begins and ends; nil: nobody does.
@@ -86,8 +86,7 @@ type Config struct {
 	// its place; "": none was.
 	Displaced string
 
-	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
-	// may be nil.
+	// LastWords gives an event to journal before the end of the worker's run, if any; it may be nil.
 	LastWords func() []journal.Payload
 }
 
@@ -118,7 +117,7 @@ type Worker struct {
 	noting          sync.Mutex // held while something is journalled by Note, and at the end
 	closed          bool       // the end is journalled; guarded by noting
 	adding          sync.Mutex // held while a target is added, across the table's word on its name too
-	declaring       sync.Mutex // held while executors are told what there is to be
+	declaring       sync.Mutex // held while declare tells the executors their pools and services
 	meeting         sync.Mutex // held while it is looked which runner is there; of met
 	met             string     // the runner that was there last; "": none was yet
 	identifying     sync.Mutex // held while name and worker id are taken, across table, journal and memory
@@ -141,7 +140,7 @@ type Worker struct {
 	unowned     int       // rows under way that belong to no worker
 	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that
 	awaiting    bool      // somebody waits for the table on behalf of targets that are behind
-	namesDue    bool      // the table is to be asked whether it takes the targets' names
+	namesDue    bool      // ask the table whether it takes the targets' names
 	handover    bool      // as Config.Handover, or because of HandOver
 	fresh       bool      // the journal held nothing when the worker was opened
 	failure     error
@@ -249,8 +248,8 @@ func (w *Worker) handsOver() bool {
 	return w.handover
 }
 
-// change tells the board what has happened, and carries out what is to follow; what the runner may hold up
-// without the lock. Whoever has won a claim starts its jobs.
+// change tells the board what has happened, and carries out what follows; without the lock where the
+// runner may hold it up. The claim that won starts its own jobs.
 func (w *Worker) change(event func(*board.Board) board.Effects) {
 	w.mu.Lock()
 	e := event(w.board)
@@ -328,10 +327,10 @@ func (w *Worker) refuse(r board.Refusal) {
 	r.Client.(*waiter).tell(nil, r.Why)
 }
 
-// Memory never runs ahead of the journal: what is to be journalled is appended first, without the
-// worker's lock, and memory changes when that is durable. There are two ways: append, for what is
-// only wanted, fails when the disk is full, and what was wanted stays as it is, to be tried again;
-// record, for what has happened already, waits for room.
+// Memory never runs ahead of the journal: the worker appends an event first, without its lock, and
+// changes memory when that is durable. There are two ways. append, for what is only wanted, fails
+// when the disk is full; nothing changes, and the worker tries again. record, for what has happened
+// already, waits for room.
 
 // append makes drafts durable. Any error but a full disk or a contradiction means that the journal
 // takes nothing more, and ends the worker.
@@ -552,8 +551,8 @@ func (w *Worker) endRunning() {
 	})
 }
 
-// ended gives a channel that is closed when nothing has to do with jobs that are to be started any
-// more, then no job is as unwanted says, and then no client is to be answered.
+// ended gives a channel that is closed when no start is under way any more, then no job is as
+// unwanted says, and then no client waits for an answer.
 func (w *Worker) ended(unwanted func(*board.Job) bool) <-chan struct{} {
 	return w.once(func() bool {
 		return w.eventually(w.starts.Ended(), nil) && w.none(unwanted) && w.eventually(w.answers.Ended(), nil)

@@ -1,7 +1,7 @@
-// Package journal is the vocabulary of a worker's memory: what can happen to a job and to the
-// worker, which event may follow which, and the fold that gives the state at any moment. It knows
-// no disk, no table, no socket and no process, and needs the standard library only: whoever wants
-// the word Event links nothing else.
+// Package journal is the vocabulary of a worker's memory: what can happen to a job and to the worker,
+// which event may follow which, and the fold that gives the state at any moment. It knows no disk, no
+// table, no socket and no process, and needs the standard library only: a program that wants the word
+// Event links nothing else.
 //
 // An Event has a kind and a payload of that kind; kinds.go registers all of them. A State is a fold
 // over events: Apply takes the next one, or refuses it where the transition table in transition.go

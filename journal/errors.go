@@ -58,8 +58,8 @@ func (e *RemovedError) Error() string {
 	return fmt.Sprintf("the history up to %s was removed by retention; it is kept from event %d on", stamp(e.Since), e.First)
 }
 
-// Anchor is the number and the hash of an event, kept where whoever can change the journal cannot
-// reach: a history that was cut off or rewritten disagrees with it.
+// Anchor is the number and the hash of an event, kept out of reach of everybody who can change the
+// journal: a history that was cut off or rewritten disagrees with it.
 type Anchor struct {
 	Seq  uint64
 	Hash Hash

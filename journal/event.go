@@ -74,7 +74,7 @@ type Accepted struct {
 // Wanted "ignored" follows.
 type Ignored struct {
 	Reason string `json:"reason"`
-	By     string `json:"by,omitempty"`     // who cancelled it; "": nobody did, it is not to be run anyway
+	By     string `json:"by,omitempty"`     // who cancelled it; "": nobody did, it may not run anyway
 	Manual bool   `json:"manual,omitempty"` // the row was manual; events of older versions do not tell
 	Told   bool   `json:"told,omitempty"`   // the reason stands in the row's stderr
 }
@@ -92,7 +92,7 @@ type Released struct {
 // Running says that the job is about to be started.
 type Running struct {
 	Attempt int    `json:"attempt"`          // 1 for the first start
-	Runner  string `json:"runner,omitempty"` // the instance of the runner that is to start it
+	Runner  string `json:"runner,omitempty"` // the instance of the runner that starts it
 
 	// Claimed says that a slot was free when the job was claimed: the claim's own transaction
 	// makes the row running, and the job is started when that is committed.
@@ -191,7 +191,7 @@ type Conflict struct {
 // row's own. Somebody holds a lock on it, or a rule of the table refuses the update. The mirror tries
 // the update again until it succeeds, and journals this once.
 type SetAside struct {
-	Wanted string `json:"wanted"` // the status that the row is to get
+	Wanted string `json:"wanted"` // the status that the row gets next
 	Reason string `json:"reason"`
 	Token  string `json:"token,omitempty"` // of the claim
 }
@@ -269,7 +269,7 @@ type Runner struct {
 	Before   string `json:"before"`   // the one before
 }
 
-// Requeued says why a job whose outcome is not known is to run once more; its next attempt follows.
+// Requeued says why a job whose outcome is not known runs once more; its next attempt follows.
 type Requeued struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`              // who wants it: the key of the configuration
@@ -298,8 +298,8 @@ type Requested struct {
 	By      string  `json:"by"`
 }
 
-// Refused says that somebody asked for a change that was refused as a whole. Who asks again and
-// again is counted.
+// Refused says that somebody asked for a change that was refused as a whole. Repeated requests are
+// counted.
 type Refused struct {
 	Request string `json:"request"`         // its type, as on the wire; "reload" for SIGHUP
 	About   string `json:"about,omitempty"` // what it was to change, cut to a readable length
@@ -388,8 +388,8 @@ const (
 )
 
 // Planned says that a delayed row which was not run is due at another time from now on. It is
-// appended inside the transaction that updates the row, before that. Whoever meets the row as it was
-// before, because that was not committed, plans it once more.
+// appended inside the transaction that updates the row, before that. A claim that meets the row as it
+// was before, because that was not committed, plans it once more.
 type Planned struct {
 	Target string `json:"target"`
 	From   Plan   `json:"from"` // what the row said

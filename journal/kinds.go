@@ -75,9 +75,9 @@ func (Reloaded) Kind() Kind       { return KindReloaded }
 func (Reapplied) Kind() Kind      { return KindReapplied }
 func (Retention) Kind() Kind      { return KindRetention }
 
-// registry lists a payload of every kind, in the order in which they are documented. Whoever needs to
-// know all kinds asks here; what an event of a kind means is said by applyWorker in state.go, or
-// for jobs by transition.go.
+// registry lists a payload of every kind, in the order in which they are documented. Code that needs
+// all kinds asks here; applyWorker in state.go says what an event of a kind means, or for jobs
+// transition.go.
 var registry = []Payload{
 	Accepted{},
 	Ignored{},

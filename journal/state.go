@@ -24,7 +24,7 @@ const (
 	StatusConflict Status = "conflict" // somebody else took the row before the start
 )
 
-// Ended reports whether nothing more is to be done for a job of this status.
+// Ended reports whether a job of this status needs nothing more.
 func (s Status) Ended() bool {
 	return s != StatusAccepted && s != StatusStarting && s != StatusRunning
 }

@@ -30,8 +30,8 @@ type AgentConfig struct {
 	Password         string                    // empty: none
 	MaxMessageSize   int                       // bytes; 0: 16 MiB
 	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
-	Leaves           func() bool               // once Run is to end: whether the worker stops in order
-	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
+	Leaves           func() bool               // once Run must end: whether the worker stops in order
+	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run must end; 0: 5 s
 	Logger           *slog.Logger              // nil: none
 
 	pingInterval time.Duration // a master silent for three of them is left; 0: 30 s; tests have less patience
@@ -229,9 +229,9 @@ func (a *Agent) drain(link *jobnet.Link) {
 // Status tells how the agent stands with its master. It is safe for concurrent use.
 func (a *Agent) Status() api.MasterStanding { return *a.state.Load() }
 
-// registerTimeout is how long the master may take to answer a registration. It holds its answer to
-// a wrong password back, for five seconds where the address has given many: whoever hangs up before
-// never hears that it is the password.
+// registerTimeout is how long the master may take to answer a registration. It holds its answer to a
+// wrong password back, for five seconds where the address has given many: an agent that hangs up
+// before never hears that it is the password.
 const registerTimeout = 15 * time.Second
 
 // register registers over a link.

@@ -45,8 +45,9 @@
 // # Many peers, one master
 //
 // What a peer asks is bounded by number (master.go), since its cost grows with numbers, not with
-// bytes alone; a name is looked up, never compared with each of many. So many workers are asked at
-// once for one client, and what is long on its way to workers is bounded for all clients together.
+// bytes alone; a name is looked up, never compared with each of many. The master asks a bounded
+// number of workers at once for one client, and bounds what is long on its way to workers for all
+// clients together.
 //
 // # Names
 //

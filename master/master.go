@@ -160,7 +160,7 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 	}
 }
 
-// changes tells whether a client changes something by a request, whoever carries it out.
+// changes tells whether a client changes something by a request, on the master or on workers.
 func changes(typ string) bool {
 	switch typ {
 	case api.MasterPause.Name, api.MasterContinue.Name, api.MasterRecycle.Name, api.RouteManual.Name, api.RouteSignal.Name:

@@ -26,7 +26,7 @@ type worker struct {
 	profile atomic.Pointer[profile]
 
 	polls   gathering  // poked names, for which it is to poll
-	polling sync.Mutex // held by whoever has it poll
+	polling sync.Mutex // held while the master has it poll
 
 	mu       sync.Mutex
 	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target

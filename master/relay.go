@@ -78,7 +78,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	return collected(answers)
 }
 
-// unanswered are the answers of the workers that are down: whoever asks all is told whose is missing.
+// unanswered are the answers of the workers that are down: a client that asks all hears whose is missing.
 func (m *Master) unanswered() (answers []api.RelayedAnswer) {
 	for _, w := range m.registry.down(time.Now()) {
 		since := time.UnixMilli(w.Since).UTC().Format(time.RFC3339)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What all links of a server together may take of the memory. What is short does not count, so that
-// who asks little is never kept waiting by those who ask much: a link has up to shortBytes of each
-// kind for itself, its frame, its request and its answer.
+// What all links of a server together may take of the memory. What is short does not count, so that a
+// peer that asks little never waits for those that ask much: a link has up to shortBytes of each kind
+// for itself, its frame, its request and its answer.
 const (
 	shortBytes     = 64 << 10
 	receivedBytes  = 192 << 20 // frames that come in, requests as their handlers read them

@@ -291,7 +291,7 @@ func (l *Link) part(cause error) {
 		if complaint := l.receiver.complaint; complaint != "" {
 			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
 		}
-		// Who was asked something must be able to answer: of such a peer nothing can be heard any
+		// A peer that was asked something must be able to answer: from this one nothing can come any
 		// more.
 		if _, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
 			l.hearOut()

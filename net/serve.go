@@ -166,7 +166,7 @@ type Request struct {
 
 // stay is what a request takes of its link and its server while it is under way.
 type stay struct {
-	proceed  func()   // lets the next request begin: who lets others go on has read what it was asked
+	proceed  func()   // lets the next request begin: the handler has read this one by then
 	answered []func() // called when its answer is on its way
 }
 
@@ -195,6 +195,6 @@ func (r Request) OnAnswered(do func()) {
 	}
 }
 
-// Fields are the members of the request's data. They are read out of it at each call: who needs
-// them twice keeps them.
+// Fields are the members of the request's data. Each call reads them anew: a caller that needs them
+// twice keeps them.
 func (r Request) Fields() Fields { return FieldsOf(r.Data) }

@@ -93,8 +93,8 @@ func (m *Mirror) tellGivenBack(targets []string) {
 	}
 }
 
-// judgeOutcome says what follows from a change's outcome. A change that is to be given up is made
-// Lost.
+// judgeOutcome says what follows from a change's outcome. It makes a change Lost that the mirror
+// gives up.
 func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcome) error {
 	if o.Fate == Applied {
 		if o.Note != "" {

@@ -18,7 +18,7 @@ type Past struct {
 	Stale bool // the row bears an earlier claim of the job, or is delayed and reads as one has found it
 }
 
-// released tells whether the job's last claim was given up, so that its row is to be nobody's.
+// released tells whether the job's last claim was given up, so that its row must be nobody's.
 func (p *Past) released() bool {
 	return p.Job.Status == journal.StatusReleased || p.Job.Status == journal.StatusRetried
 }
@@ -29,7 +29,7 @@ func (p *Past) released() bool {
 // claimed again, and those that bear their claims get what the mirror makes of them.
 //
 // Nothing is journalled: the claims are durable already. Killed between two steps, a row bears the
-// token of its claim, and whoever compares again goes on from there.
+// token of its claim, and the next comparison goes on from there.
 type Bringing struct {
 	Table interface {
 		ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)

@@ -201,7 +201,7 @@ func editedOf(outcomes []Outcome) (places []int) {
 	return places
 }
 
-// hold leaves what is to be planned anew for later.
+// hold leaves for later what must be planned anew.
 func hold(outcomes []Outcome, why string) {
 	for _, at := range editedOf(outcomes) {
 		outcomes[at].Fate, outcomes[at].Note = Held, why

@@ -18,7 +18,7 @@ const batchBytes = 1 << 20
 type claims struct {
 	source   Source
 	logger   *slog.Logger
-	recur    bool            // rows may recur: of an end is to be known what its claim found
+	recur    bool            // rows may recur: an end needs to know what its claim found
 	underWay map[int64]claim // of jobs under way; a cache of the journal
 }
 
@@ -39,7 +39,7 @@ func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
 // collapse makes changes of the first n of the events: what each job's newest transition, together
 // with those before it, makes of its row. It stops before a job is claimed a second time, so that
 // each change is about one claim, and before the output gets too large. Events whose claim nobody
-// knows are lost: their conflicts are to be journalled.
+// knows are lost: the mirror journals conflicts for them.
 func (k *claims) collapse(ctx context.Context, events []journal.Event) (
 	changes []Change, lost []journal.Draft, n int, err error,
 ) {
@@ -132,7 +132,7 @@ func (k *claims) claim(ctx context.Context, e journal.Event) (c claim, known boo
 	return c, true, nil
 }
 
-// claimOf is the claim that an event made at a time; zero: who knows when.
+// claimOf is the claim that an event made at a time; zero: nobody knows when.
 func claimOf(p journal.Accepted, at time.Time) claim {
 	return claim{token: p.Token, target: p.Target, manual: p.Manual, accepted: at, from: p.From, plan: p.Plan}
 }

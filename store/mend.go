@@ -104,7 +104,7 @@ type tableError struct{ error }
 // Unwrap gives the table's error.
 func (e tableError) Unwrap() error { return e.error }
 
-// serverCheck tells that the server is to be asked for which one it is: where its context has ended. Its
+// serverCheck tells when the mirror must ask which server this is: once its context has ended. Its
 // methods are safe for concurrent use.
 type serverCheck struct {
 	mu    sync.Mutex
@@ -127,12 +127,12 @@ func (s *serverCheck) begun() {
 	s.known, s.end = context.WithCancel(context.Background())
 }
 
-// asked gives the context that ends when the server is to be asked again.
+// asked gives the context that ends when the mirror must ask the server again.
 func (s *serverCheck) asked() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known
 }
 
-// isDue tells whether the server is to be asked.
+// isDue tells whether the mirror must ask the server.
 func (s *serverCheck) isDue() bool { return s.asked().Err() != nil }

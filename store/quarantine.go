@@ -16,7 +16,7 @@ const batchSize = 512
 type QuarantinedRow struct {
 	Job    int64
 	Target string // of the claim; "" where it is not known
-	Wanted string // the status that it is to get next
+	Wanted string // the status that it gets next
 	Reason string
 	Since  time.Time
 }

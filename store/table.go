@@ -8,11 +8,11 @@ import (
 	"jobd/journal"
 )
 
-// Decide looks at rows that a claim has locked and says what is to become of them: an event with an
+// Decide looks at rows that a claim has locked and says what becomes of them: an event with an
 // Accepted or an Ignored payload for each row to change, and behind an Accepted a Running where the
 // job starts as soon as the claim is won; none for a row to leave as it is. By the time it returns
-// the events are durable in the journal: the claim's update and commit follow at once. An error
-// rolls the claim back.
+// the events are durable in the journal: the claim's update and commit follow at once. An error rolls
+// the claim back.
 type Decide = func(rows []journal.Row) ([]journal.Event, error)
 
 // Table is one jobs table. Its methods are safe for concurrent use.
@@ -30,8 +30,8 @@ type Table interface {
 	Check(ctx context.Context) error
 
 	// Server tells which server answers now: a text that is the same as long as what is committed
-	// there stays committed, and another one behind a failover or in another file. What it is made
-	// of is up to the table; it is to be compared, kept in the journal and shown.
+	// there stays committed, and another one behind a failover or in another file. What it is made of
+	// is up to the table; callers compare it, keep it in the journal and show it.
 	Server(ctx context.Context) (id string, err error)
 
 	// Confirm makes claims possible on the server of that id, and on no other: a Claim or
@@ -180,8 +180,8 @@ const (
 	Applied Fate = iota // the row reads as the change wants it
 	Lost                // the row is somebody else's by now, or gone, and was left as found
 	Refused             // the server takes this update in no form for now, or a rule of the application's refuses it
-	Edited              // the row's schedule is another one than the claim's: what follows is to be planned anew from Found
-	Held                // somebody else holds the row, or the update failed otherwise; it is to be tried again
+	Edited              // the row's schedule is another one than the claim's: plan what follows anew from Found
+	Held                // somebody else holds the row, or the update failed otherwise; the mirror tries again
 )
 
 // Outcome tells what became of one change.
@@ -266,7 +266,7 @@ type Written struct {
 	Tail string // its end, in UTF-8
 }
 
-// Waiter is a row of which is to be known how many wait before it.
+// Waiter is a row for which a client asks how many wait before it.
 type Waiter struct {
 	Job    int64
 	Target string // as the row says

@@ -60,10 +60,10 @@ func New(c Config) *Board {
 
 // inbox is what the next turn journals.
 type inbox struct {
-	due     []*Job // have a slot, and are to be announced
+	due     []*Job // have a slot, and wait to be announced
 	begun   []*Job // are known to run
 	ended   []ended
-	leaving []*Job // are to be given back
+	leaving []*Job // wait to be given back
 	signals []Signal
 	cancels []Cancel // of jobs that run
 }
@@ -156,7 +156,7 @@ func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
 type Standing struct {
 	Phase   Phase  // of a claim in doubt none
 	InDoubt bool   // it is not known whether its claim was won
-	Lost    string // of a claim in doubt: it is to be given up, and this is why
+	Lost    string // of a claim in doubt: why the worker gives it up
 	Ignored bool   // in doubt is whether the row was ignored
 	Target  string
 	Manual  bool

@@ -10,14 +10,14 @@ import (
 )
 
 // Cancel is somebody's wish that a job does not run. What has not started leaves the board, and its
-// row becomes ignored; what runs is marked, and whoever wants it sends the signals. A job is in one
-// phase when the wish comes, under the worker's lock, so that it is one of the two: where it can't
-// be told yet, because the claim, the turn or the runner is about to say, the wish waits for that.
+// row becomes ignored; what runs is marked, and the caller sends the signals. A job is in one phase
+// when the wish comes, under the worker's lock, so that it is one of the two. Where the board can't
+// tell yet, because the claim, the turn or the runner is about to say, the wish waits for that.
 type Cancel struct {
 	Job   *Job
 	By    string
 	Grace time.Duration // between SIGTERM and SIGKILL
-	To    chan<- Cancel // whoever wants it; the board only hands it back, with Did or Err
+	To    chan<- Cancel // the caller's; the board only hands it back, with Did or Err
 
 	Schedule bool // of a row that recurs: it ends with its run; else that recurs, and must run
 
@@ -42,14 +42,14 @@ type Cancelling uint8
 // What may become of it.
 const (
 	NotRun  Cancelling = iota // it was not started, and never will be
-	Signals                   // it runs, and is to get SIGTERM, then SIGKILL
+	Signals                   // it runs: the caller sends SIGTERM, then SIGKILL
 	Hurries                   // it runs and had SIGTERM before: its SIGKILL comes earlier
 	Already                   // it runs and had SIGTERM before: its SIGKILL comes no later anyway
 	GivenUp                   // it ran before, and its next attempt does not: it is done
 )
 
-// Cancel has the next turn journal that a job is cancelled. Where the job is in a phase of which
-// nothing can be said, moves is closed at its next move, and the wish is to be told again.
+// Cancel has the next turn journal that a job is cancelled. Where the job's phase allows no answer
+// yet, moves is closed at its next move, and the caller asks again.
 func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	j := c.Job
 	switch {
@@ -116,7 +116,7 @@ func cancelledDone(done journal.Done, by string) journal.Done {
 }
 
 // cancelStep is what a turn journals of a job that runs and is cancelled: with the wish its SIGTERM,
-// unless it had that before. It is nil where the job is gone, or is to be killed sooner anyway.
+// unless it had that before. It is nil where the job is gone, or gets SIGKILL sooner anyway.
 func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 	j, was := c.Job, c.Job.cancelled
 	if was != nil && c.Schedule && !was.Schedule { // that is new, and nobody's grace is longer for it
@@ -149,9 +149,9 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 	return nil
 }
 
-// CancelRow is what is journalled of a row that nobody has claimed, and that somebody cancels.
-// Anything but one that waits is left as found; elsewhere says that a worker has it, which may be
-// this one, and is to be asked.
+// CancelRow is what is journalled of a row that nobody has claimed, and that somebody cancels. It
+// leaves any row as found that does not wait; elsewhere says that a worker has it, maybe this one,
+// which must be asked.
 func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []journal.Draft, refusal string, elsewhere bool) {
 	switch {
 	case UnderWay(row), b.Holds(row.Job):
@@ -211,8 +211,8 @@ func (j *Job) fate(f Fate) Fate {
 }
 
 // known notes that the journal knows a job's process, or could not be told of it. A request, whose
-// process is where it is to be sent, may be sent once it is journalled, and not before. Where that
-// contradicts the journal it never is: nothing is left to be known of it.
+// process is its address, is sent once that is journalled, and not before. Where that contradicts the
+// journal the request is never sent: nothing is left to be known of it.
 func (b *Board) known(s *Step) {
 	j := s.job
 	started, _ := s.Drafts[0].Payload.(journal.Started)
@@ -226,8 +226,8 @@ func (b *Board) known(s *Step) {
 	}
 }
 
-// Unwanted notes that the start of a job is to be taken back, if it waits still, and gives its process;
-// nil where it has none.
+// Unwanted takes the start of a job back, if it still waits, and gives its process; nil where it has
+// none.
 func (b *Board) Unwanted(j *Job) Process {
 	j.unwanted = j.unwanted || j.phase == Asked
 	return j.process

@@ -14,7 +14,7 @@ import (
 type Claim struct {
 	Events []journal.Event
 	starts []*Job
-	rows   map[int64]journal.Row // that are to be ignored because they can't be run, or have ended before
+	rows   map[int64]journal.Row // that become ignored because they can't be run, or have ended before
 }
 
 // Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
@@ -33,10 +33,10 @@ func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 	return ids
 }
 
-// Accept takes a row that a claim has found, and gives what is to be journalled of it: its start
-// too, where a slot is free and instance names a runner. The row of a job that is under way here,
-// reset by somebody, is left alone, and left out of claims until that has ended. One that is not to be
-// run now is planned anew; one that says what can't be is ignored, with the reason.
+// Accept takes a row that a claim has found, and gives the events to journal of it: its start too,
+// where a slot is free and instance names a runner. It leaves the row alone of a job that is under
+// way here and that somebody reset; claims leave it out until that job has ended. It plans a row anew
+// that can't run now, and ignores one whose plan makes no sense, with the reason.
 func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now time.Time) []journal.Draft {
 	t, served := b.targets[row.Target]
 	switch {
@@ -162,14 +162,14 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	b.dispatch(j.target)
 }
 
-// doubt is an event of which it is not known whether its row was committed, or that was not and is to be
-// taken back: a claim, or a row that was to be ignored, or set back.
+// doubt is an event whose row may not have been committed, or was not, so that the worker must take
+// the event back: a claim, or a row that should become ignored, or be set back.
 type doubt struct {
 	of      journal.Payload // Accepted, Ignored or Retried
 	target  string
 	former  bool    // by a former run of the worker
 	started bool    // if it was won, it may have been started, by a runner that is gone
-	lost    string  // not "": it is to be given up, and this is why
+	lost    string  // not "": the worker gives it up, and this is why
 	rest    Backoff // of the question whether it was won
 	alone   bool    // the table is asked about it by itself
 	setBack int64   // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
@@ -228,8 +228,8 @@ func (b *Board) DoubtFormer(id int64, of journal.Payload, started bool) {
 // Doubts counts the claims in doubt.
 func (b *Board) Doubts() int { return len(b.doubts) }
 
-// NextDoubt is when the table is to be asked about claims in doubt; zero where none is, or one is
-// at any moment.
+// NextDoubt is when the worker next asks the table about a claim in doubt that rests after a failed
+// question; zero where none rests.
 func (b *Board) NextDoubt() (first time.Time) {
 	for _, d := range b.doubts {
 		if due := d.rest.Due; !due.IsZero() && (first.IsZero() || due.Before(first)) {
@@ -239,7 +239,7 @@ func (b *Board) NextDoubt() (first time.Time) {
 	return first
 }
 
-// DueDoubts lists the claims that the table is to be asked about in one go.
+// DueDoubts lists the claims that the worker asks the table about in one go.
 func (b *Board) DueDoubts(now time.Time) (ids []int64) {
 	for id, d := range b.doubts {
 		switch {
@@ -255,7 +255,7 @@ func (b *Board) DueDoubts(now time.Time) (ids []int64) {
 }
 
 // Judge takes in what the table said of claims in doubt: the row of one that was won bears the
-// claim's token, or is ignored. The others are to be given up. Those that somebody has locked stay
+// claim's token, or is ignored. The worker gives up the others. Those that somebody has locked stay
 // in doubt, and so do all where the table gave no answer.
 func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered bool, now time.Time) Effects {
 	found := make(map[int64]journal.Row, len(rows))
@@ -277,9 +277,9 @@ func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered 
 	return b.follow()
 }
 
-// judge takes in what the table said of one doubt. A row that was to be set back, and reads as it did
-// before, was not: between a retry and the next end the second changes. Anything else came after it, its
-// being deleted among that.
+// judge takes in what the table said of one doubt. A row that should have been set back, and reads as
+// it did before, was not set back: between a retry and the next end the second changes. Anything else
+// came after that, a deletion among it.
 func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	same := false // as before the event
 	switch of := d.of.(type) {
@@ -323,7 +323,7 @@ func UnderWay(row journal.Row) bool {
 	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
 }
 
-// LostDoubts gives what is to be journalled of the claims that were not won, one draft each.
+// LostDoubts gives the events to journal of the claims that were not won, one draft each.
 func (b *Board) LostDoubts() (drafts []journal.Draft) {
 	for id, d := range b.doubts {
 		if d.lost != "" {

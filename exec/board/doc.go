@@ -25,9 +25,9 @@
 // which of them holds a slot; Board.move (phase.go) is the only function that changes a job's phase,
 // and so the only one that counts slots. docs/architecture.md has the table.
 //
-// A start is known by the job and the number of the event that announces it. Whoever does something for
-// a start later, because the row was locked for one, gives both, and nothing comes of a start that
-// was overtaken meanwhile.
+// A start is known by the job and the number of the event that announces it. Code that acts for a
+// start later, because the row was locked for one, gives both numbers, and nothing comes of a start
+// that was overtaken meanwhile.
 //
 // A job that is cancelled (cancel.go) leaves from the phases in which nobody was asked for its start
 // yet, and is marked where it runs; in all others the wish waits for its next move. So it is one of
@@ -55,8 +55,8 @@
 //     that a former worker has started hold slots as well, and may be more; also where their target was
 //     not served when they were taken up, and is added meanwhile.
 //   - A job is started under an announcement that is journalled, and once for each.
-//   - Each job comes to its end in the journal, or stays for the next start: what is to be given back
-//     waits on the board until its release is journalled.
+//   - Each job comes to its end in the journal, or stays for the next start: a job that the worker
+//     gives back waits on the board until its release is journalled.
 //   - Slots of a claim are reserved before it is journalled, and given back where it is not won. They
 //     are the one thing that runs ahead of the journal.
 package board

@@ -13,13 +13,13 @@ import (
 type Effects struct {
 	Notes   []Note     // are logged
 	Changed []*Target  // may have more room than before, or less
-	Poll    []string   // targets whose rows are to be looked for
+	Poll    []string   // targets whose rows the worker looks for
 	Free    []string   // targets of rows that were set back: all who serve them are told
 	Coming  []Coming   // rows that come back, and when
 	Wake    bool       // the claim loop has something to do
 	Turn    bool       // the inbox has something for a turn
 	Look    []*Starter // their launchers are looked at
-	Empty   []*Target  // are removed: they were to be as soon as they are empty
+	Empty   []*Target  // are removed: somebody wanted that once they are empty
 
 	Held      []Held    // may do their work, or are not to
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
@@ -34,7 +34,7 @@ type Effects struct {
 // Held is a process that has not begun its work.
 type Held struct {
 	Process Process
-	Go      bool // it is journalled, so that it may; else it is to end without it
+	Go      bool // it is journalled, so the start may go on; else it ends
 }
 
 // Coming is when a row of a target is due, by the clock of the table's server.
@@ -56,7 +56,7 @@ type Refusal struct {
 	Client Client
 	Job    int64
 	Why    string
-	Whole  bool // Why is all that there is to be said
+	Whole  bool // Why says all
 }
 
 // Answer is the end of a job that a client waits for.
@@ -92,11 +92,11 @@ type Outcome struct {
 	Short bool         // what was missing to start it comes back by itself
 }
 
-// Signal is a signal that a job's process is to get, once that is journalled.
+// Signal is a signal that a job's process gets once that is journalled.
 type Signal struct {
 	Job   *Job
 	Event journal.Signal
-	To    chan<- error // whoever wants to send it; the board only hands it back, with Err
+	To    chan<- error // the caller's; the board only hands it back, with Err
 	Err   error        // why it could not be journalled
 }
 

@@ -7,9 +7,8 @@ import (
 	"jobd/journal"
 )
 
-// Client is whoever waits for a job, Process what the worker has of its process, and Retry what it
-// waits with before it tries a start again. The board keeps them with the job, and never looks into
-// them.
+// Client is who waits for a job, Process what the worker has of its process, and Retry the wait
+// before it tries a start again. The board keeps them with the job, and never looks into them.
 type (
 	Client  any
 	Process any
@@ -31,7 +30,7 @@ type Job struct {
 	announced uint64    // the event that says running
 	began     time.Time // when that was
 	runner    string    // the instance that it names
-	executor  string    // what is to run it, as its announcement says
+	executor  string    // what runs it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
 	refusals  int       // starts that were refused, in a row
 	launcher  int       // how often launchers had been replaced when its start was asked for
@@ -42,7 +41,7 @@ type Job struct {
 	timeout, killAfter time.Duration // as its announcement says
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
-	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that
+	cancelled *journal.Cancellation // it runs, and somebody wants it to end; nil: nobody does
 
 	// These stand together, since a worker may have very many jobs: eight bytes, not eight for each.
 	counted   bool // its start is among its target's rates
@@ -50,7 +49,7 @@ type Job struct {
 	recovered bool // it was started before, by this claim, and nobody knows how that ended
 	ends      bool // somebody has sent a signal to this start: it is not tried again if that has ended it
 	stopped   bool // this start got a signal because the worker stops
-	unwanted  bool // its start is to be taken back, if it waits still
+	unwanted  bool // take its start back, if it still waits
 	ending    bool // it is cancelled, also before that is journalled
 }
 
@@ -85,8 +84,7 @@ func (j *Job) Target() string { return j.target.name }
 // Token is the token of the job's claim.
 func (j *Job) Token() string { return j.claim.Token }
 
-// Runner is the instance that is to start the job. It is another one only once the job is announced
-// anew.
+// Runner is the instance that should start the job. It changes only when the job is announced anew.
 func (j *Job) Runner() string { return j.runner }
 
 // Process is what Asked or Adopt gave for the job; nil where it has none now.
@@ -120,7 +118,7 @@ func (j *Job) Beginning() bool {
 	return phases[j.phase].slot && phases[j.phase].starts
 }
 
-// Executor is what is to run the job, as it was announced; "": a process of its own.
+// Executor is what runs the job, as it was announced; "": a process of its own.
 func (j *Job) Executor() string { return j.executor }
 
 // mayLeave tells whether a job can be given back. One that its claim has started before can't: the
@@ -179,8 +177,7 @@ func (j *Job) tells(process journal.Started) {
 
 // Ready is since when the job's row could have been claimed, in seconds since 1970: since it was
 // made, was set back by hand, or was due, whichever came last. It is 0 where that is not known, and
-// where nobody waited for a claim: the job was to be run by hand, or was started before by the same
-// claim.
+// where nobody waited for a claim: a client asked for the job, or the same claim started it before.
 func (j *Job) Ready() int64 {
 	if j.claim.Manual || j.recovered || j.claim.Created == 0 {
 		return 0

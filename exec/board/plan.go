@@ -387,8 +387,8 @@ func joined(one, other string) string {
 	return one + "; " + other
 }
 
-// Replan says what follows the end of a run whose row has another schedule by now than its claim
-// had, as found tells: it is planned anew. Whoever emptied the schedule wants no further run.
+// Replan says what follows the end of a run whose row has another schedule by now than its claim had,
+// as found tells: the board plans it anew. An empty schedule means no further run.
 func (b *Board) Replan(job int64, done journal.Done, claim journal.Accepted, found journal.Plan, now int64) journal.Replanned {
 	r := journal.Replanned{Token: claim.Token, Schedule: found.Schedule, Zone: found.Zone}
 	if found.Schedule == "" || claim.Manual || done.WasCancelled() && done.Again == nil {

@@ -27,8 +27,8 @@ func (t *Target) Prefetched() int { return t.in[Queued] + t.in[Parked] }
 // Running counts its slots that are in use.
 func (t *Target) Running() int { return t.active }
 
-// PausedBy tells since when the target is paused, and on whose behalf. Who paused it again is not
-// told.
+// PausedBy tells since when the target is paused, and on whose behalf. It does not tell who paused it
+// again.
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
@@ -40,7 +40,7 @@ func (t *Target) Starter() *Starter { return t.starter }
 // RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
 func (t *Target) RetiredBy() string { return t.retiredBy }
 
-// Length counts its jobs: those that wait, hold a slot, are parked, or are to be given back.
+// Length counts its jobs: those that wait, hold a slot, are parked, or wait to be given back.
 func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + t.in[Leaving] }
 
 // Unstarted counts its jobs whose start was not asked for yet.
@@ -240,7 +240,7 @@ func (b *Board) unskip(id int64) {
 	}
 }
 
-// Retired tells whether a target is to be removed now, and on whose behalf.
+// Retired tells whether the worker removes a target now, and on whose behalf.
 func (b *Board) Retired(t *Target) (by string, now bool) {
 	return t.retiredBy, t.retiredBy != "" && t.Length() == 0 && !b.stopping && b.targets[t.name] == t
 }

@@ -31,9 +31,9 @@ type what uint8
 const (
 	begin    what = iota // the job runs
 	finish               // it has ended
-	repeat               // why it is to be started once more
-	signal               // its process is to be signalled
-	cancel               // it runs, and is to end
+	repeat               // why it starts once more
+	signal               // its process gets a signal
+	cancel               // it runs, and somebody wants it to end
 	release              // it is given back
 	announce             // it is about to be started
 )
@@ -44,8 +44,8 @@ type Turn struct {
 	Ends  int // jobs that have ended
 }
 
-// Signal has the next turn journal a signal. There is none for a job whose start is over, or was not
-// asked for: the process that was meant is gone, though another may come.
+// Signal has the next turn journal a signal. It journals none for a job whose start is over, or was
+// not asked for: the process that was meant is gone, though another may come.
 func (b *Board) Signal(s Signal) Effects {
 	if s.Job.phase != Asked && s.Job.phase != Running {
 		s.Err = ErrGone
@@ -57,8 +57,8 @@ func (b *Board) Signal(s Signal) Effects {
 	return b.follow()
 }
 
-// Crowded tells whether so much has come together for a turn that more is not to be waited for:
-// half of the jobs that have a slot have ended, or enough of them, or somebody is to be signalled.
+// Crowded tells whether a turn should wait no longer: half of the jobs that have a slot have ended,
+// or enough of them, or a job gets a signal.
 func (b *Board) Crowded(enough int) bool {
 	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 {
 		return true
@@ -281,7 +281,7 @@ func (b *Board) noteTaken(j *Job) {
 	b.note(slog.LevelWarn, "job is not started: its row was changed by somebody else", j)
 }
 
-// Ask is true where a start is to be asked for now. It is false where the start stands no more; a
+// Ask is true where the worker asks for the start now. It is false where the start stands no more; a
 // job whose target was paused meanwhile, say, is taken back.
 func (b *Board) Ask(s Start) (ask bool, e Effects) {
 	if s.stands(Announced) {
@@ -456,8 +456,7 @@ func (b *Board) mayRepeat(j *Job) bool {
 // mostRefusals is how many starts of one job may be refused before no job counts as startable.
 const mostRefusals = 3
 
-// tookBack is how long a start that was taken back waits, for whoever took it back, before it is announced
-// anew.
+// tookBack is how long a start waits that somebody took back, before it is announced anew.
 const tookBack = 100 * time.Millisecond
 
 // notStarted takes back a job whose start was refused. What may be over in a moment is tried again first,

@@ -11,13 +11,13 @@ import (
 
 // Config is what a Requester needs.
 type Config struct {
-	// OnStanding is told how the service of a target stands, whenever that may have changed, and with each
-	// start that is refused because it is unable, before the job has ended. Until then it is to be taken
-	// for able. Calls come from any goroutine, one after the other; they may call the Requester's methods.
-	// nil: nobody listens.
+	// OnStanding is told how the service of a target stands, whenever that may have changed, and with
+	// each start that is refused because it is unable, before the job has ended. Until the first call
+	// it counts as able. Calls come from any goroutine, one after the other; they may call the
+	// Requester's methods. nil: nobody listens.
 	OnStanding func(jobexec.PoolStanding)
 
-	roots *x509.CertPool // who may sign certificates; nil: whom the system trusts
+	roots *x509.CertPool // authorities that may sign certificates; nil: those that the system trusts
 }
 
 // Requester runs jobs that are requests to services. It implements jobexec.Requester.

@@ -109,8 +109,8 @@ func (c *connector) isRunner(conn *called, says string) bool {
 }
 
 // evict takes away the socket of a process that is not the worker's runner, so that one is started.
-// Where the worker has a runner, or is to have one, that is told as an error. Where it has none, that may
-// be one that a former worker started for nothing, and that is about to end.
+// Where the worker has a runner, or waits for one, that is an error. Where it has none, the process
+// may be a runner that a former worker started for nothing, and that is about to end.
 func (c *connector) evict(err error) {
 	level := slog.LevelInfo
 	known, _ := c.runners()
@@ -228,7 +228,7 @@ func (c *connector) replaceSoon(l *link) {
 	l.leaveIdle()
 }
 
-// leaveIdle begins to leave a runner that is to be left, where it has nothing. Callers must hold l.mu.
+// leaveIdle begins to leave a runner of another build, where it has nothing. Callers must hold l.mu.
 func (l *link) leaveIdle() {
 	if l.toLeave && !l.leaving && len(l.owed) == 0 && l.alive() {
 		l.leaving = true

@@ -33,11 +33,11 @@ type link struct {
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
 	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
-	toLeave   bool             // the runner is to be left as soon as it has nothing
+	toLeave   bool             // leave the runner as soon as it has nothing
 	leaving   bool             // that has begun: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	asked     map[wire.Kind][]chan wire.Message // by the kind of the answer: who waits for one, in order
+	asked     map[wire.Kind][]chan wire.Message // by the kind of the answer: those that wait for one, in order
 	silent    bool                              // one has waited for too long, and is not answered yet
 }
 

@@ -20,7 +20,7 @@ type pools struct {
 	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
 
 	mu        sync.Mutex // before it the connector's is taken
-	asked     bool       // the worker has said which there are to be
+	asked     bool       // the worker has said which it wants
 	wanted    []jobexec.Pool
 	wishes    map[string]wish          // by keyOf
 	standings map[string]wire.Standing // by keyOf, as the runner tells
@@ -43,7 +43,7 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 	p.tell()
 }
 
-// want says which pools there are to be. What was said of others is forgotten. Callers must hold p.mu.
+// want says which pools the worker wants, and forgets what was said of others. Callers must hold p.mu.
 func (p *pools) want(wanted []jobexec.Pool) {
 	p.asked, p.wanted = true, slices.Clone(wanted)
 	if p.wishes == nil {
@@ -53,7 +53,7 @@ func (p *pools) want(wanted []jobexec.Pool) {
 	maps.DeleteFunc(p.standings, func(key string, _ wire.Standing) bool { return !p.wants(key) })
 }
 
-// wants tells whether there is to be a pool. Callers must hold p.mu.
+// wants tells whether the worker wants a pool. Callers must hold p.mu.
 func (p *pools) wants(key string) bool {
 	return slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
 }
@@ -61,7 +61,7 @@ func (p *pools) wants(key string) bool {
 // keyOf tells pools apart: one of another mode is another pool.
 func keyOf(target string, mode jobexec.Mode) string { return string(mode) + " " + target }
 
-// declare tells the runner behind a link which pools there are to be. Callers must hold c.mu.
+// declare tells the runner behind a link which pools the worker wants. Callers must hold c.mu.
 func (c *connector) declare(l *link) {
 	p := &c.pools
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (c *connector) declare(l *link) {
 	}
 }
 
-// wire is which pools there are to be, in the words that the runner reads. Callers must hold p.mu.
+// wire is the wanted pools, in the words that the runner reads. Callers must hold p.mu.
 func (p *pools) wire() []wire.Pool {
 	pools := make([]wire.Pool, len(p.wanted))
 	for i, w := range p.wanted {
@@ -123,7 +123,7 @@ func (c *connector) recycle(targets []string, why string) (unknown []string) {
 // Standings implements jobexec.Pools.
 func (r *Remote) Standings() []jobexec.PoolStanding { return r.connector.pools.all() }
 
-// all is how all pools stand that there are to be, in the order of their targets.
+// all is how all wanted pools stand, in the order of their targets.
 func (p *pools) all() []jobexec.PoolStanding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *pools) all() []jobexec.PoolStanding {
 	return standings
 }
 
-// standing is how a pool stands that there is to be. Callers must hold p.mu.
+// standing is how a wanted pool stands. Callers must hold p.mu.
 func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 	key := keyOf(of.Target, of.Mode)
 	s := p.standings[key]

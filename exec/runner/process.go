@@ -45,7 +45,7 @@ func newProcess(of claim, l *link) *process {
 	return &process{claim: of, link: l, begun: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// goOnAs has whatever is heard of the heir be this process's.
+// goOnAs makes all news of the heir this process's.
 func (p *process) goOnAs(h heir) {
 	p.heir.Store(&h)
 	go func() {
@@ -63,7 +63,7 @@ func (p *process) goOnAs(h heir) {
 	}()
 }
 
-// notices are news that the worker is to be told of once no lock is held.
+// notices are news for the worker, which is told once no lock is held.
 type notices []notice
 
 type notice struct {

@@ -14,8 +14,8 @@ type Standing struct {
 	Links uint64    // connections that were made so far
 }
 
-// standing is what was last heard of the runner. Its methods are safe for concurrent use, and wait
-// for nobody: who asks must not wait for a runner that does not answer.
+// standing is what was last heard of the runner. Its methods are safe for concurrent use, and never
+// wait, because callers must not wait for a runner that does not answer.
 type standing struct {
 	mu   sync.Mutex
 	link *link // the newest; nil: there was none yet

@@ -18,7 +18,7 @@ type stray struct {
 	started journal.Started
 	since   int64         // the uptime at which the job began
 	ended   chan struct{} // closed when the process is gone
-	limit   wire.Overrun  // what was done about it, and is to be; the watching goroutine's
+	limit   wire.Overrun  // which signals it got, and gets next; the watching goroutine's
 	read    func() (stdout, stderr journal.Output)
 	done    journal.Done // set before ended is closed
 	err     error        // likewise

@@ -17,6 +17,7 @@
 // # The crash argument
 //
 // A Schedule has no state. What is due next follows from the text, the zone and a moment, all three
-// of which are in the journal: whoever plans again after a crash comes to the same time. Only a tz
-// database with other rules leads to another one, and then the journal has the time that was meant.
+// of which are in the journal: a worker that plans again after a crash comes to the same time. Only a
+// tz database with other rules leads to another one, and then the journal has the time that was
+// meant.
 package schedule

@@ -44,8 +44,8 @@ func (h Header) bytes() []byte {
 	return append(b, h.Checkpoint...)
 }
 
-// lastSeq is the last sequence number that there can be: SQLite has none above. Whatever a file says
-// beyond it is damage, so that one more is always a number, too.
+// lastSeq is the last sequence number that there can be: SQLite has none above. A number beyond it in
+// a file is damage, so that one more is always a number, too.
 const lastSeq = math.MaxInt64
 
 // parseHeader is the reverse of bytes.
@@ -432,9 +432,9 @@ func Full(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// NoRoom reports whether a journal could not be opened because the disk has no room: for the database, or
-// for the file that SQLite keeps beside it and makes anew with each opening. In the midst of appending
-// the latter is no Full: what was to be appended may stand in the database all the same.
+// NoRoom reports whether a journal could not be opened because the disk has no room: for the
+// database, or for the file that SQLite keeps beside it and makes anew with each opening. In the
+// midst of appending the latter is no Full: the events may stand in the database all the same.
 func NoRoom(err error) bool {
 	var e *sqlite.Error
 	return Full(err) || errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE

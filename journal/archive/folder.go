@@ -298,8 +298,8 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 	return parts, err
 }
 
-// Present is Segments where damage to the newest segment does not matter, since whoever reads it
-// will meet it.
+// Present is Segments where damage to the newest segment does not matter, since its reader will meet
+// it.
 func (f *Folder) Present(ctx context.Context) ([]Part, error) {
 	parts, err := f.Segments(ctx)
 	if IsDamage(err) {

@@ -10,9 +10,9 @@ import (
 	"jobd/journal"
 )
 
-// Source is one segment as readers see it, open or sealed. Whatever it gives is checked for its
-// form only: that it is what was appended is for the hash chain to say (see Verified).
-// fs.ErrNotExist says that the segment was sealed or removed meanwhile.
+// Source is one segment as readers see it, open or sealed. It checks only the form of what it gives:
+// the hash chain says whether that is what was appended (see Verified). fs.ErrNotExist says that the
+// segment was sealed or removed meanwhile.
 type Source interface {
 	Header(ctx context.Context) (Header, error)
 	// End gives the last event's sequence number and hash, zeros where there is no event.
@@ -96,8 +96,7 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Replace writes a small file anew, durably. Whatever a crash leaves is the file as it was, or the
-// new one.
+// Replace writes a small file anew, durably. A crash leaves the file as it was, or the new one.
 func Replace(path string, content []byte) error {
 	partial := path + partialEnd
 	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

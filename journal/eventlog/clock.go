@@ -219,9 +219,9 @@ func readClock(dir string) (*clockNote, error) {
 	return note, nil
 }
 
-// noteClock replaces the file where it does not know the newest segment, or is old. Whatever a
-// crash leaves is the file as it was, or the new one; both are true. Without it history is kept for
-// longer. maintained is held.
+// noteClock replaces the file where it does not know the newest segment, or is old. A crash leaves
+// the file as it was, or the new one; both are true. Without it history is kept for longer.
+// maintained is held.
 func (j *Log) noteClock(now bool) {
 	if j.clock.uptime == nil {
 		return

@@ -53,8 +53,8 @@
 //   - It is then renamed to segment-N.zst and the folder is synced: from here on it counts, and the
 //     database beside it does not. Killed here: the sealed file is verified once more. The database
 //     goes before its emptied log: no reader meets a database without its log.
-//   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that
-//     is to go. Then one retention event, durable, says which segments go, with the number and the
+//   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that it
+//     removes. Then one retention event, durable, says which segments go, with the number and the
 //     hash of the newest event in them. Only then are the files removed, the oldest first, and the
 //     folder synced after each.
 //   - Killed before the event, or disk full: copies may be in the archive, and are compared and taken

@@ -212,8 +212,8 @@ func (j *Log) SetPosition(seq uint64) {
 // it over and over from about 4 MiB on; it grows further behind a long reader or large output.
 const maxLog = 16 << 20
 
-// Rest writes what was only noted and empties a write-ahead log that has grown
-// large. It is for a moment when nothing else is to be done. Its errors are Append's.
+// Rest writes what was only noted and empties a write-ahead log that has grown large. It is for a
+// moment without other work. Its errors are Append's.
 func (j *Log) Rest() error {
 	if err := j.note(); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (j *Log) retire(ctx context.Context) error {
 	return err
 }
 
-// retired is a segment that is to go.
+// retired is a segment that retention removes.
 type retired struct {
 	archive.Part
 	bounds archive.Bounds

@@ -42,7 +42,7 @@ func Open(dir string) (*Reader, error) {
 // In reads in a folder that somebody else has opened, and closes.
 func In(f *archive.Folder) *Reader { return &Reader{f} }
 
-// Folder is the journal's folder, for whoever verifies it.
+// Folder is the journal's folder, for its verification.
 func (r *Reader) Folder() *archive.Folder { return r.folder }
 
 // Close ends reading.

@@ -158,8 +158,8 @@ func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Sel
 }
 
 // matcher finds the events that a filter selects whatever their number, time and job. Those of one
-// target are the events of its jobs, by the newest claim before the event, and those about the
-// target itself. It is to be given every accepted event of the jobs it is asked about, in order.
+// target are the events of its jobs, by the newest claim before the event, and those about the target
+// itself. Callers give it every accepted event of the jobs that they ask about, in order.
 type matcher struct {
 	journal.Filter
 	reader *Reader

@@ -1,9 +1,9 @@
 // Package verify judges a journal: whether all that was appended is there and as it was written,
-// event by event and file by file, and how far that is proven by anchors, hashes that were kept
-// where whoever can change the folder cannot reach.
+// event by event and file by file, and how far that is proven by anchors, hashes that were kept out
+// of reach of everybody who can change the folder.
 //
-// Audit reads the whole history, goes on behind damage, and gives a verdict of each range of
-// events. Newest checks what a worker's start relies on, the newest segment, in a time that does not
-// grow with the journal; Sound is the same for somebody who only asks. Segment checks one segment,
-// as whoever seals it does. A verification changes nothing.
+// Audit reads the whole history, goes on behind damage, and gives a verdict of each range of events.
+// Newest checks what a worker's start relies on, the newest segment, in a time that does not grow
+// with the journal; Sound is the same for somebody who only asks. Segment checks one segment, as
+// sealing does. A verification changes nothing.
 package verify

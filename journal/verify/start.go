@@ -9,7 +9,7 @@ import (
 	"jobd/journal/archive"
 )
 
-// Segment verifies one segment by itself, as whoever seals it does, and that the next one follows it.
+// Segment verifies one segment by itself, as sealing does, and that the next one follows it.
 func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h, next archive.Header) error {
 	v := newVerifier(f, against{})
 	err := v.segment(ctx, s, h)

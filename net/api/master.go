@@ -63,7 +63,7 @@ func readAnyMasterTargets(r *reader) Targets {
 
 // Polling is the data of a master's status.
 type Polling struct {
-	Workers bool `json:"poll_workers,omitempty"` // they are to be asked for theirs
+	Workers bool `json:"poll_workers,omitempty"` // ask them for theirs
 }
 
 func readPolling(r *reader) Polling { return Polling{Workers: r.Flag("poll_workers")} }

@@ -198,7 +198,7 @@ const (
 type CancelAnswer struct {
 	Jobs      map[jobnet.Whole]CancelledJob `json:"jobs,omitempty"`
 	Errors    map[jobnet.Whole]string       `json:"errors,omitempty"`    // why they were not cancelled
-	Elsewhere map[jobnet.Whole]ClaimedRow   `json:"elsewhere,omitempty"` // a worker has them, which is to be asked
+	Elsewhere map[jobnet.Whole]ClaimedRow   `json:"elsewhere,omitempty"` // a worker has them: ask that one
 }
 
 // CancelledJob is a job that was cancelled.

@@ -165,7 +165,7 @@ type JobStanding struct {
 
 // QuarantinedJob is why a row can't be claimed or updated by a worker for now.
 type QuarantinedJob struct {
-	Wanted string `json:"wanted,omitempty"` // the status that the row is to get; "" where it is to be claimed
+	Wanted string `json:"wanted,omitempty"` // the status that the row should get; "" where a claim wants it
 	Reason string `json:"reason"`
 	Since  int64  `json:"since,omitempty"`
 }

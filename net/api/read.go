@@ -33,7 +33,7 @@ func invalid(err error) error {
 	return err
 }
 
-// None is the data of requests that have none: whatever comes is ignored.
+// None is the data of requests that have none: it ignores what comes.
 type None struct{}
 
 func readNone(*reader) None { return None{} }

@@ -186,7 +186,7 @@ func (r Restarted) MarshalJSON() ([]byte, error) {
 	return json.Marshal(r.Next)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Whatever is no object tells of no successor.
+// UnmarshalJSON implements json.Unmarshaler. A value that is no object tells of no successor.
 func (r *Restarted) UnmarshalJSON(data []byte) error {
 	if jobnet.TypeOf(data) == "object" {
 		_ = json.Unmarshal(data, &r.Next)

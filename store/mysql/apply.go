@@ -83,7 +83,7 @@ func (a *application) Try(ctx context.Context, some []int) error {
 
 // Sort implements rule.Updater.
 func (a *application) Sort(err error) rule.Fault {
-	a.tries = 2 // the rows that keep losing are to be found soon
+	a.tries = 2 // so that it soon finds the rows that keep losing
 	switch {
 	case isOfValues(err):
 		a.table.layout.Store(nil) // the columns are not what they were taken for

@@ -28,8 +28,8 @@ func (t *Table) findingOf(err error) store.Finding {
 	return store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error(), Remedy: t.remedy(err)}
 }
 
-// remedy is what mends an error; "" where its own words say all. Who is refused may be taken for
-// another account than was meant: the statement makes the one that the configuration names.
+// remedy is what mends an error; "" where its own words say all. The server may take a refused client
+// for another account than was meant: the statement makes the one that the configuration names.
 func (t *Table) remedy(err error) string {
 	const (
 		connections = "raise the server's limit, or lower mysql_max_connections of the workers (this one takes up to %d)"

@@ -137,8 +137,8 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 	})
 }
 
-// within is a SELECT that the server gives up after a time. Who asks may have gone before: that only
-// closes the connection, and without an index the server would read the whole table on.
+// within is a SELECT that the server gives up after a time. The client may be gone before: that only
+// closes the connection, and without an index the server would read on through the whole table.
 func (l *layout) within(limit time.Duration, selects string) string {
 	query := "SELECT /*+ MAX_EXECUTION_TIME(" + strconv.FormatInt(limit.Milliseconds(), 10) + ") */" + selects
 	if l.version.mariaDB && l.version.since(nil, []int{10, 1, 2}) { // which takes the hint for a comment

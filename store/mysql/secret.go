@@ -15,9 +15,10 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// A server that wants the whole password (the first link of an account by caching_sha2_password) gets it
-// encrypted with an RSA key. Where nobody can be in between, that key may be the server's own word. On
-// any other link it is the one that the configuration names: whoever is in between would send its own.
+// A server that wants the whole password (the first link of an account by caching_sha2_password) gets
+// it encrypted with an RSA key. Where nobody can be in between, that key may be the server's own
+// word. On any other link it is the one that the configuration names: somebody in between would send
+// a key of his own.
 
 // readKey reads a server's public key, as the server keeps it in public_key.pem, and says it in the
 // status variable Caching_sha2_password_rsa_public_key.

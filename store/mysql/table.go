@@ -147,11 +147,11 @@ const (
 	connMaxIdle           = 20 * time.Second // the server hangs up after 30 s
 )
 
-// session is set on every connection. A strict sql_mode refuses what does not fit instead of
-// bending it: in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement
-// outside of a transaction commits by itself, none follows another by itself, and no answer is cut,
-// whatever the server's defaults are. Waits for other people's locks are short: who holds a row is
-// not to hold up the others.
+// session is set on every connection. A strict sql_mode refuses what does not fit instead of bending
+// it: in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement outside of a
+// transaction commits by itself, none follows another by itself, and no answer is cut, whatever the
+// server's defaults are. Waits for other people's locks are short: somebody who holds one row must
+// not hold up the others.
 func session() map[string]string {
 	return map[string]string{
 		"autocommit":               "1",

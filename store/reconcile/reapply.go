@@ -57,7 +57,7 @@ type reapplying struct {
 	refused int               // rows
 }
 
-// begin finds out what there is to be reapplied.
+// begin finds out what to reapply.
 func (r *Reapply) begin(ctx context.Context) (*reapplying, error) {
 	c, err := begin(ctx, r.Config)
 	if err != nil {

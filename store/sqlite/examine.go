@@ -51,7 +51,7 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 	if !strings.EqualFold(t.config.ClaimColumn, store.SigColumn) {
 		columns = append(columns, t.config.ClaimColumn)
 	}
-	for _, name := range store.TimeColumns() { // all of them, whoever uses them
+	for _, name := range store.TimeColumns() { // all of them, also those that this worker does not use
 		if !strings.EqualFold(name, t.config.ClaimColumn) {
 			columns = append(columns, name)
 		}

@@ -275,7 +275,7 @@ func claimLetsInsert(s *suite) {
 	}
 }
 
-// Whatever reads rows under a lock is told what the server's clock says, without asking for it.
+// Methods that read rows under a lock report what the server's clock says, without being asked.
 func rowsTellTheClock(s *suite) {
 	ids := s.insertAll(2, "a", journal.RowWaiting, "")
 	before := time.Now()

@@ -181,7 +181,7 @@ func plansAreUnused(s *suite) {
 	s.says(late, "status run_at", "delayed 1")
 }
 
-// NULL reads as nothing, and a row that says nonsense is given to whoever can tell so.
+// NULL reads as nothing, and a row that says nonsense goes to the claim that can say so.
 func plansOfNonsense(s *suite) {
 	plain := s.put(timed{target: "a", status: journal.RowWaiting})
 	null := s.put(timed{target: "a", status: journal.RowWaiting, columns: map[string]any{"schedule": nil, "max_attempts": nil, "timeout": nil}})

@@ -180,7 +180,7 @@ func nextDue(s *suite) {
 	}
 }
 
-// Who asks waits for nobody, and a claim passes by.
+// A client that asks waits for nobody, and a claim passes by.
 func dueOfOpen(s *suite) {
 	if !s.RowLocks {
 		s.Skip("transactions wait for each other here")

@@ -27,7 +27,7 @@ const lookAgain = time.Second
 // never is an uptime that does not come.
 const never = int64(math.MaxInt64)
 
-// next is when the job is to be looked at.
+// next is when the reactor must look at the job.
 func (c *child) next() (at int64) {
 	at = never
 	switch {

@@ -92,7 +92,7 @@ func pending(pipe int) int {
 	return n
 }
 
-// take counts what was read, and keeps of it what is to be kept.
+// take counts what was read, and keeps of it as much as the limit allows.
 func (c *capture) take(output []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,10 +146,10 @@ func (c *capture) close() {
 
 func (c *capture) output() journal.Output { return journal.Output{Kept: c.kept, Size: c.size} }
 
-// Whoever follows a job asks for what it has written, from an offset on, again and again. What is
-// kept is there anyway. What is beyond is dropped as long as nobody looks; while somebody has asked
-// within the last followTime, the newest tailSize bytes of it are there, too. Nobody waits for a
-// follower: who asks too late is told how much is missing.
+// A follower of a job asks for what the job has written, from an offset on, again and again. What is
+// kept is there anyway. The runner drops what is beyond as long as nobody looks; while somebody has
+// asked within the last followTime, it has the newest tailSize bytes of that, too. Nobody waits for a
+// follower: one that asks too late hears how much is missing.
 
 // followTime is how long a question counts.
 const followTime = int64(5 * time.Second)

@@ -86,8 +86,8 @@ func (ps *pools) adopt(adopts bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(min(1, adopters.n)), 0, 0, 0) // it fails only for bad arguments
 }
 
-// forks tells whether there is, or is to be, a process that forks. What one has forked that is gone is
-// our child by then.
+// forks tells whether there is, or will be, a process that forks. The children of one that is gone
+// are ours by then.
 func (ps *pools) forks() bool {
 	for _, p := range ps.byTarget {
 		if p.def.Mode == "fork" {

@@ -53,19 +53,19 @@
 //     The runner needs no thread that it has not made at its start (makeThreads).
 //   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
 //     output waits in memory, where it is kept anyway, and each job is in the line once.
-//   - Whoever follows a job has no state here but the time of the last question. Killed, a follower
-//     or a worker leaves 64 KiB of output, which go with the next that is written, or the job.
+//   - A follower of a job has no state here but the time of its last question. Killed, a follower or
+//     a worker leaves 64 KiB of output, which go with the next that is written, or the job.
 //   - A job that may run for so long only is ended by the runner, whether there is a worker or not
 //     (alarms.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
-//     between the two, or after SIGKILL, the runner takes along what it knew of that: who adopts
-//     the process counts from its start again, and sends both, each with its time. A job that had
-//     a SIGTERM may so get another. Killed after the job's end, before the outcome was told: that
+//     between the two, or after SIGKILL, the runner takes along what it knew of that: the worker that
+//     adopts the process counts from its start again, and sends both, each at its time. A job that
+//     had a SIGTERM may so get another. Killed after the job's end, before the outcome was told: that
 //     is unknown, as ever. The worker killed at any of these moments: nothing changes; the outcome
 //     says what was sent, and is kept.
 //   - A limit counts by the boot clock, from before the fork: nobody sets it, and the time that the
 //     host is asleep counts. What was due meanwhile is sent when it wakes. An end that came before
-//     that is an end: a process that is a zombie gets no signal. Between that look and the signal
-//     are microseconds; who ends in them counts as ended by the limit.
+//     that is an end: a process that is a zombie gets no signal. Between that look and the signal are
+//     microseconds; a process that ends in them counts as ended by the limit.
 //   - How long a job ran is measured by the boot clock, from before its fork until its end was
 //     seen, and kept with the outcome.
 //   - A process is reaped last: until then nobody else has its number, which is also that of its

@@ -53,7 +53,7 @@ func (p *pool) bootTimeout() time.Duration {
 	return p.pools.times.boot
 }
 
-// define says what the pool is to be from now on.
+// define says what the pool is from now on.
 func (p *pool) define(def wire.Pool) {
 	was := p.def
 	p.def, p.wanted, p.dirty = def, def.Slots, true
@@ -161,8 +161,8 @@ func (p *pool) count(counts func(*poolProcess) bool) (n int) {
 	return n
 }
 
-// lacks tells whether the pool is to have one more process now. Beyond those that are wanted there
-// may be one more, while one is to be replaced.
+// lacks tells whether the pool needs one more process now. Beyond those that are wanted there may be
+// one more, while the pool replaces one.
 func (p *pool) lacks(now int64) bool {
 	most := mostBooting
 	if p.delay > 0 {
@@ -175,7 +175,7 @@ func (p *pool) lacks(now int64) bool {
 }
 
 // retire ends processes that are not needed any more: those that take no more jobs, and those that
-// are to be replaced as soon as others are there.
+// others replace, as soon as these are there.
 func (p *pool) retire() {
 	serve, stay := p.count((*poolProcess).serves), p.count((*poolProcess).stays)
 	for _, spent := range []bool{true, false} {

@@ -69,7 +69,7 @@ type phase struct {
 //	                  ▲        └─refused─┐
 //	                  └──────────────────┘
 //
-// Whatever else it says, it is killed for. Each state ends with the process.
+// The pool kills it for anything else it says. Each state ends with the process.
 var phasesOf map[string]map[poolState]phase
 
 func init() { // the functions use the table

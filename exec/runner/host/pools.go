@@ -15,8 +15,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// pools keep processes ready that run jobs. All of it is the reactor's: others leave in the inbox
-// what is to be done.
+// pools keep processes ready that run jobs. All of it is the reactor's: others leave their requests
+// in the inbox.
 type pools struct {
 	spawner *spawner
 	reactor *reactor
@@ -347,8 +347,8 @@ func (ps *pools) withdraw(c *child) {
 	})
 }
 
-// set says which pools there are to be. A newer worker may know more modes: such a pool is not there for
-// it.
+// set says which pools the worker wants. A newer worker may know more modes: such a pool is not there
+// for it.
 func (ps *pools) set(wanted []wire.Pool) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w wire.Pool) bool { return phasesOf[w.Mode] == nil || len(w.Argv) == 0 })
 	ps.do(func() {

@@ -21,7 +21,7 @@ type reactor struct {
 
 	mu       sync.Mutex
 	children map[int32]*child // not reaped yet, by process id
-	timer    timer            // rings when one is to be looked at
+	timer    timer            // rings when the reactor must look at one
 	stopped  bool
 }
 
@@ -124,7 +124,7 @@ func (r *reactor) watch(c *child) {
 	}
 }
 
-// onOutput reads a pipe, and tells whether it is to be read again.
+// onOutput reads a pipe, and tells whether to read it again.
 func (r *reactor) onOutput(p *capture, c *child) (more bool) {
 	before := len(p.kept)
 	p.read(r.scratch, c.exited)

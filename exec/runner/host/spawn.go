@@ -53,8 +53,8 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusal says what could not be started, and names the folder where that is what is missing.
-// Whatever went wrong, no program was executed.
+// refusal says what could not be started, and names the folder where that is what is missing. No
+// program was executed, whatever went wrong.
 func refusal(what spec, err error) error {
 	refused := &refusedError{fmt.Sprintf("start %s: %v", what.argv[0], err), wire.ClassOf(err)}
 	if refused.class == wire.Short {

@@ -23,7 +23,7 @@ type spool struct {
 	closed chan struct{} // closed when the goroutine has returned
 
 	mu      sync.Mutex
-	fresh   map[*child]bool // have more than is on disk; true: their files are to be removed
+	fresh   map[*child]bool // have more than is on disk; true: remove their files
 	closing bool
 }
 
@@ -75,8 +75,7 @@ func (s *spool) ring() {
 	}
 }
 
-// close has the goroutine end when it has done what there is to be done, and waits for that, but
-// not for long.
+// close has the goroutine end when it has done its work, and waits for that, but not for long.
 func (s *spool) close() {
 	s.mu.Lock()
 	s.closing = true

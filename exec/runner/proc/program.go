@@ -18,8 +18,8 @@ import (
 // mostInterpreters is how many interpreters of interpreters Linux follows.
 const mostInterpreters = 4
 
-// Check looks at a program, which is to run in a folder, and at the one that is to interpret it. It
-// executes neither, and says what is wrong with it as far as that can be seen, without its name.
+// Check looks at a program, which will run in a folder, and at its interpreter. It executes neither,
+// and says what is wrong with it as far as that can be seen, without its name.
 func Check(dir, path string) error { return check(dir, path, 0) }
 
 func check(dir, path string, depth int) error {
@@ -65,8 +65,8 @@ func Executable(path string) bool {
 // headSize is how much of a program Linux reads to know what it is.
 const headSize = 256
 
-// interpreterOf is the program that is to run a script; "" where there is none, or nobody can
-// tell: a program that can't be read may be executable all the same.
+// interpreterOf is the program that interprets a script; "" where it needs none, or where the script
+// can't be read, and may be executable all the same.
 func interpreterOf(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -172,7 +172,7 @@ func (c *codec) done(m *Message) {
 }
 
 // pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
-// JSON: who does not know a field passes over it.
+// JSON: a reader passes over a field that it does not know.
 type pooled struct {
 	Wanted    []Pool     `json:"wanted,omitempty"`
 	Standings []Standing `json:"standings,omitempty"`

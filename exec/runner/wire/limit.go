@@ -61,14 +61,14 @@ func later(at int64, by time.Duration) int64 {
 	return at + int64(by)
 }
 
-// Due is the uptime at which the next signal is to be sent, if one ever is.
+// Due is the uptime at which the runner sends the next signal, if it ever does.
 func (o *Overrun) Due() (at int64, ever bool) {
 	return o.due, o.limit.Timeout > 0 && o.due != never
 }
 
-// Next gives the signals that are to be sent now. A process that is stopped must go on to act on a
-// SIGTERM. The time until SIGKILL counts from here: who was late with SIGTERM, because the host or
-// the runner stood still, leaves the job no less of it.
+// Next gives the signals to send now. A process that is stopped must go on to act on a SIGTERM. The
+// time until SIGKILL counts from here: a job whose SIGTERM was late, because the host or the runner
+// stood still, has no less of it.
 func (o *Overrun) Next(now int64) []unix.Signal {
 	if o.sent++; o.sent == 1 {
 		o.due = later(now, o.limit.Kill)

@@ -69,7 +69,7 @@ const (
 	Peeked // only as the answer to one
 
 	// Only between two sides that understand pools.
-	Pools    // of the worker: which there are to be; of the runner: how they stand
+	Pools    // of the worker: which it wants; of the runner: how they stand
 	Recycle  // of a worker of 853d0e5: its wish stands in pools as well
 	Withdraw // a start is not wanted any more that waits for a process still
 )
@@ -102,12 +102,12 @@ type Message struct {
 	MaxOutput int      // start
 	Limit     Limit    // start
 	Env       []string // environment
-	Pool      string   // start: the target whose pool is to run it; "": none is
+	Pool      string   // start: the target whose pool runs it; "": none does
 	Vars      []string // start, of a pool: what the process is told of it, "JOBD_NAME=value"
 
 	Wanted    []Pool     // pools of the worker
 	Standings []Standing // pools of the runner
-	Notes     []Note     // pools of the runner: what is to be in the worker's log
+	Notes     []Note     // pools of the runner: lines for the worker's log
 
 	Started journal.Started // started, ended and output
 	Text    string          // refused, signalled and peeked: why not; "" where it was done
@@ -221,7 +221,7 @@ type Standing struct {
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
 	Wish      int64            `json:"wish"`               // the last one that was taken up
-	Old       int              `json:"old,omitempty"`      // processes that are there since before all were to be replaced
+	Old       int              `json:"old,omitempty"`      // processes from before somebody wanted all replaced
 
 	Stranger   string `json:"stranger,omitempty"`    // the last one that answered in a process's name; "" where nobody did
 	StrangerAt int64  `json:"stranger_at,omitempty"` // when, unix milliseconds

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Outbox holds messages on their way, so that whoever posts one never waits for a slow reader. Its goroutine
+// Outbox holds messages on their way, so that a sender never waits for a slow reader. Its goroutine
 // writes them, and what many post meanwhile goes out in one write. A message is encoded only when the
 // socket takes it. What waits is a few messages for each job under way; nothing else bounds it.
 type Outbox struct {
@@ -88,8 +88,9 @@ func (o *Outbox) write() {
 	}
 }
 
-// next encodes messages into a buffer, about a chunk of them, and gives what is to be written now: that,
-// and the output of the last message where it is large. It tells whether the outbox is closed, too.
+// next encodes messages into a buffer, about a chunk of them, and gives the bytes to write now:
+// these, and the output of the last message where it is large. It tells whether the outbox is closed,
+// too.
 func (o *Outbox) next(b []byte) (pieces net.Buffers, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

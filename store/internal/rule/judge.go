@@ -17,7 +17,7 @@ type Found = store.Seen
 // A running that finds its row done with the same start was applied, and what came after
 // it too: a mirror that was cut off goes over its last steps again.
 //
-// One that is to be ignored and is, was ignored by a former try, or by somebody else to the same end.
+// A row that should be ignored and is, was ignored by a former try, or by somebody else to the same end.
 //
 // A row that the update should have met was changed back in between, or a trigger skips its
 // updates: it is tried again.

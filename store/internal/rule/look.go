@@ -421,7 +421,7 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 	return rows, err
 }
 
-// Recurring implements store.Table. Whatever is done to id keeps the server from going along the
+// Recurring implements store.Table. The expression on id keeps the server from going along the
 // primary key, past all rows that have ended, until it has met enough that recur.
 func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*store.Seen, error) {
 	const op = "look for recurring jobs"

@@ -16,7 +16,7 @@ import (
 // startTimeout is how long a server may take until it answers.
 const startTimeout = 3 * time.Minute
 
-// Options says how a server is to be run. The zero value is right for tests.
+// Options says how to run a server. The zero value is right for tests.
 type Options struct {
 	// Durable leaves the server its own defaults for flushing to disk, as
 	// benchmarks need them. Otherwise a commit survives the server's death but not the machine's.

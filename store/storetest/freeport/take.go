@@ -87,8 +87,8 @@ func open(path string) (*os.File, error) {
 	return file, err
 }
 
-// kernels are the lowest and the highest of the ports that the kernel gives to outgoing
-// connections, and to whoever listens on port 0.
+// kernels are the lowest and the highest of the ports that the kernel gives to outgoing connections,
+// and to programs that listen on port 0.
 func kernels() (low, high int) {
 	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err == nil {

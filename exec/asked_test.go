@@ -53,8 +53,8 @@ func (f *fixture) of(kind journal.Kind) (found ofKind) {
 	return found
 }
 
-// The start tells on which machine it is, and what runs a job; what is to be told before the end
-// is, and nothing after it.
+// The start tells on which machine it is, and what runs a job; the last words stand before the end,
+// and nothing after it.
 func TestWhatAStartAndAnEndTell(t *testing.T) {
 	t.Parallel()
 	last := journal.Refused{Request: "pause", By: "a client", Times: 3}

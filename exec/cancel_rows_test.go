@@ -8,7 +8,8 @@ import (
 	"jobd/journal"
 )
 
-// Rows that nobody has claimed are ignored, whoever serves them; all others are left as they are.
+// Rows that nobody has claimed are ignored, also those of targets that other workers serve; all
+// others are left as they are.
 func TestRowsThatNobodyHasAreCancelled(t *testing.T) {
 	t.Parallel()
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }

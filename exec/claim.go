@@ -269,7 +269,7 @@ func (w *Worker) nextRound() round {
 		t := w.targets[name]
 		t.bucket.set(w.Terms[name].Rate, now)
 		n, s := t.room(w.Prefetch, now), t.Starter()
-		if why, _ := s.Why(); why != "" && n > 0 { // one job of all its targets is to tell whether any can be started
+		if why, _ := s.Why(); why != "" && n > 0 { // one job of all its targets tells whether any can be started
 			if trials[s] {
 				continue
 			}
@@ -364,8 +364,7 @@ func (t *trouble) ended() {
 // wide is where a claim is not narrow any more.
 const wide = 1000
 
-// claimFailed does what is to follow a claim that failed. It fails where the error concerns
-// everything.
+// claimFailed does what follows a claim that failed. It fails where the error concerns everything.
 func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err error) error {
 	refused := refusedRows(err)
 	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lostReason(err, refused)) })

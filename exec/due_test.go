@@ -14,8 +14,8 @@ import (
 // in is a time from now on, in seconds since 1970.
 func in(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 
-// A bubble's clock begins at a whole second, and stands while anything is to be done: what is due at
-// a second starts within it, or the clock has moved on.
+// A bubble's clock begins at a whole second, and stands while anything runs: what is due at a second
+// starts within it, or the clock has moved on.
 func TestARowIsStartedInTheSecondInWhichItIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

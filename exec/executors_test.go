@@ -82,8 +82,7 @@ func TestAKeptProcessIsAskedForAJob(t *testing.T) {
 	}
 }
 
-// Whatever changes targets, launchers or slots is told to those who keep processes, and make
-// requests.
+// Each change of targets, launchers or slots is told to the pools and the requester.
 func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 	t.Parallel()
 	kept, asked := &pools{}, newRequester()
@@ -215,7 +214,7 @@ func TestAHandoverWaitsForRequests(t *testing.T) {
 }
 
 // A job that was announced for one executor is announced anew where its target has another one when
-// it is to be started.
+// it starts.
 func TestAJobIsStartedByTheExecutorThatWasAnnounced(t *testing.T) {
 	t.Parallel()
 	asked := newRequester()

@@ -20,5 +20,5 @@ func (w *Worker) HoldMemory() (release func()) {
 	return w.mu.Unlock
 }
 
-// QuarantineAtMost bounds how many refused rows are remembered. It is to be called before Run.
+// QuarantineAtMost bounds how many refused rows are remembered. Call it before Run.
 func (w *Worker) QuarantineAtMost(n int) { w.mostQuarantined = n }

@@ -57,9 +57,8 @@ func again(f *fixture, do func() error) {
 	}
 }
 
-// Regression: in many places the worker forgot first and journalled then. With the disk full at
-// that moment, claims in doubt, lost jobs and what was to be given back stayed as they were for
-// ever.
+// Regression: in many places the worker forgot first and journalled then. With the disk full at that
+// moment, claims in doubt, lost jobs and jobs to give back stayed as they were for ever.
 //
 // In each scenario one append finds the disk full, the first, the second, and so on; then there is
 // room again. All must end as if nothing had been, without a restart.

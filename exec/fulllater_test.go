@@ -6,7 +6,7 @@ import (
 )
 
 // laterLives are scenarios of TestEveryAppendMayFindTheDiskFull in which a job is parked, or a row
-// is to be ignored.
+// becomes ignored.
 func laterLives() map[string]life {
 	return map[string]life{
 		"parked": {

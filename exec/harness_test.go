@@ -102,7 +102,7 @@ func (f *fixture) run() {
 			f.endAll()
 			<-ended
 		}
-		if n := f.table.claims; n > 500+100*int(time.Since(begun).Seconds()) { // who does not wait asks thousands a second
+		if n := f.table.claims; n > 500+100*int(time.Since(begun).Seconds()) { // a worker that does not wait asks thousands a second
 			f.t.Errorf("the table was asked %d times: the worker does not wait for anything", n)
 		}
 	})

@@ -178,8 +178,8 @@ func (n failsNever) Wait(ctx context.Context, cause error) error {
 	return patience{}.Wait(ctx, cause)
 }
 
-// A request that waits for its connection is taken back by whoever cancels its job, by a pause, and by a
-// worker that stops. None is sent, and nothing was wrong.
+// A cancellation of the job, a pause and a worker that stops take back a request that waits for its
+// connection. None is sent, and nothing was wrong.
 func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -216,8 +216,8 @@ func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
 	}
 }
 
-// A start that was taken back may be asked for anew before whoever cancels the job looks again: that
-// one is taken back, too.
+// A start that was taken back may be asked for anew before the canceller looks again: that one is
+// taken back, too.
 func TestACancelTakesBackWhatFollows(t *testing.T) {
 	t.Parallel()
 	asked := newRequester()
@@ -227,7 +227,7 @@ func TestACancelTakesBackWhatFollows(t *testing.T) {
 	f.asked(1)
 	var again func()
 	again = func() {
-		if len(made) < 10 { // whoever cancels may hear of one in two ways
+		if len(made) < 10 { // the canceller may hear of one in two ways
 			made = append(made, asked.asks(t))
 			f.asked(1)
 			made[len(made)-1].behind = again
@@ -268,8 +268,8 @@ func (h heldBack) Withdraw() {
 	h.start.ends(journal.Done{}, fmt.Errorf("it was taken back: %w", jobexec.ErrRunnerChanged))
 }
 
-// A start that is held back because its runner is to be left is taken back by whoever cancels its job,
-// by a pause and by a worker that stops. Nothing was wrong.
+// A cancellation of the job, a pause and a worker that stops take back a start that is held back
+// because the worker leaves its runner. Nothing was wrong.
 func TestAStartThatIsHeldBackIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -74,8 +74,8 @@ func TestNothingIsClaimedUnderATakenName(t *testing.T) {
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
 }
 
-// Whoever holds name and mark of this journal is this worker's own former connection: its end is
-// waited for.
+// The holder of this journal's name and worker id is this worker's own former connection: the worker
+// waits for its end.
 func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)

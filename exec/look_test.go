@@ -136,7 +136,7 @@ func TestThePollIntervalFindsRowsWithoutAHint(t *testing.T) {
 	f.next().exit(0)
 }
 
-// Rows that were given back are claimed by whoever serves their target, without a poll of anybody.
+// A worker that serves their target claims rows that were given back, without a poll of anybody.
 func TestGivenBackPollsForWhatIsServed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(), nil)

@@ -10,7 +10,7 @@ import (
 )
 
 // In any stretch of time there are no more starts than come into hand in it, and one second's worth
-// before; whoever comes when the bucket says so finds room.
+// before; a start that comes when the bucket says so finds room.
 func TestABucketKeepsItsRate(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

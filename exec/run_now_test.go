@@ -172,7 +172,7 @@ func TestACancelEndsTheRunAndNotTheSchedule(t *testing.T) {
 	}
 }
 
-// Whoever ends the schedule of a run that is being cancelled already is heard, and gives it no more time.
+// A wish to end the schedule counts for a run that is being cancelled already, and gives it no more time.
 func TestACancelOfTheScheduleAfterOneOfTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"jobd/journal"
 )
 
-// pools notes what there is to be kept ready. What can't get ready the test says itself.
+// pools notes which pools the worker wants. The test itself says which can't get ready.
 type pools struct {
 	mu       sync.Mutex
 	wanted   [][]jobexec.Pool // each time that it was said

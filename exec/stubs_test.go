@@ -13,7 +13,7 @@ import (
 )
 
 // mirror shows everything at once, unless it is held. It never tells that the table shows what it
-// does not: who looks at the table then would find rows that run and jobs that are done.
+// does not: a look at the table would then find rows that run and jobs that are done.
 type mirror struct {
 	*follower // nil where the journal shows what it takes by itself
 

@@ -12,9 +12,9 @@ import (
 	"jobd/journal"
 )
 
-// SetTargets makes the targets what is wanted, concurrency by name, compared with what they are:
-// whatever was changed meanwhile, by whom, and whatever retirement is under way. What can't be done
-// is among the error's causes; the rest is done, and a second call does what is left.
+// SetTargets makes the targets what is wanted, concurrency by name, compared with what they are, also
+// where somebody changed them meanwhile or is removing one. What can't be done is among the error's
+// causes; the rest is done, and a second call does what is left.
 func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	w.mu.Lock()
 	w.Targets = maps.Clone(wanted)

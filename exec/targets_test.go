@@ -73,8 +73,8 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	}
 }
 
-// Regression: where the disk was full when a target that was to be removed became empty, it stayed,
-// and was served again.
+// Regression: where the disk was full when a retired target became empty, it stayed, and was served
+// again.
 func TestATargetIsRemovedWhenThereIsRoomAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)

@@ -266,8 +266,8 @@ func (w *Worker) change(event func(*board.Board) board.Effects) {
 	}
 }
 
-// follow carries out what is to follow a change of the board, but for what only turns and claims
-// have to follow. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
+// follow carries out what follows a change of the board, but for what only turns and claims have to
+// follow. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
 func (w *Worker) follow(e board.Effects) {
 	for _, n := range e.Notes {
 		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)
@@ -374,9 +374,8 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	return events, err
 }
 
-// Note journals what was asked of the worker, where that has no event of its own. What is to follow
-// it must wait until it is durable. Nothing is noted once the end of the worker's run is
-// journalled.
+// Note journals what was asked of the worker, where that has no event of its own. What follows it
+// must wait until it is durable. Nothing is noted once the end of the worker's run is journalled.
 func (w *Worker) Note(payload journal.Payload) error {
 	w.noting.Lock()
 	defer w.noting.Unlock()

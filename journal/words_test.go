@@ -54,8 +54,8 @@ func TestAFilterForResultAndWhoAsked(t *testing.T) {
 	}
 }
 
-// A journal of a newer version may have kinds that this one does not know: whoever is told that it
-// can't be read learns that nothing may be broken.
+// A journal of a newer version may have kinds that this one does not know: the error that it can't be
+// read says that nothing may be broken.
 func TestAKindOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	if _, err := journal.DecodePayload("promoted", []byte("{}"), nil, nil); err == nil || !strings.Contains(err.Error(), "newer version") {

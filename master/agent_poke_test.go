@@ -204,7 +204,7 @@ func TestAgentKeepsARefusedPoke(t *testing.T) {
 	expectPoll(t, pokes, "[a]")
 }
 
-// What is to be told is bounded, and Poke never waits for anybody.
+// The pokes that wait are bounded, and Poke never waits for anybody.
 func TestPokesOfAnAgentAreBounded(t *testing.T) {
 	t.Parallel()
 	agent := agentOf("127.0.0.1:1", targetsOf(), nil)

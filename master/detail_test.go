@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 )
 
-// Who asks for details is told what nobody serves; who does not is answered as ever.
+// A client that asks for details hears what nobody serves; one that does not is answered as ever.
 func TestWhatNobodyServesIsTold(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ typ, data, want string }{

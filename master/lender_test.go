@@ -33,8 +33,8 @@ func total(all map[string]*borrower) (sum float64) {
 	return sum
 }
 
-// Whatever happens to answers, masters and wishes, what all workers have is never more than the
-// rate; and once nothing changes any more, those who want have nearly all of it, in equal parts.
+// All workers together never have more than the rate, whatever happens to answers, masters and
+// wishes; and once nothing changes any more, those who want have nearly all of it, in equal parts.
 func TestALenderNeverLendsMoreThanThereIs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -33,7 +33,7 @@ func manyJobs(n int, target func(i int) string) string {
 	return string(text)
 }
 
-// Whatever is asked in too large a number is refused, with the limit; what is within it is not.
+// A request for too large a number is refused, with the limit; one within it is not.
 func TestNumbersAreLimited(t *testing.T) {
 	t.Parallel()
 	long, longest := strings.Repeat("x", 256), strings.Repeat("x", 255)

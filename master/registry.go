@@ -25,7 +25,7 @@ type worker struct {
 	link    *jobnet.Link
 	profile atomic.Pointer[profile]
 
-	polls   gathering  // poked names, for which it is to poll
+	polls   gathering  // poked names, for which it must poll
 	polling sync.Mutex // held while the master has it poll
 
 	mu       sync.Mutex

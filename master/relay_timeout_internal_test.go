@@ -7,8 +7,8 @@ import (
 	"jobd/net/api"
 )
 
-// Who asks all workers for something waits 10 s for the master's answer. Within them a worker that
-// hangs is given up, and what the others said is handed over.
+// A client that asks all workers for something waits 10 s for the master's answer. Within them a
+// worker that hangs is given up, and what the others said is handed over.
 func TestAWorkerThatHangsHidesNoAnswerOfTheOthers(t *testing.T) {
 	const patience = 10 * time.Second // jobctl's
 	for typ, how := range api.Forwarded {

@@ -110,7 +110,7 @@ func TestDescriptorsAreKeptForWork(t *testing.T) {
 	}
 }
 
-// Who has asked something is not closed for those who come later; they are told no.
+// A link that has asked something is not closed for those that come later; they are told no.
 func TestLinksInUseAreNotClosed(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{maxLinks: 5, Handlers: map[string]Handler{"ok": constant("ok", nil)}})

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Who asks for codes gets one with each error that answers a request; who does not gets what it
-// always got.
+// A peer that asks for codes gets one with each error that answers a request; one that does not gets
+// what it always got.
 func TestErrorsBearCodesForThoseWhoAsk(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{Password: "s3cret", AlwaysAllowLocalhost: true, Handlers: map[string]Handler{

@@ -24,14 +24,14 @@ type message struct {
 	password string          // of a request
 	data     json.RawMessage // of a request or a response; nil where absent or null
 	values   int             // of a request: about how many it is made of
-	coded    bool            // a request whose error is to bear its code
+	coded    bool            // a request whose error bears its code
 	failed   bool            // a response that tells an error
 	failure  string          // the error it tells
 	code     Code            // of that error; "" where none came
 }
 
-// wantsCodes is the third item of the array of a request whose error is to bear its code. The
-// original ignores it, as everybody does all further items.
+// wantsCodes is the third item of the array of a request whose error bears its code. The original
+// ignores it, as everybody does all further items.
 const wantsCodes = `"codes"`
 
 // errNotJSON is the one mistake that is logged and not answered.

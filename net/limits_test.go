@@ -85,7 +85,7 @@ func acceptedBy(t *testing.T, server *Server) *wire {
 	return pipeEnd(t, ours)
 }
 
-// Who knows no password can't keep the server busy: pings and such are answered up to a limit.
+// A peer without the password can't keep the server busy: pings and such are answered up to a limit.
 func TestPitfall34WorkBeforeThePassword(t *testing.T) {
 	t.Parallel()
 	config := ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"ask": constant("ok", nil)}}

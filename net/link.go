@@ -35,7 +35,7 @@ type LinkConfig struct {
 	MaxMessageSize int                // bytes of a frame that the peer may send; 0: 16 MiB
 	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
 	Logger         *slog.Logger       // nil: none
-	Codes          bool               // errors that the peer answers are to bear their codes
+	Codes          bool               // ask the peer for the codes of its errors
 	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384

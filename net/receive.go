@@ -167,7 +167,8 @@ func (r *receiver) isForeign(said []byte) bool {
 	return !r.recognised
 }
 
-// read waits for more bytes; only so long while a frame is begun or the password is to come.
+// read waits for more bytes; no longer than the deadline while a frame is begun, or the password has
+// not come.
 func (l *Link) read() error {
 	r := &l.receiver
 	if len(r.in.buf) > 0 && r.begun.IsZero() {

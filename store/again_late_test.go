@@ -9,8 +9,9 @@ import (
 	"jobd/store"
 )
 
-// A row that comes back as expected is told to nobody: whoever ended its run looks for it in time. One that
-// was locked meanwhile, and one whose run a former process ended, are told when they read so.
+// A row that comes back as expected is told to nobody: the worker that ended its run looks for it in
+// time. One that was locked meanwhile, and one whose run a former process ended, are told when they
+// read so.
 func TestRowsThatComeBackLateAreTold(t *testing.T) {
 	t.Parallel()
 	plan := journal.Plan{RunAt: 100, PlannedAt: 100, Schedule: daily}

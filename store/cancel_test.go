@@ -25,7 +25,7 @@ func TestCancelledClaimsAreMirroredAndMended(t *testing.T) {
 		}
 		newest = add(t, j, journal.Draft{Job: id, Payload: journal.Cancelled{By: "10.0.0.5:4711", Token: token(id)}})
 	}
-	table.Put(4, journal.RowAccepted, token(4)) // it runs, and is to end
+	table.Put(4, journal.RowAccepted, token(4)) // it runs, and somebody cancels it
 	newest = max(newest, add(t, j, accepted(4, token(4)), running(4), journal.Draft{Job: 4, Payload: journal.Cancelled{By: "10.0.0.5:4711", Runs: true, Token: token(4)}}))
 	await(t, "all of it", m.Shown(newest, 0))
 	check := func(where string) {

@@ -69,8 +69,8 @@ func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	}
 }
 
-// A row that was to be ignored, and was not, is left alone on another server too, and counts as in
-// agreement.
+// A row that should have become ignored, and did not, is left alone on another server too, and counts
+// as in agreement.
 func TestARowThatCouldNotBeIgnoredIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)

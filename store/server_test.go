@@ -194,7 +194,7 @@ func TestRowsThatWereSetBackStaySoOnAnotherServer(t *testing.T) {
 			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}, Finished: finished}
 		}
 		set(1, journal.RowWaiting, "", now)      // set back here
-		set(2, journal.RowRunning, token(2), 0)  // the replica lags: it ran, and is to run again
+		set(2, journal.RowRunning, token(2), 0)  // the replica lags: it ran, and will run again
 		set(3, journal.RowRunning, "@zzzz00", 0) // another worker's
 		set(4, journal.RowDone, "", now)         // the replica lags
 		table.Rows[4].Result = "ok"

@@ -23,7 +23,7 @@ type Cancel struct {
 
 	Did  Cancelling
 	At   time.Time // when it was journalled
-	Seq  uint64    // the event that the job's row is to show; of one that runs 0
+	Seq  uint64    // the event that the job's row must show; of one that runs 0
 	Next int64     // of a row that goes on to recur: its next run, in seconds since 1970
 	Err  error     // why it could not be journalled
 }

@@ -19,7 +19,7 @@ type wish struct {
 }
 
 // cancelOne cancels any job, whatever its phase is. One of which nothing can be said yet is let
-// alone: whoever wants it asks again.
+// alone: its canceller asks again.
 func (w *world) cancelOne() bool {
 	if len(w.b.jobs) == 0 {
 		return false

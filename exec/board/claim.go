@@ -17,8 +17,7 @@ type Claim struct {
 	rows   map[int64]journal.Row // that become ignored because they can't be run, or have ended before
 }
 
-// Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
-// in doubt.
+// Skipped lists the rows of a target that claims leave out: their job is under way here, or in doubt.
 func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 	for id, t := range b.skipped {
 		if asked(t.name) {

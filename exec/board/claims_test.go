@@ -92,7 +92,7 @@ func (w *world) endClaim(how *rapid.Generator[string]) bool {
 			w.after(w.b.Withdraw(c))
 			for _, e := range c.Events {
 				if client := w.clients[e.Job]; client != nil {
-					client.told = true // by whoever claimed
+					client.told = true // by the claim
 				}
 			}
 		} else {

@@ -1,18 +1,18 @@
-// Package board is what a worker remembers of jobs, slots, claims in doubt and targets, as data: where
-// each job stands, what may become of it, and what is to follow. It does no I/O, starts no goroutine,
-// waits for nothing and reads no clock: times are passed in. So every order of events can be tried in
-// a test, and is: a model checks the board against random ones.
+// Package board is what a worker remembers of jobs, slots, claims in doubt and targets, as data:
+// where each job stands, what may become of it, and what follows. It does no I/O, starts no
+// goroutine, waits for nothing and reads no clock: times are passed in. So every order of events can
+// be tried in a test, and is: a model checks the board against random ones.
 //
 // # How the worker uses it
 //
 //	what has happened ──► a method of Board ──► Effects ──► the worker carries them out
 //
-// A method changes the board and returns the Effects that are to follow: look at the table, take a
-// turn, start these jobs, answer that client. The worker holds its mutex while it calls the method, and
+// A method changes the board and returns the Effects that follow: look at the table, take a turn,
+// start these jobs, answer that client. The worker holds its mutex while it calls the method, and
 // never while it appends to the journal, asks the table or the runner, or waits.
 //
-// What happened to jobs with a slot gathers in the board's inbox. Turn gives all of it as steps, which
-// the worker journals in one append; Journalled changes the board then, and gives what is to follow:
+// What happened to jobs with a slot gathers in the board's inbox. Turn gives all of it as steps,
+// which the worker journals in one append; Journalled changes the board then, and gives what follows:
 //
 //	Began, Ended, Signal, slots that were given ──► inbox ──► Turn ──► append ──► Journalled ──► Effects
 //

@@ -8,7 +8,7 @@ import (
 	"jobd/journal"
 )
 
-// Effects is what is to follow a change of the board. The worker carries it out in the order of the
+// Effects is what follows a change of the board. The worker carries it out in the order of the
 // fields.
 type Effects struct {
 	Notes   []Note     // are logged

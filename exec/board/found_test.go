@@ -34,8 +34,8 @@ func waiting(id int64, target string, mostAttempts int64) journal.Row {
 
 var won = rapid.Just("won")
 
-// Nobody changes a row between a claim's decision and its COMMIT. A model that lets somebody do so has
-// a row that was to be started once come back after its first start, as the claim had read it.
+// Nobody changes a row between a claim's decision and its COMMIT. A model that lets somebody do so
+// has a row that should start once come back after its first start, as the claim had read it.
 func TestFoundARowThatWasResetUnderAClaim(t *testing.T) {
 	replay(t, []journal.Row{waiting(1, "b", 2), waiting(2, "a", 0)}, func(w *world) {
 		w.beginClaim(rapid.Just(true))
@@ -60,7 +60,7 @@ func TestFoundATargetThatWasAddedWhileAFormerJobHeldASlot(t *testing.T) {
 		w.retire("b") // which is empty
 		w.put(waiting(2, "b", 0))
 		w.judge()
-		w.retire("b") // is to be served again
+		w.retire("b") // will be served again
 		w.check()
 		w.setConcurrency("b", 2)
 		w.beginClaim(rapid.Just(true))

@@ -12,8 +12,8 @@ import (
 	"jobd/journal"
 )
 
-// Whatever happens in whatever order, with a full disk at any point: no slot is lost or used twice,
-// nothing is started that is not journalled, or is not to be, and each claim comes to its end.
+// No slot is lost or used twice, nothing starts that is not journalled or must not start, and each
+// claim comes to its end, in every order of events, with a full disk at any point.
 func TestTheBoardKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -107,8 +107,8 @@ func TestARowThatSaysWhatCannotBeIsIgnoredAndTold(t *testing.T) {
 	}
 }
 
-// What the table says of a row that was to be ignored, and of which that is in doubt, counts for its
-// target: it is claimed for again.
+// What the table says of a row whose ignoring is in doubt counts for its target: the worker claims
+// for that again.
 func TestABadRowWhoseCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	b := New(Config{Targets: map[string]int{"a": 1}, Delays: true})

@@ -58,7 +58,7 @@ func (w *world) endTurn() bool {
 	return true
 }
 
-// startOne asks the runner for the first start that is to happen.
+// startOne asks the runner for the first start that waits.
 func (w *world) startOne() bool {
 	if len(w.start) == 0 {
 		return false

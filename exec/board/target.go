@@ -304,7 +304,8 @@ func (b *Board) takeBack(j *Job) {
 	}
 }
 
-// takeBackAll stops everything of a target that was not started yet, and is to stay so for now.
+// takeBackAll stops everything of a target that was not started yet, because nothing of it should
+// start now.
 func (b *Board) takeBackAll(t *Target) {
 	waiting := t.queue
 	t.queue = nil

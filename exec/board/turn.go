@@ -127,7 +127,7 @@ func (j *Job) step(about what, drafts ...journal.Draft) *Step {
 	return s
 }
 
-// Journalled does what is to follow a turn whose steps were journalled, or could not be.
+// Journalled does what follows a turn whose steps were journalled, or could not be.
 func (b *Board) Journalled(turn Turn) Effects {
 	for _, s := range turn.Steps {
 		if s.process {
@@ -345,8 +345,8 @@ func (b *Board) end(e ended) {
 	b.effects.Turn = true
 }
 
-// renew has a job announced anew whose start did not happen, after a moment; or takes it back,
-// where it is to stay.
+// renew has a job announced anew whose start did not happen, after a moment; or takes it back, where
+// it must not start for now.
 func (b *Board) renew(j *Job, cause error) {
 	r := Renewal{Job: j, Cause: cause}
 	if j.unwanted {

@@ -214,8 +214,8 @@ func (b *Board) NextLook() (first time.Time) {
 // Target is the target whose launcher it is; "": it is the worker's.
 func (s *Starter) Target() string { return s.target }
 
-// Looked ends a look at a launcher, which has shown err. Where that is nothing, either that was it, or a
-// job is to tell.
+// Looked ends a look at a launcher, which has shown err. Where that is nil, either the fault is gone,
+// or the start of a job will tell.
 func (b *Board) Looked(s *Starter, err error, now time.Time) Effects {
 	if !s.looking {
 		return b.follow() // it has become another one meanwhile

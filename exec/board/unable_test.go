@@ -56,7 +56,7 @@ func (w *world) checkAble(drafts []journal.Draft) {
 func (p *process) requests() bool { return p.job.executor == "http" }
 
 // afterHeld checks that a request is sent once its connection is journalled, once at most, and notes
-// those that are to be given up.
+// those that the worker gives up.
 func (w *world) afterHeld(e Effects) {
 	for _, h := range e.Held {
 		p := h.Process.(*process)

@@ -275,7 +275,7 @@ func (w *world) quiesce() {
 	}
 }
 
-// step does one thing that is to be done, and is false where there is none.
+// step does one thing that is due, and is false where none is.
 func (w *world) step() bool {
 	steps := []func() bool{
 		func() bool { return w.endClaim(commits) },

@@ -97,7 +97,7 @@ func TestThereAreNoMoreConnectionsThanJobs(t *testing.T) {
 	jobs.Wait()
 }
 
-// What may not be used again: the answer leaves it open where it ends, or it is to be closed.
+// What may not be used again: the answer leaves it open where it ends, or says that it closes.
 func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -148,8 +148,8 @@ func TestALateAnswerIsNoOtherJobs(t *testing.T) {
 	}
 }
 
-// Who has echoed once, and says ok without it the second time: nobody knows whose answer that is. A page
-// that tells of an error is taken for what it says.
+// A service has echoed once, and says ok without an echo the second time: nobody knows whose answer
+// that is. A page that tells of an error is taken for what it says.
 func TestAnAnswerOnAKeptConnectionNamesItsRequest(t *testing.T) {
 	t.Parallel()
 	var n counted

@@ -15,8 +15,8 @@ import (
 	jobexec "jobd/exec"
 )
 
-// wholes are answers that tell where they end. Whatever is missing of one, nobody knows how the job
-// ended.
+// wholes are answers that tell where they end. Where any part of one is missing, nobody knows how the
+// job ended.
 var wholes = map[string]string{
 	"with a length": plain("200 OK", "", "all is well"),
 	"in pieces":     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nall i\r\n4\r\ns we\r\n0\r\nX: y\r\n\r\n",

@@ -64,8 +64,8 @@ func (f *fixture) awaitAble() {
 	}
 }
 
-// Whatever a server does, and whoever cancels when: no request is sent twice, one that was not started
-// never came, and whose outcome is known had a whole answer.
+// No request is sent twice, one that was not started never came, and one whose outcome is known had a
+// whole answer, whatever the server does, and whenever somebody cancels.
 func TestNoRequestIsSentTwiceWhateverTheServerDoes(t *testing.T) {
 	t.Parallel()
 	m := &moody{seen: map[string]int{}, wholes: map[string]bool{}}

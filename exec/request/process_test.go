@@ -152,8 +152,8 @@ func TestARequestThatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	}
 }
 
-// A request that is cancelled while it may be sent as well is not sent: whoever cancels it has told so
-// before anything was written.
+// A request that is cancelled while it may be sent as well is not sent: the cancellation came before
+// anything was written.
 func TestARequestThatIsCancelledAndMayBeSentIsNotSent(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64

@@ -172,8 +172,8 @@ func TestServicesAreReplaced(t *testing.T) {
 	}
 }
 
-// Whoever forgets what was told of a service is told anew: of a new one, and with each start that is
-// refused.
+// A listener that forgets how a service stands hears it again: of a new service, and with each start
+// that is refused.
 func TestHowAServiceStandsIsToldAgain(t *testing.T) {
 	t.Parallel()
 	f, spec := served(t, "ftp://host/")

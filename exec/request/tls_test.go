@@ -98,7 +98,7 @@ func TestARequestOverTLS(t *testing.T) {
 	}
 }
 
-// Who can't prove who he is gets nothing: the job is not started, and its target is unable.
+// A server that can't prove its identity gets nothing: the job is not started, and its target is unable.
 func TestAWrongCertificateIsNoStart(t *testing.T) {
 	t.Parallel()
 	good, roots := certificate(t, "127.0.0.1", time.Now().Add(24*time.Hour))

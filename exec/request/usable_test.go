@@ -18,7 +18,8 @@ import (
 	jobexec "jobd/exec"
 )
 
-// dialled is a connection to a server that says something to each, and closes it where it is to.
+// dialled is a connection to a server that says something to each, and closes it where the test wants
+// that.
 func dialled(t *testing.T, says string, closes bool) *connection {
 	t.Helper()
 	url := raw(t, func(c net.Conn) {

@@ -106,7 +106,7 @@ func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := workerConfig(t.TempDir())
-			config.Path = "/none" // there is to be no runner but the recorded one
+			config.Path = "/none" // no runner but the recorded one may start
 			listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(config.Dir, wire.SocketFile)})
 			if err != nil {
 				t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// pools is what the runner is to keep ready, and what was last heard of it. The runner has it for as
-// long as it lives, whichever worker is there; each new one is told all of it anew.
+// pools is what the runner keeps ready, and what was last heard of it. A runner has it for as long as
+// it lives, whichever worker is there; a new runner hears all of it anew.
 type pools struct {
 	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
 

@@ -101,7 +101,7 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	remote.Forget(1, "", 1)
 }
 
-// Whoever signals a job is told what it is first.
+// A caller that signals a job hears first what it is.
 func TestASignalRightBehindTheStart(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())

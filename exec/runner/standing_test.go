@@ -16,7 +16,7 @@ import (
 	"jobd/exec/runner/proctest"
 )
 
-// Which process the runner is, is known whoever has started it; and since when it is connected.
+// The worker knows which process the runner is, whoever has started it, and since when it is connected.
 func TestTheRunnersProcessIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

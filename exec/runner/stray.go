@@ -25,9 +25,8 @@ type stray struct {
 	pidfd   *os.File     // closed once the process is gone
 }
 
-// adopt finds a process that a former runner started, if it is alive still. steps says what is to
-// be done about it when it has run for as long as it may, read gives what it has written, when it
-// has ended.
+// adopt finds a process that a former runner started, if it is alive still. steps says which signals
+// it gets when it has run for as long as it may, read gives what it has written, when it has ended.
 func adopt(
 	started journal.Started, bootID string, since int64, steps wire.Overrun, read func() (stdout, stderr journal.Output),
 ) (s *stray, found bool) {

@@ -7,8 +7,8 @@ import (
 	"jobd/exec/schedule"
 )
 
-// Whatever the text, the moment and the zone: no panic, no endless search, and what is planned comes
-// after.
+// No text, moment or zone leads to a panic or an endless search, and what is planned comes after the
+// moment.
 func FuzzSchedule(f *testing.F) {
 	for _, p := range everywhere {
 		f.Add(p.text, int64(1774746000), "Europe/Berlin")

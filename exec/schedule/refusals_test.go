@@ -207,7 +207,7 @@ func TestWhatIsToldOfEachRangeIsRead(t *testing.T) {
 	}
 }
 
-// A terminal shows errors, and whoever writes into the table may write what terminals obey.
+// A terminal shows errors, and a writer of the table may write what terminals obey.
 func TestRefusalsAreOneHarmlessLine(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"daily \x1b[2J", "\x1b]0;x\a * * * *", "every 5\x00", "0 0 1 \x9b *", "@\x1b[2J", "5/\x1b[2J * * * *", "daily 0\n1:00", strings.Repeat("\x1b", 300)} {

@@ -74,10 +74,10 @@ type appearance struct {
 	changed time.Time
 }
 
-// read runs a query, maybe again. A database without a write-ahead log is read as a file
-// that nobody changes: SQLite would make a log otherwise, which a reader may not,
-// or cannot. If a worker came or went meanwhile, what was read is void, and is read
-// again; the second time beside the worker, who may be gone again.
+// read runs a query, maybe again. A database without a write-ahead log is read as a file that nobody
+// changes: SQLite would make a log otherwise, which a reader may not, or cannot. If a worker came or
+// went meanwhile, what was read is void, and is read again; the second time beside the worker, which
+// may be gone again.
 func (d *database) read(query func(*sql.DB) error) error {
 	for again := false; ; again = true {
 		before, err := d.look()

@@ -208,7 +208,7 @@ type appending struct {
 	encoded []encoded // the same, see encodeAll
 	events  []journal.Event
 	err     error
-	turn    chan bool // receives true when this call is to lead, false when events or err is set
+	turn    chan bool // receives true when this call leads, false when events or err is set
 }
 
 func newAppending(drafts []journal.Draft) *appending {
@@ -360,8 +360,8 @@ func (j *Log) rollOver(now instant, position uint64) error {
 	return nil
 }
 
-// due reports whether a new segment is to begin: the newest has events, and is large or old enough.
-// Its age goes by what really passed: a clock that was set back does not keep it.
+// due reports whether a new segment begins: the newest has events, and is large or old enough. Its
+// age goes by what really passed: a clock that was set back does not keep it.
 func (j *Log) due(now time.Time) bool {
 	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
 		return false

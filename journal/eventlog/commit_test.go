@@ -323,8 +323,8 @@ func drafts() *rapid.Generator[[]journal.Draft] {
 	return rapid.SliceOfN(one, 0, 3)
 }
 
-// Whatever is appended: an append is there as a whole or leaves no trace, the state in
-// memory is the fold over the disk, and forgetting what has ended changes no answer.
+// An append is there as a whole or leaves no trace, the state in memory is the fold over the disk,
+// and forgetting what has ended changes no answer.
 func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -428,8 +428,8 @@ func TestPointersAreNoPayloads(t *testing.T) {
 	}
 }
 
-// Whatever a job wrote comes back, and what compresses is stored small, in the open segment and in
-// a sealed one.
+// All output of a job comes back, and what compresses is stored small, in the open segment and in a
+// sealed one.
 func TestOutputIsStoredCompressed(t *testing.T) {
 	t.Parallel()
 	outputs := map[string]struct {

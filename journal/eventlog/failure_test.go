@@ -249,7 +249,7 @@ func TestFailedRollOverEndsTheJournal(t *testing.T) {
 	}
 }
 
-// Whatever step a roll-over, a sealing or a removal died after, the history is the same, and the
+// The history is the same after each step at which a roll-over, a sealing or a removal died, and the
 // next run takes it up.
 func TestEveryStepIsTakenUpAgain(t *testing.T) {
 	t.Parallel()

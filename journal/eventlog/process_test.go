@@ -22,7 +22,7 @@ import (
 	"jobd/journal/replay"
 )
 
-// childVariable names what a process started by these tests is to do.
+// childVariable names what a process started by these tests does.
 const childVariable = "JOURNAL_TEST_CHILD"
 
 func children() map[string]func() {

@@ -28,7 +28,7 @@ const anyDeadline = 30 * time.Second
 // edges are numbers at which sums of numbers go wrong.
 var edges = []int64{math.MinInt64, math.MinInt64 + 1, -2, -1, 0, 1, 1 << 40, math.MaxInt64 - 1, math.MaxInt64}
 
-// One number of a segment, changed to -1, once kept a verification busy for ever. Whatever stands in
+// One number of a segment, changed to -1, once kept a verification busy for ever. With any value in
 // any column of a segment, and in any number of a file beside it, each reader comes to an end, and a
 // verification knows it where it is about an event or what vouches for one.
 func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {

@@ -65,7 +65,7 @@ func remove(name string) func(t *testing.T, dir string) {
 	}
 }
 
-// Whatever is changed, Open and Verify say so, and name the first event concerned.
+// Open and Verify report every change, and name the first event concerned.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	original := journaltest.ClosedJournal(t, 5) // 20 events
@@ -310,7 +310,7 @@ func checkEndReadings(t *testing.T, dir, detail string) {
 	}
 }
 
-// Whatever depends on the end of a journal that was cut off says so: readers once gave a job's
+// All answers that depend on the end of a journal that was cut off say so: readers once gave a job's
 // story without its end, and an anchor that would have vouched for the cut.
 func TestEveryReadingMeetsACutEnd(t *testing.T) {
 	t.Parallel()

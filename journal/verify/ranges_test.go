@@ -146,7 +146,7 @@ func onOpen(number int, statements ...string) func(t *testing.T, dir string) {
 			guards[i] = text
 		}
 		for _, statement := range append(guards[:0:0], append(statements, guards...)...) {
-			if strings.HasPrefix(statement, "DROP TRIGGER") { // a guard that is to stay away
+			if strings.HasPrefix(statement, "DROP TRIGGER") { // a guard that must stay away
 				guards = nil
 				continue
 			}

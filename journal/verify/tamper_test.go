@@ -68,8 +68,8 @@ func (e evidence) audit(dir string) error {
 // can't be told.
 type tampering func(t *testing.T, random *rand.Rand, dir string) (seq uint64)
 
-// Whatever is done to a journal, an audit finds it, and names the event where that can be told.
-// What is intact is not misreported.
+// An audit finds every change of a journal, and names the event where that can be told. What is
+// intact is not misreported.
 func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	for name, tamper := range map[string]tampering{
@@ -378,10 +378,10 @@ var allMutations = []mutation{
 	sql4("a trigger", `CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM mirror; END`, false),
 }
 
-// Whatever is done to any file of a journal with archives: with an anchor of its newest event
-// nothing of it stays silent, and what is called proven is what was written. Without an anchor that
-// holds too, but for what is just what a worker would have written: a history that was rewritten,
-// or cut off, with all that belongs to it. Such mutations say so.
+// With an anchor of its newest event no change of any file of a journal with archives stays silent,
+// and what is called proven is what was written. Without an anchor that holds too, but for what is
+// just what a worker would have written: a history that was rewritten, or cut off, with all that
+// belongs to it. Such mutations say so.
 func TestTamperingRun(t *testing.T) {
 	t.Parallel()
 	s := makeScene(t)

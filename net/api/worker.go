@@ -164,7 +164,7 @@ type Reloaded struct {
 
 // Restarting is the data of restart.
 type Restarting struct {
-	Next bool `json:"next,omitempty"` // the answer is to tell what follows
+	Next bool `json:"next,omitempty"` // the answer should tell what follows
 }
 
 func readRestarting(r *reader) Restarting { return Restarting{Next: r.Has("next")} }
@@ -199,7 +199,7 @@ const longestTarget = 1024
 
 // Targets is the data of the requests about targets.
 type Targets struct {
-	Detail  bool     `json:"detail,omitempty"`  // of a master: the answer is to tell whom that is about
+	Detail  bool     `json:"detail,omitempty"`  // of a master: the answer should tell whom that is about
 	Targets []string `json:"targets,omitempty"` // none: all of them
 	By      string   `json:"by,omitempty"`      // from a master: the client that asks, see net.Caller
 }

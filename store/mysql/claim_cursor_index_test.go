@@ -68,7 +68,7 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 	named := func(name string) string { return " FORCE INDEX (`" + name + "`)" }
 	for name, c := range map[string]struct {
 		table string
-		hint  string // that claims are to give; "": none
+		hint  string // that claims give; "": none
 	}{
 		"usual":                             {replaced(), named("status_target_idx")},
 		"without id":                        {replaced(usual, "KEY `k` (`status`, `target`)"), named("k")},

@@ -21,9 +21,9 @@ func (d *database) sessions(t *testing.T) (n int) {
 	return n
 }
 
-// Regression: eight run-manual on locked rows exhausted the connections: 9 of 40 short jobs were
-// done in 24 s, and clients were told that the database could not be reached. Whatever clients wait
-// for, the worker has its connections.
+// Regression: eight run-manual on locked rows exhausted the connections: 9 of 40 short jobs were done
+// in 24 s, and clients were told that the database could not be reached. The worker has its
+// connections, whatever clients wait for.
 func TestClientsLeaveTheWorkerItsConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ configured, most int }{{0, 8}, {4, 4}, {1, 4}, {12, 12}} {

@@ -12,8 +12,8 @@ import (
 	"jobd/store/storetest/freeport"
 )
 
-// Whoever is not let in reads which user that is, who the server takes him for, where the server
-// is, which key says so, and what mends it. The GRANTs are tried.
+// The error of a refused login says which user that is, which account the server takes it for, where
+// the server is, which key says so, and what mends it. The GRANTs are tried.
 func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 	t.Parallel()
 	const password = "hunter2"

@@ -20,8 +20,7 @@ func (t *Table) Pretend(text string) error {
 	return nil
 }
 
-// PingEvery makes the connection of the advisory locks used so often. It is to be called before
-// Hold.
+// PingEvery makes the connection of the advisory locks used so often. Call it before Hold.
 func (t *Table) PingEvery(interval time.Duration) { t.advisory.interval = interval }
 
 // Descends tells whether a server of that version has indexes in descending order.

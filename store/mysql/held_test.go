@@ -24,8 +24,8 @@ func (d *database) running(t *testing.T, n int) []store.Change {
 	return changes
 }
 
-// applied applies changes, and what is held once more, as the mirror does, until no others are held than
-// are to be: on a busy machine it takes too long to try them all at once.
+// applied applies changes, and what is held once more, as the mirror does, until only those are held
+// that should be: on a busy machine it takes too long to try them all at once.
 func (d *database) applied(t *testing.T, table store.Table, changes []store.Change, toBeHeld ...int64) []store.Outcome {
 	t.Helper()
 	outcomes := make([]store.Outcome, len(changes))
@@ -120,7 +120,7 @@ func TestLockedRowHoldsUpNoOther(t *testing.T) {
 					}
 					break
 				}
-				// Who waits for the row takes longer each time; a busy machine lets one of some be quick.
+				// A client that waits for the row takes longer each time; a busy machine lets one of some be quick.
 				if took > limit && (try == 1 || try > tries) {
 					t.Fatalf("try %d took %s, more than %s", try, took, limit)
 				}

@@ -107,7 +107,7 @@ type Config struct {
 	ClaimColumn string       // the owner column; sig
 	Uses        store.Uses   // the optional columns that are jobd's
 	Worker      string       // the worker's name, for an owner column other than sig
-	Place       string       // where this process alone runs, as it knows: who else has it on the server is dead; "": it does not know
+	Place       string       // a place where only this process can run: another connection from it is of a dead process; "": not known
 	Logger      *slog.Logger // slog.Default()
 	MaxOpen     int          // connections at once; 8, the least is 4
 	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows

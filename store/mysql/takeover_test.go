@@ -8,9 +8,9 @@ import (
 	"jobd/store/storetest/linkproxy"
 )
 
-// A worker was killed behind a proxy that keeps the server's side open, or its link was swallowed: the
-// server misses the connection after half a minute, and nothing was claimed until then. Who runs in its
-// place ends it.
+// A worker was killed behind a proxy that keeps the server's side open, or its link was swallowed:
+// the server misses the connection after half a minute, and nothing was claimed until then. A worker
+// that runs in its place ends it.
 func TestAFormerConnectionIsEnded(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)

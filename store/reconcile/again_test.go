@@ -18,7 +18,7 @@ func delayedClaim(token string, plan journal.Plan) journal.Payload {
 	return journal.Accepted{Target: "a", Token: token, From: journal.RowDelayed, Plan: &plan, PlannedAt: plan.PlannedAt}
 }
 
-// ranTwice adds a job that recurs: it ran twice, and is to run at 300.
+// ranTwice adds a job that recurs: it ran twice, and runs next at 300.
 func (w *world) ranTwice() {
 	end := func(at int64) journal.Payload {
 		return journal.Done{Result: "ok", Again: &journal.Again{RunAt: at, PlannedAt: at, Why: journal.AgainSchedule}}

@@ -21,8 +21,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// alike gives, of names that the column takes for the same, all but the first, each with what is to
-// be said of it.
+// alike gives, of names that the column takes for the same, all but the first, each with its fault in
+// words.
 func (t *Table) alike(ctx context.Context, db querier, names []string) (unfit map[string]string, err error) {
 	unfit = map[string]string{}
 	if len(names) < 2 {

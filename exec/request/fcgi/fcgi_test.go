@@ -154,8 +154,8 @@ func TestRefusalsHaveNames(t *testing.T) {
 	}
 }
 
-// Whatever a server sends: no panic, no more memory than a record has, and what was read is what was
-// sent.
+// No input makes the reader panic or take more memory than a record has, and what it reads is what
+// was sent.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(record(1, 6, 1, "out", 3) + record(1, 7, 1, "err", 0) + record(1, 3, 1, ended, 0)))
 	f.Add([]byte(record(1, 6, 1, "out", 3)[:13]))
@@ -180,7 +180,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// Whatever is told: the server reads it as it was meant.
+// The server reads all parameters as they were meant.
 func FuzzRequest(f *testing.F) {
 	f.Add("JOBD_ID", "7", strings.Repeat("x", 200), 70_000)
 	f.Fuzz(func(t *testing.T, name, value, other string, n int) {

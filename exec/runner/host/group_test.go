@@ -31,7 +31,7 @@ func TestNothingIsLeftInAJobsGroup(t *testing.T) {
 			}
 			left, err := unix.PidfdOpen(pid, 0)
 			if err == unix.ESRCH {
-				return // it is gone, and reaped by whoever inherited it
+				return // it is gone, and its new parent has reaped it
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -29,7 +29,7 @@ var traceMe = fmt.Sprintf("exec perl -e 'syscall(%d, 0, 0, 0, 0) == 0 or die; ",
 // asLong is as much time between the signals as before them.
 const asLong = -1
 
-// The job ends as it does upon its signals. Whatever its exit code, it has failed.
+// The job ends as it does upon its signals. It has failed, whatever its exit code.
 func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
 	t.Parallel()
 	const term = "ended after its timeout of SOON, with SIGTERM"

@@ -28,7 +28,7 @@ func pidIn(t *testing.T, path string) int {
 	return pid
 }
 
-// open lets whoever waits at a gate go on.
+// open lets processes that wait at a gate go on.
 func openGate(t *testing.T, path string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
@@ -125,7 +125,7 @@ func TestAProcessThatEndsHasEndedItsJob(t *testing.T) {
 	}
 }
 
-// Who has read nothing of the order was never asked: another process is.
+// A process that has read nothing of the order was never asked: another one gets it.
 func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fork", "pool"} {
@@ -155,8 +155,8 @@ func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 	}
 }
 
-// Who has read the order and ended may have started the job: nobody can tell. The next job has a
-// process again.
+// A process that has read the order and ended may have started the job: nobody can tell. The next job
+// has a process again.
 func TestWhatWasReadAndNotAnsweredIsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ mode, answer string }{

@@ -33,7 +33,7 @@ func TestAJobThatHasWaitedIsToldWhenItIsEnded(t *testing.T) {
 	}
 }
 
-// Who has no timeout is told what the worker says.
+// A process without a timeout is told what the worker says.
 func TestAJobWithoutATimeoutIsToldAsItIs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

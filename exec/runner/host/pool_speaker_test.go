@@ -12,8 +12,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// Whoever has descriptor 4 may write to it. Only the process that said ready, and a forked child of
-// itself, answer: the kernel names who has written.
+// Every process that has descriptor 4 may write to it. Only the process that said ready, and a forked
+// child of itself, answer: the kernel names the writer.
 func TestAStrangerForgesNothing(t *testing.T) {
 	t.Parallel()
 	const stranger = "which is no answer: it is not the process that said ready"

@@ -60,7 +60,7 @@ func percent(b []byte, v string) []byte {
 }
 
 // takeUnread takes an order back that nobody has read a byte of. Nobody else can read it then. The
-// process is gone; who has inherited the socket from it may wait there.
+// process is gone; its children may have inherited the socket, and wait there.
 func (k *poolProcess) takeUnread(line int) (whole bool) {
 	if pending(k.orders.its) < line {
 		return false

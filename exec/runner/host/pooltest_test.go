@@ -246,7 +246,7 @@ func (b *bench) run(job int64, vars ...string) journal.Done {
 	return b.done(job)
 }
 
-// pools says which there are to be.
+// pools says which pools the worker wants.
 func (b *bench) pools(wanted ...wire.Pool) {
 	b.out.Post(wire.Message{Kind: wire.Pools, Wanted: wanted})
 }

@@ -40,7 +40,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ps := &pools{slow: newSlow(), inbox: []func(){nil}} // with what is to be done, so that nobody is rung for
+		ps := &pools{slow: newSlow(), inbox: []func(){nil}} // not empty, so that nobody is rung for
 		for range mostSlow {
 			ps.slow <- struct{}{}
 		}

@@ -103,8 +103,8 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// Whatever comes, decoding neither panics nor takes memory that was not sent, and what it
-// takes it would write the same.
+// No input makes decoding panic or take memory that was not sent, and encoding writes what it accepts
+// the same.
 func FuzzDecode(f *testing.F) {
 	for _, m := range examples() {
 		f.Add(m.encode(nil)[lengthBytes:])

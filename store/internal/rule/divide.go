@@ -103,8 +103,8 @@ func (d *division) send(ctx context.Context, some []int) error {
 	return d.send(ctx, some[half:])
 }
 
-// sort tells what an error says, and for Whole the error that Apply is to fail with. What is
-// dubious is the rows' where the table, asked without any row, works.
+// sort tells what an error says, and for Whole the error that Apply returns. What is dubious is the
+// rows' where the table, asked without any row, works.
 func (d *division) sort(ctx context.Context, err error) (Fault, error) {
 	fault := d.Sort(err)
 	if fault != Dubious {

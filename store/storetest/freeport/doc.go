@@ -1,4 +1,4 @@
-// Package freeport gives tests and the demo ports for servers that other processes are to start.
+// Package freeport gives tests and the demo ports for servers that other processes start.
 //
 // A port that somebody has listened on and given up again may be anybody's before the server has
 // it: the kernel gives it to an outgoing connection, or another test gives it to a server of its

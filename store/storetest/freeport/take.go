@@ -73,8 +73,8 @@ func (b *book) take() (int, error) {
 	return 0, fmt.Errorf("none of the ports %d to %d is free", b.low, b.high)
 }
 
-// open opens a book's file, which all users of the machine share. It is never removed: who has it
-// open and who makes it anew would not see each other.
+// open opens a book's file, which all users of the machine share. It is never removed: a process that
+// has it open and one that makes it anew would not see each other.
 func open(path string) (*os.File, error) {
 	// Where it is there it is not to be made: the kernel refuses that to those who do not own it.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -82,7 +82,7 @@ func open(path string) (*os.File, error) {
 		return file, err
 	}
 	if file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err == nil {
-		_ = file.Chmod(0o666) // against the umask; who has made it meanwhile has done that
+		_ = file.Chmod(0o666) // against the umask; a process that has made it meanwhile has done that
 	}
 	return file, err
 }

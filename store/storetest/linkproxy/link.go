@@ -77,7 +77,7 @@ func (l *link) spring(t *trap, packet []byte) {
 	}
 }
 
-// backward passes what the server answers, until nobody is to hear it any more.
+// backward passes what the server answers, until nobody may hear it any more.
 func (l *link) backward() {
 	buffer := make([]byte, 1<<16)
 	for {

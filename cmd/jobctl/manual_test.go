@@ -70,6 +70,15 @@ func TestRunManual(t *testing.T) {
 	})
 }
 
+// A terminal that shows both streams shows the head of a job once.
+func TestRunManualOnATerminal(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{"run-manual": json.RawMessage(`{"jobs": {
+		"5": {"result": "fail", "code": 3, "stdout": "out\n", "stderr": "bad\n"}, "6": {"result": "ok", "code": 0, "stdout": "", "stderr": ""}}}`)})
+	want := output{code: 1, out: "==> job 5: exit code 3 <==\nout\n==> job 6: ok <==\n", err: "bad\njobctl: job 5: exit code 3\n"}
+	jobctl{terminal: true}.expect(t, d, want, "run-manual", "5", "6")
+}
+
 func TestSendSignal(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -116,14 +116,16 @@ func (p *program) explainSchedule(text, zoneName string, n int) error {
 	if err != nil {
 		return err
 	}
-	form := scheduleForm{Schedule: plan.String(), Zone: zone.String(), Explanation: plan.Explain(), Next: []plannedRun{}}
+	form := scheduleForm{Schedule: plan.String(), Zone: zone.String(), Next: []plannedRun{}}
 	for at := p.now().Unix(); len(form.Next) < n; {
 		if at = plan.Next(at, zone); at == 0 {
 			break
 		}
 		form.Next = append(form.Next, plannedRun{at, time.Unix(at, 0).In(zone).Format(time.RFC3339)})
 	}
-	if change, known := schedule.NextChange(p.now().Unix(), zone); known {
+	change, known := schedule.NextChange(p.now().Unix(), zone)
+	form.Explanation = plan.Explain(known)
+	if known {
 		form.Change = &clockChange{change.At, shown(change.At, change.Before), shown(change.At, change.After), plan.AtChange(change)}
 	}
 	if p.json() {

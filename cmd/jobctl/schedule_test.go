@@ -174,6 +174,19 @@ func TestRunNow(t *testing.T) {
 	jobctl{}.expect(t, d, want, "run-now", "5", "7", "--output", "json")
 }
 
+// What waits for a target that nobody serves gets no slot.
+func TestRunNowOfWhatWaitsUnserved(t *testing.T) {
+	t.Parallel()
+	const serves = `{"targets": {"mail": {"concurrency": 1}}}`
+	d := startDaemon(t, "", map[string]any{
+		"journal-rows":   json.RawMessage(`{"rows": [{"job": 5, "target": "mail", "status": "waiting"}, {"job": 6, "target": "fax", "status": "waiting"}]}`),
+		"journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(serves),
+	})
+	want := output{code: 1, err: "jobctl: job 5: it is not delayed: it waits already, and runs as soon as there is a slot\n" +
+		"jobctl: job 6: it is not delayed: it waits already, and this worker does not serve its target fax\n"}
+	jobctl{}.expect(t, d, want, "run-now", "5", "6")
+}
+
 // A worker that refuses has changed nothing, and is not taken for one that may have.
 func TestRunNowThatIsRefused(t *testing.T) {
 	t.Parallel()

@@ -8,17 +8,20 @@ import (
 	"time"
 )
 
-// Explain says in plain English when the schedule is due, and what it does at changes of clocks.
-func (s *Schedule) Explain() string {
+// Explain says in plain English when the schedule is due, and, where changes of its clocks are known,
+// what it does at them.
+func (s *Schedule) Explain(changes bool) string {
 	switch {
+	case s.times != nil && !changes:
+		return s.times.explain()
 	case s.times == nil:
 		return "every " + span(s.every) + " of elapsed time, counted from the planned time before; changes of clocks don't matter"
 	case s.times.follows:
 		return s.times.explain() + ", following the clock on the wall: in both passes of an hour that is repeated, " +
 			"and not in one that is left out"
 	}
-	return s.times.explain() + "; a time that the clocks skip runs as soon as they have been put forward, " +
-		"and in an hour that is repeated the first pass counts"
+	return s.times.explain() + "; a time that the clocks skip runs right after the change; " +
+		"a time that comes twice runs the first time"
 }
 
 // span writes a duration in words.

@@ -34,7 +34,7 @@ func FuzzSchedule(f *testing.F) {
 		if err != nil || again.String() != s.String() {
 			t.Fatalf("%q is %q, and that is %v, %v", text, s, again, err)
 		}
-		if s.Explain() == "" {
+		if s.Explain(true) == "" {
 			t.Fatalf("%q is not explained", s)
 		}
 		next := s.Next(after, zone)

@@ -163,7 +163,7 @@ func TestTheCanonicalFormIsTheSameSchedule(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s became %s: %v", p.text, s, err)
 		}
-		if s.String() != again.String() || s.Explain() != again.Explain() {
+		if s.String() != again.String() || s.Explain(true) != again.Explain(true) {
 			t.Fatalf("%s is %s at first, and %s then", p.text, s, again)
 		}
 		for moment := fromYear; moment != 0 && moment < fromYear+400*day; moment = s.Next(moment, time.UTC) {

@@ -10,7 +10,7 @@ import (
 
 func TestCanonicalFormsAndExplanations(t *testing.T) {
 	t.Parallel()
-	const fixed = "; a time that the clocks skip runs as soon as they have been put forward"
+	const fixed = "; a time that the clocks skip runs right after the change; a time that comes twice runs the first time"
 	const follows = ", following the clock on the wall"
 	for _, c := range []struct{ text, canonical, explained string }{
 		{"every 90s", "every 90s", "every 90 seconds of elapsed time"},
@@ -51,8 +51,11 @@ func TestCanonicalFormsAndExplanations(t *testing.T) {
 		if s.String() != c.canonical {
 			t.Errorf("%q is %q, not %q", c.text, s, c.canonical)
 		}
-		if !strings.HasPrefix(s.Explain(), c.explained) {
-			t.Errorf("%s: %q, not %q", s, s.Explain(), c.explained)
+		if !strings.HasPrefix(s.Explain(true), c.explained) {
+			t.Errorf("%s: %q, not %q", s, s.Explain(true), c.explained)
+		}
+		if got := s.Explain(false); strings.Contains(got, "clocks skip") || strings.Contains(got, "the wall") {
+			t.Errorf("%s, where clocks are never changed: %q", s, got)
 		}
 	}
 }

@@ -248,8 +248,10 @@ func (c *clock) stale(now time.Time) bool { return !c.again.IsZero() && !now.Bef
 // hand; a start takes one, so that what is claimed and given back unstarted costs none. Starts by
 // hand are not held up, and count: those that follow wait for longer.
 type bucket struct {
-	rate  Rate
-	share *float64      // of a rate that all workers share, in starts a second: what the master has lent; nil: nothing yet
+	rate Rate
+	// share: of a rate that all workers share, in starts a second: what the master has lent; nil:
+	// nothing yet.
+	share *float64
 	limit *rate.Limiter // nil: the rate is not limited
 	last  time.Time     // when a former run of the worker has started a job last; zero: long ago
 }

@@ -302,7 +302,9 @@ type PlanWish struct {
 
 // PlannedByHand tells what became of rows whose plan somebody wants to be changed.
 type PlannedByHand struct {
-	Jobs   map[int64]int64  // those that are changed: when they were due before, or, continued, are due now, in seconds since 1970
+	// Jobs: those that are changed: when they were due before, or, continued, are due now, in seconds
+	// since 1970.
+	Jobs   map[int64]int64
 	Errors map[int64]string // why others are as they were
 }
 

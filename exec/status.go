@@ -22,8 +22,10 @@ type TargetStatus struct {
 	PausedBy    string `json:"pausedBy,omitempty"`
 	Started     int    `json:"startedLastMinute"`
 	Ended       int    `json:"endedLastMinute"`
-	Failed      int    `json:"failedLastMinute"`  // of those that ended
-	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds; 0: none is known
+	Failed      int    `json:"failedLastMinute"` // of those that ended
+	// NextDue: when its next delayed row is due, as far as claims have learned, unix seconds; 0: none
+	// is known.
+	NextDue int64 `json:"nextDue,omitempty"`
 
 	// Configured is how many slots the configuration gives it, where they are others: an operator has set
 	// them, until the next reload or restart. 0: the configuration does not name the target.
@@ -223,7 +225,9 @@ func PartOf(output journal.Output, from int64, most int) Part {
 type RunTime struct {
 	Plan      *journal.Plan // of its row, when it was claimed; nil where the table uses nothing of that
 	PlannedAt int64         // the planned start of the run, in seconds since 1970
-	Deadline  time.Time     // when its newest start has run for as long as it may; zero: nothing limits it, or it has not been started
+	// Deadline: when its newest start has run for as long as it may; zero: nothing limits it, or it
+	// has not been started.
+	Deadline time.Time
 }
 
 // runTime is what is known of a job.

@@ -441,7 +441,9 @@ func (w *Worker) takesNames(stay, added []string) error {
 
 // Terms are what the configuration says of the jobs of one target, beside how many may run at once.
 type Terms struct {
-	Attempts  int           // starts of a run in all; 0: one, or, where jobs of unknown outcome are started again, Config.MaxAttempts
+	// Attempts: starts of a run in all; 0: one, or, where jobs of unknown outcome are started again,
+	// Config.MaxAttempts.
+	Attempts  int
 	Backoff   Backoff       // between them
 	Timeout   time.Duration // of one start; 0: no limit
 	KillAfter time.Duration // between SIGTERM and SIGKILL, when the timeout is over

@@ -18,27 +18,28 @@ import (
 
 // Config says what a worker is made of.
 type Config struct {
-	Name            string
-	Version         string
-	BootID          string
-	Targets         map[string]int // concurrency by target
-	Host            string         // the machine's name
-	Launcher        Launcher
-	Terms           map[string]Terms // by target; one that is not there has none of its own
-	Delays          bool             // rows may be delayed: the table uses run_at
-	Again           bool             // rows may come back: the table uses run_at, planned_at and attempts
-	Zone            *time.Location   // of schedules whose rows name none; nil: UTC
-	SkipMissed      bool             // a scheduled run that was missed is not made up for
-	MaxOutput       int              // bytes kept of stdout and of stderr, each
-	FetchLimit      int              // most rows in one claim; 0: no limit
-	Prefetch        int              // jobs claimed beyond the free slots; negative: one a slot
-	PollInterval    time.Duration    // ± a fifth; 0: the worker polls only when asked
-	LaunchOffline   bool             // start claimed jobs while the database is away
-	Requeue         bool             // start jobs of unknown outcome again, instead of failing them
-	LostAfter       time.Duration    // how long nobody must hold a worker id before its rows count as lost with a journal
-	MaxAttempts     int              // how often a job is started at most where Requeue is set
-	ShutdownTimeout time.Duration    // 0: no limit
-	Handover        bool             // on stop leave what runs to the runner, for the next start
+	Name          string
+	Version       string
+	BootID        string
+	Targets       map[string]int // concurrency by target
+	Host          string         // the machine's name
+	Launcher      Launcher
+	Terms         map[string]Terms // by target; one that is not there has none of its own
+	Delays        bool             // rows may be delayed: the table uses run_at
+	Again         bool             // rows may come back: the table uses run_at, planned_at and attempts
+	Zone          *time.Location   // of schedules whose rows name none; nil: UTC
+	SkipMissed    bool             // a scheduled run that was missed is not made up for
+	MaxOutput     int              // bytes kept of stdout and of stderr, each
+	FetchLimit    int              // most rows in one claim; 0: no limit
+	Prefetch      int              // jobs claimed beyond the free slots; negative: one a slot
+	PollInterval  time.Duration    // ± a fifth; 0: the worker polls only when asked
+	LaunchOffline bool             // start claimed jobs while the database is away
+	Requeue       bool             // start jobs of unknown outcome again, instead of failing them
+	// LostAfter: how long nobody must hold a worker id before its rows count as lost with a journal.
+	LostAfter       time.Duration
+	MaxAttempts     int           // how often a job is started at most where Requeue is set
+	ShutdownTimeout time.Duration // 0: no limit
+	Handover        bool          // on stop leave what runs to the runner, for the next start
 
 	Recorder  Recorder
 	Table     Claimer
@@ -684,7 +685,7 @@ func (g *group) count(n int) {
 	g.tell()
 }
 
-// tell tells those who wait, once none runs. Callers must hold g.mu.
+// tell wakes those that wait, once none runs. Callers must hold g.mu.
 func (g *group) tell() {
 	if g.n == 0 && g.ended != nil {
 		close(g.ended)

@@ -16,8 +16,9 @@ type checkpoint struct {
 	Mark    string            `json:"mark,omitempty"`
 	Server  string            `json:"server,omitempty"`
 	Targets map[string]Target `json:"targets,omitempty"`
-	Jobs    []checkpointJob   `json:"jobs,omitempty"`    // those not at their end, by id
-	Removed *Removal          `json:"removed,omitempty"` // {} in journals that nothing was removed from; older versions have none
+	Jobs    []checkpointJob   `json:"jobs,omitempty"` // those not at their end, by id
+	// Removed: {} in journals that nothing was removed from; older versions have none.
+	Removed *Removal `json:"removed,omitempty"`
 }
 
 // checkpointJob is a job under way; what only a job at its end has is not there.

@@ -103,7 +103,9 @@ type Running struct {
 	Timeout   int64 `json:"timeout,omitempty"`    // for how many seconds it may run; 0: no limit
 	KillAfter int64 `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 
-	Executor string `json:"executor,omitempty"` // what runs it: fork, pool, http or fastcgi, in older journals also spare; "": a process of its own
+	// Executor: what runs it: fork, pool, http or fastcgi, in older journals also spare; "": a
+	// process of its own.
+	Executor string `json:"executor,omitempty"`
 }
 
 // Started says that the job's process exists. Pid, StartTime and BootID together
@@ -148,8 +150,9 @@ type Done struct {
 	Finished int64  `json:"finished,omitempty"`
 	Token    string `json:"token,omitempty"` // of the claim; events of older versions have none
 
-	Timeout int64  `json:"timeout,omitempty"` // it was ended because it ran longer than so many seconds: a failure, whatever its code
-	Again   *Again `json:"again,omitempty"`   // the row comes back, and when; nil: it does not
+	// Timeout: it was ended because it ran longer than so many seconds: a failure, whatever its code.
+	Timeout int64  `json:"timeout,omitempty"`
+	Again   *Again `json:"again,omitempty"` // the row comes back, and when; nil: it does not
 
 	// What a service has said of another attempt: that there is none to be (Final), or that it
 	// comes no sooner than so many seconds from now (RetryAfter; 0: nothing was said).
@@ -280,11 +283,13 @@ type Requeued struct {
 // somebody wants it. It is appended inside the transaction that updates the row, before that; where
 // the row was not updated, a Conflict with the Wanted "retried" follows.
 type Retried struct {
-	Target   string `json:"target"`
-	From     string `json:"from"`               // the row's status: done or ignored
-	To       string `json:"to"`                 // waiting or manual
-	Result   string `json:"result,omitempty"`   // the row's, of a job that is done
-	Finished int64  `json:"finished,omitempty"` // the row's time_finished, in seconds since 1970: with From and Result it tells which end it was
+	Target string `json:"target"`
+	From   string `json:"from"`             // the row's status: done or ignored
+	To     string `json:"to"`               // waiting or manual
+	Result string `json:"result,omitempty"` // the row's, of a job that is done
+	// Finished: the row's time_finished, in seconds since 1970: with From and Result it tells which
+	// end it was.
+	Finished int64  `json:"finished,omitempty"`
 	By       string `json:"by"`
 }
 
@@ -305,7 +310,8 @@ type Refused struct {
 	About   string `json:"about,omitempty"` // what it was to change, cut to a readable length
 	Reason  string `json:"reason"`          // what the client was told, cut likewise
 	By      string `json:"by"`
-	Times   int    `json:"times,omitempty"` // how many more such requests were refused up to now that have no event; 0: this is one
+	// Times: how many more such requests were refused up to now that have no event; 0: this is one.
+	Times int `json:"times,omitempty"`
 }
 
 // Reloaded says that the configuration was read again, and what that changed.

@@ -63,7 +63,9 @@ type Job struct {
 	Again     *Again        // the row comes back, and when; nil: it does not
 	Timeout   time.Duration // for how long the newest start may run; 0: no limit
 	KillAfter time.Duration // how much later it gets SIGKILL
-	Ends      bool          // a signal that somebody had sent may have ended the newest start: it is not tried again then
+	// Ends: a signal that somebody had sent may have ended the newest start: it is not tried again
+	// then.
+	Ends bool
 
 	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
 }
@@ -86,7 +88,9 @@ type State struct {
 	Server  string    // the database server that the table was last found on; "" where that is not known
 	Jobs    map[int64]*Job
 	Targets map[string]Target
-	Removed *Removal // what retention has taken; nil where older versions wrote all there is, which did not journal that
+	// Removed: what retention has taken; nil where older versions wrote all there is, which did not
+	// journal that.
+	Removed *Removal
 
 	// KeepEnded keeps jobs that are at their end, to look at history. Without
 	// it memory is bounded by the number of jobs under way.

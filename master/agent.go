@@ -18,21 +18,28 @@ import (
 
 // AgentConfig says where a worker registers and as what.
 type AgentConfig struct {
-	Address          string                    // of the master, host:port
-	Name             string                    // of the worker
-	Instance         string                    // tells this agent from all others, of this worker too, whatever their names; empty: none
-	Targets          func() []string           // those served now; safe for concurrent use
-	Folds            func() bool               // whether the table takes names for one that differ in case
-	Rates            func() []api.SharedRate   // those that all workers of the master keep together; safe for concurrent use
-	OnLent           func(map[string]float64)  // called with the shares of them that the master lends, in starts a second; must not block
-	OnRegistered     func()                    // called after each registration; must not block
-	Handlers         map[string]jobnet.Handler // what the master may ask
-	Password         string                    // empty: none
-	MaxMessageSize   int                       // bytes; 0: 16 MiB
-	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
-	Leaves           func() bool               // once Run must end: whether the worker stops in order
-	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run must end; 0: 5 s
-	Logger           *slog.Logger              // nil: none
+	Address string // of the master, host:port
+	Name    string // of the worker
+	// Instance: tells this agent from all others, of this worker too, whatever their names; empty:
+	// none.
+	Instance string
+	Targets  func() []string // those served now; safe for concurrent use
+	Folds    func() bool     // whether the table takes names for one that differ in case
+	// Rates: those that all workers of the master keep together; safe for concurrent use.
+	Rates func() []api.SharedRate
+	// OnLent: called with the shares of them that the master lends, in starts a second; must not
+	// block.
+	OnLent         func(map[string]float64)
+	OnRegistered   func()                    // called after each registration; must not block
+	Handlers       map[string]jobnet.Handler // what the master may ask
+	Password       string                    // empty: none
+	MaxMessageSize int                       // bytes; 0: 16 MiB
+	// ReconnectTimeout: the longest wait before the next try, the real one being random; 0: 10 s.
+	ReconnectTimeout time.Duration
+	Leaves           func() bool // once Run must end: whether the worker stops in order
+	// DrainTimeout: how long the master's requests under way may take once Run must end; 0: 5 s.
+	DrainTimeout time.Duration
+	Logger       *slog.Logger // nil: none
 
 	pingInterval time.Duration // a master silent for three of them is left; 0: 30 s; tests have less patience
 }

@@ -100,13 +100,13 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // released when its own answer is on its way. Each letter is made JSON once. Few long ones are on
 // their way at once, and fanOut workers are asked at once for all that the client wants.
 //
-// It waits for room for the letter before it takes slots, and who has taken a slot waits for a worker
-// only: so nobody waits for somebody who waits.
+// It waits for room for the letter before it takes slots, and a request with a slot waits for a
+// worker only: so no request waits for another one that waits.
 //
 // Its error is that of ctx, which ends with the client's link. What the client wanted to change still
-// goes to all workers, long letters too: a client that has left is not to have signalled half of its
-// jobs. But nothing is made of the answers, what changes nothing is not asked any more, and the caller
-// has nothing to tell: a master that stops waits for all that it does for clients.
+// goes to all workers, long letters too: a client that has left must not have signalled only half of
+// its jobs. But nothing is made of the answers, what changes nothing is not asked any more, and the
+// caller has nothing to tell: a master that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
 	inTime, end := context.WithTimeoutCause(context.WithoutCancel(ctx), r.timeout, &noAnswerError{r.timeout})
 	defer end()

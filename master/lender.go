@@ -153,7 +153,7 @@ func (p *pool) forget(now time.Time) {
 	maps.DeleteFunc(p.members, func(_ string, m *member) bool { return now.Sub(m.seen) > shareKept })
 }
 
-// fair is the share of one who wants, or does not want, where all have what is theirs.
+// fair is the share of a worker that wants, or does not want, where all have what is theirs.
 func (p *pool) fair(wants bool) float64 {
 	want := 0
 	for _, m := range p.members {

@@ -25,7 +25,9 @@ type Config struct {
 	// Pulse is told how the loop goes that looks after workers and pokes; nil: nobody is.
 	Pulse jobnet.Pulse
 
-	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 3.5 s
+	// deliveryTimeout: how long a worker may take to answer a ping before it is given jobs by hand;
+	// 0: 3.5 s.
+	deliveryTimeout time.Duration
 }
 
 // Master is the registry of workers, and what clients may ask of them. Its methods are safe for

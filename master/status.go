@@ -45,7 +45,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 	return status, nil
 }
 
-// Describe is in a line whom the master serves.
+// Describe says in a line which workers the master has.
 func (m *Master) Describe() string {
 	s := m.Standing()
 	if s.Workers == 0 {

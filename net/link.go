@@ -30,13 +30,15 @@ const writeTimeout = 30 * time.Second
 
 // LinkConfig says how a link is kept. The zero value works.
 type LinkConfig struct {
-	Handlers       map[string]Handler // requests that the peer may send us: it needs no password, since it was us who chose it
-	Password       string             // sent with our first request; empty: none
-	MaxMessageSize int                // bytes of a frame that the peer may send; 0: 16 MiB
-	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
-	Logger         *slog.Logger       // nil: none
-	Codes          bool               // ask the peer for the codes of its errors
-	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
+	// Handlers: requests that the peer may send us: it needs no password, since it was us who chose
+	// it.
+	Handlers       map[string]Handler
+	Password       string        // sent with our first request; empty: none
+	MaxMessageSize int           // bytes of a frame that the peer may send; 0: 16 MiB
+	FrameTimeout   time.Duration // within which a frame must be complete once begun; 0: 30 s
+	Logger         *slog.Logger  // nil: none
+	Codes          bool          // ask the peer for the codes of its errors
+	PeerIsMaster   bool          // the peer is a master that we chose: it names the client that it asks for, see Caller
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384
 	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
@@ -212,9 +214,9 @@ func (l *Link) finishRequests(ctx context.Context) error {
 	return nil
 }
 
-// ping is one that is about to leave, or has, and is not answered yet. Pongs bear no number, but a peer answers pings in
-// the order in which they came, in between reading what else we sent: the pong to a ping
-// proves that the peer has read everything that was put before it.
+// ping is a ping that is about to leave, or has left, and has no answer yet. Pongs bear no number,
+// but a peer answers pings in the order in which they came, in between reading what else we sent: the
+// pong to a ping proves that the peer has read everything that was put before it.
 type ping struct {
 	sent     time.Time
 	answered chan struct{} // closed by its pong

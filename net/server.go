@@ -24,7 +24,9 @@ type ServerConfig struct {
 	MaxMessageSize       int          // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
 	Logger               *slog.Logger // nil: none
 
-	OnLinks func(open int) // told how many links there are, whenever that changes, one call at a time; must not block; nil: nobody
+	// OnLinks: told how many links there are, whenever that changes, one call at a time; must not
+	// block; nil: nobody.
+	OnLinks func(open int)
 
 	// Pulse is told how the loop goes that accepts links; nil: nobody is.
 	Pulse Pulse

@@ -134,7 +134,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 // be over by now.
 func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
 
-// found is a row as somebody who looks finds it; nil where it is gone, or can't be read.
+// found is a row as a look finds it; nil where it is gone, or can't be read.
 func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
 	seen, err := m.Table.Look(ctx, []int64{job})
 	if err != nil || seen[job] == nil {

@@ -141,8 +141,9 @@ type trial struct {
 	gaveBack  []string        // targets of rows that wait again, or come back late
 }
 
-// progress is how far the table shows the journal, and who waits for that. The mirror's goroutine
-// alone changes it, but for those who begin to wait; its methods are safe for concurrent use.
+// progress is how far the table shows the journal, and the watchers that wait for that. The mirror's
+// goroutine alone changes it, except that watchers add themselves; its methods are safe for
+// concurrent use.
 type progress struct {
 	bookmark Bookmark
 

@@ -135,8 +135,7 @@ func (f Finding) Advice() string {
 	return f.What + "; " + f.Remedy
 }
 
-// Inspection is what somebody who looks at a table and its server learns beside what is wrong with
-// its layout.
+// Inspection is what a look at a table and its server finds beside what is wrong with its layout.
 type Inspection struct {
 	Facts    []string // what is as it should be, in words
 	Findings []Finding

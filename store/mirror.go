@@ -31,7 +31,7 @@ type Config struct {
 	OnReturn func()
 
 	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work, or
-	// delayed later than was expected, before anybody who waits for that is told. It must not block.
+	// delayed later than was expected, before those that wait for it are told. It must not block.
 	OnGivenBack func(targets []string)
 
 	// Replan says what follows the end of a run whose row has another schedule by now than its

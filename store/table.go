@@ -161,15 +161,19 @@ func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
 type Change struct {
 	first    uint64 // the oldest event that went into it
 	Job      int64
-	target   string        // the claim's; "" where it is not known
-	Token    string        // the claim's token, the guard of the update
-	Accepted time.Time     // of the claim; a row created later is another job that got an old id again; zero: unknown
-	Status   string        // journal.RowRunning, RowDone, RowIgnored, RowDelayed with Done for a row that comes back, or, to give it back, RowWaiting, RowManual, or RowDelayed without Done
-	Start    time.Time     // time_started; zero where the job was not started
-	Attempts int64         // starts of the run so far, for RowRunning and RowDone; 0: not known
-	Plan     *journal.Plan // of the claim: what a row that is given back says about time again, and what guards the end of a run; nil where the table uses no such columns
-	Finish   time.Time     // time_finished, for RowDone
-	Done     *journal.Done // how it ended, for RowDone; for RowIgnored the Note alone, which says why
+	target   string    // the claim's; "" where it is not known
+	Token    string    // the claim's token, the guard of the update
+	Accepted time.Time // of the claim; a row created later is another job that got an old id again; zero: unknown
+	// Status: journal.RowRunning, RowDone, RowIgnored, RowDelayed with Done for a row that comes
+	// back, or, to give it back, RowWaiting, RowManual, or RowDelayed without Done.
+	Status   string
+	Start    time.Time // time_started; zero where the job was not started
+	Attempts int64     // starts of the run so far, for RowRunning and RowDone; 0: not known
+	// Plan: of the claim: what a row that is given back says about time again, and what guards the
+	// end of a run; nil where the table uses no such columns.
+	Plan   *journal.Plan
+	Finish time.Time     // time_finished, for RowDone
+	Done   *journal.Done // how it ended, for RowDone; for RowIgnored the Note alone, which says why
 }
 
 // Fate is what became of a change.
@@ -186,11 +190,15 @@ const (
 
 // Outcome tells what became of one change.
 type Outcome struct {
-	Fate   Fate
-	Newer  bool         // for Lost: the row was created after the claim, so it is another job that got an old id again
-	Passed bool         // for Lost, of running: the row shows a newer start, so that this one was shown before if its claim is over
+	Fate  Fate
+	Newer bool // for Lost: the row was created after the claim, so it is another job that got an old id again
+	// Passed: for Lost, of running: the row shows a newer start, so that this one was shown before if
+	// its claim is over.
+	Passed bool
 	Found  *journal.Row // what the row holds instead, for Lost, or still, for Refused and Edited; nil: it is gone
-	Note   string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
+	// Note: for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for
+	// the operator.
+	Note string
 }
 
 // Unusable is an error that waiting cannot mend: somebody has to change the
@@ -230,7 +238,7 @@ func IsAway(err error) bool {
 	return errors.As(err, &known) && known.Away()
 }
 
-// Seen is a row as somebody who only looks finds it.
+// Seen is a row as a look without a lock finds it.
 type Seen struct {
 	journal.Row
 	Created  int64  // time_created, unix seconds; 0 where it is NULL or no number

@@ -11,12 +11,14 @@ import (
 
 // Config says how a board decides.
 type Config struct {
-	Worker      string         // its name
-	Targets     map[string]int // concurrency by target
-	Requeue     bool           // a job of unknown outcome is started again, instead of failing
-	MaxAttempts int            // how often a job is started at most where Requeue is set, and neither row nor target says
-	Delays      bool           // rows may be delayed
-	Again       bool           // rows may come back
+	Worker  string         // its name
+	Targets map[string]int // concurrency by target
+	Requeue bool           // a job of unknown outcome is started again, instead of failing
+	// MaxAttempts: how often a job is started at most where Requeue is set, and neither row nor
+	// target says.
+	MaxAttempts int
+	Delays      bool // rows may be delayed
+	Again       bool // rows may come back
 	Timing      Timing
 }
 

@@ -86,10 +86,12 @@ const (
 
 // Outcome is how a start ended, as the runner tells.
 type Outcome struct {
-	Fate  Fate
-	Done  journal.Done // where it is over; of one of unknown outcome only how long it ran, and what is left of its output
-	Cause error        // of any other fate
-	Short bool         // what was missing to start it comes back by itself
+	Fate Fate
+	// Done: where it is over; of one of unknown outcome only how long it ran, and what is left of its
+	// output.
+	Done  journal.Done
+	Cause error // of any other fate
+	Short bool  // what was missing to start it comes back by itself
 }
 
 // Signal is a signal that a job's process gets once that is journalled.

@@ -138,7 +138,9 @@ type Timing struct {
 	Terms      map[string]Terms // by target; one that is not there has none of its own
 	Zone       *time.Location   // of schedules whose rows name none; nil: UTC
 	SkipMissed bool             // a scheduled run that was missed is not made up for
-	Executor   string           // what runs the jobs of targets that have no launcher of their own; "": a process for each
+	// Executor: what runs the jobs of targets that have no launcher of their own; "": a process for
+	// each.
+	Executor string
 }
 
 // Terms are what the configuration says of the jobs of one target, as far as the board decides by it.

@@ -49,8 +49,8 @@
 //     the runner knows nothing of them, so that they never happened.
 //   - The runner is killed while jobs run in pool processes: a fork is a stray as any process, known
 //     by its own id. A process that stays sees the end of its input and ends when its job has; the
-//     worker waits for that, and the outcome is unknown. Its time counts from when the job began, which the worker
-//     has noted, or, where that was killed too, from its announcement.
+//     worker waits for that, and the outcome is unknown. Its time counts from the job's begin, which
+//     the worker has noted, or, where that was killed too, from its announcement.
 //   - A runner of another build is left when it has no job and nothing that is not journalled
 //     (connector.go), and ends by itself; until then it has all starts. Killed in between, the next worker
 //     finds one runner or the other, and begins anew. A start that was announced for the one that is

@@ -72,7 +72,8 @@ func isRefused(p jobexec.Process) bool {
 	return err != nil && p.Started().Pid == 0
 }
 
-// What a killed runner had on disk is found by the token of its claim. What is of no start under way is removed.
+// The worker finds what a killed runner had on disk by the token of its claim, and removes what
+// belongs to no start under way.
 func TestOutputIsFoundByToken(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())

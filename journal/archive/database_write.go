@@ -330,7 +330,7 @@ func RemoveDatabase(path string) error {
 // schemaDigest is the SHA-256 of what schemaOf gives of a database that schema has made.
 const schemaDigest = "3905cc8a7fad0bf1700c75d9ce685deba5527e05fceae575784973460c4dc918"
 
-// schemaOf gives a database's version and a line for each thing that is defined in it, sorted, as of one moment.
+// schemaOf gives a database's version and a line for each of its definitions, sorted, as of one moment.
 const schemaOf = `SELECT user_version, (SELECT coalesce(group_concat(line, char(10) ORDER BY line) || char(10), '')
 	FROM (SELECT type || '|' || name || '|' || tbl_name || '|' || coalesce(sql, '') AS line FROM sqlite_schema))
 	FROM pragma_user_version`

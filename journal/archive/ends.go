@@ -156,7 +156,8 @@ func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 	case database == "" || head.Found || newest.Seq == 0:
 		return nil
 	}
-	if head, err = ReadHead(f.Dir); err == nil && !head.Found { // a worker may have made it, and events, since it was looked for
+	// A worker may have made it, and events, since it was looked for.
+	if head, err = ReadHead(f.Dir); err == nil && !head.Found {
 		err = &journal.DamagedError{Detail: DetailNoHead}
 	}
 	return err

@@ -136,11 +136,12 @@ func clockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 // clockNote is the clock file. Times are microseconds; those of the wall clock and the time line
 // since 1970.
 type clockNote struct {
-	Boot     string        `json:"boot"`   // the boot's name
-	Uptime   int64         `json:"uptime"` // since the boot
-	Wall     int64         `json:"wall"`
-	Real     int64         `json:"real"`     // the time line then
-	Segments map[int]int64 `json:"segments"` // when those that are kept began, by the time line, as far as that is known
+	Boot   string `json:"boot"`   // the boot's name
+	Uptime int64  `json:"uptime"` // since the boot
+	Wall   int64  `json:"wall"`
+	Real   int64  `json:"real"` // the time line then
+	// Segments: when those that are kept began, by the time line, as far as that is known.
+	Segments map[int]int64 `json:"segments"`
 }
 
 // noteEvery is how often the clock file is written, beside once with each segment.
@@ -170,7 +171,8 @@ func (j *Log) startClock(begun time.Time) {
 		j.clock.start(real, up, ahead)
 		j.clock.read() // warns where it was set while nobody looked
 		if known := slices.Collect(maps.Keys(j.begun)); len(known) > 0 {
-			for n := slices.Max(known) + 1; n <= j.newest.Number; n++ { // it died before it noted that: they count as of now
+			// It died before it noted that: they count as of now.
+			for n := slices.Max(known) + 1; n <= j.newest.Number; n++ {
 				j.begun[n] = real.UnixMicro()
 			}
 		}
@@ -193,7 +195,8 @@ func (n *clockNote) goOn(boot string, wall time.Time, up time.Duration) (real ti
 	return real, wall.Sub(real)
 }
 
-// ended is when a segment ended by the time line: when the next one began, or else what its last event's stamp says.
+// ended is when a segment ended by the time line: when the next one began, or else the stamp of its
+// last event.
 func (j *Log) ended(segment int, stamped time.Time) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -92,7 +92,7 @@ func (j *Log) commit() {
 	finish(group, err)
 }
 
-// gather lets those whom the commit before has woken append again, as long as more of them do:
+// gather lets the callers that the commit before has woken append again, as long as more of them do:
 // fewer, larger commits.
 func (j *Log) gather() {
 	for before, waiting := -1, 0; waiting > before; {

@@ -124,7 +124,7 @@ func (j *Log) fail(err error) {
 	}
 }
 
-// wake wakes those who wait in Next. Callers must hold j.mu.
+// wake wakes the calls that wait in Next. Callers must hold j.mu.
 func (j *Log) wake() {
 	if j.grown != nil {
 		close(j.grown)

@@ -30,8 +30,9 @@ func (r *Reader) Read(ctx context.Context, sel archive.Selection, yield func(jou
 // that all of it was rewritten only package verify tells, with anchors.
 type sequence struct {
 	folder *archive.Folder
-	sel    archive.Selection          // After moves on with what was read
-	begin  func(archive.Header) error // is given the header of the segment with which reading begins; nil: nobody wants it
+	sel    archive.Selection // After moves on with what was read
+	// begin: is given the header of the segment with which reading begins; nil: nobody wants it.
+	begin func(archive.Header) error
 
 	number int          // of the segment in hand; 0: none
 	hash   journal.Hash // of the event sel.After, where it was read

@@ -20,11 +20,13 @@ type Audited struct {
 	Compared   int              // how many anchors agree
 	Unanswered []journal.Anchor // anchors of events that retention has removed
 
-	Ranges   []Range         // all events by number, what retention has removed included
-	Faults   []archive.Fault // all that is wrong, in the order in which it was met; about files too
-	More     int             // how many faults more there were, which Ranges know of only
-	Proven   uint64          // every event up to this one that is kept is proven; 0: none is
-	Unproven uint64          // events up to this one were removed before that was journalled: nothing here says so. 0: none
+	Ranges []Range         // all events by number, what retention has removed included
+	Faults []archive.Fault // all that is wrong, in the order in which it was met; about files too
+	More   int             // how many faults more there were, which Ranges know of only
+	Proven uint64          // every event up to this one that is kept is proven; 0: none is
+	// Unproven: events up to this one were removed before that was journalled: nothing here says so.
+	// 0: none.
+	Unproven uint64
 }
 
 // Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and

@@ -107,10 +107,11 @@ const MostCounted = 10_000
 
 // WaitingTarget is what waits for a target.
 type WaitingTarget struct {
-	Count  int    `json:"count"`            // rows of status waiting, counted up to MostCounted
-	More   bool   `json:"more,omitempty"`   // there are more than Count
-	Oldest int64  `json:"oldest,omitempty"` // time_created of the row with the lowest id, unix seconds; 0: none, or it does not say
-	Error  string `json:"error,omitempty"`  // why they can't be counted
+	Count int  `json:"count"`          // rows of status waiting, counted up to MostCounted
+	More  bool `json:"more,omitempty"` // there are more than Count
+	// Oldest: time_created of the row with the lowest id, unix seconds; 0: none, or it does not say.
+	Oldest int64  `json:"oldest,omitempty"`
+	Error  string `json:"error,omitempty"` // why they can't be counted
 
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due, counted up to MostCounted
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than Due
@@ -205,11 +206,12 @@ type CancelAnswer struct {
 type CancelledJob struct {
 	State  string `json:"state"`
 	Target string `json:"target"`
-	Before bool   `json:"before,omitempty"` // of one that runs: somebody has cancelled it before, and nothing was changed
-	By     string `json:"by,omitempty"`     // who that was, or is
-	Grace  int64  `json:"grace,omitempty"`  // of one that runs: milliseconds
-	Kill   int64  `json:"kill,omitempty"`   // of one that runs: unix milliseconds of its SIGKILL
-	Next   int64  `json:"next,omitempty"`   // of one that runs and recurs: when it runs next, in unix seconds
+	// Before: of one that runs: somebody has cancelled it before, and nothing was changed.
+	Before bool   `json:"before,omitempty"`
+	By     string `json:"by,omitempty"`    // who that was, or is
+	Grace  int64  `json:"grace,omitempty"` // of one that runs: milliseconds
+	Kill   int64  `json:"kill,omitempty"`  // of one that runs: unix milliseconds of its SIGKILL
+	Next   int64  `json:"next,omitempty"`  // of one that runs and recurs: when it runs next, in unix seconds
 }
 
 // ClaimedRow is what the row says of a job that a worker has.
@@ -228,9 +230,11 @@ const mostRetries = 10_000
 
 // RetryRows is the data of retry.
 type RetryRows struct {
-	IDs      []jobnet.Whole          `json:"ids"`
-	Finished map[jobnet.Whole]int64  `json:"finished,omitempty"` // only while the row's time_finished is this, in unix seconds
-	To       map[jobnet.Whole]string `json:"to,omitempty"`       // waiting or manual; for others the worker's journal tells which, else it is waiting
+	IDs []jobnet.Whole `json:"ids"`
+	// Finished: only while the row's time_finished is this, in unix seconds.
+	Finished map[jobnet.Whole]int64 `json:"finished,omitempty"`
+	// To: waiting or manual; for others the worker's journal tells which, else it is waiting.
+	To map[jobnet.Whole]string `json:"to,omitempty"`
 }
 
 func readRetry(r *reader) RetryRows {

@@ -35,11 +35,13 @@ type Explained struct {
 
 // ExplainedJob is what a worker knows of one job.
 type ExplainedJob struct {
-	Job         jobnet.Whole    `json:"job"`
-	Row         *JobRow         `json:"row,omitempty"`    // nil: there is none, or the table could not be read
-	Target      *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for here; nil: not served here
-	Ahead       *JobsAhead      `json:"ahead,omitempty"`  // of a row that waits, where that could be counted
-	Here        *JobStanding    `json:"here,omitempty"`   // nil: it is not under way on this worker
+	Job jobnet.Whole `json:"job"`
+	Row *JobRow      `json:"row,omitempty"` // nil: there is none, or the table could not be read
+	// Target: of the row's target, or else of the one that it was claimed for here; nil: not served
+	// here.
+	Target      *TargetStanding `json:"target,omitempty"`
+	Ahead       *JobsAhead      `json:"ahead,omitempty"` // of a row that waits, where that could be counted
+	Here        *JobStanding    `json:"here,omitempty"`  // nil: it is not under way on this worker
 	Quarantined *QuarantinedJob `json:"aside,omitempty"`
 	Journal     *JobHistory     `json:"journal,omitempty"`      // nil: the journal tells nothing of it
 	Unread      string          `json:"journalError,omitempty"` // why the journal could not be asked

@@ -26,12 +26,14 @@ type WorkerStatus struct {
 	QuarantinedCount int                     `json:"asideCount"`
 	Masters          []MasterStanding        `json:"masters,omitempty"`
 	PID              int                     `json:"pid"`
-	Started          int64                   `json:"startedAt"`           // unix milliseconds; another one after each restart
-	Launcher         *LaunchFailure          `json:"launcher,omitempty"`  // why no job can be started
-	Executors        []ExecutorStatus        `json:"executors,omitempty"` // by target; none: each job has a process of its own
-	Database         *Standing               `json:"database,omitempty"`  // nil: of a worker that does not tell
-	Runner           *RunnerStanding         `json:"runner,omitempty"`
-	NotReady         []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
+	Started          int64                   `json:"startedAt"`          // unix milliseconds; another one after each restart
+	Launcher         *LaunchFailure          `json:"launcher,omitempty"` // why no job can be started
+	// Executors: by target; none: each job has a process of its own.
+	Executors []ExecutorStatus `json:"executors,omitempty"`
+	Database  *Standing        `json:"database,omitempty"` // nil: of a worker that does not tell
+	Runner    *RunnerStanding  `json:"runner,omitempty"`
+	// NotReady: why it may not take work; none: it may, or does not tell.
+	NotReady []NotReady `json:"notReady,omitempty"`
 
 	// ConfigRefused is since when the configuration on the disk has a mistake, and is not in force; zero
 	// where it is, or the worker does not tell.
@@ -46,8 +48,8 @@ func (s *WorkerStatus) Stuck(target string) bool {
 	})
 }
 
-// Build is which version of a program answers, and the commit of which it was built: "unknown" where the build was
-// not told of one, "" of a program that does not tell.
+// Build is the version of the program that answers, and the commit of which it was built: "unknown"
+// where the build was not told of one, "" of a program that does not tell.
 type Build struct {
 	Version    string `json:"version,omitempty"`
 	Commit     string `json:"commit,omitempty"`
@@ -87,8 +89,9 @@ type TargetStatus struct {
 	PausedBy    string `json:"pausedBy,omitempty"`
 	Started     int    `json:"startedLastMinute"`
 	Ended       int    `json:"endedLastMinute"`
-	Failed      int    `json:"failedLastMinute"`  // of those that ended
-	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds
+	Failed      int    `json:"failedLastMinute"` // of those that ended
+	// NextDue: when its next delayed row is due, as far as claims have learned, unix seconds.
+	NextDue int64 `json:"nextDue,omitempty"`
 
 	// Configured is how many slots the configuration gives it, where they are others: an operator has set
 	// them, until the next reload or restart. 0: the configuration does not name the target.
@@ -112,9 +115,10 @@ type JournalStatus struct {
 	Bytes    int64  `json:"bytes"`    // on disk
 	Segments int    `json:"segments"`
 
-	UnshownSince time.Time `json:"unshownSince,omitzero"` // when the first event was journalled that the table does not show
-	FullSince    time.Time `json:"fullSince,omitzero"`    // since when its disk has too little room
-	Full         string    `json:"full,omitempty"`        // in words
+	// UnshownSince: when the first event was journalled that the table does not show.
+	UnshownSince time.Time `json:"unshownSince,omitzero"`
+	FullSince    time.Time `json:"fullSince,omitzero"` // since when its disk has too little room
+	Full         string    `json:"full,omitempty"`     // in words
 }
 
 // QuarantinedRow is a row that a worker can't claim or update for now, for a reason that is the row's

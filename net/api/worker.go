@@ -207,7 +207,7 @@ type Targets struct {
 func readTargets(r *reader) Targets { return Targets{Targets: r.anyTargets(longestTarget)} }
 
 // Done is the answer of the requests that are carried out at once: the text "ok", or, to a client
-// that asked a master for detail, whom that was about.
+// that asked a master for detail, which workers that was about.
 type Done struct {
 	Result   string   // "" is "ok"
 	Unserved []string // those of the targets that no registered worker serves

@@ -122,8 +122,8 @@ func (a ask) beyondLast() string {
 // frontInterval is how long claims may go on without a look at the rows with the smallest ids.
 const frontInterval = 500 * time.Millisecond
 
-// cursors are the claim cursors: where the next claim of each target goes on. Nothing of it outlives the process, and to
-// forget it costs a slower read and no row.
+// cursors are the claim cursors: they say where the next claim of each target goes on. Nothing of it
+// outlives the process, and to forget it costs a slower read and no row.
 type cursors struct {
 	mu  sync.Mutex
 	at  map[string]cursor

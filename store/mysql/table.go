@@ -97,20 +97,26 @@ var _ store.Table = (*Table)(nil)
 
 // Config says where the table is and how it is reached. Zero values mean the default.
 type Config struct {
-	Host        string // a name, an address or, beginning with "/", the path of a socket
-	Port        int    // 3306
-	User        string
-	Password    string
-	ServerKey   string // the file with the key that encrypts the password where the server wants all of it; "": there is none
+	Host     string // a name, an address or, beginning with "/", the path of a socket
+	Port     int    // 3306
+	User     string
+	Password string
+	// ServerKey: the file with the key that encrypts the password where the server wants all of it;
+	// "": there is none.
+	ServerKey   string
 	Database    string
-	Table       string       // a name, or database.name; jobs
-	ClaimColumn string       // the owner column; sig
-	Uses        store.Uses   // the optional columns that are jobd's
-	Worker      string       // the worker's name, for an owner column other than sig
-	Place       string       // a place where only this process can run: another connection from it is of a dead process; "": not known
-	Logger      *slog.Logger // slog.Default()
-	MaxOpen     int          // connections at once; 8, the least is 4
-	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows
+	Table       string     // a name, or database.name; jobs
+	ClaimColumn string     // the owner column; sig
+	Uses        store.Uses // the optional columns that are jobd's
+	Worker      string     // the worker's name, for an owner column other than sig
+	// Place: a place where only this process can run: another connection from it is of a dead
+	// process; "": not known.
+	Place   string
+	Logger  *slog.Logger // slog.Default()
+	MaxOpen int          // connections at once; 8, the least is 4
+	// MaxOutput: bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody
+	// knows.
+	MaxOutput int
 
 	// OnServer is called when a connection reaches a server that claims are not made on, because
 	// another one or none was confirmed. It must not block.

@@ -1,4 +1,4 @@
-// Package fcgi is the record format of FastCGI, as far as one who asks needs it: one request over one
+// Package fcgi is the record format of FastCGI, as far as a client needs it: one request over one
 // connection, and its answer.
 //
 //	Request ─► BEGIN_REQUEST  PARAMS…  PARAMS(empty)  STDIN(empty)

@@ -35,7 +35,7 @@ type pool struct {
 
 	boots, jobs int64
 	recycled    map[string]int64
-	stranger    string // the last one who has written to descriptor 4 of another's
+	stranger    string // what another process last wrote to a pool process's descriptor 4, in words
 	strangerAt  int64  // unix milliseconds
 }
 

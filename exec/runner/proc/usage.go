@@ -75,7 +75,8 @@ func measure(dir string) (map[int]Usage, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(groups, func(_ int, sum Usage) bool { return sum.StartTime == 0 }) // their leaders are not to be seen
+	// Their leaders are not to be seen.
+	maps.DeleteFunc(groups, func(_ int, sum Usage) bool { return sum.StartTime == 0 })
 	return groups, nil
 }
 

@@ -64,9 +64,10 @@ type Needed struct {
 	Loose     bool // any value may stand in any column: only optional ones are looked at closely
 
 	Quote  func(name string) string
-	Add    func(name string) string                              // the statement that adds a column
-	Change func(c Column, n Need) string                         // the one that makes it as needed; "": there is none
-	Index  func(unique bool, name string, columns string) string // the one that makes an index; its name counts where one is needed
+	Add    func(name string) string      // the statement that adds a column
+	Change func(c Column, n Need) string // the one that makes it as needed; "": there is none
+	// Index: the one that makes an index; its name counts where one is needed.
+	Index func(unique bool, name string, columns string) string
 }
 
 // endOfTime is the first second of the year 2100: times beyond are mistakes.

@@ -197,8 +197,9 @@ func (a *Application) Met(index int, met bool) {
 // Hide notes that a row is locked, or not there.
 func (a *Application) Hide(index int) { a.Outcomes[index] = store.Outcome{Fate: hidden} }
 
-// Judge looks at the rows that no update met, and tells what the refused ones hold. Where they can't be
-// read for now, why says so, as where somebody has locked the whole table since, and the changes are tried again.
+// Judge looks at the rows that no update met, and tells what the refused ones hold. Where they can't
+// be read for now, why says so, as where somebody has locked the whole table since, and the mirror
+// tries the changes again.
 func (a *Application) Judge(
 	uses store.Uses, find func(ids []int64) (found map[int64]*Found, why string, err error),
 ) error {

@@ -18,7 +18,7 @@ type Failures struct {
 	Check func() error
 	// Forget makes the table be examined anew.
 	Forget func()
-	// Explain adds to an error what it means to those who can mend it.
+	// Explain adds to an error what it means, for people that can mend it.
 	Explain func(error) error
 }
 

@@ -20,9 +20,11 @@ type Verdict struct {
 type verdict struct {
 	status string
 	token  string
-	start  int64  // seconds since 1970, for running; else 0
-	note   string // why, for ignored where somebody cancelled it, or the row can't be understood; the original's ignored rows have none
-	times  times  // what they say about time from now on
+	start  int64 // seconds since 1970, for running; else 0
+	// note: why, for ignored where somebody cancelled it, or the row can't be understood; the
+	// original's ignored rows have none.
+	note  string
+	times times // what they say about time from now on
 
 	delayed bool  // the rows were; else they were waiting or manual
 	retried bool  // the rows have ended, and are set back

@@ -16,15 +16,15 @@ import (
 // rootVariable names the folder that holds a MySQL to be used instead of MariaDB.
 const rootVariable = "JOBD_TEST_MYSQL_ROOT"
 
-// chrootUser is whom MySQL runs as inside of its folder: mysqld refuses to be
-// root, and the folder knows no user of that name. Any number nobody has will do.
+// chrootUser is the account that MySQL runs as inside of its folder: mysqld refuses to be root, and
+// the folder knows no user of that name. Any number nobody has will do.
 const chrootUser = 64321
 
 // program is the server's executable and how it is run.
 type program struct {
 	path string              // of the server, as seen inside of root
 	root string              // MySQL's folder, "" for MariaDB
-	as   *syscall.Credential // whom it runs as; nil: as this process
+	as   *syscall.Credential // the account that it runs as; nil: as this process
 }
 
 // findProgram looks for the server that the environment asks for.
@@ -92,7 +92,7 @@ func (p program) tempDir() string {
 	return "/tmp"
 }
 
-// makeDir makes the folder for one server, owned by whom it runs as.
+// makeDir makes the folder for one server, owned by the account that it runs as.
 func (p program) makeDir() (string, error) {
 	parent := p.tempDir()
 	dir, err := os.MkdirTemp(p.outside(parent), dirPrefix(os.Getpid()))

@@ -76,7 +76,7 @@ func (b *book) take() (int, error) {
 // open opens a book's file, which all users of the machine share. It is never removed: a process that
 // has it open and one that makes it anew would not see each other.
 func open(path string) (*os.File, error) {
-	// Where it is there it is not to be made: the kernel refuses that to those who do not own it.
+	// First without O_CREATE: where the file exists, the kernel may refuse that flag to all but its owner.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if !os.IsNotExist(err) {
 		return file, err

@@ -126,7 +126,7 @@ func TestTheWayOfAJob(t *testing.T) {
 	open()
 	db.AwaitDone(t, 4)
 	await(t, w, 1, "failed", `job 1 failed with exit code 3 at `+clock+` on node-1, after [0-9.]+(ms|s|m.*): no mail for 1`)
-	if got := jobctl(t, w, "why", "1", "a:2", "8"); got.code != 4 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 8 does not exist") {
+	if got := jobctl(t, w, "why", "1", "a:2", "8"); got.code != 4 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 8: the table has no such row") {
 		t.Errorf("of three: %+v", got)
 	}
 	if got := jobctl(t, w, "why", "b:2"); got.code != 4 || got.stdout != "job 2 is one of target a, not of b\n" {

@@ -165,10 +165,14 @@ func shownSize(text api.JobText) string {
 	return fmt.Sprintf("%d bytes", text.Size)
 }
 
-// seconds is a moment of the table, which has whole seconds: on a terminal as clock has it.
+// seconds is a moment of the table, which has whole seconds: on a terminal as clock has it. When a row
+// is due may be never, while its schedule is paused.
 func (p *program) seconds(unix int64) string {
-	if unix == 0 {
+	switch unix {
+	case 0:
 		return ""
+	case journal.PausedAt:
+		return "paused"
 	}
 	at := time.Unix(unix, 0)
 	if p.brief() {
@@ -384,7 +388,7 @@ func (s *story) lateText(attempt int, at time.Time) string {
 // againText says when a row comes back, and why.
 func (s *story) againText(again *journal.Again) string {
 	switch {
-	case again == nil:
+	case again == nil || again.RunAt == 0:
 		return ""
 	case again.Why == journal.AgainRetry:
 		return fmt.Sprintf("; it is tried again at %s", s.seconds(again.RunAt))
@@ -396,6 +400,10 @@ func (s *story) againText(again *journal.Again) string {
 // somebody wants it to run now, or it was not run in time.
 func (s *story) plannedAnew(e journal.Planned) string {
 	switch {
+	case e.To.RunAt == journal.PausedAt:
+		return "its schedule was paused by " + clean(e.By)
+	case e.From.RunAt == journal.PausedAt:
+		return fmt.Sprintf("its schedule was continued by %s%s", clean(e.By), s.againText(&e.To))
 	case e.By != "" && e.From.RunAt != 0:
 		return fmt.Sprintf("made due now by %s; it was due at %s", clean(e.By), s.seconds(e.From.RunAt))
 	case e.By != "":

@@ -30,6 +30,8 @@ func timedJournal(t *testing.T) (dir string) {
 		journal.Draft{Job: 5, Payload: journal.Running{Attempt: 2, Token: "@2"}},
 		journal.Draft{Job: 5, Payload: journal.Done{Result: "ok", Code: &zero, Token: "@2", Again: &journal.Again{RunAt: due + 86400, PlannedAt: due + 86400, Why: "schedule"}}},
 		journal.Draft{Job: 6, Payload: journal.Planned{Target: "a", From: journal.Plan{RunAt: due}, To: journal.Again{RunAt: due + 3600, PlannedAt: due + 3600, Why: "schedule"}, Reason: "it was missed"}},
+		journal.Draft{Job: 9, Payload: journal.Planned{Target: "a", From: *daily, To: journal.Again{RunAt: journal.PausedAt, PlannedAt: due, Why: "schedule"}, By: "10.0.0.5:7"}},
+		journal.Draft{Job: 9, Payload: journal.Planned{Target: "a", From: journal.Plan{RunAt: journal.PausedAt, PlannedAt: due, Schedule: "daily 13:59"}, To: journal.Again{RunAt: due + 86400, PlannedAt: due + 86400, Why: "schedule"}, By: "10.0.0.5:7"}},
 	)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -46,6 +48,7 @@ func TestJournalsTellOfTime(t *testing.T) {
 			"ended: exit code 3; it is tried again at 2026-11-20 10:00:04", "attempt 2 starts, after it waited 1s\n", "ended: ok; its next run is at 2026-11-21 09:59:50",
 		},
 		"show 6":                   {"not run, though it was due at 2026-11-20 09:59:50: planned for 2026-11-20 10:59:50, because it was missed"},
+		"show 9":                   {"its schedule was paused by 10.0.0.5:7\n", "its schedule was continued by 10.0.0.5:7; its next run is at 2026-11-21 09:59:50"},
 		"state":                    {"6    a       planned   it was missed, again 2026-11-20 10:59:50", "5    a       done    ok, again 2026-11-21 09:59:50"},
 		"state --status planned":   {"6    a"},
 		"log --kind planned":       {"target=a was_due=2026-11-20T09:59:50Z again=2026-11-20T10:59:50Z why=schedule reason=\"it was missed\""},

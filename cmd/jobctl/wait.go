@@ -251,5 +251,8 @@ func (w *jobWait) statusText(row history.Row) string {
 	if row.Status != journal.RowDelayed || row.Plan == nil || row.Plan.RunAt == 0 {
 		return row.Status
 	}
+	if row.Plan.Paused() {
+		return row.Status + ", and its schedule is paused"
+	}
 	return row.Status + " until " + w.seconds(row.Plan.RunAt)
 }

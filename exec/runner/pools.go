@@ -108,7 +108,7 @@ func (c *connector) recycle(targets []string, why string) (unknown []string) {
 	p.mu.Lock()
 	for _, target := range targets {
 		if i := slices.IndexFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == target }); i >= 0 {
-			// No other worker's has that number.
+			// No wish of another worker has that number.
 			p.wishes[keyOf(target, p.wanted[i].Mode)] = wish{time.Now().UnixNano(), why}
 		} else {
 			unknown = append(unknown, target)

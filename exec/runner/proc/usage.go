@@ -75,7 +75,7 @@ func measure(dir string) (map[int]Usage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Their leaders are not to be seen.
+	// Nothing is known of a group whose leader is gone.
 	maps.DeleteFunc(groups, func(_ int, sum Usage) bool { return sum.StartTime == 0 })
 	return groups, nil
 }

@@ -13,8 +13,9 @@ const killedWhileItRan = "the worker and its runner were killed, or the machine 
 // killedWhileAsked is that of one that was a request.
 const killedWhileAsked = "the worker was killed, or the machine lost power, while its request was with "
 
-// TakeUp goes on with a job of a former run whose process is gone. never says that its start, if one
-// was announced, did not happen. left has what it had written, as far as that is known.
+// TakeUp goes on with a job of a former run that has no process: none was started, or it is gone.
+// never says that its start, if one was announced, did not happen. left has what it had written, as
+// far as that is known.
 //
 //	claimed, or announced by its claim   the table tells whether the claim was won
 //	announced, and never started         it is queued

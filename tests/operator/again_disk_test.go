@@ -55,7 +55,7 @@ func TestARetryWhileTheDiskIsFull(t *testing.T) {
 	for _, args := range []string{"retry 1 2 3", "retry --failed --yes"} {
 		got := jobctl(t, worker, strings.Fields(args)...)
 		for _, job := range []string{"1", "2", "3"} {
-			if !strings.Contains(got.stderr, "job "+job+": ") {
+			if !strings.Contains(got.stderr, "job "+job+" was not set back: ") {
 				t.Errorf("%s does not tell of job %s: %+v", args, job, got)
 			}
 		}

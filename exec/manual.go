@@ -232,6 +232,10 @@ func (m *manualClaim) claimAll(ctx context.Context, groups [][]int64) {
 // try claims some jobs in one go, and gives those to be tried again, in groups.
 func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	c := claiming{worker: m.worker, wish: m.asked, accept: m.accept}
+	c.Clients = make(map[int64]board.Client, len(ids))
+	for _, id := range ids {
+		c.Clients[id] = m.clients[id]
+	}
 	locked, err := m.claim(ctx, ids, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -342,7 +346,8 @@ func (m *manualClaim) release(c *claiming, err error, refused map[int64]string) 
 
 // leaveInDoubt has the claim loop find out what became of a claim, and gives the jobs that the claim
 // has left as they were. A job in doubt still has its client: it runs, or the client hears why not. A
-// client that wants rows changed hears at once that the outcome is not known.
+// client whose row is set back hears it from the claim loop, which tells nothing of rows that become
+// ignored or due: their clients hear at once that the outcome is not known.
 func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []int64) {
 	var lost func(int64) string
 	if undone(err) {
@@ -352,7 +357,7 @@ func (m *manualClaim) leaveInDoubt(ids []int64, c *claiming, err error) (left []
 	left = slices.Clone(ids)
 	for _, e := range c.Events {
 		left = slices.DeleteFunc(left, func(id int64) bool { return id == e.Job })
-		if m.asked == nil {
+		if m.asked == nil && e.Kind() != journal.KindRetried {
 			m.clients[e.Job].tell(nil, m.doubted(e.Job))
 		}
 	}

@@ -303,6 +303,11 @@ func (w *Worker) follow(e board.Effects) {
 	for _, s := range e.Signalled {
 		s.To <- s.Err
 	}
+	for _, s := range e.Settled {
+		if client, waits := s.Client.(*waiter); waits {
+			client.tell(&Result{}, "")
+		}
+	}
 	for _, r := range e.Refusals {
 		w.refuse(r)
 	}

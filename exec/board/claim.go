@@ -12,9 +12,10 @@ import (
 // Claim is a claim under way: what it has journalled, and the jobs that got a slot with it. Until
 // the claim is known to be won their slots are only reserved, and nothing else is built on them.
 type Claim struct {
-	Events []journal.Event
-	starts []*Job
-	rows   map[int64]journal.Row // that become ignored because they can't be run, or have ended before
+	Events  []journal.Event
+	Clients map[int64]Client // who waits for rows that are set back
+	starts  []*Job
+	rows    map[int64]journal.Row // that become ignored because they can't be run, or have ended before
 }
 
 // Skipped lists the rows of a target that claims leave out: their job is under way here, or in doubt.
@@ -166,6 +167,7 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 type doubt struct {
 	of      journal.Payload // Accepted, Ignored or Retried
 	target  string
+	client  Client  // waits to hear whether a row was set back; nil: nobody does
 	former  bool    // by a former run of the worker
 	started bool    // if it was won, it may have been started, by a runner that is gone
 	lost    string  // not "": the worker gives it up, and this is why
@@ -193,9 +195,10 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 			d.target = c.rows[e.Job].Target
 		case journal.Retried:
 			if b.Holds(e.Job) { // it is claimed here meanwhile, so it was set back
+				b.effects.Settled = append(b.effects.Settled, Settled{Client: c.Clients[e.Job]})
 				continue
 			}
-			d.target = p.Target
+			d.target, d.client = p.Target, c.Clients[e.Job]
 		default: // what was planned anew and not committed reads as before, and is planned once more
 			continue
 		}
@@ -297,8 +300,11 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 		same = row.Status != journal.RowIgnored && (!d.former || row.Status != "") // it may be deleted since
 	case journal.Retried:
 		same = row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result
-		if !same && row.Status == journal.RowWaiting {
-			b.effects.Free = append(b.effects.Free, row.Target)
+		if !same {
+			b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
+			if row.Status == journal.RowWaiting {
+				b.effects.Free = append(b.effects.Free, row.Target)
+			}
 		}
 	}
 	switch {
@@ -339,7 +345,12 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 		id, d := draft.Job, b.doubts[draft.Job]
 		b.settle(id)
 		b.effects.Poll = append(b.effects.Poll, d.target)
-		if client, waits := b.clients[id]; waits {
+		if d.client != nil {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{
+				Client: d.client, Job: id, Why: fmt.Sprintf("job %d was not set back: %s", id, d.lost), Whole: true,
+			})
+		}
+		if client, waits := b.clients[id]; waits && d.client == nil {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
 		}
 	}

@@ -25,6 +25,7 @@ type Effects struct {
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
+	Settled   []Settled // clients are told that a row was set back
 	Refusals  []Refusal // clients are told that a job is not run
 	Answers   []Answer  // clients are told how a job ended
 	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
@@ -57,6 +58,11 @@ type Refusal struct {
 	Job    int64
 	Why    string
 	Whole  bool // Why says all
+}
+
+// Settled is a row of which it was not known whether it was set back: it was.
+type Settled struct {
+	Client Client // nil: nobody waits
 }
 
 // Answer is the end of a job that a client waits for.

@@ -120,7 +120,7 @@ func (w *Worker) reserve(m *manualClaim, ids []int64) error {
 	w.starts.Go(func() {
 		ctx, cancel := context.WithTimeout(w.active, m.limit)
 		defer cancel()
-		m.claimAll(ctx, [][]int64{ids})
+		m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostAtOnce)))
 	})
 	return nil
 }
@@ -129,8 +129,9 @@ func (w *Worker) reserve(m *manualClaim, ids []int64) error {
 // claimed at all, lockTimeout for a row that somebody else holds.
 const (
 	claimTimeout = 10 * time.Second
-	mostFailures = 3   // of one row, for a reason that is not known to pass
-	mostTogether = 500 // rows that are changed for an operator in one transaction
+	mostFailures = 3     // of one row, for a reason that is not known to pass
+	mostTogether = 500   // rows that are changed for an operator in one transaction
+	mostAtOnce   = 5_000 // jobs that are claimed for a client in one: what a claim keeps of its rows is bounded
 )
 
 // act is what a client wants done to rows: run them as jobs, or change them.

@@ -17,7 +17,7 @@ import (
 // on without the client, and what was not started is given back when the worker stops.
 func TestManyManualJobsOfOneClient(t *testing.T) {
 	t.Parallel()
-	const jobs, bytesEach = 50_000, 2560 // with what the collector has not collected yet: half of it, or more
+	const jobs, bytesEach = 50_000, 2 << 10
 	s := newSite(t)
 	s.InsertMany(t, jobs, "a", "manual")
 	w := s.start("asked", s.gated(), map[string]int{"a": 2})

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -8,7 +9,32 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
 )
+
+// A job can make processes that are no children of its own, but of the runner: those are reaped, too.
+func TestChildrenThatAJobMakesOfOursAreReaped(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	const cloneParent = unix.CLONE_PARENT | int(unix.SIGCHLD)
+	made := run(t, local, script(fmt.Sprintf(
+		`exec perl -MPOSIX -e 'for (1 .. 3) { my $p = syscall(%d, %d, 0, 0, 0, 0); POSIX::_exit(0) if $p == 0; syswrite(STDOUT, "$p\n") }'`,
+		unix.SYS_CLONE, cloneParent)))
+	pids := strings.Fields(string(made.Stdout.Kept))
+	if len(pids) != 3 {
+		t.Fatalf("done %+v", made)
+	}
+	for _, text := range pids {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for who, there := proc.RelativesOf(pid); there && who.Parent == os.Getpid(); who, there = proc.RelativesOf(pid) {
+			run(t, local, script("true"))
+		}
+	}
+}
 
 // When a job has ended nothing is left of its group, whether that kept the output open or not.
 func TestNothingIsLeftInAJobsGroup(t *testing.T) {

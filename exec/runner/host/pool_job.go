@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -206,7 +207,13 @@ func (k *poolProcess) goneBooting(_ *child, how string) {
 	if how == "with exit code 0" {
 		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
 	}
-	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+wrote(k.wrote.String()))
+	said := wrote(k.wrote.String())
+	for _, sign := range []string{"no such device or address", "no pipes of jobd"} {
+		if strings.Contains(strings.ToLower(said), sign) {
+			said += "; descriptors 3 and 4 are sockets since version 1.1.0: open them by number, not by path, and don't ask for pipes"
+		}
+	}
+	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+said)
 }
 
 // goneIdle is about one that had no job.

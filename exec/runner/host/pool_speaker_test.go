@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -101,5 +102,26 @@ func TestADescendantSaysReady(t *testing.T) {
 	b.pools(p)
 	if done := b.run(1, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v", done)
+	}
+}
+
+// A loop that opens the descriptors by path, as one could when they were pipes, is told what to do.
+func TestALoopThatOpensByPathIsTold(t *testing.T) {
+	t.Parallel()
+	for name, argv := range map[string][]string{
+		"by path":         {"/usr/bin/perl", "-e", `open(my $in, "<", "/proc/self/fd/3") or die "no requests: $!\n"`},
+		"asks for a pipe": {"/usr/bin/perl", "-e", `-p STDIN or die "descriptors 3 and 4 are no pipes of jobd: is launcher_mode = fork set?\n"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBenchWith(t, func(ps *pools) { ps.times.tick = 50 * time.Millisecond })
+			p := pooled("fork", 1)
+			p.Argv = argv
+			b.pools(p)
+			s := b.stands("it does not get ready", func(s wire.Standing) bool { return s.Unready != "" })
+			if want := "are sockets since version 1.1.0: open them by number, not by path"; !strings.Contains(s.Unready, want) {
+				t.Errorf("unready %q, want %q in it", s.Unready, want)
+			}
+		})
 	}
 }

@@ -122,7 +122,7 @@ func (ps *pools) onTimer() {
 	for _, k := range ps.processes {
 		k.expire(now)
 	}
-	if ticks := len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0; ticks {
+	if ticks := len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie(unix.P_ALL, 0); ticks {
 		if ps.ticked+int64(ps.times.tick) <= now {
 			ps.ticked = now
 			ps.tick(now)

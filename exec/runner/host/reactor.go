@@ -176,6 +176,9 @@ func (r *reactor) end(c *child) {
 		return
 	}
 	r.conclude(c)
+	if hasZombie(unix.P_ALL, 0) { // a job can make children of ours that nobody waits for: sweep does
+		r.pools.timer.set(proc.Uptime() + int64(r.pools.times.tick))
+	}
 	if c.turn != nil {
 		r.pools.ended(c)
 	}

@@ -158,9 +158,10 @@ type livePart struct {
 	from [2]int64
 }
 
-// follow looks again and again until the jobs have ended.
+// follow looks again and again until the jobs have ended. All workers are asked for those that do not run
+// yet: ever less often.
 func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
-	pause := soonTail
+	pause, findPause, findAt := soonTail, soonTail, time.Now()
 	for {
 		select {
 		case <-ended:
@@ -169,10 +170,34 @@ func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-time.After(pause):
 		}
+		if len(l.parts) < len(l.jobs) && !time.Now().Before(findAt) {
+			l.find(ctx)
+			findPause = min(2*findPause, seldomFind)
+			findAt = time.Now().Add(findPause)
+		}
 		pause = min(2*pause, lateTail)
-		for _, job := range l.jobs {
-			if some, err := l.look(ctx, job.ID); err == nil && some {
+		for id, part := range l.parts {
+			if some, err := l.look(ctx, id, part); err == nil && some {
 				pause = soonTail
+			}
+		}
+	}
+}
+
+// seldomFind is how seldom workers are asked for jobs that wait.
+const seldomFind = 10 * time.Second
+
+// find asks which worker runs which of the jobs. Where nobody can tell, the output comes with the answer.
+func (l *following) find(ctx context.Context) {
+	all, err := operator.All[api.RunningJobs](ctx, l.d, api.Running.Name, api.RunningQuery{})
+	if err != nil {
+		return
+	}
+	for _, one := range all {
+		for _, running := range one.Value.Jobs {
+			wanted := slices.ContainsFunc(l.jobs, func(job operator.Job) bool { return job.ID == running.Job })
+			if wanted && l.parts[running.Job] == nil {
+				l.parts[running.Job] = &livePart{on: one.From}
 			}
 		}
 	}
@@ -181,32 +206,21 @@ func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
 // rest shows what is left of the jobs that have ended, as far as they were followed.
 func (l *following) rest(ctx context.Context) (shown map[jobnet.Whole]bool) {
 	shown = make(map[jobnet.Whole]bool, len(l.parts))
-	for id := range l.parts {
-		for some := true; some; {
+	for _, job := range l.jobs {
+		part := l.parts[job.ID]
+		for some := part != nil; some; {
 			var err error
-			if some, err = l.look(ctx, id); err != nil {
-				l.note(fmt.Errorf("job %d: the rest of its output could not be read: %w", id, err))
+			if some, err = l.look(ctx, job.ID, part); err != nil {
+				l.note(fmt.Errorf("job %d: the rest of its output could not be read: %w; it is in: jobctl tail %[1]d", job.ID, err))
 			}
 		}
-		shown[id] = true
+		shown[job.ID] = part != nil
 	}
 	return shown
 }
 
 // look shows what a job has written since the last look, and tells whether there was something.
-func (l *following) look(ctx context.Context, id jobnet.Whole) (some bool, err error) {
-	part := l.parts[id]
-	if part == nil {
-		all, err := operator.All[api.JobOutput](ctx, l.d, api.Output.Name, api.OutputQuery{Job: id, Most: 1})
-		at := slices.IndexFunc(all, func(one operator.Answer[api.JobOutput]) bool {
-			return one.Err == nil && one.Value.Running && one.Value.State == api.OutputRunning
-		})
-		if err != nil || at < 0 {
-			return false, err
-		}
-		part = &livePart{on: all[at].From}
-		l.parts[id] = part
-	}
+func (l *following) look(ctx context.Context, id jobnet.Whole, part *livePart) (some bool, err error) {
 	var answer api.JobOutput
 	query := api.OutputQuery{Job: id, Stdout: part.from[0], Stderr: part.from[1]}
 	if err := part.on.Ask(ctx, api.Output.Name, query, &answer); err != nil {

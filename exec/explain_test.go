@@ -67,7 +67,7 @@ func TestAWorkerExplainsWhatIsQuarantined(t *testing.T) {
 	tab.refused[1] = "CHECK weight is violated"
 	f := newFixture(t, tab, nil)
 	f.start()
-	e := f.explain(1, "it is set aside", func(e jobexec.Explanation) bool { return e.Quarantined != nil })
+	e := f.explain(1, "it is quarantined", func(e jobexec.Explanation) bool { return e.Quarantined != nil })
 	if e.Quarantined.Reason != "CHECK weight is violated" || e.Quarantined.Target != "a" || time.Since(e.Quarantined.Since) > time.Minute {
 		t.Errorf("%+v", e.Quarantined)
 	}

@@ -48,9 +48,9 @@ func (w *Worker) quarantine(id int64, name, reason string) {
 		w.quarantined[id] = q
 		switch n := len(w.quarantined); {
 		case n <= mostLogged:
-			w.Logger.Warn("row is set aside: it can't be claimed for now", "job", id, "target", name, "reason", reason)
+			w.Logger.Warn("row is quarantined: it can't be claimed for now", "job", id, "target", name, "reason", reason)
 		case n == mostLogged+1:
-			w.Logger.Warn("more rows are set aside; status lists them", "target", name)
+			w.Logger.Warn("more rows are quarantined; status lists them", "target", name)
 		}
 	}
 	q.reason = reason

@@ -38,7 +38,7 @@ func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
 	f.next().exit(0)
 	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 })
 	if row := f.worker.Status().Quarantined[0]; row.Job != 1 || row.Target != "a" || row.Reason != "CHECK weight is violated" {
-		t.Errorf("set aside: %+v", row)
+		t.Errorf("quarantined: %+v", row)
 	}
 	f.wait("the others are done", func(s *journal.State) bool {
 		return len(s.Jobs) == 0 && s.Job(2).Status.Ended() && s.Job(3).Status.Ended()
@@ -211,7 +211,7 @@ func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 			for range 3 {
 				f.next().exit(0)
 			}
-			f.until("the row is set aside", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 && s.Quarantined[0].Job == 1 })
+			f.until("the row is quarantined", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 && s.Quarantined[0].Job == 1 })
 			if n := count(f.story(1), journal.KindAccepted); n > 12 {
 				t.Errorf("accepted %d times", n)
 			}
@@ -234,6 +234,6 @@ func TestARowThatContradictsTheJournalIsQuarantined(t *testing.T) {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
 	if rows := f.worker.Status().Quarantined; len(rows) != 1 || rows[0].Job != 1 {
-		t.Errorf("set aside: %+v", rows)
+		t.Errorf("quarantined: %+v", rows)
 	}
 }

@@ -172,7 +172,7 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 		t.Errorf("asked: %q, want %q among them", asked, want)
 	}
 	if notices := of[journal.SetAside](t, j); len(notices) != 1 || notices[0].Reason != "its schedule is edited again and again" {
-		t.Errorf("set aside: %v", notices)
+		t.Errorf("quarantined: %v", notices)
 	}
 }
 

@@ -382,7 +382,7 @@ func (l limits) owed(v *condition, s *operator.Census, now time.Time) {
 		v.find(bad, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
 	}
 	if bad := l.aside.judge(longest.Seconds()); bad > stateOK && count > 0 {
-		v.find(bad, "%s set aside, the first for %s", countOf(count, "row"), screen.Length(longest))
+		v.find(bad, "%s quarantined, the first for %s", countOf(count, "row"), screen.Length(longest))
 	}
 	v.numbers = append(v.numbers, figure{name: "lag", value: lag, limit: l.lag}, figure{name: "aside", value: float64(count)})
 }

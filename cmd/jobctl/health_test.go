@@ -57,7 +57,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		"lag": {"", recent, " --lag 2,5", 2, "JOBD CRITICAL - worker node-1: the table does not show 5 events yet"},
 		"aside": {
 			`,"asideCount": 2, "aside": [{"job": 1, "target": "mail", "reason": "locked", "since": "2026-11-01T00:00:00Z"}]`, recent, "", 1,
-			"JOBD WARNING - worker node-1: 2 rows set aside, the first for",
+			"JOBD WARNING - worker node-1: 2 rows quarantined, the first for",
 		},
 		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: not registered with the master 10.0.0.1:7081: refused"},
 		"uncounted": {

@@ -262,7 +262,7 @@ func (p *program) printOdds(s workerStatus) {
 // printAside prints the rows of a worker that are set aside.
 func (p *program) printAside(s workerStatus) {
 	if n := asides(s); n > 0 {
-		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
+		fmt.Fprintf(p.out, "\nrows quarantined, and tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
 		p.printSome(p.asideTable(s), len(s.Quarantined), n)
 	}
 }

@@ -40,7 +40,7 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 it takes no work since 10:00:05: database: no route\x1b to host
 it takes no work: it is stopping
 
-rows set aside, to be tried again until they can be changed: 3
+rows quarantined, and tried again until they can be changed: 3
 JOB | TARGET | SINCE    | REASON
 ----+--------+----------+-----------------------------------
 41  | mail   | 10:00:05 | the row is locked by somebody else

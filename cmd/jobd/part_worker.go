@@ -96,7 +96,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))
-	r.pulse.Knock(p.worker.WatchdogPing)
+	r.pulse.Ping(p.worker.WatchdogPing)
 	return p, nil
 }
 
@@ -148,7 +148,7 @@ func (p *workerPart) run(ctx context.Context) error {
 	within(p.mirror.Tried(newest), settleTimeout)
 	if !within(p.mirror.Shown(newest, 0), asideTimeout) {
 		p.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
-			"events", newest-p.mirror.Applied(), "rows set aside", len(p.mirror.Quarantined()))
+			"events", newest-p.mirror.Applied(), "rows quarantined", len(p.mirror.Quarantined()))
 	}
 	return err
 }

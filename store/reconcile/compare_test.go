@@ -39,7 +39,7 @@ func TestDiff(t *testing.T) {
 			change: func(m *mirror) { m.tried = 2 }, want: "owed",
 		},
 		{
-			name: "done, and the row is set aside", happens: func(w *world) { w.ran(1) },
+			name: "done, and the row is quarantined", happens: func(w *world) { w.ran(1) },
 			row:    &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}},
 			change: func(m *mirror) { m.owed = true }, want: "owed",
 		},

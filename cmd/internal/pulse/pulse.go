@@ -6,7 +6,7 @@
 // same piece of it at several looks in a row hangs, in a lock that nobody frees, say.
 //
 //	loops ──Works, Waits──► Loop ◄──looks── Pulse ──► Still: health requests
-//	loops ◄─────────────knocks──────────────┘    └──► OnLook: the watchdog of systemd
+//	loops ◄──────────────pings──────────────┘    └──► OnLook: the watchdog of systemd
 //
 // Looks are counted, not seconds: a process that was stopped, or starved, for an hour has looked as
 // seldom as its loops have turned. Nothing of it is on the disk.
@@ -42,7 +42,7 @@ type Pulse struct {
 
 	mu    sync.Mutex
 	loops []*Loop
-	knock []func()
+	pings []func()
 }
 
 // Still is a loop that stands still.
@@ -71,12 +71,12 @@ func (p *Pulse) Loop(name string) *Loop {
 	return l
 }
 
-// Knock has knock called before each look: it makes a loop that has nothing to do go round once. It
+// Ping has ping called before each look: it makes a loop that has nothing to do go round once. It
 // must not block.
-func (p *Pulse) Knock(knock func()) {
+func (p *Pulse) Ping(ping func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.knock = append(p.knock, knock)
+	p.pings = append(p.pings, ping)
 }
 
 // Run looks at the loops until ctx ends, and returns nil.
@@ -119,13 +119,13 @@ func (p *Pulse) look(now time.Time) {
 			p.config.Logger.Warn("a loop that stood still goes on", "loop", l.name)
 		}
 	}
-	knocks := p.knock
+	pings := p.pings
 	p.mu.Unlock()
 	if p.config.OnLook != nil {
 		p.config.OnLook(p)
 	}
-	for _, knock := range knocks {
-		knock()
+	for _, ping := range pings {
+		ping()
 	}
 }
 

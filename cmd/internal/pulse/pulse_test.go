@@ -106,20 +106,20 @@ level=WARN msg="a loop that stood still goes on" loop=turns
 	})
 }
 
-// A loop with nothing to do that would hang if it had is found: it is knocked at, and goes round.
-func TestKnock(t *testing.T) {
+// A loop with nothing to do that would hang if it had is found: it is pinged, and goes round.
+func TestPing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := watch(t, Config{})
-		l, knocked, hang := p.Loop("turns"), make(chan struct{}, 1), make(chan struct{})
-		p.Knock(func() {
+		l, pinged, hang := p.Loop("turns"), make(chan struct{}, 1), make(chan struct{})
+		p.Ping(func() {
 			select {
-			case knocked <- struct{}{}:
+			case pinged <- struct{}{}:
 			default:
 			}
 		})
 		go func() {
-			<-knocked
+			<-pinged
 			l.Works()
 			<-hang
 		}()

@@ -89,7 +89,7 @@ func TestSentences(t *testing.T) {
 		}},
 		{Locked, "waits: somebody else has locked its row", []Answer{of("node-1", job{Row: waits(nil).Row, Target: looks, Probe: &probe{Held: true}})}},
 		{Locked, "waits: somebody else has locked its row since 10:02", []Answer{of("node-1", job{Row: waits(nil).Row, Target: hindered("locked", ""), Probe: &probe{Held: true}})}},
-		{Refused, "is set aside on node-2 since 10:02: the table refuses that it is claimed: CHECK weight", []Answer{
+		{Refused, "is quarantined on node-2 since 10:02: the table refuses that it is claimed: CHECK weight", []Answer{
 			of("node-1", waits(looks)), of("node-2", job{Row: waits(nil).Row, Target: looks, Quarantined: &aside{Reason: "CHECK weight", Since: ten}}),
 		}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on node-1)", []Answer{of("node-1", waits(paused)), of("node-2", waits(nil))}},

@@ -42,7 +42,7 @@ func (v *view) claimable() Verdict {
 	}
 	for _, t := range v.told {
 		if a := t.job.Quarantined; a != nil && a.Wanted == "" {
-			text := fmt.Sprintf("is set aside on %s%s: the table refuses that it is claimed: %s", t.Name, v.since(a.Since), cut(a.Reason))
+			text := fmt.Sprintf("is quarantined on %s%s: the table refuses that it is claimed: %s", t.Name, v.since(a.Since), cut(a.Reason))
 			return Verdict{Reason: Refused, Sentence: text, Worker: t.Name}
 		}
 	}

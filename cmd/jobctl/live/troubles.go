@@ -115,7 +115,7 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 		}
 	}
 	if n := max(s.QuarantinedCount, len(s.Quarantined)); n > 0 {
-		add(odd, "%s set aside, to be tried again: see jobctl status", plural(n, "row is", "rows are"))
+		add(odd, "%s quarantined, and tried again: see jobctl status", plural(n, "row is", "rows are"))
 	}
 	if s.ClaimsInDoubt > 0 {
 		add(odd, "%s in doubt", plural(s.ClaimsInDoubt, "claim is", "claims are"))

@@ -56,16 +56,20 @@ type letter struct {
 	data any
 }
 
+// reply is what became of a letter to one worker.
+type reply struct {
+	worker *worker
+	data   any // of the letter
+	answer []byte
+	err    error
+}
+
 // round asks workers for a client.
 type round struct {
 	*Master
 	from    *client
 	typ     string
 	timeout time.Duration // of the whole round
-
-	// answered gets each worker's answer to each letter, from many goroutines at once; none that
-	// comes when the client is gone.
-	answered func(l letter, w *worker, answer []byte, err error)
 
 	patience time.Duration // with each worker
 	kept     atomic.Int64  // bytes of the answers so far, until they are released
@@ -95,103 +99,93 @@ func (r *round) keep(answer []byte) error {
 // release ends the keeping of the answers.
 func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 
+// askAll asks workers the same that a client asked, and gives what each of them says. What they say is
+// kept until the client's own answer is on its way.
+func (m *Master) askAll(ctx context.Context, link *jobnet.Link, request jobnet.Request, timeout time.Duration, letters []letter) ([]reply, error) {
+	from, leave := m.clients.enter(link)
+	defer leave()
+	r := &round{Master: m, from: from, typ: request.Type, timeout: timeout}
+	request.OnAnswered(r.release)
+	return r.ask(ctx, letters)
+}
+
 // ask asks for what the letters say, and waits for all answers, no longer than the timeout in all:
-// however many workers are silent, the client hears in time what the others say. The caller has them
-// released when its own answer is on its way. Each letter is made JSON once. Few long ones are on
-// their way at once, and fanOut workers are asked at once for all that the client wants.
+// however many workers are silent, the client hears in time what the others say. The replies come in
+// the order of the letters. Each letter is made JSON once. Few long ones are on their way at once, and
+// fanOut workers are asked at once for all that the client wants.
 //
 // It waits for room for the letter before it takes slots, and a request with a slot waits for a
 // worker only: so no request waits for another one that waits.
 //
 // Its error is that of ctx, which ends with the client's link. What the client wanted to change still
 // goes to all workers, long letters too: a client that has left must not have signalled only half of
-// its jobs. But nothing is made of the answers, what changes nothing is not asked any more, and the
-// caller has nothing to tell: a master that stops waits for all that it does for clients.
-func (r *round) ask(ctx context.Context, letters []letter) error {
+// its jobs. But the caller has nobody to tell, and what changes nothing is not asked any more: a
+// master that stops waits for all that it does for clients.
+func (r *round) ask(ctx context.Context, letters []letter) ([]reply, error) {
 	inTime, end := context.WithTimeoutCause(context.WithoutCancel(ctx), r.timeout, &noAnswerError{r.timeout})
 	defer end()
-	asked := 0
+	var replies []reply
 	for _, l := range letters {
-		asked += len(l.to)
-	}
-	turns := 1 + max(0, asked-1)/fanOut // where not all can be asked at once, each has its turn
-	r.patience = (r.timeout / time.Duration(turns)).Round(10 * time.Millisecond)
-	for _, l := range letters {
-		err := r.send(ctx, inTime, l)
-		if err == nil || ctx.Err() != nil {
-			continue
-		}
 		for _, w := range l.to {
-			r.answered(l, w, nil, err)
+			replies = append(replies, reply{worker: w, data: l.data})
 		}
+	}
+	turns := 1 + max(0, len(replies)-1)/fanOut // where not all can be asked at once, each has its turn
+	r.patience = (r.timeout / time.Duration(turns)).Round(10 * time.Millisecond)
+	left := replies
+	for _, l := range letters {
+		r.send(ctx, inTime, l.data, left[:len(l.to)])
+		left = left[len(l.to):]
 	}
 	r.all.Wait()
-	return ctx.Err()
+	return replies, ctx.Err()
 }
 
-// slot takes a slot to ask a worker, if it is still to be asked.
-func (r *round) slot(ctx, inTime context.Context, w *worker) error {
-	if !r.wanted(ctx, w) {
-		return ctx.Err()
+// send asks the workers of one letter, as long as inTime lasts: also for a client that is gone, where
+// that changes something, those that are there.
+func (r *round) send(ctx, inTime context.Context, data any, replies []reply) {
+	wanted := func(a reply) bool { return ctx.Err() == nil || changes(r.typ) && a.worker.link.Err() == nil }
+	if !slices.ContainsFunc(replies, wanted) {
+		return // the client is gone, or all links end: the master stops
 	}
-	select {
-	case r.from.slots <- struct{}{}:
-		return nil
-	case <-inTime.Done():
-		return context.Cause(inTime)
-	}
-}
-
-// wanted tells whether a worker is still to be asked: also for a client that is gone, where that
-// changes something, and as long as the worker is there.
-func (r *round) wanted(ctx context.Context, w *worker) bool {
-	return ctx.Err() == nil || changes(r.typ) && w.link.Err() == nil
-}
-
-// send asks the workers of one letter, as long as inTime lasts. After an error it has asked none of
-// them.
-func (r *round) send(ctx, inTime context.Context, l letter) error {
-	if !slices.ContainsFunc(l.to, func(w *worker) bool { return r.wanted(ctx, w) }) {
-		return ctx.Err() // the client is gone, or all links end: the master stops
-	}
-	data, err := jobnet.Encode(l.data)
-	if err != nil {
-		return err
-	}
+	text, err := jobnet.Encode(data)
 	held := 0
-	if data.Len() > longBytes {
-		held = min(data.Len(), forwardedBytes)
+	if err == nil && text.Len() > longBytes {
+		held = min(text.Len(), forwardedBytes)
 		if r.forwarded.Acquire(inTime, int64(held)) != nil {
-			return context.Cause(inTime)
+			held, err = 0, context.Cause(inTime)
 		}
 	}
 	left := new(atomic.Int64)
-	left.Store(int64(len(l.to)))
+	left.Store(int64(len(replies)))
 	done := func() {
 		if left.Add(-1) == 0 {
 			r.forwarded.Release(int64(held))
 		}
 	}
-	for _, w := range l.to {
-		if err := r.slot(ctx, inTime, w); err != nil {
-			done()
-			if ctx.Err() == nil {
-				r.answered(l, w, nil, err)
+	for i := range replies {
+		a := &replies[i]
+		if a.err = err; err == nil && wanted(*a) {
+			select {
+			case r.from.slots <- struct{}{}:
+				r.all.Go(func() {
+					defer done()
+					r.request(ctx, a, text)
+				})
+				continue
+			case <-inTime.Done():
+				a.err = context.Cause(inTime)
 			}
-			continue
 		}
-		r.all.Go(func() {
-			answer, err := requestWithin(ctx, r.patience, w.link, r.typ, data)
-			<-r.from.slots
-			done()
-			if ctx.Err() != nil {
-				return
-			}
-			if tooMuch := r.keep(answer); tooMuch != nil {
-				answer, err = nil, tooMuch
-			}
-			r.answered(l, w, answer, err)
-		})
+		done()
 	}
-	return nil
+}
+
+// request asks one worker, for which a slot is taken.
+func (r *round) request(ctx context.Context, a *reply, data jobnet.Encoded) {
+	defer func() { <-r.from.slots }()
+	a.answer, a.err = requestWithin(ctx, r.patience, a.worker.link, r.typ, data)
+	if tooMuch := r.keep(a.answer); tooMuch != nil {
+		a.answer, a.err = nil, tooMuch
+	}
 }

@@ -57,24 +57,6 @@ func TestWhatIsAskedForClientsEndsWithTheirLinks(t *testing.T) {
 	}
 }
 
-// Workers' answers about thousands of signals wait for each other. When the client is gone, those that
-// are still to be read are not.
-func TestAnswersAboutSignalsAreReadOnlyForAClient(t *testing.T) {
-	t.Parallel()
-	s := newSignalling([]job{{ID: 1, Signal: 15, Target: "a"}})
-	l := letter{data: signalLetter{jobs: s.jobs}}
-	ctx, leave := context.WithCancel(t.Context())
-	s.take(ctx, l, nil, []byte(`{"1":false}`), nil)
-	if delivered, told := s.delivered["1"]; delivered || !told {
-		t.Fatalf("delivered %v, told %v: an answer that was read says no", delivered, told)
-	}
-	leave()
-	s.take(ctx, l, nil, []byte(`{"1":true}`), nil)
-	if s.delivered["1"] {
-		t.Error("the answer was read for a client that is gone")
-	}
-}
-
 // counted counts how often it is made JSON.
 type counted struct{ made *int }
 
@@ -97,8 +79,7 @@ func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
 		from, left := m.clients.enter(workers[0].link)
 		defer left()
 		asking := round{Master: m, from: from, typ: typ, timeout: answerTimeout}
-		asking.answered = func(letter, *worker, []byte, error) { t.Error("an answer is handed over that nobody waits for") }
-		if err := asking.ask(ctx, []letter{{workers, counted{&made}}, {workers, counted{&made}}}); !errors.Is(err, context.Canceled) {
+		if _, err := asking.ask(ctx, []letter{{workers, counted{&made}}, {workers, counted{&made}}}); !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %v, not with its client", err)
 		}
 	}
@@ -134,8 +115,8 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 			from, left := m.clients.enter(workers[0].link)
 			defer left()
 			asking := round{Master: m, from: from, typ: "pause", timeout: timeout}
-			asking.answered = func(letter, *worker, []byte, error) { t.Error("an answer is handed over that nobody waits for") }
-			ended <- asking.ask(ctx, []letter{{workers, long}, {workers, long}})
+			_, err := asking.ask(ctx, []letter{{workers, long}, {workers, long}})
+			ended <- err
 		}()
 		return ended
 	}

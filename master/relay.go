@@ -51,26 +51,18 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, jobnet.Refusef("'worker' is missing: %s is for one worker, by its name or address", request.Type).
 			With(jobnet.CodeInvalid)
 	}
-	from, leave := m.clients.enter(link)
-	defer leave()
 	data := handedOn(fields, link.RemoteAddr().String())
 	request.Proceed()
-	answers := make([]api.RelayedAnswer, len(workers))
-	at := make(map[*worker]*api.RelayedAnswer, len(workers))
-	for i, w := range workers {
-		answers[i] = api.RelayedAnswer{Name: w.name(), Address: w.address()}
-		at[w] = &answers[i]
-	}
-	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(how, fields.Has("worker"))}
-	request.OnAnswered(asking.release)
-	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
-		at[w].Data = answer
-		if err != nil {
-			at[w].Error = clientText(err)
-		}
-	}
-	if err := asking.ask(ctx, []letter{{workers, data}}); err != nil {
+	replies, err := m.askAll(ctx, link, request, timeoutOf(how, fields.Has("worker")), []letter{{workers, data}})
+	if err != nil {
 		return nil, err
+	}
+	answers := make([]api.RelayedAnswer, len(replies))
+	for i, r := range replies {
+		answers[i] = api.RelayedAnswer{Name: r.worker.name(), Address: r.worker.address(), Data: r.answer}
+		if r.err != nil {
+			answers[i].Error = clientText(r.err)
+		}
 	}
 	if !fields.Has("worker") {
 		answers = append(answers, m.unanswered()...)

@@ -16,28 +16,23 @@ import (
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
 	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers)), Down: m.registry.down(time.Now())}
-	at := make(map[*worker]*workerInfo, len(workers))
 	for i, w := range workers {
 		status.Workers[i] = w.info()
-		at[w] = &status.Workers[i]
 	}
 	cutTargets(status.Workers, mostStatusBytes)
 	if polling, _ := api.MasterStatus.Read(request.Fields()); polling.Workers {
-		from, leave := m.clients.enter(link)
-		defer leave()
 		request.Proceed()
-		asking := round{Master: m, from: from, typ: api.Status.Name, timeout: answerTimeout}
-		request.OnAnswered(asking.release)
-		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
-			if err != nil {
-				at[w].StatusError = clientText(err)
-				return
-			}
-			at[w].Status = answer
-			w.noteStatus(answer, time.Now())
-		}
-		if err := asking.ask(ctx, []letter{{to: workers}}); err != nil {
+		replies, err := m.askAll(ctx, link, request, answerTimeout, []letter{{to: workers}})
+		if err != nil {
 			return nil, err
+		}
+		for i, r := range replies {
+			if r.err != nil {
+				status.Workers[i].StatusError = clientText(r.err)
+				continue
+			}
+			status.Workers[i].Status = r.answer
+			r.worker.noteStatus(r.answer, time.Now())
 		}
 		status.Unserved, status.UnservedCount = m.unserved(workers)
 	}
@@ -96,7 +91,8 @@ func cutTargets(workers []workerInfo, most int) {
 	}
 }
 
-// detail is the answer that tells which of the targets no worker serves.
+// detail is the answer that tells how many workers serve the targets, or are there at all where none is
+// named, and which targets none of them serves.
 func (m *Master) detail(targets []string) api.Done {
 	workers, wanted := 0, selectionOf(targets)
 	found := make(map[string]bool, len(targets))
@@ -105,7 +101,7 @@ func (m *Master) detail(targets []string) api.Done {
 		for _, target := range served {
 			found[target] = true
 		}
-		if len(served) > 0 {
+		if len(served) > 0 || targets == nil {
 			workers++
 		}
 	}

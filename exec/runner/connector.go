@@ -153,8 +153,8 @@ func (c *connector) connect() (*link, error) {
 }
 
 // rejoin goes on with the processes of a lost link: with the same runner, if only the connection
-// was lost; else with what is left of them.
-func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
+// was lost, which newLink sees to; else with what is left of them.
+func (c *connector) rejoin(lost *link) {
 	var n notices
 	defer func() { n.make() }()
 	began := time.Now()
@@ -165,6 +165,10 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 	if c.ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
 		return // the next worker hears of them
 	}
+	lost.mu.Lock()
+	processes := lost.processes // which nobody takes up but this goroutine
+	lost.processes = nil
+	lost.mu.Unlock()
 	same := err == nil && next.instance == lost.instance
 	after := time.Since(began).Round(time.Millisecond)
 	switch {
@@ -177,14 +181,10 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
 		c.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
 	}
-	for id, p := range processes {
-		switch {
-		case same && next.recalled[id] != nil:
-			known := next.recalled[id]
-			p.goOnAs(heir{known, known.Adopted})
-		case same && !isClosed(p.begun):
+	for _, p := range processes {
+		if same && !isClosed(p.begun) {
 			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
-		default:
+		} else {
 			p.orphan(c, &n)
 		}
 	}

@@ -192,7 +192,7 @@ func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 			if strings.Contains(test.script, "$up") {
 				heard(t, up)
 			}
-			s, alive := adopt(started, started.BootID, began(started), test.limit.From(began(started)), nothingLeft)
+			s, alive := adopt(t, started, test.limit)
 			if !alive {
 				t.Fatal("it was not adopted")
 			}
@@ -217,7 +217,7 @@ func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	if err := awaitEnd(pidfd); err != nil {
 		t.Fatal(err)
 	}
-	s, alive := adopt(started, started.BootID, began(started), wire.Limit{Timeout: 1, Kill: 1}.From(0), nothingLeft)
+	s, alive := adopt(t, started, wire.Limit{Timeout: 1, Kill: 1})
 	if !alive {
 		t.Fatal("it was not adopted")
 	}

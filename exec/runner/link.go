@@ -20,7 +20,7 @@ type link struct {
 	conn     *net.UnixConn
 	instance string
 	pid      int                  // the runner's; 0: it is not known
-	recalled map[wire.ID]*process // the jobs that the runner had when the link was made
+	recalled map[wire.ID]*process // the jobs that the runner had when the link was made, for Recall
 	out      *wire.Outbox
 	lost     chan struct{} // closed when the connection is gone
 	end      Standing      // why, and since when; set before that
@@ -41,7 +41,8 @@ type link struct {
 	silent    bool                              // one has waited for too long, and is not answered yet
 }
 
-// newLink makes processes of the jobs that the runner still has, by its hello.
+// newLink makes processes of the jobs that the runner still has, by its hello. Those of a lost link to
+// the same runner go on, with what became of them meanwhile. Callers must hold c.mu.
 func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
 	l := &link{
 		of: c, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
@@ -50,17 +51,31 @@ func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader
 		asking: make(chan struct{}, mostAsked), asked: make(map[wire.Kind][]chan wire.Message),
 		other: !hello.IsOfThisBuild(),
 	}
+	var known map[wire.ID]*process
+	if c.link != nil && c.link.instance == l.instance {
+		c.link.mu.Lock()
+		defer c.link.mu.Unlock()
+		known = c.link.processes
+	}
+	var n notices
 	for _, old := range hello.Jobs {
 		if old.IsWord() {
 			continue
 		}
-		p := newProcess(claim{old.ID, old.Limit}, l)
+		p := known[old.ID]
+		if delete(known, old.ID); p == nil {
+			p = newProcess(claim{old.ID, old.Limit})
+		}
+		p.link.Store(l)
 		if old.Started.Known() { // else it waits for a process of a pool
-			p.begin(old.Started, nil)
+			p.begin(old.Started, &n)
 		}
 		l.processes[old.ID], l.recalled[old.ID], l.owed[old.ID] = p, p, true
 	}
-	go l.receive(in)
+	go func() {
+		n.make()
+		l.receive(in)
+	}()
 	return l
 }
 
@@ -132,15 +147,13 @@ func (l *link) lose(err error) {
 	l.mu.Lock()
 	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
-	closing := l.closing
-	processes := l.processes
-	l.processes = nil
+	closing, jobs := l.closing, len(l.processes)
 	l.mu.Unlock()
 	if closing {
 		return
 	}
-	l.of.config.Logger.Warn("connection to the runner is lost", "error", err, "jobs", len(processes))
-	l.of.rejoin(l, processes)
+	l.of.config.Logger.Warn("connection to the runner is lost", "error", err, "jobs", jobs)
+	l.of.rejoin(l)
 }
 
 // act acts on one message. Callers must hold l.mu.
@@ -233,9 +246,10 @@ func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Me
 
 // start asks for a start.
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
-	p := newProcess(claimOf(spec), l)
-	p.tell, p.shares = spec.Tell, shares(spec.Mode)
-	if !spec.Mode.Pooled() { // a pool process may have to be loaded first
+	p := newProcess(claimOf(spec))
+	p.link.Store(l)
+	p.tell, p.shares, p.waits = spec.Tell, shares(spec.Mode), spec.Mode.Pooled()
+	if !p.waits { // a pool process may have to be loaded first
 		p.asked = time.Now()
 	}
 	l.mu.Lock()
@@ -244,9 +258,7 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id], l.owed[p.id] = p, true
-	if spec.Mode.Pooled() {
-		id := p.id
-		p.withdraw = func() { l.out.Post(wire.Message{Kind: wire.Withdraw, ID: id}) }
+	if p.waits {
 		l.out.Post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,
 			Pool: spec.Target, Vars: spec.Vars,

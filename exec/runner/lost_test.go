@@ -14,7 +14,7 @@ import (
 // what it has written.
 func TestARunnerSaysThatAnOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
-	p := newProcess(claim{id: wire.ID{Job: 1, Attempt: 1}}, &link{})
+	p := newProcess(claim{id: wire.ID{Job: 1, Attempt: 1}})
 	done := journal.Done{Result: wire.ResultLost, Reason: "its process is gone", Stdout: journal.Output{Kept: []byte("out"), Size: 3}}
 	p.exit(journal.Started{Pid: 7}, done)
 	p.end(nil, &notices{})

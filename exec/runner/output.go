@@ -94,11 +94,13 @@ func (c *connector) sweep(over func(wire.ID) bool) {
 
 // Adopt implements jobexec.Runner.
 func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Process, bool) {
-	its, since := claimOf(&of), beganAt(&of, started)
-	if s, alive := r.connector.adopt(its.id, started, since, its.limit.From(since)); alive {
-		return s, true
+	p := newProcess(claimOf(&of))
+	p.since.Store(beganAt(&of, started))
+	p.begin(started, nil)
+	if !p.outlive(&r.connector) {
+		return nil, false
 	}
-	return nil, false
+	return p, true
 }
 
 // beganAt is the uptime at which a start began that a former worker has asked for. Where its process
@@ -109,14 +111,6 @@ func beganAt(of *jobexec.Spec, process journal.Started) int64 {
 	}
 	now := proc.Uptime()
 	return min(max(now-int64(time.Since(of.Since)), began(process)), now)
-}
-
-// adopt finds the process of a start whose runner is gone, if it is alive still. When it has ended,
-// its outcome has what the runner had put on disk.
-func (c *connector) adopt(id wire.ID, started journal.Started, since int64, steps wire.Overrun) (s *stray, found bool) {
-	return adopt(started, c.bootID, since, steps, func() (stdout, stderr journal.Output) {
-		return c.read(id, started)
-	})
 }
 
 // Written implements jobexec.Watcher.

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
@@ -14,16 +16,15 @@ import (
 )
 
 // process is a job that the runner was asked for. One goroutine at a time changes its state: under
-// the lock of the link that has it, or, between two links, the one that moves it from one to the
-// other.
+// the lock of the link that has it, or, once the runner is gone, the one that watches its process.
 type process struct {
-	claim                         // which start it is
-	withdraw func()               // takes it back while it waits; nil: it does not wait
-	tell     func(jobexec.News)   // nil where nobody listens
-	shares   bool                 // its process was there before, so that since says when it began
-	since    atomic.Int64         // the uptime at which the job began; 0: when its process did
-	link     *link                // to the runner that was asked
-	heir     atomic.Pointer[heir] // as what it goes on, when that link is lost
+	claim                        // which start it is
+	waits  bool                  // it may have to wait for a pool process
+	tell   func(jobexec.News)    // nil where nobody listens
+	shares bool                  // its process was there before, so that since says when it began
+	since  atomic.Int64          // the uptime at which the job began; 0: when its process did
+	link   atomic.Pointer[link]  // to its runner; a lost one, where the worker has no other yet
+	stray  atomic.Pointer[stray] // what there is of it without its runner
 
 	asked   time.Time     // when the runner was told to start it; zero: by a former worker
 	begun   chan struct{} // closed when started is set, or the process has ended
@@ -34,33 +35,9 @@ type process struct {
 	exited  bool // done is known, but for the output, which is with the runner
 }
 
-// heir is the same process as a new link knows it, or as one whose runner is gone.
-type heir struct {
-	jobexec.Process
-	adopted func() bool
-}
-
 // newProcess makes a process that a runner was asked for.
-func newProcess(of claim, l *link) *process {
-	return &process{claim: of, link: l, begun: make(chan struct{}), ended: make(chan struct{})}
-}
-
-// goOnAs makes all news of the heir this process's.
-func (p *process) goOnAs(h heir) {
-	p.heir.Store(&h)
-	go func() {
-		var n notices
-		<-h.Begun()
-		if !isClosed(h.Ended()) {
-			p.begin(h.Started(), &n)
-			n.make()
-		}
-		<-h.Ended()
-		done, err := h.Outcome()
-		p.exit(h.Started(), done)
-		p.end(err, &n)
-		n.make()
-	}()
+func newProcess(of claim) *process {
+	return &process{claim: of, begun: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // notices are news for the worker, which is told once no lock is held.
@@ -125,22 +102,16 @@ func (p *process) end(err error, n *notices) {
 // orphan goes on with a process whose runner is gone. Of a start that the runner had not answered
 // nobody knows whether it happened.
 func (p *process) orphan(c *connector, n *notices) {
-	if p.exited { // only its output is lost
+	switch {
+	case p.exited: // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
 		p.end(nil, n)
-		return
-	}
-	if !isClosed(p.begun) {
+	case !isClosed(p.begun):
 		p.end(errLost, n)
-		return
+	case !p.outlive(c):
+		p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
+		p.end(errLost, n)
 	}
-	since := p.began()
-	if s, alive := c.adopt(p.id, p.started, since, p.limit.From(since)); alive {
-		p.goOnAs(heir{s, s.Adopted})
-		return
-	}
-	p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
-	p.end(errLost, n)
 }
 
 // shares tells whether a job has a process that was there before it.
@@ -176,23 +147,20 @@ func (p *process) Signal(signo int) error {
 	if isClosed(p.ended) {
 		return os.ErrProcessDone
 	}
-	if h := p.heir.Load(); h != nil {
-		return h.Signal(signo)
+	if s := p.stray.Load(); s != nil {
+		return s.send(unix.Signal(signo))
 	}
-	return p.link.signal(p.id, signo)
+	return p.link.Load().signal(p.id, signo)
 }
 
 // Adopted tells whether the process goes on without its runner.
-func (p *process) Adopted() bool {
-	h := p.heir.Load()
-	return h != nil && h.adopted()
-}
+func (p *process) Adopted() bool { return p.stray.Load() != nil }
 
 // Withdraw takes the start back if it still waits for a pool process: it ends with a *NotStartedError
 // then. It does not wait for that.
 func (p *process) Withdraw() {
-	if p.withdraw != nil && !isClosed(p.begun) {
-		p.withdraw()
+	if p.waits && !isClosed(p.begun) {
+		p.link.Load().out.Post(wire.Message{Kind: wire.Withdraw, ID: p.id})
 	}
 }
 

@@ -16,35 +16,50 @@ import (
 // ended only its parent could learn. Where it runs for longer than it may, the worker ends it.
 type stray struct {
 	started journal.Started
-	since   int64         // the uptime at which the job began
-	ended   chan struct{} // closed when the process is gone
-	limit   wire.Overrun  // which signals it got, and gets next; the watching goroutine's
-	read    func() (stdout, stderr journal.Output)
-	done    journal.Done // set before ended is closed
-	err     error        // likewise
-	pidfd   *os.File     // closed once the process is gone
+	pidfd   *os.File // closed once the process is gone
 }
 
-// adopt finds a process that a former runner started, if it is alive still. steps says which signals
-// it gets when it has run for as long as it may, read gives what it has written, when it has ended.
-func adopt(
-	started journal.Started, bootID string, since int64, steps wire.Overrun, read func() (stdout, stderr journal.Output),
-) (s *stray, found bool) {
+// find finds a process again that a former runner started, if it is alive still.
+func find(started journal.Started, bootID string) *stray {
 	if started.Pid <= 0 || started.BootID != bootID {
-		return nil, false
+		return nil
 	}
 	pidfd, err := openPidfd(started.Pid)
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	// Checked after the descriptor is open, which keeps meaning this process.
 	if started.StartTime == 0 || proc.StartTime(started.Pid) != started.StartTime {
 		pidfd.Close()
-		return nil, false
+		return nil
 	}
-	s = &stray{started: started, since: since, limit: steps, pidfd: pidfd, ended: make(chan struct{}), read: read}
-	go s.watch()
-	return s, true
+	return &stray{started, pidfd}
+}
+
+// outlive goes on with a process whose runner is gone. It fails where that is not alive. Of one that
+// ends by itself only how long it ran will be known, and what its runner had put on disk.
+func (p *process) outlive(c *connector) bool {
+	s := find(p.started, c.bootID)
+	if s == nil {
+		return false
+	}
+	p.stray.Store(s)
+	go func() {
+		limit, err := p.limit.From(p.began()), errLost
+		s.watch(&limit)
+		p.done.Elapsed = proc.Elapsed(p.began(), proc.Uptime())
+		if limit.Happened() {
+			p.done.Reason, err = "its runner was lost before it ended: its exit code is not known", nil
+			limit.Mark(&p.done)
+			_ = s.signal(unix.SIGKILL) // what it left behind, as its runner would have done
+		}
+		s.pidfd.Close()
+		p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
+		var n notices
+		p.end(err, &n)
+		n.make()
+	}()
+	return true
 }
 
 // A timer's clock stands while the host is asleep, and the limit's does not: so it is looked at each
@@ -55,74 +70,36 @@ const (
 )
 
 // watch waits until the process is gone, and sends the signals that are due until then.
-func (s *stray) watch() {
+func (s *stray) watch(limit *wire.Overrun) {
 	for {
-		_ = s.pidfd.SetReadDeadline(s.look())
+		_ = s.pidfd.SetReadDeadline(s.look(limit))
 		if err := awaitEnd(s.pidfd); !errors.Is(err, os.ErrDeadlineExceeded) {
-			break // another error would say that it was closed, which only we do
+			return // another error would say that it was closed, which only we do
 		}
 	}
-	s.done.Elapsed, s.err = proc.Elapsed(s.since, proc.Uptime()), errLost
-	if s.limit.Happened() {
-		s.done.Reason, s.err = "its runner was lost before it ended: its exit code is not known", nil
-		s.limit.Mark(&s.done)
-		_ = s.signal(unix.SIGKILL) // what it left behind, as its runner would have done
-	}
-	s.done.Stdout, s.done.Stderr = s.read()
-	close(s.ended)
-	s.pidfd.Close()
 }
 
-// look sends the signals that are due, and gives when to look again; zero: never.
-func (s *stray) look() time.Time {
-	for at, ever := s.limit.Due(); ever; at, ever = s.limit.Due() {
+// look sends the signals that are due, and gives when to look again; zero: never. Where they can't be
+// sent nothing has happened.
+func (s *stray) look(limit *wire.Overrun) time.Time {
+	for at, ever := limit.Due(); ever; at, ever = limit.Due() {
 		if wait := time.Duration(at - proc.Uptime()); wait > 0 {
 			return time.Now().Add(min(wait, longLook))
 		}
-		if !s.overrun() {
-			return time.Now().Add(retryLook)
+		before := *limit
+		for _, signo := range limit.Next(proc.Uptime()) {
+			if err := s.send(signo); err != nil && signo != unix.SIGCONT {
+				*limit = before
+				return time.Now().Add(retryLook)
+			}
 		}
 	}
 	return time.Time{}
 }
 
-// overrun sends the signals that are due. Where they can't be sent nothing has happened.
-func (s *stray) overrun() (sent bool) {
-	before := s.limit
-	for _, signo := range s.limit.Next(proc.Uptime()) {
-		if err := s.send(signo); err != nil && signo != unix.SIGCONT {
-			s.limit = before
-			return false
-		}
-	}
-	return true
-}
-
-// alreadyClosed is closed from the start.
-var alreadyClosed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
-
-// Begun implements jobexec.Process.
-func (s *stray) Begun() <-chan struct{} { return alreadyClosed }
-
-// Started implements jobexec.Process.
-func (s *stray) Started() journal.Started { return s.started }
-
-// Ended implements jobexec.Process.
-func (s *stray) Ended() <-chan struct{} { return s.ended }
-
-// Outcome implements jobexec.Process. Of one that ended by itself only how long it ran is known,
-// and what its runner had put on disk.
-func (s *stray) Outcome() (journal.Done, error) { return s.done, s.err }
-
-// Adopted tells that the process goes on without its runner.
-func (s *stray) Adopted() bool { return true }
-
-// Signal implements jobexec.Process.
-func (s *stray) Signal(signo int) error { return s.send(unix.Signal(signo)) }
-
 // send sends a signal to the process's group.
 func (s *stray) send(signo unix.Signal) error {
-	if isClosed(s.ended) || hasEnded(s.pidfd) {
+	if hasEnded(s.pidfd) {
 		return os.ErrProcessDone
 	}
 	return s.signal(signo)

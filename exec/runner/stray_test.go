@@ -38,7 +38,16 @@ func startChild(t *testing.T, text string) (started journal.Started, ended func(
 	}
 }
 
-func nothingLeft() (stdout, stderr journal.Output) { return }
+// adopt has a worker take up a process of a former runner's, with its limit.
+func adopt(t *testing.T, started journal.Started, limit wire.Limit) (p jobexec.Process, alive bool) {
+	t.Helper()
+	bootID, err := proc.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Remote{connector: connector{bootID: bootID, config: Config{Dir: t.TempDir()}}}
+	return r.Adopt(jobexec.Spec{Timeout: limit.Timeout, KillAfter: limit.Kill}, started)
+}
 
 func TestAdoptFindsAProcessAgain(t *testing.T) {
 	t.Parallel()
@@ -48,17 +57,17 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 	}
 	other := started
 	other.StartTime++
-	if _, alive := adopt(other, started.BootID, began(other), wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(t, other, wire.Limit{}); alive {
 		t.Error("pitfall 29: another process with the same id was taken for the job's")
 	}
 	other = started
 	other.BootID = "another boot"
-	if _, alive := adopt(other, started.BootID, began(other), wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(t, other, wire.Limit{}); alive {
 		t.Error("pitfall 29: a process of another boot was taken for the job's")
 	}
 	gone, ended := startChild(t, "true")
 	ended()
-	if _, alive := adopt(gone, started.BootID, began(gone), wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(t, gone, wire.Limit{}); alive {
 		t.Error("a process that is gone was adopted")
 	}
 }
@@ -66,7 +75,7 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	started, ended := startChild(t, "exec sleep 300")
-	adopted, alive := adopt(started, started.BootID, began(started), wire.Overrun{}, nothingLeft)
+	adopted, alive := adopt(t, started, wire.Limit{})
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
@@ -88,7 +97,7 @@ func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
 	t.Parallel()
 	since := proc.Uptime()
 	started, ended := startChild(t, "sleep 2")
-	adopted, alive := adopt(started, started.BootID, began(started), wire.Overrun{}, nothingLeft)
+	adopted, alive := adopt(t, started, wire.Limit{})
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}

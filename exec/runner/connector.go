@@ -69,7 +69,7 @@ func (c *connector) get() (*link, error) {
 	}
 	c.link, c.instance = l, l.instance
 	c.standing.met(l)
-	c.declare(l)
+	c.declare()
 	if l.other {
 		c.replaceSoon(l)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ type link struct {
 
 	room   chan struct{} // holds one for each large output that is here and not journalled yet
 	other  bool          // the runner is of another build
-	asking chan struct{} // holds one for each question that is not answered
+	asking chan struct{} // holds one while a question is not answered
 
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
@@ -37,8 +36,8 @@ type link struct {
 	leaving   bool             // that has begun: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	asked     map[wire.Kind][]chan wire.Message // by the kind of the answer: those that wait for one, in order
-	silent    bool                              // one has waited for too long, and is not answered yet
+	answer    chan wire.Message // takes the answer to the question; nil: there is none
+	silent    bool              // the question has waited for too long
 }
 
 // newLink makes processes of the jobs that the runner still has, by its hello. Those of a lost link to
@@ -48,8 +47,7 @@ func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader
 		of: c, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		asking: make(chan struct{}, mostAsked), asked: make(map[wire.Kind][]chan wire.Message),
-		other: !hello.IsOfThisBuild(),
+		asking: make(chan struct{}, 1), other: !hello.IsOfThisBuild(),
 	}
 	var known map[wire.ID]*process
 	if c.link != nil && c.link.instance == l.instance {
@@ -160,9 +158,9 @@ func (l *link) lose(err error) {
 func (l *link) act(m *wire.Message, n *notices) {
 	p := l.processes[m.ID]
 	switch {
-	case len(l.asked[m.Kind]) > 0:
-		l.asked[m.Kind][0] <- *m
-		l.asked[m.Kind], l.silent = l.asked[m.Kind][1:], false
+	case (m.Kind == wire.Signalled || m.Kind == wire.Peeked) && l.answer != nil:
+		l.answer <- *m
+		l.answer, l.silent = nil, false
 		<-l.asking
 	case p == nil:
 		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
@@ -281,19 +279,17 @@ func sameSlice(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// mostAsked is how many questions the runner is asked at once, since their answers are in memory, and
-// askTimeout how long one waits for a runner that stands still, or is asked for many.
-const (
-	mostAsked  = 16
-	askTimeout = 5 * time.Second
-)
+// askTimeout is how long a question waits for a runner that stands still, or is asked for much.
+const askTimeout = 5 * time.Second
 
-// ask asks the runner something, and waits for an answer of a kind. Those who can't be answered at once
-// wait for those before them, and nobody for long. A runner that has not answered in time is asked for
-// nothing more until it does: what it was asked for already it may do then.
-func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer wire.Message, err error) {
+// ask asks the runner something: one question at a time, whose answer is in memory. A runner that has
+// not answered in time is asked for nothing more until it does: what it was asked for it may do then.
+func (l *link) ask(ctx context.Context, m wire.Message) (answer wire.Message, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errSilent)
 	defer cancel()
+	if l.isSilent() {
+		return answer, errSilent
+	}
 	select {
 	case l.asking <- struct{}{}:
 	case <-l.lost:
@@ -303,14 +299,9 @@ func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer 
 	}
 	wanted := make(chan wire.Message, 1)
 	l.mu.Lock()
-	if l.silent {
-		<-l.asking
-		l.mu.Unlock()
-		return answer, errSilent
-	}
-	l.asked[kind] = append(l.asked[kind], wanted)
-	l.out.Post(m)
+	l.answer = wanted
 	l.mu.Unlock()
+	l.out.Post(m)
 	select {
 	case answer = <-wanted:
 		if answer.Text != "" {
@@ -325,15 +316,21 @@ func (l *link) ask(ctx context.Context, m wire.Message, kind wire.Kind) (answer 
 	if errors.Is(err, errSilent) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.silent = slices.Contains(l.asked[kind], wanted)
+		l.silent = l.answer == wanted
 		l.of.config.Logger.Warn("the runner does not answer; it may still do what it was asked for", "job", m.ID.Job)
 	}
 	return answer, err
 }
 
+func (l *link) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent
+}
+
 // signal has a signal sent.
 func (l *link) signal(id wire.ID, signo int) error {
-	_, err := l.ask(context.Background(), wire.Message{Kind: wire.Signal, ID: id, Signo: signo}, wire.Signalled)
+	_, err := l.ask(context.Background(), wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
 	if errors.Is(err, errLost) {
 		return os.ErrProcessDone
 	}

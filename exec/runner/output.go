@@ -144,7 +144,7 @@ func (l *link) has(id wire.ID) bool {
 // peek asks the runner what a job has written.
 func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
 	look := &wire.Glance{From: g.From, Most: g.Most}
-	m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: look}, wire.Peeked)
+	m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: look})
 	if err != nil {
 		return w, err
 	}

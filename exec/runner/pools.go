@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,71 +18,72 @@ import (
 type pools struct {
 	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
 
-	mu        sync.Mutex // before it the connector's is taken
-	asked     bool       // the worker has said which it wants
-	wanted    []jobexec.Pool
-	wishes    map[string]wish          // by keyOf
-	standings map[string]wire.Standing // by keyOf, as the runner tells
+	mu     sync.Mutex // before it the connector's is taken
+	wanted []*pool    // nil: the worker has not said yet which it wants
 
 	telling sync.Mutex // held while the worker is told, so that it hears of changes in their order
+}
+
+// pool is one that the worker wants. One of another mode is another pool. The wish that its processes
+// be replaced stands in what the runner is told of the pool each time that a connection is made: so it
+// is not lost with one, and is done once. A runner that was started after it has no process that is
+// older.
+type pool struct {
+	jobexec.Pool
+	wish int64 // tells the last one from others; 0: there was none
+	why  string
+	is   wire.Standing // as the runner tells
 }
 
 // SetPools implements jobexec.Pools.
 func (r *Remote) SetPools(wanted []jobexec.Pool) {
 	c := &r.connector
-	c.mu.Lock()
 	p := &c.pools
+	c.mu.Lock()
 	p.mu.Lock()
-	p.want(wanted)
-	p.mu.Unlock()
-	if l := c.link; l != nil && l.alive() && !c.closed {
-		c.declare(l)
+	pools := make([]*pool, len(wanted))
+	for i, w := range wanted {
+		pools[i] = &pool{Pool: w}
+		if before := p.find(w.Target, w.Mode); before != nil {
+			*pools[i] = *before
+			pools[i].Pool = w
+		}
 	}
+	p.wanted = pools
+	p.mu.Unlock()
+	c.declare()
 	c.mu.Unlock()
 	p.tell()
 }
 
-// want says which pools the worker wants, and forgets what was said of others. Callers must hold p.mu.
-func (p *pools) want(wanted []jobexec.Pool) {
-	p.asked, p.wanted = true, slices.Clone(wanted)
-	if p.wishes == nil {
-		p.wishes, p.standings = make(map[string]wish), make(map[string]wire.Standing)
+// find is a pool that the worker wants; nil: it wants no such one. Callers must hold p.mu.
+func (p *pools) find(target string, mode jobexec.Mode) *pool {
+	for _, w := range p.wanted {
+		if w.Target == target && w.Mode == mode {
+			return w
+		}
 	}
-	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool { return !p.wants(key) })
-	maps.DeleteFunc(p.standings, func(key string, _ wire.Standing) bool { return !p.wants(key) })
+	return nil
 }
 
-// wants tells whether the worker wants a pool. Callers must hold p.mu.
-func (p *pools) wants(key string) bool {
-	return slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
-}
-
-// keyOf tells pools apart: one of another mode is another pool.
-func keyOf(target string, mode jobexec.Mode) string { return string(mode) + " " + target }
-
-// declare tells the runner behind a link which pools the worker wants. Callers must hold c.mu.
-func (c *connector) declare(l *link) {
+// declare tells the runner which pools the worker wants. Callers must hold c.mu.
+func (c *connector) declare() {
 	p := &c.pools
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.asked {
-		l.out.Post(wire.Message{Kind: wire.Pools, Wanted: p.wire()})
+	if p.wanted == nil || c.link == nil || !c.link.alive() {
+		return
 	}
-}
-
-// wire is the wanted pools, in the words that the runner reads. Callers must hold p.mu.
-func (p *pools) wire() []wire.Pool {
 	pools := make([]wire.Pool, len(p.wanted))
 	for i, w := range p.wanted {
-		wished := p.wishes[keyOf(w.Target, w.Mode)]
 		pools[i] = wire.Pool{
 			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
 			IdleTimeout: w.Keep.IdleTimeout, BootTimeout: w.Keep.BootTimeout, Watch: w.Keep.Watch,
-			Wish: wished.id, Why: wished.why,
+			Wish: w.wish, Why: w.why,
 		}
 	}
-	return pools
+	c.link.out.Post(wire.Message{Kind: wire.Pools, Wanted: pools})
 }
 
 // Recycle implements jobexec.Pools.
@@ -94,30 +94,19 @@ func (r *Remote) Recycle(targets []string, why string) (unknown []string) {
 	return c.recycle(targets, why)
 }
 
-// wish is that the processes of a pool be replaced. It stands in what the runner is told of the pool
-// each time that a connection is made: so it is not lost with one, and is done once. A runner that was
-// started after it has no process that is older.
-type wish struct {
-	id  int64
-	why string
-}
-
 // recycle has processes replaced. Callers must hold c.mu.
 func (c *connector) recycle(targets []string, why string) (unknown []string) {
 	p := &c.pools
 	p.mu.Lock()
 	for _, target := range targets {
-		if i := slices.IndexFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == target }); i >= 0 {
-			// No wish of another worker has that number.
-			p.wishes[keyOf(target, p.wanted[i].Mode)] = wish{time.Now().UnixNano(), why}
+		if i := slices.IndexFunc(p.wanted, func(w *pool) bool { return w.Target == target }); i >= 0 {
+			p.wanted[i].wish, p.wanted[i].why = time.Now().UnixNano(), why // no wish of another worker has that number
 		} else {
 			unknown = append(unknown, target)
 		}
 	}
 	p.mu.Unlock()
-	if l := c.link; l != nil && l.alive() {
-		c.declare(l)
-	}
+	c.declare()
 	return unknown
 }
 
@@ -129,25 +118,19 @@ func (p *pools) all() []jobexec.PoolStanding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	standings := make([]jobexec.PoolStanding, len(p.wanted))
-	for i := range p.wanted {
-		standings[i] = p.standing(&p.wanted[i])
+	for i, w := range p.wanted {
+		s := w.is
+		if w.wish != 0 && s.Wish != w.wish {
+			s.Old = max(1, s.Processes) // the runner has not heard of it yet
+		}
+		standings[i] = jobexec.PoolStanding{
+			Target: w.Target, Mode: w.Mode, Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
+			Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
+			Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: &s.Old,
+		}
 	}
 	slices.SortFunc(standings, func(one, other jobexec.PoolStanding) int { return strings.Compare(one.Target, other.Target) })
 	return standings
-}
-
-// standing is how a wanted pool stands. Callers must hold p.mu.
-func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
-	key := keyOf(of.Target, of.Mode)
-	s := p.standings[key]
-	if w, wished := p.wishes[key]; wished && s.Wish != w.id {
-		s.Old = max(1, s.Processes) // the runner has not heard of it yet
-	}
-	return jobexec.PoolStanding{
-		Target: of.Target, Mode: of.Mode, Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
-		Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
-		Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: &s.Old,
-	}
 }
 
 // heard takes in what the runner says of its pools.
@@ -155,8 +138,8 @@ func (c *connector) heard(m *wire.Message) {
 	p := &c.pools
 	p.mu.Lock()
 	for _, s := range m.Standings {
-		if key := keyOf(s.Target, jobexec.Mode(s.Mode)); p.wants(key) { // else it was removed
-			p.standings[key] = s
+		if w := p.find(s.Target, jobexec.Mode(s.Mode)); w != nil { // else it was removed
+			w.is = s
 		}
 	}
 	p.mu.Unlock()
@@ -171,8 +154,8 @@ func (c *connector) heard(m *wire.Message) {
 func (p *pools) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key, s := range p.standings {
-		p.standings[key] = wire.Standing{Unready: s.Unready, Since: s.Since}
+	for _, w := range p.wanted {
+		w.is = wire.Standing{Unready: w.is.Unready, Since: w.is.Since}
 	}
 }
 

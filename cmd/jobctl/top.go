@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -69,7 +67,7 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	p.asked = d // it is hung up with p
 	if _, err := d.Ask(ctx, api.Status.Name, nil); err != nil {
 		return err
 	}
@@ -78,7 +76,7 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 		what = "master at "
 	}
 	err = live.Run(ctx, live.Config{
-		Source: &topSource{&quiet, d}, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
+		Source: &topSource{&quiet, d, p}, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
 		Now: p.now, Location: p.location, Colour: p.coloured(), In: p.in, Out: p.bare, Environ: p.environ,
 	})
 	switch cause := context.Cause(ctx); {
@@ -92,8 +90,9 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 
 // topSource asks the worker at the other end, or the workers of the master there, for the live view.
 type topSource struct {
-	p *program
-	d *operator.Daemon
+	p     *program
+	d     *operator.Daemon
+	aloud *program // may write to the terminal, which the view has left
 }
 
 var _ live.Source = (*topSource)(nil)
@@ -255,17 +254,6 @@ func (s *topSource) clock(at int64) string {
 	return time.UnixMilli(at).In(s.p.location).Format(time.TimeOnly)
 }
 
-// nextOf is where the part behind this one begins.
-func nextOf(o api.OutputPart) int64 { return o.At + int64(len(o.Bytes)) }
-
-// textOfPart is the part, and a line in place of what was not kept before it.
-func textOfPart(o api.OutputPart) string {
-	if o.Skipped > 0 {
-		return fmt.Sprintf("[%d bytes were not kept]\n%s", o.Skipped, o.Bytes)
-	}
-	return string(o.Bytes)
-}
-
 // worker is the one that has a job.
 func (s *topSource) worker(job live.Job) *operator.Worker {
 	if job.Address == "" {
@@ -274,47 +262,13 @@ func (s *topSource) worker(job live.Job) *operator.Worker {
 	return s.d.At(job.Worker, job.Address)
 }
 
-// Output implements live.Source.
-func (s *topSource) Output(ctx context.Context, job live.Job, behind live.Place) (output live.Output, err error) {
-	var answer api.JobOutput
-	query := api.OutputQuery{Job: job.Job, Attempt: job.Attempt, Stdout: behind.Stdout, Stderr: behind.Stderr}
-	if err := s.worker(job).Ask(ctx, api.Output.Name, query, &answer); err != nil {
-		return output, err
-	}
-	out, errs := answer.Stdout, answer.Stderr
-	output = live.Output{
-		Stdout: textOfPart(out), Stderr: textOfPart(errs), Next: live.Place{Stdout: nextOf(out), Stderr: nextOf(errs)},
-		More: len(out.Bytes) > 0 && nextOf(out) < out.Size || len(errs.Bytes) > 0 && nextOf(errs) < errs.Size,
-	}
-	output.Ended = answer.State == api.OutputEnded && !output.More
-	output.Note = s.noteOf(answer)
-	return output, nil
+// Show implements live.Source.
+func (s *topSource) Show(ctx context.Context, job live.Job) error {
+	return s.aloud.showJob(ctx, s.d, operator.Job{ID: job.Job, Target: job.Target}, usualTold)
 }
 
-// noteOf says how a job ended, or why nothing comes.
-func (s *topSource) noteOf(answer api.JobOutput) string {
-	switch {
-	case answer.Done != nil && answer.Done.Ended > 0:
-		return endOf(answer.Done) + ", at " + time.UnixMilli(answer.Done.Ended).In(s.p.location).Format(time.DateTime)
-	case answer.Done != nil:
-		return endOf(answer.Done)
-	case answer.Adopted:
-		return "its runner is gone, and nobody reads what it writes"
-	case answer.State == api.OutputClaimed:
-		return "it has not started yet"
-	}
-	return ""
-}
-
-// Story implements live.Source: where the job is, and what the journal of its worker tells of it.
-func (s *topSource) Story(ctx context.Context, job live.Job) (lines []string, err error) {
-	var text bytes.Buffer
-	printing := *s.p
-	printing.out, printing.environ = &text, nil // times as on a terminal, and no colours
-	w := s.worker(job)
-	told := story{program: &printing, journals: operator.JournalsOf([]*operator.Worker{w}, func(error) {})}
-	err = told.tell(ctx, int64(job.Job))
-	verdict := w.Why(ctx, operator.Job{ID: job.Job, Target: job.Target}, operator.Clock{Now: s.p.now(), Location: s.p.location})
-	lines = append([]string{verdict.Sentence, ""}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
-	return lines, err
+// Follow implements live.Source.
+func (s *topSource) Follow(ctx context.Context, job live.Job) error {
+	f := &follower{program: s.aloud, job: job.Job, follow: true, lines: -1, tube: newTube(s.aloud)}
+	return f.run(ctx)
 }

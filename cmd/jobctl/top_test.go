@@ -55,7 +55,7 @@ func topOf(t *testing.T, port string, master bool) *topSource {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
-	return &topSource{p, d}
+	return &topSource{p, d, p}
 }
 
 func atoi(t *testing.T, text string) (n int) {
@@ -91,7 +91,7 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 		}
 	}
 	job := live.Job{RunningJob: api.RunningJob{Job: 5, Target: "mail"}}
-	if _, err := s.Output(t.Context(), job, live.Place{}); err == nil || !strings.Contains(err.Error(), "older jobd") {
+	if err := s.Follow(t.Context(), job); err == nil || !strings.Contains(err.Error(), "older jobd") {
 		t.Errorf("output: %v", err)
 	}
 	if _, err := s.Do(t.Context(), live.Action{Kind: live.Cancel, Job: job}); err == nil || !strings.Contains(err.Error(), "older jobd") {

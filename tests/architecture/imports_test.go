@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"net/api":             {"jobd/net"},
 	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
-	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize"}, drawn...),
+	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/operator", "jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize", "golang.org/x/sys/unix"}, drawn...),
 }
 
 // drawn is what draws on a terminal.

@@ -62,14 +62,6 @@ func ids(jobs []Job) (list []jobnet.Whole) {
 	return list
 }
 
-// Why is the verdict on a job of which only its worker is asked.
-func (w *Worker) Why(ctx context.Context, job Job, clock Clock) reason.Verdict {
-	one := Answer[api.Explained]{From: w}
-	one.Err = w.Ask(ctx, api.Explain.Name, api.ExplainQuery{IDs: []jobnet.Whole{job.ID}}, &one.Value)
-	e := Explanation{Answers: []Answer[api.Explained]{one}}
-	return e.why(w.daemon, job, clock)
-}
-
 // why is the verdict on a job.
 func (e *Explanation) why(d *Daemon, job Job, clock Clock) reason.Verdict {
 	answers := make([]reason.Answer, len(e.Answers))

@@ -101,6 +101,13 @@ func (m *model) do(action Action) tea.Cmd {
 	}
 }
 
+// returned takes the terminal back, and says what went wrong meanwhile.
+func (m *model) returned(b back) {
+	if b.err != nil {
+		m.say(true, b.err.Error())
+	}
+}
+
 // ended says what came of an action, and has everything asked for anew, so that it is seen.
 func (m *model) ended(d done) {
 	wanted, _ := d.action.words()

@@ -30,10 +30,8 @@ type fake struct {
 	fleet   Fleet
 	running Running
 	waiting Waiting
-	story   []string
-	output  []Output // one for each time that it is asked for
-	err     error    // in place of every answer
-	refusal error    // of actions
+	err     error // in place of every answer
+	refusal error // of actions
 
 	list func(api.RunningQuery) Running // in place of running; nil: that
 
@@ -41,7 +39,7 @@ type fake struct {
 	query   api.RunningQuery
 	workers int // that were asked for what runs
 	counted []string
-	places  []Place
+	printed []Job
 	done    []Action
 }
 
@@ -65,19 +63,15 @@ func (f *fake) Waiting(_ context.Context, _ []Worker, targets []string) (Waiting
 	return f.waiting, f.err
 }
 
-func (f *fake) Story(context.Context, Job) ([]string, error) {
-	f.asked["story"]++
-	return f.story, f.err
+func (f *fake) Show(_ context.Context, job Job) error {
+	f.printed = append(f.printed, job)
+	return f.err
 }
 
-func (f *fake) Output(_ context.Context, _ Job, behind Place) (Output, error) {
-	f.places = append(f.places, behind)
-	if len(f.output) == 0 {
-		return Output{Next: behind}, f.err
-	}
-	next := f.output[0]
-	f.output = f.output[1:]
-	return next, f.err
+func (f *fake) Follow(ctx context.Context, job Job) error {
+	f.printed = append(f.printed, job)
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (f *fake) Do(_ context.Context, a Action) (string, error) {
@@ -230,7 +224,6 @@ func oneWorker() *fake {
 		waiting: Waiting{Targets: map[string]api.WaitingTarget{
 			"mail": {Count: 10_000, More: true, Oldest: noon.Add(-90 * time.Minute).Unix()}, "report": {Count: 12, Oldest: noon.Add(-25 * time.Second).Unix()},
 		}},
-		story: []string{"job 4711", "", "2026-11-20 11:58:20  claimed by node-1 from the table", "2026-11-20 11:58:20  started as process 2200"},
 	}
 	for i := range 9 {
 		target := "mail"

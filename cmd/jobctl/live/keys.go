@@ -15,12 +15,7 @@ import (
 // the help tells of are left out.
 func (m *model) keyLine() line {
 	keys := []string{"p pause", "c continue", "l look", "/ filter", "s sort", "tab next table", "? help", "q quit"}
-	switch {
-	case m.page != nil && m.page.follow:
-		keys = []string{"↑↓ scroll", "esc back", "enter story", "t TERM", "K KILL", "x cancel", "? help", "q quit"}
-	case m.page != nil:
-		keys = []string{"↑↓ scroll", "esc back", "o output", "t TERM", "K KILL", "x cancel", "? help", "q quit"}
-	case m.chosen == jobsPane:
+	if m.chosen == jobsPane {
 		keys = []string{"enter look", "o output", "t TERM", "K KILL", "x cancel", "s sort", "/ filter", "? help", "q quit"}
 	}
 	for len(keys) > 2 && wide(strings.Join(keys, "  ")) > m.width {
@@ -38,11 +33,11 @@ func (m *model) helpLines() []line {
 		"s        order of running jobs: by age, processor time, memory",
 		"p, c     pause, continue the chosen target, of all workers; asks first",
 		"l        look for jobs of the chosen target now (poke)",
-		"enter    look at the chosen job: where it is, and what became of it so far",
-		"o        follow the chosen job's output",
+		"enter    the chosen job's page, as of jobctl show; a key goes back",
+		"o        follow the chosen job's output, as jobctl tail -f; a key goes back",
 		"t, K     send TERM, KILL to the chosen job; asks first",
 		"x        cancel the chosen job: TERM, then KILL; asks first",
-		"?        this page    esc  back    q, ctrl+c  quit",
+		"?        this page    q, ctrl+c  quit",
 		"",
 		"RUNNING: slots in use, of all. WAITING: rows of the table, counted up to 10000",
 		"every 5 s; ↑ ↓: more or fewer than before. OLDEST: how long the first waits.",
@@ -79,29 +74,8 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	case "?":
 		m.help = true
-		return nil
 	case "esc":
-		m.back()
-		return nil
-	}
-	if m.page != nil {
-		return m.pressOnPage(name)
-	}
-	return m.pressOnTables(name)
-}
-
-// back leaves what is on top: the page, or the filter.
-func (m *model) back() {
-	if m.page != nil {
-		m.page.cancel()
-		m.page = nil
-		return
-	}
-	m.filter = ""
-}
-
-func (m *model) pressOnTables(name string) tea.Cmd {
-	switch name {
+		m.filter = ""
 	case "tab":
 		m.next(1)
 	case "shift+tab":
@@ -122,20 +96,18 @@ func (m *model) pressOnTables(name string) tea.Cmd {
 		if target, ok := m.needTarget(); ok {
 			return m.do(Action{Kind: Poke, Target: target})
 		}
-	case "enter", "o":
-		return m.open(name == "o")
+	case "enter":
+		return m.leave(m.config.Source.Show)
+	case "o":
+		return m.leave(m.config.Source.Follow)
 	case "t", "K", "x":
 		if job, ok := m.needJob(); ok {
-			m.askJob(jobAction(name), job)
+			m.askJob(map[string]ActionKind{"t": Term, "K": Kill, "x": Cancel}[name], job)
 		}
 	default:
 		m.move(name)
 	}
 	return nil
-}
-
-func jobAction(key string) ActionKind {
-	return map[string]ActionKind{"t": Term, "K": Kill, "x": Cancel}[key]
 }
 
 // next chooses another table.
@@ -206,11 +178,8 @@ func (m *model) needTarget() (string, bool) {
 	return target, ok && m.isThere()
 }
 
-// needJob is the chosen job, or that of the page.
+// needJob is the chosen job; without one it is said how to choose one.
 func (m *model) needJob() (Job, bool) {
-	if m.page != nil {
-		return m.page.job, true
-	}
 	if job, ok := m.chosenJob(); ok && m.chosen == jobsPane {
 		return job, m.isThere()
 	}

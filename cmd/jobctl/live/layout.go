@@ -78,7 +78,6 @@ func (m *model) settle() {
 		c.top = min(c.top, c.row, max(0, all-rows))
 		c.top = max(0, c.top, c.row-rows+1)
 	}
-	m.clamp()
 }
 
 // hold lets the cursors follow the job and the target that were chosen: lists move beneath them.

@@ -54,7 +54,6 @@ type model struct {
 	question *question
 	doing    string // the action under way, in words
 	said     note   // what came of the newest one
-	page     *page
 }
 
 // note is what is said for a while.
@@ -116,8 +115,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.counted(msg)
 	case done:
 		m.ended(msg)
-	case told, printed:
-		m.turn(msg)
+	case back:
+		m.returned(msg)
 	}
 	m.settle()
 	return m, tea.Batch(cmd, m.ask())
@@ -143,9 +142,6 @@ func (m *model) ask() tea.Cmd {
 	if m.fleet.due(m.now, m.config.Interval) {
 		m.fleet.begin(m.now)
 		cmds = append(cmds, request(m, m.config.Source.Fleet))
-	}
-	if m.page != nil {
-		return tea.Batch(append(cmds, m.page.ask(m))...)
 	}
 	workers := m.answering()
 	if m.fleet.known && m.running.due(m.now, m.config.Interval) {

@@ -18,10 +18,9 @@ type Source interface {
 	Running(ctx context.Context, workers []Worker, q api.RunningQuery) (Running, error)
 	// Waiting counts what waits for these targets. Targets that it doesn't tell of are not known.
 	Waiting(ctx context.Context, workers []Worker, targets []string) (Waiting, error)
-	// Story says where a job is and what became of it so far, line by line.
-	Story(ctx context.Context, job Job) ([]string, error)
-	// Output gives what a job has written behind a place.
-	Output(ctx context.Context, job Job, behind Place) (Output, error)
+	// Show prints the page of a job, Follow its output as it comes, on the terminal itself.
+	Show(ctx context.Context, job Job) error
+	Follow(ctx context.Context, job Job) error
 	// Do carries an action out, and says what the daemon answered.
 	Do(ctx context.Context, action Action) (string, error)
 }
@@ -59,19 +58,6 @@ type Job struct {
 type Waiting struct {
 	Targets map[string]api.WaitingTarget
 	Silent  []string // why something can't be told
-}
-
-// Place is how far the output of a job is known, in bytes of each stream; below 0: that many bytes
-// before the newest one.
-type Place struct{ Stdout, Stderr int64 }
-
-// Output is a piece of a job's output.
-type Output struct {
-	Stdout, Stderr string
-	Next           Place  // where the next piece begins
-	More           bool   // there is more already
-	Ended          bool   // nothing comes any more
-	Note           string // what is worth knowing: that something was not kept, or how the job ended
 }
 
 // Action is something that a person wants done. It is about a target or about a job.

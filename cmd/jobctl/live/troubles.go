@@ -65,7 +65,7 @@ var severity = map[tone]int{bad: 2, odd: 1}
 
 // untold is what other requests could not find out.
 func (m *model) untold() (lines []line) {
-	if since, silent := m.running.silence(m.now); silent && m.fleet.err == nil && m.page == nil {
+	if since, silent := m.running.silence(m.now); silent && m.fleet.err == nil {
 		if m.running.err != nil {
 			lines = append(lines, line{fmt.Sprintf("running jobs as of %s: %v", m.clock(since), m.running.err), odd})
 		} else if _, all := m.fleet.silence(m.now); !all {

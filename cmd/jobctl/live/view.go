@@ -61,8 +61,6 @@ func (m *model) lines() []line {
 		}
 	case m.help:
 		return m.helpLines()
-	case m.page != nil:
-		return m.pageLines()
 	}
 	l := m.rooms()
 	lines := append(m.headLines(), some(m.troubles(), l.troubles)...)
@@ -201,8 +199,6 @@ func (m *model) message() line {
 		return line{m.said.text, bad}
 	case m.now.Before(m.said.until):
 		return line{m.said.text, bold}
-	case m.page != nil:
-		return line{}
 	}
 	return m.detail()
 }

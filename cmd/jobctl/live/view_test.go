@@ -25,7 +25,6 @@ func TestViews(t *testing.T) {
 		"master-80x24":  {fake: threeWorkers(), master: true, width: 80, height: 24, keys: []string{"tab", "down"}},
 		"master-200x60": {fake: threeWorkers(), master: true, width: 200, height: 60},
 		"help-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"?"}},
-		"story-80x24":   {fake: oneWorker(), width: 80, height: 24, keys: []string{"tab", "enter"}},
 		"asks-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"down", "c"}},
 		"filter-80x24":  {fake: threeWorkers(), master: true, width: 80, height: 24, keys: []string{"/", "i", "d"}},
 	} {
@@ -92,8 +91,6 @@ func TestTextsOfOthersAreHarmless(t *testing.T) {
 	f.running.Jobs[0].Target, f.running.Jobs[0].Worker = nasty, nasty
 	f.running.Silent = []string{nasty}
 	f.waiting.Silent = []string{nasty}
-	f.story = []string{nasty, strings.Repeat(nasty, 100)}
-	f.output = []Output{{Stdout: nasty + "\n" + nasty, Stderr: nasty + "\n", Note: nasty}}
 	f.refusal = errors.New(nasty)
 	p := sit(t, f, true, 120, 40)
 	p.later(1)
@@ -110,10 +107,9 @@ func TestTextsOfOthersAreHarmless(t *testing.T) {
 	look("a refusal")
 	p.press("tab", "home", "t")
 	look("a question about a job")
-	p.press("n", "enter")
-	look("a story")
-	p.press("o")
-	look("its output")
+	p.press("n")
+	p.send(back{errors.New(nasty)})
+	look("what went wrong with its output")
 	p.model.config.Colour = true
 	if text := p.model.screen(); !strings.Contains(text, "\x1b[") || strings.Contains(text, "\x1b[2J") {
 		t.Errorf("with colours: %q", text)

@@ -21,24 +21,21 @@ import (
 
 // claims is what only the claim loop knows.
 type claims struct {
-	poll   time.Time     // the next poll that nobody asks for; zero: none
-	taken  time.Time     // when it was last seen to what was due
-	away   bool          // the mirror could not write when a claim was last wanted
-	names  board.Backoff // of the question whether the table takes the targets' names
-	survey survey
+	poll   time.Time            // the next poll that nobody asks for; zero: none
+	taken  time.Time            // when it was last seen to what was due
+	away   bool                 // the mirror could not write when a claim was last wanted
+	names  board.Backoff        // of the question whether the table takes the targets' names
 	free   map[string]time.Time // by worker id that unknown rows bear: since when nobody was seen to hold it
 	rounds int                  // claims so far
-	behind map[int64]bool       // rows that were told to be behind the journal
+	behind []int64              // rows that were told to be behind the journal
 }
-
-// renew has everything looked at again that may have changed while the table was out of reach.
-func (c *claims) renew() { c.survey, c.free = survey{wanted: true}, make(map[string]time.Time) }
 
 // renew polls, and looks at everything again that may have changed while the table was out of
 // reach.
 func (w *Worker) renew() {
-	w.claims.renew()
+	w.claims.free = make(map[string]time.Time)
 	w.mu.Lock()
+	w.survey = board.Backoff{Due: time.Now()}
 	w.identity.checked = time.Time{}
 	w.namesDue = true
 	w.mu.Unlock()
@@ -55,9 +52,6 @@ func (w *Worker) claimLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-alarm.C:
-			w.claimAll(ctx)
-		case <-w.claims.survey.tried:
-			w.claims.survey.tried, w.claims.survey.rest.Due = nil, time.Time{}
 			w.claimAll(ctx)
 		case <-w.nudge:
 			w.claimAll(ctx)
@@ -167,10 +161,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.board.NextDoubt())
 	at(w.nextDue(now))
 	if !w.identity.checked.IsZero() {
-		at(w.claims.survey.rest.Due)
-		if !w.claims.survey.busy() {
-			at(w.surveyDue)
-		}
+		at(w.survey.Due)
 	}
 	for _, t := range w.targets {
 		if t.wanted() { // what has come into hand since then is due, too

@@ -3,6 +3,8 @@ package exec
 import (
 	"testing"
 	"time"
+
+	"jobd/exec/board"
 )
 
 func TestThePollIntervalIsOffByAFifthAtMost(t *testing.T) {
@@ -28,7 +30,7 @@ func TestThePollIntervalIsOffByAFifthAtMost(t *testing.T) {
 func TestNothingIsDueInAWorkerAtRest(t *testing.T) {
 	t.Parallel()
 	w := New(Config{Name: "node-1", Targets: map[string]int{"a": 1}, LostAfter: time.Hour})
-	w.claims.survey = survey{}
+	w.survey = board.Backoff{}
 	w.identity = identity{workerID: workerIDOf("node-1", 0), checked: time.Now()}
 	if left := w.untilDue(time.Now()); left < time.Minute {
 		t.Errorf("the loop wakes again after %s", left)

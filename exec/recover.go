@@ -134,9 +134,8 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 // not hold as live: the journal was lost, or is an older copy, or the table is one. Nobody knows whether
 // those jobs ran, so their outcome is unknown.
 //
-// The worker looks twice: a row that the first look finds may only be behind, and the second one comes
-// when the mirror has tried to show everything up to then. The worker leaves a row to the mirror that
-// still owes it something.
+// Such a row may only be behind. The worker leaves it to the mirror that still owes it something, and
+// looks again.
 //
 // Rows of our targets that bear no token are unowned: something else left them, the original jobd for
 // one. The worker counts them and leaves them alone.
@@ -147,49 +146,12 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 // So the worker takes another id, and leaves these rows alone until nobody has held their worker id for
 // Config.LostAfter. A worker that comes back in that time holds it again.
 
-// survey is such a look. Only the claim loop knows it.
-type survey struct {
-	wanted     bool
-	candidates map[int64]string // tokens of the rows that the first look found; nil: none, or no look yet
-	upTo       uint64           // the newest event then
-	tried      <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
-	rest       board.Backoff
-	behind     []int64 // rows that say less than the journal knows, as the second look has found them
-}
-
 const (
-	surveyWait   = 10 * time.Second // until the second look, though the mirror is still behind
-	firstSurvey  = time.Second
+	firstSurvey  = 100 * time.Millisecond // until the next look, where the mirror owes a row something
 	longSurvey   = time.Minute
-	lostTogether = 100 // lost jobs that one look covers, and one append
+	rowMissing   = 10 * time.Second // until a look for a row that was missing when its job should start
+	lostTogether = 100              // rows that one look locks, and one append
 )
-
-// takeSurvey takes the look that is due, if any. Its error concerns everything; any other error only puts
-// the look off.
-func (w *Worker) takeSurvey(ctx context.Context) (err error) {
-	s := &w.claims.survey
-	w.mu.Lock()
-	if due := w.surveyDue; !due.IsZero() && !due.After(time.Now()) && !s.busy() {
-		*s, w.surveyDue = survey{wanted: true}, time.Time{}
-	}
-	w.mu.Unlock()
-	switch {
-	case s.rest.Due.After(time.Now()):
-		return nil
-	case s.candidates != nil:
-		err = w.secondLook(ctx, s)
-	case s.wanted:
-		err = w.firstLook(ctx, s)
-	default:
-		return nil
-	}
-	if err == nil || concernsAll(ctx, err) {
-		return err
-	}
-	w.Logger.Warn("rows under way that belong to nobody could not be looked for; trying again", "error", err)
-	s.rest.Grow(time.Now(), firstSurvey, longSurvey)
-	return nil
-}
 
 // How often the worker looks whether somebody holds other worker ids: each quarter of Config.LostAfter,
 // within these bounds.
@@ -198,14 +160,39 @@ const (
 	rareFree  = 30 * time.Second
 )
 
-// firstLook finds rows that may be lost: with the worker's own id, and with ids of its name that it has
-// passed by and nobody holds.
-func (w *Worker) firstLook(ctx context.Context, s *survey) error {
+// takeSurvey takes the look that is due, if any. Its error concerns everything; any other error only puts
+// the look off.
+func (w *Worker) takeSurvey(ctx context.Context) error {
+	w.mu.Lock()
+	due := w.survey.Passed(time.Now())
+	w.mu.Unlock()
+	if !due {
+		return nil
+	}
+	again, err := w.lookForLost(ctx)
+	if concernsAll(ctx, err) {
+		return err
+	}
+	if err != nil {
+		w.Logger.Warn("rows under way that belong to nobody could not be looked for; trying again", "error", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if again || err != nil {
+		w.survey.Grow(time.Now(), firstSurvey, longSurvey)
+	}
+	return nil
+}
+
+// lookForLost looks for lost rows: with the worker's own id, and with ids of its name that it has passed
+// by and nobody holds. It tells whether some may turn out to be lost later.
+func (w *Worker) lookForLost(ctx context.Context) (again bool, err error) {
 	w.mu.Lock()
 	ours, names := w.identity.workerID, w.fitNames()
 	w.mu.Unlock()
-	unowned, held := 0, false
-	candidates := make(map[int64]string)
+	var upTo uint64
+	unowned := 0
+	candidates := make(map[int64]string) // tokens of rows that may be lost
 	for _, workerID := range append(workerIDsBefore(w.Name, ours), ours) {
 		var targets []string // whose rows without an owner are counted
 		if workerID == ours {
@@ -213,11 +200,11 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 		}
 		rows, err := w.Table.UnderWay(ctx, "@"+workerID, targets)
 		if err != nil {
-			return err
+			return false, err
 		}
 		unknown := make(map[int64]string)
 		w.Recorder.View(func(state *journal.State) {
-			s.upTo = state.Seq
+			upTo = state.Seq
 			for _, row := range rows {
 				if row.Owner == "" {
 					unowned++
@@ -229,20 +216,18 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 		free := workerID == ours
 		if !free && len(unknown) > 0 {
 			if free, err = w.isFree(ctx, workerID, len(unknown)); err != nil {
-				return err
+				return false, err
 			}
-			held = held || !free
+			if !free {
+				w.lookIn(min(max(w.LostAfter/4, oftenFree), rareFree))
+			}
 		}
 		if free {
 			maps.Copy(candidates, unknown)
 		}
 	}
 	w.noteUnowned(unowned)
-	s.planSecondLook(candidates, s.upTo, w.Mirror.Tried(s.upTo))
-	if held {
-		w.lookIn(min(max(w.LostAfter/4, oftenFree), rareFree))
-	}
-	return nil
+	return w.endLost(ctx, candidates, upTo)
 }
 
 // isFree tells whether nobody has held a worker id for so long that rows which bear it are lost. Then it
@@ -279,19 +264,6 @@ func workerIDsBefore(name, workerID string) (before []string) {
 	return nil // the journal's id is of another name
 }
 
-// planSecondLook plans the second look at rows, for when the mirror has tried to show everything up to
-// an event.
-func (s *survey) planSecondLook(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
-	*s = survey{upTo: upTo}
-	if len(rows) > 0 {
-		s.candidates, s.tried = rows, tried
-		s.rest.Due = time.Now().Add(surveyWait)
-	}
-}
-
-// busy tells whether a look is wanted or under way.
-func (s *survey) busy() bool { return s.wanted || s.candidates != nil }
-
 // live tells whether the journal holds a claim as under way.
 func live(known journal.Job, token string) bool {
 	return !known.Status.Ended() && known.Token == token
@@ -306,45 +278,39 @@ func (w *Worker) noteUnowned(n int) {
 	w.unowned = n
 }
 
-// secondLook ends the jobs whose rows are still as the first look found them, though the mirror owes
-// them nothing. It locks the rows for one moment, on the server that claims are made on, and only while
-// the worker holds its id.
-func (w *Worker) secondLook(ctx context.Context, s *survey) error {
-	if err := w.Identify(ctx); err != nil {
-		return err
+// endLost ends the jobs of those rows that are as they were found, though the mirror owes them nothing up
+// to an event that is newer than that. It locks the rows for one moment, on the server that claims are
+// made on, and only while the worker holds its id. It tells whether some are locked, or owed something.
+func (w *Worker) endLost(ctx context.Context, tokens map[int64]string, upTo uint64) (again bool, err error) {
+	if len(tokens) == 0 {
+		return false, nil
 	}
-	ids := slices.Sorted(maps.Keys(s.candidates))
-	for group := range slices.Chunk(ids, lostTogether) {
-		var found []journal.Row
+	if err := w.Identify(ctx); err != nil {
+		return false, err
+	}
+	var behind []int64
+	ids := slices.Sorted(maps.Keys(tokens))
+	shown := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return !isClosed(w.Mirror.Shown(upTo, id)) })
+	again = len(shown) < len(ids)
+	for group := range slices.Chunk(shown, lostTogether) {
+		var lost []journal.Row
 		locked, err := w.Table.ClaimManual(ctx, group, nil, func(rows []journal.Row) ([]journal.Event, error) {
-			found = slices.Clone(rows)
+			lost = slices.Clone(rows)
 			return nil, nil
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
-		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !board.UnderWay(row) || row.Owner != s.candidates[row.Job] })
-		lost := slices.DeleteFunc(slices.Clone(found), func(row journal.Row) bool { return !isClosed(w.Mirror.Shown(s.upTo, row.Job)) })
-		if err := w.takeUpLost(ctx, lost); err != nil {
-			return err
+		again = again || len(locked) > 0
+		lost = slices.DeleteFunc(lost, func(row journal.Row) bool { return !board.UnderWay(row) || row.Owner != tokens[row.Job] })
+		older, err := w.takeUpLost(ctx, lost)
+		if err != nil {
+			return false, err
 		}
-		owed := make(map[int64]bool)
-		for _, row := range found {
-			owed[row.Job] = !slices.Contains(lost, row)
-		}
-		maps.DeleteFunc(s.candidates, func(id int64, _ string) bool {
-			return slices.Contains(group, id) && !owed[id] && !slices.Contains(locked, id)
-		})
+		behind = append(behind, older...)
 	}
-	if len(s.candidates) == 0 {
-		if len(s.behind) > 0 {
-			w.tellBehind(s.behind)
-		}
-		*s = survey{}
-	} else {
-		s.rest.Grow(time.Now(), firstSurvey, longSurvey)
-	}
-	return nil
+	w.tellBehind(behind)
+	return again, nil
 }
 
 // someNamed is how many rows a message names of those that it counts.
@@ -353,15 +319,10 @@ const someNamed = 8
 // tellBehind tells, once for all of them and not again at the next look, of rows that say less than the
 // journal knows of their jobs, as after a restore of the table in place.
 func (w *Worker) tellBehind(ids []int64) {
+	slices.Sort(ids)
 	told := w.claims.behind
-	w.claims.behind = make(map[int64]bool, len(ids))
-	news := false
-	for _, id := range ids {
-		news = news || !told[id]
-		w.claims.behind[id] = true
-	}
-	if news {
-		ids = slices.Sorted(maps.Keys(w.claims.behind))
+	w.claims.behind = ids
+	if slices.ContainsFunc(ids, func(id int64) bool { return !slices.Contains(told, id) }) {
 		w.Logger.Error("rows are behind what the journal knows of their jobs, and are left alone",
 			"rows", len(ids), "some", ids[:min(len(ids), someNamed)],
 			"remedy", "jobctl journal diff lists them; jobctl journal reapply mends them, after showing what it would do")
@@ -369,11 +330,11 @@ func (w *Worker) tellBehind(ids []int64) {
 }
 
 // takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose outcome
-// is unknown.
-func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
-	var unknown []journal.Row
+// is unknown. It gives the rows that are behind the journal.
+func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) (behind []int64, err error) {
+	var lost []journal.Row
 	for _, row := range rows {
-		var known bool // then the row is behind, and not lost
+		var known bool
 		var unstarted *journal.Accepted
 		if w.Knows != nil {
 			known, unstarted = w.Knows(ctx, row.Job, row.Owner)
@@ -381,38 +342,32 @@ func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 		switch {
 		case unstarted != nil:
 			if err := w.takeUpAgain(row, *unstarted); err != nil {
-				return err
+				return nil, err
 			}
 		case known:
-			w.claims.survey.behind = append(w.claims.survey.behind, row.Job)
+			behind = append(behind, row.Job)
 		default:
-			unknown = append(unknown, row)
+			lost = append(lost, row)
 		}
 	}
-	if rows = unknown; len(rows) == 0 {
-		return nil
+	if len(lost) > 0 {
+		w.Logger.Error("rows bear this worker's mark and a claim that its journal does not know: their outcome is unknown",
+			"rows", len(lost), "journal is new", w.fresh, "requeue", w.Requeue)
 	}
-	w.Logger.Error("rows bear this worker's mark and a claim that its journal does not know: their outcome is unknown",
-		"rows", len(rows), "journal is new", w.fresh, "requeue", w.Requeue)
-	_, err := w.append(lostDrafts(rows...)...)
-	if illegal(err) != nil && len(rows) > 1 { // some were claimed anew meanwhile
-		for _, row := range rows {
-			if err := w.takeUpLost(ctx, []journal.Row{row}); err != nil {
-				return err
-			}
-		}
-		return nil
+	for _, row := range lost {
+		claim := lostClaim(row)
+		_, err := w.append(
+			journal.Draft{Job: row.Job, Payload: claim},
+			journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: board.First(claim), Token: row.Owner}},
+		)
+		switch {
+		case err == nil:
+			w.change(func(b *board.Board) board.Effects { return b.LostClaim(row.Job, claim, w.whyLost()) })
+		case illegal(err) == nil:
+			return nil, err
+		} // else it was claimed anew meanwhile
 	}
-	if illegal(err) != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		w.change(func(b *board.Board) board.Effects { return b.LostClaim(row.Job, lostClaim(row), w.whyLost()) })
-	}
-	return nil
+	return behind, nil
 }
 
 // lostClaim is the claim that a row tells of. What the row said about time before is known from what
@@ -430,19 +385,6 @@ func lostClaim(row journal.Row) journal.Accepted {
 		claim.Manual = plan.Schedule != "" && plan.PlannedAt == 0
 	}
 	return claim
-}
-
-// lostDrafts says what the lost journal must have said of rows, as far as can be told.
-func lostDrafts(rows ...journal.Row) (drafts []journal.Draft) {
-	for _, row := range rows {
-		claim := lostClaim(row)
-		drafts = append(
-			drafts,
-			journal.Draft{Job: row.Job, Payload: claim},
-			journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: board.First(claim), Token: row.Owner}},
-		)
-	}
-	return drafts
 }
 
 // whyLost is why the journal does not know a claim of this worker.
@@ -473,14 +415,14 @@ func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
 
 // lookAgain plans a look for rows with this worker's id: a row was missing when its job should start, or
 // when its claim was in doubt, and may come back.
-func (w *Worker) lookAgain() { w.lookIn(surveyWait) }
+func (w *Worker) lookAgain() { w.lookIn(rowMissing) }
 
 // lookIn plans a look for rows of this worker after a time, or sooner.
 func (w *Worker) lookIn(after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.surveyDue.IsZero() {
-		w.surveyDue = time.Now().Add(after)
+	if at := time.Now().Add(after); w.survey.Due.IsZero() || at.Before(w.survey.Due) {
+		w.survey.Due = at
 		w.wake()
 	}
 }

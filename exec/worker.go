@@ -138,12 +138,12 @@ type Worker struct {
 	identity    identity
 	asked       time.Time // since when the database is asked for a claim; zero: it is not
 	outage      outage
-	unowned     int       // rows under way that belong to no worker
-	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that
-	awaiting    bool      // somebody waits for the table on behalf of targets that are behind
-	namesDue    bool      // ask the table whether it takes the targets' names
-	handover    bool      // as Config.Handover, or because of HandOver
-	fresh       bool      // the journal held nothing when the worker was opened
+	unowned     int           // rows under way that belong to no worker
+	survey      board.Backoff // of the next look for rows of this worker
+	awaiting    bool          // somebody waits for the table on behalf of targets that are behind
+	namesDue    bool          // ask the table whether it takes the targets' names
+	handover    bool          // as Config.Handover, or because of HandOver
+	fresh       bool          // the journal held nothing when the worker was opened
 	failure     error
 }
 
@@ -174,7 +174,7 @@ func New(c Config) *Worker {
 		w.targets[name] = t
 	}
 	w.Delays = c.Delays || c.Again
-	w.claims.renew()
+	w.claims.free, w.survey.Due = make(map[string]time.Time), time.Now()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	w.mostQuarantined = mostQuarantined
 	return w

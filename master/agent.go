@@ -190,7 +190,7 @@ func (a *Agent) session(ctx context.Context) (registered bool, err error) {
 // stay registers again whenever the targets change, tells the master what Poke is given, and asks for
 // shares of rates, one after the other, until the link or ctx ends.
 func (a *Agent) stay(ctx context.Context, link *jobnet.Link) error {
-	refused := a.sendPokes(ctx, link)
+	_ = a.sendPending(ctx, link)
 	borrow := a.borrow(ctx, link)
 	for {
 		select {
@@ -204,9 +204,7 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) error {
 				return err
 			}
 		case <-a.pokes.nudge:
-			refused = a.sendPokes(ctx, link)
-		case <-refused:
-			refused = a.sendPokes(ctx, link)
+			_ = a.sendPending(ctx, link)
 		case <-a.rated:
 			borrow = a.borrow(ctx, link)
 		case <-borrow:
@@ -312,29 +310,21 @@ func (a *Agent) Poke(targets []string) {
 	}
 }
 
-// sendPokes sends the master what Poke was given. Where it refuses that, the channel tells when to try
-// again.
-func (a *Agent) sendPokes(ctx context.Context, link *jobnet.Link) (again <-chan time.Time) {
-	err := a.sendPending(ctx, link)
-	var refused *jobnet.RemoteError
-	if !errors.As(err, &refused) {
-		return nil
-	}
-	a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
-	select {
-	case <-a.pokes.nudge: // what was refused is pending, and is no news
-	default:
-	}
-	return time.After(answerTimeout)
-}
-
-// sendPending sends until nothing is pending. What it did not answer stays so.
+// sendPending sends until nothing is pending. What the master did not answer stays so, and what it
+// refuses, too: that is told again with the next poke or over the next connection.
 func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
-		if _, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets}); err != nil {
-			a.Poke(targets)
-			return err
+		_, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets})
+		if err == nil {
+			continue
 		}
+		a.Poke(targets)
+		var refused *jobnet.RemoteError
+		if errors.As(err, &refused) {
+			a.config.Logger.Warn("the master refused a poke: it is told again with the next one", "error", err)
+			<-a.pokes.nudge // it is no news
+		}
+		return err
 	}
 	return nil
 }

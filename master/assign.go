@@ -19,20 +19,22 @@ const silentAfter = 500 * time.Millisecond
 //
 // Jobs may be many, and workers and targets too: each worker is looked at once, not for each job.
 func (r *registry) assign(jobs []job, tried []*worker, now time.Time) (shares map[*worker][]job, left []job) {
-	var targets names
+	var targets []string
 	byTarget, seen := make(map[string][]job), make(map[jobnet.Whole]bool, len(jobs))
 	for _, j := range jobs {
 		if !seen[j.ID] {
 			seen[j.ID] = true
-			targets.add([]string{j.Target})
+			if byTarget[j.Target] == nil {
+				targets = append(targets, j.Target)
+			}
 			byTarget[j.Target] = append(byTarget[j.Target], j)
 		}
 	}
 	r.assigning.Lock()
 	defer r.assigning.Unlock()
 	shares = make(map[*worker][]job)
-	candidates := r.candidates(selectionOf(targets.list), tried, now)
-	for _, target := range targets.list {
+	candidates := r.candidates(selectionOf(targets), tried, now)
+	for _, target := range targets {
 		if c := candidates[target]; c != nil {
 			r.spread(c, byTarget[target], shares)
 		} else {

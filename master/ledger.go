@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,13 +16,14 @@ import (
 // safe for concurrent use.
 type ledger struct {
 	mu    sync.Mutex
-	names names
 	debts map[string]debt
-	all   selection // of names, for workers that register; nil after a change
+	count int       // of debts so far
+	all   selection // of them, for workers that register; nil after a change
 }
 
 // debt is what the ledger knows of a target.
 type debt struct {
+	order int       // of the first poke among all
 	since time.Time // of the first poke
 	last  time.Time // of the last one
 
@@ -35,41 +37,46 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 	if l.debts == nil {
 		l.debts = make(map[string]debt)
 	}
-	l.all = nil
-	l.names.add(targets)
 	for _, target := range targets {
-		before, known := l.debts[target]
+		d, known := l.debts[target]
 		if !known {
-			before.since = now
+			l.count++
+			d.order, d.since = l.count, now
 		}
-		l.debts[target] = debt{since: before.since, last: now, needed: before.needed}
+		d.last = now
+		l.debts[target] = d
 	}
-	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
-	for _, target := range dropped {
-		delete(l.debts, target)
+	l.all = nil
+	forgotten = max(0, len(l.debts)-maxRemembered)
+	if forgotten > 0 {
+		for _, target := range l.byAge()[:forgotten] {
+			delete(l.debts, target)
+		}
 	}
-	return len(dropped)
+	return forgotten
+}
+
+// byAge gives the targets, the one first that is owed longest. Callers must hold mu.
+func (l *ledger) byAge() []string {
+	return slices.SortedFunc(maps.Keys(l.debts), func(a, b string) int { return cmp.Compare(l.debts[a].order, l.debts[b].order) })
 }
 
 // settle takes targets out that a worker has answered for, but for those that were poked again since
 // it was asked.
 func (l *ledger) settle(targets []string, asked time.Time) {
-	answered := setOf(targets)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(func(target string, d debt) bool { return answered[target] && !d.last.After(asked) })
+	for _, target := range targets {
+		if !l.debts[target].last.After(asked) {
+			l.forget(target)
+		}
+	}
 }
 
-// forget takes targets out. Callers must hold mu.
-func (l *ledger) forget(over func(target string, d debt) bool) {
-	l.names.takeIf(func(target string) bool {
-		if !over(target, l.debts[target]) {
-			return false
-		}
-		delete(l.debts, target)
-		l.all = nil
-		return true
-	})
+// forget takes a target out. Callers must hold mu.
+func (l *ledger) forget(target string) {
+	delete(l.debts, target)
+	l.all = nil
 }
 
 // owed gives those of the targets that no worker has answered yet.
@@ -91,7 +98,7 @@ func (l *ledger) allOwed() selection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
-		l.all = selectionOf(l.names.list)
+		l.all = selectionOf(slices.Collect(maps.Keys(l.debts)))
 	}
 	return l.all
 }
@@ -109,19 +116,17 @@ func (l *ledger) review(targets map[string]bool, now time.Time) (over []string) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for target, needed := range targets {
-		if d, owed := l.debts[target]; owed && needed {
+		d, owed := l.debts[target]
+		switch {
+		case !owed:
+		case needed:
 			d.needed = now
 			l.debts[target] = d
-		}
-	}
-	l.forget(func(target string, d debt) bool {
-		_, looked := targets[target]
-		idle := looked && now.Sub(d.last) >= idleFor && now.Sub(d.needed) >= idleFor
-		if idle {
+		case now.Sub(d.last) >= idleFor && now.Sub(d.needed) >= idleFor:
+			l.forget(target)
 			over = append(over, target)
 		}
-		return idle
-	})
+	}
 	return over
 }
 
@@ -153,20 +158,6 @@ func (m *Master) forgetIdle(ctx context.Context) {
 	}
 }
 
-// lookForIdle calls forgetIdle every so often, until ctx ends.
-func (m *Master) lookForIdle(ctx context.Context) {
-	again := time.NewTicker(idleLook)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-			m.forgetIdle(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // mostIdleAsked is how many workers are asked until one can tell.
 const mostIdleAsked = 3
 
@@ -188,15 +179,15 @@ func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count i
 		}
 	}
 	list = m.ledger.waiting(served)
-	slices.SortStableFunc(list, func(a, b api.UnservedTarget) int { return cmp.Compare(a.Since, b.Since) })
 	return list[:min(len(list), mostUnserved)], len(list)
 }
 
-// waiting gives the targets that are owed, but for those that are served.
+// waiting gives the targets that are owed, but for those that are served, the one first that waits
+// longest.
 func (l *ledger) waiting(served map[string]bool) (list []api.UnservedTarget) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, target := range l.names.list {
+	for _, target := range l.byAge() {
 		if !served[target] {
 			list = append(list, api.UnservedTarget{Target: target, Since: l.debts[target].since.UnixMilli()})
 		}

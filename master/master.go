@@ -110,21 +110,18 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 func (m *Master) Run(ctx context.Context) error {
 	defer close(m.ended)
 	defer m.tasks.Wait()
-	attended := make(map[*worker]bool)
-	left := make(chan *worker)
 	poked := m.pokes.nudge
 	var gathered <-chan time.Time // when poked is listened to again
-	m.tasks.Go(func() { m.lookForIdle(ctx) })
+	idle := time.NewTicker(idleLook)
+	defer idle.Stop()
 	for {
 		select {
 		case w := <-m.registered:
-			if !attended[w] {
-				attended[w] = true
-				m.tasks.Go(func() { m.attend(ctx, w, left) })
+			if !w.attended {
+				w.attended = true
+				m.tasks.Go(func() { m.attend(ctx, w) })
 			}
-			m.works(func() { m.recall(ctx, w) })
-		case w := <-left:
-			delete(attended, w)
+			m.works(func() { m.poll(ctx, w, m.ledger.allOwed()) }) // it is told what was poked before
 		case <-poked:
 			m.works(func() { m.deliver(ctx) })
 			if m.config.PokeThrottle > 0 {
@@ -132,6 +129,8 @@ func (m *Master) Run(ctx context.Context) error {
 			}
 		case <-gathered:
 			poked, gathered = m.pokes.nudge, nil
+		case <-idle.C:
+			m.tasks.Go(func() { m.forgetIdle(ctx) })
 		case <-ctx.Done():
 			m.deliver(ctx)
 			return nil
@@ -149,16 +148,11 @@ func (m *Master) works(work func()) {
 }
 
 // attend keeps a worker's link alive and takes the worker out of the registry when it has ended.
-func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
+func (m *Master) attend(ctx context.Context, w *worker) {
 	err := w.link.KeepAlive(ctx, m.config.PingInterval)
-	if ctx.Err() != nil {
-		return
-	}
-	m.registry.remove(w)
-	m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", jobnet.Excerpt(err.Error()))
-	select {
-	case left <- w:
-	case <-ctx.Done():
+	if ctx.Err() == nil {
+		m.registry.remove(w)
+		m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", jobnet.Excerpt(err.Error()))
 	}
 }
 

@@ -46,11 +46,6 @@ func (m *Master) deliver(ctx context.Context) {
 	}
 }
 
-// recall has a worker polled that has just registered, for what was poked before.
-func (m *Master) recall(ctx context.Context, w *worker) {
-	m.poll(ctx, w, m.ledger.allOwed())
-}
-
 // poll has a worker poll what it serves of the poked targets. A worker gets one poll at a time: what
 // comes up meanwhile goes into the next.
 func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
@@ -102,19 +97,16 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	}
 }
 
-// Names of targets are kept up to this many, and this many bytes of them; beyond it the oldest are
-// forgotten.
-const (
-	maxRemembered      = 10_000
-	maxRememberedBytes = 1 << 20
-)
+// maxRemembered is how many names of targets are kept; beyond it the oldest are forgotten.
+const maxRemembered = 10_000
 
-// gathering collects targets until somebody takes them. It is safe for concurrent use.
+// gathering collects targets, each once, until somebody takes them. It is safe for concurrent use.
 type gathering struct {
 	nudge chan struct{} // holds a token while there may be something to take; nil: nobody is nudged
 
-	mu      sync.Mutex
-	targets names
+	mu   sync.Mutex
+	list []string
+	in   map[string]bool
 }
 
 func newGathering() *gathering { return &gathering{nudge: make(chan struct{}, 1)} }
@@ -123,9 +115,21 @@ func newGathering() *gathering { return &gathering{nudge: make(chan struct{}, 1)
 func (g *gathering) add(targets []string) (forgotten int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.targets.add(targets)
-	forgotten = len(g.targets.trim(maxRemembered, maxRememberedBytes))
-	if len(g.targets.list) > 0 {
+	if g.in == nil {
+		g.in = make(map[string]bool, len(targets))
+	}
+	for _, target := range targets {
+		if !g.in[target] {
+			g.in[target] = true
+			g.list = append(g.list, target)
+		}
+	}
+	forgotten = max(0, len(g.list)-maxRemembered)
+	for _, target := range g.list[:forgotten] {
+		delete(g.in, target)
+	}
+	g.list = g.list[forgotten:]
+	if len(g.list) > 0 {
 		nudge(g.nudge)
 	}
 	return forgotten
@@ -135,11 +139,13 @@ func (g *gathering) add(targets []string) (forgotten int) {
 func (g *gathering) take() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.targets.takeAll()
+	list := g.list
+	g.list, g.in = nil, nil
+	return list
 }
 
 func (g *gathering) empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.targets.list) == 0
+	return len(g.list) == 0
 }

@@ -126,9 +126,6 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 	if n := len(l.allOwed()); n != maxRemembered || len(l.debts) != n || !slices.Equal(l.owed(owed[more-1:more+1]), owed[more:more+1]) {
 		t.Errorf("%d targets are remembered, and not the newest", n)
 	}
-	if forgotten := l.enter([]string{strings.Repeat("x", maxRememberedBytes+1)}, now); forgotten != maxRemembered+1 || l.names.bytes != 0 || len(l.debts) != 0 {
-		t.Errorf("%d targets were forgotten for a monster, %d bytes are left", forgotten, l.names.bytes)
-	}
 }
 
 // A change of the ledger reaches the workers that register after it.

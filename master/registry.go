@@ -22,8 +22,9 @@ const lengthKeeps = time.Minute
 
 // worker is one registered worker. It is known by its link.
 type worker struct {
-	link    *jobnet.Link
-	profile atomic.Pointer[profile]
+	link     *jobnet.Link
+	profile  atomic.Pointer[profile]
+	attended bool // its link is kept alive; only Run's
 
 	polls   gathering  // poked names, for which it must poll
 	polling sync.Mutex // held while the master has it poll
@@ -209,7 +210,14 @@ func (r *registry) all() []*worker {
 
 // register answers register-worker.
 func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	w, former, err := m.enrol(link, request)
+	if len(request.Data) > registrationBytes {
+		return nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).With(jobnet.CodeLimit)
+	}
+	r, err := api.Register.Read(request.Fields())
+	if err != nil {
+		return nil, err
+	}
+	w, former, err := m.registry.put(link, newProfile(r))
 	if err != nil {
 		return nil, err
 	}
@@ -230,20 +238,6 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
 	}
 	return api.Done{}, nil
-}
-
-// enrol puts the worker at the other end of link into the registry; former is what it was
-// registered as before.
-func (m *Master) enrol(link *jobnet.Link, request jobnet.Request) (w *worker, former *profile, err error) {
-	if len(request.Data) > registrationBytes {
-		return nil, nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).
-			With(jobnet.CodeLimit)
-	}
-	r, err := api.Register.Read(request.Fields())
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.registry.put(link, newProfile(r))
 }
 
 // profile is what a worker registered with. It never changes; a new registration makes a new one.
@@ -315,6 +309,18 @@ func selectionOf(targets []string) selection {
 		s[key] = append(s[key], target)
 	}
 	return s
+}
+
+// unique is a list without its repetitions.
+func unique(list []string) (once []string) {
+	seen := make(map[string]bool, len(list))
+	for _, name := range list {
+		if !seen[name] {
+			seen[name] = true
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // fold gives names the same form that differ in case, as strings.EqualFold sees it, or in spaces at

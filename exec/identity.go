@@ -261,3 +261,11 @@ func IsWorkerIDOf(workerID, name string) bool {
 	}
 	return false
 }
+
+// WorkerIDIn is the id of the worker that a claim's token tells of; "" where it is no token.
+func WorkerIDIn(token string) string {
+	if len(token) != len("@idid12345") || token[0] != '@' {
+		return ""
+	}
+	return token[1:5]
+}

@@ -95,24 +95,6 @@ type JobsAhead struct {
 	More bool `json:"more,omitempty"` // there are more than Rows
 }
 
-// The words for why a worker claims nothing for a target that is not paused.
-const (
-	HinderedName       = "name"       // the table does not take the target's name
-	HinderedDisk       = "disk"       // the journal's disk has too little room
-	HinderedDatabase   = "database"   // claims fail, for whatever target
-	HinderedStuck      = "stuck"      // a claim waits for the database
-	HinderedUnwritten  = "unwritten"  // the table can't be written
-	HinderedIdentity   = "identity"   // another worker has this one's name or id
-	HinderedLauncher   = "launcher"   // no job can be started
-	HinderedExecutor   = "executor"   // no job of this target can be started
-	HinderedCrowded    = "crowded"    // too many jobs wait for their rows
-	HinderedTrouble    = "trouble"    // claims for this target fail
-	HinderedStopping   = "stopping"   // the worker stops
-	HinderedRetirement = "retirement" // the target is about to be removed
-	HinderedLocked     = "locked"     // somebody else holds all rows of it that wait
-	HinderedRate       = "rate"       // as many of its jobs were started as its rate allows
-)
-
 // TargetStanding is how a target stands on a worker.
 type TargetStanding struct {
 	Name        string `json:"name"` // as the worker has it; the table takes the row's for the same
@@ -123,7 +105,7 @@ type TargetStanding struct {
 	Running     int    `json:"running"`            // slots in use
 	Prefetched  int    `json:"prefetched"`         // claimed, and waiting for a slot
 	Room        int    `json:"room,omitempty"`     // how many more jobs it would claim
-	Hindered    string `json:"hindered,omitempty"` // one of the words above
+	Hindered    string `json:"hindered,omitempty"` // why the worker claims nothing for it: a word of exec.Hindering
 	Why         string `json:"why,omitempty"`      // the same in words
 	Since       int64  `json:"since,omitempty"`    // since when, where that is known
 	Looks       bool   `json:"looks,omitempty"`    // a look at the table is due or under way

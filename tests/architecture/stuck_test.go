@@ -35,6 +35,5 @@ func TestEveryReasonHasARemedy(t *testing.T) {
 }
 
 func isReason(c *types.Const) bool {
-	return typeName(c.Type()) == "jobd/cmd/internal/reason.Code" ||
-		c.Pkg().Path() == "jobd/net/api" && strings.HasPrefix(c.Name(), "Hindered")
+	return typeName(c.Type()) == "jobd/cmd/internal/reason.Code" || typeName(c.Type()) == "jobd/exec.Hindering"
 }

@@ -74,11 +74,11 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 (it was due at 11:58): it was missed", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), WasDue: before, Reason: "it was missed"})),
 		}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), and does not run: its schedule was paused at 11:40 by 10.0.0.5; jobctl schedule continue 5 goes on", []Answer{
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), and does not run: its schedule is paused; jobctl schedule continue 5 goes on; planned anew at 11:40 on node-1 by 10.0.0.5 (it was due at 2026-11-21 02:30): its schedule is paused", []Answer{
 			of("node-1", delayed(idle, asleep, &history{Status: "planned", Last: "planned", At: at("11:40:00"), By: "10.0.0.5:7", WasDue: night, Reason: "its schedule is paused"})),
 		}},
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), and does not run: its schedule is paused; jobctl schedule continue 5 goes on", []Answer{of("node-1", delayed(idle, asleep, nil))}},
-		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); its schedule was continued at 11:40 by 10.0.0.5", []Answer{
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 by 10.0.0.5: its schedule goes on", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), By: "10.0.0.5:7", WasDue: journal.PausedAt, Reason: "its schedule goes on"})),
 		}},
 		{BadSchedule, "is delayed, and is ignored by the next claim: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: before, Due: true}, nil))}},

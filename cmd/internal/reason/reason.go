@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -97,6 +97,23 @@ type Verdict struct {
 	Probe bool
 }
 
+// say gives a verdict in words.
+func say(code Code, format string, args ...any) *Verdict {
+	return &Verdict{Reason: code, Sentence: fmt.Sprintf(format, args...)}
+}
+
+// add says more.
+func (d *Verdict) add(format string, args ...any) *Verdict {
+	d.Sentence += fmt.Sprintf(format, args...)
+	return d
+}
+
+// by notes who has the job, or had it.
+func (d *Verdict) by(t teller) *Verdict {
+	d.Worker = t.Name
+	return d
+}
+
 // Of is the verdict on a job.
 func Of(q Question, answers []Answer) Verdict {
 	v := &view{Question: q}
@@ -105,37 +122,25 @@ func Of(q Question, answers []Answer) Verdict {
 			v.silent = append(v.silent, a)
 			continue
 		}
-		if a.Name == "" {
-			a.Name = a.Explained.Name
-		}
-		v.add(a)
-	}
-	for _, rule := range rules {
-		if verdict, found := rule(v); found {
-			behindJob := " "
-			if verdict.Sentence == noRow {
-				behindJob = ": "
+		a.Name = cmp.Or(a.Name, a.Explained.Name)
+		t := teller{Answer: a}
+		for _, job := range a.Jobs {
+			if int64(job.Job) == v.Job {
+				t.job = job
 			}
-			verdict.Sentence = fmt.Sprintf("job %d%s%s", q.Job, behindJob, verdict.Sentence)
-			return verdict
 		}
+		if v.row == nil {
+			v.row = t.job.Row
+		}
+		v.told = append(v.told, t)
 	}
-	panic("the last rule fits everything")
-}
-
-// rules are what may be said of a job, the most specific first.
-var rules = []func(*view) (Verdict, bool){
-	(*view).otherTarget,
-	(*view).here,
-	(*view).unreadable,
-	(*view).missing,
-	(*view).ended,
-	(*view).ignored,
-	(*view).manual,
-	(*view).delayed,
-	(*view).underWay,
-	(*view).waiting,
-	(*view).odd,
+	verdict := v.verdict()
+	between := " "
+	if verdict.Sentence == noRow {
+		between = ": "
+	}
+	verdict.Sentence = fmt.Sprintf("job %d%s%s", q.Job, between, verdict.Sentence)
+	return *verdict
 }
 
 // view is what all workers have answered about one job.
@@ -148,29 +153,26 @@ type view struct {
 
 // teller is a worker that has answered, and what it said of the job.
 type teller struct {
-	*Answer
+	Answer
 	job api.ExplainedJob
 }
 
-// add takes in a worker's answer.
-func (v *view) add(a Answer) {
-	t := teller{Answer: &a}
-	for _, job := range a.Jobs {
-		if int64(job.Job) == v.Job {
-			t.job = job
-		}
+// history is what the worker's journal says of the job; empty where that is nothing.
+func (t teller) history() *api.JobHistory {
+	if t.job.Journal == nil {
+		return &api.JobHistory{}
 	}
-	if v.row == nil {
-		v.row = t.job.Row
-	}
-	v.told = append(v.told, t)
+	return t.job.Journal
 }
 
-// history is the newest that a journal says of the job, among those that pass; nil: none does.
-func (v *view) history(pass func(teller) bool) (found *teller) {
+// gaveBack tells whether the worker has had the job, and gave it back.
+func (t teller) gaveBack() bool { return t.history().Status == string(journal.StatusReleased) }
+
+// newestOf is who knows the newest of the job, among those that pass; nil: nobody knows of it.
+func (v *view) newestOf(pass func(teller) bool) (found *teller) {
 	for i := range v.told {
 		t := &v.told[i]
-		if t.job.Journal != nil && pass(*t) && (found == nil || t.job.Journal.At > found.job.Journal.At) {
+		if t.job.Journal != nil && pass(*t) && (found == nil || t.history().At > found.history().At) {
 			found = t
 		}
 	}
@@ -179,9 +181,6 @@ func (v *view) history(pass func(teller) bool) (found *teller) {
 
 // cannotTell tells whether a worker has not answered because it does not know the question.
 func (a Answer) cannotTell() bool { return a.Err != nil && jobnet.CodeOf(a.Err) == jobnet.CodeUnknown }
-
-// hasMark tells whether a mark is one that a worker of this name takes.
-func (a Answer) hasMark(mark string) bool { return jobexec.IsWorkerIDOf(mark, a.Name) }
 
 // clock is a moment to the minute, with the date where it is not today. It is in unix milliseconds.
 func (v *view) clock(millis int64) string {
@@ -242,7 +241,18 @@ func lengthy(d time.Duration) string {
 	return text
 }
 
-// names joins names of workers.
+// namesOf joins the names of workers.
+func namesOf[T interface{ name() string }](all []T) string {
+	var list []string
+	for _, one := range all {
+		list = append(list, one.name())
+	}
+	return names(list)
+}
+
+func (a Answer) name() string { return a.Name }
+
+// names joins names.
 func names(all []string) string {
 	const most = 5
 	if len(all) > most {

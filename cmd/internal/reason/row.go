@@ -3,56 +3,190 @@ package reason
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"regexp"
+	"strings"
+	"time"
 
+	jobexec "jobd/exec"
+	"jobd/exec/schedule"
 	"jobd/journal"
 	"jobd/net/api"
 )
 
-// otherTarget tells that the job is not of the target that was named. The table may take two names
-// for the same.
-func (v *view) otherTarget() (Verdict, bool) {
+// verdict is the one switch over all that may be said of a job. What a worker has in its hands is told
+// before what the row says.
+func (v *view) verdict() *Verdict {
+	for _, t := range v.told {
+		if s := t.job.Here; s != nil && !v.isOther() {
+			return v.here(t, s).by(t)
+		}
+	}
+	switch {
+	case v.isOther():
+		return say(OtherTarget, "is one of target %s, not of %s", v.row.Target, v.Target)
+	case v.row == nil:
+		return v.rowless()
+	}
+	switch v.row.Status {
+	case journal.RowDone:
+		return v.ended()
+	case journal.RowIgnored:
+		return v.ignored()
+	case journal.RowManual:
+		return v.manual()
+	case journal.RowAccepted, journal.RowRunning:
+		return v.underWay()
+	case journal.RowWaiting:
+		return v.claimable().add("%s", v.comesBack())
+	case journal.RowDelayed:
+		if v.row.Plan != nil {
+			return v.delayed(v.row.Plan)
+		}
+		return say(OddStatus, "is delayed, and rows are not delayed here: the key use_columns does not name run_at")
+	}
+	return say(OddStatus, "has the status %q, which jobd does not know: it is left alone", v.row.Status)
+}
+
+// isOther tells whether the job is not of the target that was named. The table may take two names for
+// the same.
+func (v *view) isOther() bool {
 	if v.Target == "" || v.row == nil || v.row.Target == v.Target {
-		return Verdict{}, false
+		return false
 	}
 	for _, t := range v.serving() {
 		if t.job.Target.Name == v.Target {
-			return Verdict{}, false
+			return false
 		}
 	}
-	return Verdict{Reason: OtherTarget, Sentence: fmt.Sprintf("is one of target %s, not of %s", v.row.Target, v.Target)}, true
+	return true
 }
 
-// unreadable tells of a job whose row nobody could read.
-func (v *view) unreadable() (Verdict, bool) {
-	var cause string
-	for _, t := range v.told {
-		if t.Table == "" {
-			return Verdict{}, false
+// here tells of a job that a worker has in its hands.
+func (v *view) here(t teller, s *api.JobStanding) *Verdict {
+	claimed := fmt.Sprintf("was claimed by %s%s", t.Name, v.at(s.Since))
+	switch s.Phase {
+	case api.StandsQueued:
+		return say(Prefetched, "%s, and %s", claimed, v.queued(t, s))
+	case api.StandsClaimed:
+		return say(Claimed, "has a slot on %s, and starts as soon as its row says running%s", t.Name, v.aside(t, ", but "))
+	case api.StandsParked:
+		return say(Parked, "is about to start on %s, and has lent its slot to others%s", t.Name, v.aside(t, " meanwhile: "))
+	case api.StandsStarting:
+		return say(Starting, "is being started on %s", t.Name)
+	case api.StandsRunning:
+		return v.running(t, s)
+	case api.StandsRenewing:
+		return say(Renewing, "could not be started on %s, which tries again in a moment", t.Name)
+	case api.StandsEnded:
+		return say(Ended, "has ended on %s, which is about to journal how", t.Name)
+	case api.StandsLeaving:
+		return say(Leaving, "is being given back by %s%s", t.Name, behind(", because ", s.Reason))
+	case api.StandsInDoubt:
+		if s.Reason != "" {
+			return say(Leaving, "is being given up by %s, because %s", t.Name, s.Reason)
 		}
-		if cause == "" {
-			cause = fmt.Sprintf("%s can't read the table%s: %s", t.Name, v.away(t), cut(t.Table))
+		if s.Ignoring {
+			claimed = "was marked as ignored by " + t.Name
 		}
+		away := ""
+		if t.Table != "" {
+			away = ", because it can't be read" + v.away(t)
+		}
+		return say(InDoubt, "%s, perhaps: the table has not told yet whether that was committed%s", claimed, away)
 	}
-	if cause == "" {
-		cause = "no worker has answered"
-	}
-	text := "may be anywhere: " + cause
-	if t := v.history(func(teller) bool { return true }); t != nil {
-		text += v.journalled(t)
-	}
-	return Verdict{Reason: Unreadable, Sentence: text}, true
+	return say(Claimed, "%s; there it is %q", claimed, s.Phase)
 }
 
-// journalled says what a worker's journal has last of the job.
-func (v *view) journalled(t *teller) string {
-	h := t.job.Journal
-	text := fmt.Sprintf("; the journal of %s has it as %s%s", t.Name, h.Status, v.at(h.At))
-	if h.Status == string(journal.StatusDone) {
-		text += " (" + result(h) + ")"
+// queued tells what a claimed job waits for.
+func (v *view) queued(t teller, s *api.JobStanding) string {
+	place := "is the next there"
+	if s.Before > 0 {
+		place = "waits there behind " + number(s.Before, false)
 	}
-	return text
+	target := t.job.Target
+	switch {
+	case target == nil:
+		return place + " for a slot"
+	case target.Paused:
+		return place + ": " + v.paused(target)
+	case target.Hindered != "":
+		return place + ": " + v.hindered(t)
+	}
+	return fmt.Sprintf("%s for a slot: %s", place, inUse(target.Concurrency, target.Name))
 }
+
+// running tells of a job that has a process.
+func (v *view) running(t teller, s *api.JobStanding) *Verdict {
+	var process []string
+	if s.PID != 0 {
+		process = append(process, fmt.Sprintf("pid %d", s.PID))
+	}
+	if s.Attempt > 1 || s.MaxAttempts > 1 {
+		process = append(process, "attempt "+ofAll(int64(s.Attempt), int64(s.MaxAttempts)))
+	}
+	text := "on " + t.Name + v.since(s.Since)
+	if len(process) > 0 {
+		text += " (" + strings.Join(process, ", ") + ")"
+	}
+	if s.Deadline > 0 {
+		text += ", until " + v.clock(s.Deadline) + " at most"
+	}
+	h, changed := t.history(), ""
+	if h.Lost {
+		changed = "; somebody else has changed its row meanwhile"
+		if v.row != nil {
+			changed += ", which says " + v.row.Status
+		}
+	}
+	switch {
+	case h.Cancelled != 0:
+		by := behind(" by ", whoOf(h.CancelledBy))
+		return say(Cancelling, "was cancelled%s%s, and is ending: it runs %s%s", v.at(h.Cancelled), by, text, changed)
+	case s.Adopted:
+		return say(Orphaned, "runs %s, but its runner is gone: nobody will know how it ends%s", text, changed)
+	}
+	return say(Running, "runs %s%s%s", text, changed, v.comesBack())
+}
+
+// aside says why a row can't be brought up to date; "" where nothing is against that.
+func (v *view) aside(t teller, before string) string {
+	a := t.job.Quarantined
+	if a == nil {
+		return ""
+	}
+	what := "it can't be claimed"
+	if a.Wanted != "" {
+		what = "its row can't be made " + a.Wanted
+	}
+	return fmt.Sprintf("%s%s%s: %s", before, what, v.since(a.Since), cut(a.Reason))
+}
+
+// rowless tells of a job without a row, or whose row nobody could read, with what a journal has of it.
+func (v *view) rowless() *Verdict {
+	known := ""
+	t := v.newestOf(func(teller) bool { return true })
+	if t != nil {
+		known = fmt.Sprintf("; the journal of %s has it as %s%s", t.Name, t.history().Status, v.at(t.history().At))
+		if t.history().Status == string(journal.StatusDone) {
+			known += " (" + result(t.history()) + ")"
+		}
+	}
+	cause := "no worker has answered"
+	for i := len(v.told) - 1; i >= 0; i-- {
+		switch of := v.told[i]; {
+		case of.Table != "":
+			cause = fmt.Sprintf("%s can't read the table%s: %s", of.Name, v.away(of), cut(of.Table))
+		case t != nil:
+			return say(NoSuchJob, "has no row any more%s", known)
+		default:
+			return say(NoSuchJob, noRow)
+		}
+	}
+	return say(Unreadable, "may be anywhere: %s%s", cause, known)
+}
+
+// noRow is what is said of a job that nobody knows, and what jobctl says wherever it meets one.
+const noRow = "the table has no such row"
 
 // away says since when a worker can't reach the database.
 func (v *view) away(t teller) string {
@@ -62,224 +196,365 @@ func (v *view) away(t teller) string {
 	return ""
 }
 
-// noRow is what is said of a job that nobody knows, and what jobctl says wherever it meets one.
-const noRow = "the table has no such row"
-
-// missing tells of a job without a row.
-func (v *view) missing() (Verdict, bool) {
-	if v.row != nil {
-		return Verdict{}, false
-	}
-	if t := v.history(func(teller) bool { return true }); t != nil {
-		return Verdict{Reason: NoSuchJob, Sentence: "has no row any more" + v.journalled(t)}, true
-	}
-	return Verdict{Reason: NoSuchJob, Sentence: noRow}, true
-}
-
 // manual tells of a job that runs by hand only.
-func (v *view) manual() (Verdict, bool) {
-	if v.row.Status != journal.RowManual {
-		return Verdict{}, false
-	}
+func (v *view) manual() *Verdict {
 	command := fmt.Sprintf("jobctl run-manual %d", v.Job)
 	if v.Master {
 		command = fmt.Sprintf("jobctl --master run-manual %s:%d", v.row.Target, v.Job)
 	}
-	text := fmt.Sprintf("is manual: it runs when somebody asks for it (%s)", command)
+	verdict := say(Manual, "is manual: it runs when somebody asks for it (%s)", command)
 	if len(v.serving()) == 0 {
-		text += "; " + v.unserved() + v.untoldText(v.untold())
+		verdict.add("; %s", v.unserved())
 	}
-	return Verdict{Reason: Manual, Sentence: text + v.before()}, true
-}
-
-// odd tells of a row whose status is none that jobd knows, or knows here.
-func (v *view) odd() (Verdict, bool) {
-	if v.row.Status == journal.RowDelayed {
-		text := "is delayed, and rows are not delayed here: the key use_columns does not name run_at"
-		return Verdict{Reason: OddStatus, Sentence: text}, true
-	}
-	text := fmt.Sprintf("has the status %q, which jobd does not know: it is left alone", v.row.Status)
-	return Verdict{Reason: OddStatus, Sentence: text}, true
+	return verdict.add("%s", v.lately())
 }
 
 // underWay tells of a row that a worker has claimed, and that is in no answering worker's hands.
-func (v *view) underWay() (Verdict, bool) {
-	if v.row.Status != journal.RowAccepted && v.row.Status != journal.RowRunning {
-		return Verdict{}, false
+func (v *view) underWay() *Verdict {
+	is := "is accepted, as its row says"
+	if v.row.Status == journal.RowRunning {
+		is = "is running" + v.since(v.row.Started*1000) + ", as its row says"
 	}
-	mark := markOf(v.row.Owner)
+	mark := jobexec.WorkerIDIn(v.row.Owner)
 	if mark == "" {
-		return v.nobody(), true
+		return v.unclaimed(is)
 	}
 	for _, t := range v.told {
 		if t.Mark == mark {
-			return v.formerly(t), true
+			return v.formerly(is, t).by(t)
 		}
 	}
-	return v.elsewhere(mark), true
-}
-
-// is says what a row under way says of its job.
-func (v *view) is() string {
-	if v.row.Status == journal.RowRunning {
-		return "is running" + v.since(v.row.Started*1000) + ", as its row says"
-	}
-	return "is accepted, as its row says"
-}
-
-// nobody tells of a row that bears no claim.
-func (v *view) nobody() Verdict {
-	text := v.is() + ", but the row bears no claim of a worker, and no worker that answers has it"
-	if v.row.Owner != "" {
-		text = fmt.Sprintf("%s, but its owner column says %q, which is no claim of a worker, and none that answers has it", v.is(), v.row.Owner)
-	}
-	var cannot []string
 	for _, a := range v.silent {
-		if a.cannotTell() {
-			cannot = append(cannot, a.Name)
+		if jobexec.IsWorkerIDOf(mark, a.Name) {
+			text := "%s; it was claimed by %s, to go by the mark in it (token %s), which does not answer"
+			return say(Silent, text, is, a.Name, v.row.Owner).by(teller{Answer: a})
 		}
 	}
-	if len(cannot) > 0 {
-		text += fmt.Sprintf("; perhaps %s has, which can't tell", names(cannot))
-	} else {
-		text += ": it was left by something else, such as the original jobd"
-	}
-	return Verdict{Reason: Nobody, Sentence: text}
-}
-
-// formerly tells of a row that bears a worker's mark, and which the worker has not, or not any more.
-func (v *view) formerly(t teller) Verdict {
-	h := t.job.Journal
-	token := v.row.Owner
-	verdict := Verdict{Worker: t.Name}
+	who := "claimed by no worker that is registered"
 	switch {
-	case t.job.Unread != "" && h == nil:
-		verdict.Reason = Lost
-		verdict.Sentence = fmt.Sprintf("%s; it was claimed by %s (token %s), whose journal can't be read: %s", v.is(), t.Name, token, cut(t.job.Unread))
-	case h == nil || h.Token != token:
-		verdict.Reason = Lost
-		verdict.Sentence = fmt.Sprintf("%s, and bears the mark of %s, whose journal does not know this claim (token %s): that worker looks into it", v.is(), t.Name, token)
-	case h.Status == string(journal.StatusConflict):
-		verdict.Reason, verdict.Sentence = Conflict, v.conflict(t)
-	case journal.Status(h.Status).Ended():
-		verdict.Reason = Behind
-		verdict.Sentence = fmt.Sprintf("%s on %s, which its row does not show yet%s", v.outcome(t), t.Name, v.owed(t))
+	case len(v.silent) > 0:
+		who = "claimed by a worker that is not registered, or is one of those that do not answer: " + namesOf(v.silent)
+	case len(v.told) == 1:
+		who = "not claimed by " + v.told[0].Name
+	}
+	verdict := say(Unregistered, "%s; it was %s (token %s)", is, who, v.row.Owner)
+	switch probe := v.probe(func(p *api.JobProbe) bool { return p.Marked }); {
+	case probe == nil:
+		verdict.Probe = true
+	case probe.Holder != "":
+		verdict.add("; the worker with that mark is connected to the database: %s", probe.Holder)
 	default:
-		verdict.Reason = Claimed
-		verdict.Sentence = fmt.Sprintf("was claimed by %s%s, whose journal has it as %s", t.Name, v.at(h.Claimed), h.Status)
+		verdict.add("; no worker with that mark is connected to the database")
 	}
 	return verdict
 }
 
-// owed says why a row is not up to date.
-func (v *view) owed(t teller) string {
-	if t.job.Quarantined != nil {
-		return v.aside(t, ": ")
+// unclaimed tells of a row under way that bears no claim.
+func (v *view) unclaimed(is string) *Verdict {
+	bears := "but the row bears no claim of a worker, and no worker that answers has it"
+	if v.row.Owner != "" {
+		bears = fmt.Sprintf("but its owner column says %q, which is no claim of a worker, and none that answers has it", v.row.Owner)
 	}
-	if s := t.job.Target; s != nil && s.Hindered == api.HinderedUnwritten {
-		return ": " + s.Why
+	var older []Answer
+	for _, a := range v.silent {
+		if a.cannotTell() {
+			older = append(older, a)
+		}
 	}
-	return ""
+	if len(older) > 0 {
+		return say(Nobody, "%s, %s; perhaps %s has, which can't tell", is, bears, namesOf(older))
+	}
+	return say(Nobody, "%s, %s: it was left by something else, such as the original jobd", is, bears)
 }
 
-// outcome says how a worker's journal has a job end.
-func (v *view) outcome(t teller) string {
-	h := t.job.Journal
+// formerly tells of a row that bears a worker's mark, and which the worker has not, or not any more.
+func (v *view) formerly(is string, t teller) *Verdict {
+	h, token := t.history(), v.row.Owner
+	switch status := journal.Status(h.Status); {
+	case t.job.Unread != "" && h.Status == "":
+		return say(Lost, "%s; it was claimed by %s (token %s), whose journal can't be read: %s", is, t.Name, token, cut(t.job.Unread))
+	case h.Token != token:
+		text := "%s, and bears the mark of %s, whose journal does not know this claim (token %s): that worker looks into it"
+		return say(Lost, text, is, t.Name, token)
+	case status == journal.StatusConflict:
+		found := ""
+		if h.Found != nil {
+			found = ", which said " + h.Found.Status
+		}
+		text := "is not %s's any more, because somebody else changed its row%s%s; now it says %s"
+		return say(Conflict, text, t.Name, v.at(h.At), found, v.row.Status)
+	case !status.Ended():
+		return say(Claimed, "was claimed by %s%s, whose journal has it as %s", t.Name, v.at(h.Claimed), h.Status)
+	}
+	outcome := fmt.Sprintf("was %s%s", h.Status, v.at(h.Ended))
 	switch journal.Status(h.Status) {
 	case journal.StatusDone:
-		return "ended" + v.at(h.Ended) + " (" + result(h) + ")"
+		outcome = fmt.Sprintf("ended%s (%s)", v.at(h.Ended), result(h))
 	case journal.StatusReleased:
-		return "was given back" + v.at(h.Ended) + behind(", because ", cut(h.Reason)) + ","
+		outcome = fmt.Sprintf("was given back%s%s,", v.at(h.Ended), behind(", because ", cut(h.Reason)))
 	}
-	return "was " + h.Status + v.at(h.Ended)
+	owed := v.aside(t, ": ")
+	if s := t.job.Target; owed == "" && s != nil && s.Hindered == string(jobexec.HinderedUnwritten) {
+		owed = ": " + s.Why
+	}
+	return say(Behind, "%s on %s, which its row does not show yet%s", outcome, t.Name, owed)
 }
 
-// conflict tells of a row that somebody else changed while it was a worker's.
-func (v *view) conflict(t teller) string {
-	text := fmt.Sprintf("is not %s's any more, because somebody else changed its row%s", t.Name, v.at(t.job.Journal.At))
-	if f := t.job.Journal.Found; f != nil {
-		text += ", which said " + f.Status
-	}
-	return text + "; now it says " + v.row.Status
-}
+// unknownOutcome begins the reason of a job of which nobody saw the end. Its stderr has the same
+// words behind the name of the program.
+const (
+	unknownOutcome = "outcome unknown: "
+	inStderr       = "jobd: " + unknownOutcome
+)
 
-// elsewhere tells of a row that bears a mark which no worker that answers has.
-func (v *view) elsewhere(mark string) Verdict {
-	token := fmt.Sprintf("token %s", v.row.Owner)
-	for _, a := range v.silent {
-		if a.hasMark(mark) {
-			text := fmt.Sprintf("%s; it was claimed by %s, to go by the mark in it (%s), which does not answer", v.is(), a.Name, token)
-			return Verdict{Reason: Silent, Sentence: text, Worker: a.Name}
-		}
-	}
-	probe := v.probe(func(p *api.JobProbe) bool { return p.Marked })
-	if len(v.silent) > 0 {
-		var who []string
-		for _, a := range v.silent {
-			who = append(who, a.Name)
-		}
-		text := fmt.Sprintf("%s; it was claimed by a worker that is not registered, or is one of those that do not answer: %s (%s)", v.is(), names(who), token)
-		return Verdict{Reason: Unregistered, Sentence: text + v.connected(probe), Probe: probe == nil}
-	}
-	who := "claimed by no worker that is registered"
-	if len(v.told) == 1 {
-		who = "not claimed by " + v.told[0].Name
-	}
-	text := fmt.Sprintf("%s; it was %s (%s)", v.is(), who, token)
-	return Verdict{Reason: Unregistered, Sentence: text + v.connected(probe), Probe: probe == nil}
-}
+// exDataErr is the exit code of a job whose data are wrong: it is not tried again.
+const exDataErr = 65
 
-// connected says whether the worker of a claim is connected to the database.
-func (v *view) connected(p *api.JobProbe) string {
+// failedAnswer is the line by which a service answered that a request has failed: the first one of stderr.
+var failedAnswer = regexp.MustCompile(`^(HTTP/1\.1|Status:) [13-9]`)
+
+// ended tells of a job that is done.
+func (v *view) ended() *Verdict {
+	h, when := &api.JobHistory{}, v.at(v.row.Finished*1000)
+	t := v.newestOf(func(t teller) bool { return t.history().Status == string(journal.StatusDone) })
+	if t != nil {
+		h = t.history()
+		when += " on " + t.Name
+	} else {
+		t = &teller{}
+	}
+	ran := time.Duration(h.Ran) * time.Microsecond // as it was measured, or else to the second, as its row has it
+	if ran == 0 && v.row.Started > 0 {
+		ran = time.Duration(v.row.Finished-v.row.Started) * time.Second
+	}
+	took := ""
+	if ran > 0 {
+		took = ", after " + lengthy(ran)
+	}
+	last := cut(lastLine(v.row.Stderr.Tail))
+	why, unknown := strings.CutPrefix(h.Reason, unknownOutcome)
+	if !unknown {
+		why, unknown = strings.CutPrefix(last, inStderr)
+	}
+	stopped := cut(cmp.Or(journal.StoppedIn(h.Reason), journal.StoppedIn(lastLine(v.row.Stderr.Tail))))
+	var verdict *Verdict
 	switch {
-	case p == nil:
-		return ""
-	case p.Holder != "":
-		return "; the worker with that mark is connected to the database: " + p.Holder
-	}
-	return "; no worker with that mark is connected to the database"
-}
-
-// probe is what a probe has told, of those that pass.
-func (v *view) probe(pass func(*api.JobProbe) bool) *api.JobProbe {
-	for _, t := range v.told {
-		if p := t.job.Probe; p != nil && pass(p) {
-			return p
+	case h.Cancelled != 0:
+		verdict = say(Cancelled, "was cancelled%s, and ended%s: %s", behind(" by ", whoOf(h.CancelledBy)), when, v.rowResult())
+	case unknown:
+		why = strings.TrimSuffix(why, ": "+jobexec.ErrOutcomeUnknown.Error()) // which is the same once more
+		verdict = say(Unknown, "ended%s, and its outcome is unknown: %s", when, why)
+	case v.row.Result == "ok":
+		return say(Done, "is done: ok%s%s", when, took).by(*t)
+	case h.Timeout > 0:
+		verdict = say(TimedOut, "failed%s%s: %s", when, took, timedOut(h))
+	case stopped != "":
+		verdict = say(Stopped, "failed%s%s: %s", when, took, stopped)
+	case v.row.Sig != "" && v.row.Code == nil:
+		verdict = say(Killed, "was killed by %s%s%s%s", v.row.Sig, when, took, behind(": ", last))
+	case v.row.Code != nil:
+		answer, _, _ := strings.Cut(v.row.Stderr.Tail, "\n")
+		if failedAnswer.MatchString(answer) && int64(len(v.row.Stderr.Tail)) == v.row.Stderr.Size && cut(answer) != last {
+			last = cut(answer) + ": " + last
 		}
+		verdict = say(Failed, "failed with exit code %d%s%s%s", *v.row.Code, when, took, behind(": ", last))
+	default:
+		verdict = say(Failed, "failed%s%s%s", when, took, behind(": ", cmp.Or(cut(h.Reason), last)))
 	}
-	return nil
+	switch p := v.row.Plan; {
+	case p == nil || p.MaxAttempts <= 1:
+	case p.Attempts >= p.MaxAttempts:
+		verdict.add("; it has been tried %d times, which is all it has", p.Attempts)
+	case verdict.Reason == Failed && v.row.Code != nil && *v.row.Code == exDataErr:
+		verdict.add("; with exit code %d it is not tried again", exDataErr)
+	}
+	return verdict.by(*t)
 }
 
-// markOf is the mark that a claim's token tells of; "" where it is no token.
-func markOf(owner string) string {
-	const token, mark = 10, 4
-	if len(owner) != token || owner[0] != '@' {
-		return ""
+// rowResult is how the row says that the job ended.
+func (v *view) rowResult() string {
+	switch {
+	case v.row.Sig != "":
+		return "killed by " + v.row.Sig
+	case v.row.Code != nil:
+		return fmt.Sprintf("exit code %d", *v.row.Code)
 	}
-	return owner[1 : 1+mark]
+	return v.row.Result
 }
 
-// before says what became last of a row that is nobody's now: a worker gave it back, or somebody
-// wants it to be run again.
-func (v *view) before() string {
-	t := v.latest()
+// result is how a journal says that a job ended.
+func result(h *api.JobHistory) string {
+	switch {
+	case h.Signal != "":
+		return "killed by " + h.Signal
+	case h.Result == "ok":
+		return "ok"
+	case h.Code != nil:
+		return fmt.Sprintf("exit code %d", *h.Code)
+	}
+	return "failed" + behind(": ", cut(h.Reason))
+}
+
+// timedOut says that a run was ended by its time limit.
+func timedOut(h *api.JobHistory) string {
+	return "its time limit of " + lengthy(time.Duration(h.Timeout)*time.Second) + " was over"
+}
+
+// ignored tells of a job that is not to be run.
+func (v *view) ignored() *Verdict {
+	t := v.newestOf(func(t teller) bool { return t.history().Status == string(journal.StatusIgnored) })
 	if t == nil {
+		why := cmp.Or(behind(": ", cut(lastLine(v.row.Stderr.Tail))), "; no journal says why")
+		return say(Ignored, "was ignored, and does not run%s", why)
+	}
+	h, code := t.history(), Ignored
+	if h.Cancelled != 0 || h.By != "" {
+		code = Cancelled
+	}
+	return say(code, "was ignored%s on %s, and does not run: %s", v.at(h.At), t.Name, cut(h.Reason)).by(*t)
+}
+
+// delayed tells of a row that is not run before its time, and, where that has come, what it waits
+// for.
+func (v *view) delayed(p *api.RowPlan) *Verdict {
+	attempt := ""
+	if p.Attempts > 0 {
+		attempt = fmt.Sprintf(", attempt %s after %s", ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())
+	}
+	recurs, paused := p.Schedule != "", p.RunAt == journal.PausedAt
+	var verdict *Verdict
+	switch {
+	case p.Bad != "" && (p.RunAt == 0 || p.Due):
+		return say(BadSchedule, "is delayed, and is ignored by the next claim: %s%s", cut(p.Bad), v.nobodyServes())
+	case p.Due && (p.RunAt != 0 || elapsed(p.Schedule)):
+		due := v.claimable() // it waits as others do
+		due.Sentence = fmt.Sprintf("is due%s%s, and %s", v.since(p.RunAt*1000), attempt, strings.TrimPrefix(due.Sentence, "waits, and "))
+		return due
+	case p.RunAt == 0:
+		verdict = say(Recurring, "%s, and is not planned yet: the next claim does that", v.recurs(p))
+		if p.Next > 0 {
+			verdict.add(", for %s", v.comes(p.Next))
+		}
+	case recurs && paused:
+		command := "jobctl"
+		if v.Master {
+			command = "jobctl --master"
+		}
+		verdict = say(Recurring, "%s, and does not run: its schedule is paused; %s schedule continue %d goes on", v.recurs(p), command, v.Job)
+	case attempt != "":
+		verdict = say(Retrying, "is delayed until %s%s%s", v.comes(p.RunAt), attempt, v.comesBack())
+	case recurs:
+		verdict = say(Recurring, "%s, next run %s", v.recurs(p), v.comes(p.RunAt))
+		if v.row.Finished > 0 {
+			verdict.add("; the last one ended%s: %s", v.at(v.row.Finished*1000), v.rowEnd())
+		}
+	default:
+		verdict = say(Delayed, "is delayed until %s", v.comes(p.RunAt))
+	}
+	if p.Bad != "" {
+		verdict.Reason = BadSchedule
+		verdict.add("; then it is ignored: %s", cut(p.Bad))
+	}
+	return verdict.add("%s%s", v.lately(), v.nobodyServes())
+}
+
+// nobodyServes says so, where no worker would run the row when its time has come.
+func (v *view) nobodyServes() string {
+	if len(v.serving()) > 0 || len(v.untold()) > 0 {
 		return ""
 	}
-	h := t.job.Journal
-	if !t.gaveBack() {
-		return fmt.Sprintf("; %s%s%s", h.Last, v.at(h.At), behind(" by ", whoOf(h.By)))
+	return "; " + v.unserved()
+}
+
+// rowEnd is how the row says that its run, or its attempt, ended last: in a journal's words where that
+// was its time limit, or a stop.
+func (v *view) rowEnd() string {
+	h := &api.JobHistory{}
+	if t := v.newestOf(func(t teller) bool { return t.history().Status == string(journal.StatusDone) }); t != nil {
+		h = t.history()
 	}
-	return fmt.Sprintf("; %s gave it back%s%s", t.Name, v.at(cmp.Or(h.Ended, h.At)), behind(", because ", cut(h.Reason)))
+	switch stopped := journal.StoppedIn(h.Reason); {
+	case h.Timeout > 0:
+		return timedOut(h)
+	case v.row.Result == "ok":
+		return "ok"
+	case stopped != "":
+		return strings.TrimPrefix(stopped, "ended because ")
+	}
+	return v.rowResult()
 }
 
-// latest is who knows that.
-func (v *view) latest() *teller {
-	return v.history(func(t teller) bool { return t.gaveBack() || !slices.Contains(knownLast, t.job.Journal.Last) })
+// recurs says when a row recurs.
+func (v *view) recurs(p *api.RowPlan) string {
+	text := "recurs " + cut(p.Schedule)
+	if p.In != "" && (p.In != "UTC" || v.abroad()) && !elapsed(p.Schedule) {
+		text += " (" + p.In + ")"
+	}
+	return text
 }
 
-// gaveBack tells whether a worker has had the job, and gave it back.
-func (t teller) gaveBack() bool { return t.job.Journal.Status == string(journal.StatusReleased) }
+// comesBack says that the run of a row is one of many.
+func (v *view) comesBack() string {
+	if v.row == nil || v.row.Plan == nil || v.row.Plan.Schedule == "" {
+		return ""
+	}
+	return "; it " + v.recurs(v.row.Plan)
+}
 
-// knownLast are the kinds of event after which a row that waits is not told of further.
-var knownLast = []string{"accepted", "ignored", "running", "started", "signal", "done", "conflict", "set-aside", "requeued", "cancelled", "planned", "replanned"}
+// abroad tells whether a row's schedule is read in a zone whose clocks show another time than the
+// reader's: then both zones are named.
+func (v *view) abroad() bool {
+	p := v.row.Plan
+	if p.Schedule == "" || p.In == "" || elapsed(p.Schedule) {
+		return false
+	}
+	zone, err := schedule.Zone(p.In)
+	if err != nil {
+		return false
+	}
+	_, theirs := v.Now.In(zone).Zone()
+	_, ours := v.Now.In(v.Location).Zone()
+	return theirs != ours
+}
+
+// elapsed tells whether a schedule is elapsed time, for which a zone means nothing.
+func elapsed(text string) bool {
+	s, err := schedule.Parse(text)
+	if err != nil {
+		return false
+	}
+	_, every := s.Every()
+	return every
+}
+
+// comes is a moment to come, in unix seconds, and how far ahead it is by the clock of the table's
+// server, by which rows are due.
+func (v *view) comes(seconds int64) string {
+	at, now := time.Unix(seconds, 0), v.Now
+	if of := v.row.Plan.Now; of > 0 {
+		now = time.Unix(of, 0)
+	}
+	text := v.clock(at.UnixMilli())
+	if v.abroad() {
+		text += at.In(v.Location).Format(" MST")
+	}
+	const day = 24 * time.Hour
+	switch left := at.Sub(now); {
+	case left <= 0:
+		return text
+	case left >= day:
+		return fmt.Sprintf("%s (in %dd%dh)", text, left/day, left%day/time.Hour)
+	case left >= time.Hour:
+		return fmt.Sprintf("%s (in %s)", text, lengthy(left.Truncate(time.Minute)))
+	default:
+		return fmt.Sprintf("%s (in %s)", text, lengthy(left.Truncate(time.Second)))
+	}
+}
+
+// ofAll is the number of an attempt, of how many where that is known.
+func ofAll(attempt, most int64) string {
+	if most == 0 {
+		return fmt.Sprint(attempt)
+	}
+	return fmt.Sprintf("%d of %d", attempt, most)
+}

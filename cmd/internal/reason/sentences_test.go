@@ -173,7 +173,7 @@ func TestSentences(t *testing.T) {
 		{Failed, "failed with exit code 4 at 10:02, after 3s: HTTP/1.1 404 Not Found", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: api.JobText{Size: 23, Tail: "HTTP/1.1 404 Not Found\n"}}, nil)),
 		}},
-		{Failed, "failed with exit code 3 at 10:02, after 3s", []Answer{
+		{Failed, "failed with exit code 3 at 10:02, after 3s: Status: 200 OK", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: api.JobText{Size: 15, Tail: "Status: 200 OK\n"}}, nil)),
 		}},
 		{Failed, "failed with exit code 3 at 10:02, after 3s: of much", []Answer{

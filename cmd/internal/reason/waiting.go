@@ -8,77 +8,80 @@ import (
 	"time"
 
 	"jobd/cmd/internal/conf"
+	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/api"
 )
 
-// servers are the workers that serve a row's target, by what they could do with it.
-type servers struct {
-	open     []teller // would claim more
-	full     []teller // nothing is wrong, but all their slots are in use
-	paused   []teller
-	hindered []teller
-}
-
-// waiting tells of a row that waits.
-func (v *view) waiting() (Verdict, bool) {
-	if v.row.Status != journal.RowWaiting {
-		return Verdict{}, false
+// claimable tells of a row that a worker may claim: what keeps those from it who serve its target.
+func (v *view) claimable() *Verdict {
+	serving, untold := v.serving(), v.untold()
+	if len(serving) == 0 {
+		code := Unserved
+		if len(untold) > 0 {
+			code = Untold
+		}
+		return say(code, "waits, and %s%s", v.unserved(), v.lately())
 	}
-	verdict := v.claimable()
-	verdict.Sentence += v.comesBack()
-	return verdict, true
-}
-
-// claimable tells of a row that a worker may claim.
-func (v *view) claimable() Verdict {
-	all := v.serving()
-	if who := v.untold(); len(all) == 0 && len(who) > 0 {
-		text := "waits, and " + v.unserved()
-		return Verdict{Reason: Untold, Sentence: text + v.untoldText(who) + v.before()}
-	}
-	if len(all) == 0 {
-		return Verdict{Reason: Unserved, Sentence: "waits, and " + v.unserved() + v.before()}
-	}
+	var open, full, paused, hindered []teller
 	for _, t := range v.told {
-		if a := t.job.Quarantined; a != nil && a.Wanted == "" {
-			text := fmt.Sprintf("is quarantined on %s%s: the table refuses that it is claimed: %s", t.Name, v.since(a.Since), cut(a.Reason))
-			return Verdict{Reason: Refused, Sentence: text, Worker: t.Name}
+		switch s := t.job.Target; {
+		case t.job.Quarantined != nil && t.job.Quarantined.Wanted == "":
+			text := "is quarantined on %s%s: the table refuses that it is claimed: %s"
+			return say(Refused, text, t.Name, v.since(t.job.Quarantined.Since), cut(t.job.Quarantined.Reason)).by(t)
+		case s == nil:
+		case s.Hindered == string(jobexec.HinderedLocked):
+			open = append(open, t)
+		case s.Paused:
+			paused = append(paused, t)
+		case s.Hindered != "":
+			hindered = append(hindered, t)
+		case s.Room <= 0:
+			full = append(full, t)
+		default:
+			open = append(open, t)
 		}
 	}
-	s := sorted(all)
-	var verdict Verdict
+	var verdict *Verdict
 	switch {
-	case len(s.open) > 0:
-		verdict = v.open(s)
-	case len(s.full) > 0:
-		verdict = v.full(s)
-	case len(s.hindered) > 0:
-		t := s.hindered[0]
-		verdict = Verdict{Reason: Code(t.job.Target.Hindered), Sentence: "waits: " + v.hindered(t)}
+	case len(open) > 0:
+		verdict = v.open(open)
+	case len(full) > 0:
+		verdict = v.full(full)
+	case len(hindered) > 0:
+		return say(Code(hindered[0].job.Target.Hindered), "waits: %s%s%s", v.hindered(hindered[0]), v.untoldText(), v.lately())
 	default:
-		verdict = v.allPaused(s)
+		where := paused[0].Name
+		if n := len(paused); n > 1 {
+			where = fmt.Sprintf("all %d workers that serve it", n)
+		}
+		return say(Paused, "waits: %s (on %s)%s%s", v.paused(paused[0].job.Target), where, v.untoldText(), v.lately())
 	}
-	if len(s.open)+len(s.full) > 0 {
-		verdict.Sentence += v.others(s)
+	if len(paused) > 0 {
+		verdict.add("; paused on %s%s", namesOf(paused), v.since(paused[0].job.Target.PausedSince))
 	}
-	verdict.Sentence += v.untoldText(v.untold()) + v.before()
-	return verdict
+	if len(hindered) > 0 {
+		verdict.add("; %s claims nothing: %s", namesOf(hindered), cut(hindered[0].job.Target.Why))
+	}
+	return verdict.add("%s%s", v.untoldText(), v.lately())
+}
+
+// serving are the workers that serve the row's target.
+func (v *view) serving() []teller {
+	return slices.DeleteFunc(slices.Clone(v.told), func(t teller) bool { return t.job.Target == nil })
 }
 
 // untold are the workers that serve the row's target, or may, and that told nothing.
-func (v *view) untold() (who []Answer) {
-	for _, a := range v.silent {
-		if a.Targets == nil || slices.ContainsFunc(a.Targets, func(name string) bool { return strings.EqualFold(name, v.row.Target) }) {
-			who = append(who, a)
-		}
-	}
-	return who
+func (v *view) untold() []Answer {
+	return slices.DeleteFunc(slices.Clone(v.silent), func(a Answer) bool {
+		is := func(name string) bool { return strings.EqualFold(name, v.row.Target) }
+		return a.Targets != nil && !slices.ContainsFunc(a.Targets, is)
+	})
 }
 
 // untoldText names them.
-func (v *view) untoldText(who []Answer) (text string) {
-	for _, a := range who {
+func (v *view) untoldText() (text string) {
+	for _, a := range v.untold() {
 		what, why := "serves it too", "does not answer"
 		if len(v.serving()) == 0 {
 			what = "serves it"
@@ -94,117 +97,71 @@ func (v *view) untoldText(who []Answer) (text string) {
 	return text
 }
 
-// serving are the workers that serve the row's target.
-func (v *view) serving() (all []teller) {
-	for _, t := range v.told {
-		if t.job.Target != nil {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-func sorted(all []teller) (s servers) {
-	for _, t := range all {
-		target := t.job.Target
-		switch {
-		case target.Hindered == api.HinderedLocked:
-			s.open = append(s.open, t)
-		case target.Paused:
-			s.paused = append(s.paused, t)
-		case target.Hindered != "":
-			s.hindered = append(s.hindered, t)
-		case target.Room <= 0:
-			s.full = append(s.full, t)
-		default:
-			s.open = append(s.open, t)
-		}
-	}
-	return s
-}
-
-// unserved says that no worker serves the row's target, and which others are served.
+// unserved says that no worker that answers serves the row's target, and which others are served.
 func (v *view) unserved() string {
+	text := "no worker serves its target " + v.row.Target
+	switch {
+	case len(v.silent) > 0:
+		text = "no worker that answers serves its target " + v.row.Target
+	case len(v.told) == 1:
+		text = fmt.Sprintf("%s does not serve its target %s", v.told[0].Name, v.row.Target)
+	}
 	var served []string
 	for _, t := range v.told {
 		served = append(served, t.Targets...)
 	}
 	slices.Sort(served)
-	served = slices.Compact(served)
-	text := fmt.Sprintf("no worker serves its target %s", v.row.Target)
-	if len(v.silent) > 0 {
-		text = fmt.Sprintf("no worker that answers serves its target %s", v.row.Target)
-	}
-	if len(v.told) == 1 && len(v.silent) == 0 {
-		text = fmt.Sprintf("%s does not serve its target %s", v.told[0].Name, v.row.Target)
-	}
 	if like := conf.Nearest(v.row.Target, served); like != "" {
-		return fmt.Sprintf("%s (did you mean %s?)", text, like)
+		text += fmt.Sprintf(" (did you mean %s?)", like)
+	} else if len(served) > 0 {
+		text += fmt.Sprintf(" (served are %s)", names(slices.Compact(served)))
 	}
-	if len(served) == 0 {
-		return text
-	}
-	return fmt.Sprintf("%s (served are %s)", text, names(served))
+	return text + v.untoldText()
 }
 
-// open tells of a row of a target that somebody would claim more for.
-func (v *view) open(s servers) Verdict {
+// open tells of a row of a target that some workers would claim more for.
+func (v *view) open(who []teller) *Verdict {
 	probe := v.probe(func(p *api.JobProbe) bool { return !p.Marked && p.Error == "" })
-	ahead, counted := v.ahead()
-	target := v.row.Target
-	switch first := s.open[0]; {
+	ahead := v.ahead()
+	first, target := who[0].job.Target, v.row.Target
+	verdict := &Verdict{}
+	switch looks := func(t teller) bool { return t.job.Target.Looks }; {
 	case probe != nil && probe.Held:
-		return Verdict{Reason: Locked, Sentence: "waits: somebody else has locked its row" + v.lockedSince(s.open)}
-	case slices.ContainsFunc(s.open, func(t teller) bool { return t.job.Target.Looks }):
-		if ahead != "" || !counted {
-			return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target %s", cmp.Or(ahead, uncounted), target), Probe: probe == nil}
+		since := ""
+		if first.Hindered == string(jobexec.HinderedLocked) {
+			since = v.since(first.Since)
 		}
-		text := fmt.Sprintf("is the next of its target %s, and %s is about to claim it", target, first.Name)
-		if last := v.latest(); last != nil && last.gaveBack() {
-			return Verdict{Reason: Released, Sentence: "waits again, and " + text, Probe: probe == nil}
+		return say(Locked, "waits: somebody else has locked its row%s", since)
+	case !slices.ContainsFunc(who, looks):
+		unasked := "never by itself (poll_interval = 0)"
+		if first.Interval > 0 {
+			unasked = fmt.Sprintf("every %s by itself", lengthy(time.Duration(first.Interval)*time.Millisecond))
 		}
-		return Verdict{Reason: Next, Sentence: text, Probe: probe == nil}
+		verdict = say(Unseen, "waits, and no worker looks for it: %s has room for target %s, and looks again when it is told "+
+			"(jobctl poll, or poke of a master), and %s%s", who[0].Name, target, unasked, behind("; before it wait ", ahead))
+	case ahead != "":
+		verdict = say(Waiting, "waits behind %s of its target %s", ahead, target)
 	default:
-		text := fmt.Sprintf("waits, and no worker looks for it: %s has room for target %s, and looks again when it is told (jobctl poll, or poke of a master)%s",
-			first.Name, target, unasked(first.job.Target.Interval))
-		if ahead != "" {
-			text += fmt.Sprintf("; before it wait %s", ahead)
-		}
-		return Verdict{Reason: Unseen, Sentence: text, Probe: probe == nil}
-	}
-}
-
-// unasked says when a worker looks for jobs without being told.
-func unasked(millis int64) string {
-	if millis == 0 {
-		return ", and never by itself (poll_interval = 0)"
-	}
-	return fmt.Sprintf(", and every %s by itself", lengthy(time.Duration(millis)*time.Millisecond))
-}
-
-// lockedSince says since when a worker has found nothing but locked rows.
-func (v *view) lockedSince(open []teller) string {
-	for _, t := range open {
-		if t.job.Target.Hindered == api.HinderedLocked {
-			return v.since(t.job.Target.Since)
+		verdict = say(Next, "is the next of its target %s, and %s is about to claim it", target, who[0].Name)
+		if last := v.newest(); last != nil && last.gaveBack() {
+			verdict = say(Released, "waits again, and %s", verdict.Sentence)
 		}
 	}
-	return ""
+	verdict.Probe = probe == nil
+	return verdict
 }
 
 // full tells of a row of a target whose slots are all in use.
-func (v *view) full(s servers) Verdict {
+func (v *view) full(who []teller) *Verdict {
 	slots := 0
-	var who []string
-	for _, t := range s.full {
+	for _, t := range who {
 		slots += t.job.Target.Concurrency
-		who = append(who, t.Name)
 	}
-	used := fmt.Sprintf("%s, on %s", inUse(slots, v.row.Target), names(who))
-	if ahead, counted := v.ahead(); ahead != "" || !counted {
-		return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target: %s", cmp.Or(ahead, uncounted), used)}
+	used := fmt.Sprintf("%s, on %s", inUse(slots, v.row.Target), namesOf(who))
+	if ahead := v.ahead(); ahead != "" {
+		return say(Waiting, "waits behind %s of its target: %s", ahead, used)
 	}
-	return Verdict{Reason: Slots, Sentence: "is the next of its target: " + used}
+	return say(Slots, "is the next of its target: %s", used)
 }
 
 // inUse says that all of some slots are in use.
@@ -215,16 +172,26 @@ func inUse(slots int, target string) string {
 	return fmt.Sprintf("all %d slots of target %s are in use", slots, target)
 }
 
-// allPaused tells of a row whose target is paused wherever it is served.
-func (v *view) allPaused(s servers) Verdict {
-	text := "waits: " + v.paused(s.paused[0].job.Target)
-	switch n := len(s.paused); {
-	case n > 1:
-		text += fmt.Sprintf(" (on all %d workers that serve it)", n)
-	default:
-		text += " (on " + s.paused[0].Name + ")"
+// ahead is which jobs wait before this one; "" where none does.
+func (v *view) ahead() string {
+	for _, t := range v.told {
+		if a := t.job.Ahead; a != nil && a.Rows == 0 {
+			return ""
+		} else if a != nil {
+			return number(a.Rows, a.More)
+		}
 	}
-	return Verdict{Reason: Paused, Sentence: text}
+	return "the others (the table did not tell how many)"
+}
+
+// probe is what a probe has told, of those that pass.
+func (v *view) probe(pass func(*api.JobProbe) bool) *api.JobProbe {
+	for _, t := range v.told {
+		if p := t.job.Probe; p != nil && pass(p) {
+			return p
+		}
+	}
+	return nil
 }
 
 // paused says that a target is paused, since when and by whom.
@@ -232,66 +199,65 @@ func (v *view) paused(t *api.TargetStanding) string {
 	return fmt.Sprintf("its target %s is paused%s%s", t.Name, v.since(t.PausedSince), behind(" by ", whoOf(t.PausedBy)))
 }
 
-// others says what keeps other workers from the row.
-func (v *view) others(s servers) string {
-	text := ""
-	if len(s.paused) > 0 {
-		text += fmt.Sprintf("; paused on %s%s", names(namesOf(s.paused)), v.since(s.paused[0].job.Target.PausedSince))
-	}
-	if len(s.hindered) > 0 {
-		text += fmt.Sprintf("; %s claims nothing: %s", names(namesOf(s.hindered)), cut(s.hindered[0].job.Target.Why))
-	}
-	return text
-}
-
-func namesOf(all []teller) (list []string) {
-	for _, t := range all {
-		list = append(list, t.Name)
-	}
-	return list
-}
-
-// uncounted stands for a number of jobs that the table did not tell.
-const uncounted = "the others (the table did not tell how many)"
-
-// ahead is how many rows wait before this one; "" where none does, or, where counted is false,
-// nobody could count.
-func (v *view) ahead() (jobs string, counted bool) {
-	for _, t := range v.told {
-		if a := t.job.Ahead; a != nil && a.Rows > 0 {
-			return number(a.Rows, a.More), true
-		} else if a != nil {
-			return "", true
-		}
-	}
-	return "", false
-}
-
-// hindered says why a worker claims nothing for the row's target.
+// hindered says why a worker claims nothing for the row's target: what it does not do, since when, and
+// why. Where the why is no more than the same once again it is left out.
 func (v *view) hindered(t teller) string {
 	target, why := t.job.Target, cut(t.job.Target.Why)
-	switch since := v.since(target.Since); target.Hindered {
-	case api.HinderedStopping:
+	since := v.since(target.Since)
+	switch jobexec.Hindering(target.Hindered) {
+	case jobexec.HinderedStopping:
 		return t.Name + " is stopping"
-	case api.HinderedName:
+	case jobexec.HinderedName:
 		return fmt.Sprintf("%s can't serve target %s: %s", t.Name, target.Name, why)
-	case api.HinderedDisk:
+	case jobexec.HinderedDisk:
 		return fmt.Sprintf("%s claims nothing%s, because the disk of its journal is full: %s", t.Name, since, why)
-	case api.HinderedDatabase:
+	case jobexec.HinderedDatabase:
 		return fmt.Sprintf("the claims of %s fail%s: %s", t.Name, since, why)
-	case api.HinderedStuck:
+	case jobexec.HinderedStuck:
 		return fmt.Sprintf("a claim of %s waits for the database%s", t.Name, since)
-	case api.HinderedUnwritten:
+	case jobexec.HinderedUnwritten:
 		return fmt.Sprintf("%s claims nothing, because it can't write the table%s", t.Name, since)
-	case api.HinderedIdentity:
+	case jobexec.HinderedIdentity:
 		return fmt.Sprintf("%s claims nothing%s: %s", t.Name, since, why)
-	case api.HinderedLauncher:
+	case jobexec.HinderedLauncher:
 		return fmt.Sprintf("%s starts nothing%s: %s", t.Name, since, why)
-	case api.HinderedRetirement:
+	case jobexec.HinderedRetirement:
 		return fmt.Sprintf("%s is about to serve target %s no more: %s", t.Name, target.Name, why)
-	case api.HinderedCrowded:
+	case jobexec.HinderedCrowded:
 		return fmt.Sprintf("%s claims no more for target %s: %s", t.Name, target.Name, why)
-	default:
-		return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, why)
 	}
+	return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, why)
+}
+
+// newest is who knows what lately tells of, where that is the last that is known of the job.
+func (v *view) newest() *teller {
+	t := v.newestOf(func(teller) bool { return true })
+	if t == nil || !t.gaveBack() && t.history().Status != string(journal.StatusPlanned) && t.history().Last != string(journal.KindRetried) {
+		return nil
+	}
+	return t
+}
+
+// lately says what became last of a row that is nobody's now: a worker gave it back, or planned it
+// anew, or somebody wants it to be run again.
+func (v *view) lately() string {
+	t := v.newest()
+	if t == nil {
+		return ""
+	}
+	h := t.history()
+	by, why := behind(" by ", whoOf(h.By)), cut(h.Reason)
+	switch {
+	case t.gaveBack():
+		return fmt.Sprintf("; %s gave it back%s%s", t.Name, v.at(cmp.Or(h.Ended, h.At)), behind(", because ", why))
+	case h.Status != string(journal.StatusPlanned):
+		return fmt.Sprintf("; %s%s%s", h.Last, v.at(h.At), by)
+	case h.By == "" && h.WasDue == 0: // by its first claim
+		return fmt.Sprintf("; planned%s on %s", v.at(h.At), t.Name)
+	}
+	was := ""
+	if h.WasDue > 0 && h.WasDue != journal.PausedAt {
+		was = fmt.Sprintf(" (it was due%s)", v.at(h.WasDue*1000))
+	}
+	return fmt.Sprintf("; planned anew%s on %s%s%s%s", v.at(h.At), t.Name, by, was, behind(": ", why))
 }

@@ -326,8 +326,8 @@ func (x *explanation) probe(ctx context.Context) {
 		switch row := x.rows[id]; {
 		case slices.Contains(wait, id):
 			job.Probe = &api.JobProbe{Held: slices.Contains(held, id), Error: text(err)}
-		case row != nil && row.UnderWay() && markOf(row.Owner) != "":
-			job.Probe = x.holder(ctx, holders, markOf(row.Owner))
+		case row != nil && row.UnderWay() && jobexec.WorkerIDIn(row.Owner) != "":
+			job.Probe = x.holder(ctx, holders, jobexec.WorkerIDIn(row.Owner))
 		}
 	})
 }
@@ -360,15 +360,6 @@ func (x *explanation) holder(ctx context.Context, known map[string]string, mark 
 		known[mark] = holder
 	}
 	return &api.JobProbe{Marked: true, Holder: holder}
-}
-
-// markOf is the mark of the worker that a claim's token tells of; "" where it is no token.
-func markOf(owner string) string {
-	const mark = 4
-	if len(owner) != store.TokenLength || owner[0] != '@' {
-		return ""
-	}
-	return owner[1 : 1+mark]
 }
 
 func text(err error) string {
@@ -405,17 +396,6 @@ func jobStanding(s *jobexec.JobStanding) *api.JobStanding {
 	return told
 }
 
-// hinderings are the words for why nothing is claimed.
-var hinderings = map[jobexec.Hindering]string{
-	jobexec.HinderedStopping: api.HinderedStopping, jobexec.HinderedName: api.HinderedName,
-	jobexec.HinderedDisk: api.HinderedDisk, jobexec.HinderedDatabase: api.HinderedDatabase,
-	jobexec.HinderedStuck: api.HinderedStuck, jobexec.HinderedUnwritten: api.HinderedUnwritten,
-	jobexec.HinderedIdentity: api.HinderedIdentity, jobexec.HinderedLauncher: api.HinderedLauncher,
-	jobexec.HinderedRetirement: api.HinderedRetirement, jobexec.HinderedTrouble: api.HinderedTrouble,
-	jobexec.HinderedCrowded: api.HinderedCrowded, jobexec.HinderedLocked: api.HinderedLocked,
-	jobexec.HinderedRate: api.HinderedRate, jobexec.HinderedExecutor: api.HinderedExecutor,
-}
-
 // standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,
 // or else those that the jobs were claimed for here.
 func (x *explanation) standTargets() {
@@ -437,7 +417,7 @@ func (x *explanation) standTargets() {
 			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
 			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
 			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
-			Hindered: hinderings[s.Kind], Why: s.Hindrance.Why, Since: millis(s.Since),
+			Hindered: string(s.Kind), Why: s.Hindrance.Why, Since: millis(s.Since),
 		}
 	})
 }

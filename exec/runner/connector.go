@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,58 +18,39 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// connector has the link to the runner, and makes a new one where it is lost.
-type connector struct {
-	config Config
-	bootID string
-	ctx    context.Context // ends when close was called
-	leave  context.CancelFunc
-	left   atomic.Bool // something was read from disk of a runner that is gone
-
-	standing standing
-	pools    pools
-
-	mu     sync.Mutex
-	closed bool
-	link   *link // nil: there was none yet
-
-	instance  string // the runner of the newest link
-	displaced string // the runner of the journal in whose place the start found another process
-}
-
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
 // there is none.
-func (c *connector) get() (*link, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+func (r *Remote) get() (*link, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
 		return nil, os.ErrClosed
 	}
-	if c.link != nil && c.link.alive() {
-		return c.link, nil
+	if r.link != nil && r.link.alive() {
+		return r.link, nil
 	}
 	var l *link
 	var err error
 	for range connectTries {
-		if l, err = c.connect(); errors.Is(err, errForeign) {
-			c.evict(err)
+		if l, err = r.connect(); errors.Is(err, errForeign) {
+			r.evict(err)
 		} else if !gone(err) {
 			break
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("connect to runner: %w", err)
-		c.standing.missed(err)
+		r.standing.missed(err)
 		return nil, err
 	}
-	if c.link != nil && c.link.instance != l.instance {
-		c.pools.renew()
+	if r.link != nil && r.link.instance != l.instance {
+		r.pools.renew()
 	}
-	c.link, c.instance = l, l.instance
-	c.standing.met(l)
-	c.declare()
+	r.link, r.instance = l, l.instance
+	r.standing.met(l)
+	r.declare()
 	if l.other {
-		c.replaceSoon(l)
+		r.replaceSoon(l)
 	}
 	return l, nil
 }
@@ -89,80 +68,80 @@ func gone(err error) bool {
 var errForeign = errors.New("it is not this worker's runner")
 
 // runners are those that the worker takes for its own, if it does not take any.
-func (c *connector) runners() (known []string, all bool) {
-	if c.instance != "" {
-		return []string{c.instance}, false
+func (r *Remote) runners() (known []string, all bool) {
+	if r.instance != "" {
+		return []string{r.instance}, false
 	}
-	return c.config.Runners, c.config.Runners == nil
+	return r.config.Runners, r.config.Runners == nil
 }
 
 // mayBe tells whether the process that was called may be one of the worker's runners.
-func (c *connector) mayBe(conn *called) bool {
-	known, all := c.runners()
+func (r *Remote) mayBe(conn *called) bool {
+	known, all := r.runners()
 	return conn.launched != 0 || all || slices.ContainsFunc(known, conn.is)
 }
 
 // isRunner tells whether the process that was called is the runner that it says it is, and the worker's.
-func (c *connector) isRunner(conn *called, says string) bool {
-	known, all := c.runners()
+func (r *Remote) isRunner(conn *called, says string) bool {
+	known, all := r.runners()
 	return conn.is(says) && (conn.launched != 0 || all || slices.Contains(known, says))
 }
 
 // evict takes away the socket of a process that is not the worker's runner, so that one is started.
 // Where the worker has a runner, or waits for one, that is an error. Where it has none, the process
 // may be a runner that a former worker started for nothing, and that is about to end.
-func (c *connector) evict(err error) {
+func (r *Remote) evict(err error) {
 	level := slog.LevelInfo
-	known, _ := c.runners()
+	known, _ := r.runners()
 	if len(known) > 0 {
 		level = slog.LevelError
-		if c.instance == "" {
-			c.displaced = known[0]
+		if r.instance == "" {
+			r.displaced = known[0]
 		}
 	}
-	c.config.Logger.Log(context.Background(), level, "another process listens in the place of the runner; a runner is started",
+	r.config.Logger.Log(context.Background(), level, "another process listens in the place of the runner; a runner is started",
 		"error", err, "runner", strings.Join(known, " "))
-	if err := os.Remove(filepath.Join(c.config.Dir, wire.SocketFile)); err != nil {
-		c.config.Logger.Error("its socket can't be removed", "error", err)
+	if err := os.Remove(filepath.Join(r.config.Dir, wire.SocketFile)); err != nil {
+		r.config.Logger.Error("its socket can't be removed", "error", err)
 	}
 }
 
-// connect makes a link. Callers must hold c.mu.
-func (c *connector) connect() (*link, error) {
-	conn, err := c.config.dial()
+// connect makes a link. Callers must hold r.mu.
+func (r *Remote) connect() (*link, error) {
+	conn, err := r.config.dial()
 	if err != nil {
 		return nil, err
 	}
 	foreign := fmt.Errorf("process %d (%s): %w", conn.peer, proc.Program(conn.peer), errForeign)
-	if !c.mayBe(&conn) {
+	if !r.mayBe(&conn) {
 		return nil, errors.Join(foreign, conn.Close())
 	}
-	// close does not wait for the runner's answer.
-	stop := context.AfterFunc(c.ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
+	// Close does not wait for the runner's answer.
+	stop := context.AfterFunc(r.ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
 	out, in := wire.NewOutbox(conn.UnixConn), wire.NewReader(conn)
 	hello, err := greet(conn.UnixConn, out, in)
-	if err == nil && !c.isRunner(&conn, hello.Instance) {
+	if err == nil && !r.isRunner(&conn, hello.Instance) {
 		err = foreign
 	}
 	if err != nil {
 		out.Close()
 		return nil, errors.Join(err, conn.Close())
 	}
-	return newLink(c, conn.UnixConn, out, in, &hello), nil
+	return newLink(r, conn.UnixConn, out, in, &hello), nil
 }
 
 // rejoin goes on with the processes of a lost link: with the same runner, if only the connection
 // was lost, which newLink sees to; else with what is left of them.
-func (c *connector) rejoin(lost *link) {
+func (r *Remote) rejoin(lost *link) {
 	var n notices
 	defer func() { n.make() }()
 	began := time.Now()
-	next, err := c.get()
+	next, err := r.get()
 	for errors.Is(err, errSilent) { // the runner is there, and has them
-		next, err = c.get()
+		next, err = r.get()
 	}
-	if c.ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
+	if r.ctx.Err() != nil || errors.Is(err, os.ErrClosed) {
 		return // the next worker hears of them
 	}
 	lost.mu.Lock()
@@ -173,43 +152,37 @@ func (c *connector) rejoin(lost *link) {
 	after := time.Since(began).Round(time.Millisecond)
 	switch {
 	case same:
-		c.config.Logger.Warn("the runner is connected again", "after", after)
+		r.config.Logger.Warn("the runner is connected again", "after", after)
 	case err != nil:
-		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
+		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
 			"jobs", len(processes), "error", err)
 	default:
-		c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
-		c.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
+		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
+		r.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
 	}
 	for _, p := range processes {
 		if same && !isClosed(p.begun) {
 			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
 		} else {
-			p.orphan(c, &n)
+			p.orphan(r, &n)
 		}
 	}
 }
 
-// leaveTimeout is how long close waits for a runner that does not answer.
+// leaveTimeout is how long Close waits for a runner that does not answer.
 const leaveTimeout = 5 * time.Second
 
-// close ends the connection. It may be called more than once.
-func (c *connector) close() {
-	c.leave()
-	c.mu.Lock()
-	c.closed = true
-	l := c.link
-	c.mu.Unlock()
+// Close leaves the runner, which goes on with its jobs. It may be called more than once.
+func (r *Remote) Close() error {
+	r.leave()
+	r.mu.Lock()
+	r.closed = true
+	l := r.link
+	r.mu.Unlock()
 	if l != nil {
 		l.close(leaveTimeout)
 	}
-}
-
-// forget passes a forget on. What a runner that is gone by now had to forget went with it.
-func (c *connector) forget(id wire.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.link.forget(id)
+	return nil
 }
 
 // A runner of another build goes on with what it has, and with new starts. The worker leaves it at a
@@ -219,9 +192,9 @@ func (c *connector) forget(id wire.ID) {
 // replaceWait is how long the worker waits for such a runner to end, before it connects again.
 const replaceWait = 200 * time.Millisecond
 
-// replaceSoon has a runner of another build replaced as soon as it has nothing. Callers must hold c.mu.
-func (c *connector) replaceSoon(l *link) {
-	c.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
+// replaceSoon has a runner of another build replaced as soon as it has nothing. Callers must hold r.mu.
+func (r *Remote) replaceSoon(l *link) {
+	r.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.toLeave = true
@@ -237,14 +210,14 @@ func (l *link) leaveIdle() {
 }
 
 // replace leaves such a runner, and connects to another one.
-func (c *connector) replace(l *link) {
+func (r *Remote) replace(l *link) {
 	l.close(leaveTimeout)
 	select {
 	case <-time.After(replaceWait):
-	case <-c.ctx.Done():
+	case <-r.ctx.Done():
 		return
 	}
-	if _, err := c.get(); err != nil && c.ctx.Err() == nil {
-		c.config.Logger.Warn("no other runner can be had for now", "error", err)
+	if _, err := r.get(); err != nil && r.ctx.Err() == nil {
+		r.config.Logger.Warn("no other runner can be had for now", "error", err)
 	}
 }

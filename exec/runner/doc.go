@@ -3,8 +3,8 @@
 // left, or starts one, and implements jobexec.Runner and jobexec.Keeper on a connection to it.
 //
 //	worker                                                   runner process
-//	Remote ─► connector ─► link ═► wire.Outbox ──unix socket──► host
-//	                       processes ◄═ receive ◄──────────────
+//	Remote ─► link ═► wire.Outbox ──unix socket──► host
+//	          processes ◄═ receive ◄──────────────
 //
 // What the two say to each other is in exec/runner/wire, the runner process is exec/runner/host,
 // and what both need of Linux is in exec/runner/proc. Neither side links the other.

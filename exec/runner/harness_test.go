@@ -171,9 +171,9 @@ func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process
 
 // linkOf is the connection that the worker has to its runner.
 func linkOf(remote *Remote) *link {
-	remote.connector.mu.Lock()
-	defer remote.connector.mu.Unlock()
-	return remote.connector.link
+	remote.mu.Lock()
+	defer remote.mu.Unlock()
+	return remote.link
 }
 
 func script(text string) jobexec.Spec {

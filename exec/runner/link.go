@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"sync"
@@ -15,11 +16,10 @@ import (
 
 // link is the worker's connection to its runner.
 type link struct {
-	of       *connector // which made it
+	of       *Remote
 	conn     *net.UnixConn
 	instance string
-	pid      int                  // the runner's; 0: it is not known
-	recalled map[wire.ID]*process // the jobs that the runner had when the link was made, for Recall
+	pid      int // the runner's; 0: it is not known
 	out      *wire.Outbox
 	lost     chan struct{} // closed when the connection is gone
 	end      Standing      // why, and since when; set before that
@@ -41,19 +41,19 @@ type link struct {
 }
 
 // newLink makes processes of the jobs that the runner still has, by its hello. Those of a lost link to
-// the same runner go on, with what became of them meanwhile. Callers must hold c.mu.
-func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
+// the same runner go on, with what became of them meanwhile. Callers must hold r.mu.
+func newLink(r *Remote, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
 	l := &link{
-		of: c, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
-		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
+		of: r, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
+		processes: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
 		asking: make(chan struct{}, 1), other: !hello.IsOfThisBuild(),
 	}
 	var known map[wire.ID]*process
-	if c.link != nil && c.link.instance == l.instance {
-		c.link.mu.Lock()
-		defer c.link.mu.Unlock()
-		known = c.link.processes
+	if r.link != nil && r.link.instance == l.instance {
+		r.link.mu.Lock()
+		defer r.link.mu.Unlock()
+		known = r.link.processes
 	}
 	var n notices
 	for _, old := range hello.Jobs {
@@ -68,7 +68,10 @@ func newLink(c *connector, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader
 		if old.Started.Known() { // else it waits for a process of a pool
 			p.begin(old.Started, &n)
 		}
-		l.processes[old.ID], l.recalled[old.ID], l.owed[old.ID] = p, p, true
+		l.processes[old.ID], l.owed[old.ID] = p, true
+	}
+	if r.recalled == nil {
+		r.recalled = maps.Clone(l.processes)
 	}
 	go func() {
 		n.make()

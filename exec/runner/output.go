@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	jobexec "jobd/exec"
@@ -22,65 +22,56 @@ const mostLeft = 64 << 10
 
 // Left implements jobexec.Keeper.
 func (r *Remote) Left(job int64, token string, attempt int, process journal.Started) (stdout, stderr journal.Output) {
-	return r.connector.read(wire.ID{Job: job, Token: token, Attempt: attempt}, process)
+	return r.read(wire.ID{Job: job, Token: token, Attempt: attempt}, process)
 }
 
 // read reads what is on disk of what a start has written, of a runner that is gone. The files are this
 // worker's to remove.
-func (c *connector) read(id wire.ID, process journal.Started) (stdout, stderr journal.Output) {
-	c.left.Store(true)
-	paths := c.shelves(id, process)
+func (r *Remote) read(id wire.ID, process journal.Started) (stdout, stderr journal.Output) {
+	r.left.Store(true)
+	paths := r.shelves(id, process)
 	for i, output := range []*journal.Output{&stdout, &stderr} {
 		p, err := partOf(paths[i], 0, mostLeft)
 		if err != nil {
-			c.config.Logger.Warn("what a job has written can't be read", "job", id.Job, "error", err)
+			r.config.Logger.Warn("what a job has written can't be read", "job", id.Job, "error", err)
 		}
 		*output = journal.Output{Kept: p.Bytes, Size: p.Size}
 	}
 	return stdout, stderr
 }
 
-// shelves are the files of a start.
-func (c *connector) shelves(id wire.ID, process journal.Started) (paths [2]string) {
+// shelves are the files of a start; where its process is not known any more, those that are there.
+func (r *Remote) shelves(id wire.ID, process journal.Started) (paths [2]string) {
+	folder := filepath.Join(r.config.Dir, wire.OutputFolder)
 	for i, name := range wire.OutputFiles(id, process) {
-		paths[i] = filepath.Join(c.config.Dir, wire.OutputFolder, name)
+		if there, _ := fs.Glob(os.DirFS(folder), name); len(there) > 0 {
+			name = there[0]
+		}
+		paths[i] = filepath.Join(folder, name)
 	}
 	return paths
-}
-
-// find looks for the files of a start whose process is not known any more.
-func (c *connector) find(id wire.ID) (paths [2]string, err error) {
-	folder := filepath.Join(c.config.Dir, wire.OutputFolder)
-	files, err := os.ReadDir(folder)
-	for _, file := range files {
-		if of, ok := wire.OutputOf(file.Name()); ok && of == id {
-			paths[strings.Count(filepath.Ext(file.Name()), "err")] = filepath.Join(folder, file.Name())
-		}
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
-	return paths, err
 }
 
 // Forget implements jobexec.Keeper. What a runner has on disk it removes itself; what one that is
 // gone has left is removed here, of all attempts of the claim.
 func (r *Remote) Forget(job int64, token string, attempt int) {
-	c := &r.connector
-	c.forget(wire.ID{Job: job, Token: token, Attempt: attempt})
-	if c.left.Load() {
-		c.sweep(func(id wire.ID) bool { return id.Job == job && id.Token == token })
+	r.mu.Lock()
+	l := r.link
+	r.mu.Unlock()
+	l.forget(wire.ID{Job: job, Token: token, Attempt: attempt})
+	if r.left.Load() {
+		r.sweep(func(id wire.ID) bool { return id.Job == job && id.Token == token })
 	}
 }
 
 // Sweep implements jobexec.Keeper.
 func (r *Remote) Sweep(needed func(job int64, token string, attempt int) bool) {
-	r.connector.sweep(func(id wire.ID) bool { return !needed(id.Job, id.Token, id.Attempt) })
+	r.sweep(func(id wire.ID) bool { return !needed(id.Job, id.Token, id.Attempt) })
 }
 
 // sweep removes the files of starts of which nobody needs the output any more.
-func (c *connector) sweep(over func(wire.ID) bool) {
-	folder := filepath.Join(c.config.Dir, wire.OutputFolder)
+func (r *Remote) sweep(over func(wire.ID) bool) {
+	folder := filepath.Join(r.config.Dir, wire.OutputFolder)
 	files, err := os.ReadDir(folder)
 	for _, file := range files {
 		if id, ok := wire.OutputOf(file.Name()); ok && over(id) {
@@ -88,7 +79,7 @@ func (c *connector) sweep(over func(wire.ID) bool) {
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.config.Logger.Warn("output of jobs that have ended can't be removed", "error", err)
+		r.config.Logger.Warn("output of jobs that have ended can't be removed", "error", err)
 	}
 }
 
@@ -97,7 +88,7 @@ func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Proces
 	p := newProcess(claimOf(&of))
 	p.since.Store(beganAt(&of, started))
 	p.begin(started, nil)
-	if !p.outlive(&r.connector) {
+	if !p.outlive(r) {
 		return nil, false
 	}
 	return p, true
@@ -116,7 +107,7 @@ func beganAt(of *jobexec.Spec, process journal.Started) int64 {
 // Written implements jobexec.Watcher.
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
 	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
-	if l := r.connector.current(); l != nil && l.has(id) {
+	if l := r.current(); l != nil && l.has(id) {
 		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
 			return w, err
 		}
@@ -125,11 +116,11 @@ func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written
 }
 
 // current is the link to the runner; nil where it is lost.
-func (c *connector) current() *link {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link != nil && c.link.alive() {
-		return c.link
+func (r *Remote) current() *link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.link != nil && r.link.alive() {
+		return r.link
 	}
 	return nil
 }
@@ -156,13 +147,7 @@ func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexe
 
 // shelved gives what is on disk of a start whose runner is gone.
 func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	paths := r.connector.shelves(id, g.Started)
-	if g.Started.Pid == 0 { // of an attempt before
-		if paths, err = r.connector.find(id); err != nil {
-			return w, err
-		}
-	}
-	for i, path := range paths {
+	for i, path := range r.shelves(id, g.Started) {
 		if w[i], err = partOf(path, g.From[i], g.Most); err != nil {
 			return w, err
 		}

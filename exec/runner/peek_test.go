@@ -114,7 +114,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	if err := remote.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := open(t, remote.connector.config.Dir)
+	next := open(t, remote.config.Dir)
 	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {
 		t.Errorf("recalled are %+v", recalled)
 	}
@@ -126,7 +126,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 func TestWhatARunnerLeft(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	folder := filepath.Join(remote.connector.config.Dir, wire.OutputFolder)
+	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 type pools struct {
 	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
 
-	mu     sync.Mutex // before it the connector's is taken
+	mu     sync.Mutex // before it the Remote's is taken
 	wanted []*pool    // nil: the worker has not said yet which it wants
 
 	telling sync.Mutex // held while the worker is told, so that it hears of changes in their order
@@ -37,9 +37,8 @@ type pool struct {
 
 // SetPools implements jobexec.Pools.
 func (r *Remote) SetPools(wanted []jobexec.Pool) {
-	c := &r.connector
-	p := &c.pools
-	c.mu.Lock()
+	p := &r.pools
+	r.mu.Lock()
 	p.mu.Lock()
 	pools := make([]*pool, len(wanted))
 	for i, w := range wanted {
@@ -51,8 +50,8 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 	}
 	p.wanted = pools
 	p.mu.Unlock()
-	c.declare()
-	c.mu.Unlock()
+	r.declare()
+	r.mu.Unlock()
 	p.tell()
 }
 
@@ -66,12 +65,12 @@ func (p *pools) find(target string, mode jobexec.Mode) *pool {
 	return nil
 }
 
-// declare tells the runner which pools the worker wants. Callers must hold c.mu.
-func (c *connector) declare() {
-	p := &c.pools
+// declare tells the runner which pools the worker wants. Callers must hold r.mu.
+func (r *Remote) declare() {
+	p := &r.pools
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.wanted == nil || c.link == nil || !c.link.alive() {
+	if p.wanted == nil || r.link == nil || !r.link.alive() {
 		return
 	}
 	pools := make([]wire.Pool, len(p.wanted))
@@ -83,20 +82,19 @@ func (c *connector) declare() {
 			Wish: w.wish, Why: w.why,
 		}
 	}
-	c.link.out.Post(wire.Message{Kind: wire.Pools, Wanted: pools})
+	r.link.out.Post(wire.Message{Kind: wire.Pools, Wanted: pools})
 }
 
 // Recycle implements jobexec.Pools.
 func (r *Remote) Recycle(targets []string, why string) (unknown []string) {
-	c := &r.connector
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.recycle(targets, why)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recycle(targets, why)
 }
 
-// recycle has processes replaced. Callers must hold c.mu.
-func (c *connector) recycle(targets []string, why string) (unknown []string) {
-	p := &c.pools
+// recycle has processes replaced. Callers must hold r.mu.
+func (r *Remote) recycle(targets []string, why string) (unknown []string) {
+	p := &r.pools
 	p.mu.Lock()
 	for _, target := range targets {
 		if i := slices.IndexFunc(p.wanted, func(w *pool) bool { return w.Target == target }); i >= 0 {
@@ -106,12 +104,12 @@ func (c *connector) recycle(targets []string, why string) (unknown []string) {
 		}
 	}
 	p.mu.Unlock()
-	c.declare()
+	r.declare()
 	return unknown
 }
 
 // Standings implements jobexec.Pools.
-func (r *Remote) Standings() []jobexec.PoolStanding { return r.connector.pools.all() }
+func (r *Remote) Standings() []jobexec.PoolStanding { return r.pools.all() }
 
 // all is how all wanted pools stand, in the order of their targets.
 func (p *pools) all() []jobexec.PoolStanding {
@@ -134,8 +132,8 @@ func (p *pools) all() []jobexec.PoolStanding {
 }
 
 // heard takes in what the runner says of its pools.
-func (c *connector) heard(m *wire.Message) {
-	p := &c.pools
+func (r *Remote) heard(m *wire.Message) {
+	p := &r.pools
 	p.mu.Lock()
 	for _, s := range m.Standings {
 		if w := p.find(s.Target, jobexec.Mode(s.Mode)); w != nil { // else it was removed
@@ -144,7 +142,7 @@ func (c *connector) heard(m *wire.Message) {
 	}
 	p.mu.Unlock()
 	for _, n := range m.Notes {
-		c.log(n)
+		r.log(n)
 	}
 	p.tell()
 }
@@ -160,7 +158,7 @@ func (p *pools) renew() {
 }
 
 // log puts a note of the runner into the worker's log.
-func (c *connector) log(n wire.Note) {
+func (r *Remote) log(n wire.Note) {
 	args := []any{"target", n.Target}
 	if n.Pid != 0 {
 		args = append(args, "pid", n.Pid)
@@ -168,7 +166,7 @@ func (c *connector) log(n wire.Note) {
 	if n.Job != 0 {
 		args = append(args, "job", n.Job)
 	}
-	c.config.Logger.Log(context.Background(), n.Level, inOneLine(n.Text), args...)
+	r.config.Logger.Log(context.Background(), n.Level, inOneLine(n.Text), args...)
 }
 
 // inOneLine shows a text without control characters. What a process has written stands in it, and must

@@ -287,7 +287,7 @@ func TestWhenAJobOfAPoolBegan(t *testing.T) {
 func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	k := keep(t, t.TempDir())
-	c := &k.connector
+	c := k.Remote
 	cut := func(meanwhile func()) {
 		c.mu.Lock() // so that none is made meanwhile
 		defer c.mu.Unlock()

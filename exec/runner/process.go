@@ -101,15 +101,15 @@ func (p *process) end(err error, n *notices) {
 
 // orphan goes on with a process whose runner is gone. Of a start that the runner had not answered
 // nobody knows whether it happened.
-func (p *process) orphan(c *connector, n *notices) {
+func (p *process) orphan(r *Remote, n *notices) {
 	switch {
 	case p.exited: // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
 		p.end(nil, n)
 	case !isClosed(p.begun):
 		p.end(errLost, n)
-	case !p.outlive(c):
-		p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
+	case !p.outlive(r):
+		p.done.Stdout, p.done.Stderr = r.read(p.id, p.started)
 		p.end(errLost, n)
 	}
 }

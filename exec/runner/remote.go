@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	jobexec "jobd/exec"
@@ -18,9 +20,23 @@ import (
 // Remote starts jobs through a runner process, which outlives the worker. Its methods may be called
 // by many goroutines.
 type Remote struct {
-	connector connector
-	recalled  map[wire.ID]*process // the jobs that the runner had when the worker started
-	meter     proc.Meter
+	config Config
+	bootID string
+	ctx    context.Context // ends when Close was called
+	leave  context.CancelFunc
+	left   atomic.Bool // something was read from disk of a runner that is gone
+
+	meter    proc.Meter
+	standing standing
+	pools    pools
+
+	mu       sync.Mutex
+	closed   bool
+	link     *link                // to the runner; nil: there was none yet
+	recalled map[wire.ID]*process // the jobs that the runner had when the worker started
+
+	instance  string // the runner of the newest link
+	displaced string // the runner of the journal in whose place the start found another process
 }
 
 // Open connects to the runner that a former worker left, or starts one.
@@ -32,26 +48,18 @@ func Open(c Config) (*Remote, error) {
 	if err := proc.KeepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{connector: connector{config: c, bootID: bootID}}
-	r.connector.ctx, r.connector.leave = context.WithCancel(context.Background())
-	r.connector.pools.onReady = c.OnReady
-	l, err := r.connector.get()
-	if err != nil {
+	r := &Remote{config: c, bootID: bootID}
+	r.ctx, r.leave = context.WithCancel(context.Background())
+	r.pools.onReady = c.OnReady
+	if _, err := r.get(); err != nil {
 		return nil, err
 	}
-	r.recalled = l.recalled
 	return r, nil
-}
-
-// Close leaves the runner, which goes on with its jobs. It may be called more than once.
-func (r *Remote) Close() error {
-	r.connector.close()
-	return nil
 }
 
 // Start implements jobexec.Runner.
 func (r *Remote) Start(spec jobexec.Spec) (jobexec.Process, error) {
-	l, err := r.connector.get()
+	l, err := r.get()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], jobexec.ErrRunnerChanged, err)
 	}
@@ -63,7 +71,7 @@ func (r *Remote) Start(spec jobexec.Spec) (jobexec.Process, error) {
 
 // Instance implements jobexec.Keeper. It starts a runner where there is none.
 func (r *Remote) Instance() (string, error) {
-	l, err := r.connector.get()
+	l, err := r.get()
 	if err != nil {
 		return "", err
 	}
@@ -73,14 +81,14 @@ func (r *Remote) Instance() (string, error) {
 // Displaced names the runner of the journal in whose place another process was found at the start; "":
 // none was.
 func (r *Remote) Displaced() string {
-	r.connector.mu.Lock()
-	defer r.connector.mu.Unlock()
-	return r.connector.displaced
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.displaced
 }
 
 // Ended implements jobexec.Keeper.
 func (r *Remote) Ended(instance string) bool {
-	listed, err := os.ReadFile(filepath.Join(r.connector.config.Dir, wire.EndedFile))
+	listed, err := os.ReadFile(filepath.Join(r.config.Dir, wire.EndedFile))
 	return err == nil && slices.Contains(strings.Fields(string(listed)), instance)
 }
 
@@ -99,9 +107,8 @@ func claimOf(spec *jobexec.Spec) claim {
 
 // Recall implements jobexec.Keeper.
 func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
-	c := &r.connector
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := range underWay {
 		of := claimOf(&underWay[i])
 		if p := r.recalled[of.id]; p != nil && shares(underWay[i].Mode) {
@@ -121,7 +128,7 @@ func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
 	groups := r.meter.Groups()
 	for i, started := range of {
 		group, seen := groups[started.Pid]
-		if seen && started.Pid > 0 && started.BootID == r.connector.bootID && group.StartTime == started.StartTime {
+		if seen && started.Pid > 0 && started.BootID == r.bootID && group.StartTime == started.StartTime {
 			ran := time.Duration(max(0, proc.Uptime()-int64(started.StartTime)*proc.Tick))
 			used[i] = &jobexec.Usage{Ran: ran, CPU: group.CPU, Memory: group.Memory, Processes: group.Processes}
 		}

@@ -43,7 +43,7 @@ func (s *standing) missed(err error) {
 const answerPatience = 10 * time.Second
 
 // Standing tells whether the runner is connected, and answers.
-func (r *Remote) Standing() Standing { return r.connector.standing.at(time.Now()) }
+func (r *Remote) Standing() Standing { return r.standing.at(time.Now()) }
 
 func (s *standing) at(now time.Time) Standing {
 	s.mu.Lock()

@@ -45,7 +45,7 @@ func adopt(t *testing.T, started journal.Started, limit wire.Limit) (p jobexec.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Remote{connector: connector{bootID: bootID, config: Config{Dir: t.TempDir()}}}
+	r := &Remote{bootID: bootID, config: Config{Dir: t.TempDir()}}
 	return r.Adopt(jobexec.Spec{Timeout: limit.Timeout, KillAfter: limit.Kill}, started)
 }
 

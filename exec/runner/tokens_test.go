@@ -77,7 +77,7 @@ func isRefused(p jobexec.Process) bool {
 func TestOutputIsFoundByToken(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	folder := filepath.Join(remote.connector.config.Dir, wire.OutputFolder)
+	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}

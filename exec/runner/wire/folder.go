@@ -24,9 +24,13 @@ const (
 )
 
 // OutputFiles names the files in OutputFolder that have the stdout and the stderr of a start, as a
-// runner that knows it by this id does. The process is part of the names, too.
+// runner that knows it by this id does. The process is part of the names, too; without one they are
+// patterns.
 func OutputFiles(id ID, process journal.Started) [2]string {
 	name := fmt.Sprintf("%d.%d.%d.%d", id.Job, id.Attempt, process.Pid, process.StartTime)
+	if process.Pid == 0 {
+		name = fmt.Sprintf("%d.%d.*.*", id.Job, id.Attempt)
+	}
 	if id.Token != "" {
 		name += "." + id.Token
 	}

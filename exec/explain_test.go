@@ -32,7 +32,7 @@ func TestAWorkerExplains(t *testing.T) {
 	})
 	var known journal.Job
 	f.journal.View(func(s *journal.State) { known = s.Job(1) })
-	if s := begun.Standing; s.Target != "b" || s.Attempt != 1 || !s.Claimed.Equal(known.Accepted) || !s.Began.Equal(known.Running) || s.Adopted || begun.Quarantined != nil {
+	if s := begun.Standing; s.Target != "b" || s.Attempt != 1 || !s.Claimed.Equal(known.Accepted.Time) || !s.Began.Equal(known.Running.Time) || s.Adopted || begun.Quarantined != nil {
 		t.Errorf("%+v", begun.Standing)
 	}
 	f.explain(2, "it is prefetched", func(e jobexec.Explanation) bool { return e.Standing != nil && e.Standing.Phase == board.Queued })

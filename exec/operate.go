@@ -224,13 +224,13 @@ func (w *Worker) endCancelled(c board.Cancel, process Process) {
 	if c.Did == board.Signals {
 		_ = process.Signal(int(unix.SIGTERM)) // it fails where the process is gone
 	}
-	w.killLater(c.Job, process, journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace})
+	w.killLater(c.Job, process, journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds()})
 }
 
 // killLater sends a job that was cancelled SIGKILL when its grace is over and it still runs. A clock
 // that was set back makes the grace no longer than it is.
 func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation) {
-	left := min(max(time.Until(c.Deadline()), 0), c.Grace)
+	left := min(max(time.Until(c.Deadline()), 0), time.Duration(c.Grace)*time.Microsecond)
 	w.others.Go(func() {
 		timer := time.NewTimer(left)
 		defer timer.Stop()

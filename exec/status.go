@@ -234,7 +234,7 @@ type RunTime struct {
 func runTime(known journal.Job) RunTime {
 	t := RunTime{Plan: known.Plan, PlannedAt: known.PlannedAt}
 	if known.Timeout > 0 && !known.Running.IsZero() {
-		t.Deadline = known.Running.Add(known.Timeout)
+		t.Deadline = known.Running.Add(time.Duration(known.Timeout) * time.Second)
 	}
 	return t
 }
@@ -313,7 +313,7 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 	for _, id := range ids {
 		var e Explanation
 		if s, known := w.board.Standing(id); known {
-			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted, Time: runTime(claimed[id])}
+			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted.Time, Time: runTime(claimed[id])}
 			e.Standing.identify(claimed[id])
 		}
 		if q := w.quarantined[id]; q != nil {

@@ -488,19 +488,21 @@ func StoppedIn(text string) string {
 
 // Cancellation is what the journal knows of somebody's wish that a job does not run.
 type Cancellation struct {
-	Time  time.Time
-	By    string
-	Grace time.Duration // between SIGTERM and SIGKILL, where it runs
+	Time  Moment `json:"time"`
+	By    string `json:"by"`
+	Grace int64  `json:"grace"` // microseconds between SIGTERM and SIGKILL, where it runs
 
-	Schedule bool // of a row that recurs: it ends; else the run does
+	Schedule bool `json:"schedule,omitempty"` // of a row that recurs: it ends; else the run does
 }
 
 // Deadline is when a job that runs gets SIGKILL.
-func (c Cancellation) Deadline() time.Time { return c.Time.Add(c.Grace) }
+func (c Cancellation) Deadline() time.Time {
+	return c.Time.Add(time.Duration(c.Grace) * time.Microsecond)
+}
 
 // cancel ends a job that was not started, or marks one that runs.
 func (j Job) cancel(p Cancelled, e Event) (Job, error) {
-	j.Cancelled = &Cancellation{Time: e.Time, By: p.By, Grace: time.Duration(p.Grace) * time.Microsecond, Schedule: p.Schedule}
+	j.Cancelled = &Cancellation{Time: Moment{e.Time}, By: p.By, Grace: p.Grace, Schedule: p.Schedule}
 	switch {
 	case p.Runs && j.Status == StatusAccepted:
 		return Job{}, &IllegalError{Job: j.ID, kind: KindCancelled, status: j.Status, detail: "it does not run"}
@@ -516,25 +518,9 @@ func (j Job) cancel(p Cancelled, e Event) (Job, error) {
 func ignored(id int64, p Ignored, at time.Time) Job {
 	j := Job{ID: id, Status: StatusIgnored, Ended: at, Reason: p.Reason}
 	if p.By != "" {
-		j.Cancelled = &Cancellation{Time: at, By: p.By}
+		j.Cancelled = &Cancellation{Time: Moment{at}, By: p.By}
 	}
 	return j
-}
-
-// checkpoint is the form that stands in a checkpoint.
-func (c *Cancellation) checkpoint() *checkpointCancel {
-	if c == nil {
-		return nil
-	}
-	return &checkpointCancel{Time: micros(c.Time), By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule}
-}
-
-// cancellation is the reverse of checkpoint.
-func (c *checkpointCancel) cancellation() *Cancellation {
-	if c == nil {
-		return nil
-	}
-	return &Cancellation{Time: moment(c.Time), By: c.By, Grace: time.Duration(c.Grace) * time.Microsecond, Schedule: c.Schedule}
 }
 
 // Row is what the jobs table said of one job at the moment somebody looked.

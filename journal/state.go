@@ -30,44 +30,46 @@ func (s Status) Ended() bool {
 }
 
 // Job is what the journal knows of one job. For a job that was claimed more than
-// once it is about the newest claim.
+// once it is about the newest claim. Its JSON form, in which a checkpoint has it, is of a job under
+// way: what only a job at its end has is not there. The order of its fields is that of the bytes.
 type Job struct {
-	ID       int64
-	Target   string
-	Manual   bool
-	Token    string // the claim's token
-	Status   Status
-	Attempt  int      // of the newest start, from 1; 0 before the first
-	Runner   string   // the runner's instance that was to do it
-	Executor string   // what was to run it; "": a process of its own
-	Claimed  bool     // the newest start was announced with the claim, before that was committed
-	Process  *Started // the newest start's process, once it is known
-	Lost     bool     // a conflict was met while its process ran
+	ID      int64    `json:"id"`
+	Target  string   `json:"target"`
+	Manual  bool     `json:"manual,omitempty"`
+	Token   string   `json:"token"` // the claim's token
+	Status  Status   `json:"status"`
+	Attempt int      `json:"attempt,omitempty"` // of the newest start, from 1; 0 before the first
+	Runner  string   `json:"runner,omitempty"`  // the runner's instance that was to do it
+	Claimed bool     `json:"claimed,omitempty"` // the newest start was announced with the claim, before that was committed
+	Process *Started `json:"process,omitempty"` // the newest start's process, once it is known
+	Lost    bool     `json:"lost,omitempty"`    // a conflict was met while its process ran
 
-	Accepted time.Time
-	Running  time.Time // when the newest start was journalled
-	Ended    time.Time
-	End      uint64 // the event with which it came to its end; 0 while it is under way
+	Accepted Moment `json:"accepted,omitzero"`
+	Running  Moment `json:"running,omitzero"` // when the newest start was journalled
 
-	Retried *Retried // of a job whose row was set back: which end of it that was
-	Before  *Job     // of such a job: as it was before, which a conflict brings back; nil where that is not known
-
-	Result    string // of a job that is done: "ok" or "fail"
-	Code      *int
-	Signal    string
-	Cancelled *Cancellation // that somebody wants, or wanted, it not to run; nil: nobody does
-
-	From      string        // RowDelayed where the claim found the row so; ""
-	Plan      *Plan         // what the row said about time when it was claimed; nil where the table has none of that
-	PlannedAt int64         // the planned start of the run, in seconds since 1970; 0 where there is none
-	Again     *Again        // the row comes back, and when; nil: it does not
-	Timeout   time.Duration // for how long the newest start may run; 0: no limit
-	KillAfter time.Duration // how much later it gets SIGKILL
+	// Cancelled: that somebody wants, or wanted, it not to run; nil: nobody does. Older versions have
+	// none, and nothing of what follows.
+	Cancelled *Cancellation `json:"cancelled,omitempty"`
+	From      string        `json:"from,omitempty"`       // RowDelayed where the claim found the row so; ""
+	Plan      *Plan         `json:"plan,omitempty"`       // what the row said about time when it was claimed; nil where the table has none of that
+	PlannedAt int64         `json:"planned_at,omitempty"` // the planned start of the run, in seconds since 1970; 0 where there is none
+	Timeout   int64         `json:"timeout,omitempty"`    // for how many seconds the newest start may run; 0: no limit
+	KillAfter int64         `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 	// Ends: a signal that somebody had sent may have ended the newest start: it is not tried again
 	// then.
-	Ends bool
+	Ends     bool   `json:"ends,omitempty"`
+	Executor string `json:"executor,omitempty"` // what was to run it; "": a process of its own
 
-	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
+	Ended  time.Time `json:"-"`
+	End    uint64    `json:"-"` // the event with which it came to its end; 0 while it is under way
+	Result string    `json:"-"` // of a job that is done: "ok" or "fail"
+	Code   *int      `json:"-"`
+	Signal string    `json:"-"`
+	Again  *Again    `json:"-"` // the row comes back, and when; nil: it does not
+	Reason string    `json:"-"` // why it was released, ignored or could not be, or is done without an outcome of its own
+
+	Retried *Retried `json:"-"` // of a job whose row was set back: which end of it that was
+	Before  *Job     `json:"-"` // of such a job: as it was before, which a conflict brings back; nil where that is not known
 }
 
 // Target is what the journal knows of a target that the worker serves.

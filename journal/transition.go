@@ -3,7 +3,6 @@ package journal
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // This file is the transition table. Read it as: an event of this kind is legal
@@ -72,7 +71,7 @@ func (j Job) next(e Event) (Job, error) {
 	case Accepted:
 		return Job{
 			ID: j.ID, Target: p.Target, Manual: p.Manual, Token: p.Token,
-			Status: StatusAccepted, Accepted: e.Time,
+			Status: StatusAccepted, Accepted: Moment{e.Time},
 			Attempt: p.first(), From: p.From, Plan: p.Plan, PlannedAt: p.PlannedAt,
 		}, nil
 	case Ignored:
@@ -143,9 +142,8 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 	if !slices.Contains(legal, p.Attempt) {
 		return Job{}, &IllegalError{Job: j.ID, kind: KindRunning, status: j.Status, detail: "wrong attempt number"}
 	}
-	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, e.Time, nil
-	j.Executor = p.Executor
-	j.Timeout, j.KillAfter, j.Ends = time.Duration(p.Timeout)*time.Second, time.Duration(p.KillAfter)*time.Second, false
+	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, Moment{e.Time}, nil
+	j.Executor, j.Timeout, j.KillAfter, j.Ends = p.Executor, p.Timeout, p.KillAfter, false
 	return j, nil
 }
 

@@ -230,7 +230,7 @@ func TestCancelledWhileItRuns(t *testing.T) {
 			if err := state.Apply(Event{Seq: state.Seq + 1, Time: now, Job: 1, Payload: wish}); err != nil {
 				t.Fatalf("%s, cancelled %d times: %v", status, i+1, err)
 			}
-			want := &Cancellation{Time: now, By: by, Grace: grace}
+			want := &Cancellation{Time: Moment{now}, By: by, Grace: grace.Microseconds()}
 			data, err := EncodeCheckpoint(state)
 			if err != nil {
 				t.Fatal(err)

@@ -45,7 +45,7 @@ func Agrees(job journal.Job, row *Seen) bool {
 
 // Wanted is what the row of a job has to say; nil where it is not the worker's.
 func Wanted(job journal.Job) *Seen {
-	row := &Seen{Row: journal.Row{Job: job.ID, Target: job.Target, Owner: job.Token}, Started: Seconds(job.Running)}
+	row := &Seen{Row: journal.Row{Job: job.ID, Target: job.Target, Owner: job.Token}, Started: Seconds(job.Running.Time)}
 	switch job.Status {
 	case journal.StatusAccepted:
 		row.Status = journal.RowAccepted
@@ -70,7 +70,7 @@ func Wanted(job journal.Job) *Seen {
 // Its status is empty where the claim itself has shown all there is. Callers add how a done job
 // ended, with endAs.
 func changeTo(job journal.Job) Change {
-	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running, Attempts: int64(job.Attempt)}
+	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted.Time, Start: job.Running.Time, Attempts: int64(job.Attempt)}
 	switch job.Status {
 	case journal.StatusStarting, journal.StatusRunning:
 		change.Status = journal.RowRunning
@@ -143,7 +143,7 @@ func isSetBack(job journal.Job, row journal.Row) bool {
 	if row.Status == journal.RowDelayed {
 		return job.Status == journal.StatusIgnored && row.Finished > 0 && row.Finished >= Seconds(job.Ended)
 	}
-	return row.Finished > 0 && row.Finished >= Seconds(job.Accepted)
+	return row.Finished > 0 && row.Finished >= Seconds(job.Accepted.Time)
 }
 
 // IsAnotherJob tells whether a row was created later than the job was claimed, or ignored; not in
@@ -153,7 +153,7 @@ func IsAnotherJob(job journal.Job, row *Seen) bool {
 	if row != nil && row.UnderWay() && row.Owner == job.Token {
 		return false
 	}
-	claimed := job.Accepted
+	claimed := job.Accepted.Time
 	if claimed.IsZero() && job.Status == journal.StatusIgnored {
 		claimed = job.Ended
 	}
@@ -237,7 +237,7 @@ func AsFound(job journal.Job, plan *journal.Plan, finished int64) bool {
 	if job.From != journal.RowDelayed || !SameRun(job.Plan, plan) {
 		return false
 	}
-	return plan.RunAt != 0 || plan.PlannedAt != 0 || finished == 0 || finished < Seconds(job.Accepted)
+	return plan.RunAt != 0 || plan.PlannedAt != 0 || finished == 0 || finished < Seconds(job.Accepted.Time)
 }
 
 // SameRun tells whether two delayed rows wait for the same attempt of the same run.

@@ -16,7 +16,7 @@ func TestARowCreatedAfterTheClaimIsAnotherJob(t *testing.T) {
 	t.Parallel()
 	claimed := time.Unix(1000, 900_000_000)
 	done := journal.Job{
-		ID: 1, Target: "a", Token: token(1), Status: journal.StatusDone, Accepted: claimed, Ended: claimed, Result: "ok",
+		ID: 1, Target: "a", Token: token(1), Status: journal.StatusDone, Accepted: journal.Moment{Time: claimed}, Ended: claimed, Result: "ok",
 	}
 	ignored := journal.Job{ID: 1, Status: journal.StatusIgnored, Ended: claimed}
 	for _, test := range []struct {

@@ -29,7 +29,7 @@ func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
 	source.View(func(s *journal.State) {
 		for id, job := range s.Jobs {
 			if !job.Status.Ended() {
-				k.underWay[id] = claim{job.Token, job.Target, job.Manual, job.Accepted, job.From, job.Plan, true}
+				k.underWay[id] = claim{job.Token, job.Target, job.Manual, job.Accepted.Time, job.From, job.Plan, true}
 			}
 		}
 	})

@@ -143,7 +143,7 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 		step.cancel = &c
 		return step
 	default:
-		c.Did, c.At, c.Grace, c.By = Already, was.Time, was.Grace, was.By
+		c.Did, c.At, c.Grace, c.By = Already, was.Time.Time, time.Duration(was.Grace)*time.Microsecond, was.By
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	return nil
@@ -178,7 +178,7 @@ func (b *Board) marked(s *Step) {
 	c := *s.cancel
 	if c.Err = s.Err; c.Err == nil {
 		c.At = s.Events[len(s.Events)-1].Time
-		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace, Schedule: c.Schedule}
+		s.job.cancelled = &journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule}
 	}
 	s.job.ending = s.job.cancelled != nil
 	b.effects.Cancelled = append(b.effects.Cancelled, c)

@@ -3,6 +3,7 @@ package board
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"jobd/journal"
 )
@@ -61,7 +62,7 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 		first = Running
 	}
 	b.move(j, first)
-	j.process, j.began, j.counted = process, old.Running, true
+	j.process, j.began, j.counted = process, old.Running.Time, true
 	j.takeOver(old)
 	return j
 }
@@ -70,7 +71,7 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 func (j *Job) takeOver(old journal.Job) {
 	j.cancelled, j.ends, j.executor = old.Cancelled, old.Ends, old.Executor
 	j.said = old.Status == journal.StatusRunning
-	j.timeout, j.killAfter = old.Timeout, old.KillAfter
+	j.timeout, j.killAfter = time.Duration(old.Timeout)*time.Second, time.Duration(old.KillAfter)*time.Second
 	j.recovered = old.Attempt > First(j.claim)
 }
 

@@ -134,7 +134,7 @@ func judge(job journal.Job, row *store.Seen, owed bool) (d Difference, differs b
 	claim := job.Status == journal.StatusAccepted || job.Status == journal.StatusStarting && job.Claimed
 	ignoring := job.Status == journal.StatusIgnored && time.Since(job.Ended) < claimTime
 	retrying := job.Status == journal.StatusRetried && time.Since(job.Ended) < claimTime
-	d.claiming = ignoring || retrying || claim && time.Since(job.Accepted) < claimTime
+	d.claiming = ignoring || retrying || claim && time.Since(job.Accepted.Time) < claimTime
 	switch {
 	case store.IsAnotherJob(job, row):
 		d.Cause, d.Reason = causeOther, store.AnotherJob

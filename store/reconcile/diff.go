@@ -62,8 +62,8 @@ func idsOf(jobs []journal.Job) []int64 {
 
 // newestOf is when something last happened to a job.
 func newestOf(job journal.Job) time.Time {
-	newest := job.Accepted
-	for _, at := range []time.Time{job.Running, job.Ended} {
+	newest := job.Accepted.Time
+	for _, at := range []time.Time{job.Running.Time, job.Ended} {
 		if at.After(newest) {
 			newest = at
 		}

@@ -67,7 +67,7 @@ func found(ctx context.Context, j Journal, id int64, row *store.Seen) (bool, err
 			return false, err
 		}
 		claim, ok := e.Payload.(journal.Accepted)
-		if ok && store.AsFound(journal.Job{From: claim.From, Plan: claim.Plan, Accepted: e.Time}, row.Plan, row.Finished) {
+		if ok && store.AsFound(journal.Job{From: claim.From, Plan: claim.Plan, Accepted: journal.Moment{Time: e.Time}}, row.Plan, row.Finished) {
 			return true, nil
 		}
 	}

@@ -68,8 +68,8 @@ func jobOf(j journal.Job) Job {
 	told := Job{
 		Job: jobnet.Whole(j.ID), Target: j.Target, Manual: j.Manual, Status: j.Status, Token: j.Token,
 		Result: j.Result, Code: j.Code, Signal: j.Signal, Reason: j.Reason,
-		Attempt: j.Attempt, Accepted: j.Accepted, Running: j.Running, Ended: j.Ended,
-		Planned: j.PlannedAt, Again: j.Again, Timeout: int64(j.Timeout / time.Second),
+		Attempt: j.Attempt, Accepted: j.Accepted.Time, Running: j.Running.Time, Ended: j.Ended,
+		Planned: j.PlannedAt, Again: j.Again, Timeout: j.Timeout,
 	}
 	if j.Plan != nil {
 		told.Recurs = j.Plan.Schedule

@@ -289,7 +289,7 @@ func byOf(p journal.Payload) string {
 // fold takes in what the fold of the events keeps.
 func fold(h *api.JobHistory, j journal.Job) {
 	h.Status, h.Target, h.Token = string(j.Status), j.Target, j.Token
-	h.Claimed, h.Started, h.Ended = millis(j.Accepted), millis(j.Running), millis(j.Ended)
+	h.Claimed, h.Started, h.Ended = millis(j.Accepted.Time), millis(j.Running.Time), millis(j.Ended)
 	h.Attempt, h.Lost = j.Attempt, j.Lost
 	if j.Process != nil {
 		h.PID = j.Process.Pid

@@ -265,7 +265,7 @@ func sayDamaged(v history.Verdict) string {
 	return text + sayAnchors(v)
 }
 
-func tableOf(ranges []history.Range) table {
+func tableOf(ranges []verify.Range) table {
 	t := table{head: []string{"EVENTS", "COUNT", "VERDICT", "WHY"}, elastic: "WHY"}
 	for _, r := range ranges {
 		t.add(line(fmt.Sprintf("%d-%d", r.First, r.Last)), line(r.Last-r.First+1), line(r.Verdict), line(r.Detail))

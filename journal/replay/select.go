@@ -13,32 +13,27 @@ import (
 )
 
 // Events gives the selected events, oldest first. It ends at the first error: what it gave before
-// that is sound. A job's output is left out unless the filter asks for it.
+// that is sound. The newest of them are the newest that can be read, however the journal is damaged
+// among them; the damage is told after them. A job's output is left out unless the filter asks for it.
 func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
+		give := func(e *journal.Event) error {
+			if done, ok := e.Payload.(journal.Done); ok && !f.Output {
+				done.Stdout.Kept, done.Stderr.Kept = nil, nil
+				e.Payload = done
+			}
+			if !yield(*e, nil) {
+				return errStopped
+			}
+			return nil
+		}
 		sel, err := r.resolve(ctx, f)
-		var lost error
-		if err == nil && f.Last > 0 {
-			sel, lost, err = r.narrow(ctx, sel, f)
-		}
-		if err == nil {
-			m, q := r.matcher(f), &sequence{folder: r.folder, sel: sel}
-			err = q.read(ctx, func(e *journal.Event) error {
-				if ok, err := m.matches(ctx, e); err != nil || !ok {
-					return err
-				}
-				if done, ok := e.Payload.(journal.Done); ok && !f.Output {
-					done.Stdout.Kept, done.Stderr.Kept = nil, nil
-					e.Payload = done
-				}
-				if !yield(*e, nil) {
-					return errStopped
-				}
-				return nil
-			})
-		}
-		if err == nil {
-			err = lost
+		switch {
+		case err != nil:
+		case f.Last > 0:
+			err = r.newest(ctx, sel, f, give)
+		default:
+			err = r.selected(ctx, sel, f, give)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(journal.Event{}, r.folder.Failed("read", err))
@@ -48,6 +43,71 @@ func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal
 
 // errStopped says that who reads wants no more.
 var errStopped = errors.New("stopped")
+
+// selected gives the events of a selection that match the filter.
+func (r *Reader) selected(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) error {
+	m, q := r.matcher(f), &sequence{folder: r.folder, sel: sel}
+	return q.read(ctx, func(e *journal.Event) error {
+		if ok, err := m.matches(ctx, e); err != nil || !ok {
+			return err
+		}
+		return give(e)
+	})
+}
+
+// mostDamages is how many damaged places are read past.
+const mostDamages = 100
+
+// newest gives the newest f.Last events of a selection and then the damage that was met first. Events
+// behind a damaged one are still those that were written after it: their hashes rest on the one that
+// the damaged event bears. Where all that was wanted is damaged, the newest before that are given.
+func (r *Reader) newest(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) error {
+	var damage error
+	for given := false; !given; {
+		narrow, lost, err := r.narrow(ctx, sel, f)
+		if err != nil {
+			return err
+		}
+		var last []journal.Event // where damage kept narrow from counting them
+		take := func(e *journal.Event) error {
+			if given = true; lost == nil {
+				return give(e)
+			}
+			if last = append(last, *e); len(last) >= 2*f.Last {
+				last = append(last[:0], last[f.Last:]...)
+			}
+			return nil
+		}
+		sel.End = narrow.After + 1
+		met, err := r.pastDamage(ctx, narrow, f, take)
+		for i := max(0, len(last)-f.Last); i < len(last) && err == nil; i++ {
+			err = give(&last[i])
+		}
+		if err != nil {
+			return err
+		}
+		if damage = cmp.Or(damage, met, lost); damage == nil || sel.End <= sel.After+1 {
+			break
+		}
+	}
+	return damage
+}
+
+// pastDamage is selected, but goes on behind damage, of which met is what it met first.
+func (r *Reader) pastDamage(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) (met, err error) {
+	for range mostDamages {
+		err := r.selected(ctx, sel, f, give)
+		var damage *journal.DamagedError
+		if !errors.As(err, &damage) {
+			return met, err
+		}
+		if met = cmp.Or(met, err); damage.Seq <= sel.After {
+			break
+		}
+		sel.After = max(damage.Seq, damage.Last)
+	}
+	return met, nil
+}
 
 // resolve puts times into sequence numbers.
 func (r *Reader) resolve(ctx context.Context, f journal.Filter) (sel archive.Selection, err error) {
@@ -79,7 +139,7 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (sel archive.Sel
 // are needed.
 func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
 	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
-	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
+	err = r.folder.Backward(ctx, nil, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		if b, sealed := s.Bounds(); sealed && b.Begun >= micros {
 			seq = h.First
 			return false, nil
@@ -95,21 +155,25 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 const firstWindow = 1000
 
 // narrow narrows a selection to the newest events that it and the filter select now, as many as the
-// filter wants. It looks at them from the newest back, in windows that grow, unverified. Where
-// damage is in the way lost says so: the events behind it can be read.
+// filter wants. It looks at them from the newest back, in windows that grow, unverified, and past
+// damage, which lost tells.
 func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Filter) (_ archive.Selection, lost, err error) {
 	newest, err := r.folder.Newest(ctx)
-	if err != nil {
-		return sel, nil, err
-	}
-	if sel.End == 0 || sel.End > newest.Seq+1 {
+	if err == nil && (sel.End == 0 || sel.End > newest.Seq+1) {
 		sel.End = newest.Seq + 1
+	}
+	if err != nil && !archive.IsDamage(err) {
+		return sel, nil, err
 	}
 	var found []uint64
 	end := sel.End // what is from here on was looked at
-	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
-		if last, _, err := s.End(ctx); err != nil || last > 0 && last+1 < end {
-			return false, cmp.Or(err, error(&journal.DamagedError{Seq: last + 1, Detail: "it is missing"}))
+	err = r.folder.Backward(ctx, &lost, func(s archive.Source, h archive.Header) (enough bool, err error) {
+		last, _, err := s.End(ctx)
+		if err != nil {
+			return false, err
+		}
+		if last > 0 {
+			end = min(end-1, last) + 1
 		}
 		first := max(h.First, sel.After+1)
 		for length := uint64(firstWindow); end > first && len(found) < f.Last; length *= 2 {
@@ -117,7 +181,11 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 			if f.Job == 0 && end > first+length { // a job's events are few, and found by index
 				begin = end - length
 			}
-			here, err := r.matching(ctx, s, archive.Selection{After: begin - 1, End: end, Job: sel.Job, Kinds: sel.Kinds}, f)
+			window := archive.Selection{After: begin - 1, End: end, Job: sel.Job, Kinds: sel.Kinds}
+			here, err := r.matching(ctx, s, window, f)
+			if archive.IsDamage(err) {
+				lost, err = cmp.Or(lost, err), nil
+			}
 			if err != nil {
 				return false, err
 			}
@@ -125,30 +193,28 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 		}
 		return len(found) >= f.Last || h.First <= sel.After+1, nil
 	})
-	if err != nil && !archive.IsDamage(err) {
-		return sel, nil, err
-	}
-	sel.After = sel.End - 1
 	if len(found) > 0 {
 		sel.After = found[max(0, len(found)-f.Last)] - 1
+	} else if lost == nil {
+		sel.After = max(sel.After+1, sel.End) - 1
 	}
-	return sel, err, nil
+	return sel, lost, err
 }
 
-// matching gives the numbers of the events of a segment that are selected and match.
+// matching gives the numbers of the events of a segment that are selected and match, up to damage.
 func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Selection, f journal.Filter) (seqs []uint64, err error) {
 	m := r.matcher(f)
 	for page, err := range s.Records(ctx, sel) {
 		if err != nil {
-			return nil, err
+			return seqs, err
 		}
 		for i := range page {
 			e, err := page[i].Decode()
 			if err != nil {
-				return nil, err
+				return seqs, err
 			}
 			if ok, err := m.matches(ctx, &e); err != nil {
-				return nil, err
+				return seqs, err
 			} else if ok {
 				seqs = append(seqs, e.Seq)
 			}
@@ -236,7 +302,7 @@ func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...j
 	if job == 0 {
 		return newest, false, nil
 	}
-	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
+	err = r.folder.Backward(ctx, nil, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		if h.First >= seq {
 			return false, nil
 		}

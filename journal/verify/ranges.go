@@ -21,10 +21,10 @@ const (
 
 // Range is events that follow each other and of which the same is known.
 type Range struct {
-	First   uint64
-	Last    uint64
-	Verdict Verdict
-	Detail  string // what is wrong; "" where nothing is
+	First   uint64  `json:"first"`
+	Last    uint64  `json:"last"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail,omitempty"` // what is wrong, or who removed it; "" where nothing is
 }
 
 // links collects what is known of events in the order of their numbers: in runs, within which each

@@ -263,23 +263,21 @@ func (q Query) filter() journal.Filter {
 // process, which tells nobody when it appends.
 const followInterval = 200 * time.Millisecond
 
-// Events gives the selected events, oldest first. It ends at the first error; one for the newest events
-// goes on behind damage first, and a query that follows ends with ctx's.
+// Events gives the selected events, oldest first. It ends at the first error; a query that follows ends
+// with ctx's.
 func Events(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
-	if q.LastLine {
-		return lastLines(allEvents(ctx, r, q))
+	events := r.Events(ctx, q.filter())
+	if q.Follow {
+		events = follow(ctx, r, q)
 	}
-	return allEvents(ctx, r, q)
+	if q.LastLine {
+		events = lastLines(events)
+	}
+	return events
 }
 
-func allEvents(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
-	if !q.Follow {
-		events := read(func(f journal.Filter) iter.Seq2[journal.Event, error] { return r.Events(ctx, f) })
-		if q.Last > 0 {
-			return events.newest(q.filter())
-		}
-		return events(q.filter())
-	}
+// follow goes on with the events to come.
+func follow(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
 		ticker := time.NewTicker(followInterval)
 		defer ticker.Stop()

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -23,13 +21,14 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 		return nil, err
 	}
 	run := &application{Application: rule.NewApplication(changes), table: t, layout: found, tries: tries}
-	if err := run.all(ctx); err != nil {
-		return nil, t.fail("apply changes", err)
+	run.Try, run.Sort, run.Check = run.try, run.sort, t.Check
+	if err = run.all(ctx); err == nil {
+		err = run.Judge(ctx, &t.Reader)
 	}
-	return run.Outcomes, nil
+	return run.Outcomes, t.fail("apply changes", err)
 }
 
-// application is one call of Apply. It implements rule.Updater.
+// application is one call of Apply.
 type application struct {
 	rule.Application
 	table  *Table
@@ -37,15 +36,14 @@ type application struct {
 	tries  uint // of a transaction that loses against others
 }
 
-// all sends the updates in batches that the server takes, then looks at the
-// rows that are not as they should be.
+// all sends the updates in batches that the server takes.
 func (a *application) all(ctx context.Context) error {
 	var batch []int
 	size := 0
 	for _, next := range a.updates(a.All()) {
 		more := next.size()
 		if len(batch) > 0 && size+more > min(batchLimit, a.layout.budget()) {
-			if err := rule.Divide(ctx, a, batch); err != nil {
+			if err := a.Divide(ctx, batch); err != nil {
 				return err
 			}
 			batch, size = nil, 0
@@ -53,24 +51,12 @@ func (a *application) all(ctx context.Context) error {
 		batch = append(batch, next.indexes...)
 		size += more
 	}
-	if err := rule.Divide(ctx, a, batch); err != nil {
-		return err
-	}
-	return a.Judge(a.layout.Uses, func(ids []int64) (found map[int64]*rule.Found, why string, err error) {
-		err = a.table.retryUpTo(ctx, a.tries, func() error {
-			found, err = a.table.find(ctx, a.layout, ids)
-			return waitedOnce(err)
-		})
-		if isLockWait(err) {
-			return nil, err.Error(), nil
-		}
-		return found, "", err
-	})
+	return a.Divide(ctx, batch)
 }
 
-// Try implements rule.Updater. A lock wait that ended in vain tells that somebody holds rows, not
+// try applies some changes. A lock wait that ended in vain tells that somebody holds rows, not
 // which: they are passed by then, and for a while from then on without waiting first.
-func (a *application) Try(ctx context.Context, some []int) error {
+func (a *application) try(ctx context.Context, some []int) error {
 	skips := a.layout.version.skipsLocked()
 	skip := skips && time.Now().UnixNano() < a.table.lockedUntil.Load()
 	err := a.apply(ctx, some, skip)
@@ -81,28 +67,16 @@ func (a *application) Try(ctx context.Context, some []int) error {
 	return err
 }
 
-// Sort implements rule.Updater.
-func (a *application) Sort(err error) rule.Fault {
+// sort tells what an error of try says.
+func (a *application) sort(err error) (fault rule.Fault, certain bool) {
 	a.tries = 2 // so that it soon finds the rows that keep losing
-	switch {
-	case isOfValues(err):
+	if fault, certain = sortError(err); fault == rule.Values {
 		a.table.layout.Store(nil) // the columns are not what they were taken for
-		return rule.Values
-	case isOfRule(err):
-		return rule.Rule
-	case number(err) == 0 && (isUnreachable(err) || isUnusable(err)):
-		return rule.Whole
-	case isDubious(err):
-		return rule.Dubious
 	}
-	return rule.Moment
+	return fault, certain
 }
 
-// Ask implements rule.Updater.
-func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx) }
-
-// apply applies some changes in one transaction, whose cancelling is harmless, as it can be done again. A
-// lock is waited for once. Where rows are skipped that somebody else has locked it takes a round trip more:
+// apply applies some changes in one transaction, whose cancelling is harmless, as it can be done again. Where rows are skipped that somebody else has locked it takes a round trip more:
 // one asks which rows can be locked, and locks them, the other updates those. Where an update met some of
 // its rows only, each is updated by itself to know which: that changes nothing in the others.
 func (a *application) apply(ctx context.Context, some []int, skip bool) error {
@@ -110,8 +84,8 @@ func (a *application) apply(ctx context.Context, some []int, skip bool) error {
 	var locked []int
 	var matched []int64
 	err := a.table.retryUpTo(ctx, a.tries, func() error {
-		return waitedOnce(a.table.once(ctx, func(conn *sql.Conn) (committed bool, err error) {
-			free, beginning := some, []statement{{query: begin}}
+		return a.table.once(ctx, func(conn *sql.Conn) (committed bool, err error) {
+			free, beginning := some, []rule.Statement{{Query: begin}}
 			if skip {
 				if free, locked, err = a.lockFree(ctx, conn, some); err != nil {
 					return false, err
@@ -121,7 +95,7 @@ func (a *application) apply(ctx context.Context, some []int, skip bool) error {
 			batch = a.updates(free)
 			matched, err = a.layout.transact(ctx, conn, beginning, batch)
 			return err == nil, err
-		}))
+		})
 	})
 	if err != nil {
 		return err
@@ -147,14 +121,14 @@ func (a *application) apply(ctx context.Context, some []int, skip bool) error {
 
 // transact sends updates and commits, after what the transaction begins with, where it has not begun
 // yet, and tells how many rows each of them matched.
-func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []statement, batch []update) (
+func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []rule.Statement, batch []update) (
 	matched []int64, err error,
 ) {
 	if len(batch) == 1 && len(statements) > 0 { // a transaction by itself
-		return l.send(ctx, conn, statement{l.query(batch[0]), batch[0].args})
+		return l.send(ctx, conn, batch[0].statement())
 	}
 	for _, one := range batch {
-		statements = append(statements, statement{l.query(one), one.args})
+		statements = append(statements, one.statement())
 	}
 	matched, err = l.send(ctx, conn, append(statements, commit)...)
 	if err != nil {
@@ -164,21 +138,13 @@ func (l *layout) transact(ctx context.Context, conn *sql.Conn, statements []stat
 	return matched[last-len(batch) : last], nil
 }
 
-// waitedOnce makes a lock wait that ended in vain the end of the tries.
-func waitedOnce(err error) error {
-	if isLockWait(err) {
-		return backoff.Permanent(err)
-	}
-	return err
-}
-
 // lockFree opens a transaction and locks those rows of the changes that nobody else holds.
 func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) (free, locked []int, err error) {
 	ids := make([]int64, len(some))
 	for i, index := range some {
 		ids[i] = a.Changes[index].Job
 	}
-	query := begin + "SELECT id FROM " + a.layout.Table + " WHERE id IN (" + rule.List(ids) + ") FOR UPDATE SKIP LOCKED"
+	query := begin + "; SELECT id FROM " + a.layout.Table + " WHERE id IN (" + rule.List(ids) + ") FOR UPDATE SKIP LOCKED"
 	found, err := idsOf(ctx, conn, query)
 	for i, index := range some {
 		if slices.Contains(found, ids[i]) {

@@ -20,7 +20,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	var asks []ask
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		if room[target] > 0 {
-			asks = append(asks, ask{target: target, room: room[target]})
+			asks = append(asks, ask{Ask: rule.Ask{Target: target, Room: room[target]}})
 		}
 	}
 	run := &claim{table: t, decide: decide}
@@ -44,27 +44,6 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 		c.table.cursors.forget(asks)
 	}
 	return err
-}
-
-// choose chooses rows of targets that wait or are due.
-func (t *Table) choose(found *layout, asks []ask, except []int64) (chosen selection) {
-	but := found.but(except)
-	for _, one := range asks {
-		t.addWaiting(&chosen, one, but, found)
-		t.addDue(&chosen, one, but, found)
-	}
-	return chosen
-}
-
-// addWaiting chooses rows of a target that has room. A statement for each, equality on status
-// and target and the order of ids, is what the index serves: with target IN (…) every
-// candidate is sorted and locked (pitfall 2). The same goes for the order of priorities, and for
-// that of times.
-func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
-	hint, order := found.waitingOrder(one)
-	query, _ := found.SelectRow(nil)
-	chosen.add(query+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+found.version.locking(), one.target, one.room)
-	chosen.asks = append(chosen.asks, one)
 }
 
 // claim is one claim.
@@ -144,7 +123,7 @@ func (c *claim) explain(ctx context.Context, conn *sql.Conn, verdicts []rule.Ver
 	refused := &store.RefusedRows{Err: err}
 	if number(err) != 0 && inTransaction(ctx, conn) {
 		refused.Rows, _ = rule.ProbeEach(verdicts, func(single rule.Verdict) (why string, err error) {
-			if _, err = sendPacket(ctx, conn, []statement{c.layout.decision(single)}); number(err) != 0 {
+			if _, err = sendPacket(ctx, conn, []rule.Statement{c.layout.Decision(single)}); number(err) != 0 {
 				why, err = err.Error(), nil
 			}
 			if !inTransaction(ctx, conn) { // the next one would be committed
@@ -173,9 +152,9 @@ func inTransaction(ctx context.Context, conn *sql.Conn) bool {
 
 // update sends the updates and COMMIT, together where the server's locks can be relied on.
 func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict) error {
-	updates := make([]statement, 0, len(verdicts)+1)
+	updates := make([]rule.Statement, 0, len(verdicts)+1)
 	for _, verdict := range verdicts {
-		updates = append(updates, c.layout.decision(verdict))
+		updates = append(updates, c.layout.Decision(verdict))
 	}
 	galera := c.layout.galera
 	if !galera {
@@ -196,15 +175,6 @@ func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verd
 	return overtaken(err)
 }
 
-// decision is the statement that makes of rows what a claim decided.
-func (l *layout) decision(verdict rule.Verdict) statement {
-	set, args := rule.Set(verdict.Write(&l.Shape), quote)
-	return statement{
-		query: "UPDATE " + l.Table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + verdict.Guard() + "; ",
-		args:  args,
-	}
-}
-
 // complete tells whether the updates of a claim met all of its rows.
 func complete(verdicts []rule.Verdict, matched []int64) error {
 	for i, verdict := range verdicts {
@@ -214,10 +184,6 @@ func complete(verdicts []rule.Verdict, matched []int64) error {
 	}
 	return nil
 }
-
-// idsLimit is how many ids go into one statement: with many more the server gives up finding rows
-// one by one.
-const idsLimit = 1000
 
 // ClaimManual implements store.Table.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
@@ -260,14 +226,12 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id == 0 })
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
+	ids = rule.IDs(ids)
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
-	chosen := t.named(ids, names, found)
-	rows, err = t.lock(ctx, conn, found, begin, chosen)
+	lines, err := t.lock(ctx, conn, found, begin+"; ", found.Named(ids, names), names)
+	rows = rule.Rows(slices.Concat(lines...))
 	if err != nil || len(rows) == len(ids) || !found.version.skipsLocked() {
 		return rows, nil, err
 	}
@@ -276,7 +240,7 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 		free[row.Job] = true
 	}
 	missing := slices.DeleteFunc(ids, func(id int64) bool { return free[id] })
-	for some := range slices.Chunk(missing, idsLimit) {
+	for some := range slices.Chunk(missing, rule.IDsLimit) {
 		there, err := idsOf(ctx, conn, "SELECT id FROM "+found.Table+" WHERE id IN ("+rule.List(some)+")")
 		if err != nil {
 			return nil, nil, err
@@ -285,23 +249,4 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	}
 	slices.Sort(locked)
 	return rows, locked, nil
-}
-
-// byKey makes the server find rows by their ids, not by reading the table, where it would meet
-// others.
-func (l *layout) byKey() string {
-	if !l.keyed {
-		return ""
-	}
-	return " FORCE INDEX (PRIMARY)"
-}
-
-// named chooses rows by id.
-func (t *Table) named(ids []int64, names []string, found *layout) selection {
-	chosen := selection{names: names}
-	query, args := found.SelectRow(names)
-	for some := range slices.Chunk(ids, idsLimit) {
-		chosen.add(query+found.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
-	}
-	return chosen
 }

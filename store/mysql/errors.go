@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 
 	driver "github.com/go-sql-driver/mysql"
 
@@ -45,24 +46,60 @@ const (
 	errExecutionTime = 3024
 )
 
-// unusableNumbers are errors of the configuration, the account or the table.
-func unusableNumbers() []uint16 {
-	return []uint16{
-		1044, 1045, 1698, // access denied, to the database or at all
-		1130,                 // this host may not connect
-		errTableDenied, 1143, // no SELECT or UPDATE on the table or a column
-		1227,                   // a privilege is missing
-		1251,                   // the account's authentication is not supported
-		1820, 1862, 3118, 4151, // password expired, account locked
-		1524, 3159, // no such means of authentication; TLS only
-		1046, 1049, 1102, // no database, unknown database, wrong name
-		1103, 1146, // wrong table name, no such table
-		1054, // no such column
-		1064, // not understood: not a server we know
-		1193, // no such variable: likewise
-		errNotSupported,
+// faults are what the numbers say of a failed transaction; those that are not here, that it failed for
+// the moment. That a query was interrupted (1317, 1969, 3024) is such a case: the connection goes on, and
+// the statement may be done again.
+var faults = sync.OnceValue(func() map[uint16]rule.Fault {
+	found := map[uint16]rule.Fault{}
+	for fault, numbers := range map[rule.Fault][]uint16{
+		// Errors of the configuration, the account or the table.
+		rule.Unusable: {
+			1044, 1045, 1698, // access denied, to the database or at all
+			1130,                 // this host may not connect
+			errTableDenied, 1143, // no SELECT or UPDATE on the table or a column
+			1227,                   // a privilege is missing
+			1251,                   // the account's authentication is not supported
+			1820, 1862, 3118, 4151, // password expired, account locked
+			1524, 3159, // no such means of authentication; TLS only
+			1046, 1049, 1102, // no database, unknown database, wrong name
+			1103, 1146, // wrong table name, no such table
+			1054, // no such column
+			1064, // not understood: not a server we know
+			1193, // no such variable: likewise
+			errNotSupported,
+		},
+		// Errors by which a server ends a connection, makes none, or takes no writes.
+		rule.Unreachable: append(readOnlyNumbers(),
+			1040, 1203, 1226, // too many connections, of all or of the account; too many of something in an hour
+			1129,                               // the host is blocked
+			1152, 1158, 1159, 1160, 1161, 1184, // the connection broke, as the server saw it
+			1053,       // shutdown in progress
+			1927, 4031, // the connection was killed, or idle for too long
+			1047, // a node that has left its Galera cluster
+		),
+		// A column cannot hold what an update writes, or the server takes no packet of its size. The same
+		// update fails for ever, and one that writes less need not.
+		rule.Values: {
+			1048,             // NULL where a column takes none
+			1118, 1153, 1406, // row, packet or column too long
+			1264, 1265, // out of range, or truncated
+			1267, 1271, 1300, 1366, 1977, 3854, // characters that the column cannot hold
+			1292, 1411, 3140, // a value of the wrong kind
+		},
+		// Rules that the application has for the row. The update is refused as long as they last, and is
+		// right as it is: one that writes less would only lose what the job has brought.
+		rule.Rule: {
+			1062, 1169, // a unique index
+			1451, 1452, 3819, 4025, // a foreign key, a CHECK
+			1442, 1644, // a trigger
+		},
+	} {
+		for _, number := range numbers {
+			found[number] = fault
+		}
 	}
-}
+	return found
+})
 
 // readOnlyNumbers are errors of a server that takes no writes, such as one that was demoted
 // (pitfall 14): another connection may reach one that does.
@@ -71,43 +108,6 @@ func readOnlyNumbers() []uint16 {
 		1290, // --read-only and its like
 		1792, // a read-only transaction
 		1836, // read-only mode
-	}
-}
-
-// unreachableNumbers are errors by which a server ends a connection or makes none. That a query was
-// interrupted (1317, 1969, 3024) is not among them: the connection goes on, and the statement may
-// be done again.
-func unreachableNumbers() []uint16 {
-	return append(readOnlyNumbers(),
-		1040, 1203, 1226, // too many connections, of all or of the account; too many of something in an hour
-		1129,                               // the host is blocked
-		1152, 1158, 1159, 1160, 1161, 1184, // the connection broke, as the server saw it
-		1053,       // shutdown in progress
-		1927, 4031, // the connection was killed, or idle for too long
-		1047, // a node that has left its Galera cluster
-	)
-}
-
-// valueNumbers are errors of what an update writes: a column cannot hold it, or the server takes no
-// packet of its size. The same update fails for ever, and one that writes less need not.
-func valueNumbers() []uint16 {
-	return []uint16{
-		1048,             // NULL where a column takes none
-		1118, 1153, 1406, // row, packet or column too long
-		1264, 1265, // out of range, or truncated
-		1267, 1271, 1300, 1366, 1977, 3854, // characters that the column cannot hold
-		1292, 1411, 3140, // a value of the wrong kind
-	}
-}
-
-// ruleNumbers are errors of rules that the application has for the row. The update is refused as
-// long as they last, and is right as it is: one that writes less would only lose what the job has
-// brought.
-func ruleNumbers() []uint16 {
-	return []uint16{
-		1062, 1169, // a unique index
-		1451, 1452, 3819, 4025, // a foreign key, a CHECK
-		1442, 1644, // a trigger
 	}
 }
 
@@ -120,38 +120,30 @@ func number(err error) uint16 {
 	return 0
 }
 
-// isUnusable tells what waiting cannot mend, where the table itself gave the error.
-func isUnusable(err error) bool {
-	var already *store.Unusable
-	var table rule.Misfit
-	return errors.As(err, &already) || errors.As(err, &table) || slices.Contains(unusableNumbers(), number(err)) ||
-		slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) })
-}
-
-// isUnreachable tells that there is no connection to a server that takes writes, where the table
-// itself gave the error.
-func isUnreachable(err error) bool {
-	var already *store.Unreachable
-	return errors.As(err, &already) || lostLink(err) || slices.Contains(unreachableNumbers(), number(err))
+// sortError tells what an error says. The driver and the link are believed, a number alone is not.
+func sortError(err error) (fault rule.Fault, certain bool) {
+	var misfit rule.Misfit
+	var unusable *store.Unusable
+	var unreachable *store.Unreachable
+	switch {
+	case errors.As(err, &misfit), errors.As(err, &unusable),
+		slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) }):
+		return rule.Unusable, true
+	case errors.As(err, &unreachable), lostLink(err):
+		return rule.Unreachable, true
+	case errors.Is(err, driver.ErrPktTooLarge), errors.Is(err, sqldriver.ErrSkip):
+		return rule.Values, true
+	}
+	fault = faults()[number(err)]
+	return fault, fault <= rule.Whole
 }
 
 // isDubious tells a number that would mean that the whole table is out of reach, if a trigger did
 // not raise it.
-func isDubious(err error) bool {
-	n := number(err)
-	return slices.Contains(unusableNumbers(), n) || slices.Contains(unreachableNumbers(), n)
-}
+func isDubious(err error) bool { return faults()[number(err)] > rule.Whole }
 
 // isReadOnly tells that the connection's server takes no writes, or says so.
 func isReadOnly(err error) bool { return slices.Contains(readOnlyNumbers(), number(err)) }
-
-// isOfValues tells that what one update writes can't be written.
-func isOfValues(err error) bool {
-	return slices.Contains(valueNumbers(), number(err)) || errors.Is(err, driver.ErrPktTooLarge) || errors.Is(err, sqldriver.ErrSkip)
-}
-
-// isOfRule tells that a rule of the application's refuses one update, whatever it writes.
-func isOfRule(err error) bool { return slices.Contains(ruleNumbers(), number(err)) }
 
 // isLockWait tells that somebody else's lock was waited for in vain, on a row or on the table.
 func isLockWait(err error) bool {

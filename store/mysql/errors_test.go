@@ -13,6 +13,7 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // What the servers' errors mean, those of Galera and Group Replication among them.
@@ -44,7 +45,8 @@ func TestErrorsByNumber(t *testing.T) {
 		for _, number := range c.numbers {
 			err := fmt.Errorf("apply: %w", &driver.MySQLError{Number: number})
 			var overtook *store.Overtaken
-			got := meaning{isTransient(err), errors.As(overtaken(err), &overtook), isLockWait(err), isOfValues(err), isOfRule(err), isDubious(err)}
+			fault, _ := sortError(err)
+			got := meaning{isTransient(err), errors.As(overtaken(err), &overtook), isLockWait(err), fault == rule.Values, fault == rule.Rule, isDubious(err)}
 			if got != c.want {
 				t.Errorf("%s, %d: %+v, want %+v", c.name, number, got, c.want)
 			}

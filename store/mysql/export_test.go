@@ -3,6 +3,8 @@ package mysql
 import (
 	"database/sql"
 	"time"
+
+	"jobd/store/internal/rule"
 )
 
 // DB is the table's own pool, for tests that look at its sessions.
@@ -15,7 +17,7 @@ func (t *Table) Pretend(text string) error {
 		return err
 	}
 	pretended := *t.layout.Load()
-	pretended.version = v
+	pretended.version, pretended.Locking = v, " "+v.locking()
 	t.layout.Store(&pretended)
 	return nil
 }
@@ -31,12 +33,8 @@ func Descends(text string) (bool, error) {
 
 // Looks are the locking reads with which a claim of a target begins, each with its arguments.
 func (t *Table) Looks(target string, room int) (queries []string, args [][]any) {
-	found := t.layout.Load()
-	one := ask{target: target, room: room}
-	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
-		var chosen selection
-		add(&chosen, one, found.but([]int64{4711}), found)
-		queries, args = append(queries, chosen.query), append(args, chosen.args)
+	for _, one := range t.layout.Load().Choose(rule.Ask{Target: target, Room: room}, []int64{4711}) {
+		queries, args = append(queries, one.Query), append(args, one.Args)
 	}
 	return queries, args
 }
@@ -49,7 +47,6 @@ const FrontInterval = frontInterval
 
 // BehindCursor is the locking read of a claim that goes on behind a row, with its arguments.
 func (t *Table) BehindCursor(target string, room int, last int64) (query string, args []any) {
-	var chosen selection
-	t.addWaiting(&chosen, ask{target: target, room: room, cursor: last}, t.layout.Load().but(nil), t.layout.Load())
-	return chosen.query, chosen.args
+	one := t.layout.Load().Choose(rule.Ask{Target: target, Room: room, Behind: last}, nil)[0]
+	return one.Query, one.Args
 }

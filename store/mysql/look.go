@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +46,7 @@ func (t *Table) shape(found *inspection) rule.Shape {
 		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(),
 		Owner: t.config.ClaimColumn, Worker: t.config.Worker, Now: "UNIX_TIMESTAMP()", Clock: clock,
 		Code: "CAST(return_code AS SIGNED)", By: force, Quote: quote, Output: found.output,
+		Locking: " " + found.version.locking(), Dirty: readUncommitted,
 		Text:    func(column, none string) string { return "COALESCE(" + column + ", '" + none + "')" },
 		Seconds: func(column string) string { return found.columns[column].seconds() },
 		Number: func(name string) string {
@@ -66,75 +65,27 @@ func (t *Table) shape(found *inspection) rule.Shape {
 	if id.kind == "bigint" && id.Least == 0 || !strings.Contains(id.kind, "int") {
 		s.AnID = " AND id <= 9223372036854775807"
 	}
+	if found.keyed {
+		s.ByKey = " FORCE INDEX (PRIMARY)" // else the server may read the table, where it would meet other rows
+	}
 	return s
-}
-
-// find reads rows as Judge needs them; those that do not exist are absent.
-func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*rule.Found, error) {
-	found := make(map[int64]*rule.Found, len(ids))
-	err := t.each(ctx, l.SelectSeen("")+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
-		row := &rule.Found{}
-		err := l.ScanSeen(results.Scan, row)
-		found[row.Job] = row
-		return err
-	})
-	return found, err
-}
-
-// Waiting implements store.Table. It asks twice in one round trip. What is committed shows rows
-// that somebody's open transaction has changed and may leave as they were; what is not committed
-// yet shows rows that somebody is about to insert, or to set back. Rows that are due wait, too.
-func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
-	const op = "look for waiting jobs"
-	names, err := t.comparable(ctx, targets)
-	if err != nil {
-		return nil, t.fail(op, err)
-	}
-	waiting := map[string]bool{}
-	for some := range slices.Chunk(names, waitingLimit) {
-		err := t.retry(ctx, func() error {
-			found, err := t.examined(ctx)
-			if err != nil {
-				return err
-			}
-			return t.lookWaiting(ctx, found, some, except, waiting)
-		})
-		if err != nil {
-			return nil, t.fail(op, err)
-		}
-	}
-	return slices.Sorted(maps.Keys(waiting)), nil
 }
 
 // readUncommitted lets the next transaction, or the next statement where none is open, see what
 // others have not committed. It holds for no other.
 const readUncommitted = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "
 
-// lookWaiting notes for which of the targets there are rows that wait or are due.
-func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string, except []int64, waiting map[string]bool) error {
-	var look selection
-	but := found.but(except)
-	for i, target := range targets {
-		if i > 0 {
-			look.query += " UNION ALL "
-		}
-		begin := "(SELECT " + strconv.Itoa(i) + " AS place FROM " + t.name.quoted()
-		look.query += begin + found.ByClaims() + " WHERE status = 'waiting' AND target = ?" + but + " LIMIT 1)"
-		look.args = append(look.args, target)
-		if found.Uses.Delays() {
-			look.query += " UNION ALL " + begin + force(found.ByDue) + " WHERE " + isDue + but + " LIMIT 1)"
-			look.args = append(look.args, target)
-		}
+// clock is the server's, in microseconds since 1970. UNIX_TIMESTAMP of a time would go by the server's
+// time zone, in which an hour comes twice a year.
+const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+// force makes the server take an index. With several that begin with the same columns the server
+// may take the wrong one, or none.
+func force(index string) string {
+	if index == "" {
+		return ""
 	}
-	query, args := readUncommitted+look.query+"; "+look.query, slices.Concat(look.args, look.args)
-	return t.each(ctx, query, args, func(results *sql.Rows) error {
-		var place int
-		err := results.Scan(&place)
-		if err == nil {
-			waiting[targets[place]] = true
-		}
-		return err
-	})
+	return " FORCE INDEX (" + quote(index) + ")"
 }
 
 // within is a SELECT that the server gives up after a time. The client may be gone before: that only

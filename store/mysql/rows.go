@@ -3,7 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,62 +12,60 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// selection is the statements that read the rows of a claim, one result for each.
-type selection struct {
-	query string
-	args  []any
-	asks  []ask    // what each result is about; none where rows are chosen by id
-	names []string // those that targets are compared with
-
-	met map[string]int // how many waiting rows of each target were met; nil: nobody counts
-}
-
-// add puts another statement behind the others.
-func (s *selection) add(query string, args ...any) {
-	s.query += query + "; "
-	s.args = append(s.args, args...)
-}
-
-// lock begins the transaction and locks and reads the chosen rows, in one round trip: of each target as many
-// as are wanted, where several results are about it. No content of the table makes it fail.
-func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) (
-	rows []journal.Row, err error,
+// lock sends statements that lock and read rows, in one round trip, and gives the rows of each. start
+// begins the transaction, where it has not begun yet.
+func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, statements []rule.Statement, names []string) (
+	lines [][]rule.Line, err error,
 ) {
-	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
+	var args []any
+	for _, one := range statements {
+		start += one.Query + "; "
+		args = append(args, one.Args...)
+	}
+	results, err := conn.QueryContext(ctx, start, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer results.Close()
-	var lines []rule.Line // of one target
-	for n := 0; ; n++ {
-		for results.Next() {
-			var one rule.Line
-			var place int
-			if err := found.ScanRow(results.Scan, &one, &one.Job, &place); err != nil {
-				return nil, err
-			}
-			switch {
-			case n < len(chosen.asks):
-				one.Target = chosen.asks[n].target // the collation may have matched another spelling
-			case place > 0:
-				one.Target = chosen.names[place-1]
-			}
-			if chosen.met != nil && one.Status == journal.RowWaiting {
-				chosen.met[one.Target]++
-			}
-			lines = append(lines, one)
+	for _, one := range statements {
+		some, err := found.Lines(results, one, names)
+		if err != nil {
+			return nil, err
 		}
-		more := results.NextResultSet()
-		if more && n+1 < len(chosen.asks) && chosen.asks[n+1].target == chosen.asks[n].target {
-			continue
-		}
-		if n < len(chosen.asks) && found.Uses.Ordered() {
-			lines = rule.InOrder(lines, chosen.asks[n].room)
-		}
-		if rows, lines = append(rows, rule.Rows(lines)...), nil; !more {
-			return rows, results.Err()
-		}
+		lines = append(lines, some)
+		results.NextResultSet()
 	}
+	return lines, results.Err()
+}
+
+// lockAsked locks and reads rows of targets that wait or are due: of each as many as are wanted. met is
+// how many rows of each target wait.
+func (t *Table) lockAsked(ctx context.Context, conn *sql.Conn, found *layout, start string, asks []ask, except []int64) (
+	rows []journal.Row, met map[string]int, err error,
+) {
+	var statements []rule.Statement
+	for _, one := range asks {
+		statements = append(statements, found.Choose(one.Ask, except)...)
+	}
+	lines, err := t.lock(ctx, conn, found, start, statements, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	met = make(map[string]int, len(asks))
+	each := len(lines) / len(asks)
+	for i, one := range asks {
+		some := slices.Concat(lines[i*each : (i+1)*each]...)
+		for _, line := range some {
+			if line.Status == journal.RowWaiting {
+				met[one.Target]++
+			}
+		}
+		if found.Uses.Ordered() {
+			some = rule.InOrder(some, one.Room)
+		}
+		rows = append(rows, rule.Rows(some)...)
+	}
+	return rows, met, nil
 }
 
 // idsOf reads the ids of a query.
@@ -87,26 +85,10 @@ func idsOf(ctx context.Context, conn *sql.Conn, query string) (ids []int64, err 
 	return ids, results.Err()
 }
 
-// but is the condition that leaves out rows by their ids, those that are no ids to us among them.
-func (l *layout) but(except []int64) string {
-	return " AND id NOT IN (" + rule.List(append([]int64{0}, except...)) + ")" + l.AnID
-}
-
-// ask is how many rows of a target are wanted.
+// ask is how many rows of a target are wanted, and when waiting ones were last looked for from the front.
 type ask struct {
-	target string
-	room   int
-
-	cursor int64     // waiting rows are looked for behind this id; 0: from the front
-	front  time.Time // when they were last looked for from there
-}
-
-// beyondLast is the condition that a row that waits is behind those of the claim before.
-func (a ask) beyondLast() string {
-	if a.cursor == 0 {
-		return ""
-	}
-	return " AND id > " + strconv.FormatInt(a.cursor, 10)
+	rule.Ask
+	front time.Time
 }
 
 // InnoDB keeps the index entry of a row that has left the status `waiting` until its purge comes by,
@@ -152,9 +134,9 @@ func (o *cursors) begin(asks []ask) []ask {
 	begun := make([]ask, len(asks))
 	for i, one := range asks {
 		one.front = now
-		known, marked := o.at[one.target]
+		known, marked := o.at[one.Target]
 		if marked && now.Sub(known.front) < frontInterval {
-			one.cursor, one.front = known.job, known.front
+			one.Behind, one.front = known.job, known.front
 		}
 		begun[i] = one
 	}
@@ -169,7 +151,7 @@ func (o *cursors) end(looked []ask, rows []journal.Row) {
 	for _, one := range looked {
 		last, taken := int64(0), 0
 		for _, row := range rows {
-			if row.Target != one.target {
+			if row.Target != one.Target {
 				continue
 			}
 			taken++
@@ -177,14 +159,14 @@ func (o *cursors) end(looked []ask, rows []journal.Row) {
 				last = max(last, row.Job)
 			}
 		}
-		delete(o.at, one.target)
-		if taken < one.room || last == 0 {
+		delete(o.at, one.Target)
+		if taken < one.Room || last == 0 {
 			continue
 		}
 		if o.at == nil {
 			o.at = make(map[string]cursor)
 		}
-		o.at[one.target] = cursor{last, one.front}
+		o.at[one.Target] = cursor{last, one.front}
 	}
 }
 
@@ -193,7 +175,7 @@ func (o *cursors) forget(asks []ask) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, one := range asks {
-		delete(o.at, one.target)
+		delete(o.at, one.Target)
 	}
 }
 
@@ -206,8 +188,8 @@ func (l *layout) goesOn() bool { return !l.Uses.Has(store.ColumnPriority) }
 func (o *cursors) fromFront(asks []ask, met map[string]int) (again []ask, short bool) {
 	again = make([]ask, len(asks))
 	for i, one := range asks {
-		if one.cursor > 0 && met[one.target] < one.room {
-			one.cursor, one.front, short = 0, o.clock(), true
+		if one.Behind > 0 && met[one.Target] < one.Room {
+			one.Behind, one.front, short = 0, o.clock(), true
 		}
 		again[i] = one
 	}
@@ -220,15 +202,14 @@ func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layou
 	rows []journal.Row, looked []ask, err error,
 ) {
 	looked = t.cursors.begin(asks)
-	chosen := t.choose(found, looked, except)
-	chosen.met = make(map[string]int, len(asks))
-	if rows, err = t.lock(ctx, conn, found, begin, chosen); err != nil {
+	rows, met, err := t.lockAsked(ctx, conn, found, begin+"; ", looked, except)
+	if err != nil {
 		return nil, nil, err
 	}
-	again, short := t.cursors.fromFront(looked, chosen.met)
+	again, short := t.cursors.fromFront(looked, met)
 	if !short {
 		return rows, looked, nil
 	}
-	rows, err = t.lock(ctx, conn, found, "", t.choose(found, again, except))
+	rows, _, err = t.lockAsked(ctx, conn, found, "", again, except)
 	return rows, again, err
 }

@@ -78,8 +78,7 @@ func New(config Config) (*Table, error) {
 	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
 	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
 	t.failures = rule.Failures{
-		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: isUnreachable,
-		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
+		Sort: sortError, Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
 	t.Reader = t.reader()
 	t.db = sql.OpenDB(sessions{connector, t})

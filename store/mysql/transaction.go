@@ -12,6 +12,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	driver "github.com/go-sql-driver/mysql"
+
+	"jobd/store/internal/rule"
 )
 
 // A transaction that lost against another one is done again this often, after a pause of this
@@ -25,7 +27,7 @@ const (
 const rollbackTimeout = 5 * time.Second
 
 // begin opens every transaction of more than one statement.
-const begin = "START TRANSACTION; "
+const begin = "START TRANSACTION"
 
 // once calls work with a connection, in which work begins and commits a transaction. Where it
 // fails, or reports that it did not commit, the transaction is rolled back; where even that cannot
@@ -85,7 +87,7 @@ func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error)
 		if number(err) == errNoSuchIndex {
 			t.layout.Store(nil) // somebody has dropped or renamed one
 		}
-		if err != nil && !isTransient(err) {
+		if err != nil && (!isTransient(err) || isLockWait(err)) { // a lock is waited for once
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -97,20 +99,13 @@ func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error)
 	return err
 }
 
-// statement is one statement of a transaction, or several that need no arguments; each ends in ";
-// ".
-type statement struct {
-	query string
-	args  []any
-}
-
-var commit = statement{query: "COMMIT; "}
+var commit = rule.Statement{Query: "COMMIT"}
 
 // send sends statements and tells how many rows each matched: in one round trip, but on a node of a
 // Galera cluster one by one. There a transaction of another node may undo ours at any moment, and a
 // server to which that happens between two statements of a packet does not tell: what follows is no
 // part of a transaction any more, and COMMIT succeeds (measured with MariaDB 10.11).
-func (l *layout) send(ctx context.Context, conn *sql.Conn, statements ...statement) (matched []int64, err error) {
+func (l *layout) send(ctx context.Context, conn *sql.Conn, statements ...rule.Statement) (matched []int64, err error) {
 	packet := len(statements)
 	if l.galera {
 		packet = 1
@@ -127,12 +122,12 @@ func (l *layout) send(ctx context.Context, conn *sql.Conn, statements ...stateme
 
 // sendPacket sends statements in one round trip. The driver's own result is needed: database/sql's
 // knows the last statement only.
-func sendPacket(ctx context.Context, conn *sql.Conn, statements []statement) (matched []int64, err error) {
+func sendPacket(ctx context.Context, conn *sql.Conn, statements []rule.Statement) (matched []int64, err error) {
 	var query strings.Builder
 	var args []sqldriver.NamedValue
 	for _, one := range statements {
-		query.WriteString(one.query)
-		for _, arg := range one.args {
+		query.WriteString(one.Query + "; ")
+		for _, arg := range one.Args {
 			args = append(args, sqldriver.NamedValue{Ordinal: len(args) + 1, Value: arg})
 		}
 	}

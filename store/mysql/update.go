@@ -11,11 +11,10 @@ import (
 // update is the statement that applies one change, or several that make the same of their rows, as
 // those of many jobs that had nothing to say do.
 type update struct {
-	indexes  []int // of the changes among those of their Apply
-	jobs     []int64
-	set      string // the assignments
-	unedited string // a further condition; "" for none
-	args     []any
+	indexes    []int // of the changes among those of their Apply
+	jobs       []int64
+	set, guard string // before the ids of the jobs, and behind them
+	args       []any
 }
 
 // statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead
@@ -40,41 +39,30 @@ func (u update) size() int {
 // can be set to is too little for any update; it gets one without text.
 func (l *layout) budget() int { return max(l.packet-2*statementOverhead, statementOverhead+2) }
 
-// update makes the statement for a change, guarded by the claim's token.
-func (a *application) update(index int) update {
-	change, l := a.Changes[index], a.layout
-	set, args := rule.Set(l.Write(change, a.Reduced[index]), quote)
-	unedited, schedule := rule.Unedited(change, l.Uses)
-	args = append(append(args, change.Token), schedule...)
-	return update{
-		indexes: []int{index}, jobs: []int64{change.Job}, set: set, unedited: unedited, args: args,
-	}
-}
-
 // updates makes the statements for some of the changes. One that says the same as one of the few before
 // it joins that one.
 func (a *application) updates(some []int) (updates []update) {
 	const compared = 8
 	for _, index := range some {
-		next := a.update(index)
+		change := a.Changes[index]
+		set, guard, args := a.layout.Update(change, a.Reduced[index])
 		from := max(0, len(updates)-compared)
 		like := slices.IndexFunc(updates[from:], func(u update) bool {
-			return u.set == next.set && u.unedited == next.unedited && slices.Equal(u.args, next.args)
+			return u.set == set && u.guard == guard && slices.Equal(u.args, args)
 		})
 		if like < 0 {
-			updates = append(updates, next)
+			updates = append(updates, update{[]int{index}, []int64{change.Job}, set, guard, args})
 			continue
 		}
 		one := &updates[from+like]
-		one.indexes, one.jobs = append(one.indexes, index), append(one.jobs, next.jobs[0])
+		one.indexes, one.jobs = append(one.indexes, index), append(one.jobs, change.Job)
 	}
 	return updates
 }
 
-// query is the update's statement.
-func (l *layout) query(u update) string {
-	return "UPDATE " + l.Table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
-		") AND " + rule.IsUnderWay + " AND " + quote(l.Owner) + " = ?" + u.unedited + "; "
+// statement is the update as it is sent.
+func (u update) statement() rule.Statement {
+	return rule.Statement{Query: u.set + rule.List(u.jobs) + u.guard, Args: u.args}
 }
 
 // output is a job's outputs, cut so that both together fit into a packet

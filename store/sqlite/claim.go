@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 
@@ -22,11 +23,14 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 			if room[target] <= 0 {
 				continue
 			}
-			more, err := t.claimable(ctx, tx, found, turn{target: target, room: room[target], except: except})
+			lines, err := t.lines(ctx, tx, found, found.Choose(rule.Ask{Target: target, Room: room[target]}, except), nil)
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, more...)
+			if found.Uses.Ordered() {
+				lines = rule.InOrder(lines, room[target])
+			}
+			rows = append(rows, rule.Rows(lines)...)
 		}
 		return rows, nil
 	}, func(rows []journal.Row) ([]journal.Event, error) {
@@ -38,14 +42,12 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	return t.failures.FailClaim("claim waiting jobs", err)
 }
 
-// anID is the condition that a row's id is one to us.
-const anID = "typeof(id) = 'integer' AND id <> 0"
-
 // ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for
 // each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
-		return t.named(ctx, tx, found, ids, targets)
+		lines, err := t.lines(ctx, tx, found, found.Named(rule.IDs(ids), targets), targets)
+		return rule.Rows(lines), err
 	}, decide)
 	return nil, t.failures.FailClaim("claim jobs by id", err)
 }
@@ -57,7 +59,8 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 		return nil, nil, err
 	}
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.named(ctx, tx, found, ids, nil)
+		lines, err := t.lines(ctx, tx, found, found.Named(rule.IDs(ids), nil), nil)
+		rows = rule.Rows(lines)
 		return false, err
 	})
 	return rows, nil, t.fail("read jobs", err)
@@ -98,53 +101,28 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx,
 // write updates the rows as decided.
 func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
-		set, args := rule.Set(verdict.Write(&found.Shape), quote)
-		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
-			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+verdict.Guard(), args...)
-		if err != nil {
+		one := found.Decision(verdict)
+		if _, err := tx.ExecContext(ctx, one.Query, one.Args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// named reads the rows of the given ids.
-func (t *Table) named(ctx context.Context, tx *sql.Tx, found *layout, ids []int64, targets []string) ([]journal.Row, error) {
-	var rows []journal.Row
-	ids = slices.Sorted(slices.Values(ids))
-	const most = 5000 // in a statement, whose length is limited
-	for some := range slices.Chunk(slices.Compact(ids), most) {
-		more, err := t.lines(ctx, tx, found, targets, " WHERE "+anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
+// lines reads the rows of statements.
+func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, statements []rule.Statement, names []string) (lines []rule.Line, err error) {
+	for _, one := range statements {
+		results, err := tx.QueryContext(ctx, one.Query, one.Args...)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, rule.Rows(more)...)
-	}
-	return rows, nil
-}
-
-// lines reads rows. A row's target is the one of targets that the column takes it for, else what the
-// row says. No content of the table makes it fail: in SQLite any value may stand in any column.
-func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []string, query string, args ...any) ([]rule.Line, error) {
-	text, all := found.SelectRow(targets)
-	results, err := tx.QueryContext(ctx, text+query, append(all, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	defer results.Close()
-	var rows []rule.Line
-	for results.Next() {
-		var row rule.Line
-		var place int
-		if err := found.ScanRow(results.Scan, &row, &row.Job, &place); err != nil {
+		some, err := found.Lines(results, one, names)
+		if err = errors.Join(err, results.Close()); err != nil {
 			return nil, err
 		}
-		if place > 0 {
-			row.Target = targets[place-1]
-		}
-		rows = append(rows, row)
+		lines = append(lines, some...)
 	}
-	return rows, results.Err()
+	return lines, nil
 }
 
 // probe tries what a claim makes of its rows, row by row, and undoes it. No row is held by somebody

@@ -11,6 +11,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // However many rows are not due yet, a claim reads none of them, and sorts nothing of what waits or
@@ -50,16 +51,15 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			used := *table.layout.Load()
 			used.Uses = c.uses
-			of := turn{target: "a", room: 10}
-			for i, choice := range append([]choice{used.waiting(of)}, used.due(of)...) {
-				query, args := choice.query()
-				plan := explain(t, table.db, "SELECT id FROM jobs"+query, args...)
+			statements := used.Choose(rule.Ask{Target: "a", Room: 10}, nil)
+			for i, one := range statements {
+				plan := explain(t, table.db, one.Query, one.Args...)
 				if !strings.Contains(plan, c.want[i]) || strings.Contains(plan, "TEMP B-TREE") {
-					t.Errorf("%s: %s, want %s", query, plan, c.want[i])
+					t.Errorf("%s: %s, want %s", one.Query, plan, c.want[i])
 				}
 			}
 			err := table.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) (bool, error) {
-				rows, err := table.claimable(ctx, tx, &used, of)
+				rows, err := table.lines(ctx, tx, &used, statements, nil)
 				if len(rows) != 2 {
 					err = fmt.Errorf("%d rows are claimable, %w, want 2", len(rows), err)
 				}

@@ -21,39 +21,30 @@ func kind(err error) int {
 	return 0
 }
 
-// isDubious tells an error that is the table's where every statement meets it, and a row's where
-// only some do: a trigger fails with it, too.
-func isDubious(err error) bool { return code(err) == library.SQLITE_ERROR }
-
-// isUnusable tells what waiting cannot mend: the file's path, its permissions, its content.
-func isUnusable(err error) bool {
-	var table rule.Misfit
-	if errors.As(err, &table) {
-		return true
+// sortError tells what an error says. Of an SQLITE_ERROR the table has to be asked: it is the table's
+// where every statement meets it, and a row's where only some do, since a trigger fails with it, too. What
+// a rule refuses (a CHECK, a trigger, a foreign key, a unique index) is right as it is.
+func sortError(err error) (fault rule.Fault, certain bool) {
+	var misfit rule.Misfit
+	if errors.As(err, &misfit) {
+		return rule.Unusable, true
 	}
 	switch code(err) {
-	case library.SQLITE_ERROR, library.SQLITE_CANTOPEN, library.SQLITE_NOTADB, library.SQLITE_CORRUPT,
-		library.SQLITE_READONLY, library.SQLITE_PERM, library.SQLITE_AUTH:
-		return true
-	}
-	return false
-}
-
-// isOfValues tells that a column cannot hold what one update writes.
-func isOfValues(err error) bool {
-	switch code(err) {
+	case library.SQLITE_ERROR:
+		return rule.Unusable, false
+	case library.SQLITE_CANTOPEN, library.SQLITE_NOTADB, library.SQLITE_CORRUPT,
+		library.SQLITE_READONLY, library.SQLITE_PERM, library.SQLITE_AUTH: // the file's path, its permissions, its content
+		return rule.Unusable, true
 	case library.SQLITE_TOOBIG, library.SQLITE_MISMATCH:
-		return true
+		return rule.Values, true
 	case library.SQLITE_CONSTRAINT:
-		return kind(err) == library.SQLITE_CONSTRAINT_NOTNULL || kind(err) == library.SQLITE_CONSTRAINT_DATATYPE
+		if kind(err) == library.SQLITE_CONSTRAINT_NOTNULL || kind(err) == library.SQLITE_CONSTRAINT_DATATYPE {
+			return rule.Values, true
+		}
+		return rule.Rule, true
 	}
-	return false
+	return rule.Whole, true
 }
-
-// isOfRule tells that a rule of the application's refuses one update: a CHECK, a trigger, a foreign
-// key, a unique index. The update is right as it is, and one that writes less would only lose what
-// the job has brought.
-func isOfRule(err error) bool { return code(err) == library.SQLITE_CONSTRAINT && !isOfValues(err) }
 
 // aboutRows tells errors that an update may have met because of its rows from those of the file or
 // the disk.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Check implements store.Table. It makes the table where the file is new, until it was there once.
@@ -30,10 +31,10 @@ func (t *Table) Check(ctx context.Context) error {
 	}
 	t.layout.Store(nil)
 	var unreachable *store.Unreachable
-	switch {
-	case errors.As(err, &unreachable):
+	if errors.As(err, &unreachable) {
 		return err
-	case isUnusable(err):
+	}
+	if fault, _ := sortError(err); fault == rule.Unusable {
 		if found, _ := t.inspectFile(); len(found) > 0 {
 			err = fmt.Errorf("%w: %s; %s", err, found[0].What, found[0].Remedy)
 		}

@@ -49,6 +49,9 @@ func (t *Table) ask(ctx context.Context, s *rule.Shape, query rule.Query, row ru
 	return results.Err()
 }
 
+// anID is the condition that a row's id is one to us.
+const anID = "typeof(id) = 'integer' AND id <> 0"
+
 // shape is how the table says things. In SQLite any value may stand in any column: a time that is no
 // number is beyond all others, and a count negative, so that somebody tells what is wrong with the row.
 func (t *Table) shape() rule.Shape {
@@ -56,7 +59,7 @@ func (t *Table) shape() rule.Shape {
 		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table),
 		Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
 		Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output,
+		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output, Splits: true,
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },
 		Seconds: func(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" },
 		Number: func(name string) string {
@@ -77,44 +80,10 @@ func (t *Table) shape() rule.Shape {
 	}
 }
 
-// find reads rows as Judge needs them; those that do not exist are absent.
-func (t *Table) find(ctx context.Context, found *layout, ids []int64) (map[int64]*rule.Found, error) {
-	rows := make(map[int64]*rule.Found, len(ids))
-	err := t.ask(ctx, &found.Shape, func(s *rule.Shape) (string, []any) {
-		return s.SelectSeen("") + " WHERE id IN (" + rule.List(ids) + ")", nil
-	}, func(scan func(...any) error) error {
-		row := &rule.Found{}
-		err := found.ScanSeen(scan, row)
-		rows[row.Job] = row
-		return err
-	})
-	return rows, err
-}
-
-// Waiting implements store.Table. It reads what is committed, beside any writer: what another
-// transaction is about to insert is for nobody to see before. A claim waits for such a transaction,
-// so none of its rows is hidden from a claim that comes after it. Rows that are due wait, too.
-func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (waiting []string, err error) {
-	seen, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
+// by has a statement use an index, where it is known.
+func by(index string) string {
+	if index == "" {
+		return ""
 	}
-	among := func(index, condition string) string {
-		return "EXISTS (SELECT 1 FROM " + quote(t.config.Table) + by(index) + " WHERE " + condition + " AND id NOT IN (" + rule.List(except) + "))"
-	}
-	query, args := "SELECT "+among(seen.ByID, "status = 'waiting' AND target = ? AND "+anID), []any{nil}
-	if seen.Uses.Delays() {
-		query, args = query+" OR "+among(seen.ByDue, isDue), []any{nil, nil, now()}
-	}
-	for _, target := range slices.Compact(slices.Sorted(slices.Values(targets))) {
-		var found bool
-		args[0], args[min(1, len(args)-1)] = target, target
-		if err := t.db.QueryRowContext(ctx, query, args...).Scan(&found); err != nil {
-			return nil, t.fail("look for waiting jobs", err)
-		}
-		if found {
-			waiting = append(waiting, target)
-		}
-	}
-	return waiting, nil
+	return " INDEXED BY " + quote(index)
 }

@@ -116,7 +116,7 @@ func New(config Config) (*Table, error) {
 	t.Reader = t.reader()
 	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
 	t.failures = rule.Failures{
-		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: func(error) bool { return false },
+		Sort:    sortError,
 		Check:   func() error { return t.Check(context.Background()) },
 		Forget:  func() { t.layout.Store(nil) },
 		Explain: func(err error) error { return err },

@@ -151,11 +151,20 @@ func TestServers(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	dubious, unusable, broken := errors.New("dubious"), errors.New("unusable"), errors.New("broken")
-	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
 	var own error
 	forgot := 0
 	f := rule.Failures{
-		IsDubious: is(dubious), IsUnusable: is(unusable), IsUnreachable: is(broken),
+		Sort: func(err error) (fault rule.Fault, certain bool) {
+			switch {
+			case errors.Is(err, dubious):
+				return rule.Unusable, false
+			case errors.Is(err, unusable):
+				return rule.Unusable, true
+			case errors.Is(err, broken):
+				return rule.Unreachable, true
+			}
+			return rule.Moment, true
+		},
 		Check: func() error { return own }, Forget: func() { forgot++ }, Explain: func(err error) error { return err },
 	}
 	if err := f.Fail("try", dubious); store.IsAway(err) || err.Error() != "try: dubious" {

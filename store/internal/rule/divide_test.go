@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -23,68 +24,62 @@ var (
 // updater is a table in which some changes fail.
 type updater struct {
 	fails    map[int]error
-	reduces  map[int]int // how often a change can be reduced
-	cured    map[int]int // the reduction with which it is taken
+	reduces  bool         // changes have outputs, which can be reduced
+	cured    map[int]bool // the changes that are taken then
 	slow     time.Duration
 	broken   error // what the table itself says
 	asked    int
 	tries    int
-	reduced  map[int]int
-	outcomes map[int]store.Outcome
+	outcomes []store.Outcome
 }
-
-func (u *updater) Try(_ context.Context, some []int) error {
-	u.tries++
-	time.Sleep(u.slow)
-	for _, index := range some {
-		if err := u.fails[index]; err != nil && (u.cured[index] == 0 || u.reduced[index] < u.cured[index]) {
-			return err
-		}
-	}
-	for _, index := range some {
-		u.Note(index, store.Outcome{})
-	}
-	return nil
-}
-
-func (u *updater) Sort(err error) rule.Fault {
-	switch {
-	case errors.Is(err, errAway):
-		return rule.Whole
-	case errors.Is(err, errRefused):
-		return rule.Values
-	case errors.Is(err, errRule):
-		return rule.Rule
-	case errors.Is(err, errDubious):
-		return rule.Dubious
-	}
-	return rule.Moment
-}
-
-func (u *updater) Ask(context.Context) error {
-	u.asked++
-	return u.broken
-}
-
-func (u *updater) Reduce(index int, _ error) bool {
-	u.reduced[index]++
-	return u.reduced[index] <= u.reduces[index]
-}
-
-func (u *updater) Note(index int, outcome store.Outcome) { u.outcomes[index] = outcome }
 
 // divide applies n changes and gives the indexes by fate.
 func (u *updater) divide(t *testing.T, n int) (fates map[store.Fate][]int, err error) {
 	t.Helper()
-	u.reduced, u.outcomes = map[int]int{}, map[int]store.Outcome{}
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
+	changes := make([]store.Change, n)
+	if u.reduces {
+		for i := range changes {
+			changes[i].Done = &journal.Done{}
+		}
 	}
-	err = rule.Divide(t.Context(), u, all)
+	a := rule.NewApplication(changes)
+	settled := map[int]bool{}
+	a.Try = func(_ context.Context, some []int) error {
+		u.tries++
+		time.Sleep(u.slow)
+		for _, index := range some {
+			if err := u.fails[index]; err != nil && !(u.cured[index] && a.Reduced[index]) {
+				return err
+			}
+		}
+		for _, index := range some {
+			a.Met(index, true)
+			settled[index] = true
+		}
+		return nil
+	}
+	a.Sort = func(err error) (fault rule.Fault, certain bool) {
+		switch {
+		case errors.Is(err, errAway):
+			return rule.Unreachable, true
+		case errors.Is(err, errRefused):
+			return rule.Values, true
+		case errors.Is(err, errRule):
+			return rule.Rule, true
+		case errors.Is(err, errDubious):
+			return rule.Unusable, false
+		}
+		return rule.Moment, true
+	}
+	a.Check = func(context.Context) error {
+		u.asked++
+		return u.broken
+	}
+	err = a.Divide(t.Context(), a.All())
+	u.outcomes = a.Outcomes
 	fates = map[store.Fate][]int{}
-	for i := range n {
-		if outcome, settled := u.outcomes[i]; settled {
+	for i, outcome := range a.Outcomes {
+		if settled[i] || outcome.Fate != store.Applied {
 			fates[outcome.Fate] = append(fates[outcome.Fate], i)
 		}
 	}
@@ -109,19 +104,19 @@ func TestDivideIsolatesWhatFails(t *testing.T) {
 		},
 		{
 			"one for good, in all forms",
-			updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}},
+			updater{fails: map[int]error{3: errRefused}, reduces: true},
 			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}},
 			9,
 		},
 		{
 			"one for good, but for a reduced form",
-			updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 2}},
+			updater{fails: map[int]error{3: errRefused}, reduces: true, cured: map[int]bool{3: true}},
 			map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}},
 			9,
 		},
 		{
 			"one against a rule, which a reduced form would not meet",
-			updater{fails: map[int]error{3: errRule}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 1}},
+			updater{fails: map[int]error{3: errRule}, reduces: true, cured: map[int]bool{3: true}},
 			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}},
 			7,
 		},

@@ -9,11 +9,7 @@ import (
 
 // Failures says what the errors of a table mean.
 type Failures struct {
-	// IsDubious tells an error that would mean that the whole table is out of reach, if a trigger
-	// did not raise it.
-	IsDubious func(error) bool
-	// IsUnusable and IsUnreachable tell what the table itself gave, and what is known for certain.
-	IsUnusable, IsUnreachable func(error) bool
+	Sort Sort
 	// Check examines the table, without any row.
 	Check func() error
 	// Forget makes the table be examined anew.
@@ -29,12 +25,10 @@ type Failures struct {
 func (f Failures) Fail(op string, err error) error {
 	var unreachable *store.Unreachable
 	var unusable *store.Unusable
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &unreachable), errors.As(err, &unusable):
+	if err == nil || errors.As(err, &unreachable) || errors.As(err, &unusable) {
 		return err
-	case f.IsDubious(err):
+	}
+	if fault, certain := f.Sort(err); fault > Whole && !certain {
 		if known := f.Check(); store.IsAway(known) {
 			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
 		}
@@ -45,11 +39,11 @@ func (f Failures) Fail(op string, err error) error {
 
 // Certain is the error of an examination of the table itself: what it says of the table is true.
 func (f Failures) Certain(op string, err error) error {
-	switch {
-	case f.IsUnusable(err):
+	switch fault, _ := f.Sort(err); fault {
+	case Unusable:
 		f.Forget()
 		return &store.Unusable{Op: op, Err: f.Explain(err)}
-	case f.IsUnreachable(err):
+	case Unreachable:
 		f.Forget()
 		return &store.Unreachable{Op: op, Err: f.Explain(err)}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -30,6 +31,10 @@ type Shape struct {
 	Now       string // unix seconds
 	Clock     string // the same in microseconds
 	Code      string // return_code as a number, or NULL
+	Locking   string // locks the rows that are read, or ""
+	ByKey     string // a hint that finds rows by their ids, or ""
+	Dirty     string // begins a query that sees what is not committed, too; "": it is for nobody to see
+	Splits    bool   // an OR of two ranges is no range of an index
 
 	Text    func(column, none string) string
 	Seconds func(column string) string                        // unix seconds
@@ -115,17 +120,17 @@ func (s *Shape) SelectRow(names []string) (query string, args []any) {
 		", " + place + ", " + s.Clock + s.planned() + " FROM " + s.Table, args
 }
 
-// ScanRow reads a row of SelectRow, but for its id, which each store reads in its own way.
-func (s *Shape) ScanRow(scan func(...any) error, l *Line, id any, place *int) (err error) {
+// scanRow reads a row of SelectRow.
+func (s *Shape) scanRow(scan func(...any) error, l *Line, place *int) (err error) {
 	var now int64
-	l.priority, err = s.scan(scan, &l.Row, id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
+	l.priority, err = s.scan(scan, &l.Row, &l.Job, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
 	l.Now = time.UnixMicro(now)
 	return err
 }
 
-// SelectSeen begins a query of what ScanSeen reads, more columns behind it. The signal is that of an end; a
+// selectSeen begins a query of what scanSeen reads, more columns behind it. The signal is that of an end; a
 // row that comes back has one, too.
-func (s *Shape) SelectSeen(more string) string {
+func (s *Shape) selectSeen(more string) string {
 	ended := "status = 'done'"
 	if s.Uses.Delays() {
 		ended = "status IN ('done','delayed')"
@@ -138,8 +143,8 @@ func (s *Shape) SelectSeen(more string) string {
 	return query + ", " + s.Text("result", "") + ", " + s.Code + ", " + signal + more + s.planned() + " FROM " + s.Table
 }
 
-// ScanSeen reads a row of SelectSeen.
-func (s *Shape) ScanSeen(scan func(...any) error, row *store.Seen, more ...any) error {
+// scanSeen reads a row of selectSeen.
+func (s *Shape) scanSeen(scan func(...any) error, row *store.Seen, more ...any) error {
 	_, err := s.scan(scan, &row.Row, append([]any{
 		&row.Job, &row.Target, &row.Status, &row.Owner,
 		&row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
@@ -158,7 +163,7 @@ type Reader struct {
 	Uses store.Uses
 	// Ask has a query made for the table as it is, once for each try, and gives the rows of its answer.
 	// The server gives up after the time; 0: it has as long as it takes. An error is the table's.
-	Ask func(ctx context.Context, op string, within time.Duration, query Query, row Row) error
+	Ask asks
 	// Names leaves out names that no row can have.
 	Names func(ctx context.Context, op string, names []string) ([]string, error)
 	// Client waits until one more client's request may use a connection; done ends that.
@@ -184,11 +189,18 @@ const (
 
 // Look implements store.Table.
 func (r *Reader) Look(ctx context.Context, ids []int64) (found map[int64]*store.Seen, err error) {
+	return r.look(ctx, r.ask, ids)
+}
+
+// asks is how a question is asked: as a client's, or as the table's own.
+type asks = func(ctx context.Context, op string, within time.Duration, query Query, row Row) error
+
+func (r *Reader) look(ctx context.Context, ask asks, ids []int64) (found map[int64]*store.Seen, err error) {
+	found = make(map[int64]*store.Seen, len(ids))
 	if len(ids) == 0 {
-		return map[int64]*store.Seen{}, nil
+		return found, nil
 	}
-	rows, err := r.seen(ctx, "look at jobs", 0, func(s *Shape) (string, []any) { return " WHERE id IN (" + List(ids) + ")" + s.AnID, nil })
-	found = make(map[int64]*store.Seen, len(rows))
+	rows, err := seen(ctx, ask, "look at jobs", 0, func(s *Shape) (string, []any) { return " WHERE id IN (" + List(ids) + ")" + s.AnID, nil })
 	for _, row := range rows {
 		found[row.Job] = row
 	}
@@ -196,18 +208,64 @@ func (r *Reader) Look(ctx context.Context, ids []int64) (found map[int64]*store.
 }
 
 // seen reads rows with what they say about time.
-func (r *Reader) seen(ctx context.Context, op string, within time.Duration, which func(s *Shape) (string, []any)) (rows []*store.Seen, err error) {
+func seen(ctx context.Context, ask asks, op string, within time.Duration, which Query) (rows []*store.Seen, err error) {
 	var shape *Shape
-	err = r.ask(ctx, op, within, func(s *Shape) (string, []any) {
+	err = ask(ctx, op, within, func(s *Shape) (string, []any) {
 		shape, rows = s, nil
 		condition, args := which(s)
-		return s.SelectSeen("") + condition, args
+		return s.selectSeen("") + condition, args
 	}, func(scan func(...any) error) error {
 		row := &store.Seen{}
 		rows = append(rows, row)
-		return shape.ScanSeen(scan, row)
+		return shape.scanSeen(scan, row)
 	})
 	return rows, err
+}
+
+// Waiting implements store.Table. Where the server can be asked what is not committed, it is asked twice
+// in one round trip. What is committed shows rows that somebody's open transaction has changed and may
+// leave as they were; what is not committed yet shows rows that somebody is about to insert, or to set
+// back. Else a claim waits for such a transaction, so that none of its rows is hidden from a claim that
+// comes after it. Rows that are due wait, too.
+func (r *Reader) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
+	const op = "look for waiting jobs"
+	names, err := r.Names(ctx, op, targets)
+	if err != nil {
+		return nil, err
+	}
+	waiting := map[string]bool{}
+	for some := range slices.Chunk(names, someTargets) {
+		err := r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
+			var looks []string
+			var args []any
+			for i, name := range some {
+				add := func(hint, condition string) {
+					looks = append(looks, fmt.Sprintf("SELECT * FROM (SELECT %d AS place FROM %s WHERE %s LIMIT 1) AS some%d", i, s.Table+hint, condition+s.but(except), len(looks)))
+					args = append(args, name)
+				}
+				add(s.ByClaims(), "status = 'waiting' AND target = ?")
+				for _, due := range s.due() {
+					add(s.By(s.ByDue), due)
+				}
+			}
+			query := strings.Join(looks, " UNION ALL ")
+			if s.Dirty == "" {
+				return query, args
+			}
+			return s.Dirty + query + "; " + query, slices.Concat(args, args)
+		}, func(scan func(...any) error) error {
+			var place int
+			err := scan(&place)
+			if err == nil {
+				waiting[some[place]] = true
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.Sorted(maps.Keys(waiting)), nil
 }
 
 // Details implements store.Table. Behind what is seen of any row stand its code and signal as texts, the
@@ -227,11 +285,11 @@ func (r *Reader) Details(ctx context.Context, ids []int64, targets []string, tai
 			size, end := s.Tail(column, tail)
 			more += ", " + size + ", " + end
 		}
-		return s.SelectSeen(more) + " WHERE id IN (" + List(ids) + ")" + s.AnID, args
+		return s.selectSeen(more) + " WHERE id IN (" + List(ids) + ")" + s.AnID, args
 	}, func(scan func(...any) error) error {
 		var row store.Detail
 		var place int
-		err := shape.ScanSeen(scan, &row.Seen, &row.Code, &row.Sig, &place,
+		err := shape.scanSeen(scan, &row.Seen, &row.Code, &row.Sig, &place,
 			&row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail)
 		if place > 0 {
 			row.Served = names[place-1]
@@ -412,7 +470,7 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 	}
 	slices.SortFunc(ids, func(a, b int64) int { return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b)) })
 	ids = ids[:min(len(ids), limit)]
-	rows, err = r.seen(ctx, op, listTime, func(s *Shape) (string, []any) {
+	rows, err = seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
 		return " WHERE id IN (" + List(ids) + ") AND status = 'delayed'", nil
 	})
 	slices.SortFunc(rows, func(a, b *store.Seen) int {
@@ -433,7 +491,7 @@ func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, l
 		return nil, err
 	}
 	among, args := in(names)
-	return r.seen(ctx, op, listTime, func(s *Shape) (string, []any) {
+	return seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
 		return " WHERE status IN (" + recurs + ") AND " + among + " AND schedule IS NOT NULL AND schedule <> ''" + s.AnID + " AND id + 0 > ? ORDER BY id + 0 LIMIT ?",
 			append(slices.Clone(args), after, limit)
 	})
@@ -481,7 +539,7 @@ func (r *Reader) UnderWay(ctx context.Context, owner string, targets []string) (
 	}, func(scan func(...any) error) error {
 		var one Line
 		var place int
-		err := shape.ScanRow(scan, &one, &one.Job, &place)
+		err := shape.scanRow(scan, &one, &place)
 		rows = append(rows, one.Row)
 		return err
 	})

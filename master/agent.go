@@ -54,24 +54,14 @@ type Agent struct {
 	end        func() time.Time // when Run must have returned; asked only once ctx has ended
 	state      atomic.Pointer[api.MasterStanding]
 	registered api.Registration // as the master has the worker, or had it last; only Run's
-	lost       time.Time        // since when there is no connection, as the log was told; only Run's
 }
 
 // NewAgent makes an agent that does nothing before Run.
 func NewAgent(config AgentConfig) *Agent {
-	if config.ReconnectTimeout == 0 {
-		config.ReconnectTimeout = 10 * time.Second
-	}
-	if config.DrainTimeout == 0 {
-		config.DrainTimeout = 5 * time.Second
-	}
-	if config.pingInterval == 0 {
-		config.pingInterval = 30 * time.Second
-	}
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
-	config.Logger = config.Logger.With("master", config.Address)
+	config.ReconnectTimeout = cmp.Or(config.ReconnectTimeout, 10*time.Second)
+	config.DrainTimeout = cmp.Or(config.DrainTimeout, 5*time.Second)
+	config.pingInterval = cmp.Or(config.pingInterval, 30*time.Second)
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler)).With("master", config.Address)
 	a := &Agent{config: config, changed: make(chan struct{}, 1), rated: make(chan struct{}, 1), pokes: newGathering()}
 	a.note(false, nil)
 	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
@@ -136,7 +126,6 @@ func (a *Agent) note(registered bool, err error) {
 // something to tell. Run is called once.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.sendLast()
-	var last string // what was last logged: a master that stays away is not worth a line for every try
 	for ctx.Err() == nil {
 		if len(a.config.Targets()) == 0 && a.pokes.empty() {
 			select {
@@ -146,18 +135,15 @@ func (a *Agent) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		registered, err := a.session(ctx)
+		err := a.session(ctx)
+		before := a.Status()
 		a.note(false, err)
-		switch {
-		case ctx.Err() != nil || errors.Is(err, errNoTargets):
+		if ctx.Err() != nil || errors.Is(err, errNoTargets) {
 			continue
-		case registered || err.Error() != last:
+		}
+		if before.Registered || before.Error != err.Error() { // one that stays away is not worth a line for every try
 			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.ReconnectTimeout)
 		}
-		if registered || a.lost.IsZero() {
-			a.lost = time.Now()
-		}
-		last = err.Error()
 		select {
 		case <-ctx.Done():
 		case <-time.After(jitter(a.config.ReconnectTimeout)):
@@ -170,27 +156,23 @@ func (a *Agent) Run(ctx context.Context) error {
 // back at once.
 func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
-// session is one connection, from its beginning to its end. It tells whether the worker was
-// registered.
-func (a *Agent) session(ctx context.Context) (registered bool, err error) {
+// session is one connection, from its beginning to its end. The worker registers, and again whenever
+// its targets change, tells the master what Poke is given, and asks for shares of rates, one after the
+// other, until the link or ctx ends.
+func (a *Agent) session(ctx context.Context) error {
 	link, leave, err := a.connect(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer leave()
-	switch err := a.register(ctx, link); {
-	case errors.Is(err, errNoTargets):
-		return false, cmp.Or(a.sendPending(ctx, link), err)
-	case err != nil:
-		return false, err
+	err = a.register(ctx, link)
+	if err != nil && !errors.Is(err, errNoTargets) {
+		return err
 	}
-	return true, a.stay(ctx, link)
-}
-
-// stay registers again whenever the targets change, tells the master what Poke is given, and asks for
-// shares of rates, one after the other, until the link or ctx ends.
-func (a *Agent) stay(ctx context.Context, link *jobnet.Link) error {
-	_ = a.sendPending(ctx, link)
+	untold := a.sendPending(ctx, link)
+	if err != nil {
+		return cmp.Or(untold, err)
+	}
 	borrow := a.borrow(ctx, link)
 	for {
 		select {
@@ -250,8 +232,14 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
 	a.registered = data
-	a.tellRegistered(targets)
+	before := a.Status()
 	a.note(true, nil)
+	if before.Registered || before.Since.IsZero() || before.Error == errNoTargets.Error() {
+		a.config.Logger.Info("registered with the master", "targets", listed(targets))
+	} else { // after an outage a warning, as the outage was
+		a.config.Logger.Warn("registered with the master again", "targets", listed(targets),
+			"after", time.Since(before.Since).Round(time.Millisecond))
+	}
 	a.config.OnRegistered()
 	return nil
 }
@@ -266,18 +254,6 @@ func (a *Agent) leave(ctx context.Context, link *jobnet.Link) {
 	leaving := a.registered
 	leaving.Leaving = true
 	_, _ = requestWithin(ctx, leaveTimeout, link, api.Register.Name, leaving)
-}
-
-// tellRegistered writes that to the log; after an outage as a warning, as the outage was, and with
-// its length.
-func (a *Agent) tellRegistered(targets []string) {
-	if a.lost.IsZero() {
-		a.config.Logger.Info("registered with the master", "targets", listed(targets))
-		return
-	}
-	a.config.Logger.Warn("registered with the master again", "targets", listed(targets),
-		"after", time.Since(a.lost).Round(time.Millisecond))
-	a.lost = time.Time{}
 }
 
 // explained is why a registration failed, with what an operator can do about it.

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -52,15 +53,9 @@ type Master struct {
 
 // New makes a master that knows no worker. It registers and polls workers while Run runs.
 func New(config Config) *Master {
-	if config.PingInterval == 0 {
-		config.PingInterval = 30 * time.Second
-	}
-	if config.deliveryTimeout == 0 {
-		config.deliveryTimeout = 3500 * time.Millisecond
-	}
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
+	config.PingInterval = cmp.Or(config.PingInterval, 30*time.Second)
+	config.deliveryTimeout = cmp.Or(config.deliveryTimeout, 3500*time.Millisecond)
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if config.Memory == nil {
 		config.Memory = func() (none api.MemoryUsage) { return none }
 	}

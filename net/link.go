@@ -1,6 +1,7 @@
 package net
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,21 +130,11 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 }
 
 func (c LinkConfig) withDefaults() LinkConfig {
-	if c.MaxMessageSize == 0 {
-		c.MaxMessageSize = 16 << 20
-	}
-	if c.maxRequests == 0 {
-		c.maxRequests = 16384
-	}
-	if c.answerLimit == 0 {
-		c.answerLimit = answerLimit
-	}
-	if c.FrameTimeout == 0 {
-		c.FrameTimeout = 30 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MaxMessageSize = cmp.Or(c.MaxMessageSize, 16<<20)
+	c.FrameTimeout = cmp.Or(c.FrameTimeout, 30*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.maxRequests = cmp.Or(c.maxRequests, 16384)
+	c.answerLimit = cmp.Or(c.answerLimit, answerLimit)
 	if c.memory == nil { // else the server's logger is bounded already
 		c.Logger = Bounded(c.Logger, linesAtOnce, lineEvery)
 	}
@@ -317,9 +308,15 @@ func (l *Link) asks() bool {
 // Ping asks the peer for a sign of life and waits for it. Without an error the peer has read
 // everything that was sent to it before the call.
 func (l *Link) Ping(ctx context.Context) error {
-	p := l.notePing()
-	if err := l.queue(ctx, pingOf()); err != nil {
-		l.forgetPing(p)
+	// What the caller has queued leaves before any ping that is noted from now on.
+	p := ping{sent: time.Now(), answered: make(chan struct{})}
+	l.mu.Lock()
+	l.pings = append(l.pings, p)
+	l.mu.Unlock()
+	if err := l.queue(ctx, &outgoing{parts: [][]byte{pingFrame}}); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.pings = slices.DeleteFunc(l.pings, func(other ping) bool { return other == p })
 		return fmt.Errorf("ping: %w", err)
 	}
 	select {
@@ -330,25 +327,6 @@ func (l *Link) Ping(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("ping: %w", ctx.Err())
 	}
-}
-
-func pingOf() *outgoing { return &outgoing{parts: [][]byte{pingFrame}} }
-
-// notePing notes a ping that is about to be queued: what its caller has queued leaves before any ping
-// that is noted later.
-func (l *Link) notePing() ping {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := ping{sent: time.Now(), answered: make(chan struct{})}
-	l.pings = append(l.pings, p)
-	return p
-}
-
-// forgetPing takes back a ping that was not queued.
-func (l *Link) forgetPing(p ping) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pings = slices.DeleteFunc(l.pings, func(other ping) bool { return other == p })
 }
 
 // ponged takes a pong for the answer to the oldest ping; where none was sent, for nothing.
@@ -397,9 +375,7 @@ func (l *Link) KeepAlive(ctx context.Context, interval time.Duration) error {
 			return l.Err()
 		}
 		silent++
-		if p := l.notePing(); !l.offer(pingOf()) {
-			l.forgetPing(p)
-		}
+		_ = l.Ping(now)
 	}
 }
 
@@ -446,7 +422,7 @@ func (l *Link) hearOut() {
 			select {
 			case <-time.After(interval):
 				if len(l.replying) == 0 { // beside an answer it is not needed
-					l.offer(&outgoing{parts: [][]byte{nothing}})
+					_ = l.queue(now, &outgoing{parts: [][]byte{nothing}})
 				}
 			case <-l.Done():
 				return

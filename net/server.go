@@ -1,6 +1,7 @@
 package net
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -64,32 +65,22 @@ type Server struct {
 
 // NewServer makes a server that listens nowhere yet.
 func NewServer(config ServerConfig) *Server {
-	if config.maxRequests == 0 {
-		config.maxRequests = 1024
+	config.maxLinks = cmp.Or(config.maxLinks, mostLinks())
+	unauthenticated := config.maxLinks // where nobody needs a password, a peer may be silent
+	if config.Password != "" {
+		unauthenticated = min(1024, max(1, config.maxLinks/2))
 	}
-	if config.maxLinks == 0 {
-		config.maxLinks = mostLinks()
-	}
-	if config.maxUnauthenticated == 0 {
-		config.maxUnauthenticated = config.maxLinks // where nobody needs a password, a peer may be silent
-		if config.Password != "" {
-			config.maxUnauthenticated = min(1024, max(1, config.maxLinks/2))
-		}
-	}
-	if config.passwordTimeout == 0 {
-		config.passwordTimeout = 30 * time.Second
-	}
+	config.maxUnauthenticated = cmp.Or(config.maxUnauthenticated, unauthenticated)
+	config.passwordTimeout = cmp.Or(config.passwordTimeout, 30*time.Second)
 	link := LinkConfig{
 		Handlers:       config.Handlers,
 		MaxMessageSize: config.MaxMessageSize,
-		maxRequests:    config.maxRequests,
+		maxRequests:    cmp.Or(config.maxRequests, 1024),
 		answerLimit:    serverAnswerLimit,
 		Logger:         config.Logger,
 	}.withDefaults()
 	link.memory = newMemory()
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
 		config: config,
 		link:   link,

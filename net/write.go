@@ -44,16 +44,12 @@ func (l *Link) queue(ctx context.Context, frame *outgoing) error {
 	}
 }
 
-// offer queues a frame if there is room for it.
-func (l *Link) offer(frame *outgoing) bool {
-	frame.taken = make(chan struct{})
-	select {
-	case l.frames <- frame:
-		return true
-	default:
-		return false
-	}
-}
+// now is a context for what is not waited for: it has ended.
+var now = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // send queues a frame and waits until the connection has taken it. Without any parts it waits for
 // what was queued before.

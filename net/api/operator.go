@@ -171,22 +171,6 @@ func readCancel(r *reader) CancelQuery {
 	return q
 }
 
-// textsByID reads an object of texts whose names are ids.
-func (r *reader) textsByID(name string, most int) map[jobnet.Whole]string {
-	if !r.Has(name) {
-		return nil
-	}
-	texts := make(map[jobnet.Whole]string)
-	r.byID(name, most, func(id jobnet.Whole, value json.RawMessage) {
-		var text string
-		if json.Unmarshal(value, &text) != nil {
-			r.refuse("%s: job %d: %s is no text", name, id, jobnet.Excerpt(string(value)))
-		}
-		texts[id] = text
-	})
-	return texts
-}
-
 // What became of a job that was cancelled.
 const (
 	CancelIgnored    = "ignored"    // it has not run and never will
@@ -238,13 +222,13 @@ type RetryRows struct {
 }
 
 func readRetry(r *reader) RetryRows {
-	rows := RetryRows{IDs: r.ids(mostRetries), Finished: make(map[jobnet.Whole]int64)}
-	r.byID("finished", mostRetries, func(id jobnet.Whole, value json.RawMessage) {
+	rows := RetryRows{IDs: r.ids(mostRetries)}
+	rows.Finished = byID(r, "finished", mostRetries, func(id jobnet.Whole, value json.RawMessage) int64 {
 		at, whole := jobnet.Integer(value)
 		if !whole {
 			r.refuse("finished: job %d: a time must be a whole number of seconds", id)
 		}
-		rows.Finished[id] = at
+		return at
 	})
 	rows.To = r.textsByID("to", mostRetries)
 	for id, to := range rows.To {

@@ -187,24 +187,36 @@ func (r *reader) id(item json.RawMessage) jobnet.Whole {
 	return id
 }
 
-// byID gives the members of an object whose names are ids to a function; none where the field is not.
-func (r *reader) byID(name string, most int, take func(id jobnet.Whole, value json.RawMessage)) {
+// byID reads an object whose names are ids; nil where the field is not there.
+func byID[V any](r *reader, name string, most int, read func(id jobnet.Whole, value json.RawMessage) V) map[jobnet.Whole]V {
 	if !r.Has(name) {
-		return
+		return nil
 	}
 	members := jobnet.FieldsOf(r.Fields[name])
 	if members == nil {
 		r.refuse("%s must be an object whose names are ids", name)
 	}
 	r.limit(len(members), most, "too many "+name+": at most %d are allowed")
+	all := make(map[jobnet.Whole]V, min(len(members), most))
 	for text, value := range members {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || id == 0 {
 			r.refuse("%s: %q is no id of a job", name, jobnet.Excerpt(text))
 		}
 		if r.err != nil {
-			return
+			return nil
 		}
-		take(jobnet.Whole(id), value)
+		all[jobnet.Whole(id)] = read(jobnet.Whole(id), value)
 	}
+	return all
+}
+
+// textsByID reads an object of texts whose names are ids.
+func (r *reader) textsByID(name string, most int) map[jobnet.Whole]string {
+	return byID(r, name, most, func(id jobnet.Whole, value json.RawMessage) (text string) {
+		if json.Unmarshal(value, &text) != nil {
+			r.refuse("%s: job %d: %s is no text", name, id, jobnet.Excerpt(string(value)))
+		}
+		return text
+	})
 }

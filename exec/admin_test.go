@@ -35,7 +35,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("pausing twice: %v", err)
 	}
 	f.table.insert(waiting(1, "a"), manual(2, "a"))
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer

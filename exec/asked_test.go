@@ -118,7 +118,7 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	f.start()
 	f.wait("the first is taken back", func(s *journal.State) bool { return s.Seq >= 5 })
 	f.takenBack("when the worker was started again the row was manual")
-	answer := make(chan jobexec.Answer, 1)
+	answer := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		a, _ := f.worker.RunManual(t.Context(), []int64{2, 3}, "me")
 		answer <- a

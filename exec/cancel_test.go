@@ -178,7 +178,7 @@ func TestAClientIsToldThatItsJobIsCancelled(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "b"), manual(2, "b")), nil)
 	f.start()
 	f.next()
-	answer := make(chan jobexec.Answer)
+	answer := make(chan jobexec.Answer[jobexec.Result])
 	go func() {
 		got, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answer <- got

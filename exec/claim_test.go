@@ -156,7 +156,7 @@ func TestACommitWhoseAnswerIsLostStartsTheJobOnce(t *testing.T) {
 	f := newFixture(t, tab, nil)
 	f.start()
 	f.next().exit(0)
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer

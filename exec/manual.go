@@ -44,12 +44,12 @@ func (m *manualClaim) refuse(ids []int64, why string) {
 	}
 }
 
-// Answer tells a client what became of the jobs that it named.
-type Answer struct {
-	Jobs   map[int64]Result
-	Errors map[int64]string
+// Answer tells a client what became of the jobs, or rows, that it named.
+type Answer[T any] struct {
+	Jobs   map[int64]T      // what was done about them, or came of that
+	Errors map[int64]string // why nothing was done about others
 
-	Requested bool // something was done about the request, which is in the journal
+	Requested bool // something was done about the request, which the journal tells
 }
 
 // wish is what a client asks for: that jobs be run. It is journalled in one append with the first
@@ -72,35 +72,44 @@ func (r *wish) draft() journal.Draft {
 // fails, without having changed anything, when a client waits for one of them already; a job that
 // can't be run is among the answer's errors. When ctx ends before, the jobs run on without a
 // client.
-func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer, error) {
+func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (answer Answer[Result], err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	asked := &wish{by: by, ids: ids}
 	m := w.byHand(ctx, ids, act{what: "claim manual jobs", undone: notRun, limit: claimTimeout, accept: w.board.AcceptManual})
 	m.asked = asked
 	if err := w.reserve(m, ids); err != nil {
-		return Answer{}, err
+		return answer, err
 	}
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.board.Leave(ids)
 	}()
-	clients := m.clients
-	answer := Answer{Jobs: make(map[int64]Result), Errors: make(map[int64]string)}
 	for _, id := range ids {
 		select {
-		case <-clients[id].told:
+		case <-m.clients[id].told:
 		case <-ctx.Done():
-			return Answer{}, ctx.Err()
-		}
-		if result := clients[id].result; result != nil {
-			answer.Jobs[id] = *result
-		} else {
-			answer.Errors[id] = clients[id].refusal
+			return answer, ctx.Err()
 		}
 	}
+	answer = answered(m, func(_ int64, result Result) Result { return result })
 	answer.Requested = asked.journalled.Load()
 	return answer, nil
+}
+
+// answered is the answer to a client all of whose jobs are told; told is what it is told of those that
+// were not refused.
+func answered[T any](m *manualClaim, told func(id int64, result Result) T) Answer[T] {
+	answer := Answer[T]{Jobs: make(map[int64]T), Errors: make(map[int64]string)}
+	for id, client := range m.clients {
+		if client.result != nil {
+			answer.Jobs[id] = told(id, *client.result)
+		} else {
+			answer.Errors[id] = client.refusal
+		}
+	}
+	answer.Requested = len(answer.Jobs) > 0
+	return answer
 }
 
 // reserve notes that a client waits for each of the jobs, and begins to claim them.
@@ -167,10 +176,10 @@ func (w *Worker) byHand(client context.Context, ids []int64, a act) *manualClaim
 }
 
 // do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
-// is decided under its lock. What is not known to be committed at the end the claim loop finds out. done is
-// called for each row that is changed; the others it gives with why they are as they were. It fails, without
-// having changed anything, when the worker stops. A client that is gone wants nothing more.
-func (w *Worker) do(client context.Context, ids []int64, a act, done func(id int64)) (left map[int64]string, err error) {
+// is decided under its lock. What is not known to be committed at the end the claim loop finds out. done says
+// what is told of a row that is changed. It fails, without having changed anything, when the worker stops.
+// A client that is gone wants nothing more.
+func do[T any](client context.Context, w *Worker, ids []int64, a act, done func(id int64) T) (answer Answer[T], err error) {
 	m := w.byHand(client, ids, a)
 	ended := make(chan struct{})
 	w.mu.Lock()
@@ -183,22 +192,14 @@ func (w *Worker) do(client context.Context, ids []int64, a act, done func(id int
 	}
 	w.mu.Unlock()
 	if stopping {
-		return nil, errStopping
+		return answer, errStopping
 	}
 	select {
 	case <-ended:
+		return answered(m, func(id int64, _ Result) T { return done(id) }), nil
 	case <-client.Done():
-		return nil, client.Err()
+		return answer, client.Err()
 	}
-	left = make(map[int64]string)
-	for _, id := range ids {
-		if c := m.clients[id]; c.result != nil {
-			done(id)
-		} else {
-			left[id] = c.refusal
-		}
-	}
-	return left, nil
 }
 
 // change changes rows, as far as that is done in time.

@@ -21,7 +21,7 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	f.runner.instant = true
 	f.start()
 	began := time.Now()
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{1, 2, 3, 9}, "me")
 		answers <- answer
@@ -136,7 +136,7 @@ func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
 	f := newFixture(t, newTable(manual(1, "a")), nil)
 	f.table.locked[1] = true
 	f.start()
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
 		answers <- answer

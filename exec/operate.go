@@ -45,8 +45,7 @@ type CancelWish struct {
 // Cancelled tells what became of the jobs of a CancelWish. One that this worker does not have is in
 // none of the maps, unless the wish was for rows too.
 type Cancelled struct {
-	Jobs      map[int64]CancelledJob
-	Errors    map[int64]string      // why they were not
+	Answer[CancelledJob]
 	Elsewhere map[int64]journal.Row // a worker has them, which is not this one as far as is known
 }
 
@@ -69,11 +68,11 @@ const (
 
 // Cancel cancels jobs. It fails, without having changed anything, where the journal's disk has too
 // little room.
-func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error) {
+func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (told Cancelled, err error) {
 	if err := w.Disk.Check(); err != nil {
-		return Cancelled{}, RefusedError("nothing was cancelled: there is no room for the journal: " + err.Error())
+		return told, RefusedError("nothing was cancelled: there is no room for the journal: " + err.Error())
 	}
-	told := Cancelled{Jobs: make(map[int64]CancelledJob), Errors: make(map[int64]string), Elsewhere: make(map[int64]journal.Row)}
+	told.Jobs, told.Errors, told.Elsewhere = make(map[int64]CancelledJob), make(map[int64]string), make(map[int64]journal.Row)
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	var absent []int64
 	limited, cancel := context.WithTimeout(context.Background(), cancelTimeout)
@@ -89,6 +88,7 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 			return Cancelled{}, err
 		}
 	}
+	told.Requested = len(told.Jobs) > 0
 	return told, nil
 }
 
@@ -275,17 +275,18 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 		refuse("nobody is known to have it, and the database could not be reached")
 		return nil
 	}
-	left, err := w.do(ctx, ids, act{
+	rows, err := do(ctx, w, ids, act{
 		what: "cancel jobs", undone: notCancelled, limit: cancelTimeout, accept: accept,
 		doubted: func(int64) string {
 			return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
 		},
-	}, func(id int64) { told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By} })
+	}, func(id int64) CancelledJob { return CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By} })
 	if errors.Is(err, errStopping) {
 		refuse(err.Error())
 		return nil
 	}
-	for id, why := range left {
+	maps.Copy(told.Jobs, rows.Jobs)
+	for id, why := range rows.Errors {
 		if _, elsewhere := told.Elsewhere[id]; !elsewhere {
 			told.Errors[id] = why
 		}
@@ -300,19 +301,11 @@ type PlanWish struct {
 	By   string
 }
 
-// PlannedByHand tells what became of rows whose plan somebody wants to be changed.
-type PlannedByHand struct {
-	// Jobs: those that are changed: when they were due before, or, continued, are due now, in seconds
-	// since 1970.
-	Jobs   map[int64]int64
-	Errors map[int64]string // why others are as they were
-}
-
 // Plan changes the plans of delayed rows, whatever their target, as a claim by hand does: locked,
-// journalled, updated, committed. It fails, without having changed anything, when the worker stops, and
+// journalled, updated, committed. It tells when they were due before, or, continued, are due now, in seconds
+// since 1970. It fails, without having changed anything, when the worker stops, and
 // where the journal's disk has too little room or the database is away.
-func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error) {
-	told := PlannedByHand{Jobs: make(map[int64]int64)}
+func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], err error) {
 	if !w.Delays {
 		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
 	}
@@ -325,8 +318,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error)
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	due := make(map[int64]int64, len(ids))
 	w.awaitTold()
-	var err error
-	told.Errors, err = w.do(ctx, ids, act{
+	return do(ctx, w, ids, act{
 		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout,
 		doubted: func(id int64) string {
 			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
@@ -341,8 +333,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (PlannedByHand, error)
 			}
 			return drafts, refusal
 		},
-	}, func(id int64) { told.Jobs[id] = due[id] })
-	return told, err
+	}, func(id int64) int64 { return due[id] })
 }
 
 // awaitTold waits a moment for the table to show what the journal has: a row that has just come back

@@ -111,7 +111,7 @@ func TestAParkedJobWhoseRowWasTakenIsDropped(t *testing.T) {
 	f, log, held := newParking(t, newTable(waiting(1, "b"), manual(2, "b")), nil)
 	f.start()
 	first := f.next()
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer

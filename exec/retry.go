@@ -18,28 +18,19 @@ type RetryWish struct {
 	By       string           // who asks
 }
 
-// RetryAnswer tells a client what became of the rows that it named.
-type RetryAnswer struct {
-	Jobs   map[int64]string // what they are set back to
-	Errors map[int64]string // why others are as they were
-}
-
-// SetBack sets rows back. Each is decided under its lock, and journalled before it is updated; so of
+// SetBack sets rows back, and tells to what. Each is decided under its lock, and journalled before it is updated; so of
 // any number of retries of one end of a job, whichever workers they go to, one sets it back. It
 // fails, without having changed anything, when the worker stops.
-func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (RetryAnswer, error) {
+func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (Answer[string], error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
 	to := w.setBackTo(ctx, ids, wish) // of a long history that takes as long as it takes: the time is for the table
-	answer := RetryAnswer{Jobs: make(map[int64]string)}
-	var err error
-	answer.Errors, err = w.do(ctx, ids, act{
+	return do(ctx, w, ids, act{
 		what: "retry jobs", undone: notSetBack, limit: claimTimeout,
 		doubted: func(int64) string { return "it is not known yet whether the row was set back" },
 		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 			return w.retry(row, wish, to[row.Job])
 		},
-	}, func(id int64) { answer.Jobs[id] = to[id] })
-	return answer, err
+	}, func(id int64) string { return to[id] })
 }
 
 // tellSetBack has those look who may run rows that were set back: this worker, and through the masters

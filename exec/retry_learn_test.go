@@ -22,5 +22,5 @@ func TestTheTimeForTheTableIsNotSpentOnTheJournal(t *testing.T) {
 		c.OnRetried = func([]string) {}
 	})
 	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting", 2: "manual"}})
+	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting", 2: "manual"}})
 }

@@ -22,7 +22,7 @@ func endedRow(id int64, target, status string) journal.Row {
 }
 
 // setBack sets rows back and compares the answer.
-func (f *fixture) setBack(wish jobexec.RetryWish, want jobexec.RetryAnswer) {
+func (f *fixture) setBack(wish jobexec.RetryWish, want jobexec.Answer[string]) {
 	f.t.Helper()
 	wish.By = "10.0.0.5:1"
 	answer, err := f.worker.SetBack(f.t.Context(), wish)
@@ -32,6 +32,7 @@ func (f *fixture) setBack(wish jobexec.RetryWish, want jobexec.RetryAnswer) {
 	if want.Errors == nil {
 		want.Errors = map[int64]string{}
 	}
+	want.Requested = len(want.Jobs) > 0
 	if diff := cmp.Diff(want, answer); err != nil || diff != "" {
 		f.t.Fatalf("%v, answer (-want +got):\n%s", err, diff)
 	}
@@ -51,7 +52,7 @@ func TestRowsThatHaveEndedAreSetBack(t *testing.T) {
 	f.start()
 	f.setBack(jobexec.RetryWish{
 		IDs: []int64{1, 2, 3, 4, 5, 6, 7, 7, 9}, Finished: map[int64]int64{6: 5, 7: 1_700_000_000}, To: map[int64]string{2: journal.RowManual},
-	}, jobexec.RetryAnswer{
+	}, jobexec.Answer[string]{
 		Jobs: map[int64]string{1: "waiting", 2: "manual", 7: "waiting"},
 		Errors: map[int64]string{
 			3: "status = waiting: only what is done or ignored is retried", 4: "status = manual: only what is done or ignored is retried",
@@ -78,7 +79,7 @@ func TestWhatIsSetBackIsRun(t *testing.T) {
 	f := newFixture(t, newTable(endedRow(1, "a", journal.RowDone)), nil)
 	f.start()
 	<-f.table.selected // the poll of the start has found nothing
-	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting"}})
 	f.next().exit(0)
 	f.wait("the job is done", ended(1))
 	if got := words(f.story(1)); got != "retried accepted running started done" {
@@ -120,15 +121,15 @@ func TestTheRowTellsWhetherARetryWasCommitted(t *testing.T) {
 				}
 			})
 			if test.undone { // it is tried again
-				f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+				f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting"}})
 				if got := words(f.story(1)); got != "retried conflict retried" {
 					t.Errorf("story %q", got)
 				}
 				return
 			}
-			want, story := jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}}, "retried"
+			want, story := jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting"}}, "retried"
 			if !test.committed {
-				want = jobexec.RetryAnswer{Errors: map[int64]string{1: "job 1 was not set back: the update was not committed: the row is done"}}
+				want = jobexec.Answer[string]{Errors: map[int64]string{1: "job 1 was not set back: the update was not committed: the row is done"}}
 				story = "retried conflict"
 			}
 			f.setBack(jobexec.RetryWish{IDs: []int64{1}}, want)
@@ -179,7 +180,7 @@ func TestARowThatHasOnlyJustEndedIsSetBackASecondLater(t *testing.T) {
 	row.Finished = time.Now().Unix() + 1
 	f := newFixture(t, newTable(row), nil)
 	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting"}})
 	if at := f.events(1)[0].Time.Unix(); at <= row.Finished {
 		t.Errorf("set back at %d, it ended at %d", at, row.Finished)
 	}
@@ -190,7 +191,7 @@ func TestRowsThatTheTableRefusesToSetBackAreTold(t *testing.T) {
 	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), endedRow(2, "c", journal.RowDone)), nil)
 	f.table.refused[1] = "a trigger"
 	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.RetryAnswer{
+	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.Answer[string]{
 		Jobs: map[int64]string{2: "waiting"}, Errors: map[int64]string{1: "job 1 was not set back: the table refuses it: a trigger"},
 	})
 	if got := words(f.story(1)); got != "retried conflict" {
@@ -215,7 +216,7 @@ func TestManyRetriesAtOnceSetARowBackOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
 	f.start()
-	answers := make(chan jobexec.RetryAnswer, 8)
+	answers := make(chan jobexec.Answer[string], 8)
 	for range 8 {
 		go func() {
 			answer, _ := f.worker.SetBack(f.t.Context(), jobexec.RetryWish{IDs: []int64{1}})
@@ -244,7 +245,7 @@ func TestARetryWaitsForALock(t *testing.T) {
 		}
 		f.table.change(func() { delete(f.table.locked, 1) })
 	}()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting", 2: "waiting"}})
+	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting", 2: "waiting"}})
 }
 
 // A row that stays locked is told as such, and is as it was.
@@ -253,7 +254,7 @@ func TestARetryTellsThatARowStaysLocked(t *testing.T) {
 	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
 	f.table.locked[1] = true
 	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.Answer[string]{
 		Errors: map[int64]string{1: "job 1 was not set back: the row is locked by somebody else"},
 	})
 	if len(f.events(1)) > 0 {

@@ -34,10 +34,10 @@ func TestRunNow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := jobexec.PlannedByHand{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
+		want := jobexec.Answer[int64]{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
 			3: "status = waiting: only what is delayed is run before its time",
 			4: "status = manual: only what is delayed is run before its time", 5: "job 5 not found",
-		}}
+		}, Requested: true}
 		if diff := cmp.Diff(want, answer); diff != "" {
 			t.Errorf("answer (-want +got):\n%s", diff)
 		}

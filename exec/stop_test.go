@@ -21,7 +21,7 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
 	f.start()
 	p := f.next()
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{3}, "me")
 		answers <- answer
@@ -185,7 +185,7 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "a")), nil)
 	f.start()
-	answers := make(chan jobexec.Answer, 1)
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
 	go func() {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
 		answers <- answer

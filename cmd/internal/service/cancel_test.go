@@ -18,13 +18,16 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	at, grace := time.UnixMilli(1_700_000_000_000), int64(2000)
 	worker := &stub{cancelled: jobexec.Cancelled{
-		Jobs: map[int64]jobexec.CancelledJob{
-			1: {Did: board.NotRun, Target: "a", At: at, By: "me"},
-			2: {Did: board.Signals, Target: "a", At: at, Grace: 2 * time.Second, By: "me"},
-			3: {Did: board.Already, Target: "a", At: at, Grace: time.Second, By: "other"},
-			4: {Did: board.GivenUp, Target: "b", At: at, By: "me"},
+		Answer: jobexec.Answer[jobexec.CancelledJob]{
+			Jobs: map[int64]jobexec.CancelledJob{
+				1: {Did: board.NotRun, Target: "a", At: at, By: "me"},
+				2: {Did: board.Signals, Target: "a", At: at, Grace: 2 * time.Second, By: "me"},
+				3: {Did: board.Already, Target: "a", At: at, Grace: time.Second, By: "other"},
+				4: {Did: board.GivenUp, Target: "b", At: at, By: "me"},
+			},
+			Errors:    map[int64]string{5: "job 5 is done already"},
+			Requested: true,
 		},
-		Errors:    map[int64]string{5: "job 5 is done already"},
 		Elsewhere: map[int64]journal.Row{6: {Job: 6, Target: "c", Status: "running", Owner: "@ab"}},
 	}}
 	query := api.CancelQuery{IDs: []jobnet.Whole{1, 2, 3, 4, 5, 6}, Targets: map[jobnet.Whole]string{1: "a"}, Grace: &grace, Rows: true}
@@ -53,7 +56,7 @@ func TestCancel(t *testing.T) {
 // A cancel that changed nothing is part of the history.
 func TestCancelInVainIsJournalled(t *testing.T) {
 	t.Parallel()
-	worker := &stub{cancelled: jobexec.Cancelled{Errors: map[int64]string{5: "job 5 is done already"}}}
+	worker := &stub{cancelled: jobexec.Cancelled{Answer: jobexec.Answer[jobexec.CancelledJob]{Errors: map[int64]string{5: "job 5 is done already"}}}}
 	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err != nil {
 		t.Fatal(err)
 	}

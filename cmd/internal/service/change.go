@@ -21,37 +21,18 @@ import (
 // part of the history.
 func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (told api.CancelAnswer, err error) {
 	wish := jobexec.CancelWish{
-		IDs: make([]int64, len(q.IDs)), Targets: make(map[int64]string, len(q.Targets)),
-		Grace: api.DefaultGrace * time.Millisecond, Rows: q.Rows, By: from.From.String(),
-		Schedule: q.Schedule,
-	}
-	for i, id := range q.IDs {
-		wish.IDs[i] = int64(id)
-	}
-	for id, target := range q.Targets {
-		wish.Targets[int64(id)] = target
+		IDs: int64s(q.IDs), Targets: fromID(q.Targets), Grace: api.DefaultGrace * time.Millisecond,
+		Rows: q.Rows, By: from.From.String(), Schedule: q.Schedule,
 	}
 	if q.Grace != nil {
 		wish.Grace = time.Duration(*q.Grace) * time.Millisecond
 	}
 	done, err := s.Worker.Cancel(ctx, wish)
-	if err != nil {
-		return told, s.judge(api.Cancel.Name, from, err)
-	}
-	if len(done.Jobs) == 0 && len(done.Errors) > 0 {
-		s.Refusals.add(api.Cancel.Name, from, firstOf(done.Errors))
-	}
-	told = api.CancelAnswer{
-		Jobs:   make(map[jobnet.Whole]api.CancelledJob, len(done.Jobs)),
-		Errors: byID(done.Errors), Elsewhere: make(map[jobnet.Whole]api.ClaimedRow, len(done.Elsewhere)),
-	}
-	for id, job := range done.Jobs {
-		told.Jobs[jobnet.Whole(id)] = cancelled(job)
-	}
-	for id, row := range done.Elsewhere {
-		told.Elsewhere[jobnet.Whole(id)] = api.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}
-	}
-	return told, nil
+	told.Jobs, told.Errors, err = answered(s, api.Cancel.Name, from, done.Answer, err, cancelled)
+	told.Elsewhere = byID(done.Elsewhere, func(row journal.Row) api.ClaimedRow {
+		return api.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}
+	})
+	return told, err
 }
 
 // cancelled is what a client is told of a job that was cancelled.
@@ -72,55 +53,19 @@ func cancelled(job jobexec.CancelledJob) api.CancelledJob {
 
 // Retry sets rows that are done or ignored back, to be run once more.
 func (s *Service) Retry(ctx context.Context, from Call, q api.RetryRows) (told api.RetriedRows, err error) {
-	wish := jobexec.RetryWish{
-		IDs: make([]int64, len(q.IDs)), Finished: make(map[int64]int64, len(q.Finished)), To: make(map[int64]string, len(q.To)),
-		By: from.From.String(),
-	}
-	for i, id := range q.IDs {
-		wish.IDs[i] = int64(id)
-	}
-	for id, at := range q.Finished {
-		wish.Finished[int64(id)] = at
-	}
-	for id, to := range q.To {
-		wish.To[int64(id)] = to
-	}
-	answer, err := s.Worker.SetBack(ctx, wish)
-	if err != nil {
-		return told, s.judge(api.Retry.Name, from, err)
-	}
-	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
-		s.Refusals.add(api.Retry.Name, from, firstOf(answer.Errors))
-	}
-	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
-	return told, nil
-}
-
-// byID is what is told of jobs, under their ids as the wire has them.
-func byID[V any](of map[int64]V) map[jobnet.Whole]V {
-	told := make(map[jobnet.Whole]V, len(of))
-	for id, what := range of {
-		told[jobnet.Whole(id)] = what
-	}
-	return told
+	answer, err := s.Worker.SetBack(ctx, jobexec.RetryWish{
+		IDs: int64s(q.IDs), Finished: fromID(q.Finished), To: fromID(q.To), By: from.From.String(),
+	})
+	told.Jobs, told.Errors, err = answered(s, api.Retry.Name, from, answer, err, as[string])
+	return told, err
 }
 
 // Plan changes the plans of delayed rows as a request of this name wants it.
 func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Call, api.PlanRows) (api.PlannedRows, error) {
 	return func(ctx context.Context, from Call, q api.PlanRows) (told api.PlannedRows, err error) {
-		wish := jobexec.PlanWish{Hand: hand, IDs: make([]int64, len(q.IDs)), By: from.From.String()}
-		for i, id := range q.IDs {
-			wish.IDs[i] = int64(id)
-		}
-		answer, err := s.Worker.Plan(ctx, wish)
-		if err != nil {
-			return told, s.judge(request, from, err)
-		}
-		if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
-			s.Refusals.add(request, from, firstOf(answer.Errors))
-		}
-		told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
-		return told, nil
+		answer, err := s.Worker.Plan(ctx, jobexec.PlanWish{Hand: hand, IDs: int64s(q.IDs), By: from.From.String()})
+		told.Jobs, told.Errors, err = answered(s, request, from, answer, err, as[int64])
+		return told, err
 	}
 }
 

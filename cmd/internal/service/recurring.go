@@ -2,10 +2,7 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"jobd/exec/schedule"
@@ -15,27 +12,17 @@ import (
 	"jobd/store"
 )
 
-// recurringTimeout is how long looking for rows that recur may take.
-const recurringTimeout = 5 * time.Second
-
-// Recurring lists rows that recur, with their next planned start. It changes nothing, so there is
-// nothing for a crash to leave behind. A table that is out of reach is not asked.
+// Recurring lists rows that recur, with their next planned start.
 func (s *Service) Recurring(ctx context.Context, _ Call, q api.RecurringQuery) (told api.RecurringRows, err error) {
-	if now := s.Process.Database(); !now.Reachable {
-		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+	targets, err := s.ofTable(q.Targets)
+	if err != nil {
+		return told, err
 	}
-	if q.Targets == nil {
-		q.Targets = slices.Sorted(maps.Keys(s.Worker.Status().Targets))
-	}
-	ctx, cancel := context.WithTimeout(ctx, recurringTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	rows, err := s.Table.Recurring(ctx, q.Targets, q.Behind(), q.Most)
-	switch {
-	case errors.Is(err, store.ErrNoSchedules):
-		return told, jobnet.Refusal(err.Error())
-	case err != nil:
-		s.Logger.Warn("looking for recurring rows for a client failed", "error", err)
-		return told, jobnet.Refusef("rows that recur can't be read now: %v", err)
+	rows, err := s.Table.Recurring(ctx, targets, q.Behind(), q.Most)
+	if err != nil {
+		return told, s.unlisted("rows that recur", err)
 	}
 	now := s.Worker.ServerTime()
 	told.Rows = make([]api.RecurringRow, len(rows))

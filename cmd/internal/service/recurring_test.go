@@ -114,7 +114,7 @@ func TestTheNextPlannedStart(t *testing.T) {
 
 func TestRowsAreMadeDue(t *testing.T) {
 	t.Parallel()
-	worker := &stub{ranNow: jobexec.PlannedByHand{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}}}
+	worker := &stub{ranNow: jobexec.Answer[int64]{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}, Requested: true}}
 	s := newService(worker)
 	got, err := s.Plan("run-now", board.RunNow)(t.Context(), asked("5 6"), api.PlanRows{IDs: []jobnet.Whole{5, 6}})
 	want := api.PlannedRows{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
@@ -124,7 +124,7 @@ func TestRowsAreMadeDue(t *testing.T) {
 	if diff := cmp.Diff([]string{"run now [5 6] by 10.0.0.5:4711 via master 10.0.0.1:7081"}, worker.did); diff != "" {
 		t.Error(diff)
 	}
-	worker.ranNow.Jobs = nil
+	worker.ranNow.Jobs, worker.ranNow.Requested = nil, false
 	if _, err = s.Plan("run-now", board.RunNow)(t.Context(), asked("6"), api.PlanRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
 		t.Errorf("%v; a request that changes nothing is journalled as refused: %v", err, worker.events)
 	}

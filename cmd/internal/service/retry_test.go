@@ -15,7 +15,7 @@ import (
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	worker := &stub{setBack: jobexec.RetryAnswer{Jobs: map[int64]string{5: "manual"}, Errors: map[int64]string{6: "job 6 not found"}}}
+	worker := &stub{setBack: jobexec.Answer[string]{Jobs: map[int64]string{5: "manual"}, Errors: map[int64]string{6: "job 6 not found"}, Requested: true}}
 	query := api.RetryRows{
 		IDs: []jobnet.Whole{5, 6}, Finished: map[jobnet.Whole]int64{5: 7}, To: map[jobnet.Whole]string{5: "manual"},
 	}
@@ -37,7 +37,7 @@ func TestARetryInVainIsJournalled(t *testing.T) {
 		reason string
 		fails  bool
 	}{
-		"no row was to be":   {&stub{setBack: jobexec.RetryAnswer{Errors: map[int64]string{5: "x", 6: "y"}}}, "x; and 1 more", false},
+		"no row was to be":   {&stub{setBack: jobexec.Answer[string]{Errors: map[int64]string{5: "x", 6: "y"}}}, "x; and 1 more", false},
 		"the worker refuses": {&stub{refuses: jobexec.RefusedError("worker is stopping")}, "worker is stopping", true},
 	} {
 		_, err := newService(test.worker).Retry(context.Background(), asked("x"), api.RetryRows{IDs: []jobnet.Whole{5}})

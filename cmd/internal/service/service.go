@@ -28,9 +28,9 @@ type Worker interface {
 	AddTarget(target string, concurrency int, by string) error
 	SetConcurrency(target string, concurrency int, by string) error
 	RemoveTarget(target, by string) error
-	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
-	Plan(ctx context.Context, wish jobexec.PlanWish) (jobexec.PlannedByHand, error)
-	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error)
+	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer[jobexec.Result], error)
+	Plan(ctx context.Context, wish jobexec.PlanWish) (jobexec.Answer[int64], error)
+	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.Answer[string], error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
 	Status() jobexec.Status
@@ -128,39 +128,56 @@ func (s *Service) RemoveTarget(_ context.Context, from Call, t api.Target) (done
 
 // RunManual runs jobs of status manual, and waits for all of them.
 func (s *Service) RunManual(ctx context.Context, from Call, m api.Manual) (told api.Outcomes, err error) {
-	ids := make([]int64, len(m.IDs))
-	for i, id := range m.IDs {
-		ids[i] = int64(id)
-	}
-	answer, err := s.Worker.RunManual(ctx, ids, from.From.String())
-	if err != nil {
-		return told, s.judge(api.RunManual.Name, from, err)
-	}
-	if !answer.Requested && len(answer.Errors) > 0 {
-		s.Refusals.add(api.RunManual.Name, from, firstOf(answer.Errors))
-	}
-	for id, result := range answer.Jobs {
-		if told.Jobs == nil {
-			told.Jobs = make(map[jobnet.Whole]api.Outcome, len(answer.Jobs))
-		}
-		told.Jobs[jobnet.Whole(id)] = api.Outcome(result)
-	}
-	for id, text := range answer.Errors {
-		if told.Errors == nil {
-			told.Errors = make(map[jobnet.Whole]string, len(answer.Errors))
-		}
-		told.Errors[jobnet.Whole(id)] = text
-	}
-	return told, nil
+	answer, err := s.Worker.RunManual(ctx, int64s(m.IDs), from.From.String())
+	told.Jobs, told.Errors, err = answered(s, api.RunManual.Name, from, answer, err, func(r jobexec.Result) api.Outcome { return api.Outcome(r) })
+	return told, err
 }
 
-// firstOf is what became of the first of some jobs of which none was run.
-func firstOf(refused map[int64]string) string {
-	text := refused[slices.Min(slices.Collect(maps.Keys(refused)))]
-	if more := len(refused) - 1; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
+// answered is an answer about jobs as a client is told, each job in the form that it has on the wire.
+// Where nothing was done about any of them, that is part of the history.
+func answered[T, A any](
+	s *Service, request string, from Call, answer jobexec.Answer[T], err error, form func(T) A,
+) (jobs map[jobnet.Whole]A, refused map[jobnet.Whole]string, _ error) {
+	if err != nil {
+		return nil, nil, s.judge(request, from, err)
 	}
-	return text
+	if !answer.Requested && len(answer.Errors) > 0 {
+		first := answer.Errors[slices.Min(slices.Collect(maps.Keys(answer.Errors)))]
+		if more := len(answer.Errors) - 1; more > 0 {
+			first += fmt.Sprintf("; and %d more", more)
+		}
+		s.Refusals.add(request, from, first)
+	}
+	return byID(answer.Jobs, form), byID(answer.Errors, as[string]), nil
+}
+
+// as is the form of what has the same one on the wire.
+func as[T any](what T) T { return what }
+
+// byID is what is told of jobs, under their ids as the wire has them.
+func byID[V, A any](of map[int64]V, form func(V) A) map[jobnet.Whole]A {
+	told := make(map[jobnet.Whole]A, len(of))
+	for id, what := range of {
+		told[jobnet.Whole(id)] = form(what)
+	}
+	return told
+}
+
+// int64s are ids as the worker has them, and fromID what a client says of jobs, under such ids.
+func int64s(ids []jobnet.Whole) []int64 {
+	all := make([]int64, len(ids))
+	for i, id := range ids {
+		all[i] = int64(id)
+	}
+	return all
+}
+
+func fromID[V any](of map[jobnet.Whole]V) map[int64]V {
+	all := make(map[int64]V, len(of))
+	for id, what := range of {
+		all[int64(id)] = what
+	}
+	return all
 }
 
 // SendSignal signals running jobs. Nothing is delivered to what can't be signalled: ids that are no

@@ -23,10 +23,10 @@ type stub struct {
 	reloads func()
 	refuses error // every call
 	full    error // the journal
-	answer  jobexec.Answer
+	answer  jobexec.Answer[jobexec.Result]
 	sent    map[int64]bool
-	setBack jobexec.RetryAnswer
-	ranNow  jobexec.PlannedByHand
+	setBack jobexec.Answer[string]
+	ranNow  jobexec.Answer[int64]
 	status  jobexec.Status
 	running []jobexec.RunningJob
 	output  func(jobexec.Glance) (jobexec.JobOutput, bool, error)
@@ -86,17 +86,17 @@ func (s *stub) SetConcurrency(target string, n int, by string) error {
 
 func (s *stub) RemoveTarget(target, by string) error { return s.note("remove %s by %s", target, by) }
 
-func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Answer, error) {
+func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Answer[jobexec.Result], error) {
 	return s.answer, s.note("run %v by %s", ids, by)
 }
 
 func (s *stub) JobsOf(string, bool) []int64 { return []int64{1} }
 
-func (s *stub) Plan(_ context.Context, wish jobexec.PlanWish) (jobexec.PlannedByHand, error) {
+func (s *stub) Plan(_ context.Context, wish jobexec.PlanWish) (jobexec.Answer[int64], error) {
 	return s.ranNow, s.note("run now %v by %s", wish.IDs, wish.By)
 }
 
-func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error) {
+func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.Answer[string], error) {
 	return s.setBack, s.note("retry %v %v %v by %s", wish.IDs, wish.Finished, wish.To, wish.By)
 }
 
@@ -189,7 +189,7 @@ func TestChangesKnowWhoAsks(t *testing.T) {
 			return err
 		}},
 	} {
-		worker := &stub{answer: jobexec.Answer{Requested: true}}
+		worker := &stub{answer: jobexec.Answer[jobexec.Result]{Requested: true}}
 		if err := test.do(newService(worker), asked("x")); err != nil || !reflect.DeepEqual(worker.did, []string{want + caller}) {
 			t.Errorf("%s: %q, %v", want, worker.did, err)
 		}
@@ -232,7 +232,7 @@ func TestRefusalsAreToldAsOne(t *testing.T) {
 func TestOutcomesOfJobsByHand(t *testing.T) {
 	t.Parallel()
 	code := 7
-	worker := &stub{answer: jobexec.Answer{
+	worker := &stub{answer: jobexec.Answer[jobexec.Result]{
 		Jobs: map[int64]jobexec.Result{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[int64]string{6: "job 6 not found"},
 		Requested: true,
 	}}
@@ -243,7 +243,7 @@ func TestOutcomesOfJobsByHand(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(told, want) || len(worker.events) > 0 {
 		t.Errorf("%+v, %v, journalled %+v", told, err, worker.events)
 	}
-	worker.answer = jobexec.Answer{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
+	worker.answer = jobexec.Answer[jobexec.Result]{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
 	if _, err := newService(worker).RunManual(t.Context(), asked("x"), api.Manual{}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,30 +22,48 @@ type counts interface {
 	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 }
 
-// countTimeout is how long counting may take, for all targets of a request.
-const countTimeout = 5 * time.Second
+// listTimeout is how long listing or counting rows may take, for all targets of a request.
+const listTimeout = 5 * time.Second
 
 // errUncounted says that the time was over before a target's turn came.
-var errUncounted = fmt.Errorf("it was not counted: counting took longer than %v", countTimeout)
+var errUncounted = fmt.Errorf("it was not counted: counting took longer than %v", listTimeout)
 
-// Waiting counts the rows that wait for targets. It changes nothing, so there is nothing for a
-// crash to leave behind. A target whose rows can't be counted has an error of its own; a table that
+// The requests of this file look at the table and change nothing, so there is nothing for a crash to
+// leave behind.
+
+// ofTable gives the targets of which rows are listed: nil stands for all that are served. A table that
 // is out of reach is not asked.
-func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told api.WaitingRows, err error) {
+func (s *Service) ofTable(targets []string) ([]string, error) {
 	if now := s.Process.Database(); !now.Reachable {
-		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+		return nil, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
 	}
-	if q.Targets == nil {
-		for name := range s.Worker.Status().Targets {
-			q.Targets = append(q.Targets, name)
-		}
-		slices.Sort(q.Targets)
+	if targets == nil {
+		targets = slices.Sorted(maps.Keys(s.Worker.Status().Targets))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, countTimeout, errUncounted)
+	return targets, nil
+}
+
+// unlisted is what a client is told where rows of a kind can't be listed.
+func (s *Service) unlisted(what string, err error) error {
+	if errors.Is(err, store.ErrNoDelays) || errors.Is(err, store.ErrNoSchedules) {
+		return jobnet.Refusal(err.Error())
+	}
+	s.Logger.Warn("looking at the table for a client failed", "rows", what, "error", err)
+	return jobnet.Refusef("%s can't be read now: %v", what, err)
+}
+
+// Waiting counts the rows that wait for targets. A target whose rows can't be counted has an error of
+// its own.
+func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told api.WaitingRows, err error) {
+	targets, err := s.ofTable(q.Targets)
+	if err != nil {
+		return told, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errUncounted)
 	defer cancel()
-	told.Targets = make(map[string]api.WaitingTarget, len(q.Targets))
+	told.Targets = make(map[string]api.WaitingTarget, len(targets))
 	var lost error // the table's
-	for _, name := range q.Targets {
+	for _, name := range targets {
 		if lost == nil {
 			lost = context.Cause(ctx)
 		}
@@ -56,19 +74,20 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told
 		told.Targets[name], lost = s.count(ctx, name)
 	}
 	if lost == nil && context.Cause(ctx) == nil {
-		s.addDue(ctx, q.Targets, told.Targets)
+		s.addDue(ctx, targets, told.Targets)
 	}
 	return told, nil
 }
 
-// Unfinished lists the jobs of a target that wait or run. It changes nothing.
+// Unfinished lists the jobs of a target that wait or run.
 func (s *Service) Unfinished(ctx context.Context, _ Call, q api.UnfinishedQuery) (told api.UnfinishedJobs, err error) {
-	if now := s.Process.Database(); !now.Reachable {
-		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+	targets, err := s.ofTable([]string{q.Target})
+	if err != nil {
+		return told, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	rows, err := s.Table.Unclaimed(ctx, []string{q.Target}, math.MaxInt64, math.MinInt64, api.MostCancelled)
+	rows, err := s.Table.Unclaimed(ctx, targets, math.MaxInt64, math.MinInt64, api.MostCancelled)
 	if err != nil {
 		return told, jobnet.Refusef("rows of target '%s' can't be listed now: %v", q.Target, err)
 	}
@@ -93,24 +112,17 @@ func (s *Service) count(ctx context.Context, name string) (told api.WaitingTarge
 	return api.WaitingTarget{Error: err.Error()}, lost
 }
 
-// Delayed lists delayed rows in the order in which they are due. It changes nothing, so there is
-// nothing for a crash to leave behind. A table that is out of reach is not asked.
+// Delayed lists delayed rows in the order in which they are due.
 func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told api.DelayedRows, err error) {
-	if now := s.Process.Database(); !now.Reachable {
-		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+	targets, err := s.ofTable(q.Targets)
+	if err != nil {
+		return told, err
 	}
-	if q.Targets == nil {
-		q.Targets = slices.Sorted(maps.Keys(s.Worker.Status().Targets))
-	}
-	ctx, cancel := context.WithTimeout(ctx, recurringTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	rows, err := s.Table.Delayed(ctx, q.Targets, q.Most)
-	switch {
-	case errors.Is(err, store.ErrNoDelays):
-		return told, jobnet.Refusal(err.Error())
-	case err != nil:
-		s.Logger.Warn("looking for delayed rows for a client failed", "error", err)
-		return told, jobnet.Refusef("delayed rows can't be read now: %v", err)
+	rows, err := s.Table.Delayed(ctx, targets, q.Most)
+	if err != nil {
+		return told, s.unlisted("delayed rows", err)
 	}
 	now := s.Worker.ServerTime()
 	told.Rows = make([]api.DelayedRow, len(rows))

@@ -110,7 +110,7 @@ func TestCountingEndsInTime(t *testing.T) {
 		if want := map[string]api.WaitingTarget{"a": {Count: 3}, "b": late, "c": late}; err != nil || !reflect.DeepEqual(told.Targets, want) {
 			t.Errorf("%+v, %v, want %+v", told.Targets, err, want)
 		}
-		if took := time.Since(begun); took != countTimeout || len(table.counts) != 2 {
+		if took := time.Since(begun); took != listTimeout || len(table.counts) != 2 {
 			t.Errorf("it took %v, for %q", took, table.counts)
 		}
 	})

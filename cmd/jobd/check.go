@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -249,27 +247,21 @@ func (c *config) checkRoom(what, dir string) []check.Finding {
 // connected to: a service that is not there holds up nothing but the jobs that need it.
 func (c *config) findLaunchers(ctx context.Context, start bool) []check.Finding {
 	var findings []check.Finding
-	look := func(what string, launcher jobexec.Launcher, err error) {
+	for what, launcher := range c.launchers() {
 		switch _, _, wrong := parseService(launcher.Words); {
 		case launcher.Mode.Requests():
 			findings = append(findings, findService(ctx, what, launcher.Service, start))
-		case wrong != nil: // the configuration has said so, without a password that may stand in it
+		case wrong != nil || len(launcher.Words) == 0: // the configuration has said so, without a password that may stand in it
 		default:
-			findings = append(findings, findLauncher(what, launcher, err))
-		}
-	}
-	look("launcher", c.launcher.launcher(), c.launcher.check())
-	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
-		if t := c.sections[name]; t.terms.Launcher != nil && len(t.terms.Launcher.Words) > 0 {
-			look("launcher of "+t.section.String(), *t.terms.Launcher, t.checkLauncher())
+			findings = append(findings, findLauncher(what, launcher))
 		}
 	}
 	return findings
 }
 
-func findLauncher(what string, launcher jobexec.Launcher, err error) check.Finding {
-	if err != nil {
-		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
+func findLauncher(what string, launcher jobexec.Launcher) check.Finding {
+	if err := launcher.Check(); err != nil {
+		return check.Finding{Level: check.Wrong, What: what, Detail: "it can't be executed: " + err.Error(), Remedy: "mend the key launcher, or what it names", Ends: true}
 	}
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
 	if launcher.Mode.Pooled() {

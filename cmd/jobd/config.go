@@ -26,7 +26,7 @@ const program = "jobd"
 // launcher, the zone of schedules and the log levels.
 type config struct {
 	jobdaemon.Settings
-	values conf.Values
+	read *conf.Set // where all this stands
 
 	name     string
 	masters  masterConfig
@@ -36,8 +36,6 @@ type config struct {
 	targets  map[string]int           // concurrency by name
 	sections map[string]*targetConfig // what is said of some targets, by name
 	jobs     jobsConfig
-
-	targetPlaces map[string]string // where each target was given, for what is found to be wrong with it later
 
 	journal journalConfig
 }
@@ -67,11 +65,11 @@ func (c *config) Register(set *conf.Set) {
 	c.Log.Register(set)
 	c.store.register(set)
 	c.time.register(set)
-	c.launcher.register(set)
+	addLauncher(set, "", func([]string) *launcherConfig { return &c.launcher })
 	c.journal.register(set)
 	c.jobs.register(set)
-	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
-	set.AddSections(targetSection, c.addTargetTerms)
+	set.AddNamed("targets.NAME", "", "a target to serve, and how many of its jobs may run at once", c.slots).Live()
+	c.addTarget(set)
 }
 
 // Validate finds what is wrong with values that could be decoded.
@@ -79,7 +77,8 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)
 	c.time.validate(set, c.store.claimColumn)
-	c.launcher.validate(set, environ)
+	set.Require("", "launcher")
+	c.launcher.validate(set, nil, ofJobs(environ))
 	c.journal.validate(set)
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
@@ -88,7 +87,7 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}
-	c.values, c.targetPlaces = set.Values(), placesOfTargets(set, c.targets)
+	c.read = set
 }
 
 // nameVariable gives the name of a worker that is given none otherwise. Unlike JOBD_NAME it leaves
@@ -108,39 +107,29 @@ func defaultName(set *conf.Set, environ []string) string {
 	return name
 }
 
-// addTarget takes one line of [targets]. The name null is reserved for
-// rows without a target.
-func (c *config) addTarget(name, text string) error {
-	if name == "null" {
-		return errors.New("any name but null, which is reserved")
-	}
-	if c.targets == nil {
-		c.targets = map[string]int{}
-	}
-	var concurrency int
-	if err := conf.Int(&concurrency, 1, math.MaxInt)(text); err != nil {
-		// The target is there all the same: one mistake is told once.
-		c.targets[name] = 1
+// slots takes one line of [targets]. The name null is reserved for
+// rows without a target. A target whose value is wrong is there all the same: one mistake is told once.
+func (c *config) slots(names []string) conf.Decode {
+	name := names[0]
+	return func(text string) error {
+		if name == "null" {
+			return errors.New("any name but null, which is reserved")
+		}
+		concurrency := 1
+		err := conf.Int(&concurrency, 1, math.MaxInt)(text)
+		if c.targets == nil {
+			c.targets = map[string]int{}
+		}
+		c.targets[name] = concurrency
+		if concurrency > manyJobs {
+			return conf.Odd(fmt.Sprintf("%d jobs may run at once, each with a process of its own; is that what this host can bear?", concurrency))
+		}
 		return err
 	}
-	c.targets[name] = concurrency
-	if concurrency > manyJobs {
-		return conf.Odd(fmt.Sprintf("%d jobs may run at once, each with a process of its own; is that what this host can bear?", concurrency))
-	}
-	return nil
 }
 
 // manyJobs is more jobs at once than a host usually has processes.
 const manyJobs = 10000
-
-// placesOfTargets says for each target where it was given.
-func placesOfTargets(set *conf.Set, targets map[string]int) map[string]string {
-	places := make(map[string]string, len(targets))
-	for name := range targets {
-		places[name] = set.Place("targets." + name)
-	}
-	return places
-}
 
 // jobsConfig says how jobs are treated.
 type jobsConfig struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/systemd"
@@ -22,56 +24,159 @@ import (
 // be passwords among them.
 const environPrefix = "JOBD_"
 
-// launcherConfig says how a job is started.
+// launcherConfig says how jobs are started: all, or those of one target. That begins as a copy of the
+// common one, and is told what is said of the target alone.
 type launcherConfig struct {
-	prefix  string // of its keys: that of its target's section; "": it is the common one
-	command string // or what a request is sent to
-	split   string // "spaces" or "shell"
-	extra   []string
+	prefix  string   // of its keys: that of its target's section; "": it is the common one
+	command string   // or what a request is sent to
+	split   string   // "spaces" or "shell"
+	mode    string   // as given: of a command only
+	secret  string   // signs requests over HTTP
+	extra   []string // variables of its own
+	keep    jobexec.Keep
 
-	executor executorConfig
-
-	words []string // the command; {id} in them is still to be replaced
-	dir   string   // absolute
-	env   []string // the whole environment, as of os.Environ
+	words   []string     // the command; {id} in them is still to be replaced
+	dir     string       // absolute
+	env     []string     // the whole environment, as of os.Environ
+	runs    jobexec.Mode // how it runs jobs, by command and mode together; "": there is a mistake
+	service jobexec.Service
 }
 
-func (c *launcherConfig) register(set *conf.Set) {
-	set.Add("launcher", "", "the command that runs a job, or the address of a service: http://HOST/PATH, https://HOST/PATH, fastcgi:SOCKET SCRIPT; {id} in it is the job's id", conf.NonEmpty(&c.command)).OwnQuotes()
-	set.Add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell", conf.OneOf(&c.split, "spaces", "shell"))
-	set.Add("launcher.cwd", "", "where it runs; where jobd was started if not given", conf.NonEmpty(&c.dir))
-	set.AddFamily("launcher.env", "a variable added to its environment", c.addVariable)
-	c.executor.register(set, map[string]string{keyMode: string(jobexec.ModeProcess), keyBoot: "30"})
-}
+// The bounds of keys about kept processes.
+const (
+	leastMemory = 1 << 20 // less than any interpreter has
+	mostMemory  = 1 << 50
+	longestBoot = time.Hour
+)
 
-// addVariable takes one variable of its environment.
-func (c *launcherConfig) addVariable(name, text string) error {
-	if strings.ContainsRune(text, 0) {
-		return errors.New("any text without NUL bytes")
+// addLauncher declares the keys of a launcher: of the common one, or, behind a prefix, of a target's
+// own, for which nothing counts by default. of gives the one that a key's names stand for.
+func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcherConfig) {
+	add := func(key, def, usage string, field func(l *launcherConfig) conf.Decode) *conf.Setting {
+		if prefix != "" {
+			def = ""
+		}
+		return set.AddNamed(prefix+key, def, usage, func(names []string) conf.Decode { return field(of(names)) }).Live()
 	}
-	c.extra = append(c.extra, name+"="+text)
-	return nil
+	add("launcher", "", "the command that runs a job, or the address of a service: http://HOST/PATH, https://HOST/PATH, fastcgi:SOCKET SCRIPT; {id} in it is the job's id",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.command) }).OwnQuotes()
+	if prefix == "" {
+		add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell",
+			func(l *launcherConfig) conf.Decode { return conf.OneOf(&l.split, "spaces", "shell") })
+	}
+	where := "jobd was started"
+	if prefix != "" {
+		where = "the common one does"
+	}
+	add("launcher.cwd", "", "where it runs; where "+where+" if not given",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.dir) })
+	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable added to its environment", func(names []string) conf.Decode {
+		return of(names).variable(names[len(names)-1])
+	}).Live()
+	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a process of its own, a fork of one that is kept, or a turn of a pool",
+		func(l *launcherConfig) conf.Decode { return decodeMode(&l.mode) })
+	add("max_jobs", "", "jobs after which a kept process is replaced; 0: never",
+		func(l *launcherConfig) conf.Decode { return conf.Int(&l.keep.MaxJobs, 0, math.MaxInt32) })
+	add("max_age", "", "age at which a kept process is replaced; 0: never",
+		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.MaxAge) })
+	add("max_memory", "", "memory beyond which a kept process is replaced; 0: never",
+		func(l *launcherConfig) conf.Decode { return decodeMemory(&l.keep.MaxMemory) })
+	add("idle_timeout", "", "how long a kept process may be without a job before it ends; 0: for ever",
+		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.IdleTimeout) })
+	add("boot_timeout", "30", "how long a kept process may take until it is ready",
+		func(l *launcherConfig) conf.Decode { return decodeBoot(&l.keep.BootTimeout) })
+	add("launcher_watch", "", "replace kept processes when a file of the command has changed",
+		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
+	add("launcher_secret", "", "what requests to an http launcher are signed with; better kept in the file",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.secret) }).Secret().Kept()
 }
 
-func (c *launcherConfig) validate(set *conf.Set, environ []string) {
-	set.Require("", "launcher")
-	c.validateWords(set)
+// decodeMode takes a word. That of a mode which is gone is told what to say instead.
+func decodeMode(field *string) conf.Decode {
+	modes := []string{string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModePool)}
+	return func(text string) error {
+		err := conf.OneOf(field, modes...)(text)
+		if err != nil && text == "spare" {
+			err = errors.New("process, which is about as fast, or pool (there is no spare any more)")
+		}
+		return err
+	}
+}
+
+// orNever takes whole seconds, or 0 for never.
+func orNever(field *time.Duration) conf.Decode {
+	return func(text string) error {
+		if length, err := conf.ParseDuration(text); err == nil && length == 0 {
+			*field = 0
+			return nil
+		}
+		if err := conf.WholeSeconds(field)(text); err != nil {
+			return fmt.Errorf("0 for never, %w", err)
+		}
+		return nil
+	}
+}
+
+func decodeMemory(field *int64) conf.Decode {
+	return func(text string) error {
+		if conf.Size(field, 0, 0)(text) == nil || conf.Size(field, leastMemory, mostMemory)(text) == nil {
+			return nil
+		}
+		return errors.New("0 for never, or a size such as 256MiB, from 1MiB to 1PiB")
+	}
+}
+
+func decodeBoot(field *time.Duration) conf.Decode {
+	return func(text string) error {
+		var length time.Duration
+		if conf.WholeSeconds(&length)(text) != nil || length > longestBoot {
+			return errors.New("whole seconds, or a duration such as 90s or 2m, from 1s to 1h")
+		}
+		*field = length
+		return nil
+	}
+}
+
+// variable takes one variable of its environment.
+func (c *launcherConfig) variable(name string) conf.Decode {
+	return func(text string) error {
+		if strings.ContainsRune(text, 0) {
+			return errors.New("any text without NUL bytes")
+		}
+		c.extra = append(c.extra, name+"="+text)
+		return nil
+	}
+}
+
+// validate finds what is wrong with a launcher. What is not said of a target's own is as the common
+// one has it; of the common one, common is nil.
+func (c *launcherConfig) validate(set *conf.Set, common *launcherConfig, environ []string) {
+	own := func(key string) bool { return common == nil || set.Given(c.prefix+key) }
+	if own("launcher") {
+		c.validateWords(set)
+	} else {
+		c.words = common.words
+	}
 	c.resolve(set)
-	c.warnOfID(set)
-	c.validateDir(set)
-	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+	if own("launcher") {
+		c.warnOfID(set)
+	}
+	if own("launcher.cwd") {
+		c.validateDir(set)
+	} else {
+		c.dir = common.dir
+	}
+	c.env = append(slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.ContainsFunc(c.extra, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	}), c.extra...)
+}
+
+// ofJobs is an environment without what is for jobd alone.
+func ofJobs(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		return strings.HasPrefix(variable, environPrefix) || systemd.IsOwn(variable)
 	})
-	c.env = withVariables(c.env, c.extra)
-}
-
-// withVariables is an environment in which more variables take the place of those of their names.
-func withVariables(environ, more []string) []string {
-	rest := slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return slices.ContainsFunc(more, func(other string) bool { return strings.HasPrefix(other, name+"=") })
-	})
-	return append(rest, more...)
 }
 
 func (c *launcherConfig) validateWords(set *conf.Set) {
@@ -112,22 +217,69 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 // launcher is the launcher that jobs are started with.
 func (c *launcherConfig) launcher() jobexec.Launcher {
 	l := jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
-	switch mode := c.executor.runs; {
-	case mode.Pooled():
-		l.Mode, l.Keep = mode, c.executor.keep
-	case mode.Requests():
-		l.Mode, l.Service = mode, c.executor.service
+	switch {
+	case c.runs.Pooled():
+		l.Mode, l.Keep = c.runs, c.keep
+	case c.runs.Requests():
+		l.Mode, l.Service = c.runs, c.service
 	}
 	return l
 }
 
-// check looks whether jobs can be started with it. That is no part of reading the configuration:
-// what is missing may be there by the time that the worker starts, and the other way round.
-func (c *launcherConfig) check() error {
-	if err := c.launcher().Check(); err != nil {
-		return fmt.Errorf("launcher: it can't be executed: %w", err)
+// resolve finds how the command runs jobs. It notes what can't be right.
+func (c *launcherConfig) resolve(set *conf.Set) {
+	key, modeKey := c.prefix+"launcher", c.prefix+"launcher_mode"
+	c.runs = jobexec.Mode(c.mode)
+	service, is, err := parseService(c.words)
+	switch {
+	case err != nil:
+		if set.Given(key) { // else the common one is what is wrong
+			set.Bad(key, err.Error())
+		}
+		c.runs = ""
+	case is:
+		c.runs, c.service = service.Mode, service
+		if service.Mode == jobexec.ModeHTTP {
+			c.service.Secret = c.secret
+		}
+		if set.Given(modeKey) {
+			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", which has no mode; allowed is launcher_mode beside a command")
+		}
+	case c.runs.Pooled() && strings.Contains(strings.Join(c.words, " "), "{id}"):
+		c.refuseID(set)
 	}
-	return nil
+}
+
+// refuseID notes that a command has an id in it whose processes are for many jobs.
+func (c *launcherConfig) refuseID(set *conf.Set) {
+	const why = "its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3"
+	key, modeKey := c.prefix+"launcher", c.prefix+"launcher_mode"
+	mode := c.mode
+	switch {
+	case set.Given(key) && set.Given(modeKey):
+		set.Bad(key, fmt.Sprintf("{id} can't stand in it with launcher_mode = %s: %s; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php", mode, why))
+	case set.Given(key):
+		set.Bad(key, fmt.Sprintf("{id} can't stand in it, because the common launcher_mode, %s, holds for it: %s; allowed is a command without {id}, or launcher_mode = process beside it", mode, why))
+	default:
+		set.Bad(modeKey, fmt.Sprintf("%s is not allowed with the common launcher, which has {id} in it: %s; allowed is it beside a launcher of the target's own, without {id}", mode, why))
+	}
+}
+
+// warnOfID tells of a launcher whose jobs do not know which they are.
+func (c *launcherConfig) warnOfID(set *conf.Set) {
+	if len(c.words) == 0 || strings.Contains(c.command, "{id}") {
+		return
+	}
+	switch c.runs {
+	case jobexec.ModeProcess:
+		text := "there is no {id} in it, so the command will not know which job it is for"
+		if !set.Given(c.prefix + "launcher_mode") {
+			text += "; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"
+		}
+		set.Warn(c.prefix+"launcher", text)
+	case jobexec.ModeHTTP:
+		set.Warn(c.prefix+"launcher", "there is no {id} in it, so only the header Jobd-Id tells the service which job it is for")
+	}
 }
 
 // splitWords splits as a shell does, but replaces nothing: words end at spaces; single

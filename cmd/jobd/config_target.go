@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -21,10 +22,10 @@ const targetSection = "target"
 
 // targetConfig is what a section says of a target's jobs.
 type targetConfig struct {
-	section  *conf.Section
 	terms    jobexec.Terms
 	scope    string
 	launcher launcherConfig
+	launches bool // something is said of its launcher
 }
 
 // What a target's terms may be at most: as many attempts as their column counts, and a rate that no
@@ -34,32 +35,48 @@ const (
 	mostStarts   = 1_000_000
 )
 
-// addTargetTerms takes the section of a target.
-func (c *config) addTargetTerms(section *conf.Section) {
-	t := &targetConfig{section: section}
-	t.launcher.prefix = section.Key("")
-	t.register(section)
-	if section.Name == "" {
-		return
+// target is what is said of a target. Its launcher begins as the common one, whose keys are decoded
+// before any with a name in them.
+func (c *config) target(names []string) *targetConfig {
+	name := names[0]
+	if c.sections[name] == nil {
+		t := &targetConfig{launcher: c.launcher}
+		t.launcher.prefix, t.launcher.extra = keyOf(name, ""), nil
+		if c.sections == nil {
+			c.sections = map[string]*targetConfig{}
+		}
+		c.sections[name] = t
 	}
-	if c.sections == nil {
-		c.sections = map[string]*targetConfig{}
-	}
-	c.sections[section.Name] = t
+	return c.sections[name]
 }
 
-func (c *targetConfig) register(section *conf.Section) {
-	section.Add("attempts", "", "how often a job is started in all until it succeeds; 1, or nothing: once", conf.Int(&c.terms.Attempts, 1, mostAttempts))
-	section.Add("backoff", "10s..1h", "how long a failed job waits for its next start: FIRST..MOST, doubled each time; or always the same", c.decodeBackoff)
-	section.Add("timeout", "", "how long a job may run; nothing: for ever", conf.WholeSeconds(&c.terms.Timeout))
-	section.Add("kill_after", "10s", "how long a job has after its timeout, between SIGTERM and SIGKILL", conf.WholeSeconds(&c.terms.KillAfter))
-	section.Add("spread", "", "within which time rows that recur start behind their planned times, each always as late as before; nothing: at these", c.decodeSpread)
-	section.Add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h", c.decodeRate)
-	section.Add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet", conf.OneOf(&c.scope, "worker", "fleet"))
-	section.Add("launcher", "", "the command that runs its jobs, in the place of the common one", conf.NonEmpty(&c.launcher.command)).OwnQuotes()
-	section.Add("launcher.cwd", "", "where that runs; where the common one does if not given", conf.NonEmpty(&c.launcher.dir))
-	section.AddFamily("launcher.env", "a variable added to its environment, which is that of the common one", c.launcher.addVariable)
-	c.launcher.executor.register(section, nil)
+// keyOf is a key of a target's section.
+func keyOf(name, key string) string { return targetSection + "." + name + "." + key }
+
+// addTarget declares the keys of the sections of targets.
+func (c *config) addTarget(set *conf.Set) {
+	add := func(key, def, usage string, field func(t *targetConfig) conf.Decode) {
+		set.AddNamed(keyOf("NAME", key), def, usage, func(names []string) conf.Decode { return field(c.target(names)) }).Live()
+	}
+	add("attempts", "", "how often a job is started in all until it succeeds; 1, or nothing: once",
+		func(t *targetConfig) conf.Decode { return conf.Int(&t.terms.Attempts, 1, mostAttempts) })
+	add("backoff", "10s..1h", "how long a failed job waits for its next start: FIRST..MOST, doubled each time; or always the same",
+		func(t *targetConfig) conf.Decode { return t.decodeBackoff })
+	add("timeout", "", "how long a job may run; nothing: for ever",
+		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout) })
+	add("kill_after", "10s", "how long a job has after its timeout, between SIGTERM and SIGKILL",
+		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter) })
+	add("spread", "", "within which time rows that recur start behind their planned times, each always as late as before; nothing: at these",
+		func(t *targetConfig) conf.Decode { return t.decodeSpread })
+	add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h",
+		func(t *targetConfig) conf.Decode { return t.decodeRate })
+	add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet",
+		func(t *targetConfig) conf.Decode { return conf.OneOf(&t.scope, "worker", "fleet") })
+	addLauncher(set, keyOf("NAME", ""), func(names []string) *launcherConfig {
+		t := c.target(names)
+		t.launches = true
+		return &t.launcher
+	})
 }
 
 // mostSpread is how far behind its planned time a row may start.
@@ -102,12 +119,11 @@ func (c *targetConfig) decodeRate(text string) error {
 // validateTargets finds what is wrong with the sections of targets.
 func (c *config) validateTargets(set *conf.Set) {
 	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
-		t := c.sections[name]
 		if _, served := c.targets[name]; !served {
-			t.section.Bad(c.unserved(name))
+			set.BadSection(targetSection, name, c.unserved(name))
 			continue
 		}
-		t.validate(set, c)
+		c.validateTarget(set, name, c.sections[name])
 	}
 }
 
@@ -127,48 +143,22 @@ func (c *config) unserved(name string) string {
 // mostListed is how many names of targets an error lists.
 const mostListed = 10
 
-func (c *targetConfig) validate(set *conf.Set, common *config) {
-	given := func(key string) bool { return set.Given(c.section.Key(key)) }
-	bad := func(key, why string) { set.Bad(c.section.Key(key), why) }
-	rows := common.time.uses
-	if c.terms.Attempts > 1 && !again(rows) {
-		bad("attempts", "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
+func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig) {
+	if t.terms.Attempts > 1 && !again(c.time.uses) {
+		set.Bad(keyOf(name, "attempts"), "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
 	}
-	c.terms.Rate.Fleet = c.scope == "fleet"
-	switch {
-	case given("rate_scope") && !given("rate"):
-		bad("rate_scope", "there is no rate that it could be about; allowed is rate_scope beside rate")
-	case c.terms.Rate.Fleet && len(common.masters.addresses) == 0:
-		bad("rate_scope", "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port")
+	t.terms.Rate.Fleet = t.scope == "fleet"
+	switch scope := keyOf(name, "rate_scope"); {
+	case set.Given(scope) && !set.Given(keyOf(name, "rate")):
+		set.Bad(scope, "there is no rate that it could be about; allowed is rate_scope beside rate")
+	case t.terms.Rate.Fleet && len(c.masters.addresses) == 0:
+		set.Bad(scope, "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port")
 	}
-	c.validateLauncher(set, &common.launcher)
-}
-
-// validateLauncher completes a launcher of the target's own: what it does not say is as the common
-// one has it.
-func (c *targetConfig) validateLauncher(set *conf.Set, common *launcherConfig) {
-	own := &c.launcher
-	given := func(key string) bool { return set.Given(c.section.Key(key)) }
-	if own.command == "" && own.dir == "" && len(own.extra) == 0 && !slices.ContainsFunc(executorKeys(), given) {
-		return
+	if t.launches {
+		t.launcher.validate(set, &c.launcher, c.launcher.env)
+		launcher := t.launcher.launcher()
+		t.terms.Launcher = &launcher
 	}
-	own.split = common.split
-	own.executor.inherit(&common.executor, given)
-	if own.words = common.words; own.command != "" {
-		own.validateWords(set)
-	}
-	own.resolve(set)
-	if own.command != "" {
-		own.warnOfID(set)
-	}
-	if own.dir != "" {
-		own.validateDir(set)
-	} else {
-		own.dir = common.dir
-	}
-	own.env = withVariables(common.env, own.extra)
-	launcher := own.launcher()
-	c.terms.Launcher = &launcher
 }
 
 // terms are what is said of the jobs of targets. Where the columns that the table is used with let
@@ -185,24 +175,31 @@ func (c *config) terms(inUse store.Uses) map[string]jobexec.Terms {
 	return all
 }
 
-// checkLaunchers looks whether jobs can be started, of all targets.
+// checkLaunchers looks whether jobs can be started, of all targets. That is no part of reading the
+// configuration: what is missing may be there by the time that the worker starts, and the other way
+// round.
 func (c *config) checkLaunchers() error {
-	errs := []error{c.launcher.check()}
-	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
-		errs = append(errs, c.sections[name].checkLauncher())
+	var errs []error
+	for what, launcher := range c.launchers() {
+		if err := launcher.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: it can't be executed: %w", what, err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkLauncher looks whether the target's own launcher, if there is one, can be executed.
-func (c *targetConfig) checkLauncher() error {
-	if c.terms.Launcher == nil {
-		return nil
+// launchers are the common launcher, and those of targets, each under the name that messages give it.
+func (c *config) launchers() iter.Seq2[string, jobexec.Launcher] {
+	return func(yield func(string, jobexec.Launcher) bool) {
+		if !yield("launcher", c.launcher.launcher()) {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.sections)) {
+			if own := c.sections[name].terms.Launcher; own != nil && !yield(fmt.Sprintf("launcher of [%s %s]", targetSection, name), *own) {
+				return
+			}
+		}
 	}
-	if err := c.terms.Launcher.Check(); err != nil {
-		return fmt.Errorf("launcher of %v: it can't be executed: %w", c.section, err)
-	}
-	return nil
 }
 
 // timeConfig says which columns of the table tell when jobs run, and what counts where they don't
@@ -221,8 +218,8 @@ const missedSkip = "skip"
 
 func (c *timeConfig) register(set *conf.Set) {
 	set.Add("use_columns", "", "the optional columns of the table that are jobd's: "+strings.Join(store.TimeColumns(), ", ")+"; or all", conf.Text(&c.columns))
-	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, as Europe/Berlin", conf.Text(&c.zone))
-	set.Add("missed", "once", "what becomes of a scheduled run that was missed: it is made up for once, or not: skip", conf.OneOf(&c.missed, "once", missedSkip))
+	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, as Europe/Berlin", conf.Text(&c.zone)).Live()
+	set.Add("missed", "once", "what becomes of a scheduled run that was missed: it is made up for once, or not: skip", conf.OneOf(&c.missed, "once", missedSkip)).Live()
 }
 
 func (c *timeConfig) validate(set *conf.Set, claimColumn string) {

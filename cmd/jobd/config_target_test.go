@@ -167,7 +167,7 @@ func TestTargetsByFlagAndVariable(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed are the names there: a")
-	refused(t, with("--target.a.timeuot=1"), "unknown flag in place")
+	refused(t, with("--target.a.timeuot=1"), "unknown flag --target.a.timeuot; the nearest known one is --target.NAME.timeout")
 }
 
 func TestTargetsThatAreOdd(t *testing.T) {

@@ -61,12 +61,12 @@ func workingDir(t *testing.T) string {
 }
 
 func diffConfig(want, got config) string {
-	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
+	got.read = nil // where things stood, not what they say
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
-	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, executorConfig{}, jobsConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
 }
 
-var defaultExecutor = executorConfig{mode: "process", runs: jobexec.ModeProcess, keep: jobexec.Keep{BootTimeout: 30 * time.Second}}
+var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}
 
 var defaultTime = timeConfig{zone: "UTC", missed: "once", location: time.UTC}
 
@@ -99,8 +99,8 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			},
 		},
 		launcher: launcherConfig{
-			executor: defaultExecutor,
-			command:  `php /tmp/job.php "{id}" --escaped=a;b#c`, split: "spaces",
+			mode: "process", runs: jobexec.ModeProcess, keep: defaultKeep,
+			command: `php /tmp/job.php "{id}" --escaped=a;b#c`, split: "spaces",
 			extra: []string{"LC_ALL=en_US.UTF-8", "lower_Case=two words"},
 			words: []string{"php", "/tmp/job.php", `"{id}"`, "--escaped=a;b#c"},
 			dir:   "/tmp",
@@ -144,7 +144,7 @@ func TestConfigDefaults(t *testing.T) {
 			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
 			mysql: mysqlConfig{table: "jobs", fetchLimit: 100, maxConnections: 8},
 		},
-		launcher: launcherConfig{executor: defaultExecutor, command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
+		launcher: launcherConfig{mode: "process", runs: jobexec.ModeProcess, keep: defaultKeep, command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
 		time:     defaultTime,
 		journal:  defaultJournal,

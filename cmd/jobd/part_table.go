@@ -124,7 +124,7 @@ func (p *tablePart) checkTargets(c config) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.targetPlaces[name], name, unfit[name]))
+		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.read.Place("targets."+name), name, unfit[name]))
 	}
 	p.learnFolds(names)
 	return exit.With(exit.Usage, errors.Join(errs...))

@@ -70,17 +70,18 @@ func TestFoldsAreLearnt(t *testing.T) {
 // table that does not answer is waited for.
 func TestTargetsThatCanNotBeServed(t *testing.T) {
 	t.Parallel()
-	c := config{
-		targets:      map[string]int{"a": 1, "A": 1, "toolong": 1},
-		targetPlaces: map[string]string{"a": "x:1: targets.a", "A": "x:2: targets.A", "toolong": "x:3: targets.toolong"},
+	c, err := fromFile(t, "[targets]\na = 1\nA = 1\ntoolong = 1\n")
+	if err != nil {
+		t.Fatal(err)
 	}
+	x := c.Path
 	for name, test := range map[string]struct {
 		reached bool
 		away    error
 		want    string
 		code    int
 	}{
-		"unfit":          {true, nil, "x:1: targets.a: \"a\" can't be served: it is the same as A\nx:3: targets.toolong: \"toolong\" can't be served: it is too long", exit.Usage},
+		"unfit":          {true, nil, x + ":2: targets.a: \"a\" can't be served: it is the same as A\n" + x + ":4: targets.toolong: \"toolong\" can't be served: it is too long", exit.Usage},
 		"not reached":    {false, nil, "<nil>", exit.Success},
 		"not any longer": {true, errors.New("away"), "<nil>", exit.Success},
 	} {

@@ -91,25 +91,16 @@ func (r *reloader) terms(config config, served []string) map[string]jobexec.Term
 // later gives the keys that differ from those that the worker was started with, and count from its
 // next start on; the log has them too.
 func (r *reloader) later(config config) []string {
-	later := slices.DeleteFunc(config.values.Changed(r.started.values), takesEffect)
+	later := slices.DeleteFunc(config.read.Changed(r.started.read), config.read.IsLive)
 	if len(later) > 0 {
 		r.log.Warn("some keys that were changed take effect at the next start", "keys", strings.Join(later, ", "))
 	}
 	return later
 }
 
-// takesEffect tells whether a key may change while jobd runs.
-func takesEffect(key string) bool {
-	family, _, _ := strings.Cut(key, ".")
-	return slices.Contains(executorKeys(), strings.TrimSuffix(key, "_file")) || slices.Contains([]string{
-		"targets", targetSection, "launcher", "launcher_split", "time_zone", "missed",
-		"log_level_file", "log_level_console",
-	}, family)
-}
-
 // reloaded is the event of a new configuration.
 func (r *reloader) reloaded(config config, by string) journal.Reloaded {
-	event := journal.Reloaded{File: config.Path, By: by, Changed: config.values.Changed(r.current.values)}
+	event := journal.Reloaded{File: config.Path, By: by, Changed: config.read.Changed(r.current.read)}
 	if content, err := os.ReadFile(config.Path); err == nil {
 		digest := sha256.Sum256(content)
 		event.Digest = hex.EncodeToString(digest[:])

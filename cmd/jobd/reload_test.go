@@ -32,12 +32,13 @@ func TestTermsOfTargetsThatAreGone(t *testing.T) {
 
 func TestKeysThatTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
+	c := mustParse(t, with(), nil)
 	for key, want := range map[string]bool{
 		"targets.a": true, "target.a.timeout": true, "target.a.b.launcher.env.X": true, "launcher": true, "launcher.cwd": true,
 		"launcher.env.X": true, "launcher_split": true, "time_zone": true, "missed": true, "log_level_file": true,
 		"use_columns": false, "prefetch": false, "on_crash": false, "log_file": false, "mysql_host": false, "master_host": false,
 	} {
-		if got := takesEffect(key); got != want {
+		if got := c.read.IsLive(key); got != want {
 			t.Errorf("%s: %v, want %v", key, got, want)
 		}
 	}

@@ -1,11 +1,12 @@
 // Package conf reads the configuration of a program: flags, environment, an
 // INI file and defaults, in this order of precedence.
 //
-// A program's configuration structs register their keys with a [Set], each
-// with a default, a meaning and a [Decode] that fills a field. Every key is then a flag
+// A program declares its keys in a table, a [Set]: each once, with a default, a meaning, a [Decode]
+// that checks a value and fills a field, and what else counts for it (see [Setting]). The file, flags,
+// variables, --help, manual pages and a reload all go by this table. A key is a flag
 // (mysql_host: --mysql-host), an environment variable (JOBD_MYSQL_HOST) and a
-// key of the file. A family is an open-ended group of keys, such as launcher.env.NAME, or
-// the section [targets], whose members are also spelled --targets.NAME.
+// key of the file. One with NAME in it stands for many: launcher.env.NAME, the lines of [targets], the
+// keys of [target NAME].
 //
 // Values are kept as text until all sources are read, then decoded together, so
 // that all mistakes are told at once. Each is told with its place: file and

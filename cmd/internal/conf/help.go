@@ -18,15 +18,16 @@ func (s *Set) Help(w io.Writer) {
 	}
 	fmt.Fprintf(w, "flags:\n")
 	var terms []page.Term
-	for _, setting := range s.settings {
-		if !setting.isMember() {
-			terms = append(terms, page.Term{Name: "--" + setting.flag, Meaning: setting.meaning()})
+	for _, key := range s.Keys() {
+		meaning := key.Meaning
+		if key.Default != "" {
+			meaning = fmt.Sprintf("%s (default: %s)", meaning, key.Default)
 		}
+		if strings.HasPrefix(key.Name, "[") {
+			meaning += "; in the file: " + key.Name + " = …"
+		}
+		terms = append(terms, page.Term{Name: key.Flag, Meaning: meaning})
 	}
-	for _, f := range s.families {
-		terms = append(terms, page.Term{Name: "--" + f.prefix + "NAME", Meaning: f.meaning()})
-	}
-	terms = append(terms, s.sectionTerms()...)
 	page.List(w, append(terms, s.OwnFlags()...))
 	fmt.Fprintln(w)
 	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
@@ -50,18 +51,25 @@ func (s *Set) OwnFlags() []page.Term {
 	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version; with --verbose commit and date, too"})
 }
 
-// meaning is what a key is for, with its default.
-func (s *Setting) meaning() string {
-	if s.def == "" || s.toggle && s.def == "false" {
-		return s.usage
-	}
-	return fmt.Sprintf("%s (default: %s)", s.usage, s.def)
+// Key is a key as the help and manual pages list it.
+type Key struct {
+	Name    string // in the file: [targets] NAME of a section's
+	Flag    string // with its hyphens
+	Default string // "": none
+	Meaning string
 }
 
-// meaning is what the keys of a family are for, and how they are written in the file.
-func (f *family) meaning() string {
-	if f.section == "" {
-		return f.usage
+// Keys are all keys, in the order of their declaration.
+func (s *Set) Keys() (keys []Key) {
+	for _, d := range s.table {
+		key := Key{Name: d.key, Flag: "--" + d.spelt(hyphens), Default: d.def, Meaning: d.usage}
+		switch {
+		case d.isListed():
+			key.Name = d.head() + " NAME"
+		case d.section() != "":
+			key.Name = d.head() + " " + d.within()
+		}
+		keys = append(keys, key)
 	}
-	return fmt.Sprintf("%s; in the file: [%s] NAME = …", strings.TrimRight(f.usage, "."), f.section)
+	return keys
 }

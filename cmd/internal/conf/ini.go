@@ -2,14 +2,11 @@ package conf
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
-
-	"gopkg.in/ini.v1"
 )
 
 // entry is what one line of a file says: a key and its value, or, without a
@@ -25,32 +22,19 @@ type entry struct {
 	odd     []oddity // of the value as it is written
 }
 
-// guard stands before every value that package ini gets to see, and keeps it
-// from taking a quote at the beginning for one that ends some lines below.
-const guard = "\x00"
-
-// loadOptions leave values as they stand: they are decoded by decodeValue.
-func loadOptions() ini.LoadOptions {
-	return ini.LoadOptions{
-		AllowBooleanKeys:        true,
-		IgnoreContinuation:      true,
-		IgnoreInlineComment:     true,
-		PreserveSurroundedQuote: true,
-		KeyValueDelimiters:      "=",
-		ChildSectionDelimiter:   guard,
-	}
-}
-
 // mostBytes is more than anybody writes: a file that is longer is another sort of file.
 const mostBytes = 16 << 20
 
-// readINI calls yield for every line of r that is not empty and no comment. Lines are given to
-// package ini one by one: in these files no value goes on in the next line, and so every mistake
-// has its line number. A carriage return ends a line, too, but is not counted as one.
-func readINI(r io.Reader, yield func(entry) error) error {
+// errTooLong is about a file that is none of configuration.
+var errTooLong = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
+
+// readINI calls yield for every line of r that is not empty and no comment. In these files no value
+// goes on in the next line, and so every mistake has its line number. A carriage return ends a line,
+// too, but is not counted as one. Only the first of lines with NUL bytes is told.
+func readINI(r io.Reader, yield func(entry)) error {
 	limited := &io.LimitedReader{R: r, N: mostBytes + 1}
 	lines := bufio.NewReader(limited)
-	section := ""
+	section, nul := "", false
 	for number := 1; ; number++ {
 		text, err := lines.ReadString('\n')
 		if limited.N == 0 {
@@ -60,14 +44,16 @@ func readINI(r io.Reader, yield func(entry) error) error {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
 		for part := range strings.SplitSeq(text, "\r") {
-			e, something := parseLine(part, section)
-			if !something {
+			part = strings.TrimSpace(strings.TrimPrefix(part, "\ufeff"))
+			if isCommentOrEmpty(part) {
 				continue
 			}
+			e := parseLine(part, section)
 			e.line, section = number, e.section
-			if err := yield(e); err != nil {
-				return err
+			if again := e.bad == errNUL && nul; !again {
+				yield(e)
 			}
+			nul = nul || e.bad == errNUL
 		}
 		if err == io.EOF {
 			return nil
@@ -75,68 +61,70 @@ func readINI(r io.Reader, yield func(entry) error) error {
 	}
 }
 
-// errTooLong is about a file that is none of configuration.
-var errTooLong = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
+const errNUL = "a NUL byte; allowed is text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"
 
 // parseLine tells what a line within section says. What is bad is told without
-// the line's text: it may hold a password.
-func parseLine(text, section string) (e entry, something bool) {
-	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
-	if text == "" || text[0] == ';' || text[0] == '#' {
-		return entry{}, false
-	}
+// the line's text: it may hold a password. A key in quotes is what stands between them. A key alone
+// has the value true.
+func parseLine(text, section string) (e entry) {
 	e.section = section
 	if strings.ContainsRune(text, 0) {
-		e.bad = "a NUL byte; allowed is text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"
-		return e, true
+		e.bad = errNUL
+		return e
 	}
 	if text[0] == '[' {
 		name, rest, closed := cutHead(text[1:])
 		if !closed || name == "" || !isCommentOrEmpty(rest) {
 			e.bad = "not a section; allowed is [name] alone in a line"
-			return e, true
+			return e
 		}
 		e.section = name
-		return e, true
+		return e
 	}
-	if text[0] == '"' || text[0] == '\'' {
-		e.quotedPair(text)
-		return e, true
+	value, isPair := "", false
+	if e.quoted = text[0] == '"' || text[0] == '\''; e.quoted {
+		e.key, value, e.bad = quotedName(text)
+		behind := strings.TrimSpace(value)
+		if value, isPair = strings.CutPrefix(behind, "="); e.bad == "" && !isPair && !isCommentOrEmpty(behind) {
+			e.bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", text[0])
+		}
+	} else if e.key, value, isPair = strings.Cut(text, "="); isPair {
+		e.key = strings.TrimSpace(e.key)
+	} else {
+		e.key, _ = decodeValue(text)
 	}
-	key, value, ok := loadPair(text)
-	if !ok {
+	if e.key == "" && e.bad == "" {
 		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
-		return e, true
 	}
-	e.key, e.alone = key, !strings.Contains(text, "=") || value != "" && strings.Trim(value, "=") == ""
-	e.setValue(value)
-	return e, true
+	if e.bad != "" {
+		return entry{section: section, bad: e.bad}
+	}
+	if e.value = "true"; isPair {
+		value = strings.TrimSpace(value)
+		e.value, e.odd = decodeValue(value)
+	}
+	e.alone = !isPair || !e.quoted && value != "" && strings.Trim(value, "=") == ""
+	return e
 }
 
-// setValue decodes the value, and looks for what is odd about it.
-func (e *entry) setValue(text string) { e.value, e.odd = decodeValue(text), oddities(text) }
-
-// quotedPair splits a line that begins with a key in quotes, which is what stands between them:
-// with the escapes of JSON in double quotes, as it stands in others. A key alone has the value
-// true.
-func (e *entry) quotedPair(text string) {
-	key, rest, bad := quotedName(text)
-	rest = strings.TrimSpace(rest)
-	after, isPair := strings.CutPrefix(rest, "=")
-	if bad == "" && !isPair && !isCommentOrEmpty(rest) {
-		bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", text[0])
+// cutHead splits the text behind a [ at its ]. A ] within the quotes of a name is none.
+func cutHead(text string) (head, rest string, closed bool) {
+	from := 0
+	if quote := strings.IndexAny(text, `"'`); quote > 0 && strings.ContainsAny(text[quote-1:quote], " \t") &&
+		len(strings.Fields(text[:quote])) == 1 && !strings.Contains(text[:quote], "]") {
+		if end := closingQuote(text[quote:], text[quote]); end > 0 {
+			from = quote + end
+		}
 	}
-	if bad != "" {
-		e.bad = bad
-		return
+	at := strings.IndexByte(text[from:], ']')
+	if at < 0 {
+		return "", "", false
 	}
-	e.key, e.quoted, e.alone, e.value = key, true, !isPair, "true"
-	if isPair {
-		e.setValue(strings.TrimSpace(after))
-	}
+	return strings.TrimSpace(text[:from+at]), text[from+at+1:], true
 }
 
-// quotedName takes the name in quotes at the beginning of a text, and what follows the quotes.
+// quotedName takes the name in quotes at the beginning of a text, and what follows the quotes: with
+// the escapes of JSON in double quotes, as it stands in others.
 func quotedName(text string) (name, rest, bad string) {
 	quote := text[0]
 	end := closingQuote(text, quote)
@@ -153,66 +141,45 @@ func quotedName(text string) (name, rest, bad string) {
 	return name, text[end+1:], ""
 }
 
-// loadPair splits a line into its key and its undecoded value; a key alone has
-// the value true.
-func loadPair(text string) (key, value string, ok bool) {
-	if text[0] == '`' { // a backquote is part of the name, as in the original; package ini takes it for a quote
-		key, value, isPair := strings.Cut(text, "=")
-		if !isPair {
-			return decodeValue(text), "true", true
-		}
-		return strings.TrimSpace(key), strings.TrimSpace(value), true
-	}
-	if !strings.Contains(text, "=") {
-		text = decodeValue(text)
-	}
-	file, err := ini.LoadSources(loadOptions(), []byte(strings.Replace(text, "=", "="+guard, 1)))
-	if err != nil {
-		return "", "", false
-	}
-	keys := file.Section("").Keys()
-	if len(keys) != 1 || keys[0].Name() == "" || strings.ContainsAny(keys[0].Name(), "="+guard) {
-		return "", "", false
-	}
-	return keys[0].Name(), strings.TrimSpace(strings.TrimPrefix(keys[0].Value(), guard)), true
+// oddity is something about a value, as it stands in a line, that its writer has hardly meant. The
+// original took such values, so they are warned about. Its text never tells the value.
+type oddity struct {
+	text    string
+	quotes  bool // about quotes, which a command may have for itself
+	secrets bool // only worth a word where the value is a password
 }
 
-// decodeValue is the value that the text after the equals sign stands for:
+// decodeValue is the value that the text after the equals sign stands for, and what is odd about it:
 //
 //	"a; b"  ; comment   a; b      double quotes: with the escapes of JSON
 //	'a "b"' # comment   a "b"     single quotes: as it stands
 //	"a" or "b"          "a" or "b"
 //	a\;b ; comment      a;b       otherwise \; \# and \\ are escapes
-func decodeValue(text string) string {
+func decodeValue(text string) (value string, odd []oddity) {
 	if text == "" {
-		return ""
+		return "", nil
 	}
 	if quote := text[0]; quote == '"' || quote == '\'' {
-		if value, ok := unquote(text, quote); ok {
-			return value
+		end := closingQuote(text, quote)
+		why := oddity{text: `a \ in its double quotes begins no escape, and so the quotes are part of the value; a backslash itself is \\`}
+		switch {
+		case end < 0:
+			why.text = fmt.Sprintf("its quote %c is not closed, and so is part of the value; allowed are quotes around the whole value", quote)
+		case !isCommentOrEmpty(text[end+1:]):
+			why.text = fmt.Sprintf("there is text behind its closing quote %c, and so the quotes are part of the value; allowed are quotes around the whole value", quote)
+			why.quotes = true
+		case quote == '\'':
+			return text[1:end], nil
+		case json.Unmarshal([]byte(text[:end+1]), &value) == nil:
+			return value, nil
 		}
+		odd = append(odd, why)
 		if len(text) > 1 && text[len(text)-1] == quote {
-			return text
+			return text, odd // taken as it stands
 		}
 	}
-	return cutComment(text)
-}
-
-// unquote decodes a text that is in quotes, with nothing but a comment after them.
-func unquote(text string, quote byte) (string, bool) {
-	end := closingQuote(text, quote)
-	if end < 0 || !isCommentOrEmpty(text[end+1:]) {
-		return "", false
-	}
-	if quote == '\'' {
-		return text[1:end], true
-	}
-	var value string
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text[:end+1])))
-	if err := decoder.Decode(&value); err != nil {
-		return "", false
-	}
-	return value, true
+	value, comment := cutComment(text)
+	return value, append(odd, oddComment(text, comment)...)
 }
 
 // closingQuote is the index of the quote that ends the quotes text begins with; -1 if there is
@@ -235,64 +202,27 @@ func isCommentOrEmpty(text string) bool {
 }
 
 // cutComment cuts at the first ; or # without a backslash before it, and
-// resolves the backslashes before these and before another backslash.
-func cutComment(text string) string {
-	var value strings.Builder
+// resolves the backslashes before these and before another backslash. The comment begins at that
+// place; -1: there is none.
+func cutComment(text string) (value string, comment int) {
+	var kept strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text) && strings.IndexByte(`;#\`, text[i+1]) >= 0:
 			i++
-			value.WriteByte(text[i])
+			kept.WriteByte(text[i])
 		case c == ';' || c == '#':
-			return strings.TrimSpace(value.String())
+			return strings.TrimSpace(kept.String()), i
 		default:
-			value.WriteByte(c)
+			kept.WriteByte(c)
 		}
 	}
-	return strings.TrimSpace(value.String())
-}
-
-// oddity is something about a value, as it stands in a line, that its writer has hardly meant. The
-// original took such values, so they are warned about. Its text never tells the value.
-type oddity struct {
-	text    string
-	quotes  bool // about quotes, which a command may have for itself
-	secrets bool // only worth a word where the value is a password
-}
-
-// oddities looks at the text after the equals sign.
-func oddities(text string) (found []oddity) {
-	if text == "" {
-		return found
-	}
-	if quote := text[0]; quote == '"' || quote == '\'' {
-		if _, ok := unquote(text, quote); ok {
-			return found
-		}
-		found = append(found, oddQuotes(text, quote))
-		if len(text) > 1 && text[len(text)-1] == quote {
-			return found // taken as it stands
-		}
-	}
-	return append(found, oddComment(text)...)
-}
-
-// oddQuotes tells why the quotes at a value's beginning don't count as such.
-func oddQuotes(text string, quote byte) oddity {
-	end := closingQuote(text, quote)
-	switch {
-	case end < 0:
-		return oddity{text: fmt.Sprintf("its quote %c is not closed, and so is part of the value; allowed are quotes around the whole value", quote)}
-	case !isCommentOrEmpty(text[end+1:]):
-		return oddity{quotes: true, text: fmt.Sprintf("there is text behind its closing quote %c, and so the quotes are part of the value; allowed are quotes around the whole value", quote)}
-	}
-	return oddity{text: `a \ in its double quotes begins no escape, and so the quotes are part of the value; a backslash itself is \\`}
+	return strings.TrimSpace(kept.String()), -1
 }
 
 // oddComment tells whether the comment behind a value may have been meant as part of it: it follows
 // without a blank, or, where the value is a password, goes on without one.
-func oddComment(text string) []oddity {
-	at := commentStart(text)
+func oddComment(text string, at int) []oddity {
 	if at < 0 {
 		return nil
 	}
@@ -303,19 +233,4 @@ func oddComment(text string) []oddity {
 		return nil
 	}
 	return []oddity{cut}
-}
-
-// commentStart is where the comment in an unquoted text begins; -1: there is none.
-func commentStart(text string) int {
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case ';', '#':
-			return i
-		case '\\':
-			if i+1 < len(text) && strings.IndexByte(`;#\`, text[i+1]) >= 0 {
-				i++
-			}
-		}
-	}
-	return -1
 }

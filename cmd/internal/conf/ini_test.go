@@ -12,10 +12,7 @@ import (
 func readAll(t *testing.T, text string) []entry {
 	t.Helper()
 	var entries []entry
-	if err := readINI(strings.NewReader(text), func(e entry) error {
-		entries = append(entries, e)
-		return nil
-	}); err != nil {
+	if err := readINI(strings.NewReader(text), func(e entry) { entries = append(entries, e) }); err != nil {
 		t.Fatalf("readINI: %v", err)
 	}
 	return entries
@@ -152,7 +149,7 @@ func TestDecodeValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := decodeValue(test.text); got != test.want {
+			if got, _ := decodeValue(test.text); got != test.want {
 				t.Errorf("decodeValue(%s) = %q, want %q", test.text, got, test.want)
 			}
 		})

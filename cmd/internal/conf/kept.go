@@ -29,37 +29,39 @@ const mostKept = 4096
 // read when the configuration is, and again with it. Where both keys are given, the one goes before
 // that was given closer to the command line; both in one place are an error.
 func (s *Setting) Kept() *Setting {
-	add, key := s.set.Add, s.key
-	if s.section != nil {
-		add, key = s.section.Add, s.name
-	}
-	s.file = add(key+"_file", "", "a file that holds "+key+"; without a / at its beginning, a credential's name", NonEmpty(new(string)))
+	s.kept = true
+	file := s.set.AddNamed(s.key+"_file", "", "a file that holds "+s.within()+"; without a / at its beginning, a credential's name",
+		func([]string) Decode { return NonEmpty(new(string)) })
+	file.live = s.live
 	return s
 }
 
 // readKept reads the passwords that files hold.
 func (s *Set) readKept() {
 	for _, setting := range s.settings {
-		if setting.file != nil && setting.given && !utf8.ValidString(setting.text) {
-			s.Bad(setting.key, notUTF8)
-		}
-		if setting.file == nil || !setting.file.given || setting.file.text == "" {
+		if !setting.kept {
 			continue
 		}
-		switch mine, files := setting.rank(), setting.file.rank(); {
+		if setting.given && !utf8.ValidString(setting.text) {
+			s.Bad(setting.key, notUTF8)
+		}
+		file := s.byKey[setting.key+"_file"]
+		if !file.given || file.text == "" {
+			continue
+		}
+		switch mine, files := setting.rank(), file.rank(); {
 		case mine > files:
 			continue
 		case mine == files:
-			s.Bad(setting.file.key, setting.key+" is given, too; allowed is one of the two")
+			s.Bad(file.key, setting.key+" is given, too; allowed is one of the two")
 			continue
 		}
-		password, err := s.kept(setting.file.text)
+		password, err := s.kept(file.text)
 		if err != nil {
-			s.Bad(setting.file.key, err.Error())
+			s.Bad(file.key, err.Error())
 			password = unread
 		}
-		setting.text, setting.given = password, true
-		setting.place = setting.file.place
+		setting.text, setting.given, setting.place = password, true, file.place
 		setting.place.kept = true
 	}
 }

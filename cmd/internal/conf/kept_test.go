@@ -159,12 +159,12 @@ func TestWrongPasswordFiles(t *testing.T) {
 func TestAPasswordFileThatChanges(t *testing.T) {
 	t.Parallel()
 	path := keep(t, t.TempDir(), "password", "one\n", 0o600)
-	read := func() conf.Values {
+	read := func() *conf.Set {
 		set, _ := keptSet(t, "password_file = "+path)
 		if err := set.Parse(nil, nil, t.Output()); err != nil || set.Err() != nil {
 			t.Fatal(err, set.Err())
 		}
-		return set.Values()
+		return set
 	}
 	before := read()
 	if changed := read().Changed(before); len(changed) > 0 {

@@ -9,8 +9,39 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
+
+// errNoFile is about a path at which there is something else than a file.
+var errNoFile = errors.New("it is no regular file; allowed is one, a link to one, or /dev/null for none, and nothing else: no pipe, no device, no terminal")
+
+// pathFlag is the flag.Value of --config, from which package ff takes what it opens.
+type pathFlag struct{ path *string }
+
+// Set implements flag.Value.
+func (f pathFlag) Set(path string) error {
+	*f.path = path
+	return nil
+}
+
+// String gives the path that package ff opens. Reading a pipe or a device may never end, so ff gets
+// an empty file in its place, and checkMissing notes the error. A folder fails when it is read.
+func (f pathFlag) String() string {
+	if f.path == nil {
+		return ""
+	}
+	if !isFile(*f.path) {
+		return os.DevNull
+	}
+	return *f.path
+}
+
+// isFile tells whether what is at the path, if anything is, may be read.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular() || info.IsDir() || path == os.DevNull
+}
 
 // checkMissing notes an error where a file was named and does not exist, where the path is a link
 // that leads nowhere, and where it is no regular file.
@@ -25,12 +56,12 @@ func (s *Set) checkMissing() {
 	target, notLink := os.Readlink(s.path)
 	switch {
 	case !isFile(s.path):
-		s.errs = append(s.errs, fmt.Errorf("config %s: %w", s.path, errNoFile))
+		s.bad("config %s: %v", s.path, errNoFile)
 	case s.missing && notLink == nil:
-		s.errs = append(s.errs, fmt.Errorf("config %s: it is a link to %s, where there is no file", s.path, target))
+		s.bad("config %s: it is a link to %s, where there is no file", s.path, target)
 	case s.missing && given:
-		s.absent = fmt.Errorf("config %s: no such file", s.path)
-		s.errs = append(s.errs, s.absent)
+		s.absent = true
+		s.bad("config %s: no such file", s.path)
 	}
 }
 
@@ -47,10 +78,10 @@ func (s *Set) checkMode() {
 	)
 	switch mode := info.Mode().Perm(); {
 	case mode&othersWrite != 0:
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: everybody on this host can change it (mode %04o); %s", s.path, mode, s.mendMode(info)))
+		s.warn("%s: everybody on this host can change it (mode %04o); %s", s.path, mode, mendPath(s.path, info))
 	case mode&othersRead != 0 && s.secretInFile() != "":
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: everybody on this host can read it (mode %04o), and there is a password in it (%s); %s",
-			s.path, mode, s.secretInFile(), s.mendMode(info)))
+		s.warn("%s: everybody on this host can read it (mode %04o), and there is a password in it (%s); %s",
+			s.path, mode, s.secretInFile(), mendPath(s.path, info))
 	}
 }
 
@@ -67,10 +98,7 @@ func (s *Set) secretInFile() string {
 	return ""
 }
 
-// mendMode is the command that leaves the file to those who are to read it.
-func (s *Set) mendMode(info fs.FileInfo) string { return mendPath(s.path, info) }
-
-// mendPath is that command for any file. Whose user may read it as one of its group is told that. The
+// mendPath is the command that leaves a file to those who are to read it. Whose user may read it as one of its group is told that. The
 // administrator, who may read all, is told to take the file from nobody: it may be a daemon's, which
 // reads it as its owner or as one of its group.
 func mendPath(path string, info fs.FileInfo) string {
@@ -119,7 +147,7 @@ func (s *Set) explainFile(err error) error {
 	case !errors.Is(err, fs.ErrPermission):
 		return err
 	}
-	return fmt.Errorf("config %s: %w", s.path, closedTo("read", s.path, s.mendMode))
+	return fmt.Errorf("config %s: %w", s.path, closedTo("read", s.path, func(info fs.FileInfo) string { return mendPath(s.path, info) }))
 }
 
 // closedTo says that this program's user may not do something with a file or a folder, whose it is,
@@ -153,3 +181,58 @@ func userName(id int) string {
 	}
 	return strconv.Itoa(id)
 }
+
+// closedError is an error about a file or folder that is closed to this program's user, in words.
+type closedError struct {
+	text  string
+	cause error
+}
+
+func (e *closedError) Error() string { return e.text }
+func (e *closedError) Unwrap() error { return e.cause }
+
+// Closed says what an error about a folder of the program's, or about what is in it, means where that
+// is closed to this program's user: who that is, whose it is, and the command that mends it. It is nil
+// where the error is about something else.
+func Closed(err error, folder string) error {
+	var refused *fs.PathError
+	if !errors.Is(err, fs.ErrPermission) || !errors.As(err, &refused) || os.Geteuid() == 0 {
+		return nil
+	}
+	at := absolute(refused.Path)
+	for _, statErr := os.Stat(at); errors.Is(statErr, fs.ErrNotExist) && at != filepath.Dir(at); _, statErr = os.Stat(at) {
+		at = filepath.Dir(at)
+	}
+	return &closedError{fmt.Sprintf("%s: %v", at, closedTo("write", at, func(info fs.FileInfo) string {
+		return mendFolder(os.Geteuid(), at, absolute(folder), info)
+	})), err}
+}
+
+func absolute(path string) string {
+	if all, err := filepath.Abs(path); err == nil {
+		return all
+	}
+	return path
+}
+
+// mendFolder is the command, for a user, that opens to them what is at a place in their folder, or on
+// the way to it.
+func mendFolder(me int, at, folder string, info fs.FileInfo) string {
+	inside, err := filepath.Rel(folder, at)
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		folder = real // chown follows no link
+	}
+	if folder = strings.ReplaceAll(folder, "'", `'\''`); strings.ContainsFunc(folder, isForShells) {
+		folder = "'" + folder + "'"
+	}
+	switch owner, known := fileOwner(info); {
+	case err != nil || !filepath.IsLocal(inside):
+		return "install -d -o " + userName(me) + " -m 700 " + folder
+	case known && owner == me:
+		return "chmod -R u+rwX " + folder
+	}
+	return "chown -R " + userName(me) + " " + folder
+}
+
+// isForShells tells a character that a shell would not take as it is.
+func isForShells(r rune) bool { return strings.ContainsRune(" \t\n'\"\\$`*?[]{}()<>|&;#~!", r) }

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
@@ -21,26 +20,21 @@ type limits struct {
 	Attempts int
 	Grace    time.Duration
 	Env      map[string]string
-	section  *conf.Section
 }
 
 // withSections is newSet with sections [target NAME].
 func withSections(file string) (*conf.Set, map[string]*limits) {
 	set, _ := newSet(file)
 	all := map[string]*limits{}
-	set.AddSections("target", func(section *conf.Section) {
-		l := &limits{Env: map[string]string{}}
-		section.Add("attempts", "", "how often", conf.Int(&l.Attempts, 1, 99))
-		section.Add("kill_after", "10s", "how long", conf.WholeSeconds(&l.Grace))
-		section.AddFamily("launcher.env", "a variable", func(name, text string) error {
-			l.Env[name] = text
-			return nil
-		})
-		if section.Name == "" {
-			return
+	of := func(names []string) *limits {
+		if all[names[0]] == nil {
+			all[names[0]] = &limits{Env: map[string]string{}}
 		}
-		l.section, all[section.Name] = section, l
-	})
+		return all[names[0]]
+	}
+	set.AddNamed("target.NAME.attempts", "", "how often", func(names []string) conf.Decode { return conf.Int(&of(names).Attempts, 1, 99) })
+	set.AddNamed("target.NAME.kill_after", "10s", "how long", func(names []string) conf.Decode { return conf.WholeSeconds(&of(names).Grace) })
+	set.AddNamed("target.NAME.launcher.env.NAME", "", "a variable", func(names []string) conf.Decode { return intoMap(of(names).Env, names[1]) })
 	return set, all
 }
 
@@ -84,7 +78,7 @@ func TestSections(t *testing.T) {
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("warnings %q, want none", warnings)
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(limits{})); diff != "" {
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -124,8 +118,8 @@ func TestSectionsThatAreWrong(t *testing.T) {
 			if err := set.Parse(test.args, test.environ, t.Output()); err != nil {
 				t.Fatal(err)
 			}
-			if refused := all["no a"]; refused != nil {
-				refused.section.Bad("it is refused")
+			if all["no a"] != nil {
+				set.BadSection("target", "no a", "it is refused")
 			}
 			err := set.Err()
 			if !strings.Contains(fmt.Sprint(err), test.want) || strings.Contains(fmt.Sprint(err), "hunter2") {
@@ -201,12 +195,12 @@ func TestSecretsInSections(t *testing.T) {
 // What changed since the last reading is told by its keys.
 func TestChangedKeysOfSections(t *testing.T) {
 	t.Parallel()
-	read := func(text string) conf.Values {
+	read := func(text string) *conf.Set {
 		set, _ := withSections(writeFile(t, text))
 		if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
 			t.Fatal(err)
 		}
-		return set.Values()
+		return set
 	}
 	before := read("[target mail]\nattempts = 3\nkill_after = 3\n[target b c]\nattempts = 3\n")
 	now := read("[target mail]\nattempts = 4\nkill_after = 3\nlauncher.env.X = 1\n")

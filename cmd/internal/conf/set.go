@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,16 +29,16 @@ type Program struct {
 	Below func(w io.Writer) // writes what stands below the keys; nil: nothing
 }
 
-// Set is the keys of a program and where their values came from. It serves
-// one reading; to read the configuration again, make a new one. It is not safe for concurrent use.
+// Set is the table of a program's keys, and what they were given. It serves one reading; to read the
+// configuration again, make a new one. It is not safe for concurrent use.
 type Set struct {
 	program  Program
 	flags    *flag.FlagSet
-	settings []*Setting          // in the order of their registration
-	byKey    map[string]*Setting // aliases too
-	families []*family
-	sections []*sections
-	profiles *profiles // nil: sections are none
+	table    []*Setting          // as declared
+	settings []*Setting          // with the names in them, those of the table that need none first
+	byKey    map[string]*Setting // likewise
+	heads    map[string]int      // sections [word NAME] that are there, by the beginning of their keys, and their lines
+	profiles *profiles           // nil: sections are none
 
 	credentials string // the folder of those that systemd gives; "": it gives none
 
@@ -48,11 +49,10 @@ type Set struct {
 	verbose  bool
 	place    place            // of the values that are being set
 	missing  bool             // there is no file at path
-	absent   error            // the file that was named is not there
-	lines    map[spot]earlier // where in the file keys stand
-	told     map[string]bool  // errors about the whole file that were noted
+	absent   bool             // though it was named
+	lines    map[string]entry // of the file, by section and key
 	warnings []string
-	errs     []error
+	errs     []string
 }
 
 // New is a Set that knows only --config, --help, --version and --verbose.
@@ -61,8 +61,8 @@ func New(program Program) *Set {
 		program: program,
 		flags:   flag.NewFlagSet(program.Name, flag.ContinueOnError),
 		byKey:   map[string]*Setting{},
-		lines:   map[spot]earlier{},
-		told:    map[string]bool{},
+		heads:   map[string]int{},
+		lines:   map[string]entry{},
 	}
 	s.flags.SetOutput(io.Discard)
 	s.path = program.File
@@ -71,19 +71,6 @@ func New(program Program) *Set {
 	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
 	s.flags.BoolVar(&s.verbose, "verbose", false, "with --version: of what it was built, too")
 	return s
-}
-
-// Add registers a key. A default of "" leaves the field as it is. The
-// key's flag has hyphens for its underscores.
-func (s *Set) Add(key, def, usage string, decode Decode) *Setting {
-	return s.add(&Setting{set: s, key: key, flag: strings.ReplaceAll(key, "_", "-"), def: def, usage: usage, decode: decode})
-}
-
-func (s *Set) add(setting *Setting) *Setting {
-	s.settings = append(s.settings, setting)
-	s.byKey[setting.key] = setting
-	s.flags.Var(setting, setting.flag, setting.usage)
-	return setting
 }
 
 // Parse reads args, the environment (as of os.Environ) and the file. --help and
@@ -123,40 +110,40 @@ func (s *Set) Environ(environ []string) {
 		if name == credentials {
 			s.credentials = value
 		}
-		if value == "" || !strings.HasPrefix(name, s.program.Prefix) {
+		key, isOurs := strings.CutPrefix(name, s.program.Prefix)
+		if value == "" || !isOurs {
 			continue
 		}
 		s.place = place{variable: name}
-		flagName := "config"
-		if name != s.program.Prefix+"CONFIG" {
-			setting := s.byVariable(name)
-			if setting == nil {
-				s.warnVariable(name)
-				continue
-			}
-			if flagName = setting.flag; s.isOwn(setting.key) {
-				s.warnings = append(s.warnings, fmt.Sprintf("environment %s: not used with the profile @%s, which alone says where to go", name, s.Profile()))
-				continue
-			}
-		}
-		if err := s.flags.Set(flagName, value); err != nil {
-			s.errs = append(s.errs, fmt.Errorf("environment %s: %w", name, err))
+		switch setting := s.lookup(key, inVariable); {
+		case key == "CONFIG":
+			_ = s.flags.Set("config", value) // takes any text
+		case setting == nil:
+			s.warnVariable(name)
+		case s.isOwn(setting.key):
+			s.warn("environment %s: not used with the profile @%s, which alone says where to go", name, s.Profile())
+		default:
+			_ = setting.Set(value)
 		}
 	}
 }
 
-// Args is args, after the flags of family members among them were made known.
+// Args is args, after the flags with names in them were made known.
 func (s *Set) Args(args []string) []string {
 	s.args = args
 	for _, arg := range args {
-		if name, isFlag := strings.CutPrefix(arg, "-"); isFlag {
-			name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
-			if s.ofSection(name, ".", hyphens) == nil {
-				s.member(name)
-			}
+		if name, isFlag := flagName(arg); isFlag {
+			s.lookup(name, hyphens)
 		}
 	}
 	return args
+}
+
+// flagName is the name of the flag that a word of the command line would be.
+func flagName(arg string) (name string, isFlag bool) {
+	name, isFlag = strings.CutPrefix(arg, "-")
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+	return name, isFlag
 }
 
 // Finish answers --help and --version, and decodes what was read.
@@ -208,7 +195,11 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 	}
 	if _, name, found := strings.Cut(text, "flag provided but not defined: -"); found {
 		words := Unexpected("unknown flag", []string{"--?"}, 0, nil)
-		if at := indexOfFlag(s.args, strings.TrimPrefix(name, "-")); at >= 0 {
+		at := slices.IndexFunc(s.args, func(arg string) bool {
+			given, isFlag := flagName(arg)
+			return isFlag && given == strings.TrimPrefix(name, "-")
+		})
+		if at >= 0 {
 			words = Unexpected("unknown flag", s.args, at, s.flagNames())
 		}
 		return exit.With(exit.Usage, errors.New(words))
@@ -216,11 +207,10 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 	return exit.With(exit.Usage, s.explainFile(err))
 }
 
-func (s *Set) flagNames() []string {
-	var names []string
+func (s *Set) flagNames() (names []string) {
 	s.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	for _, f := range s.families {
-		names = append(names, f.prefix+"NAME")
+	for _, key := range s.table {
+		names = append(names, key.spelt(hyphens))
 	}
 	return names
 }
@@ -232,57 +222,110 @@ func (s *Set) Path() string { return s.path }
 // and how many more there are.
 func (s *Set) Warnings() []string { return bounded(s.warnings, "warnings") }
 
-// Place names the place of key's value, and the key, as warnings and errors do.
-func (s *Set) Place(key string) string { return s.where(key) }
+// mostTold is how many warnings a reading reports, and how many mistakes: people read them.
+const mostTold = 50
+
+// bounded is the first of these, and how many more there are.
+func bounded(told []string, what string) []string {
+	if len(told) <= mostTold {
+		return told
+	}
+	return append(told[:mostTold:mostTold], fmt.Sprintf("%d more %s, which are not told", len(told)-mostTold, what))
+}
+
+func (s *Set) warn(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}
+
+func (s *Set) bad(format string, args ...any) { s.errs = append(s.errs, fmt.Sprintf(format, args...)) }
 
 // Warn adds to the warnings one about key, told with its place.
-func (s *Set) Warn(key, text string) {
-	s.warnings = append(s.warnings, s.where(key)+": "+text)
+func (s *Set) Warn(key, text string) { s.warn("%s: %s", s.Place(key), text) }
+
+// Bad notes that the value of key is wrong, and why.
+func (s *Set) Bad(key, why string) { s.bad("%s: %s", s.Place(key), why) }
+
+// BadSection notes that something is wrong with the section [word NAME] itself, such as its name.
+func (s *Set) BadSection(word, name, why string) {
+	prefix := word + "." + name + "."
+	if line := s.heads[prefix]; line > 0 {
+		s.bad("%s:%d: [%s %s]: %s", s.path, line, word, name, why)
+		return
+	}
+	for _, setting := range s.settings {
+		if setting.given && strings.HasPrefix(setting.key, prefix) {
+			s.Bad(setting.key, why)
+			return
+		}
+	}
 }
 
 // Given tells whether any source but the default has a value for key.
 func (s *Set) Given(key string) bool { return s.byKey[key].given }
 
 // FromFlag tells whether key got its value on the command line.
-func (s *Set) FromFlag(key string) bool {
-	setting := s.byKey[key]
-	return setting.given && setting.place == place{}
-}
+func (s *Set) FromFlag(key string) bool { return s.Given(key) && s.byKey[key].place == place{} }
+
+// FromFile tells whether key got its value from the file.
+func (s *Set) FromFile(key string) bool { return s.Given(key) && s.byKey[key].place.line > 0 }
 
 // Require notes an error for each key that has no value; what for may be empty.
 func (s *Set) Require(what string, keys ...string) {
 	for _, key := range keys {
-		if !s.Given(key) {
-			s.errs = append(s.errs, fmt.Errorf("%s: required%s; give it %s", key, what, s.whereToGive(key)))
+		if s.Given(key) {
+			continue
 		}
+		ways := fmt.Sprintf("as --%s or as %s%s", hyphens(key), s.program.Prefix, inVariable(key))
+		switch {
+		case s.missing:
+			ways = fmt.Sprintf("in %s (no such file now), %s", s.path, ways)
+		case s.path != "":
+			ways = fmt.Sprintf("in %s, %s", s.path, ways)
+		}
+		s.bad("%s: required%s; give it %s", key, what, ways)
 	}
 }
 
 // Missing notes an error that is about no single key.
-func (s *Set) Missing(what string) {
-	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.path, what))
-}
-
-// Bad notes that the value of key is wrong, and why.
-func (s *Set) Bad(key, why string) {
-	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.where(key), why))
-}
+func (s *Set) Missing(what string) { s.bad("%s: %s", s.path, what) }
 
 // Err is everything that is wrong, with exit code 2; nil if nothing is. The warnings follow: a key
 // with a slip of the pen may be the one that is missing.
 func (s *Set) Err() error {
-	if len(s.errs) == 0 {
+	switch {
+	case len(s.errs) == 0:
 		return nil
+	case s.absent: // what else is missing follows from it
+		return exit.With(exit.Usage, fmt.Errorf("config %s: no such file", s.path))
 	}
-	if s.absent != nil { // what else is missing follows from it
-		return exit.With(exit.Usage, s.absent)
+	all := append(bounded(s.errs, "mistakes"), s.Warnings()...)
+	return exit.With(exit.Usage, errors.New(strings.Join(all, "\n")))
+}
+
+// Changed lists the keys whose values differ from those of a former reading, in order. The values
+// stay here: there may be passwords among them.
+func (s *Set) Changed(since *Set) []string {
+	values := func(of *Set) map[string]string {
+		given := map[string]string{}
+		for _, setting := range of.settings {
+			if setting.given {
+				given[setting.key] = setting.text
+			}
+		}
+		return given
 	}
-	all := slices.Clone(s.errs[:min(len(s.errs), mostTold)])
-	if more := len(s.errs) - mostTold; more > 0 {
-		all = append(all, fmt.Errorf("%d more mistakes, which are not told", more))
-	}
-	for _, warning := range s.Warnings() {
-		all = append(all, errors.New(warning))
-	}
-	return exit.With(exit.Usage, errors.Join(all...))
+	now, before := values(s), values(since)
+	keys := maps.Clone(now)
+	maps.Copy(keys, before)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(keys)), func(key string) bool {
+		value, given := now[key]
+		former, was := before[key]
+		return value == former && given == was
+	})
+}
+
+// IsLive tells whether a change of key takes effect when the configuration is read again.
+func (s *Set) IsLive(key string) bool {
+	declared, _ := s.match(key, plainly)
+	return declared != nil && declared.live
 }

@@ -39,17 +39,23 @@ func newSet(file string) (*conf.Set, *settings) {
 	set.Add("wait", "10", "how long", conf.Duration(&c.Wait, 0))
 	set.Add("size", "1KiB", "how much", conf.Size(&c.Size, 1, 1<<20))
 	set.Add("mode", "fail", "how", conf.OneOf(&c.Mode, "fail", "requeue"))
-	set.AddFamily("launcher.env", "a variable", func(name, text string) error {
-		c.Env[name] = text
-		return nil
-	})
-	set.AddSection("targets", "a target", func(name, text string) error {
-		var n int
-		err := conf.Int(&n, 1, 99)(text)
-		c.Targets[name] = n
-		return err
+	set.AddNamed("launcher.env.NAME", "", "a variable", func(names []string) conf.Decode { return intoMap(c.Env, names[0]) })
+	set.AddNamed("targets.NAME", "", "a target", func(names []string) conf.Decode {
+		return func(text string) error {
+			var n int
+			err := conf.Int(&n, 1, 99)(text)
+			c.Targets[names[0]] = n
+			return err
+		}
 	})
 	return set, c
+}
+
+func intoMap(all map[string]string, name string) conf.Decode {
+	return func(text string) error {
+		all[name] = text
+		return nil
+	}
 }
 
 func writeFile(t *testing.T, text string) string {

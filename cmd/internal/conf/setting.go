@@ -8,28 +8,35 @@ import (
 	"strings"
 )
 
-// Setting is one key and its value. It implements flag.Value, and accepts any text: finish decodes
-// it when all sources are read, so that all mistakes are reported together.
+// Setting is a key of the table: what it is called, what it is for and what it may be; and the value
+// that it was given. One with NAME in its key stands for all keys of that form:
+//
+//	mysql_host             a key
+//	launcher.env.NAME      keys whose NAME may be anything, and whose values may be passwords
+//	targets.NAME           lines of the section [targets]
+//	target.NAME.timeout    a key of the sections [target NAME]
+//
+// It implements flag.Value, and accepts any text: finish decodes it when all sources are read, so
+// that all mistakes are reported together.
 type Setting struct {
-	set     *Set
-	family  *family  // whose member it is; nil: it is none
-	section *Section // whose key it is, by name; nil: of none, or of a family there
-	name    string   // of a member in its family, of a key in its section
-
+	set    *Set
 	key    string
-	flag   string
+	parts  []string // what stands before, between and behind each NAME
 	def    string
 	usage  string
-	toggle bool
-	decode Decode
+	decode func(names []string) Decode
 
+	alias     string
+	toggle    bool
 	secret    bool
 	ownQuotes bool
-	plain     bool     // its name in the file has no quotes around it
-	file      *Setting // the key of a file that holds the value; nil: there is none
+	live      bool
+	kept      bool     // there is a key of a file that holds the value
+	names     []string // in the place of NAME
 
 	text  string
 	given bool
+	plain bool // its name in the file has no quotes around it
 	place place
 }
 
@@ -39,6 +46,31 @@ type place struct {
 	line     int
 	variable string
 	kept     bool // in a file that this place names
+}
+
+// Add declares a key. A default of "" leaves the field as it is. The
+// key's flag has hyphens for its underscores.
+func (s *Set) Add(key, def, usage string, decode Decode) *Setting {
+	return s.AddNamed(key, def, usage, func([]string) Decode { return decode })
+}
+
+// AddNamed declares all keys of a form with NAME in it. decode is given the names that stand in their
+// places, with their case.
+func (s *Set) AddNamed(key, def, usage string, decode func(names []string) Decode) *Setting {
+	d := &Setting{set: s, key: key, parts: strings.Split(key, "NAME"), def: def, usage: usage, decode: decode}
+	s.table = append(s.table, d)
+	if len(d.parts) == 1 {
+		s.known(d)
+	}
+	return d
+}
+
+// known makes the flag of a key known, and has it decoded.
+func (s *Set) known(setting *Setting) *Setting {
+	s.settings = append(s.settings, setting)
+	s.byKey[setting.key] = setting
+	s.flags.Var(setting, setting.spelt(hyphens), setting.usage)
+	return setting
 }
 
 // Switch makes the key's flag one that needs no value.
@@ -60,19 +92,16 @@ func (s *Setting) OwnQuotes() *Setting {
 	return s
 }
 
-// isSecret tells whether the value is, or may be, a password.
-func (s *Setting) isSecret() bool {
-	if s.secret || !s.isFree() {
-		return s.secret
-	}
-	name := strings.ToUpper(s.name)
-	return strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") || strings.Contains(name, "TOKEN")
+// Live marks a key of which a change takes effect when the configuration is read again.
+func (s *Setting) Live() *Setting {
+	s.live = true
+	return s
 }
 
 // Alias gives the key a second name.
 func (s *Setting) Alias(key string) *Setting {
-	s.set.byKey[key] = s
-	s.set.flags.Var(s, strings.ReplaceAll(key, "_", "-"), "the same as --"+s.flag)
+	s.alias = key
+	s.set.flags.Var(s, hyphens(key), "the same as --"+s.spelt(hyphens))
 	return s
 }
 
@@ -88,6 +117,127 @@ func (s *Setting) Set(text string) error {
 	return nil
 }
 
+// How a key is written in the file, as a flag, and in the name of a variable.
+
+func plainly(key string) string { return key }
+
+func hyphens(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+func inVariable(key string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(key))
+}
+
+// spelt is the key, with NAME or the names that it has, which are spelt as they are.
+func (s *Setting) spelt(written func(string) string) string {
+	text := written(s.parts[0])
+	for i, part := range s.parts[1:] {
+		name := "NAME"
+		if i < len(s.names) {
+			name = s.names[i]
+		}
+		text += name + written(part)
+	}
+	return text
+}
+
+// section is the word of the section that has the key: targets, target; "": it stands above all.
+func (s *Setting) section() string {
+	word := strings.TrimSuffix(s.parts[0], ".")
+	if len(s.parts) == 1 || strings.Contains(word, ".") {
+		return ""
+	}
+	return word
+}
+
+// isListed tells the lines of a section that may have any name from all other keys.
+func (s *Setting) isListed() bool { return s.section() != "" && len(s.parts) == 2 && s.parts[1] == "" }
+
+// isFree tells a key whose values may be anything, such as a password, from one that has a meaning.
+func (s *Setting) isFree() bool {
+	return len(s.parts) > 1 && s.parts[len(s.parts)-1] == "" && !s.isListed()
+}
+
+// within is the key as it stands in its section [word NAME]; the key itself where it is in none.
+func (s *Setting) within() string {
+	if s.section() == "" || s.isListed() {
+		return s.key
+	}
+	return strings.TrimPrefix(s.parts[1], ".") + strings.Repeat("NAME", len(s.parts)-2)
+}
+
+// head is how the head of its section is written in the file.
+func (s *Setting) head() string {
+	if s.isListed() {
+		return "[" + s.section() + "]"
+	}
+	return "[" + s.section() + " NAME]"
+}
+
+// match finds the key of the table that a text is, and the names in it; nil: there is none. A key
+// without names goes before others, and one whose last name may be anything before those that would
+// end such a name.
+func (s *Set) match(text string, written func(string) string) (found *Setting, names []string) {
+	weight := -1
+	for _, d := range s.table {
+		last := len(d.parts) - 1
+		rest, is := strings.CutPrefix(text, written(d.parts[0]))
+		var in []string
+		own := len(d.parts[last])
+		switch {
+		case last == 0:
+			is, own = text == written(d.key) || d.alias != "" && text == written(d.alias), 1000
+		case last == 1:
+			rest, found := strings.CutSuffix(rest, written(d.parts[1]))
+			in, is = []string{rest}, is && found
+		default:
+			name, member, found := strings.Cut(rest, written(d.parts[1]))
+			in, is, own = []string{name, member}, is && found, 999
+		}
+		if is && own > weight && !slices.Contains(in, "") {
+			found, names, weight = d, in, own
+		}
+	}
+	return found, names
+}
+
+// lookup gives the setting that a text is the key of; nil: there is none. With the first key of a
+// section [word NAME] all of the section's are known by that NAME.
+func (s *Set) lookup(text string, written func(string) string) *Setting {
+	declared, names := s.match(text, written)
+	switch {
+	case declared == nil || len(names) == 0:
+		return declared
+	case declared.section() != "" && !declared.isListed():
+		s.open(declared.section(), names[0])
+	}
+	return declared.named(names)
+}
+
+// open makes the keys of the section [word NAME] known.
+func (s *Set) open(word, name string) {
+	prefix := word + "." + name + "."
+	if _, known := s.heads[prefix]; known {
+		return
+	}
+	s.heads[prefix] = 0
+	for _, d := range s.table {
+		if d.section() == word && !d.isListed() && !d.isFree() {
+			d.named([]string{name})
+		}
+	}
+}
+
+// named is the key with names, known from now on.
+func (s *Setting) named(names []string) *Setting {
+	one := *s
+	one.names = names
+	one.key = one.spelt(plainly)
+	if known := s.set.byKey[one.key]; known != nil {
+		return known
+	}
+	return s.set.known(&one)
+}
+
 // finish decodes the value, or the default.
 func (s *Setting) finish() {
 	text := s.text
@@ -99,13 +249,22 @@ func (s *Setting) finish() {
 	}
 	s.checkSecret(text)
 	var odd Odd
-	switch problem := s.decode(text); {
+	switch problem := s.decode(s.names)(text); {
 	case problem == nil:
 	case errors.As(problem, &odd):
 		s.set.Warn(s.key, odd.Error())
 	default:
 		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed is %v%s", s.shown(text), problem, s.meantKey()))
 	}
+}
+
+// isSecret tells whether the value is, or may be, a password.
+func (s *Setting) isSecret() bool {
+	if s.secret || !s.isFree() {
+		return s.secret
+	}
+	name := strings.ToUpper(s.names[len(s.names)-1])
+	return strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") || strings.Contains(name, "TOKEN")
 }
 
 // checkSecret warns of a password that was hardly meant as it is, or that others see.
@@ -126,14 +285,14 @@ const mostShown = 64
 
 // shown is a value as an error may repeat it: what somebody has mistyped is found best by seeing
 // it. A password is never repeated, nor what may be one: the value of a password's key, or one that
-// has a password of this configuration in it; the value of a family's key; a text that is long or
+// has a password of this configuration in it; a value that may be anything; a text that is long or
 // looks like an address with a password. The lines of a section take any name, so each may be meant
 // for a password's key.
 func (s *Setting) shown(text string) string {
 	byFlag := s.place == place{}
 	switch {
 	case s.secret || s.isFree(), len(text) > mostShown, strings.ContainsAny(text, "=@"),
-		!byFlag && s.inSection() && strings.Trim(text, "+-0123456789.,") != "", s.set.hasPassword(text):
+		!byFlag && s.isListed() && strings.Trim(text, "+-0123456789.,") != "", s.set.hasPassword(text):
 		return "its value"
 	}
 	return strconv.Quote(text)
@@ -151,15 +310,15 @@ func (s *Set) Shown(key, text string) string { return s.byKey[key].shown(text) }
 
 // meantKey says which key of the program the name of a section's line may have been meant for.
 func (s *Setting) meantKey() string {
-	if !s.given || s.place.line == 0 || !s.plain || !s.inSection() {
+	if !s.given || s.place.line == 0 || !s.plain || !s.isListed() {
 		return ""
 	}
-	_, name, _ := strings.Cut(s.key, ".")
-	key, distance := nearestOf(name, s.set.keys())
+	name := s.names[0]
+	key, distance := nearestOf(name, s.set.keysIn(""))
 	place := "above the section"
-	for _, o := range s.set.sections {
-		if own, changes := nearestOf(name, o.names()); changes < distance {
-			key, distance, place = own, changes, fmt.Sprintf("below %v", o.any)
+	for _, d := range s.set.table {
+		if own, changes := nearestOf(name, []string{d.within()}); d.section() != "" && changes < distance {
+			key, distance, place = own, changes, "below "+d.head()
 		}
 	}
 	if distance > likely(len(name)) {
@@ -168,8 +327,8 @@ func (s *Setting) meantKey() string {
 	return "; if the key " + key + " is meant: its place is " + place
 }
 
-// where names the key and the place of its value.
-func (s *Set) where(key string) string {
+// Place names the place of key's value, and the key, as warnings and errors do.
+func (s *Set) Place(key string) string {
 	setting := s.byKey[key]
 	switch {
 	case !setting.given:
@@ -179,44 +338,6 @@ func (s *Set) where(key string) string {
 	case setting.place.line > 0:
 		return fmt.Sprintf("%s:%d: %s", s.path, setting.place.line, key)
 	default:
-		return fmt.Sprintf("flag --%s: %s", setting.flag, key)
+		return fmt.Sprintf("flag --%s: %s", setting.spelt(hyphens), key)
 	}
-}
-
-// whereToGive says how a value for key can be given.
-func (s *Set) whereToGive(key string) string {
-	ways := fmt.Sprintf("as --%s or as %s", s.byKey[key].flag, s.variable(key))
-	switch {
-	case s.path == "":
-		return ways
-	case s.missing:
-		return fmt.Sprintf("in %s (no such file now), %s", s.path, ways)
-	default:
-		return fmt.Sprintf("in %s, %s", s.path, ways)
-	}
-}
-
-// variable is the environment variable of key.
-func (s *Set) variable(key string) string {
-	return s.program.Prefix + inVariable(key)
-}
-
-// byVariable finds the setting of an environment variable; nil if there is none.
-func (s *Set) byVariable(name string) *Setting {
-	for key, setting := range s.byKey {
-		if s.variable(key) == name && !setting.isMember() {
-			return setting
-		}
-	}
-	if rest, found := strings.CutPrefix(name, s.program.Prefix); found {
-		if setting := s.ofSection(rest, "_", inVariable); setting != nil {
-			return setting
-		}
-	}
-	for _, f := range s.families {
-		if member, found := strings.CutPrefix(name, s.variable(f.prefix)); found {
-			return s.member(f.prefix + member)
-		}
-	}
-	return nil
 }

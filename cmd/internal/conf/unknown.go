@@ -1,10 +1,10 @@
 package conf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -14,70 +14,71 @@ var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
 
 // warnUnknownSection warns of a section that the program does not have. It repeats the name only if
 // that is nearly the name of one.
-func (s *Set) warnUnknownSection(entry entry) {
-	name, near := "section", suggestion("["+entry.section+"]", s.heads(), "")
-	if near != "" {
-		name = "section [" + entry.section + "]"
+func (s *Set) warnUnknownSection(e entry) {
+	var heads []string
+	for _, d := range s.table {
+		if d.section() != "" {
+			heads = append(heads, d.head())
+		}
 	}
-	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, near)
+	name, near := "section", suggestion("["+e.section+"]", heads, "")
+	if near != "" {
+		name = "section [" + e.section + "]"
+	}
+	s.warnLine(e, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
 
-// warnUnknownKey warns of a line that has no key of the program.
-func (s *Set) warnUnknownKey(entry entry) {
-	near := suggestion(entry.key, s.keys(), "")
-	isPair := !entry.alone && strings.TrimLeft(entry.value, "=") != ""
-	if isPair && (near != "" || plainName.MatchString(entry.key)) {
-		s.warnLine(entry.line, "unknown key %s is not used%s", entry.key, near)
+// warnUnknown warns of a line that has no key of the program, or of the section [word NAME] that has
+// a prefix.
+func (s *Set) warnUnknown(e entry, prefix string) {
+	word, _, _ := strings.Cut(prefix, ".")
+	known := s.keysIn(word)
+	near, in := suggestion(e.key, known, ""), ""
+	isName := plainName.MatchString(e.key)
+	if word != "" {
+		in = " in the section [" + e.section + "]"
+		near = cmp.Or(near, "; known ones are "+strings.Join(known, ", "))
+	} else if e.alone || strings.Trim(e.value, "=") == "" && e.value != "" || !isName && near == "" {
+		s.warnLine(e, "the line is no known key, and not used%s", near)
 		return
 	}
-	s.warnLine(entry.line, "the line is no known key, and not used%s", near)
+	key := " " + e.key
+	if word != "" && !isName {
+		key = ""
+	}
+	s.warnLine(e, "unknown key%s%s is not used%s", key, in, near)
 }
 
 // warnVariable warns of a variable that is nearly one of the program's. Others are nobody's
 // business.
 func (s *Set) warnVariable(name string) {
-	var known []string
-	for key, setting := range s.byKey {
-		if !setting.isMember() {
-			known = append(known, s.variable(key))
+	key, distance := nearestOf(strings.TrimPrefix(name, s.program.Prefix), s.variables())
+	if distance <= likely(len(name)-len(s.program.Prefix)) {
+		s.warn("environment %s: unknown, and not used; the nearest known one is %s", name, s.program.Prefix+key)
+	}
+}
+
+// variables are the names of variables without names in them, without the program's prefix.
+func (s *Set) variables() (names []string) {
+	for _, d := range s.table {
+		if len(d.parts) == 1 {
+			names = append(names, inVariable(d.key))
 		}
 	}
-	near, distance := nearestOf(name, known)
-	if distance <= likely(len(name)-len(s.program.Prefix)) {
-		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
-	}
+	return names
 }
 
 // likely is how many slips of the pen a name of that length has at most.
 func likely(length int) int { return min(2, length/3) }
 
-// keys are the names that a line of the file may begin with.
-func (s *Set) keys() []string {
-	var keys []string
-	for key, setting := range s.byKey {
-		if !setting.isMember() {
-			keys = append(keys, key)
-		}
-	}
-	for _, f := range s.families {
-		if f.section == "" {
-			keys = append(keys, f.prefix+"NAME")
+// keysIn are the keys of the sections [word NAME]; of no word those above all sections.
+func (s *Set) keysIn(word string) (keys []string) {
+	for _, d := range s.table {
+		if d.section() == word && !d.isListed() {
+			keys = append(keys, d.within())
 		}
 	}
 	return keys
-}
-
-// heads are the heads of sections that the file may have.
-func (s *Set) heads() (heads []string) {
-	for _, f := range s.families {
-		if f.section != "" {
-			heads = append(heads, "["+f.section+"]")
-		}
-	}
-	for _, o := range s.sections {
-		heads = append(heads, o.any.String())
-	}
-	return heads
 }
 
 // suggestion is what an error about an unknown name ends with: the known name that was probably
@@ -146,13 +147,4 @@ func Unexpected(what string, args []string, index int, known []string) string {
 		return fmt.Sprintf("%s %s%s%s", what, dashes, name, near)
 	}
 	return fmt.Sprintf("%s in place %d of the command line", what, index+1)
-}
-
-// indexOfFlag is where in args a flag of that name stands; -1 if nowhere.
-func indexOfFlag(args []string, name string) int {
-	return slices.IndexFunc(args, func(arg string) bool {
-		rest, isFlag := strings.CutPrefix(arg, "-")
-		rest, _, _ = strings.Cut(strings.TrimPrefix(rest, "-"), "=")
-		return isFlag && rest == name
-	})
 }

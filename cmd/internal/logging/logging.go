@@ -48,8 +48,8 @@ const mostKept = 10_000
 func (c *Config) Register(set *conf.Set) {
 	const levels = ": trace, debug, info, warn or error"
 	set.Add("log_file", "", "also log to this file, rotated at 50 MiB", conf.Text(&c.File))
-	set.Add("log_level_file", "warn", "what goes to the file"+levels, conf.Level(&c.FileLevel))
-	set.Add("log_level_console", "warn", "what goes to stderr"+levels, conf.Level(&c.ConsoleLevel))
+	set.Add("log_level_file", "warn", "what goes to the file"+levels, conf.Level(&c.FileLevel)).Live()
+	set.Add("log_level_console", "warn", "what goes to stderr"+levels, conf.Level(&c.ConsoleLevel)).Live()
 	set.Add("log_format", formatText, "how both are written: text, or json, an object a line", conf.OneOf(&c.Format, formatText, formatJSON))
 	set.Add("log_keep", "10", "how many rotated log files stay beside log_file", conf.Int(&c.Keep, 1, mostKept))
 }

@@ -18,8 +18,10 @@ func asking() map[string]string {
 		api.MasterPause.Name: `{}`, api.MasterContinue.Name: `{}`, api.MasterRecycle.Name: `{}`,
 		api.MasterStatus.Name: `{"poll_workers":true}`, api.RouteSignal.Name: `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
 	}
-	for typ := range api.Forwarded {
-		requests[typ] = `{"worker":"worker"}`
+	for typ, how := range api.Kinds {
+		if how.Relayed || how.OneWorker {
+			requests[typ] = `{"worker":"worker"}`
+		}
 	}
 	return requests
 }

@@ -88,8 +88,10 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		api.RouteSignal.Name:    m.sendSignal,
 		api.Lend.Name:           m.lend,
 	}
-	for typ := range api.Forwarded {
-		handlers[typ] = m.relay
+	for typ, kind := range api.Kinds {
+		if kind.Relayed || kind.OneWorker {
+			handlers[typ] = m.relay
+		}
 	}
 	for typ, handler := range handlers {
 		if changes(typ) {
@@ -152,13 +154,7 @@ func (m *Master) attend(ctx context.Context, w *worker) {
 }
 
 // changes tells whether a client changes something by a request, on the master or on workers.
-func changes(typ string) bool {
-	switch typ {
-	case api.MasterPause.Name, api.MasterContinue.Name, api.MasterRecycle.Name, api.RouteManual.Name, api.RouteSignal.Name:
-		return true
-	}
-	return api.Forwarded[typ].Changes
-}
+func changes(typ string) bool { return api.Kinds[typ].Changes }
 
 // told has the log say who asks for a change, and which. What became of it the workers' logs and
 // journals say, with the client's name.

@@ -21,7 +21,7 @@ const (
 	changeTimeout = 30 * time.Second
 )
 
-func timeoutOf(how api.Forward, alone bool) time.Duration {
+func timeoutOf(how api.Kind, alone bool) time.Duration {
 	if how.Changes && alone {
 		return changeTimeout
 	}
@@ -36,7 +36,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostRelayedBytes).
 			With(jobnet.CodeLimit)
 	}
-	workers, fields, how := m.registry.all(), request.Fields(), api.Forwarded[request.Type]
+	workers, fields, how := m.registry.all(), request.Fields(), api.Kinds[request.Type]
 	if fields.Has("worker") {
 		name, err := fields.Text("worker")
 		if err != nil {

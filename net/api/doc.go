@@ -3,7 +3,8 @@
 // master and jobctl use the same types; docs/protocol.md describes them for people who write
 // clients.
 //
-// A request is a variable of type Request, beside the structs of its data and its answer:
+// A request is declared once, as a variable of type Request, beside the structs of its data and its
+// answer:
 //
 //	worker.go   what a worker answers
 //	master.go   what a master answers, and what a worker registers with

@@ -36,11 +36,18 @@ type Cursor struct {
 	Cursor string `json:"cursor"`
 }
 
-// The requests about journals whose data has no more to it.
+// The requests about journals whose data has no more to it, and those whose data stands elsewhere.
 var (
-	NextPage    = Request[Cursor, json.RawMessage]{Name: JournalNext, Slow: true, read: readCursor}
-	CloseStream = Request[Cursor, Done]{Name: JournalClose, read: readCursor}
-	LookAtRows  = Request[rowIDs, json.RawMessage]{Name: JournalRows, Slow: true, read: readRowIDs}
+	NextPage    = declare[Cursor, json.RawMessage](Kind{Name: JournalNext, Slow: true, Relayed: true}, readCursor)
+	CloseStream = declare[Cursor, Done](Kind{Name: JournalClose, Relayed: true}, readCursor)
+	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, Slow: true, Relayed: true}, readRowIDs)
+
+	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalEvents, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalState, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalVerify, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalDiff, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalReapply, Changes: true, Relayed: true}, readNone)
 )
 
 func readCursor(r *reader) Cursor { return Cursor{r.text("cursor")} }

@@ -17,16 +17,16 @@ const (
 // What a master answers. A master hands pause, continue and recycle on to its
 // workers.
 var (
-	Register = Request[Registration, Done]{Name: "register-worker", read: readRegistration}
+	Register = declare[Registration, Done](Kind{Name: "register-worker"}, readRegistration)
 
-	Poke           = Request[Targets, Done]{Name: "poke", read: readMasterTargets}
-	MasterPause    = Request[Targets, Done]{Name: Pause.Name, read: readAnyMasterTargets}
-	MasterContinue = Request[Targets, Done]{Name: Continue.Name, read: readAnyMasterTargets}
-	MasterRecycle  = Request[Targets, Done]{Name: Recycle.Name, read: readAnyMasterTargets}
+	Poke           = declare[Targets, Done](Kind{Name: "poke"}, readMasterTargets)
+	MasterPause    = declare[Targets, Done](Pause.Kind, readAnyMasterTargets)
+	MasterContinue = declare[Targets, Done](Continue.Kind, readAnyMasterTargets)
+	MasterRecycle  = declare[Targets, Done](Recycle.Kind, readAnyMasterTargets)
 
-	MasterStatus = Request[Polling, FleetStatus[json.RawMessage]]{Name: Status.Name, read: readPolling}
-	RouteManual  = Request[ManualJobs, RelayedOutcomes]{Name: RunManual.Name, read: readManualJobs}
-	RouteSignal  = Request[SignalJobs, Delivered]{Name: SendSignal.Name, read: readSignalJobs}
+	MasterStatus = declare[Polling, FleetStatus[json.RawMessage]](Status.Kind, readPolling)
+	RouteManual  = declare[ManualJobs, RelayedOutcomes](RunManual.Kind, readManualJobs)
+	RouteSignal  = declare[SignalJobs, Delivered](SendSignal.Kind, readSignalJobs)
 )
 
 // Registration is the data of register-worker. The original ignores what it does not know.
@@ -203,7 +203,7 @@ type RelayedOutcomes struct {
 
 // Lend is how a worker gets its shares of the rates that all workers of a master keep together. It
 // asks again and again; what it does not ask for any more is lent to others after a while.
-var Lend = Request[Borrowing, Shares]{Name: "lend", read: readBorrowing}
+var Lend = declare[Borrowing, Shares](Kind{Name: "lend"}, readBorrowing)
 
 // Borrowing is the data of lend.
 type Borrowing struct {

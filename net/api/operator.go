@@ -12,27 +12,9 @@ import (
 // to all its workers, or to the one that the field worker names, by its name or address; its answer
 // is Relayed. What only one worker may do must name it.
 var (
-	Running = Request[RunningQuery, RunningJobs]{Name: "running", read: readRunning}
-	Waiting = Request[WaitingQuery, WaitingRows]{Name: "waiting", Slow: true, read: readWaiting}
+	Running = declare[RunningQuery, RunningJobs](Kind{Name: "running", Relayed: true}, readRunning)
+	Waiting = declare[WaitingQuery, WaitingRows](Kind{Name: "waiting", Slow: true, Relayed: true}, readWaiting)
 )
-
-// Forward says how a master hands a request on.
-type Forward struct {
-	Changes   bool // it changes something
-	OneWorker bool // it must name the worker
-}
-
-// Forwarded are the requests that a master hands on to its workers.
-var Forwarded = map[string]Forward{
-	JournalAnchor: {}, JournalRows: {}, JournalEvents: {}, JournalState: {}, JournalVerify: {}, JournalDiff: {},
-	JournalNext: {}, JournalClose: {}, JournalReapply: {Changes: true},
-
-	Running.Name: {}, Waiting.Name: {}, Unfinished.Name: {}, Explain.Name: {}, Output.Name: {}, Recurring.Name: {}, Delayed.Name: {},
-	Cancel.Name: {Changes: true}, Retry.Name: {Changes: true, OneWorker: true}, Reload.Name: {Changes: true, OneWorker: true},
-	Restart.Name: {Changes: true, OneWorker: true}, SetConcurrency.Name: {Changes: true, OneWorker: true},
-	RunNow.Name: {Changes: true, OneWorker: true}, PauseSchedule.Name: {Changes: true, OneWorker: true},
-	ContinueSchedule.Name: {Changes: true, OneWorker: true},
-}
 
 // The orders in which running jobs may be listed.
 const (
@@ -121,7 +103,7 @@ type WaitingTarget struct {
 
 // Unfinished lists the jobs of a target that wait or run: those that the worker has, and the rows that
 // nobody has claimed, delayed ones once they are due.
-var Unfinished = Request[UnfinishedQuery, UnfinishedJobs]{Name: "unfinished", Slow: true, read: readUnfinished}
+var Unfinished = declare[UnfinishedQuery, UnfinishedJobs](Kind{Name: "unfinished", Slow: true, Relayed: true}, readUnfinished)
 
 // UnfinishedQuery is the data of unfinished.
 type UnfinishedQuery struct {
@@ -142,7 +124,7 @@ type UnfinishedJobs struct {
 // Cancel has jobs not run: what has not started is ignored, what runs gets SIGTERM and later
 // SIGKILL. A worker does it to the jobs that it has; with Rows also to rows that nobody has claimed,
 // whatever their target, for which one worker is enough.
-var Cancel = Request[CancelQuery, CancelAnswer]{Name: "cancel", Changes: true, Slow: true, read: readCancel}
+var Cancel = declare[CancelQuery, CancelAnswer](Kind{Name: "cancel", Changes: true, Slow: true, Relayed: true}, readCancel)
 
 // The bounds of a cancel.
 const (
@@ -207,7 +189,7 @@ type ClaimedRow struct {
 
 // Retry sets rows that are done or ignored back, to be run once more. A master hands it to the one
 // worker that it names.
-var Retry = Request[RetryRows, RetriedRows]{Name: "retry", Changes: true, Slow: true, read: readRetry}
+var Retry = declare[RetryRows, RetriedRows](Kind{Name: "retry", Changes: true, Slow: true, OneWorker: true}, readRetry)
 
 // mostRetries is how many rows one request may set back.
 const mostRetries = 10_000
@@ -270,7 +252,7 @@ func known(number *int64) int64 {
 
 // Output asks for a part of what a job has written: of one that runs as it comes, of one that has
 // ended what was kept. It may have to read the journal.
-var Output = Request[OutputQuery, JobOutput]{Name: "output", Slow: true, read: readOutput}
+var Output = declare[OutputQuery, JobOutput](Kind{Name: "output", Slow: true, Relayed: true}, readOutput)
 
 // MostOutput is how many bytes of each stream one answer has at most.
 const MostOutput = 64 << 10

@@ -3,7 +3,7 @@ package api
 import jobnet "jobd/net"
 
 // Explain asks a worker all that it knows of some jobs. It changes nothing.
-var Explain = Request[ExplainQuery, Explained]{Name: "explain", Slow: true, read: readExplain}
+var Explain = declare[ExplainQuery, Explained](Kind{Name: "explain", Slow: true, Relayed: true}, readExplain)
 
 // MostExplained is how many jobs one request may be about.
 const MostExplained = 100

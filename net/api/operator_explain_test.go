@@ -29,7 +29,7 @@ func TestWhatMayBeExplained(t *testing.T) {
 			t.Errorf("%.60s: %+v, %v; want %s", data, q, err, want)
 		}
 	}
-	if _, handed := Forwarded[Explain.Name]; !handed {
+	if !Kinds[Explain.Name].Relayed {
 		t.Error("a master would not hand it on")
 	}
 }

@@ -9,12 +9,12 @@ import (
 // What operators ask about rows that come at a time. What changes such rows a master hands to the one
 // worker that it names.
 var (
-	Recurring = Request[RecurringQuery, RecurringRows]{Name: "recurring", Slow: true, read: readRecurring}
-	Delayed   = Request[DelayedQuery, DelayedRows]{Name: "delayed", Slow: true, read: readDelayed}
+	Recurring = declare[RecurringQuery, RecurringRows](Kind{Name: "recurring", Slow: true, Relayed: true}, readRecurring)
+	Delayed   = declare[DelayedQuery, DelayedRows](Kind{Name: "delayed", Slow: true, Relayed: true}, readDelayed)
 
-	RunNow           = Request[PlanRows, PlannedRows]{Name: "run-now", Changes: true, Slow: true, read: readPlanRows}
-	PauseSchedule    = Request[PlanRows, PlannedRows]{Name: "pause-schedule", Changes: true, Slow: true, read: readPlanRows}
-	ContinueSchedule = Request[PlanRows, PlannedRows]{Name: "continue-schedule", Changes: true, Slow: true, read: readPlanRows}
+	RunNow           = declare[PlanRows, PlannedRows](Kind{Name: "run-now", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
+	PauseSchedule    = declare[PlanRows, PlannedRows](Kind{Name: "pause-schedule", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
+	ContinueSchedule = declare[PlanRows, PlannedRows](Kind{Name: "continue-schedule", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
 )
 
 // MostRecurring and MostDelayed are how many rows one answer lists at most, and MostPlanned how many

@@ -77,8 +77,8 @@ func TestRunNowIsRead(t *testing.T) {
 func TestRunNowIsForOneWorker(t *testing.T) {
 	t.Parallel()
 	for name, oneWorker := range map[string]bool{api.RunNow.Name: true, api.Recurring.Name: false, api.Delayed.Name: false} {
-		if how, handed := api.Forwarded[name]; !handed || how.OneWorker != oneWorker {
-			t.Errorf("a master hands on %s: %v, %+v", name, handed, how)
+		if how := api.Kinds[name]; how.OneWorker != oneWorker || how.Relayed == oneWorker {
+			t.Errorf("a master hands on %s: %+v", name, how)
 		}
 	}
 }

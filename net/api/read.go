@@ -8,13 +8,28 @@ import (
 	jobnet "jobd/net"
 )
 
+// Kind is what there is to know of a request beside its data and its answer.
+type Kind struct {
+	Name      string // its type on the wire
+	Changes   bool   // it changes something, so that a refusal is part of the history
+	Slow      bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
+	Relayed   bool   // a master hands it on to all its workers, or to the one that the field worker names
+	OneWorker bool   // a master hands it on to the worker that the field worker names, which must be there
+}
+
+// Kinds are those of all requests, by name.
+var Kinds = make(map[string]Kind)
+
 // Request is one request of the protocol: Q is its data, A the data of its answer.
 type Request[Q, A any] struct {
-	Name    string // its type on the wire
-	Changes bool   // it changes something, so that a refusal is part of the history
-	Slow    bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
+	Kind
 
 	read func(r *reader) Q
+}
+
+func declare[Q, A any](kind Kind, read func(r *reader) Q) Request[Q, A] {
+	Kinds[kind.Name] = kind
+	return Request[Q, A]{kind, read}
 }
 
 // Read reads the request's data as a peer sent it. Its error is a net.Refusal.

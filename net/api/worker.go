@@ -13,21 +13,21 @@ import (
 
 // What a worker answers. Status has the answer of its own file.
 var (
-	Poll     = Request[Targets, Done]{Name: "poll", read: readTargets}
-	Pause    = Request[Targets, Done]{Name: "pause", Changes: true, read: readTargets}
-	Continue = Request[Targets, Done]{Name: "continue", Changes: true, read: readTargets}
+	Poll     = declare[Targets, Done](Kind{Name: "poll"}, readTargets)
+	Pause    = declare[Targets, Done](Kind{Name: "pause", Changes: true}, readTargets)
+	Continue = declare[Targets, Done](Kind{Name: "continue", Changes: true}, readTargets)
 
-	Recycle = Request[Targets, Done]{Name: "recycle", Changes: true, read: readTargets}
+	Recycle = declare[Targets, Done](Kind{Name: "recycle", Changes: true}, readTargets)
 
-	AddTarget      = Request[Slots, Done]{Name: "add-target", Changes: true, read: readNewTarget}
-	SetConcurrency = Request[Slots, Done]{Name: "set-target-concurrency", Changes: true, read: readSlots}
-	RemoveTarget   = Request[Target, Done]{Name: "remove-target", Changes: true, read: readTarget}
+	AddTarget      = declare[Slots, Done](Kind{Name: "add-target", Changes: true}, readNewTarget)
+	SetConcurrency = declare[Slots, Done](Kind{Name: "set-target-concurrency", Changes: true, OneWorker: true}, readSlots)
+	RemoveTarget   = declare[Target, Done](Kind{Name: "remove-target", Changes: true}, readTarget)
 
-	Status     = Request[None, WorkerStatus]{Name: "status", read: readNone}
-	RunManual  = Request[Manual, Outcomes]{Name: "run-manual", Changes: true, Slow: true, read: readManual}
-	SendSignal = Request[Signals, Delivered]{Name: "send-signal", Changes: true, read: readSignals}
-	Reload     = Request[None, Reloaded]{Name: "reload", Changes: true, Slow: true, read: readNone}
-	Restart    = Request[Restarting, Restarted]{Name: "restart", Changes: true, read: readRestarting}
+	Status     = declare[None, WorkerStatus](Kind{Name: "status"}, readNone)
+	RunManual  = declare[Manual, Outcomes](Kind{Name: "run-manual", Changes: true, Slow: true}, readManual)
+	SendSignal = declare[Signals, Delivered](Kind{Name: "send-signal", Changes: true}, readSignals)
+	Reload     = declare[None, Reloaded](Kind{Name: "reload", Changes: true, Slow: true, OneWorker: true}, readNone)
+	Restart    = declare[Restarting, Restarted](Kind{Name: "restart", Changes: true, OneWorker: true}, readRestarting)
 )
 
 // Target is the data of a request about one target.

@@ -180,7 +180,7 @@ func (l limits) judge(v *condition, s *operator.Census, now time.Time) {
 func (l limits) fleet(v *condition, s *operator.Census, now time.Time) {
 	ready := 0
 	for _, w := range s.Workers {
-		if w.Err == nil && len(hindrances(w.Value)) == 0 {
+		if w.Err == nil && operator.Ready(w.Value) {
 			ready++
 		}
 	}
@@ -227,71 +227,24 @@ const mostOfASort = 3
 
 // worker judges what a worker tells of itself.
 func (l limits) worker(v *condition, status *workerStatus, before string, bad state, now time.Time) {
-	for _, h := range hindrances(status) {
-		if h.What == whatStopping {
-			v.find(bad, "%s%s", before, isStopping)
-			continue
+	for _, t := range operator.Troubles(status) {
+		how, lasts := stateWarning, ""
+		if t.Hinders {
+			how = bad
 		}
-		what := cmp.Or(hinderedParts[h.What], clean(h.What))
-		if !h.Since.IsZero() {
-			what += ", for " + screen.Length(now.Sub(h.Since))
+		if !t.Since.IsZero() {
+			lasts = " for " + screen.Length(now.Sub(t.Since))
 		}
-		v.find(bad, "%s%s: %s", before, what, clean(h.Why))
+		v.find(how, "%s%s%s: %s", before, clean(t.Effect), lasts, inALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
 		v.find(stateWarning, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(now.Sub(since)))
 	}
-	for i := range status.Executors {
-		switch e := &status.Executors[i]; {
-		case e.Unready != "":
-			v.find(stateWarning, "%sno job of target %s can be started for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Unready))
-		case e.Failing != "":
-			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Failing))
-		}
-	}
-	for _, m := range status.Masters {
-		if !m.Registered {
-			v.find(stateWarning, "%snot registered with the master %s: %s", before, clean(m.Address), clean(m.Error))
-		}
-	}
-}
-
-// hinderedParts are what it means that a part of a worker hinders it.
-var hinderedParts = map[string]string{
-	"database": "the database is away", "journal": "the journal's disk is full",
-	"runner": "the runner is not connected", "launcher": "no job starts",
 }
 
 // inALine is a reason whose lines, of which one is all that many monitors show, are told apart by
 // slashes.
 func inALine(reason string) string { return clean(screen.InALine(reason)) }
-
-// hindrances are why a worker may not take work, as it says; of an older one, as far as it tells of
-// its parts.
-func hindrances(s *workerStatus) []api.NotReady {
-	if len(s.NotReady) > 0 {
-		return s.NotReady
-	}
-	var why []api.NotReady
-	add := func(is bool, what, reason string, since time.Time) {
-		if is {
-			why = append(why, api.NotReady{What: what, Why: reason, Since: since})
-		}
-	}
-	if d := s.Database; d != nil {
-		add(!d.Reachable, "database", d.Error, d.Since)
-	}
-	if r := s.Runner; r != nil {
-		add(!r.Reachable, "runner", r.Error, r.Since)
-	}
-	if j := s.Journal; j != nil {
-		add(j.Full != "", "journal", j.Full, j.FullSince)
-	}
-	if h := s.Launcher; h != nil {
-		add(true, "launcher", h.Broken, h.Since)
-	}
-	return why
-}
 
 // targets judges what waits and what has failed, for each target over all workers.
 func (l limits) targets(v *condition, s *operator.Census, now time.Time) {

@@ -59,7 +59,7 @@ func TestHealthOfAWorker(t *testing.T) {
 			`,"asideCount": 2, "aside": [{"job": 1, "target": "mail", "reason": "locked", "since": "2026-11-01T00:00:00Z"}]`, recent, "", 1,
 			"JOBD WARNING - worker node-1: 2 rows quarantined, the first for",
 		},
-		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: not registered with the master 10.0.0.1:7081: refused"},
+		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: it is not registered with the master 10.0.0.1:7081: refused"},
 		"uncounted": {
 			"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3,
 			"JOBD UNKNOWN - worker node-1: what waits is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",

@@ -379,19 +379,6 @@ func (p *program) printUnserved(s *operator.Census) {
 	p.paragraph(lines.String())
 }
 
-// atWork is a running job, and the worker that runs it.
-type atWork struct {
-	api.RunningJob
-	Worker string `json:"worker,omitempty"` // "" where one worker was asked
-}
-
-// atWorkEverywhere is what runs on all workers that were asked.
-type atWorkEverywhere struct {
-	Jobs   []atWork          `json:"jobs"`
-	Total  int               `json:"total"`
-	Errors map[string]string `json:"errors,omitempty"` // of the workers that did not tell, by name
-}
-
 func (p *program) ps() *ffcli.Command {
 	query := api.RunningQuery{}
 	var target string
@@ -415,24 +402,15 @@ func (p *program) ps() *ffcli.Command {
 
 // showRunning asks for what runs, and prints it. Workers that do not tell are an error beside that.
 func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api.RunningQuery) error {
-	fleet, err := operator.All[api.RunningJobs](ctx, c, api.Running.Name, query)
+	all, err := operator.Running(ctx, c, query)
 	if err != nil {
 		return err
 	}
-	all := merged(fleet, query.Sort)
-	err = operator.Silent(fleet)
+	err = all.Silent
 	if len(all.Jobs) == 0 && err == nil {
 		p.noteUnserved(ctx, strings.Join(query.Targets, ""))
 	}
 	if p.json() {
-		for _, one := range fleet {
-			if one.Err != nil {
-				if all.Errors == nil {
-					all.Errors = make(map[string]string)
-				}
-				all.Errors[one.From.Name] = one.Err.Error()
-			}
-		}
 		if printErr := p.printJSON(all); printErr != nil {
 			return printErr
 		}
@@ -446,28 +424,15 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 	return err
 }
 
-// merged is what several workers told, in one order.
-func merged(fleet []operator.Answer[api.RunningJobs], order string) atWorkEverywhere {
-	all := atWorkEverywhere{Jobs: []atWork{}}
-	for _, one := range fleet {
-		all.Total += one.Value.Total
-		for _, job := range one.Value.Jobs {
-			all.Jobs = append(all.Jobs, atWork{job, one.From.Name})
-		}
-	}
-	api.SortRunning(all.Jobs, order, func(j *atWork) *api.RunningJob { return &j.RunningJob })
-	return all
-}
-
-func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
+func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
 	t := table{none: "nothing runs", elastic: "TARGET|WORKER"}
 	now := p.now()
-	limited := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Deadline > 0 })
+	limited := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 })
 	if limited {
 		head = append(head, "LEFT")
 	}
-	other := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Executor != "" })
+	other := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" })
 	if other {
 		head = append(head, "EXECUTOR")
 	}

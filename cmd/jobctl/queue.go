@@ -145,12 +145,8 @@ func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 	if q.Waiting == nil || t.Untold > 0 {
 		return q
 	}
-	left, pace := int64(*q.Waiting+q.Due+t.Prefetched), int64(t.Ended)
-	if left == 0 || pace > 0 && !t.Stands() {
-		seconds := int64(0)
-		if left > 0 {
-			seconds = (left*60 + pace - 1) / pace
-		}
+	if in, known := t.EmptyIn(waiting[t.Target]); known {
+		seconds := int64(in / time.Second)
 		q.EmptyIn = &seconds
 	}
 	return q

@@ -380,59 +380,32 @@ func replacedText(by map[string]int64) string {
 	return fmt.Sprintf("%s (%s)", humanize.Comma(all), strings.Join(texts, ", "))
 }
 
-// troublesOf is what keeps one worker from its work, and why: what is away, or, where the worker itself
-// is well, what it says of targets for which it claims nothing.
+// troublesOf is what keeps one worker from its work, and why, or, where it is well, what it says of
+// targets for which it claims nothing. What is about executors stands below these.
 func (p *program) troublesOf(s *workerStatus) (list []string) {
-	add := func(is bool, effect, cause string) {
-		if is {
-			list = append(list, clean(effect+": "+strings.TrimSpace(cause)))
+	hindered := false
+	var others []string
+	for _, t := range operator.Troubles(s) {
+		text := clean(t.Effect + p.sinceSuffix(t.Since) + ": " + strings.TrimSpace(t.Cause))
+		switch {
+		case t.Hinders:
+			hindered = true
+			list = append(list, text)
+		case t.Target == "":
+			others = append(others, text)
 		}
 	}
-	told := []string{}
-	part := func(name string, is bool, effect string, since time.Time, cause string) {
-		if add(is, effect+p.sinceSuffix(since), cause); is {
-			told = append(told, name)
+	for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
+		why := s.Targets[target].Why
+		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
+			return e.Target == target && e.Unready != "" && strings.Contains(why, e.Unready)
+		})
+		if why != "" && !said && !hindered {
+			list = append(list, clean("nothing is claimed for target "+target+": "+why))
 		}
 	}
-	if d := s.Database; d != nil {
-		part("database", !d.Reachable, "the database is away", d.Since, d.Error)
-	}
-	if j := s.Journal; j != nil {
-		part("journal", j.Full != "", "the journal's disk is full", j.FullSince, j.Full)
-	}
-	if r := s.Runner; r != nil {
-		part("runner", !r.Reachable, "the runner is not connected", r.Since, r.Error)
-	}
-	if h := s.Launcher; h != nil {
-		part("launcher", true, "nothing is started", h.Since, h.Broken)
-	}
-	for _, h := range s.NotReady {
-		cause := h.What + ": " + h.Why
-		if h.What == whatStopping {
-			cause = isStopping
-		}
-		add(!slices.Contains(told, h.What), "it takes no work"+p.sinceSuffix(h.Since), cause)
-	}
-	if len(list) == 0 {
-		for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
-			said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
-				return e.Target == target && e.Unready != "" && strings.Contains(s.Targets[target].Why, e.Unready)
-			})
-			why := s.Targets[target].Why
-			add(why != "" && !said, "nothing is claimed for target "+target, why)
-		}
-	}
-	for _, m := range s.Masters {
-		add(!m.Registered, "it is not registered with the master "+m.Address+p.sinceSuffix(m.Since), m.Error)
-	}
-	return list
+	return append(list, others...)
 }
-
-// whatStopping is what a worker says that hinders it while it stops, and isStopping how that is told.
-const (
-	whatStopping = "stopping"
-	isStopping   = "it is stopping"
-)
 
 // printTroubles prints what keeps workers from their work, behind the names of all of which the same is
 // said; nothing where nothing does, or where workers are older and do not tell.

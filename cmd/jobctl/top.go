@@ -98,80 +98,24 @@ type topSource struct {
 var _ live.Source = (*topSource)(nil)
 
 // Fleet implements live.Source.
-func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
-	census, err := operator.TakeCensus(ctx, s.d)
-	if err != nil {
-		return fleet, err
-	}
-	for _, w := range census.Workers {
-		one := live.Worker{Name: w.From.Name, Address: w.From.Address, Targets: w.From.Targets, Status: w.Value}
-		if w.Err != nil {
-			one.Error = w.Err.Error()
-		}
-		if !s.d.Master {
-			one.Name, one.Targets = w.Value.Name, census.Targets()
-		}
-		fleet.Workers = append(fleet.Workers, one)
-	}
-	if len(fleet.Workers) == 0 {
-		fleet.Troubles = append(fleet.Troubles, "no worker is registered with the master")
-	}
-	if census.Master != nil {
-		for _, w := range census.Master.Down {
-			fleet.Troubles = append(fleet.Troubles, "worker "+s.p.downText(w))
-		}
-		if len(census.Master.Unserved) > 0 {
-			fleet.Troubles = append(fleet.Troubles, s.unserved(*census.Master))
-		}
-	}
-	return fleet, nil
+func (s *topSource) Fleet(ctx context.Context) (*operator.Census, error) {
+	return operator.TakeCensus(ctx, s.d)
 }
 
-// unserved says what was poked and is served by nobody.
-func (s *topSource) unserved(status masterStatus) string {
-	first := status.Unserved[0]
-	text := fmt.Sprintf("target '%s' was poked at %s, and nobody serves it", first.Target, time.UnixMilli(first.Since).In(s.p.location).Format(time.DateTime))
-	if more := max(status.UnservedCount, len(status.Unserved)) - 1; more > 0 {
-		text += fmt.Sprintf("; nor %d more", more)
-	}
-	return text
-}
-
-// Running implements live.Source. Workers that did not tell of themselves are not missed.
-func (s *topSource) Running(ctx context.Context, workers []live.Worker, q api.RunningQuery) (running live.Running, err error) {
-	answers, err := operator.All[api.RunningJobs](ctx, s.d, api.Running.Name, q)
-	if refused := new(jobnet.RemoteError); err != nil && errors.As(err, &refused) {
-		running.Silent = []string{err.Error()}
-		return running, nil
-	}
-	for _, a := range answers {
-		running.Total += a.Value.Total
-		name := a.From.Name
-		if !s.d.Master && len(workers) > 0 {
-			name = workers[0].Name
-		}
-		for _, job := range a.Value.Jobs {
-			running.Jobs = append(running.Jobs, live.Job{RunningJob: job, Worker: name, Address: a.From.Address})
-		}
-		if a.Err != nil && slices.ContainsFunc(workers, func(w live.Worker) bool { return w.Address == a.From.Address }) {
-			running.Silent = append(running.Silent, a.From.Named(a.Err).Error())
-		}
+// Running implements live.Source. What one worker refuses is no error.
+func (s *topSource) Running(ctx context.Context, q api.RunningQuery) (operator.RunningJobs, error) {
+	running, err := operator.Running(ctx, s.d, q)
+	if refused := new(jobnet.RemoteError); errors.As(err, &refused) {
+		running.Errors, err = map[string]string{"": err.Error()}, nil
 	}
 	return running, err
 }
 
 // Waiting implements live.Source.
-func (s *topSource) Waiting(ctx context.Context, workers []live.Worker, targets []string) (waiting live.Waiting, err error) {
-	census := operator.Census{}
-	for _, w := range workers {
-		census.Workers = append(census.Workers, operator.Answer[*workerStatus]{From: s.d.At(w.Name, w.Address), Value: w.Status})
-	}
+func (s *topSource) Waiting(ctx context.Context, fleet *operator.Census, targets []string) (live.Waiting, error) {
+	census := operator.Census{Workers: fleet.Workers}
 	census.Count(ctx, targets)
-	waiting.Targets = census.Waiting
-	for _, why := range append(census.Why, unjoined(census.Older())...) {
-		waiting.Silent = append(waiting.Silent, why.Error())
-	}
-	return waiting, nil
+	return live.Waiting{Targets: census.Waiting, Silent: append(census.Why, unjoined(census.Older())...)}, nil
 }
 
 // Do implements live.Source.
@@ -232,7 +176,7 @@ func (s *topSource) signal(ctx context.Context, job live.Job, signal syscall.Sig
 func (s *topSource) cancel(ctx context.Context, job live.Job) (string, error) {
 	query := api.CancelQuery{IDs: []jobnet.Whole{job.Job}, Targets: map[jobnet.Whole]string{job.Job: job.Target}}
 	var answer api.CancelAnswer
-	if err := s.worker(job).Ask(ctx, api.Cancel.Name, query, &answer); err != nil {
+	if err := job.From.Ask(ctx, api.Cancel.Name, query, &answer); err != nil {
 		return "", operator.MayBeDone(err, api.Cancel.Name)
 	}
 	became, known := answer.Jobs[job.Job]
@@ -252,14 +196,6 @@ func (s *topSource) cancel(ctx context.Context, job live.Job) (string, error) {
 // clock is the time of day of unix milliseconds.
 func (s *topSource) clock(at int64) string {
 	return time.UnixMilli(at).In(s.p.location).Format(time.TimeOnly)
-}
-
-// worker is the one that has a job.
-func (s *topSource) worker(job live.Job) *operator.Worker {
-	if job.Address == "" {
-		return s.d.Direct() // there is nothing to tell apart
-	}
-	return s.d.At(job.Worker, job.Address)
 }
 
 // Show implements live.Source.

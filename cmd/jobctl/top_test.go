@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -72,25 +71,17 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer)})
 	s := topOf(t, d.port, false)
 	fleet, err := s.Fleet(t.Context())
-	if err != nil || len(fleet.Workers) != 1 || fleet.Workers[0].Status == nil {
+	if err != nil || len(fleet.Workers) != 1 || fleet.Workers[0].Value == nil {
 		t.Fatalf("%+v, %v", fleet, err)
 	}
-	for what, silent := range map[string]func() ([]string, error){
-		"running": func() ([]string, error) {
-			r, err := s.Running(t.Context(), fleet.Workers, api.RunningQuery{})
-			return r.Silent, err
-		},
-		"waiting": func() ([]string, error) {
-			w, err := s.Waiting(t.Context(), fleet.Workers, slices.Collect(maps.Keys(fleet.Workers[0].Status.Targets)))
-			return w.Silent, err
-		},
-	} {
-		told, err := silent()
-		if err != nil || len(told) != 1 || !strings.Contains(told[0], "because it is an older jobd, or the original") {
-			t.Errorf("%s: %q, %v", what, told, err)
-		}
+	const older = "because it is an older jobd, or the original"
+	if running, err := s.Running(t.Context(), api.RunningQuery{}); err != nil || len(running.Errors) != 1 || !strings.Contains(running.Errors[""], older) {
+		t.Errorf("running: %q, %v", running.Errors, err)
 	}
-	job := live.Job{RunningJob: api.RunningJob{Job: 5, Target: "mail"}}
+	if waiting, err := s.Waiting(t.Context(), fleet, fleet.Targets()); err != nil || len(waiting.Silent) != 1 || !strings.Contains(waiting.Silent[0].Error(), older) {
+		t.Errorf("waiting: %q, %v", waiting.Silent, err)
+	}
+	job := live.Job{RunningJob: api.RunningJob{Job: 5, Target: "mail"}, From: fleet.Workers[0].From}
 	if err := s.Follow(t.Context(), job); err == nil || !strings.Contains(err.Error(), "older jobd") {
 		t.Errorf("output: %v", err)
 	}
@@ -147,21 +138,18 @@ func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 	}})
 	s := topOf(t, port, true)
 	fleet, err := s.Fleet(t.Context())
-	if err != nil || len(fleet.Workers) != 3 || fleet.Workers[2].Error != "no answer within 5s" || fleet.Workers[0].Address != "a:1" {
+	if err != nil || len(fleet.Workers) != 3 || fleet.Workers[2].Err.Error() != "no answer within 5s" || fleet.Workers[0].From.Address != "a:1" {
 		t.Fatalf("%+v, %v", fleet, err)
 	}
-	if want := []string{"worker four down since 2025-11-20 10:00:00.000000", "target 'print' was poked at 2025-11-20 10:00:00, and nobody serves it; nor 2 more"}; !slices.Equal(fleet.Troubles, want) {
-		t.Errorf("%q", fleet.Troubles)
-	}
-	running, err := s.Running(t.Context(), fleet.Workers, api.RunningQuery{Most: 5})
-	if err != nil || running.Total != 12 || len(running.Jobs) != 1 || running.Jobs[0].Worker != "one" || running.Jobs[0].Address != "a:1" {
+	running, err := s.Running(t.Context(), api.RunningQuery{Most: 5})
+	if err != nil || running.Total != 12 || len(running.Jobs) != 1 || running.Jobs[0].Worker != "one" || running.Jobs[0].From.Address != "a:1" {
 		t.Errorf("%+v, %v", running, err)
 	}
-	if len(running.Silent) != 2 || !strings.Contains(running.Silent[0], "worker 'two': it can't tell") || !strings.Contains(running.Silent[1], "worker 'three': no answer") {
-		t.Errorf("%q", running.Silent)
+	if len(running.Errors) != 2 || !strings.Contains(running.Errors["two"], "it can't tell") || !strings.Contains(running.Errors["three"], "no answer") {
+		t.Errorf("%q", running.Errors)
 	}
 	r.asked = nil
-	waiting, err := s.Waiting(t.Context(), fleet.Workers[:2], []string{"fax", "mail", "nobody", "video"})
+	waiting, err := s.Waiting(t.Context(), fleet, []string{"fax", "mail", "nobody", "video"})
 	slices.Sort(r.asked)
 	if want := []string{`waiting a:1 ["fax","mail","nobody","video"]`}; !slices.Equal(r.asked, want) {
 		t.Errorf("asked %q", r.asked)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/screen"
@@ -28,7 +30,7 @@ type Census struct {
 // TakeCensus asks a daemon how it stands, a master with all of its workers.
 func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 	if !d.Master {
-		s = &Census{Workers: []Answer[*api.WorkerStatus]{{From: d.Direct()}}}
+		s = &Census{Workers: []Answer[*api.WorkerStatus]{{From: d.direct()}}}
 		if s.Said, err = d.Ask(ctx, api.Status.Name, nil); err != nil {
 			return nil, err
 		}
@@ -170,6 +172,69 @@ type Tally struct {
 	Started    int // within the last minute
 	Ended      int
 	Failed     int
+
+	PausedAt time.Time // since when it is paused where it has been longest; zero: not known
+	PausedBy string
+	Why      []string // why workers claim nothing of it, with their names
+}
+
+// Tells tells whether any worker tells what runs.
+func (t Tally) Tells() bool { return t.Workers > t.Untold }
+
+// Add adds up another target.
+func (t *Tally) Add(other Tally) {
+	t.Workers += other.Workers
+	t.Untold += other.Untold
+	t.Paused += other.Paused
+	t.Unable += other.Unable
+	t.Slots += other.Slots
+	t.Running += other.Running
+	t.Prefetched += other.Prefetched
+	t.Started += other.Started
+	t.Ended += other.Ended
+	t.Failed += other.Failed
+	if t.PausedAt.IsZero() || !other.PausedAt.IsZero() && other.PausedAt.Before(t.PausedAt) {
+		t.PausedAt, t.PausedBy = other.PausedAt, other.PausedBy
+	}
+	t.Why = append(t.Why, other.Why...)
+}
+
+// EmptyIn is in what time all that waits of a target will have ended, at the pace of the last minute;
+// false where nothing ends, or nobody starts a job of it.
+func (t Tally) EmptyIn(w api.WaitingTarget) (in time.Duration, known bool) {
+	left, pace := w.Count+w.Due+t.Prefetched, t.Ended
+	switch {
+	case left == 0:
+		return 0, true
+	case pace == 0 || t.Stands():
+		return 0, false
+	}
+	return time.Duration((left*60+pace-1)/pace) * time.Second, true
+}
+
+// tallyOf is what one worker says of a target.
+func tallyOf(w Answer[*api.WorkerStatus], name string) Tally {
+	target := w.Value.Targets[name]
+	t := Tally{
+		Target: name, Workers: 1, Slots: target.Concurrency, Running: target.Running, Prefetched: target.Prefetched,
+		Started: target.Started, Ended: target.Ended, Failed: target.Failed,
+	}
+	switch {
+	case target.Paused:
+		t.Paused = 1
+	case w.Value.Stuck(name):
+		t.Unable = 1
+	}
+	if target.Paused && target.PausedSince > 0 {
+		t.PausedAt, t.PausedBy = time.UnixMilli(target.PausedSince), target.PausedBy
+	}
+	if !TellsMore(w.Value) {
+		t.Untold = 1
+	}
+	if target.Why != "" {
+		t.Why = []string{strings.TrimPrefix(w.From.Name+": "+target.Why, ": ")}
+	}
+	return t
 }
 
 // Tallies adds up all targets, by name. Those that were poked and are served by nobody are not
@@ -180,25 +245,10 @@ func (s *Census) Tallies() []Tally {
 		if w.Err != nil {
 			continue
 		}
-		for name, target := range w.Value.Targets {
+		for name := range w.Value.Targets {
 			t := all[name]
 			t.Target = name
-			t.Workers++
-			t.Slots += target.Concurrency
-			switch {
-			case target.Paused:
-				t.Paused++
-			case w.Value.Stuck(name):
-				t.Unable++
-			}
-			if !TellsMore(w.Value) {
-				t.Untold++
-			}
-			t.Running += target.Running
-			t.Prefetched += target.Prefetched
-			t.Started += target.Started
-			t.Ended += target.Ended
-			t.Failed += target.Failed
+			t.Add(tallyOf(w, name))
 			all[name] = t
 		}
 	}

@@ -104,7 +104,7 @@ func JournalsOf(workers []*Worker, note func(error)) *Journals {
 // FindJournals finds the journals that a daemon leads to: its own, or those of a master's workers.
 func FindJournals(ctx context.Context, d *Daemon, note func(error)) (*Journals, error) {
 	if !d.Master {
-		return JournalsOf([]*Worker{d.Direct()}, note), nil
+		return JournalsOf([]*Worker{d.direct()}, note), nil
 	}
 	all, err := All[history.AnchorAnswer](ctx, d, api.JournalAnchor, nil)
 	if err != nil {

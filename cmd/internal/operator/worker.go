@@ -26,18 +26,18 @@ type Worker struct {
 	daemon *Daemon
 }
 
-// Direct is the worker at the other end, where that is no master.
-func (d *Daemon) Direct() *Worker { return &Worker{daemon: d} }
+// direct is the worker at the other end, where that is no master.
+func (d *Daemon) direct() *Worker { return &Worker{daemon: d} }
 
-// At is the worker that a master knows by this address.
-func (d *Daemon) At(name, address string) *Worker {
+// at is the worker that a master knows by this address.
+func (d *Daemon) at(name, address string) *Worker {
 	return &Worker{daemon: d, Name: name, Address: address}
 }
 
 // Workers are those that a daemon leads to: the worker itself, or those of a master.
 func (d *Daemon) Workers(ctx context.Context) ([]*Worker, error) {
 	if !d.Master {
-		return []*Worker{d.Direct()}, nil
+		return []*Worker{d.direct()}, nil
 	}
 	var status api.FleetStatus[json.RawMessage]
 	if err := d.AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status); err != nil {
@@ -129,7 +129,7 @@ type Answer[A any] struct {
 // that did not answer are among the answers, each with its error.
 func All[A any](ctx context.Context, d *Daemon, typ string, query any) ([]Answer[A], error) {
 	if !d.Master {
-		one := Answer[A]{From: d.Direct()}
+		one := Answer[A]{From: d.direct()}
 		err := one.From.Ask(ctx, typ, query, &one.Value)
 		return []Answer[A]{one}, err
 	}
@@ -142,7 +142,7 @@ func All[A any](ctx context.Context, d *Daemon, typ string, query any) ([]Answer
 	}
 	all := make([]Answer[A], len(relayed.Workers))
 	for i, w := range relayed.Workers {
-		all[i].From = d.At(w.Name, w.Address)
+		all[i].From = d.at(w.Name, w.Address)
 		all[i].Err = decode(typ, w, &all[i].Value)
 	}
 	return all, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -27,37 +29,36 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // fake is a daemon that answers what the test says, at once.
 type fake struct {
-	fleet   Fleet
-	running Running
+	fleet   operator.Census
+	running operator.RunningJobs
 	waiting Waiting
 	err     error // in place of every answer
 	refusal error // of actions
 
-	list func(api.RunningQuery) Running // in place of running; nil: that
+	list func(api.RunningQuery) operator.RunningJobs // in place of running; nil: that
 
 	asked   map[string]int
 	query   api.RunningQuery
-	workers int // that were asked for what runs
 	counted []string
 	printed []Job
 	done    []Action
 }
 
-func (f *fake) Fleet(context.Context) (Fleet, error) {
+func (f *fake) Fleet(context.Context) (*operator.Census, error) {
 	f.asked["fleet"]++
-	return f.fleet, f.err
+	return &f.fleet, f.err
 }
 
-func (f *fake) Running(_ context.Context, workers []Worker, q api.RunningQuery) (Running, error) {
+func (f *fake) Running(_ context.Context, q api.RunningQuery) (operator.RunningJobs, error) {
 	f.asked["running"]++
-	f.query, f.workers = q, len(workers)
+	f.query = q
 	if f.list != nil {
 		f.running = f.list(q)
 	}
 	return f.running, f.err
 }
 
-func (f *fake) Waiting(_ context.Context, _ []Worker, targets []string) (Waiting, error) {
+func (f *fake) Waiting(_ context.Context, _ *operator.Census, targets []string) (Waiting, error) {
 	f.asked["waiting"]++
 	f.counted = targets
 	return f.waiting, f.err
@@ -220,7 +221,7 @@ func oneWorker() *fake {
 		"report": {Concurrency: 4, Running: 1, Paused: true, PausedSince: noon.Add(-8 * time.Minute).UnixMilli(), PausedBy: "10.0.0.5", Started: 3, Ended: 4},
 	}
 	f := &fake{
-		fleet: Fleet{Workers: []Worker{{Name: "node-1", Targets: []string{"mail", "report"}, Status: status("node-1", targets)}}},
+		fleet: operator.Census{Workers: []worker{{From: &operator.Worker{}, Value: status("node-1", targets)}}},
 		waiting: Waiting{Targets: map[string]api.WaitingTarget{
 			"mail": {Count: 10_000, More: true, Oldest: noon.Add(-90 * time.Minute).Unix()}, "report": {Count: 12, Oldest: noon.Add(-25 * time.Second).Unix()},
 		}},
@@ -244,22 +245,26 @@ func oneWorker() *fake {
 func threeWorkers() *fake {
 	f := oneWorker()
 	one := f.fleet.Workers[0]
-	one.Address = "10.0.0.11:40001"
+	one.From = &operator.Worker{Name: "node-1", Address: "10.0.0.11:40001", Targets: []string{"mail", "report"}}
 	two := status("node-2", map[string]api.TargetStatus{
 		"mail": {Concurrency: 10, Why: "the database can't be reached"}, "video": {Concurrency: 2, Running: 2, Started: 1, Ended: 1, Failed: 1},
 	})
 	two.Database = &api.Standing{Since: noon.Add(-3 * time.Minute), Error: "dial tcp 10.0.0.9:3306: connection refused"}
 	old := &api.WorkerStatus{Targets: map[string]api.TargetStatus{"fax": {Concurrency: 1, Length: 1}}}
-	f.fleet.Workers = []Worker{
-		one,
-		{Name: "node-2", Address: "10.0.0.12:40002", Targets: []string{"mail", "video"}, Status: two},
-		{Name: "node-3", Address: "10.0.0.13:40003", Targets: []string{"mail", "print"}, Error: "no answer within 5s"},
-		{Name: "node-4", Address: "10.0.0.14:40004", Targets: []string{"fax"}, Status: old},
+	from := func(number int, targets ...string) *operator.Worker {
+		return &operator.Worker{Name: fmt.Sprintf("node-%d", number), Address: fmt.Sprintf("10.0.0.1%d:4000%[1]d", number), Targets: targets}
 	}
-	f.running.Silent = []string{"worker 'node-4': it can't tell, because it is an older jobd, or the original: unknown request 'running'"}
+	f.fleet.Master = &api.FleetStatus[*api.WorkerStatus]{Workers: make([]api.FleetWorker[*api.WorkerStatus], 4)}
+	f.fleet.Workers = []worker{
+		one,
+		{From: from(2, "mail", "video"), Value: two},
+		{From: from(3, "mail", "print"), Err: errors.New("no answer within 5s")},
+		{From: from(4, "fax"), Value: old},
+	}
+	f.running.Errors = map[string]string{"node-4": "it can't tell, because it is an older jobd, or the original: unknown request 'running'"}
 	f.running.Total = 1200
 	for i := range 60 {
-		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", Address: "10.0.0.12:40002", RunningJob: api.RunningJob{
+		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", RunningJob: api.RunningJob{
 			Job: jobnet.Whole(90_001 + i), Target: "video", Attempt: 2, PID: 31_000 + i, Since: noon.Add(-time.Duration(100-i) * time.Hour).UnixMilli(), Adopted: i == 1,
 		}})
 	}

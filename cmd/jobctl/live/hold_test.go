@@ -38,12 +38,12 @@ func TestTheChosenTargetStaysChosen(t *testing.T) {
 	p := sit(t, f, false, 80, 24)
 	names := p.model.targets()
 	p.press("down")
-	chosen := names[1].name
-	f.fleet.Workers[0].Status.Targets["0-first"] = api.TargetStatus{Concurrency: 1}
+	chosen := names[1].Target
+	f.fleet.Workers[0].Value.Targets["0-first"] = api.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("> " + chosen)
 	p.press("l")
-	delete(f.fleet.Workers[0].Status.Targets, chosen)
+	delete(f.fleet.Workers[0].Value.Targets, chosen)
 	p.later(5)
 	p.press("l")
 	if len(f.done) != 1 || f.done[0].Target != chosen {

@@ -87,7 +87,7 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 			api.SortAge: api.SortCPU, api.SortCPU: api.SortMemory, api.SortMemory: api.SortAge,
 		}[m.sort]
 		m.at[jobsPane] = cursor{}
-		api.SortRunning(m.running.answer.Jobs, m.sort, (*Job).running) // until the first ones of that order are told
+		m.running.answer.Sort(m.sort) // until the first ones of that order are told
 	case "p":
 		m.askTarget(Pause)
 	case "c":

@@ -1,6 +1,10 @@
 package live
 
-import "slices"
+import (
+	"slices"
+
+	"jobd/cmd/internal/operator"
+)
 
 // The smallest window that is drawn in.
 const (
@@ -61,7 +65,7 @@ func (m *model) panes() []pane {
 // shownTargets are the names of the targets in the window.
 func (m *model) shownTargets() (names []string) {
 	for _, t := range shown(m.targets(), m.at[targetsPane].top, m.rooms().rows[targetsPane]) {
-		names = append(names, t.name)
+		names = append(names, t.Target)
 	}
 	return names
 }
@@ -87,7 +91,7 @@ func (m *model) hold() {
 		c.kept = !c.gone
 	}
 	if c := &m.at[targetsPane]; c.target != "" {
-		c.follow(slices.IndexFunc(m.targets(), func(t target) bool { return t.name == c.target }))
+		c.follow(slices.IndexFunc(m.targets(), func(t operator.Tally) bool { return t.Target == c.target }))
 	}
 }
 
@@ -124,7 +128,7 @@ func (m *model) chosenTarget() (string, bool) {
 	switch m.chosen {
 	case targetsPane:
 		if all := m.targets(); m.at[targetsPane].row < len(all) {
-			return all[m.at[targetsPane].row].name, true
+			return all[m.at[targetsPane].row].Target, true
 		}
 	case jobsPane:
 		if job, ok := m.chosenJob(); ok {

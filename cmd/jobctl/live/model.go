@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"jobd/cmd/internal/operator"
 	"jobd/net/api"
 )
 
@@ -38,8 +39,8 @@ type model struct {
 	now           time.Time
 	width, height int
 
-	fleet   poll[Fleet]
-	running poll[Running]
+	fleet   poll[*operator.Census]
+	running poll[operator.RunningJobs]
 	waiting poll[Waiting]
 	asked   map[string]bool // the targets for which was counted last
 	before  map[string]int  // how many waited for a target at the count before
@@ -106,11 +107,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.press(msg)
 	case tea.PasteMsg:
 		m.paste(msg.Content)
-	case answered[Fleet]:
+	case answered[*operator.Census]:
 		m.fleet.end(msg)
-	case answered[Running]:
-		api.SortRunning(msg.answer.Jobs, m.sort, (*Job).running)
-		m.running.end(msg)
+	case answered[operator.RunningJobs]:
+		m.listed(msg)
 	case answered[Waiting]:
 		m.counted(msg)
 	case done:
@@ -120,6 +120,17 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	m.settle()
 	return m, tea.Batch(cmd, m.ask())
+}
+
+// listed takes a list of what runs.
+func (m *model) listed(a answered[operator.RunningJobs]) {
+	a.answer.Sort(m.sort)
+	for i := range a.answer.Jobs {
+		if !m.config.Master { // whose name its jobs don't tell
+			a.answer.Jobs[i].Worker = nameOf(m.workers()[0])
+		}
+	}
+	m.running.end(a)
 }
 
 // counted takes a count of what waits, and remembers the one before it.
@@ -143,15 +154,14 @@ func (m *model) ask() tea.Cmd {
 		m.fleet.begin(m.now)
 		cmds = append(cmds, request(m, m.config.Source.Fleet))
 	}
-	workers := m.answering()
 	if m.fleet.known && m.running.due(m.now, m.config.Interval) {
 		m.running.begin(m.now)
 		query := m.runningQuery()
-		cmds = append(cmds, request(m, func(ctx context.Context) (Running, error) {
+		cmds = append(cmds, request(m, func(ctx context.Context) (operator.RunningJobs, error) {
 			if query == nil {
-				return Running{}, nil
+				return operator.RunningJobs{}, nil
 			}
-			return m.config.Source.Running(ctx, workers, *query)
+			return m.config.Source.Running(ctx, *query)
 		}))
 	}
 	if targets := m.shownTargets(); len(targets) > 0 && m.waitingDue(targets) {
@@ -160,8 +170,9 @@ func (m *model) ask() tea.Cmd {
 		for _, name := range targets {
 			m.asked[name] = true
 		}
+		fleet := m.fleet.answer
 		cmds = append(cmds, request(m, func(ctx context.Context) (Waiting, error) {
-			return m.config.Source.Waiting(ctx, workers, targets)
+			return m.config.Source.Waiting(ctx, fleet, targets)
 		}))
 	}
 	return tea.Batch(cmds...)
@@ -175,23 +186,12 @@ func request[A any](m *model, ask func(context.Context) (A, error)) tea.Cmd {
 	}
 }
 
-// answering are the workers that answered the newest question for their status. To ask the others
-// for more would hold up what those have to tell.
-func (m *model) answering() (workers []Worker) {
-	for _, w := range m.fleet.answer.Workers {
-		if w.Status != nil {
-			workers = append(workers, w)
-		}
-	}
-	return workers
-}
-
 // runningQuery asks for as many jobs as fit; nil where the filter leaves no target.
 func (m *model) runningQuery() *api.RunningQuery {
 	query := &api.RunningQuery{Sort: m.sort}
 	if m.filter != "" {
 		for _, t := range m.targets() {
-			query.Targets = append(query.Targets, t.name)
+			query.Targets = append(query.Targets, t.Target)
 		}
 		if len(query.Targets) == 0 {
 			return nil

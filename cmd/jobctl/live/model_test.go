@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -44,7 +46,7 @@ func TestOnlyTargetsInTheWindowAreCounted(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
 	for i := range 100 {
-		f.fleet.Workers[0].Status.Targets[fmt.Sprintf("t%03d", i)] = api.TargetStatus{Concurrency: 1}
+		f.fleet.Workers[0].Value.Targets[fmt.Sprintf("t%03d", i)] = api.TargetStatus{Concurrency: 1}
 	}
 	p := sit(t, f, false, 80, 24)
 	rows := p.model.rooms().rows[targetsPane]
@@ -228,8 +230,8 @@ func TestTheChosenJobStaysChosen(t *testing.T) {
 func TestMoreJobsThanFit(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
-	f.list = func(q api.RunningQuery) Running {
-		list := Running{Total: 1000}
+	f.list = func(q api.RunningQuery) operator.RunningJobs {
+		list := operator.RunningJobs{Total: 1000}
 		for i := range q.Most {
 			list.Jobs = append(list.Jobs, Job{RunningJob: api.RunningJob{Job: jobnet.Whole(i + 1), Target: "mail", Since: int64(i)}})
 		}
@@ -275,15 +277,15 @@ func TestTheFilterNarrowsWhatIsAskedFor(t *testing.T) {
 	p.sees("targets that contain: mail▏")
 }
 
-// A worker that does not answer its master is not asked for more: it would hold up the others.
+// A worker that does not answer its master is named once.
 func TestSilentWorkersAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := threeWorkers()
 	p := sit(t, f, true, 120, 40)
 	p.later(1)
-	if f.workers != 3 {
-		t.Errorf("%d workers were asked for what runs", f.workers)
-	}
+	f.running.Errors["node-3"] = "no answer within 6s"
+	p.later(1)
+	p.misses("within 6s")
 	p.sees("node-3: no answer within 5s", "1 silent of 4 workers", "it can't tell slots")
 	p.press("p")
 	p.sees("pause fax on all workers?")
@@ -293,7 +295,7 @@ func TestSilentWorkersAreLeftOut(t *testing.T) {
 func TestTroublesComeFirst(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
-	s := f.fleet.Workers[0].Status
+	s := f.fleet.Workers[0].Value
 	s.Database = &api.Standing{Since: noon, Error: "connection refused"}
 	s.Runner.Standing = api.Standing{Since: noon, Error: "broken pipe"}
 	s.Journal.Full, s.Journal.FullSince = "12 MiB are free", noon
@@ -301,9 +303,22 @@ func TestTroublesComeFirst(t *testing.T) {
 	s.Masters = []api.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
 	s.QuarantinedCount, s.ClaimsInDoubt, s.UnownedRows = 3, 1, 2
 	p := sit(t, f, false, 120, 60)
-	p.sees("the database is away since 12:00:00: connection refused", "the runner does not answer since 12:00:00: broken pipe",
-		"the journal's disk is too full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")
+	p.sees("the database is away since 12:00:00: connection refused", "the runner is not connected since 12:00:00: broken pipe",
+		"the journal's disk is full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")
 	s.Database, s.Runner, s.Journal, s.Launcher = &api.Standing{Reachable: true}, nil, nil, nil
 	p.later(1)
 	p.sees("not registered with the master 10.0.0.1:7081: invalid password", "3 rows are quarantined", "1 claim is in doubt", "2 rows are under way that no worker has claimed")
+}
+
+// What a master misses, and what nobody serves, is above everything, too.
+func TestTroublesBeyondAnyWorker(t *testing.T) {
+	t.Parallel()
+	f := threeWorkers()
+	f.fleet.Master.Down = []api.DownWorker{{Name: "four", Since: noon.Add(-24 * time.Hour).UnixMilli()}}
+	f.fleet.Master.Unserved, f.fleet.Master.UnservedCount = []api.UnservedTarget{{Target: "print", Since: noon.UnixMilli()}}, 3
+	p := sit(t, f, true, 120, 60)
+	p.sees("worker four down since 2026-11-19 12:00:00", "target 'print' was poked at 12:00:00, and nobody serves it; nor 2 more")
+	f.fleet.Workers, f.fleet.Master.Workers = nil, nil
+	p.later(1)
+	p.sees("no worker is registered with the master")
 }

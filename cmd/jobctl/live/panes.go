@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
@@ -34,15 +35,12 @@ type cursor struct {
 func (m *model) count(p pane) int {
 	switch p {
 	case workersPane:
-		return len(m.fleet.answer.Workers)
+		return len(m.workers())
 	case targetsPane:
 		return len(m.targets())
 	}
-	return max(len(m.jobs()), m.listed())
+	return max(len(m.jobs()), min(m.running.answer.Total, api.MostRunning))
 }
-
-// listed is how many running jobs there are as far as they may be listed.
-func (m *model) listed() int { return min(m.running.answer.Total, api.MostRunning) }
 
 // jobs are those that were told and that the filter leaves, in order.
 func (m *model) jobs() []Job {
@@ -77,7 +75,7 @@ func (m *model) title(p pane, rows int) string {
 	}
 	order := map[string]string{api.SortAge: "oldest", api.SortCPU: "most processor time", api.SortMemory: "most memory"}[m.sort]
 	text := "running jobs: " + part + ", " + order + " first"
-	if r := m.running.answer; !m.running.known || r.Total == 0 && len(r.Silent) > 0 {
+	if r := m.running.answer; !m.running.known || r.Total == 0 && len(r.Errors) > 0 {
 		text = "running jobs: not known"
 	}
 	return text
@@ -111,22 +109,22 @@ func (m *model) workerRows(rows int) *grid {
 		{head: "UP", right: true},
 		{head: "STATE", elastic: true, least: 12},
 	}}
-	for _, w := range shown(m.fleet.answer.Workers, m.at[workersPane].top, rows) {
-		if w.Status == nil {
-			g.add(w.Name, w.Address, unknown, unknown, unknown, unknown, unknown, w.Error)
+	for _, w := range shown(m.workers(), m.at[workersPane].top, rows) {
+		if w.Err != nil {
+			g.add(nameOf(w), w.From.Address, unknown, unknown, unknown, unknown, unknown, w.Err.Error())
 			continue
 		}
-		l := loadOf(w.Status)
-		started, ended, failed := l.texts()
+		sum := sumOf(w)
+		started, ended, failed := rates(sum)
 		state := "ok"
-		if lines := m.troublesOf("", w.Status); len(lines) > 0 {
+		if lines := m.troublesOf("", w.Value); len(lines) > 0 {
 			state = lines[0].text
 		}
 		up := unknown
-		if w.Status.Started > 0 {
-			up = screen.Length(m.now.Sub(time.UnixMilli(w.Status.Started)))
+		if w.Value.Started > 0 {
+			up = screen.Length(m.now.Sub(time.UnixMilli(w.Value.Started)))
 		}
-		g.add(w.Name, w.Address, l.inUseText(l.inUse, l.slots), started, ended, failed, up, state)
+		g.add(nameOf(w), w.From.Address, inUse(sum), started, ended, failed, up, state)
 	}
 	return g
 }
@@ -148,47 +146,29 @@ func (m *model) targetRows(rows int) *grid {
 		{head: "EMPTY IN", right: true},
 	}}
 	for _, t := range shown(m.targets(), m.at[targetsPane].top, rows) {
-		started, ended, failed := t.texts()
+		started, ended, failed := rates(t)
 		slots := ""
-		if t.known {
-			slots = bar(t.inUse, t.slots, width)
+		if t.Tells() {
+			slots = bar(t.Running, t.Slots, width)
 		}
 		waiting, oldest, empty := m.waitingTexts(t)
-		g.add(t.name, slots, t.inUseText(t.inUse, t.slots), waiting, oldest, started, ended, failed, empty)
+		g.add(t.Target, slots, inUse(t), waiting, oldest, started, ended, failed, empty)
 	}
 	return g
 }
 
-// inUseText is how many slots are in use, of how many.
-func (r rates) inUseText(used, slots int) string {
-	switch {
-	case !r.known && slots == 0:
-		return unknown
-	case !r.known:
-		return unknown + "/" + number(int64(slots))
-	}
-	return fmt.Sprintf("%d/%d", used, slots)
-}
-
-func (r rates) texts() (started, ended, failed string) {
-	if !r.known {
-		return unknown, unknown, unknown
-	}
-	return number(int64(r.started)), number(int64(r.ended)), number(int64(r.failed))
-}
-
 // waitingTexts say what waits for a target, how long the oldest of it has, and until when.
-func (m *model) waitingTexts(t target) (count, oldest, empty string) {
-	w, counted := m.waiting.answer.Targets[t.name]
+func (m *model) waitingTexts(t operator.Tally) (count, oldest, empty string) {
+	w, counted := m.waiting.answer.Targets[t.Target]
 	switch {
 	case !counted || w.Error != "":
 		count = unknown
 	case w.More:
-		count = number(int64(w.Count)) + "+"
+		count = fmt.Sprint(w.Count) + "+"
 	default:
-		count = number(int64(w.Count))
+		count = fmt.Sprint(w.Count)
 	}
-	if before, known := m.before[t.name]; counted && known && !w.More && before != w.Count {
+	if before, known := m.before[t.Target]; counted && known && !w.More && before != w.Count {
 		if w.Count > before {
 			count = "↑" + count
 		} else {
@@ -198,15 +178,7 @@ func (m *model) waitingTexts(t target) (count, oldest, empty string) {
 	if w.Oldest > 0 {
 		oldest = screen.Length(m.now.Sub(time.Unix(w.Oldest, 0)))
 	}
-	switch {
-	case t.paused == 0 || t.workers == 0:
-		empty = emptyIn(t, w, counted)
-	case t.paused == t.workers:
-		empty = "paused"
-	default:
-		empty = fmt.Sprintf("paused %d/%d", t.paused, t.workers)
-	}
-	return count, oldest, empty
+	return count, oldest, emptyIn(t, w, counted)
 }
 
 func (m *model) jobRows(rows int) *grid {
@@ -223,7 +195,7 @@ func (m *model) jobRows(rows int) *grid {
 		}
 		pid, used, memory := unknown, unknown, unknown
 		if job.PID > 0 {
-			pid = number(int64(job.PID))
+			pid = fmt.Sprint(job.PID)
 		}
 		if job.CPU != nil {
 			used = screen.ShortLength(time.Duration(*job.CPU) * time.Millisecond)
@@ -262,7 +234,7 @@ func remark(job Job) string {
 // attempt is the number of an attempt, of how many where there may be several.
 func attempt(job Job) string {
 	if job.MaxAttempts <= 1 {
-		return number(int64(job.Attempt))
+		return fmt.Sprint(job.Attempt)
 	}
-	return number(int64(job.Attempt)) + "/" + number(int64(job.MaxAttempts))
+	return fmt.Sprint(job.Attempt) + "/" + fmt.Sprint(job.MaxAttempts)
 }

@@ -1,103 +1,49 @@
 package live
 
 import (
-	"maps"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
 
-// rates is what happened within the last minute.
-type rates struct {
-	started, ended, failed int
-	known                  bool // somebody told
-	partly                 bool // somebody could not
-}
+// worker is a worker, and what it says of itself.
+type worker = operator.Answer[*api.WorkerStatus]
 
-func (r *rates) add(t api.TargetStatus, tells bool) {
-	if !tells {
-		r.partly = true
-		return
+// workers are the one at the other end, or those of the master there.
+func (m *model) workers() []worker {
+	if m.fleet.answer == nil {
+		return nil
 	}
-	r.known = true
-	r.started, r.ended, r.failed = r.started+t.Started, r.ended+t.Ended, r.failed+t.Failed
+	return m.fleet.answer.Workers
 }
 
-// target is a target, summed up over the workers that serve it.
-type target struct {
-	rates
-	name       string
-	slots      int
-	inUse      int
-	prefetched int
-	workers    int
-	paused     int // workers for which it is paused
-	unable     int // others that can start no job of it
-	pausedAt   time.Time
-	pausedBy   string
-	why        []string // why a worker claims nothing, with its name
+// nameOf is a worker's name, as its master knows it, or else as it says.
+func nameOf(w worker) string {
+	if w.From.Name == "" && w.Value != nil {
+		return w.Value.Name
+	}
+	return w.From.Name
 }
 
-// tells says that a worker tells how many slots are in use, and what happened within a minute: the
-// original and older versions don't.
-func tells(status *api.WorkerStatus) bool { return status.Database != nil }
-
-// targets sums up those that the filter leaves, by name.
-func (m *model) targets() []target {
-	found := map[string]*target{}
-	for _, w := range m.fleet.answer.Workers {
-		if w.Status == nil {
-			for _, name := range w.Targets {
-				m.sum(found, name)
+// targets are those that the filter leaves, by name, each summed up over the workers that serve it.
+func (m *model) targets() (all []operator.Tally) {
+	if m.fleet.answer == nil {
+		return nil
+	}
+	all = m.fleet.answer.Tallies()
+	for _, w := range m.workers() {
+		for _, name := range w.From.Targets { // of which maybe only a silent one tells
+			at, known := slices.BinarySearchFunc(all, name, func(t operator.Tally, name string) int { return strings.Compare(t.Target, name) })
+			if !known && w.Err != nil {
+				all = slices.Insert(all, at, operator.Tally{Target: name})
 			}
-			continue
-		}
-		for name, status := range w.Status.Targets {
-			m.sum(found, name).join(w, status, m.config.Master)
 		}
 	}
-	var all []target
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if m.matches(name) {
-			all = append(all, *found[name])
-		}
-	}
-	return all
-}
-
-func (m *model) sum(found map[string]*target, name string) *target {
-	if found[name] == nil {
-		found[name] = &target{name: name}
-	}
-	return found[name]
-}
-
-// join adds what one worker says of the target.
-func (t *target) join(w Worker, status api.TargetStatus, named bool) {
-	t.workers++
-	t.slots += status.Concurrency
-	t.inUse += status.Running
-	t.prefetched += status.Prefetched
-	t.rates.add(status, tells(w.Status))
-	if status.Paused {
-		t.paused++
-		if at := time.UnixMilli(status.PausedSince); status.PausedSince > 0 && (t.pausedAt.IsZero() || at.Before(t.pausedAt)) {
-			t.pausedAt, t.pausedBy = at, status.PausedBy
-		}
-	}
-	if !status.Paused && w.Status.Stuck(t.name) {
-		t.unable++
-	}
-	if status.Why != "" {
-		why := status.Why
-		if named {
-			why = w.Name + ": " + why
-		}
-		t.why = append(t.why, why)
-	}
+	return slices.DeleteFunc(all, func(t operator.Tally) bool { return !m.matches(t.Target) })
 }
 
 // matches tells whether the filter leaves a target.
@@ -105,33 +51,51 @@ func (m *model) matches(target string) bool {
 	return strings.Contains(strings.ToLower(target), strings.ToLower(m.filter))
 }
 
-// load is a worker's slots, and what happened on it within the last minute.
-type load struct {
-	rates
-	slots, inUse int
-}
-
-func loadOf(status *api.WorkerStatus) (l load) {
-	for _, t := range status.Targets {
-		l.slots += t.Concurrency
-		l.inUse += t.Running
-		l.rates.add(t, tells(status))
+// sumOf adds up all targets of some workers.
+func sumOf(workers ...worker) (sum operator.Tally) {
+	for _, t := range (&operator.Census{Workers: workers}).Tallies() {
+		sum.Add(t)
 	}
-	return l
+	return sum
 }
 
-// emptyIn estimates when all that waits will have ended, at the pace of the last minute; "" where
-// nothing waits or was counted, "never" where nothing ends, or nobody can start a job of it.
-func emptyIn(t target, w api.WaitingTarget, counted bool) string {
-	rows := w.Count + t.prefetched
+// inUse is how many slots are in use, of how many.
+func inUse(t operator.Tally) string {
 	switch {
-	case !counted || w.Error != "" || !t.known || rows == 0:
-		return ""
-	case t.ended == 0 || t.unable == t.workers:
-		return "never"
+	case !t.Tells() && t.Slots == 0:
+		return unknown
+	case !t.Tells():
+		return fmt.Sprintf("%s/%d", unknown, t.Slots)
 	}
-	in := time.Duration(rows) * time.Minute / time.Duration(t.ended)
-	if w.More {
+	return fmt.Sprintf("%d/%d", t.Running, t.Slots)
+}
+
+// rates are what was started, has ended and has failed within the last minute.
+func rates(t operator.Tally) (started, ended, failed string) {
+	if !t.Tells() {
+		return unknown, unknown, unknown
+	}
+	return fmt.Sprint(t.Started), fmt.Sprint(t.Ended), fmt.Sprint(t.Failed)
+}
+
+// emptyIn says when all that waits will have ended; "" where nothing waits or was counted, "never" where
+// nothing ends.
+func emptyIn(t operator.Tally, w api.WaitingTarget, counted bool) string {
+	switch {
+	case t.Paused > 0 && t.Paused == t.Workers:
+		return "paused"
+	case t.Paused > 0:
+		return fmt.Sprintf("paused %d/%d", t.Paused, t.Workers)
+	case !counted || w.Error != "" || !t.Tells():
+		return ""
+	}
+	in, known := t.EmptyIn(w)
+	switch {
+	case !known:
+		return "never"
+	case in == 0:
+		return ""
+	case w.More || w.DueMore:
 		return ">" + screen.Length(in)
 	}
 	return screen.Length(in)

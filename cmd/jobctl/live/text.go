@@ -1,7 +1,6 @@
 package live
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -74,9 +73,6 @@ func wrap(text string, width int) (lines []string) {
 	}
 	return append(lines, line.String())
 }
-
-// number writes a number as it is.
-func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // commas writes a large number readably.
 func commas[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }

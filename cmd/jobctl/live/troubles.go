@@ -2,10 +2,12 @@ package live
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
@@ -41,19 +43,19 @@ func (m *model) troubles() (lines []line) {
 			add(bad, "no answer since %s: %v", m.clock(since), m.fleet.err)
 		}
 	}
-	for _, text := range m.fleet.answer.Troubles {
+	for _, text := range m.beyond() {
 		add(bad, "%s", text)
 	}
-	for _, w := range m.fleet.answer.Workers {
+	for _, w := range m.workers() {
 		name := ""
 		if m.config.Master {
-			name = w.Name + ": "
+			name = nameOf(w) + ": "
 		}
-		if w.Status == nil {
-			add(bad, "%s%s", name, w.Error)
+		if w.Err != nil {
+			add(bad, "%s%v", name, w.Err)
 			continue
 		}
-		lines = append(lines, m.troublesOf(name, w.Status)...)
+		lines = append(lines, m.troublesOf(name, w.Value)...)
 	}
 	lines = append(lines, m.untold()...)
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(severity[b.tone], severity[a.tone]) })
@@ -62,6 +64,28 @@ func (m *model) troubles() (lines []line) {
 
 // severity orders what is wrong.
 var severity = map[tone]int{bad: 2, odd: 1}
+
+// beyond is what a master says that is of none of its workers.
+func (m *model) beyond() (texts []string) {
+	if m.fleet.answer == nil || m.fleet.answer.Master == nil {
+		return nil
+	}
+	s := m.fleet.answer.Master
+	if len(s.Workers) == 0 {
+		texts = append(texts, "no worker is registered with the master")
+	}
+	for _, w := range s.Down {
+		texts = append(texts, fmt.Sprintf("worker %s down%s", w.Name, m.sinceText(time.UnixMilli(w.Since))))
+	}
+	if len(s.Unserved) > 0 {
+		text := fmt.Sprintf("target '%s' was poked at %s, and nobody serves it", s.Unserved[0].Target, m.clock(time.UnixMilli(s.Unserved[0].Since)))
+		if more := max(s.UnservedCount, len(s.Unserved)) - 1; more > 0 {
+			text += fmt.Sprintf("; nor %d more", more)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
 
 // untold is what other requests could not find out.
 func (m *model) untold() (lines []line) {
@@ -72,14 +96,16 @@ func (m *model) untold() (lines []line) {
 			lines = append(lines, line{fmt.Sprintf("running jobs as of %s: no answer since", m.clock(since)), odd})
 		}
 	}
-	for _, text := range m.running.answer.Silent {
-		lines = append(lines, line{"running jobs: " + text, odd})
+	for _, w := range m.workers() {
+		if text := m.running.answer.Errors[w.From.Name]; text != "" && w.Err == nil { // else that is said
+			lines = append(lines, line{fmt.Sprintf("running jobs: %v", w.From.Named(errors.New(text))), odd})
+		}
 	}
 	if m.waiting.err != nil && m.fleet.err == nil {
 		lines = append(lines, line{fmt.Sprintf("what waits can't be told: %v", m.waiting.err), odd})
 	}
-	for _, text := range m.waiting.answer.Silent {
-		lines = append(lines, line{"what waits: " + text, odd})
+	for _, err := range m.waiting.answer.Silent {
+		lines = append(lines, line{"what waits: " + err.Error(), odd})
 	}
 	return lines
 }
@@ -89,30 +115,12 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 	add := func(t tone, format string, args ...any) {
 		lines = append(lines, line{name + fmt.Sprintf(format, args...), t})
 	}
-	if d := s.Database; d != nil && !d.Reachable {
-		add(bad, "the database is away%s: %s", m.sinceText(d.Since), d.Error)
-	}
-	if j := s.Journal; j != nil && (j.Full != "" || !j.FullSince.IsZero()) {
-		add(bad, "the journal's disk is too full%s: %s", m.sinceText(j.FullSince), j.Full)
-	}
-	if r := s.Runner; r != nil && !r.Reachable {
-		add(bad, "the runner does not answer%s: %s", m.sinceText(r.Since), r.Error)
-	}
-	if h := s.Launcher; h != nil {
-		add(bad, "nothing is started%s: %s", m.sinceText(h.Since), h.Broken)
-	}
-	for i := range s.Executors {
-		switch e := &s.Executors[i]; {
-		case e.Unready != "":
-			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Unready))
-		case e.Failing != "":
-			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Failing))
+	for _, t := range operator.Troubles(s) {
+		tone := odd
+		if t.Hinders {
+			tone = bad
 		}
-	}
-	for _, master := range s.Masters {
-		if !master.Registered {
-			add(odd, "not registered with the master %s: %s", master.Address, master.Error)
-		}
+		add(tone, "%s%s: %s", t.Effect, m.sinceText(t.Since), screen.InALine(t.Cause))
 	}
 	if n := max(s.QuarantinedCount, len(s.Quarantined)); n > 0 {
 		add(odd, "%s quarantined, and tried again: see jobctl status", plural(n, "row is", "rows are"))
@@ -123,7 +131,7 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 	if s.UnownedRows > 0 {
 		add(odd, "%s under way that no worker has claimed", plural(s.UnownedRows, "row is", "rows are"))
 	}
-	if !tells(s) {
+	if !operator.TellsMore(s) {
 		add(faint, "it can't tell slots in use and rates, because it is an older jobd, or the original")
 	}
 	return lines

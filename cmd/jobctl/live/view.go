@@ -2,12 +2,14 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 )
 
@@ -99,11 +101,11 @@ func (m *model) both(left, right string) string {
 // daemon says what is at the other end.
 func (m *model) daemon() string {
 	text := "jobctl top   " + m.config.Daemon
-	workers := m.fleet.answer.Workers
-	if m.config.Master || len(workers) == 0 || workers[0].Status == nil {
+	workers := m.workers()
+	if m.config.Master || len(workers) == 0 {
 		return text
 	}
-	if s := workers[0].Status; s.Name != "" {
+	if s := workers[0].Value; s.Name != "" {
 		text += fmt.Sprintf("   worker %s %s", s.Name, s.Version)
 		if s.Started > 0 {
 			text += ", up " + screen.Length(m.now.Sub(time.UnixMilli(s.Started)))
@@ -117,32 +119,20 @@ func (m *model) summary() string {
 	if !m.fleet.known {
 		return ""
 	}
-	var all load
-	silent := 0
-	for _, w := range m.fleet.answer.Workers {
-		if w.Status == nil {
-			silent++
-			continue
-		}
-		l := loadOf(w.Status)
-		all.slots, all.inUse = all.slots+l.slots, all.inUse+l.inUse
-		all.started, all.ended, all.failed = all.started+l.started, all.ended+l.ended, all.failed+l.failed
-		all.known = all.known || l.known
-	}
-	text := all.inUseText(all.inUse, all.slots) + " slots"
-	if all.known {
-		text += fmt.Sprintf("; last minute: %s started, %s ended, %s failed", commas(all.started), commas(all.ended), commas(all.failed))
+	heard := slices.DeleteFunc(slices.Clone(m.workers()), func(w worker) bool { return w.Err != nil })
+	all := sumOf(heard...)
+	text := inUse(all) + " slots"
+	if all.Tells() {
+		text += fmt.Sprintf("; last minute: %s started, %s ended, %s failed", commas(all.Started), commas(all.Ended), commas(all.Failed))
 	}
 	if !m.config.Master {
-		if len(m.fleet.answer.Workers) == 1 && m.fleet.answer.Workers[0].Status != nil {
-			if j := m.fleet.answer.Workers[0].Status.Journal; j != nil && j.Events >= j.Mirrored {
-				text += fmt.Sprintf("; table %s behind", plural(j.Events-j.Mirrored, "event", "events"))
-			}
+		if j := m.workers()[0].Value.Journal; j != nil && j.Events >= j.Mirrored {
+			text += fmt.Sprintf("; table %s behind", plural(j.Events-j.Mirrored, "event", "events"))
 		}
 		return text
 	}
-	text = plural(len(m.fleet.answer.Workers), "worker", "workers") + "; " + text
-	if silent > 0 {
+	text = plural(len(m.workers()), "worker", "workers") + "; " + text
+	if silent := len(m.workers()) - len(heard); silent > 0 {
 		text = fmt.Sprintf("%d silent of %s", silent, text)
 	}
 	return text
@@ -211,9 +201,9 @@ func (m *model) detail() line {
 			return line{m.about(all[m.at[targetsPane].row]), odd}
 		}
 	case workersPane:
-		if all := m.fleet.answer.Workers; m.at[workersPane].row < len(all) {
-			w := all[m.at[workersPane].row]
-			return line{fmt.Sprintf("%s at %s: %s", w.Name, w.Address, plural(len(w.Targets), "target", "targets")), plain}
+		if all := m.workers(); m.at[workersPane].row < len(all) {
+			from := all[m.at[workersPane].row].From
+			return line{fmt.Sprintf("%s at %s: %s", from.Name, from.Address, plural(len(from.Targets), "target", "targets")), plain}
 		}
 	case jobsPane:
 		if job, ok := m.chosenJob(); ok {
@@ -238,29 +228,29 @@ func waits(jobs int) string {
 }
 
 // about says of a target what its row has no room for, and why nothing happens.
-func (m *model) about(t target) string {
+func (m *model) about(t operator.Tally) string {
 	var parts []string
-	if t.paused > 0 {
-		text := t.name + " is paused"
-		if t.paused < t.workers {
-			text += fmt.Sprintf(" for %d of %d workers", t.paused, t.workers)
+	if t.Paused > 0 {
+		text := t.Target + " is paused"
+		if t.Paused < t.Workers {
+			text += fmt.Sprintf(" for %d of %d workers", t.Paused, t.Workers)
 		}
-		if text += m.sinceText(t.pausedAt); t.pausedBy != "" {
-			text += " by " + t.pausedBy
+		if text += m.sinceText(t.PausedAt); t.PausedBy != "" {
+			text += " by " + t.PausedBy
 		}
 		parts = append(parts, text)
 	}
-	if w := m.waiting.answer.Targets[t.name]; w.Error != "" {
+	if w := m.waiting.answer.Targets[t.Target]; w.Error != "" {
 		parts = append(parts, "can't be counted: "+w.Error)
 	}
-	if t.prefetched > 0 {
-		parts = append(parts, fmt.Sprintf("%s: %s claimed, and %s for a slot", t.name, plural(t.prefetched, "more job is", "more jobs are"), waits(t.prefetched)))
+	if t.Prefetched > 0 {
+		parts = append(parts, fmt.Sprintf("%s: %s claimed, and %s for a slot", t.Target, plural(t.Prefetched, "more job is", "more jobs are"), waits(t.Prefetched)))
 	}
-	for _, why := range t.why {
+	for _, why := range t.Why {
 		parts = append(parts, "nothing is claimed: "+why)
 	}
-	if t.workers == 0 {
-		parts = append(parts, t.name+" is served by nobody who answers")
+	if t.Workers == 0 {
+		parts = append(parts, t.Target+" is served by nobody who answers")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -83,14 +83,14 @@ func TestTextsOfOthersAreHarmless(t *testing.T) {
 	t.Parallel()
 	const nasty = "a\x1b[2J\u202eb\rc\u200b\nd\x07"
 	f := threeWorkers()
-	f.fleet.Troubles = []string{nasty}
-	f.fleet.Workers[0].Name = nasty
-	f.fleet.Workers[2].Error = nasty
-	f.fleet.Workers[1].Status.Database.Error = nasty
-	f.fleet.Workers[1].Status.Targets[nasty] = api.TargetStatus{Why: nasty, Paused: true, PausedBy: nasty}
+	f.fleet.Master.Down = []api.DownWorker{{Name: nasty}}
+	f.fleet.Workers[0].From.Name = nasty
+	f.fleet.Workers[2].Err = errors.New(nasty)
+	f.fleet.Workers[1].Value.Database.Error = nasty
+	f.fleet.Workers[1].Value.Targets[nasty] = api.TargetStatus{Why: nasty, Paused: true, PausedBy: nasty}
 	f.running.Jobs[0].Target, f.running.Jobs[0].Worker = nasty, nasty
-	f.running.Silent = []string{nasty}
-	f.waiting.Silent = []string{nasty}
+	f.running.Errors = map[string]string{"node-4": nasty}
+	f.waiting.Silent = []error{errors.New(nasty)}
 	f.refusal = errors.New(nasty)
 	p := sit(t, f, true, 120, 40)
 	p.later(1)
@@ -154,14 +154,14 @@ func TestQueuesGrowAndShrink(t *testing.T) {
 	f.waiting.Targets = map[string]api.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
 	p.later(5)
 	p.misses("↓300", "↑13")
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1}
+	p.fake.fleet.Workers[0].Value.Targets["mail"] = api.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("0    0     0     never") // nothing ended: there is no pace
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "its rate of 60/m is used up"}
+	p.fake.fleet.Workers[0].Value.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "its rate of 60/m is used up"}
 	p.later(5)
 	p.sees("60     0      5m0s") // the rate is what it goes by
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
-	p.fake.fleet.Workers[0].Status.Executors = []api.ExecutorStatus{{Target: "mail", Unready: "no process gets ready"}}
+	p.fake.fleet.Workers[0].Value.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
+	p.fake.fleet.Workers[0].Value.Executors = []api.ExecutorStatus{{Target: "mail", Unready: "no process gets ready"}}
 	p.later(5)
 	p.sees("60     0     never") // nobody can start what waits
 }

@@ -195,12 +195,14 @@ type Found struct {
 // each event is checked with the one before it, which is looked up.
 func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq2[Checked, error] {
 	sel.Output, sel.GoOn = true, true
-	pages := func(ctx context.Context) iter.Seq2[linked, error] {
-		if sel.Job != 0 {
-			return linkEach(ctx, s, sel, linked{From: start})
-		}
+	var before func(uint64) (*Record, error)
+	if sel.Job == 0 {
 		sel.Kinds = nil
-		return link(s.Records(ctx, sel), linked{From: start})
+	} else {
+		before = func(seq uint64) (*Record, error) { return RecordAt(ctx, s, seq) }
+	}
+	pages := func(ctx context.Context) iter.Seq2[linked, error] {
+		return link(s.Records(ctx, sel), linked{From: start}, before)
 	}
 	return ahead(ctx, pages, linked.check)
 }
@@ -220,8 +222,9 @@ type linked struct {
 	index   int
 }
 
-// link gives each page what it follows. What can't be read is a page of its own.
-func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error] {
+// link gives each page what it follows. What can't be read is a page of its own. Where records between
+// those of the pages are left out, before looks up the one that a record follows, and each is a page.
+func link(pages iter.Seq2[[]Record, error], next linked, before func(seq uint64) (*Record, error)) iter.Seq2[linked, error] {
 	return func(yield func(linked, error) bool) {
 		next := next
 		for records, err := range pages {
@@ -230,11 +233,24 @@ func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error
 				yield(next, err)
 				return
 			}
-			if next.records = records; len(records) > 0 {
-				if !yield(next, nil) {
+			for length := len(records); len(records) > 0; records = records[length:] {
+				if before != nil {
+					length = 1
+				}
+				if seq := records[0].Seq; before != nil && seq != next.After+1 {
+					record, err := before(seq - 1)
+					if err != nil {
+						yield(next, err)
+						return
+					}
+					if next.After = seq - 2; record != nil { // else it is missing
+						next.After, next.Previous = record.Seq, record.Hash
+					}
+				}
+				if next.records = records[:length]; !yield(next, nil) {
 					return
 				}
-				last := &records[len(records)-1]
+				last := &records[length-1]
 				next.After, next.Previous, next.unknown = max(next.After, counted(last.Seq)), last.Hash, false
 			}
 			if damage != nil {
@@ -245,37 +261,6 @@ func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error
 				next.After, next.unknown, next.damage = max(next.After, damage.Last), true, nil
 			}
 			next.index++
-		}
-	}
-}
-
-// linkEach gives each record what it follows, which is looked up.
-func linkEach(ctx context.Context, s Source, sel Selection, next linked) iter.Seq2[linked, error] {
-	return func(yield func(linked, error) bool) {
-		next := next
-		for records, err := range s.Records(ctx, sel) {
-			for i := range records {
-				if seq := records[i].Seq; seq != next.After+1 {
-					before, err := RecordAt(ctx, s, seq-1)
-					if err != nil {
-						yield(next, err)
-						return
-					}
-					if next.After = seq - 2; before != nil { // else it is missing
-						next.After, next.Previous = before.Seq, before.Hash
-					}
-				}
-				next.records = records[i : i+1]
-				if !yield(next, nil) {
-					return
-				}
-				next.After, next.Previous = records[i].Seq, records[i].Hash
-			}
-			if err != nil {
-				next.records = nil
-				yield(next, err)
-				return
-			}
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -37,7 +37,8 @@ type Audited struct {
 // *DamagedError says what is wrong first. Where progress is not nil, it is called now and then with
 // the newest verified event.
 func Audit(ctx context.Context, f *archive.Folder, anchors []journal.Anchor, progress func(seq uint64)) (*Audited, error) {
-	v := newVerifier(f, against{anchors, progress})
+	v := newVerifier(f)
+	v.anchors, v.tell = anchors, progress
 	err := v.run(ctx)
 	if err == nil {
 		err = v.problem()
@@ -87,13 +88,13 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 	if err := v.faulty(filepath.Base(v.examined), err); err != nil {
 		return err
 	}
-	for _, anchor := range v.against.anchors {
-		v.expected = append(v.expected, expected{anchor, false})
+	for _, anchor := range v.anchors {
+		v.expect(expected{anchor, false})
+		v.newest = max(v.newest, anchor.Seq)
 	}
-	if v.head.Found && !unreadable {
-		v.expected = append(v.expected, expected{journal.Anchor{Seq: v.head.Seq, Hash: v.head.Hash}, true})
+	if v.head.Found {
+		v.expect(expected{journal.Anchor{Seq: v.head.Seq, Hash: v.head.Hash}, true})
 	}
-	slices.SortStableFunc(v.expected, func(a, b expected) int { return cmp.Compare(a.Seq, b.Seq) })
 	return nil
 }
 
@@ -124,7 +125,7 @@ func (v *verifier) audited() *Audited {
 			break
 		}
 	}
-	for _, anchor := range v.against.anchors {
+	for _, anchor := range v.anchors {
 		if anchor.Seq+1 < a.First && v.removed != nil && anchor.Seq <= v.removed.Last {
 			a.Unanswered = append(a.Unanswered, anchor)
 		}
@@ -132,16 +133,12 @@ func (v *verifier) audited() *Audited {
 	return a
 }
 
-// against says what a verification compares with and whom it tells how far it is.
-type against struct {
-	anchors  []journal.Anchor // heads noted earlier and kept elsewhere, in any order
-	progress func(seq uint64) // called now and then with the newest verified event; may be nil
-}
-
 // verifier verifies a journal, segment by segment.
 type verifier struct {
 	folder   *archive.Folder
-	against  against
+	anchors  []journal.Anchor // heads noted earlier and kept elsewhere, in any order
+	newest   uint64           // the newest event that an anchor knows
+	tell     func(seq uint64) // called now and then with the newest verified event; may be nil
 	head     archive.Acknowledgement
 	position uint64           // the newest event that the jobs table is known to show
 	examined string           // the database whose definitions were looked at
@@ -164,7 +161,7 @@ type verifier struct {
 // progress is how far a verification is.
 type progress struct {
 	links    links
-	expected []expected // what is not passed yet, by sequence number
+	expected map[uint64][]expected // what is not passed yet, by sequence number
 	compared int
 	state    *journal.State // nil: not known, behind damage
 	sound    *journal.State // before the first damage; nil: nothing is wrong yet
@@ -175,8 +172,8 @@ type progress struct {
 	more     int
 }
 
-func newVerifier(f *archive.Folder, a against) *verifier {
-	return &verifier{folder: f, against: a, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}}}
+func newVerifier(f *archive.Folder) *verifier {
+	return &verifier{folder: f, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}, expected: map[uint64][]expected{}}}
 }
 
 // maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last
@@ -242,8 +239,20 @@ type expected struct {
 	head bool // it is what the head file says
 }
 
+// expect has an event compared with a hash. There is no event 0.
+func (v *verifier) expect(e expected) {
+	if e.Seq > 0 {
+		v.expected[e.Seq] = append(v.expected[e.Seq], e)
+	}
+}
+
+// pass forgets what is expected of events up to one that can't be compared.
+func (v *verifier) pass(last uint64) {
+	maps.DeleteFunc(v.expected, func(seq uint64, _ []expected) bool { return seq <= last })
+}
+
 func (v *verifier) reportProgress() {
-	if v.against.progress != nil && v.links.next > 0 {
-		v.against.progress(v.links.next - 1)
+	if v.tell != nil && v.links.next > 0 {
+		v.tell(v.links.next - 1)
 	}
 }

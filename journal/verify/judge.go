@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 
 	"jobd/journal"
@@ -17,6 +18,7 @@ func (v *verifier) part(ctx context.Context, p archive.Part) error {
 		v.progress = v.before
 	}
 	v.before = v.progress
+	v.before.expected = maps.Clone(v.expected)
 	s, err := v.folder.Open(p)
 	if archive.IsDamage(err) {
 		return v.unreadable(p, err)
@@ -104,8 +106,7 @@ func (v *verifier) found(first uint64) {
 		v.links.next, f.Last = f.First, 0
 	}
 	v.fault(f)
-	for ; len(v.expected) > 0 && v.expected[0].Seq < f.Last; v.expected = v.expected[1:] {
-	}
+	v.pass(max(f.Last, 1) - 1)
 }
 
 // segment verifies one segment, from its beginning.
@@ -183,7 +184,7 @@ func (v *verifier) beginSegment(h archive.Header) error {
 // compareBefore compares the event before a segment with what is expected of it, where it is not
 // there itself.
 func (v *verifier) compareBefore(h archive.Header) {
-	if h.First == 1 || len(v.expected) == 0 || v.expected[0].Seq >= h.First {
+	if h.First == 1 {
 		return
 	}
 	before := len(v.links.against)
@@ -234,8 +235,7 @@ func (v *verifier) missingBefore(number int, last uint64) {
 		f.Detail, f.Err = "", &archive.MissingError{First: v.number + 1, Last: number - 1}
 	}
 	v.fault(f)
-	for ; len(v.expected) > 0 && v.expected[0].Seq < last; v.expected = v.expected[1:] {
-	}
+	v.pass(max(last, 1) - 1)
 	l.next, v.state, v.unknown = last+1, nil, true
 }
 
@@ -269,13 +269,10 @@ func (v *verifier) checkpoint(h archive.Header) error {
 // not.
 const rewritten = "an anchor knows another history: this is not what was written"
 
-// compare compares an event with what is expected of its number, and passes what is before it.
+// compare compares an event with what is expected of its number.
 func (v *verifier) compare(event journal.Anchor) {
-	for ; len(v.expected) > 0 && v.expected[0].Seq <= event.Seq; v.expected = v.expected[1:] {
-		want := v.expected[0]
+	for _, want := range v.expected[event.Seq] {
 		switch {
-		case want.Seq < event.Seq || want.Seq == 0:
-			continue
 		case want.Hash != event.Hash && want.head:
 			v.fault(archive.Fault{First: event.Seq, File: archive.HeadFile, Detail: "it is not the event that was acknowledged under this number"})
 		case want.Hash != event.Hash:
@@ -286,6 +283,7 @@ func (v *verifier) compare(event journal.Anchor) {
 			v.links.agrees(event.Seq)
 		}
 	}
+	delete(v.expected, event.Seq)
 }
 
 // addDamage takes in what is wrong with the next events.
@@ -308,11 +306,12 @@ func (v *verifier) addDamage(f archive.Fault) {
 	v.links.cut()
 	v.links.next = f.Last + 1
 	v.last, v.unknown = f.Stored, f.Stored == journal.Hash{}
-	for ; len(v.expected) > 0 && v.expected[0].Seq <= f.Last; v.expected = v.expected[1:] {
-		if want := v.expected[0]; want.Seq == f.First && !f.Missing && want.Hash != f.Stored && !want.head {
-			v.links.disagrees(want.Seq, rewritten)
+	for _, want := range v.expected[f.First] {
+		if !f.Missing && want.Hash != f.Stored && !want.head {
+			v.links.disagrees(f.First, rewritten)
 		}
 	}
+	v.pass(f.Last)
 }
 
 // addEvent takes in the next event, whose hash is right.
@@ -331,7 +330,7 @@ func (v *verifier) addEvent(e *journal.Event) {
 	if p, ok := e.Payload.(journal.Retention); ok {
 		v.addRemoval(e, p)
 	}
-	if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
+	if len(v.expected) > 0 {
 		v.compare(journal.Anchor{Seq: e.Seq, Hash: e.Hash})
 	}
 }
@@ -347,13 +346,7 @@ func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) {
 }
 
 // known is the newest event that anything knows of, whether or not it is there.
-func (v *verifier) known() uint64 {
-	seq := max(v.head.Seq, v.position)
-	if n := len(v.expected); n > 0 {
-		seq = max(seq, v.expected[n-1].Seq)
-	}
-	return seq
-}
+func (v *verifier) known() uint64 { return max(v.head.Seq, v.position, v.newest) }
 
 // end compares beginning and end of the history with what is known of them from elsewhere.
 func (v *verifier) end() {
@@ -367,23 +360,23 @@ func (v *verifier) end() {
 // atEnd compares the end.
 func (v *verifier) atEnd() {
 	end := max(v.links.next, 1) - 1
-	lost := func(last uint64, file, format string) {
+	lost := func(last uint64, format string) {
 		if last > end {
-			v.fault(archive.Fault{First: end + 1, Last: last, Missing: true, File: file, Detail: fmt.Sprintf(format, last, end)})
+			v.fault(archive.Fault{First: end + 1, Last: last, Missing: true, Detail: fmt.Sprintf(format, last, end)})
 		}
 	}
 	if v.live && !v.head.Found && end > 0 {
 		v.fault(archive.Fault{File: archive.HeadFile, Detail: archive.DetailNoHead})
 	}
 	if v.head.Found {
-		lost(v.head.Seq, "", archive.DetailCut)
+		lost(v.head.Seq, archive.DetailCut)
 	}
 	if !v.live && v.head.Seq <= end && (v.head.Found || archive.UsedByWorker(v.folder.Dir)) {
 		v.fault(archive.Fault{First: end + 1, Detail: archive.DetailAllSealed})
 	}
-	lost(v.position, "", "the jobs table shows event %d, the journal ends at %d")
-	if n := len(v.expected); n > 0 && !v.expected[n-1].head {
-		lost(v.expected[n-1].Seq, "", "an anchor knows event %d, the journal ends at %d")
+	lost(v.position, "the jobs table shows event %d, the journal ends at %d")
+	if v.newest > v.head.Seq {
+		lost(v.newest, "an anchor knows event %d, the journal ends at %d")
 	}
 }
 

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"jobd/journal"
@@ -11,7 +10,7 @@ import (
 
 // Segment verifies one segment by itself, as sealing does, and that the next one follows it.
 func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h, next archive.Header) error {
-	v := newVerifier(f, against{})
+	v := newVerifier(f)
 	err := v.segment(ctx, s, h)
 	if err == nil {
 		err = v.beginSegment(next)
@@ -33,7 +32,7 @@ type Start struct {
 
 // Newest verifies what a worker relies on, see runNewest, and gives what it goes on from.
 func Newest(ctx context.Context, f *archive.Folder, parts []archive.Part) (Start, error) {
-	v := newVerifier(f, against{})
+	v := newVerifier(f)
 	if err := v.runNewest(ctx, parts); err != nil {
 		return Start{}, err
 	}
@@ -42,33 +41,17 @@ func Newest(ctx context.Context, f *archive.Folder, parts []archive.Part) (Start
 
 // runNewest verifies all that a worker relies on: the newest segment, that it follows the one before
 // it, head file and position. The time it takes is bounded by the size of a segment.
-func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) (err error) {
-	if v.head, err = archive.ReadHead(v.folder.Dir); err != nil {
-		return err
+func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
+	err := v.prepare(ctx)
+	if err == nil {
+		err = v.folder.Visit(ctx, parts[len(parts)-1], 0, func(s archive.Source, h archive.Header) error {
+			if err := v.checkBefore(ctx, parts, h); err != nil {
+				return err
+			}
+			return v.events(ctx, s, h)
+		})
 	}
-	if v.position, v.live, err = v.folder.Position(ctx); err != nil {
-		return err
-	}
-	newest := parts[len(parts)-1]
-	s, err := v.folder.Open(newest)
 	if err != nil {
-		return err
-	}
-	defer s.Close()
-	h, err := s.Header(ctx)
-	if err != nil {
-		return err
-	}
-	if h.Number != newest.Number {
-		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("file %s holds segment %d", newest.Path, h.Number)}
-	}
-	if err := v.checkBefore(ctx, parts, h); err != nil {
-		return err
-	}
-	if v.head.Found {
-		v.expected = []expected{{journal.Anchor{Seq: v.head.Seq, Hash: v.head.Hash}, true}}
-	}
-	if err := v.events(ctx, s, h); err != nil {
 		return err
 	}
 	v.atEnd()
@@ -104,7 +87,7 @@ func Sound(ctx context.Context, f *archive.Folder) error {
 		if newest := parts[len(parts)-1]; newest.Sealed {
 			err = &journal.DamagedError{Detail: archive.DetailAllSealed}
 		} else {
-			err = newVerifier(f, against{}).runNewest(ctx, parts)
+			err = newVerifier(f).runNewest(ctx, parts)
 		}
 	}
 	if err != nil {

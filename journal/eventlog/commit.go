@@ -74,8 +74,8 @@ func (j *Log) commit() {
 	if err == nil {
 		staged, err = j.write(group, position)
 	}
-	if err == nil {
-		j.observe(staged)
+	if err == nil && j.config.Committed != nil && len(staged.events) > 0 {
+		j.config.Committed(staged.events, staged.bytes, staged.took)
 	}
 
 	j.mu.Lock()
@@ -161,13 +161,6 @@ func (j *Log) write(group []*appending, position uint64) (*staging, error) {
 	return s, err
 }
 
-// observe tells of a commit.
-func (j *Log) observe(s *staging) {
-	if j.config.Committed != nil && len(s.events) > 0 {
-		j.config.Committed(s.events, s.bytes, s.took)
-	}
-}
-
 // noteInterval is how long a position that only moved on is not written with the events.
 const noteInterval = 100 * time.Millisecond
 
@@ -205,14 +198,43 @@ func (j *Log) publish(s *staging, position uint64) error {
 // appending is one call of Append under way.
 type appending struct {
 	drafts  []journal.Draft
-	encoded []encoded // the same, see encodeAll
-	events  []journal.Event
+	events  []journal.Event  // without what their place in the journal gives them, until they are staged
+	records []archive.Record // the same as they will be stored
 	err     error
 	turn    chan bool // receives true when this call leads, false when events or err is set
 }
 
+// newAppending encodes drafts before their append waits for anything, so that many appends encode at
+// once.
 func newAppending(drafts []journal.Draft) *appending {
-	return &appending{drafts: drafts, encoded: encodeAll(drafts), turn: make(chan bool, 2)}
+	a := &appending{
+		drafts: drafts, events: make([]journal.Event, len(drafts)), records: make([]archive.Record, len(drafts)), turn: make(chan bool, 2),
+	}
+	for i, d := range drafts {
+		a.events[i] = journal.Event{Job: d.Job, Payload: d.Payload}
+		if err := encode(&a.events[i], &a.records[i]); err != nil {
+			a.fail(i, err)
+			break
+		}
+	}
+	return a
+}
+
+// encode makes an event's record, and its payload the one that will be read back. Only text that is
+// not UTF-8 makes a difference: its bad bytes become U+FFFD, which the encoder then writes escaped.
+func encode(e *journal.Event, r *archive.Record) (err error) {
+	if e.Payload == nil {
+		return fmt.Errorf("job %d: the draft has no payload", e.Job)
+	}
+	if *r, err = archive.Encode(*e); err == nil && bytes.Contains(r.Payload, []byte(`\ufffd`)) {
+		e.Payload, err = r.DecodePayload()
+	}
+	return err
+}
+
+// fail says that a draft can't be appended, nor those with it.
+func (a *appending) fail(i int, err error) {
+	a.events, a.err = nil, fmt.Errorf("append draft %d of %d: %w", i+1, len(a.drafts), err)
 }
 
 // mayRoll reports whether an append may begin a new segment. What retention says does not: else an
@@ -242,7 +264,7 @@ type staging struct {
 }
 
 // stage makes the group's drafts into the events that follow base, the first of which covers link,
-// and gives each append its events or its error.
+// and gives each append that contradicts it its error.
 func stage(base *journal.State, link journal.Hash, group []*appending, now instant) *staging {
 	size := 0
 	for _, a := range group {
@@ -253,83 +275,42 @@ func stage(base *journal.State, link journal.Hash, group []*appending, now insta
 		events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
 	}
 	for _, a := range group {
-		a.events, a.err = s.addAll(a.drafts, a.encoded, now.wall)
+		if a.err == nil {
+			s.addAll(a, now.wall)
+		}
 	}
 	return s
 }
 
-// addAll stages the drafts of one append, all or none.
-func (s *staging) addAll(drafts []journal.Draft, encoded []encoded, now time.Time) ([]journal.Event, error) {
+// addAll stages the events of one append, all or none.
+func (s *staging) addAll(a *appending, now time.Time) {
 	s.Mark()
 	before := *s
-	for i, d := range drafts {
-		if err := s.add(d, &encoded[i], now); err != nil {
+	for i := range a.events {
+		if err := s.add(&a.events[i], &a.records[i], now); err != nil {
 			*s = before
 			s.Undo()
-			return nil, fmt.Errorf("append draft %d of %d: %w", i+1, len(drafts), err)
+			a.fail(i, err)
+			return
 		}
 	}
-	first, end := len(before.events), len(s.events)
-	return s.events[first:end:end], nil
+	s.events, s.records = append(s.events, a.events...), append(s.records, a.records...)
 }
 
-// add stages one draft.
-func (s *staging) add(d journal.Draft, as *encoded, now time.Time) error {
-	if as.err != nil {
-		return as.err
-	}
-	e := journal.Event{Seq: s.seq + 1, Time: now, Job: d.Job, Payload: as.payload}
+// add stages one event.
+func (s *staging) add(e *journal.Event, r *archive.Record, now time.Time) error {
+	e.Seq, e.Time = s.seq+1, now
 	if e.Time.Before(s.time) {
 		e.Time = s.time
 	}
-	if err := s.Add(e); err != nil {
+	if err := s.Add(*e); err != nil {
 		return err
 	}
-	r := as.record
 	r.Seq, r.Micros = e.Seq, e.Time.UnixMicro()
 	e.Hash = r.Chain(s.link)
 	r.Hash = e.Hash
 	s.seq, s.hash, s.link, s.time = e.Seq, e.Hash, e.Hash, e.Time
-	s.events, s.records = append(s.events, e), append(s.records, r)
 	return nil
-}
-
-// encoded is a draft as it will be stored, and as it will be read back. It is made before its
-// append waits for anything, so that many appends encode at once.
-type encoded struct {
-	record  archive.Record // without sequence number, time and hash
-	payload journal.Payload
-	err     error
-}
-
-// encodeAll encodes drafts, up to the first that can't be.
-func encodeAll(drafts []journal.Draft) []encoded {
-	all := make([]encoded, len(drafts))
-	for i, d := range drafts {
-		if all[i] = encodeDraft(d); all[i].err != nil {
-			break
-		}
-	}
-	return all
-}
-
-func encodeDraft(d journal.Draft) (e encoded) {
-	if d.Payload == nil {
-		return encoded{err: fmt.Errorf("job %d: the draft has no payload", d.Job)}
-	}
-	if e.record, e.err = archive.Encode(journal.Event{Job: d.Job, Payload: d.Payload}); e.err == nil {
-		e.payload, e.err = stored(e.record, d.Payload)
-	}
-	return e
-}
-
-// stored is the payload as it will be read back. Only text that is not UTF-8 makes a
-// difference: its bad bytes become U+FFFD, which the encoder then writes escaped.
-func stored(r archive.Record, p journal.Payload) (journal.Payload, error) {
-	if !bytes.Contains(r.Payload, []byte(`\ufffd`)) {
-		return p, nil
-	}
-	return r.DecodePayload()
 }
 
 // rollRetry is how long a roll-over that found no room is put off.

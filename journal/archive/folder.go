@@ -67,8 +67,8 @@ func again(look func() error) (err error) {
 }
 
 // Backward has segments visited, the newest first, until visit has enough. It begins anew where one
-// is gone: visit must not mind that. Damaged ones are passed over where somebody takes the damage.
-func (f *Folder) Backward(ctx context.Context, damage *error, visit func(s Source, h Header) (enough bool, err error)) error {
+// is gone: visit must not mind that. Damaged ones are passed over where pastDamage says so.
+func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Source, h Header) (enough bool, err error)) error {
 	return again(func() error {
 		parts, err := f.Present(ctx)
 		enough := false
@@ -77,8 +77,8 @@ func (f *Folder) Backward(ctx context.Context, damage *error, visit func(s Sourc
 				enough, err = visit(s, h)
 				return err
 			})
-			if damage != nil && IsDamage(err) {
-				*damage, err = cmp.Or(*damage, err), nil
+			if pastDamage && IsDamage(err) {
+				err = nil
 			}
 		}
 		return err
@@ -147,7 +147,7 @@ func (f *Folder) beginsBefore(ctx context.Context, seq uint64) (number int, err 
 	if seq <= 1 {
 		return 0, nil
 	}
-	err = f.Backward(ctx, new(error), func(_ Source, h Header) (enough bool, err error) {
+	err = f.Backward(ctx, true, func(_ Source, h Header) (enough bool, err error) {
 		if h.First <= seq {
 			number = h.Number
 		}
@@ -223,7 +223,7 @@ func (f *Folder) Position(ctx context.Context) (position uint64, found bool, err
 
 // Newest is the newest event's sequence number and hash.
 func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
-	err = f.Backward(ctx, nil, func(s Source, h Header) (enough bool, err error) {
+	err = f.Backward(ctx, false, func(s Source, h Header) (enough bool, err error) {
 		if a.Seq, a.Hash, err = s.End(ctx); err == nil && a.Seq == 0 {
 			a = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
 		}

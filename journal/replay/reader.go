@@ -103,7 +103,7 @@ func (r *Reader) Anchor(ctx context.Context) (journal.Anchor, error) {
 // Name is the name of the worker whose journal this is, as its newest segment has it; "" where no
 // worker has opened it yet.
 func (r *Reader) Name(ctx context.Context) (name string, err error) {
-	err = r.folder.Backward(ctx, new(error), func(s archive.Source, h archive.Header) (enough bool, err error) {
+	err = r.folder.Backward(ctx, true, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		name, err = nameIn(ctx, s, h) // where it is damaged the segment before knows it too
 		return name != "", err
 	})

@@ -139,7 +139,7 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (sel archive.Sel
 // are needed.
 func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
 	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
-	err = r.folder.Backward(ctx, nil, func(s archive.Source, h archive.Header) (enough bool, err error) {
+	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		if b, sealed := s.Bounds(); sealed && b.Begun >= micros {
 			seq = h.First
 			return false, nil
@@ -155,8 +155,8 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 const firstWindow = 1000
 
 // narrow narrows a selection to the newest events that it and the filter select now, as many as the
-// filter wants. It looks at them from the newest back, in windows that grow, unverified, and past
-// damage, which lost tells.
+// filter wants. It looks at them from the newest back, in windows that grow, unverified. Where
+// damage is in the way lost says so: the events behind it can be read.
 func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Filter) (_ archive.Selection, lost, err error) {
 	newest, err := r.folder.Newest(ctx)
 	if err == nil && (sel.End == 0 || sel.End > newest.Seq+1) {
@@ -167,13 +167,9 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 	}
 	var found []uint64
 	end := sel.End // what is from here on was looked at
-	err = r.folder.Backward(ctx, &lost, func(s archive.Source, h archive.Header) (enough bool, err error) {
-		last, _, err := s.End(ctx)
-		if err != nil {
-			return false, err
-		}
-		if last > 0 {
-			end = min(end-1, last) + 1
+	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
+		if last, _, err := s.End(ctx); err != nil || last > 0 && last+1 < end {
+			return false, cmp.Or(err, error(&journal.DamagedError{Seq: last + 1, Detail: "it is missing"}))
 		}
 		first := max(h.First, sel.After+1)
 		for length := uint64(firstWindow); end > first && len(found) < f.Last; length *= 2 {
@@ -193,6 +189,9 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 		}
 		return len(found) >= f.Last || h.First <= sel.After+1, nil
 	})
+	if archive.IsDamage(err) {
+		lost, err = cmp.Or(lost, err), nil
+	}
 	if len(found) > 0 {
 		sel.After = found[max(0, len(found)-f.Last)] - 1
 	} else if lost == nil {
@@ -302,7 +301,7 @@ func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...j
 	if job == 0 {
 		return newest, false, nil
 	}
-	err = r.folder.Backward(ctx, nil, func(s archive.Source, h archive.Header) (enough bool, err error) {
+	err = r.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
 		if h.First >= seq {
 			return false, nil
 		}

@@ -221,7 +221,7 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 		want   int
 	}{
 		"a payload":            {onOpen(4, `UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`), journal.Filter{}, 80},
-		"the last ones":        {onOpen(4, `UPDATE records SET time = time + 1 WHERE seq = 99`), journal.Filter{Last: 5}, 3},
+		"the last ones":        {onOpen(4, `UPDATE records SET time = time + 1 WHERE seq = 99`), journal.Filter{Last: 5}, 4},
 		"one kind":             {onOpen(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Kinds: []journal.Kind{journal.KindDone}}, 16},
 		"one target":           {onOpen(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Target: "t"}, 80},
 		"output":               {onOpen(4, `UPDATE records SET stdout = x'00' WHERE seq = 79`), journal.Filter{After: 75}, 3},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,12 +60,8 @@ type CancelledJob struct {
 	Next   int64  // of a row that goes on to recur: its next run, in seconds since 1970
 }
 
-const (
-	// cancelTimeout is for what a job that is about to be started waits for, and for the table.
-	cancelTimeout = 5 * time.Second
-	// doubtPause is between two looks at a claim in doubt.
-	doubtPause = 50 * time.Millisecond
-)
+// cancelTimeout is for what a job that is about to be started waits for, and for the table.
+const cancelTimeout = 5 * time.Second
 
 // Cancel cancels jobs. It fails, without having changed anything, where the journal's disk has too
 // little room.
@@ -149,16 +146,13 @@ func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cance
 	failed := func(err error) cancelling { return cancelling{id: id, Cancel: board.Cancel{Err: err}} }
 	for {
 		to := make(chan board.Cancel, 1)
-		var again <-chan time.Time
 		look, limit := w.tellCancel(id, wish, to), ctx.Done()
 		switch {
 		case look.job == nil && !look.doubtful:
 			return cancelling{id: id, absent: true}
 		case look.err != nil:
 			return failed(look.err)
-		case look.job == nil:
-			again = time.After(doubtPause)
-		case look.moves == nil: // it is about to be journalled
+		case look.changes == nil: // it is about to be journalled
 			limit = nil
 		case look.process != nil: // what was taken back may have been started anew
 			takeBack(look.process)
@@ -169,8 +163,7 @@ func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cance
 				w.endCancelled(c, look.process)
 				return cancelling{id: id, Cancel: c}
 			}
-		case <-look.moves:
-		case <-again:
+		case <-look.changes:
 		case <-limit:
 			return failed(look.why())
 		case <-w.turned:
@@ -184,7 +177,7 @@ type cancelLook struct {
 	job      *board.Job // nil: the worker does not have it
 	process  Process
 	doubtful bool            // its claim is in doubt
-	moves    <-chan struct{} // nil: the wish is about to be journalled
+	changes  <-chan struct{} // nil: the wish is about to be journalled
 	err      error
 }
 
@@ -198,21 +191,26 @@ func (l cancelLook) why() error {
 
 // tellCancel tells the board that somebody cancels a job.
 func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (look cancelLook) {
-	w.change(func(b *board.Board) (e board.Effects) {
-		j := b.Job(id)
-		if j == nil {
-			look.doubtful = b.Holds(id)
-			return e
-		}
-		look.job = j
-		look.process, _ = b.Unwanted(j).(Process)
-		if target := wish.Targets[id]; target != "" && target != j.Target() {
-			look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
-			return e
-		}
-		look.moves, e = b.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, Schedule: wish.Schedule, To: to})
-		return e
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.board.Job(id)
+	look.changes = w.changes()
+	if j == nil {
+		look.doubtful = w.board.Holds(id)
+		return look
+	}
+	look.job = j
+	look.process, _ = w.board.Unwanted(j).(Process)
+	if target := wish.Targets[id]; target != "" && target != j.Target() {
+		look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
+		return look
+	}
+	taken, e := w.board.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, Schedule: wish.Schedule, To: to})
+	if taken {
+		look.changes = nil
+		w.tellWaiting()
+		w.follow(e)
+	}
 	return look
 }
 
@@ -403,31 +401,20 @@ const startTimeout = time.Second
 
 // process is a job that runs here and its process, or nil. A job that is just being started is
 // waited for.
-func (w *Worker) process(id int64) (*board.Job, Process) {
-	timer := time.NewTimer(startTimeout)
-	defer timer.Stop()
-	for {
-		var moves <-chan struct{}
-		var process Process
-		w.mu.Lock()
-		j := w.board.Job(id)
-		switch {
-		case j == nil:
-		case j.Beginning() || j.Phase() == board.Asked:
-			moves = j.Moved()
-		default:
-			process, _ = j.Process().(Process)
-		}
-		w.mu.Unlock()
-		if moves == nil {
-			return j, process
-		}
-		select {
-		case <-moves:
-		case <-timer.C:
-			return nil, nil
-		}
+func (w *Worker) process(id int64) (j *board.Job, process Process) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	known := w.until(ctx, func(b *board.Board) bool {
+		j = b.Job(id)
+		return j == nil || !j.Beginning() && j.Phase() != board.Asked
+	})
+	if !known || j == nil {
+		return nil, nil
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	process, _ = j.Process().(Process)
+	return j, process
 }
 
 // runningJobs lists the jobs that have a process.
@@ -440,14 +427,19 @@ func (w *Worker) runningJobs() []int64 {
 // signalAll signals everything that runs because the worker stops. It does not wait for long: where
 // the disk is full, signals can't be journalled, and are not sent.
 func (w *Worker) signalAll(signal unix.Signal) {
-	var sending group
+	var sending sync.WaitGroup
 	for _, id := range w.runningJobs() {
 		sending.Go(func() { w.signal(id, int(signal), board.ByShutdown) })
 	}
+	sent := make(chan struct{})
+	go func() {
+		sending.Wait()
+		close(sent)
+	}()
 	timer := time.NewTimer(killDelay)
 	defer timer.Stop()
 	select {
-	case <-sending.Ended():
+	case <-sent:
 	case <-w.patient.Done():
 	case <-timer.C:
 	}

@@ -11,7 +11,7 @@ import (
 // launch starts jobs whose announcements are journalled, as soon as their rows say so. A row that
 // can't be updated for now holds up its own job only.
 func (w *Worker) launch(group []board.Start) {
-	if !w.wait(w.Mirror.Tried(group[len(group)-1].Seq), nil, nil) {
+	if !w.wait(w.Mirror.Tried(group[len(group)-1].Seq), nil) {
 		return
 	}
 	ready := make([]board.Start, 0, len(group))
@@ -40,16 +40,12 @@ func (w *Worker) launchLate(s board.Start) {
 	shown := w.Mirror.Shown(s.Seq, s.ID())
 	grace := time.NewTimer(parkAfter)
 	defer grace.Stop()
-	recalled := w.recalled(s)
-	if recalled == nil {
-		return
-	}
-	if w.wait(shown, recalled, grace.C) {
+	if w.wait(shown, grace.C) {
 		w.startOurs(s, w.ours([]board.Start{s})[0])
 		return
 	}
 	w.change(func(b *board.Board) board.Effects { return b.Park(s) })
-	if recalled = w.recalled(s); recalled == nil || !w.wait(shown, recalled, nil) {
+	if !w.wait(shown, nil) {
 		return
 	}
 	ours := w.ours([]board.Start{s})[0]
@@ -61,18 +57,9 @@ func (w *Worker) launchLate(s board.Start) {
 	})
 }
 
-// recalled gives a channel that is closed when a start is not waited for any more; nil where it is
-// not now.
-func (w *Worker) recalled(s board.Start) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.board.Waiting(s)
-}
-
-// wait waits until the mirror has closed a channel. It is false when the worker stops, recalled is
-// closed, or limit receives, before. While the database is away it may be true at once, if so
-// configured.
-func (w *Worker) wait(mirrored, recalled <-chan struct{}, limit <-chan time.Time) bool {
+// wait waits until the mirror has closed a channel. It is false when the worker stops, or limit receives,
+// before. While the database is away it may be true at once, if so configured.
+func (w *Worker) wait(mirrored <-chan struct{}, limit <-chan time.Time) bool {
 	var away <-chan struct{}
 	if w.LaunchOffline {
 		away = w.Mirror.Away()
@@ -82,7 +69,6 @@ func (w *Worker) wait(mirrored, recalled <-chan struct{}, limit <-chan time.Time
 		return true
 	case <-away:
 		return true
-	case <-recalled:
 	case <-limit:
 	case <-w.active.Done():
 	}
@@ -139,6 +125,7 @@ func (w *Worker) start(s board.Start) {
 	if spent == "" {
 		process, err = w.startWith(launcher, s, env)
 	}
+	var unwanted bool
 	w.change(func(b *board.Board) board.Effects {
 		switch {
 		case errors.Is(err, ErrRunnerChanged):
@@ -147,9 +134,12 @@ func (w *Worker) start(s board.Start) {
 			b.Asked(s.Job, nil)
 			return b.Ended(s.Job, journal.Started{}, outcomeOf(journal.Done{}, err))
 		}
-		b.Asked(s.Job, process)
+		unwanted = b.Asked(s.Job, process)
 		return look(b, s.Job)
 	})
+	if unwanted {
+		takeBack(process)
+	}
 }
 
 // hear takes in what has become of a start.

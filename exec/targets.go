@@ -269,19 +269,28 @@ func (w *Worker) Pause(names []string, by string) error {
 // unless it stands still.
 const startsTimeout = 10 * time.Second
 
+// asked tells of a job that it is of some targets (nil: all), and the runner is asked for its start.
+func asked(targets []string) func(*board.Job) bool {
+	return func(j *board.Job) bool {
+		return (j.Phase() == board.Asking || j.Phase() == board.Asked) && (targets == nil || slices.Contains(targets, j.Target()))
+	}
+}
+
 // awaitStarts waits until the runner has told of all starts that it was asked for, for targets that
 // are paused by now: those that it has not read yet can't be taken back.
 func (w *Worker) awaitStarts(names []string) error {
-	timer := time.NewTimer(w.startsTimeout)
-	defer timer.Stop()
-	pending := w.moves(in(names, board.Asked))
+	w.mu.Lock()
+	pending := w.board.Select(asked(names))
+	w.mu.Unlock()
 	w.withdraw(names)
-	for i, told := range pending {
-		select {
-		case <-told:
-		case <-timer.C:
-			return RefusedError(fmt.Sprintf("paused, but %d jobs may still start: the runner was asked for them, and does not answer", len(pending)-i))
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), w.startsTimeout)
+	defer cancel()
+	told := w.until(ctx, func(*board.Board) bool {
+		pending = slices.DeleteFunc(pending, func(j *board.Job) bool { return !asked(nil)(j) })
+		return len(pending) == 0
+	})
+	if !told {
+		return RefusedError(fmt.Sprintf("paused, but %d jobs may still start: the runner was asked for them, and does not answer", len(pending)))
 	}
 	return nil
 }
@@ -291,7 +300,7 @@ func (w *Worker) awaitStarts(names []string) error {
 func (w *Worker) withdraw(targets []string) {
 	w.mu.Lock()
 	var unanswered []any
-	for _, j := range w.board.Select(in(targets, board.Asked)) {
+	for _, j := range w.board.Select(asked(targets)) {
 		unanswered = append(unanswered, w.board.Unwanted(j))
 	}
 	w.mu.Unlock()
@@ -325,22 +334,14 @@ func (w *Worker) setPaused(names []string, paused bool, by string, event func([]
 	if err != nil {
 		return err
 	}
-	var asking []<-chan struct{}
 	w.change(func(b *board.Board) board.Effects {
-		var e board.Effects
 		if paused {
-			e = b.Pause(targets, events[0].Time, by)
-		} else {
-			e = b.Continue(targets)
+			return b.Pause(targets, events[0].Time, by)
 		}
-		asking = moves(b, in(names, board.Asking))
-		return e
+		return b.Continue(targets)
 	})
 	if !paused {
 		return w.Poll(names)
-	}
-	for _, asked := range asking {
-		<-asked
 	}
 	return nil
 }

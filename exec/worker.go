@@ -107,9 +107,9 @@ type Worker struct {
 
 	endWhole, endActive, endPatient context.CancelFunc
 
-	starts  group // claims by hand and starts: a worker that stops waits for them
-	answers group // answers to clients whose jobs are at their end: likewise
-	others  group // everything else: nothing waits for it
+	starts  group          // claims by hand and starts: a worker that stops waits for them
+	answers group          // answers to clients whose jobs are at their end: likewise
+	others  sync.WaitGroup // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
 
@@ -132,6 +132,7 @@ type Worker struct {
 
 	mu          sync.Mutex
 	board       *board.Board           // jobs, slots, claims in doubt and targets
+	changed     chan struct{}          // closed when the board changes; nil while nobody waits for that
 	targets     map[string]*target     // the board's, with what claims have found
 	quarantined map[int64]*quarantined // rows that the table does not let us claim
 	clock       clock                  // of the table's server
@@ -176,6 +177,12 @@ func New(c Config) *Worker {
 	w.Delays = c.Delays || c.Again
 	w.claims.free, w.survey.Due = make(map[string]time.Time), time.Now()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
+	w.starts.ended = func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tellWaiting()
+	}
+	w.answers.ended = w.starts.ended
 	w.mostQuarantined = mostQuarantined
 	return w
 }
@@ -253,6 +260,7 @@ func (w *Worker) handsOver() bool {
 // runner may hold it up. The claim that won starts its own jobs.
 func (w *Worker) change(event func(*board.Board) board.Effects) {
 	w.mu.Lock()
+	w.tellWaiting()
 	e := event(w.board)
 	w.follow(e)
 	w.mu.Unlock()
@@ -263,6 +271,43 @@ func (w *Worker) change(event func(*board.Board) board.Effects) {
 	for _, s := range e.Start {
 		if s.Claimed {
 			w.start(s)
+		}
+	}
+}
+
+// changes gives a channel that is closed when the board changes next, or a goroutine ends that a worker which
+// stops waits for. Callers must hold w.mu.
+func (w *Worker) changes() <-chan struct{} {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	return w.changed
+}
+
+// tellWaiting has those look again who wait for the board. Callers must hold w.mu.
+func (w *Worker) tellWaiting() {
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// until waits until the board is as is says. It is false when ctx ends before, or the worker takes no more
+// turns.
+func (w *Worker) until(ctx context.Context, is func(*board.Board) bool) bool {
+	for {
+		w.mu.Lock()
+		so, changed := is(w.board), w.changes()
+		w.mu.Unlock()
+		if so {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		case <-w.turned:
+			return false
 		}
 	}
 }
@@ -455,59 +500,16 @@ const killDelay = 5 * time.Second
 // drain ends the worker's work: nothing new starts, what has not started is given back, what runs
 // may end, then is made to, or is left to the next start.
 func (w *Worker) drain() {
-	w.halt()
+	w.change(func(b *board.Board) board.Effects {
+		w.endActive()
+		return b.Stop()
+	})
+	w.withdraw(nil)
 	if w.handsOver() {
 		w.leaveRunning()
 	} else {
 		w.endRunning()
 	}
-}
-
-// halt makes sure that nothing starts any more and gives back the jobs that have not started.
-func (w *Worker) halt() {
-	var asking []<-chan struct{}
-	w.change(func(b *board.Board) board.Effects {
-		w.endActive()
-		e := b.Stop()
-		asking = moves(b, in(nil, board.Asking))
-		return e
-	})
-	w.others.Go(func() {
-		if w.all(asking) {
-			w.withdraw(nil)
-		}
-	})
-}
-
-// in tells of a job whether it is of some targets (nil: all) and in a phase.
-func in(targets []string, p board.Phase) func(*board.Job) bool {
-	return func(j *board.Job) bool {
-		return j.Phase() == p && (targets == nil || slices.Contains(targets, j.Target()))
-	}
-}
-
-// moves gives, for each job that is wanted, a channel that is closed when it moves on.
-func moves(b *board.Board, wanted func(*board.Job) bool) (all []<-chan struct{}) {
-	for _, j := range b.Select(wanted) {
-		all = append(all, j.Moved())
-	}
-	return all
-}
-
-func (w *Worker) moves(wanted func(*board.Job) bool) []<-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return moves(w.board, wanted)
-}
-
-// all waits until channels are closed. It is false when the worker takes no more turns before.
-func (w *Worker) all(channels []<-chan struct{}) bool {
-	for _, c := range channels {
-		if !w.eventually(c, nil) {
-			return false
-		}
-	}
-	return true
 }
 
 // starting tells of a job that its start, or its release, is under way; working of one that the worker
@@ -518,19 +520,32 @@ func requesting(j *board.Job) bool {
 	return working(j) && !starting(j) && Mode(j.Executor()).Requests()
 }
 
+// ended tells of the board that no job is as unwanted says, while no start is under way any more, and no
+// client waits for an answer.
+func (w *Worker) ended(unwanted func(*board.Job) bool) func(*board.Board) bool {
+	return func(b *board.Board) bool { return w.starts.none() && !b.Any(unwanted) && w.answers.none() }
+}
+
+// count counts the jobs that are wanted.
+func (w *Worker) count(wanted func(*board.Job) bool) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.board.Select(wanted))
+}
+
 // leaveRunning waits until every start under way has happened or not, and what was not started is
 // given back, so that the journal is not closed in the middle of one. It does not wait for long:
 // what a crash would leave to the next start, this leaves to it. For requests, which end with the worker,
 // it waits as for all jobs of a worker that stops (Config.ShutdownTimeout); of what is left then the
 // outcome is unknown, as the next start finds.
 func (w *Worker) leaveRunning() {
-	if !w.within(w.ended(starting), w.startsTimeout) {
-		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", len(w.moves(starting)))
+	if !w.within(w.startsTimeout, w.ended(starting)) {
+		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", w.count(starting))
 	}
-	if n := len(w.moves(requesting)); n > 0 {
+	if n := w.count(requesting); n > 0 {
 		w.Logger.Info("waiting for requests, which end with this process", "jobs", n, "limit", w.ShutdownTimeout)
-		if !w.within(w.once(func() bool { return w.none(requesting) }), w.ShutdownTimeout) {
-			w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", len(w.moves(requesting)))
+		if !w.within(w.ShutdownTimeout, func(b *board.Board) bool { return !b.Any(requesting) }) {
+			w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", w.count(requesting))
 		}
 	}
 	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
@@ -541,14 +556,18 @@ func (w *Worker) leaveRunning() {
 	})
 }
 
-// endRunning waits for what runs, then ends it.
+// endRunning waits for what runs, then ends it. One that the kernel can't end is left behind.
 func (w *Worker) endRunning() {
-	ended := w.ended(working)
-	if !w.awaits(ended, w.ShutdownTimeout, "SIGTERM") {
+	if !w.awaits(w.ShutdownTimeout, "SIGTERM") {
 		w.signalAll(unix.SIGTERM)
-		if !w.awaits(ended, killDelay, "SIGKILL") {
+		if !w.awaits(killDelay, "SIGKILL") {
 			w.signalAll(unix.SIGKILL)
-			w.waitKilled(ended)
+			killed, cancel := context.WithTimeout(w.whole, killDelay)
+			defer cancel()
+			if !w.until(killed, w.ended(working)) && w.whole.Err() == nil {
+				w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
+				w.Hurry() // what the disk has no room for is not waited for either
+			}
 		}
 	}
 	w.change(func(b *board.Board) board.Effects { // those that are left
@@ -556,56 +575,20 @@ func (w *Worker) endRunning() {
 	})
 }
 
-// ended gives a channel that is closed when no start is under way any more, then no job is as
-// unwanted says, and then no client waits for an answer.
-func (w *Worker) ended(unwanted func(*board.Job) bool) <-chan struct{} {
-	return w.once(func() bool {
-		return w.eventually(w.starts.Ended(), nil) && w.none(unwanted) && w.eventually(w.answers.Ended(), nil)
-	})
-}
-
-// once gives a channel that is closed when wait has returned, and is true.
-func (w *Worker) once(wait func() bool) <-chan struct{} {
-	over := make(chan struct{})
-	w.others.Go(func() {
-		if wait() {
-			close(over)
-		}
-	})
-	return over
-}
-
-// none waits until no job is as unwanted says. It is false when the worker takes no more turns before.
-func (w *Worker) none(unwanted func(*board.Job) bool) bool {
-	for left := w.moves(unwanted); len(left) > 0; left = w.moves(unwanted) {
-		if !w.all(left) {
-			return false
-		}
-	}
-	return true
-}
-
-// within waits until all jobs have ended, for a time (0: no limit) or until there is a hurry.
-func (w *Worker) within(ended <-chan struct{}, limit time.Duration) bool {
-	var expired <-chan time.Time
+// within waits until the board is as is says, for a time (0: no limit) or until there is a hurry. Without a
+// journal nothing may be done to jobs, and nothing is waited for.
+func (w *Worker) within(limit time.Duration, is func(*board.Board) bool) bool {
+	ctx, cancel := context.WithCancel(w.patient)
 	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		expired = timer.C
+		ctx, cancel = context.WithTimeout(w.patient, limit)
 	}
-	select {
-	case <-ended:
-		return true
-	case <-w.patient.Done(): // without a journal nothing may be done to jobs
-		return w.whole.Err() != nil
-	case <-expired:
-	}
-	return false
+	defer cancel()
+	return w.until(ctx, is) || w.whole.Err() != nil
 }
 
-// awaits is within, and says which jobs are waited for, what those get that run still at the end, and
-// when.
-func (w *Worker) awaits(ended <-chan struct{}, limit time.Duration, signal string) bool {
+// awaits waits until all jobs have ended, and says which are waited for, what those get that run still at the
+// end, and when.
+func (w *Worker) awaits(limit time.Duration, signal string) bool {
 	text, until := "the stop waits for jobs, however long they run", []any(nil)
 	if limit > 0 {
 		text = "the stop waits for jobs; those that run for longer get " + signal
@@ -614,24 +597,11 @@ func (w *Worker) awaits(ended <-chan struct{}, limit time.Duration, signal strin
 	if jobs := w.runningJobs(); len(jobs) > 0 {
 		w.Logger.Warn(text, append([]any{"running", len(jobs), "jobs", jobs[:min(len(jobs), mostTold)]}, until...)...)
 	}
-	return w.within(ended, limit)
+	return w.within(limit, w.ended(working))
 }
 
 // mostTold is how many jobs a worker that stops names of those that it waits for.
 const mostTold = 20
-
-// waitKilled waits for jobs that were killed; one that the kernel can't end is left behind.
-func (w *Worker) waitKilled(ended <-chan struct{}) {
-	timer := time.NewTimer(killDelay)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-w.whole.Done():
-	case <-timer.C:
-		w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
-		w.Hurry() // what the disk has no room for is not waited for either
-	}
-}
 
 // Pulse hears that a piece of work begins, which takes no longer than memory does, and that it has
 // ended. The methods must not block.
@@ -655,45 +625,22 @@ func (w *Worker) WatchdogPing() {
 	})
 }
 
-// group is goroutines that are waited for together. The zero group is ready to use.
+// group counts goroutines that a worker which stops waits for.
 type group struct {
-	mu    sync.Mutex
-	n     int
-	ended chan struct{} // closed when none runs; nil while nobody waits for that
+	n     atomic.Int64
+	ended func() // called when none runs any more
 }
 
 // Go runs f in a goroutine of the group.
 func (g *group) Go(f func()) {
-	g.count(1)
+	g.n.Add(1)
 	go func() {
-		defer g.count(-1)
 		f()
+		if g.n.Add(-1) == 0 {
+			g.ended()
+		}
 	}()
 }
 
-// Ended gives a channel that is closed once no goroutine of the group runs.
-func (g *group) Ended() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ended == nil {
-		g.ended = make(chan struct{})
-	}
-	ended := g.ended
-	g.tell()
-	return ended
-}
-
-func (g *group) count(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.n += n
-	g.tell()
-}
-
-// tell wakes those that wait, once none runs. Callers must hold g.mu.
-func (g *group) tell() {
-	if g.n == 0 && g.ended != nil {
-		close(g.ended)
-		g.ended = nil
-	}
-}
+// none tells whether no goroutine of the group runs.
+func (g *group) none() bool { return g.n.Load() == 0 }

@@ -115,6 +115,16 @@ func (b *Board) Select(wanted func(*Job) bool) (jobs []*Job) {
 	return jobs
 }
 
+// Any tells whether a job is wanted.
+func (b *Board) Any(wanted func(*Job) bool) bool {
+	for _, j := range b.jobs {
+		if wanted(j) {
+			return true
+		}
+	}
+	return false
+}
+
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
 // anybody.
 func (b *Board) Fail() { b.failed = true }

@@ -48,9 +48,9 @@ const (
 	GivenUp                   // it ran before, and its next attempt does not: it is done
 )
 
-// Cancel has the next turn journal that a job is cancelled. Where the job's phase allows no answer
-// yet, moves is closed at its next move, and the caller asks again.
-func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
+// Cancel has the next turn journal that a job is cancelled. It is false where the job's phase allows no
+// answer yet: the caller asks again when the board has changed.
+func (b *Board) Cancel(c Cancel) (taken bool, e Effects) {
 	j := c.Job
 	switch {
 	case j.Waits() && b.recurs(j.claim) && !c.Schedule:
@@ -61,12 +61,10 @@ func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	case j.phase == Running:
 		b.inbox.cancels = append(b.inbox.cancels, c)
 		b.effects.Turn = true
-	case j.phase == Gone:
-		return closed, b.follow()
 	default:
-		return j.Moved(), b.follow()
+		return false, b.follow()
 	}
-	return nil, b.follow()
+	return true, b.follow()
 }
 
 // leavable are the phases in which a job waits for its start, and can be taken out of the way to it.

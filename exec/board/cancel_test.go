@@ -27,9 +27,9 @@ func (w *world) cancelOne() bool {
 	j := w.b.jobs[rapid.SampledFrom(slices.Sorted(maps.Keys(w.b.jobs))).Draw(w.T, "cancelled")]
 	grace := time.Duration(rapid.IntRange(0, 2).Draw(w.T, "grace")) * time.Minute
 	one := &wish{job: j, to: make(chan Cancel, 1), runs: j.phase == Running}
-	moves, e := w.b.Cancel(Cancel{Job: j, By: "me", Grace: grace, Schedule: rapid.Bool().Draw(w.T, "with its schedule"), To: one.to})
+	taken, e := w.b.Cancel(Cancel{Job: j, By: "me", Grace: grace, Schedule: rapid.Bool().Draw(w.T, "with its schedule"), To: one.to})
 	w.after(e)
-	if moves == nil {
+	if taken {
 		w.wishes = append(w.wishes, one)
 	}
 	return true

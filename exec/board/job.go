@@ -24,7 +24,6 @@ type Job struct {
 	attempt int
 	phase   Phase
 	process Process
-	moved   chan struct{}    // closed at its next move; nil while nobody waits for that
 	unsaid  *journal.Started // its process, as long as the journal does not know it
 
 	announced uint64    // the event that says running
@@ -104,14 +103,6 @@ func (j *Job) IsCancelled() bool { return j.cancelled != nil }
 
 // hasProcess tells whether the job's start was asked for, and its end is not journalled yet.
 func (j *Job) hasProcess() bool { return j.process != nil }
-
-// Moved gives a channel that is closed when the job leaves the phase that it is in.
-func (j *Job) Moved() <-chan struct{} {
-	if j.moved == nil {
-		j.moved = make(chan struct{})
-	}
-	return j.moved
-}
 
 // Beginning tells whether the job has a slot, and its start was not asked for yet.
 func (j *Job) Beginning() bool {

@@ -93,18 +93,7 @@ func (b *Board) move(j *Job, to Phase) {
 	if to == Gone {
 		delete(b.jobs, j.id)
 	}
-	if j.moved != nil {
-		close(j.moved)
-		j.moved = nil
-	}
 }
-
-// closed is a channel that is closed.
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // Starts tells whether a job in this phase has its start, or its release, under way.
 func (p Phase) Starts() bool { return phases[p].starts }

@@ -238,15 +238,6 @@ func contradicts(err error) bool {
 // changedByOthers is why a job is given up whose claim the mirror found lost.
 const changedByOthers = "the job's row was changed by somebody else"
 
-// Waiting gives a channel that is closed when a start that waits for its row, with a slot or
-// parked, is not waited for any more; nil where that is so now.
-func (b *Board) Waiting(s Start) <-chan struct{} {
-	if !s.stands(Announced) && !s.stands(Parked) {
-		return nil
-	}
-	return s.Job.Moved()
-}
-
 // Park gives the slot of a job that waits for its row to the next one.
 func (b *Board) Park(s Start) Effects {
 	if s.stands(Announced) {
@@ -296,10 +287,13 @@ func (b *Board) Ask(s Start) (ask bool, e Effects) {
 }
 
 // Asked notes that the runner was asked for a start. process is what it gave; nil where Ended
-// follows at once.
-func (b *Board) Asked(j *Job, process Process) {
+// follows at once. It tells whether the start is to be taken back, since the target was paused meanwhile, or
+// the worker stops.
+func (b *Board) Asked(j *Job, process Process) (unwanted bool) {
 	b.move(j, Asked)
 	j.process = process
+	j.unwanted = process != nil && (b.stopping || j.target.paused)
+	return j.unwanted
 }
 
 // Replaced has a start announced anew that was not asked for, because the runner that was announced

@@ -90,7 +90,6 @@ lint-source:
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && $(GO) mod tidy -diff); done
 	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
-	$(GO) vet -tags failpoints ./cmd/jobd ./cmd/jobd-master
 
 bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which; AGAINST=commit: in pairs with it)
 	bash tools/deps.sh bench

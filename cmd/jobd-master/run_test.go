@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,11 +19,10 @@ import (
 	jobnet "jobd/net"
 )
 
-// asProgram makes the test's binary the daemon itself.
-const asProgram = "TEST_JOBD_MASTER"
-
+// TestMain makes this binary the daemon itself, where it is not asked for tests.
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") }) {
+		failPulse = hangPulse
 		main()
 	}
 	os.Exit(m.Run())
@@ -60,7 +60,6 @@ func (o *output) String() string {
 func launch(t *testing.T, args ...string) *program {
 	t.Helper()
 	d := &program{t: t, process: exec.Command(os.Args[0], args...), stderr: new(output), exited: make(chan struct{})}
-	d.process.Env = append(os.Environ(), asProgram+"=1")
 	d.process.Stderr = d.stderr
 	if err := d.process.Start(); err != nil {
 		t.Fatal(err)

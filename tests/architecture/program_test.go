@@ -26,11 +26,8 @@ type checked struct {
 	files  []*ast.File
 }
 
-// shipped is the program without build tags, failpoints the one for tests that crash it.
-var (
-	shipped    = sync.OnceValues(func() ([]checked, error) { return program("") })
-	failpoints = sync.OnceValues(func() ([]checked, error) { return program("failpoints") })
-)
+// shipped is the program as it is shipped.
+var shipped = sync.OnceValues(program)
 
 // must ends the test where a program can't be checked.
 func must(t *testing.T, program func() ([]checked, error)) []checked {
@@ -44,9 +41,9 @@ func must(t *testing.T, program func() ([]checked, error)) []checked {
 
 // program type-checks the sources that make up the programs, without their tests: every package of
 // the module jobd in the order of their imports, so that one name is one object in all of them.
-// Other modules come from the compiler's export data. tag is a build tag, or empty.
-func program(tag string) ([]checked, error) {
-	list := exec.Command("go", "list", "-deps", "-export", "-tags", tag,
+// Other modules come from the compiler's export data.
+func program() ([]checked, error) {
+	list := exec.Command("go", "list", "-deps", "-export",
 		"-json=ImportPath,Dir,GoFiles,Export,Module", "./...")
 	list.Dir = top
 	out, err := list.Output()

@@ -12,7 +12,7 @@ import (
 )
 
 // Armed builds the daemons that kill themselves at failpoints, or hang, once a process and one process
-// at a time, and gives the path of jobd.
+// at a time, and gives the path of jobd. They are the binaries of their packages' tests.
 func Armed(t testing.TB) string {
 	t.Helper()
 	return armed(t, "jobd")
@@ -47,11 +47,13 @@ var buildArmed = sync.OnceValue(func() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", armedFolder(), "./cmd/jobd", "./cmd/jobd-master")
-	build.Dir = Top()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the daemons with failpoints: %w: %s", err, output)
+	for _, program := range []string{"jobd", "jobd-master"} {
+		build := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-o", filepath.Join(armedFolder(), program), "./cmd/"+program)
+		build.Dir = Top()
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s with failpoints: %w: %s", program, err, output)
+		}
 	}
 	return nil
 })

@@ -12,9 +12,7 @@ import (
 // interrupted, lost or doubled.
 func TestHandover(t *testing.T) {
 	t.Parallel()
-	if err := buildArmed(); err != nil {
-		t.Fatal(err)
-	}
+	harness.Armed(t)
 	s := newSite(t, shortJob, map[string]int{"a": 8}, harness.Settings{"on_stop": "handover"})
 	s.insert(t, size(600, 10_000), "a")
 	programs := []string{"jobd", armed}

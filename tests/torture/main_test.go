@@ -4,12 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
@@ -58,26 +53,3 @@ func size[N any](short, inLong N) N {
 
 // armed is the program that kills itself at failpoints, as harness.Launch takes it.
 const armed = "failpoints/jobd"
-
-// buildArmed builds it, once a process and one process at a time.
-var buildArmed = sync.OnceValue(func() error {
-	bin := filepath.Join(harness.Top(), "bin", filepath.Dir(armed))
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return err
-	}
-	lock, err := os.Create(filepath.Join(bin, ".lock"))
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", bin, "./cmd/jobd")
-	build.Dir = harness.Top()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build jobd with failpoints: %w: %s", err, output)
-	}
-	return nil
-})

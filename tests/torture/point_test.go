@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"jobd/tests/harness"
 )
 
 // The worker is killed at each point of a job's way, and its next start, which may die there
@@ -40,9 +42,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 }
 
 func killAt(t *testing.T, point string, most int) {
-	if err := buildArmed(); err != nil {
-		t.Fatal(err)
-	}
+	harness.Armed(t)
 	// A log of large output, so that emptying it takes a moment.
 	script := shortJob + `; [ $(($1 % 12)) != 0 ] || head -c 400000 /dev/zero | tr '\0' x`
 	s := newSite(t, script, map[string]int{"a": 4})

@@ -227,9 +227,7 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 	for _, point := range []string{"retry-selected", "retried-appended", "retry-sent", "retry-answered"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			if err := buildArmed(); err != nil {
-				t.Fatal(err)
-			}
+			harness.Armed(t)
 			s := newSite(t, "", map[string]int{"a": 4}, harness.Settings{"poll_interval": "0"})
 			s.insert(t, 8, "a")
 			worker, _ := s.start(t)

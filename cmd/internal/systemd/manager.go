@@ -26,8 +26,9 @@ type Manager struct {
 	deaf     sync.Once     // it was logged that the manager can't be told
 
 	telling sync.Mutex // orders messages
-	owed    []string   // lines that it could not be told
-	slow    bool       // it did not take the last message
+	phase   string     // lines that say whether the daemon serves
+	words   string     // the line of its status
+	owed    bool       // the last message could not be told
 
 	mu     sync.Mutex
 	ending bool
@@ -82,7 +83,7 @@ func (m *Manager) Begin() {
 	if !m.listens {
 		return
 	}
-	m.say(m.extended(), statusLine("starting"))
+	m.say("", "starting", m.extended())
 	go func() {
 		each := askedEach
 		if m.watchdog > 0 {
@@ -95,7 +96,7 @@ func (m *Manager) Begin() {
 			case <-m.begun:
 				return
 			case <-again.C:
-				m.say(m.extended())
+				m.say("", "", m.extended())
 			}
 		}
 	}()
@@ -107,7 +108,7 @@ func (m *Manager) Close() { m.over.Do(func() { close(m.begun) }) }
 // Ready says that the daemon serves.
 func (m *Manager) Ready() {
 	m.Close()
-	m.say(daemon.SdNotifyReady, statusLine("serving"))
+	m.say(daemon.SdNotifyReady, "serving")
 }
 
 // Reload says that the daemon reads its configuration again, while it does. One that ends says no
@@ -117,8 +118,8 @@ func (m *Manager) Reload(reload func()) {
 		reload()
 		return
 	}
-	m.say(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
-	defer m.say(daemon.SdNotifyReady)
+	m.say(reloading(), "")
+	defer m.say(daemon.SdNotifyReady, "")
 	reload()
 }
 
@@ -128,10 +129,14 @@ func (m *Manager) End(again bool) {
 	m.ending = true
 	m.mu.Unlock()
 	if again {
-		m.say(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()), m.extended(), statusLine("restarting"))
+		m.say(reloading(), "restarting", m.extended())
 		return
 	}
-	m.say(daemon.SdNotifyStopping, m.extended(), statusLine("stopping"))
+	m.say(daemon.SdNotifyStopping, "stopping", m.extended())
+}
+
+func reloading() string {
+	return daemon.SdNotifyReloading + "\n" + strings.TrimSpace(daemon.SdNotifyMonotonicUsec())
 }
 
 // Look is for a pulse to call after each look: where all loops turn that is a sign of life, and asks
@@ -145,9 +150,9 @@ func (m *Manager) Look(p *pulse.Pulse) {
 	case len(still) > 0:
 		m.Status("")
 	case m.ends():
-		m.say(m.extended())
+		m.say("", "", m.extended())
 	case m.watchdog > 0:
-		m.say(daemon.SdNotifyWatchdog)
+		m.say("", "", daemon.SdNotifyWatchdog)
 	}
 }
 
@@ -178,7 +183,7 @@ func (m *Manager) Status(words string) {
 	m.status = words
 	m.mu.Unlock()
 	if news {
-		m.say(statusLine(words))
+		m.say("", words)
 	}
 }
 
@@ -215,9 +220,12 @@ func (m *Manager) extended() string {
 // mostStatus is how many bytes of a status are told.
 const mostStatus = 500
 
-// statusLine is a status as the service manager is told.
+// statusLine is a status as the service manager is told; "": there is none.
 func statusLine(words string) string {
 	words = strings.Join(strings.Fields(words), " ")
+	if words == "" {
+		return ""
+	}
 	if len(words) > mostStatus {
 		words = strings.ToValidUTF8(words[:mostStatus], "") + "…"
 	}

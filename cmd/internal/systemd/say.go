@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // How long the service manager may take for a message: no start, no reload and no stop waits for one
@@ -17,37 +15,44 @@ const (
 	slowPatience = 10 * time.Millisecond
 )
 
-// say tells the service manager something, in one message with what it is owed. What it does not
-// take in time, or can't be told, it is owed as far as that still counts by then.
-func (m *Manager) say(lines ...string) {
+// say tells the service manager how the daemon stands, as far as that is news, and lines that count for
+// the moment only. If it could not be told the last time, it hears all again that still counts.
+func (m *Manager) say(phase, status string, moment ...string) {
 	if !m.listens {
 		return
 	}
 	m.telling.Lock()
 	defer m.telling.Unlock()
-	m.tell(strings.Split(strings.Join(lines, "\n"), "\n"))
+	m.tell(phase, status, moment...)
 }
 
-// sayOwed tells it only what it is owed.
+// sayOwed tells it only what it could not be told.
 func (m *Manager) sayOwed() {
 	m.telling.Lock()
 	defer m.telling.Unlock()
-	if len(m.owed) > 0 {
-		m.tell(nil)
+	if m.owed {
+		m.tell("", "")
 	}
 }
 
 // tell sends one message. Callers must hold m.telling.
-func (m *Manager) tell(lines []string) {
-	lines = append(outstanding(m.owed, lines), lines...)
-	wait := patience
-	if m.slow {
-		wait = slowPatience
+func (m *Manager) tell(phase, status string, moment ...string) {
+	if phase != "" {
+		m.phase = phase
 	}
+	if status != "" {
+		m.words = statusLine(status)
+	}
+	wait := patience
+	lines := slices.Concat([]string{phase}, moment, []string{statusLine(status)})
+	if m.owed {
+		wait = slowPatience
+		lines = slices.Concat([]string{m.phase}, moment, []string{m.words})
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	err := send(strings.Join(lines, "\n"), wait)
-	m.slow, m.owed = err != nil, nil
+	m.owed = err != nil
 	if err != nil {
-		m.owed = slices.DeleteFunc(lines, func(line string) bool { return !lasts(line) })
 		m.deaf.Do(func() { m.log.Warn("the service manager can't be told how this daemon stands", "error", err) })
 	}
 }
@@ -66,19 +71,3 @@ func send(message string, within time.Duration) error {
 	_, err = conn.Write([]byte(message))
 	return err
 }
-
-// outstanding are the lines that are owed and that later ones do not make untrue.
-func outstanding(owed, later []string) []string {
-	return slices.DeleteFunc(slices.Clone(owed), func(line string) bool {
-		return slices.ContainsFunc(later, func(after string) bool { return lasts(after) && isStatus(after) == isStatus(line) })
-	})
-}
-
-// lasts tells whether a line says how the daemon stands, until another one does. Signs of life, and
-// the wish for more time, are of the moment.
-func lasts(line string) bool {
-	return isStatus(line) || line == daemon.SdNotifyReady || line == daemon.SdNotifyReloading || line == daemon.SdNotifyStopping ||
-		strings.HasPrefix(line, "MONOTONIC_USEC=")
-}
-
-func isStatus(line string) bool { return strings.HasPrefix(line, "STATUS=") }

@@ -1,5 +1,3 @@
-//go:build failpoints
-
 package main
 
 import (
@@ -17,8 +15,8 @@ import (
 // as in "workers:2".
 const hangVariable = "TEST_HANGS"
 
-// failPulse makes a pulse whose loop hangs where a test says so.
-func failPulse(name string, loop *pulse.Loop) jobnet.Pulse {
+// hangPulse makes a pulse whose loop hangs where a test says so.
+func hangPulse(name string, loop *pulse.Loop) jobnet.Pulse {
 	of, nth, found := strings.Cut(os.Getenv(hangVariable), ":")
 	if of != name {
 		return loop

@@ -57,7 +57,7 @@ func BenchmarkAssign(b *testing.B) {
 	for b.Loop() {
 		shares, _ := workers.assign(jobs, nil, now)
 		for w, share := range shares {
-			w.takeBack(share)
+			workers.takeBack(w, share)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestUndeliveredJobGoesToAnotherWorker(t *testing.T) {
 		}
 	}
 	for _, w := range m.registry.all() {
-		if load, _ := w.load("a", time.Now()); load != 0 {
+		if load := loadOf(m, w); load != 0 {
 			t.Errorf("worker %s is left with a load of %d", w.name(), load)
 		}
 	}

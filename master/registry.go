@@ -29,7 +29,7 @@ type worker struct {
 	polls   gathering  // poked names, for which it must poll
 	polling sync.Mutex // held while the master has it poll
 
-	mu       sync.Mutex
+	// Guarded by the registry's lock.
 	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target
 	others   map[string]int // what else was in its queues when it last told their lengths, by target
 	told     time.Time      // when that was
@@ -38,29 +38,19 @@ type worker struct {
 
 func (w *worker) name() string { return w.profile.Load().name }
 
-// load is how many jobs of a target are thought to be with the worker.
-func (w *worker) load(target string, now time.Time) (jobs int, lastGiven uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	jobs = w.inFlight[target]
+// load is how many jobs of a target are thought to be with the worker. Callers must hold the
+// registry's lock.
+func (w *worker) load(target string, now time.Time) int {
 	if now.Sub(w.told) < lengthKeeps {
-		jobs += w.others[target]
+		return w.inFlight[target] + w.others[target]
 	}
-	return jobs, w.given
+	return w.inFlight[target]
 }
 
-// give counts a job as being with the worker; turn is the registry's count.
-func (w *worker) give(target string, turn uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inFlight[target]++
-	w.given = turn
-}
-
-// takeBack ends what give began.
-func (w *worker) takeBack(jobs []job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// takeBack ends what assign began.
+func (r *registry) takeBack(w *worker, jobs []job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, j := range jobs {
 		if w.inFlight[j.Target]--; w.inFlight[j.Target] <= 0 {
 			delete(w.inFlight, j.Target)
@@ -68,17 +58,17 @@ func (w *worker) takeBack(jobs []job) {
 	}
 }
 
-// noteStatus learns the lengths of the worker's queues from its status, of targets that it registered;
+// noteStatus learns the lengths of a worker's queues from its status, of targets that it registered;
 // from a status that can't be understood, nothing.
-func (w *worker) noteStatus(answer []byte, now time.Time) {
+func (r *registry) noteStatus(w *worker, answer []byte, now time.Time) {
 	var status struct {
 		Targets map[string]struct{ Length int }
 	}
 	if len(answer) > statusBytes || json.Unmarshal(answer, &status) != nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	w.told, w.others = now, make(map[string]int)
 	served := w.profile.Load()
 	for target, queue := range status.Targets {
@@ -100,11 +90,9 @@ type registry struct {
 	byInstance map[string]*worker
 	targets    int // of all workers
 	missed     missed
+	turns      uint64 // jobs given so far
 
 	ended atomic.Uint64 // registrations that are over
-
-	assigning sync.Mutex // guards turns; held while jobs are assigned, so that each assignment sees the others
-	turns     uint64     // jobs given so far
 }
 
 var (

@@ -85,24 +85,19 @@ const mostTries = 2
 
 // spread has the jobs run by workers that were not tried, and waits until all have an outcome.
 func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result *merged) {
-	shares, left := m.registry.assign(jobs, tried, time.Now())
+	shares, left := map[*worker][]job(nil), jobs
+	if len(tried) < mostTries {
+		shares, left = m.registry.assign(jobs, tried, time.Now())
+	}
 	for _, j := range left {
 		result.fail(j, notDelivered(j, tried))
 	}
 	var all sync.WaitGroup
 	for w, share := range shares {
 		all.Go(func() {
-			if m.runShare(ctx, w, share, result) {
-				return
-			}
-			m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
-			tried := append(slices.Clone(tried), w)
-			if len(tried) < mostTries {
-				m.spread(ctx, share, tried, result)
-				return
-			}
-			for _, j := range share {
-				result.fail(j, notDelivered(j, tried))
+			if !m.runShare(ctx, w, share, result) {
+				m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
+				m.spread(ctx, share, append(slices.Clone(tried), w), result)
 			}
 		})
 	}
@@ -130,7 +125,7 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 	for i, j := range share {
 		data.IDs[i] = j.ID
 	}
-	defer w.takeBack(share)
+	defer m.registry.takeBack(w, share)
 	answer, err := m.askManual(ctx, w, data)
 	switch {
 	case err == nil:

@@ -173,6 +173,13 @@ func TestManualJobsThatFail(t *testing.T) {
 	}
 }
 
+// loadOf is how many jobs of target a are thought to be with a worker.
+func loadOf(m *Master, w *worker) int {
+	m.registry.mu.Lock()
+	defer m.registry.mu.Unlock()
+	return w.load("a", time.Now())
+}
+
 // A client that gives up is not waited for, and its jobs weigh no more.
 func TestClientThatLeavesIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -187,12 +194,12 @@ func TestClientThatLeavesIsForgotten(t *testing.T) {
 		}()
 		synctest.Wait()
 		w := b.registry.all()[0]
-		if load, _ := w.load("a", time.Now()); load != 1 {
+		if load := loadOf(b.Master, w); load != 1 {
 			t.Errorf("load %d, want 1", load)
 		}
 		cancel()
 		<-ended
-		if load, _ := w.load("a", time.Now()); load != 0 {
+		if load := loadOf(b.Master, w); load != 0 {
 			t.Errorf("load %d, want 0", load)
 		}
 	})

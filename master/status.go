@@ -32,7 +32,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 				continue
 			}
 			status.Workers[i].Status = r.answer
-			r.worker.noteStatus(r.answer, time.Now())
+			m.registry.noteStatus(r.worker, r.answer, time.Now())
 		}
 		status.Unserved, status.UnservedCount = m.unserved(workers)
 	}

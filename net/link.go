@@ -254,10 +254,12 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 		default:
 		}
 		<-l.wrote // until then its connection may still take the frame
-		if !frame.isLeft {
+		select {
+		case <-frame.taken:
+			return nil, fmt.Errorf("request %s: %w", typ, l.Err())
+		default:
 			return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.Err())
 		}
-		return nil, fmt.Errorf("request %s: %w", typ, l.Err())
 	case <-ctx.Done():
 		return nil, fmt.Errorf("request %s: %w", typ, ctx.Err())
 	}

@@ -166,15 +166,15 @@ type Request struct {
 
 // stay is what a request takes of its link and its server while it is under way.
 type stay struct {
-	proceed  func()   // lets the next request begin: the handler has read this one by then
-	answered []func() // called when its answer is on its way
+	proceed  func() // lets the next request begin: the handler has read this one by then
+	answered func() // called when its answer is on its way; nil: nothing is
 }
 
 // end is called when the request has been answered.
 func (s *stay) end() {
 	s.proceed()
-	for _, do := range s.answered {
-		do()
+	if s.answered != nil {
+		s.answered()
 	}
 }
 
@@ -188,10 +188,10 @@ func (r Request) Proceed() {
 
 // OnAnswered has something done when the answer that the handler gives is encoded and on its way,
 // or can't be sent any more: until then it is in memory. Only the handler's own goroutine may call
-// it.
+// it, once.
 func (r Request) OnAnswered(do func()) {
 	if r.stay != nil {
-		r.stay.answered = append(r.stay.answered, do)
+		r.stay.answered = do
 	}
 }
 

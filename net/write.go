@@ -17,9 +17,8 @@ const mostQueued = 64
 
 // outgoing is a frame for the goroutine that writes.
 type outgoing struct {
-	parts  [][]byte
-	taken  chan struct{} // closed when the connection has taken all of the frame
-	isLeft bool          // it has; to be read when the writer has ended
+	parts [][]byte
+	taken chan struct{} // closed when the connection has taken all of the frame
 }
 
 // queue gives a frame, which nobody may change any more, to the writer. After an error nothing of it
@@ -99,7 +98,6 @@ func (l *Link) writeFrame(frame *outgoing) {
 			}
 		}
 	}
-	frame.isLeft = true
 	close(frame.taken)
 }
 

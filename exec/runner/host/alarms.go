@@ -11,8 +11,8 @@ import (
 )
 
 // A job is next to be looked at when it has run for a while, or for as long as it may, or when it has
-// ended, and its output was waited for long enough. One timer serves all; when it rings all jobs are gone
-// through, which takes some microseconds for a hundred. All times are uptimes.
+// ended, and its output was waited for long enough. One timer serves all, and the pools; when it rings all
+// are gone through, which takes some microseconds for a hundred. All times are uptimes.
 
 // lateBegin is the age at which a job is said to run: most have ended by then. leastAlarm is how far
 // rings are apart, so that one serves many jobs.
@@ -72,6 +72,7 @@ func (r *reactor) onTimer() {
 	for _, c := range due {
 		r.look(c, now)
 	}
+	r.pools.onTimer(now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := never
@@ -86,6 +87,13 @@ func (r *reactor) set(at int64) {
 	if at != never {
 		r.timer.set(at)
 	}
+}
+
+// ringAt has the timer ring.
+func (r *reactor) ringAt(at int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set(at)
 }
 
 // look does what is due for a job.

@@ -129,12 +129,12 @@ const followedBytes = 1 << 30
 func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
 		b.Run(name, func(b *testing.B) {
-			local, err := newLocal()
+			local, err := newReactor()
 			if err != nil {
 				b.Fatal(err)
 			}
 			go func() { _ = local.run() }()
-			defer local.close()
+			defer local.stop()
 			b.SetBytes(followedBytes)
 			for b.Loop() {
 				spec := script(fmt.Sprintf("head -c %d /dev/zero", followedBytes))

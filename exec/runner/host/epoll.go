@@ -23,7 +23,6 @@ const (
 	aboutEnd
 	aboutStdout
 	aboutStderr
-	aboutPools   // their timer
 	aboutProcess // the end of a pool process
 	aboutAnswers // what it says
 )

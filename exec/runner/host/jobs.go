@@ -249,11 +249,11 @@ const maxStarts = 2
 
 // requests does what one worker asks for.
 type requests struct {
-	jobs   *jobs
-	local  *local
-	env    []string       // for the starts that follow
-	starts sync.WaitGroup // those that are under way
-	places chan struct{}  // holds one for each
+	jobs    *jobs
+	reactor *reactor
+	env     []string       // for the starts that follow
+	starts  sync.WaitGroup // those that are under way
+	places  chan struct{}  // holds one for each
 }
 
 // do does what a message asks for. A start may be under way when it returns.
@@ -267,7 +267,7 @@ func (r *requests) do(m *wire.Message) error {
 		case m.Pool != "":
 			c := newTurn(m, j)
 			r.jobs.started(j, c, nil)
-			r.local.pools.start(m.Pool, c)
+			r.reactor.pools.start(m.Pool, c)
 		default:
 			r.start(j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit})
 		}
@@ -282,10 +282,10 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Forget:
 		r.jobs.forget(m.ID)
 	case wire.Pools:
-		r.local.pools.set(m.Wanted)
+		r.reactor.pools.set(m.Wanted)
 	case wire.Withdraw:
 		if c := r.jobs.turn(m.ID); c != nil {
-			r.local.pools.withdraw(c)
+			r.reactor.pools.withdraw(c)
 		}
 	case wire.Recycle: // the next pools have it
 	default:
@@ -299,7 +299,7 @@ func (r *requests) start(j *job, what spec) {
 	r.places <- struct{}{}
 	r.starts.Go(func() {
 		defer func() { <-r.places }()
-		c, err := r.local.start(what, j)
+		c, err := r.reactor.start(what, j)
 		r.jobs.started(j, c, err)
 	})
 }

@@ -107,7 +107,7 @@ func lives(t *testing.T, group int) bool {
 // process keeps the output open.
 func TestAProcessThatHasLeftTheGroupIsNotReached(t *testing.T) {
 	t.Parallel()
-	local := newLocalWith(t, func(l *local) { l.reactor.delay = 20 * time.Millisecond })
+	local := newLocalWith(t, func(l *reactor) { l.delay = 20 * time.Millisecond })
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	done := run(t, local, limited("setsid sh -c 'echo $$ >"+pidFile+"; exec sleep 300' & wait", 4*time.Second, time.Hour))
 	if done.Signal != "SIGTERM" || done.Timeout != 4 || !strings.Contains(done.Reason, "kept its output open") {
@@ -149,7 +149,7 @@ func TestAnEndBeforeTheSignalWins(t *testing.T) {
 	if c.overrun() || c.over.Happened() {
 		t.Error("a signal was sent to a process that is gone")
 	}
-	local.reactor.watch(c)
+	local.watch(c)
 	<-w.isEnded
 	if c.done.Result != "ok" || c.done.Timeout != 0 || c.done.Note != "" {
 		t.Errorf("done %+v", c.done)
@@ -169,9 +169,9 @@ func TestNothingIsKeptOfJobsThatEndInTime(t *testing.T) {
 			t.Errorf("%s: done %+v", timeout, done)
 		}
 	}
-	local.reactor.mu.Lock()
-	defer local.reactor.mu.Unlock()
-	if n := len(local.reactor.children); n != 0 {
+	local.mu.Lock()
+	defer local.mu.Unlock()
+	if n := len(local.children); n != 0 {
 		t.Errorf("%d limits are kept of jobs that have ended", n)
 	}
 }

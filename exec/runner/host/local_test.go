@@ -14,16 +14,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newTestLocal(t *testing.T) *local {
+func newTestLocal(t *testing.T) *reactor {
 	t.Helper()
-	return newLocalWith(t, func(*local) {})
+	return newLocalWith(t, func(*reactor) {})
 }
 
 // newLocalWith has a local changed before it runs.
-func newLocalWith(t *testing.T, change func(*local)) *local {
+func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	t.Helper()
 	stall.Limit(t)
-	l, err := newLocal()
+	l, err := newReactor()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func newLocalWith(t *testing.T, change func(*local)) *local {
 	returned := make(chan error)
 	go func() { returned <- l.run() }()
 	t.Cleanup(func() {
-		l.close()
+		l.stop()
 		if err := <-returned; err != nil {
 			t.Error(err)
 		}
@@ -63,7 +63,7 @@ func (w watched) ended(*child) { close(w.isEnded) }
 
 func (w watched) refused(string, wire.Class) {}
 
-func launch(t *testing.T, l *local, what spec) watched {
+func launch(t *testing.T, l *reactor, what spec) watched {
 	t.Helper()
 	w := newWatched()
 	c, err := l.start(what, w)
@@ -80,7 +80,7 @@ func (w watched) wait() journal.Done {
 	return w.done
 }
 
-func run(t *testing.T, l *local, what spec) journal.Done {
+func run(t *testing.T, l *reactor, what spec) journal.Done {
 	t.Helper()
 	return launch(t, l, what).wait()
 }

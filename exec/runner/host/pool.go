@@ -204,7 +204,7 @@ func (p *pool) fails(k *poolProcess, how, why string) {
 	if now >= p.next { // else it was there before the last one that failed
 		p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
 		p.next = now + p.delay
-		p.pools.timer.set(p.next)
+		p.pools.reactor.ringAt(p.next)
 	}
 	p.dirty = true
 	if p.failure != why {
@@ -241,7 +241,7 @@ func (p *pool) check() {
 	go func() {
 		var stamp string
 		p.pools.slow.do(func() { stamp = stampOf(&def) })
-		p.pools.do(func() {
+		p.pools.reactor.do(func() {
 			p.checks = false
 			for _, k := range p.processes {
 				if k.stamp != stamp && stamp != "" && k.due == "" && p.def.Watch {

@@ -132,7 +132,7 @@ func TestProcessesEndWithoutTheirRunner(t *testing.T) {
 		b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
 		b.leave()
 		closed := make(chan struct{})
-		b.local.pools.do(func() { // as the kernel does when the runner is killed
+		b.local.do(func() { // as the kernel does when the runner is killed
 			for _, k := range b.local.pools.processes {
 				unix.Close(k.orders.ours)
 				k.orders.ours = -1

@@ -291,7 +291,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, c *child, why string) {
 			awaitEnd(pid)
 			_, _, _ = reap(pid)
 		}
-		ps.do(func() { ps.lose(c, why) })
+		ps.reactor.do(func() { ps.lose(c, why) })
 	}()
 }
 

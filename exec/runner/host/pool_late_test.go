@@ -40,13 +40,13 @@ done`
 			b.stands("it is asked", func(s wire.Standing) bool { return s.Busy == 1 })
 			if test.answered {
 				stood, goes := make(chan bool), make(chan bool)
-				b.local.pools.do(func() { close(stood); <-goes; b.late(test.late, true) })
+				b.local.do(func() { close(stood); <-goes; b.late(test.late, true) })
 				<-stood
 				openGate(t, at)
 				close(goes)
 			} else {
 				looked := make(chan bool)
-				b.local.pools.do(func() { b.late(test.late, false); close(looked) })
+				b.local.do(func() { b.late(test.late, false); close(looked) })
 				<-looked
 				openGate(t, at)
 			}
@@ -69,7 +69,7 @@ func (b *bench) late(by time.Duration, answered bool) {
 		}
 		k.deadline = proc.Uptime() - int64(by)
 	}
-	ps.onTimer()
+	ps.onTimer(proc.Uptime())
 }
 
 // What a process has left behind may write answers for ever, faster than they are read: nobody is

@@ -97,7 +97,7 @@ func (k *poolProcess) enter(state poolState, lasts time.Duration) {
 	k.state, k.since, k.lasts, k.deadline = state, proc.Uptime(), int64(lasts), 0
 	if lasts > 0 {
 		k.deadline = k.since + k.lasts
-		k.pool.pools.timer.set(k.deadline)
+		k.pool.pools.reactor.ringAt(k.deadline)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestAllThatWasWrittenIsHeardAtOnce(t *testing.T) {
 	b.pools(pooled("pool", 1))
 	b.run(1, "DO=echo out")
 	left := make(chan int, 1)
-	b.local.pools.do(func() {
+	b.local.do(func() {
 		for _, k := range b.local.pools.processes {
 			its, err := unix.Dup(k.answers.its)
 			if err != nil {

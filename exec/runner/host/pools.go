@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,32 +14,24 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// pools keep processes ready that run jobs. All of it is the reactor's: others leave their requests
-// in the inbox.
+// pools keep processes ready that run jobs. All of it is the reactor's.
 type pools struct {
-	spawner *spawner
 	reactor *reactor
 	tell    func(wire.Message) (told bool) // the worker
 	times   times
-	timer   timer
 
 	byTarget  map[string]*pool
 	all       map[*pool]bool // those, too, that are wanted no more and have processes still
 	processes map[int]*poolProcess
-	ticked    int64
+	tickAt    int64 // the uptime of the next tick; 0: there is none
 	slow      slow
 	orphans   orphans
 	leaving   chan struct{} // closed when there is no process any more; nil: there may be more
-	over      chan struct{} // closed when nothing is done any more
 
 	changed bool // the worker may have to be told how the pools stand
 	notes   []wire.Note
 	told    []wire.Standing
 	toldAt  int64 // the uptime
-
-	mu    sync.Mutex
-	inbox []func()
-	shut  bool
 }
 
 // times are how long a process may take: to be ready where nobody says for how long, to answer when
@@ -50,63 +41,26 @@ type times struct{ boot, answer, quit, tick time.Duration }
 
 var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
 
-func newPools(s *spawner, r *reactor) (*pools, error) {
-	ps := &pools{
-		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false }, over: make(chan struct{}),
+func newPools(r *reactor) *pools {
+	return &pools{
+		reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
 		byTarget: make(map[string]*pool), all: make(map[*pool]bool), processes: make(map[int]*poolProcess), slow: newSlow(),
-	}
-	var err error
-	if ps.timer, err = newTimer(); err != nil {
-		return nil, err
-	}
-	r.pools = ps
-	return ps, r.epoll.add(ps.timer.fd, aboutPools, 0)
-}
-
-// do leaves something for the reactor to do. It fails where that does nothing any more.
-func (ps *pools) do(what func()) bool {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.shut {
-		return false
-	}
-	if ps.inbox = append(ps.inbox, what); len(ps.inbox) == 1 {
-		ps.reactor.epoll.ring()
-	}
-	return true
-}
-
-// drain does what was left to be done.
-func (ps *pools) drain() {
-	ps.mu.Lock()
-	inbox := ps.inbox
-	ps.inbox = nil
-	ps.mu.Unlock()
-	for _, what := range inbox {
-		what()
 	}
 }
 
 // close lets go of all processes: they read the end of what they are told, and end.
 func (ps *pools) close() {
-	ps.mu.Lock()
-	ps.shut = true
-	ps.mu.Unlock()
 	for _, k := range ps.processes {
 		ps.unwatch(k)
 		k.close()
 	}
 	ps.adopt(false)
-	close(ps.over)
-	ps.timer.close()
 }
 
-// act acts on an event of a pool process, or the timer's.
+// act acts on an event of a pool process.
 func (ps *pools) act(event *unix.EpollEvent) {
 	k := ps.processes[int(event.Fd)]
 	switch {
-	case event.Pad == aboutPools:
-		ps.onTimer()
 	case k == nil: // an earlier event of the same batch was its last
 	case event.Pad == aboutProcess:
 		ps.onGone(k)
@@ -116,29 +70,45 @@ func (ps *pools) act(event *unix.EpollEvent) {
 }
 
 // onTimer acts on what has lasted for too long, and looks after what no event tells of.
-func (ps *pools) onTimer() {
-	ps.timer.rung()
-	now := proc.Uptime()
+func (ps *pools) onTimer(now int64) {
 	for _, k := range ps.processes {
 		k.expire(now)
 	}
-	if ticks := len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie(unix.P_ALL, 0); ticks {
-		if ps.ticked+int64(ps.times.tick) <= now {
-			ps.ticked = now
-			ps.tick(now)
+	if ps.tickAt != 0 && ps.tickAt <= now {
+		ps.tickAt = 0
+		ps.tick(now)
+		if len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie(unix.P_ALL, 0) {
+			ps.tickLater()
 		}
-		ps.timer.set(ps.ticked + int64(ps.times.tick))
 	}
+	next := never
 	for _, k := range ps.processes {
 		if k.deadline != 0 {
-			ps.timer.set(k.deadline)
+			next = min(next, k.deadline)
 		}
 	}
 	for p := range ps.all {
-		p.dirty = true
-		if p.next > now {
-			ps.timer.set(p.next)
+		switch {
+		case p.next > now:
+			next = min(next, p.next)
+		case p.next != 0:
+			p.next, p.dirty = 0, true
 		}
+	}
+	if ps.tickAt != 0 {
+		next = min(next, ps.tickAt)
+	}
+	if ps.changed {
+		next = min(next, ps.toldAt+newsTime)
+	}
+	ps.reactor.ringAt(next)
+}
+
+// tickLater has the next tick come.
+func (ps *pools) tickLater() {
+	if ps.tickAt == 0 {
+		ps.tickAt = proc.Uptime() + int64(ps.times.tick)
+		ps.reactor.ringAt(ps.tickAt)
 	}
 }
 
@@ -169,6 +139,9 @@ func (ps *pools) tick(now int64) {
 			}
 			k.weigh()
 		}
+	}
+	for p := range ps.all {
+		p.dirty = true
 	}
 	for _, p := range ps.byTarget {
 		p.check()
@@ -217,12 +190,12 @@ func (ps *pools) boot(p *pool, now int64) {
 		stamp := ""
 		ps.slow.do(func() {
 			stamp = stampOf(&def)
-			k, err = ps.spawner.keep(&def)
+			k, err = ps.reactor.spawner.keep(&def)
 		})
 		if k != nil {
 			k.pool, k.version, k.stamp = p, version, stamp
 		}
-		if !ps.do(func() { ps.booted(p, k, err) }) && k != nil {
+		if !ps.reactor.do(func() { ps.booted(p, k, err) }) && k != nil {
 			k.close()
 		}
 	}()
@@ -277,7 +250,7 @@ func (ps *pools) publish() {
 	}
 	now := proc.Uptime()
 	if now < ps.toldAt+newsTime {
-		ps.timer.set(ps.toldAt + newsTime)
+		ps.reactor.ringAt(ps.toldAt + newsTime)
 		return
 	}
 	ps.changed, ps.toldAt = false, now
@@ -318,7 +291,7 @@ func (ps *pools) info(p *pool, k *poolProcess, text string) { ps.note(slog.Level
 
 // start passes a job to a pool. What becomes of it its watcher hears.
 func (ps *pools) start(target string, c *child) {
-	ps.do(func() {
+	ps.reactor.do(func() {
 		p := ps.byTarget[target]
 		switch {
 		case p == nil:
@@ -335,7 +308,7 @@ func (ps *pools) start(target string, c *child) {
 
 // withdraw takes a job back that no process was asked for.
 func (ps *pools) withdraw(c *child) {
-	ps.do(func() {
+	ps.reactor.do(func() {
 		p := c.turn.pool
 		if p == nil {
 			return // it was refused
@@ -351,7 +324,7 @@ func (ps *pools) withdraw(c *child) {
 // for it.
 func (ps *pools) set(wanted []wire.Pool) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w wire.Pool) bool { return phasesOf[w.Mode] == nil || len(w.Argv) == 0 })
-	ps.do(func() {
+	ps.reactor.do(func() {
 		for target, p := range ps.byTarget {
 			if !slices.ContainsFunc(wanted, func(w wire.Pool) bool { return w.Target == target }) {
 				p.remove()
@@ -367,20 +340,20 @@ func (ps *pools) set(wanted []wire.Pool) {
 			p.define(w)
 		}
 		ps.changed = true
-		ps.timer.set(ps.ticked + int64(ps.times.tick))
+		ps.tickLater()
 	})
 }
 
 // joined says that a worker is there, which knows nothing of the pools yet.
 func (ps *pools) joined() {
-	ps.do(func() { ps.changed, ps.told, ps.toldAt = true, nil, 0 })
+	ps.reactor.do(func() { ps.changed, ps.told, ps.toldAt = true, nil, 0 })
 }
 
 // left says that the worker is gone. What no process was asked for yet is not started: the next
 // worker does not hear of it, and asks anew.
 func (ps *pools) left() {
 	done := make(chan struct{})
-	ps.await(done, func() {
+	ps.reactor.await(done, func() {
 		for p := range ps.all {
 			p.refuseAll("the worker is gone", wire.Short)
 		}
@@ -388,20 +361,9 @@ func (ps *pools) left() {
 	})
 }
 
-// await leaves something to be done, and waits for a channel that is closed then.
-func (ps *pools) await(done chan struct{}, what func()) {
-	if !ps.do(what) {
-		return
-	}
-	select {
-	case <-done:
-	case <-ps.over:
-	}
-}
-
 // shutdown ends all processes, and waits for that: each has its time to end by itself.
 func (ps *pools) shutdown() {
 	gone := make(chan struct{})
 	ps.set(nil)
-	ps.await(gone, func() { ps.leaving = gone })
+	ps.reactor.await(gone, func() { ps.leaving = gone })
 }

@@ -21,7 +21,7 @@ import (
 type bench struct {
 	t      *testing.T
 	jobs   *jobs
-	local  *local
+	local  *reactor
 	server *server
 	conn   net.Conn
 	out    *wire.Outbox
@@ -45,25 +45,25 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
 	stall.Limit(t)
-	l, err := newLocal()
+	l, err := newReactor()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.pools.tell = b.jobs.tellPools
 	change(l.pools)
-	b.local, b.server = l, &server{jobs: b.jobs, local: l, logger: slog.New(slog.DiscardHandler)}
+	b.local, b.server = l, &server{jobs: b.jobs, reactor: l, logger: slog.New(slog.DiscardHandler)}
 	returned := make(chan error)
 	go func() { returned <- l.run() }()
 	t.Cleanup(func() {
 		if t.Failed() { // a job may wait for this test
-			l.pools.do(func() {
+			l.do(func() {
 				for _, k := range l.pools.processes {
 					k.kill("the test has failed")
 				}
 			})
 		}
 		l.pools.shutdown()
-		l.close()
+		l.stop()
 		if err := <-returned; err != nil {
 			t.Error(err)
 		}
@@ -157,7 +157,7 @@ func (b *bench) inReactor(what func(*pools)) {
 	b.t.Helper()
 	done := make(chan struct{})
 	ps := b.local.pools
-	if !ps.do(func() { what(ps); close(done) }) {
+	if !ps.reactor.do(func() { what(ps); close(done) }) {
 		b.t.Fatal("the pools are closed")
 	}
 	<-done

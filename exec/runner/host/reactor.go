@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,70 +13,111 @@ import (
 
 // reactor is the one goroutine that watches all jobs: their ends, by pidfd, and their pipes. Most
 // jobs are over within milliseconds. Until a job is older only its end is watched, and its pipes
-// hold what it writes.
+// hold what it writes. The pools are the reactor's, too: others leave in the inbox what they ask for.
 type reactor struct {
 	delay   time.Duration // how long the output of a job that has ended is waited for
 	epoll   *epoll
 	scratch []byte
-	pools   *pools // set before run
+	spawner *spawner
+	pools   *pools
+	stopped bool
+	over    chan struct{} // closed when nothing is done any more
 
 	mu       sync.Mutex
 	children map[int32]*child // not reaped yet, by process id
-	timer    timer            // rings when the reactor must look at one
-	stopped  bool
+	timer    timer            // rings when the reactor must look at one, or at the pools
+	inbox    []func()
+	shut     bool
 }
 
 // pipeDelay is how long the output of a job that has ended is waited for: a process that it left
 // behind may hold the pipe open for as long as it likes.
 const pipeDelay = time.Second
 
+// newReactor makes what jobs run under as children of this process. Nothing is learned of them unless
+// run runs. A process that can't have one ends.
 func newReactor() (*reactor, error) {
+	spawner, err := newSpawner()
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
 	epoll, err := newEpoll()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	timer, err := newTimer()
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
 	}
 	r := &reactor{
-		delay: pipeDelay, epoll: epoll,
+		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, over: make(chan struct{}),
 		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
 	}
-	if r.timer, err = newTimer(); err != nil {
-		return nil, err
-	}
-	return r, epoll.add(r.timer.fd, aboutTimer, 0)
+	r.pools = newPools(r)
+	return r, epoll.add(timer.fd, aboutTimer, 0)
 }
 
-// run watches the jobs until stop.
+// start starts a process. Its watcher hears of it from then on, perhaps before start has returned.
+// An error is a *refusedError.
+func (r *reactor) start(what spec, w watcher) (*child, error) {
+	c, err := r.spawner.spawn(what, w)
+	if err == nil {
+		r.watch(c)
+	}
+	return c, err
+}
+
+// run watches the jobs until stop, and closes the descriptors then.
 func (r *reactor) run() error {
 	err := r.epoll.run(r.act, func() (over bool) {
 		r.pools.work()
-		return r.isStopped()
+		return r.stopped
 	})
-	return errors.Join(err, r.close())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true // nobody rings any more
+	r.pools.close()
+	close(r.over)
+	r.timer.close()
+	return errors.Join(err, r.epoll.close(), r.spawner.null.Close())
 }
 
 // stop makes run return. Jobs run on.
-func (r *reactor) stop() {
+func (r *reactor) stop() { r.do(func() { r.stopped = true }) }
+
+// do leaves something for the reactor to do. It fails where that does nothing any more.
+func (r *reactor) do(what func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopped {
-		r.stopped = true
+	if r.shut {
+		return false
+	}
+	if r.inbox = append(r.inbox, what); len(r.inbox) == 1 {
 		r.epoll.ring()
+	}
+	return true
+}
+
+// await leaves something to be done, and waits for a channel that is closed then.
+func (r *reactor) await(done chan struct{}, what func()) {
+	if !r.do(what) {
+		return
+	}
+	select {
+	case <-done:
+	case <-r.over:
 	}
 }
 
-// close closes the descriptors. Once it is stopped, nobody rings any more.
-func (r *reactor) close() error {
+// drain does what was left to be done.
+func (r *reactor) drain() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer.close()
-	r.pools.close()
-	return r.epoll.close()
-}
-
-func (r *reactor) isStopped() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped
+	inbox := r.inbox
+	r.inbox = nil
+	r.mu.Unlock()
+	for _, what := range inbox {
+		what()
+	}
 }
 
 // act acts on one event, and tells whether there may be more of the same that the epoll will not
@@ -88,9 +130,9 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 		return false
 	case aboutWake:
 		r.epoll.hush()
-		r.pools.drain()
+		r.drain()
 		return false
-	case aboutPools, aboutProcess, aboutAnswers:
+	case aboutProcess, aboutAnswers:
 		r.pools.act(event)
 		return false
 	}
@@ -177,7 +219,7 @@ func (r *reactor) end(c *child) {
 	}
 	r.conclude(c)
 	if hasZombie(unix.P_ALL, 0) { // a job can make children of ours that nobody waits for: sweep does
-		r.pools.timer.set(proc.Uptime() + int64(r.pools.times.tick))
+		r.pools.tickLater()
 	}
 	if c.turn != nil {
 		r.pools.ended(c)

@@ -140,7 +140,7 @@ func TestAnEndIsLearnedWithoutAPidfd(t *testing.T) {
 		}
 		unix.Close(c.pidfd)
 		c.pidfd = -1
-		local.reactor.watch(c)
+		local.watch(c)
 		<-w.isEnded
 		if *c.done.Code != 5 || string(c.done.Stdout.Kept) != "out\n" {
 			t.Errorf("%s: done %+v", text, c.done)
@@ -169,7 +169,7 @@ func TestAStartTimeIsWhatTheKernelSays(t *testing.T) {
 
 func TestOnePipeLingersAndTheOtherIsRead(t *testing.T) {
 	t.Parallel()
-	local := newLocalWith(t, func(l *local) { l.reactor.delay = 20 * time.Millisecond })
+	local := newLocalWith(t, func(l *reactor) { l.delay = 20 * time.Millisecond })
 	done := run(t, local, script("sleep 300 2>&- & echo err >&2"))
 	if string(done.Stderr.Kept) != "err\n" || !strings.Contains(done.Reason, "kept its output open") {
 		t.Errorf("done %+v", done)
@@ -181,7 +181,7 @@ func TestOnePipeLingersAndTheOtherIsRead(t *testing.T) {
 func TestHowLongAJobRanIsWithoutWhatItLeftBehind(t *testing.T) {
 	t.Parallel()
 	const delay = 700 * time.Millisecond
-	local := newLocalWith(t, func(l *local) { l.reactor.delay = delay })
+	local := newLocalWith(t, func(l *reactor) { l.delay = delay })
 	since := proc.Uptime()
 	done := run(t, local, script("sleep 300 & exit 0"))
 	if waited := time.Duration(proc.Uptime() - since); waited < delay || time.Duration(done.Elapsed)*time.Microsecond > waited-delay {

@@ -46,12 +46,12 @@ func Serve(logger *slog.Logger) error {
 	}
 	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())), newSpool(wire.OutputFolder))
 	defer known.spool.close()
-	local, err := newLocal()
+	reactor, err := newReactor()
 	if err != nil {
 		return errors.Join(err, ended.Close())
 	}
-	local.pools.tell = known.tellPools
-	s := &server{jobs: known, local: local, ended: ended, logger: logger}
+	reactor.pools.tell = known.tellPools
+	s := &server{jobs: known, reactor: reactor, ended: ended, logger: logger}
 	s.home, _ = os.Stat(wire.SocketFile)
 	return s.run(socket)
 }
@@ -64,11 +64,11 @@ func notByJobd(err error) error {
 
 // server is the runner between workers.
 type server struct {
-	jobs   *jobs
-	local  *local
-	ended  *os.File    // takes the instance at the end
-	home   os.FileInfo // the socket by which workers find the runner; nil: it is not in the folder
-	logger *slog.Logger
+	jobs    *jobs
+	reactor *reactor
+	ended   *os.File    // takes the instance at the end
+	home    os.FileInfo // the socket by which workers find the runner; nil: it is not in the folder
+	logger  *slog.Logger
 }
 
 // reachInterval is how often a runner without a worker checks whether one can still come.
@@ -84,9 +84,9 @@ func (s *server) run(listener *net.UnixListener) error {
 	workers := make(chan *net.UnixConn)
 	failed := make(chan error, 2)
 	go func() { failed <- accept(ctx, listener, workers) }()
-	go func() { failed <- s.local.run() }()
-	defer s.local.close()
-	defer s.local.pools.shutdown()
+	go func() { failed <- s.reactor.run() }()
+	defer s.reactor.stop()
+	defer s.reactor.pools.shutdown()
 	defer listener.Close()
 	for {
 		select {
@@ -156,8 +156,8 @@ func (s *server) serve(conn *net.UnixConn) error {
 		<-out.Written()
 	}()
 	s.jobs.connect(out, &hello)
-	s.local.pools.joined()
-	defer s.local.pools.left()
+	s.reactor.pools.joined()
+	defer s.reactor.pools.left()
 	defer s.jobs.disconnect()
 	return s.receive(reader)
 }
@@ -193,7 +193,7 @@ func admit(conn *net.UnixConn) error {
 
 // receive does what the worker asks for until it is gone.
 func (s *server) receive(reader *wire.Reader) error {
-	r := requests{jobs: s.jobs, local: s.local, places: make(chan struct{}, maxStarts)}
+	r := requests{jobs: s.jobs, reactor: s.reactor, places: make(chan struct{}, maxStarts)}
 	defer r.starts.Wait()
 	for {
 		m, err := reader.Next()

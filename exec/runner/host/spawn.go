@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -175,47 +174,6 @@ func closeAll(fds ...int) {
 		}
 	}
 }
-
-// local starts jobs as children of this process. Nothing is learned of them unless run runs.
-type local struct {
-	spawner *spawner
-	reactor *reactor
-	pools   *pools
-}
-
-// newLocal makes a local. A process that can't have one ends.
-func newLocal() (*local, error) {
-	spawner, err := newSpawner()
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	reactor, err := newReactor()
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	pools, err := newPools(spawner, reactor)
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	return &local{spawner, reactor, pools}, nil
-}
-
-// start starts a process. Its watcher hears of it from then on, perhaps before start has returned.
-// An error is a *refusedError.
-func (l *local) start(what spec, w watcher) (*child, error) {
-	c, err := l.spawner.spawn(what, w)
-	if err != nil {
-		return nil, err
-	}
-	l.reactor.watch(c)
-	return c, nil
-}
-
-// run watches the jobs until close, and closes what they share.
-func (l *local) run() error { return errors.Join(l.reactor.run(), l.spawner.null.Close()) }
-
-// close makes run return; processes run on.
-func (l *local) close() { l.reactor.stop() }
 
 // spareThreads is how many threads the runner may need beyond one for each of Go's processors: those
 // that wait in the kernel for a program to be executed, a disk, a socket, or an event. How many may do

@@ -112,7 +112,7 @@ func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
 // A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
 func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
 	t.Parallel()
-	local := newLocalWith(t, func(l *local) { l.reactor.delay = 50 * time.Millisecond })
+	local := newLocalWith(t, func(l *reactor) { l.delay = 50 * time.Millisecond })
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	done := run(t, local, script("sleep 300 & echo $! >"+pidFile+"; echo out; exit 3"))
 	killFromFile(t, pidFile)

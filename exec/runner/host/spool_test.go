@@ -16,7 +16,7 @@ import (
 type shop struct {
 	*testing.T
 	jobs  *jobs
-	local *local
+	local *reactor
 }
 
 func newShop(t *testing.T, folder string) *shop {

@@ -40,7 +40,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ps := &pools{slow: newSlow(), inbox: []func(){nil}} // not empty, so that nobody is rung for
+		ps := &pools{slow: newSlow(), reactor: &reactor{inbox: []func(){nil}}} // not empty, so that nobody is rung for
 		for range mostSlow {
 			ps.slow <- struct{}{}
 		}
@@ -48,13 +48,13 @@ func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 		p.check()
 		p.check() // once is enough
 		synctest.Wait()
-		if len(ps.inbox) != 1 {
+		if len(ps.reactor.inbox) != 1 {
 			t.Error("it was looked at, though there was no room")
 		}
 		<-ps.slow
 		synctest.Wait()
-		if len(ps.inbox) != 2 {
-			t.Errorf("it was looked at %d times", len(ps.inbox)-1)
+		if len(ps.reactor.inbox) != 2 {
+			t.Errorf("it was looked at %d times", len(ps.reactor.inbox)-1)
 		}
 	})
 }

@@ -24,12 +24,12 @@ type link struct {
 	lost     chan struct{} // closed when the connection is gone
 	end      Standing      // why, and since when; set before that
 
-	room   chan struct{} // holds one for each large output that is here and not journalled yet
 	other  bool          // the runner is of another build
 	asking chan struct{} // holds one while a question is not answered
 
 	mu        sync.Mutex
-	occupied  map[wire.ID]bool // the processes that hold those
+	later     []wire.ID        // jobs whose large outputs are still with the runner
+	large     map[wire.ID]bool // those whose large outputs were asked for, and are not journalled yet
 	closing   bool             // the worker ends the connection
 	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
 	toLeave   bool             // leave the runner as soon as it has nothing
@@ -46,8 +46,7 @@ func newLink(r *Remote, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, h
 	l := &link{
 		of: r, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
 		processes: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
-		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		asking: make(chan struct{}, 1), other: !hello.IsOfThisBuild(),
+		large: make(map[wire.ID]bool), asking: make(chan struct{}, 1), other: !hello.IsOfThisBuild(),
 	}
 	var known map[wire.ID]*process
 	if r.link != nil && r.link.instance == l.instance {
@@ -175,7 +174,8 @@ func (l *link) act(m *wire.Message, n *notices) {
 		p.end(refusal(m), n)
 	case m.Kind == wire.Ended && m.Later:
 		p.exit(m.Started, m.Done)
-		go l.fetch(m.ID)
+		l.later = append(l.later, m.ID)
+		l.fetch()
 	case m.Kind == wire.Ended || m.Kind == wire.Output:
 		delete(l.processes, m.ID)
 		p.exit(m.Started, m.Done)
@@ -186,19 +186,14 @@ func (l *link) act(m *wire.Message, n *notices) {
 // largeOutputs is how many large outputs may be in the worker's memory at once.
 const largeOutputs = 2
 
-// fetch asks for a large output when there is room for it; forget makes the room again. On a
-// connection that is lost nobody asks: the next one begins with the outcomes that are not
-// forgotten.
-func (l *link) fetch(id wire.ID) {
-	select {
-	case l.room <- struct{}{}:
-	case <-l.lost:
-		return
+// fetch asks for large outputs as long as there is room for them; forget makes the room again. The next
+// link begins with the outcomes that are not forgotten. Callers must hold l.mu.
+func (l *link) fetch() {
+	for len(l.later) > 0 && len(l.large) < largeOutputs {
+		l.large[l.later[0]] = true
+		l.out.Post(wire.Message{Kind: wire.Fetch, ID: l.later[0]})
+		l.later = l.later[1:]
 	}
-	l.mu.Lock()
-	l.occupied[id] = true
-	l.mu.Unlock()
-	l.out.Post(wire.Message{Kind: wire.Fetch, ID: id})
 }
 
 // forget tells the runner that an outcome is journalled, and makes room for the next large output.
@@ -207,10 +202,8 @@ func (l *link) forget(id wire.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.paid(id)
-	if l.occupied[id] {
-		delete(l.occupied, id)
-		<-l.room
-	}
+	delete(l.large, id)
+	l.fetch()
 }
 
 // paid notes that the runner has nothing of a start any more. Callers must hold l.mu.

@@ -28,23 +28,23 @@ const lookAgain = time.Second
 const never = int64(math.MaxInt64)
 
 // next is when the reactor must look at the job.
-func (c *child) next() (at int64) {
+func (j *job) next() (at int64) {
 	at = never
 	switch {
-	case c.exited && c.lingers:
-		return c.deadline
-	case c.exited:
+	case j.exited && j.lingers:
+		return j.deadline
+	case j.exited:
 		return never
-	case c.age == young:
-		at = c.born + lateBegin
-	case c.age == grown:
-		at = c.forked + spoolAge
+	case j.age == young:
+		at = j.born + lateBegin
+	case j.age == grown:
+		at = j.forked + spoolAge
 	}
-	if limit, ever := c.over.Due(); ever && !c.missed {
+	if limit, ever := j.over.Due(); ever && !j.missed {
 		at = min(at, limit)
 	}
-	if c.unseen {
-		at = min(at, c.deadline)
+	if j.unseen {
+		at = min(at, j.deadline)
 	}
 	return at
 }
@@ -62,22 +62,22 @@ func (r *reactor) onTimer() {
 	now := proc.Uptime()
 	r.mu.Lock()
 	r.timer.rung()
-	var due []*child
-	for _, c := range r.children {
-		if c.next() <= now {
-			due = append(due, c)
+	var due []*job
+	for _, j := range r.children {
+		if j.next() <= now {
+			due = append(due, j)
 		}
 	}
 	r.mu.Unlock()
-	for _, c := range due {
-		r.look(c, now)
+	for _, j := range due {
+		r.look(j, now)
 	}
 	r.pools.onTimer(now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := never
-	for _, c := range r.children {
-		next = min(next, c.next())
+	for _, j := range r.children {
+		next = min(next, j.next())
 	}
 	r.set(max(next, now+leastAlarm))
 }
@@ -97,53 +97,53 @@ func (r *reactor) ringAt(at int64) {
 }
 
 // look does what is due for a job.
-func (r *reactor) look(c *child, now int64) {
+func (r *reactor) look(j *job, now int64) {
 	switch {
-	case c.exited && c.lingers && c.deadline <= now:
-		r.end(c)
+	case j.exited && j.lingers && j.deadline <= now:
+		r.end(j)
 		return
-	case c.exited:
+	case j.exited:
 		return
-	case c.age == young && c.born+lateBegin <= now:
-		if c.age = grown; !r.listen(c) { // it is tried again
-			c.age, c.born = young, now
+	case j.age == young && j.born+lateBegin <= now:
+		if j.age = grown; !r.listen(j) { // it is tried again
+			j.age, j.born = young, now
 		}
-		c.watcher.begun(c)
-	case c.age == grown && c.forked+spoolAge <= now:
-		c.age = old
-		c.watcher.grown(c)
+		r.watcher.begun(j)
+	case j.age == grown && j.forked+spoolAge <= now:
+		j.age = old
+		r.spool.begin(j)
 	}
-	if at, ever := c.over.Due(); ever && at <= now && !c.missed {
-		c.missed = !c.overrun()
+	if at, ever := j.over.Due(); ever && at <= now && !j.missed {
+		j.missed = !j.overrun()
 	}
-	if c.unseen && c.deadline <= now {
-		if c.deadline = now + int64(lookAgain); hasZombie(unix.P_PID, c.started.Pid) {
-			r.onExit(c)
+	if j.unseen && j.deadline <= now {
+		if j.deadline = now + int64(lookAgain); hasZombie(unix.P_PID, j.started.Pid) {
+			r.onExit(j)
 		}
 	}
 }
 
 // overrun sends the signals that are due to the job's group. It sends none, and fails, where the
 // process is gone: then its end came first, though that was not seen yet.
-func (c *child) overrun() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.reaped || c.hasEnded() {
+func (j *job) overrun() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.reaped || j.hasEnded() {
 		return false
 	}
-	for _, signo := range c.over.Next(proc.Uptime()) {
-		c.killed = c.killed || signo == unix.SIGKILL
-		_ = c.send(signo) // the group is there as long as its leader is not reaped
+	for _, signo := range j.over.Next(proc.Uptime()) {
+		j.killed = j.killed || signo == unix.SIGKILL
+		_ = j.send(signo) // the group is there as long as its leader is not reaped
 	}
 	return true
 }
 
-// hasEnded tells whether the process has ended, though nobody was told. Callers must hold c.mu.
-func (c *child) hasEnded() bool {
-	if c.pidfd >= 0 {
-		return proc.Over(c.pidfd)
+// hasEnded tells whether the process has ended, though nobody was told. Callers must hold j.mu.
+func (j *job) hasEnded() bool {
+	if j.pidfd >= 0 {
+		return proc.Over(j.pidfd)
 	}
-	return hasZombie(unix.P_PID, c.started.Pid)
+	return hasZombie(unix.P_PID, j.started.Pid)
 }
 
 // hasZombie tells whether a child of ours, or any, has ended that is not reaped. One that has made us

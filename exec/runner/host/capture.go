@@ -193,9 +193,8 @@ func (a *jobs) peek(id wire.ID, look *wire.Glance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	answer := wire.Message{Kind: wire.Peeked, ID: id, Peek: &wire.Glance{}}
-	if j := a.known[id]; j != nil && j.child != nil {
-		c := j.child
-		answer.Peek.Parts = [2]wire.Part{c.stdout.peek(look.From[0], look.Most), c.stderr.peek(look.From[1], look.Most)}
+	if j := a.known[id]; j != nil {
+		answer.Peek.Parts = [2]wire.Part{j.stdout.peek(look.From[0], look.Most), j.stderr.peek(look.From[1], look.Most)}
 	} else {
 		answer.Text = "the runner has no such job"
 	}

@@ -129,7 +129,7 @@ const followedBytes = 1 << 30
 func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
 		b.Run(name, func(b *testing.B) {
-			local, err := newReactor()
+			local, err := newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(b))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -139,14 +139,13 @@ func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 			for b.Loop() {
 				spec := script(fmt.Sprintf("head -c %d /dev/zero", followedBytes))
 				spec.maxOutput = 1000
-				w := newWatched()
-				c, err := local.start(spec, w)
-				if err != nil {
-					b.Fatal(err)
+				w, refusal := try(local, spec)
+				if refusal.text != "" {
+					b.Fatal(refusal.text)
 				}
 				for !isClosed(w.isEnded) {
 					if followers > 0 {
-						c.stdout.peek(-tailSize, tailSize)
+						w.stdout.peek(-tailSize, tailSize)
 					}
 					select {
 					case <-w.isEnded:

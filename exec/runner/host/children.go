@@ -89,8 +89,8 @@ func (ps *pools) adopt(adopts bool) {
 // forks tells whether there is, or will be, a process that forks. The children of one that is gone
 // are ours by then.
 func (ps *pools) forks() bool {
-	for _, p := range ps.byTarget {
-		if p.def.Mode == "fork" {
+	for _, p := range ps.all {
+		if p.def.Mode == "fork" && !p.removed {
 			return true
 		}
 	}
@@ -128,12 +128,12 @@ func (ps *pools) sweep() {
 // The process is gone, so these are our children by now, and none that we have made: they have one
 // of its sockets, and were started after it was asked for the job. One that has ended has no sockets to
 // tell whose it was: it may be another process's job that runs to its end, and is left to be heard of.
-func (k *poolProcess) killOrphans(c *child) (killed []int) {
+func (k *poolProcess) killOrphans(j *job) (killed []int) {
 	children.forks.Lock() // nobody is a child of ours that is not known yet
 	defer children.forks.Unlock()
 	socket, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", k.answers.its))
 	for pid, who := range proc.Children(unix.Getpid()) {
-		if children.knows(pid) || who.StartTime < uint64(c.forked/proc.Tick) || !holds(pid, socket) {
+		if children.knows(pid) || who.StartTime < uint64(j.forked/proc.Tick) || !holds(pid, socket) {
 			continue
 		}
 		_ = unix.Kill(pid, unix.SIGKILL) // nobody else reaps it

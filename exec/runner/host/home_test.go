@@ -55,11 +55,11 @@ func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
 	t.Parallel()
 	known := newJobs("this", newTestSpool(t))
 	s := &server{jobs: known} // its home was never there
-	j := known.add(wire.ID{Job: 1, Attempt: 1}, wire.Limit{})
+	j := known.add(wire.ID{Job: 1, Attempt: 1}, spec{})
 	if s.abandoned() {
 		t.Error("a runner ends while a job runs")
 	}
-	j.done = true
+	j.ended = true
 	if !s.abandoned() {
 		t.Error("a runner waits for ever for a worker that can't come")
 	}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -26,61 +25,41 @@ func newJobs(instance string, spool *spool) *jobs {
 	return &jobs{instance: instance, spool: spool, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
 }
 
-// job is one of them. All its fields but id are guarded by jobs.mu.
-type job struct {
-	jobs  *jobs
-	id    wire.ID
-	limit wire.Limit
-	child *child // nil until it is started
-	told  bool   // the worker knows that it began
-	done  bool   // it has ended
-}
-
 // begun implements watcher.
-func (j *job) begun(c *child) {
-	j.jobs.mu.Lock()
-	defer j.jobs.mu.Unlock()
-	j.sendStarted(c)
+func (a *jobs) begun(j *job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sendStarted(j)
 }
 
-// grown implements watcher.
-func (j *job) grown(c *child) { j.jobs.spool.begin(j.id, c) }
-
-// wrote implements watcher.
-func (j *job) wrote(c *child) { j.jobs.spool.more(c) }
-
-// sendStarted tells the worker, once, that the job began. Callers must hold jobs.mu.
-func (j *job) sendStarted(c *child) {
-	if j.told || j.done || j.jobs.worker == nil {
+// sendStarted tells the worker, once, that a job began. Callers must hold a.mu.
+func (a *jobs) sendStarted(j *job) {
+	if j.told || j.ended || a.worker == nil {
 		return
 	}
-	started := c.identity()
-	if !started.Known() {
-		return
+	if started := j.identity(); started.Known() {
+		j.told = true
+		a.send(wire.Message{Kind: wire.Started, ID: j.id, Started: started})
 	}
-	j.told = true
-	j.jobs.send(wire.Message{Kind: wire.Started, ID: j.id, Started: started})
 }
 
 // ended implements watcher: it keeps the outcome and sends it.
-func (j *job) ended(c *child) {
-	j.jobs.mu.Lock()
-	defer j.jobs.mu.Unlock()
-	j.child, j.done = c, true
-	j.jobs.spool.more(c)
-	j.jobs.send(j.outcome(wire.Ended))
+func (a *jobs) ended(j *job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	j.ended = true
+	a.send(j.outcome(wire.Ended))
 }
 
 // inlineOutput is how many bytes of output may come with the message of an end. The worker fetches
 // more when it has room, so that many jobs that end at once don't fill its memory.
 const inlineOutput = 64 << 10
 
-// outcome is a message of kind Ended or Output about a job that is done. Callers must hold jobs.mu.
+// outcome is a message of kind Ended or Output about a job that has ended.
 func (j *job) outcome(kind wire.Kind) wire.Message {
-	done := j.child.done
 	return wire.Message{
-		Kind: kind, ID: j.id, Started: j.child.started, Done: done,
-		Later: kind == wire.Ended && len(done.Stdout.Kept)+len(done.Stderr.Kept) > inlineOutput,
+		Kind: kind, ID: j.id, Started: j.started, Done: j.done,
+		Later: kind == wire.Ended && len(j.done.Stdout.Kept)+len(j.done.Stderr.Kept) > inlineOutput,
 	}
 }
 
@@ -99,13 +78,13 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.worker = worker
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
 	for id, j := range a.known {
-		started := j.child.identity()
+		started := j.identity()
 		j.told = started.Known()
-		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: started, Limit: j.limit})
+		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: started, Limit: j.what.limit})
 	}
 	a.send(ours)
 	for _, j := range a.known {
-		if j.done {
+		if j.ended {
 			a.send(j.outcome(wire.Ended))
 		}
 	}
@@ -119,48 +98,31 @@ func (a *jobs) disconnect() {
 }
 
 // add makes a job known. It returns nil, and refuses the start, where the job is known already.
-func (a *jobs) add(id wire.ID, limit wire.Limit) *job {
+func (a *jobs) add(id wire.ID, what spec) *job {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.known[id] != nil {
-		a.sendRefusal(id, wire.SaidAlready, wire.AlreadyKnown)
+		a.send(wire.Message{Kind: wire.Refused, ID: id, Text: wire.SaidAlready, Class: wire.AlreadyKnown})
 		return nil
 	}
-	j := &job{jobs: a, id: id, limit: limit}
+	j := newJob(id, what)
 	a.known[id] = j
 	return j
 }
 
-// started notes what a start led to: a child, or an error, with which the job is not known any
-// more.
-func (a *jobs) started(j *job, c *child, err error) {
+// refused implements watcher: the job is not known any more.
+func (a *jobs) refused(j *job, text string, class wire.Class) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var refused *refusedError
-	if errors.As(err, &refused) {
-		a.remove(j.id)
-		a.sendRefusal(j.id, refused.text, refused.class)
-		return
-	}
-	j.child = c
+	a.remove(j.id)
+	a.send(wire.Message{Kind: wire.Refused, ID: j.id, Text: text, Class: class})
 }
 
-// refused implements watcher.
-func (j *job) refused(text string, class wire.Class) {
-	j.jobs.mu.Lock()
-	defer j.jobs.mu.Unlock()
-	j.jobs.remove(j.id)
-	j.jobs.sendRefusal(j.id, text, class)
-}
-
-// turn gives a job that waits for a pool process, or runs in one; nil where there is no such job.
-func (a *jobs) turn(id wire.ID) *child {
+// get gives a job; nil where there is no such one.
+func (a *jobs) get(id wire.ID) *job {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil && j.child != nil && j.child.turn != nil {
-		return j.child
-	}
-	return nil
+	return a.known[id]
 }
 
 // tellPools tells the worker about pools, if one is connected.
@@ -171,19 +133,14 @@ func (a *jobs) tellPools(m wire.Message) (told bool) {
 	return a.worker != nil
 }
 
-// sendRefusal tells the worker that a start did not happen. Callers must hold a.mu.
-func (a *jobs) sendRefusal(id wire.ID, text string, class wire.Class) {
-	a.send(wire.Message{Kind: wire.Refused, ID: id, Text: text, Class: class})
-}
-
 // signal signals a job's process group and answers the worker.
 func (a *jobs) signal(id wire.ID, signo int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := os.ErrProcessDone
 	if j := a.known[id]; j != nil {
-		j.sendStarted(j.child)
-		err = j.child.signal(signo)
+		a.sendStarted(j)
+		err = j.signal(signo)
 	}
 	answer := wire.Message{Kind: wire.Signalled, ID: id}
 	if err != nil {
@@ -196,7 +153,7 @@ func (a *jobs) signal(id wire.ID, signo int) {
 func (a *jobs) fetch(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil && j.done {
+	if j := a.known[id]; j != nil && j.ended {
 		a.send(j.outcome(wire.Output))
 	}
 }
@@ -206,10 +163,8 @@ func (a *jobs) forget(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if j := a.known[id]; j != nil {
-		if j.child != nil {
-			a.spool.forget(j.child)
-		}
-		a.remove(j.id)
+		a.spool.forget(j)
+		a.remove(id)
 	}
 }
 
@@ -236,7 +191,7 @@ func (a *jobs) running() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, j := range a.known {
-		if !j.done {
+		if !j.ended {
 			return true
 		}
 	}
@@ -262,14 +217,13 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Environment:
 		r.env = m.Env
 	case wire.Start:
-		switch j := r.jobs.add(m.ID, m.Limit); {
+		switch j := r.jobs.add(m.ID, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit}); {
 		case j == nil:
 		case m.Pool != "":
-			c := newTurn(m, j)
-			r.jobs.started(j, c, nil)
-			r.reactor.pools.start(m.Pool, c)
+			j.turn = &turn{vars: m.Vars}
+			r.reactor.pools.start(m.Pool, j)
 		default:
-			r.start(j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit})
+			r.start(j)
 		}
 	case wire.Signal:
 		r.starts.Wait() // it may be for one of them
@@ -284,8 +238,8 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Pools:
 		r.reactor.pools.set(m.Wanted)
 	case wire.Withdraw:
-		if c := r.jobs.turn(m.ID); c != nil {
-			r.reactor.pools.withdraw(c)
+		if j := r.jobs.get(m.ID); j != nil && j.turn != nil {
+			r.reactor.pools.withdraw(j)
 		}
 	case wire.Recycle: // the next pools have it
 	default:
@@ -295,11 +249,10 @@ func (r *requests) do(m *wire.Message) error {
 }
 
 // start starts a job when there is a place.
-func (r *requests) start(j *job, what spec) {
+func (r *requests) start(j *job) {
 	r.places <- struct{}{}
 	r.starts.Go(func() {
 		defer func() { <-r.places }()
-		c, err := r.reactor.start(what, j)
-		r.jobs.started(j, c, err)
+		r.reactor.start(j)
 	})
 }

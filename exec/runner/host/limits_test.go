@@ -139,22 +139,20 @@ func TestLimitsRingInTheirOrder(t *testing.T) {
 func TestAnEndBeforeTheSignalWins(t *testing.T) {
 	t.Parallel()
 	local := newTestLocal(t)
-	w := newWatched()
-	c, err := local.spawner.spawn(limited("exit 0", 1, 0), w)
-	if err != nil {
+	w := prepare(local, limited("exit 0", 1, 0))
+	if err := local.spawner.spawn(w.job); err != nil {
 		t.Fatal(err)
 	}
-	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	for unix.Waitid(unix.P_PID, w.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
-	if c.overrun() || c.over.Happened() {
+	if w.overrun() || w.over.Happened() {
 		t.Error("a signal was sent to a process that is gone")
 	}
-	local.watch(c)
-	<-w.isEnded
-	if c.done.Result != "ok" || c.done.Timeout != 0 || c.done.Note != "" {
-		t.Errorf("done %+v", c.done)
+	local.watch(w.job)
+	if done := w.wait(); done.Result != "ok" || done.Timeout != 0 || done.Note != "" {
+		t.Errorf("done %+v", done)
 	}
-	if c.overrun() {
+	if w.overrun() {
 		t.Error("a signal was sent to whoever has its number now")
 	}
 }

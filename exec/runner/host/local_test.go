@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,11 +20,11 @@ func newTestLocal(t *testing.T) *reactor {
 	return newLocalWith(t, func(*reactor) {})
 }
 
-// newLocalWith has a local changed before it runs.
+// newLocalWith has a reactor changed before it runs.
 func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	t.Helper()
 	stall.Limit(t)
-	l, err := newReactor()
+	l, err := newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,34 +44,61 @@ func script(text string) spec {
 	return spec{argv: []string{"/bin/sh", "-c", text}, env: os.Environ(), maxOutput: 1 << 20}
 }
 
-// watched is a child that can be waited for.
+// watched is a job that can be waited for.
 type watched struct {
-	*child
+	*job
 	isBegun, isEnded chan struct{}
 }
 
-func newWatched() watched {
-	return watched{isBegun: make(chan struct{}), isEnded: make(chan struct{})}
+// witness is a watcher for those who wait.
+type witness struct {
+	mu      sync.Mutex
+	of      map[*job]watched
+	refusal refusedError
 }
 
-func (w watched) begun(*child) { close(w.isBegun) }
+// prepare makes a job that can be waited for, and is not started.
+func prepare(l *reactor, what spec) watched {
+	w := watched{newJob(wire.ID{}, what), make(chan struct{}), make(chan struct{})}
+	all := l.watcher.(*witness)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.of[w.job] = w
+	return w
+}
 
-func (w watched) grown(*child) {}
+func (all *witness) get(j *job) watched {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.of[j]
+}
 
-func (w watched) wrote(*child) {}
+func (all *witness) begun(j *job) { close(all.get(j).isBegun) }
 
-func (w watched) ended(*child) { close(w.isEnded) }
+func (all *witness) ended(j *job) { close(all.get(j).isEnded) }
 
-func (w watched) refused(string, wire.Class) {}
+func (all *witness) refused(_ *job, text string, class wire.Class) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.refusal = refusedError{text, class}
+}
+
+// try starts a job, and gives why that was refused.
+func try(l *reactor, what spec) (w watched, refusal refusedError) {
+	w = prepare(l, what)
+	l.start(w.job)
+	all := l.watcher.(*witness)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return w, all.refusal
+}
 
 func launch(t *testing.T, l *reactor, what spec) watched {
 	t.Helper()
-	w := newWatched()
-	c, err := l.start(what, w)
-	if err != nil {
-		t.Fatal(err)
+	w, refusal := try(l, what)
+	if refusal.text != "" {
+		t.Fatal(refusal.text)
 	}
-	w.child = c
 	return w
 }
 
@@ -95,7 +123,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func newTestSpool(t *testing.T) *spool {
+func newTestSpool(t testing.TB) *spool {
 	t.Helper()
 	s := newSpool(filepath.Join(t.TempDir(), "output"))
 	t.Cleanup(s.close)

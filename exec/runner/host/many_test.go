@@ -84,17 +84,18 @@ func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 			t.Fatal(err)
 		}
-		p, err := local.start(script("exit 0"), newWatched())
+		local.watcher.(*witness).refusal = refusedError{}
+		p, refusal := try(local, script("exit 0"))
 		if restoreErr := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); restoreErr != nil {
 			t.Fatal(restoreErr)
 		}
 		switch {
-		case err != nil && !strings.HasSuffix(err.Error(), "too many open files"):
-			t.Errorf("with %d descriptors: %v", more, err)
-		case err == nil && more < 5:
+		case refusal.text != "" && !strings.HasSuffix(refusal.text, "too many open files"):
+			t.Errorf("with %d descriptors: %s", more, refusal.text)
+		case refusal.text == "" && more < 5:
 			t.Errorf("with %d descriptors process %d was started", more, p.started.Pid)
-		case err == nil:
-			<-p.watcher.(watched).isEnded
+		case refusal.text == "":
+			p.wait()
 		}
 	}
 	if more := descriptors(t) - open; more != 0 {

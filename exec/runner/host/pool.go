@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ type pool struct {
 	pools     *pools
 	def       wire.Pool
 	processes []*poolProcess // until they are reaped
-	waiting   []*child       // for a process, the oldest first
+	waiting   []*job         // for a process, the oldest first
 	wanted    int            // how many processes the target needs
 	dirty     bool           // something has changed
 	removed   bool           // its processes end, and then it does
@@ -103,19 +104,19 @@ func (p *pool) remove() {
 
 // refuseAll refuses what waits for a process.
 func (p *pool) refuseAll(why string, class wire.Class) {
-	for _, c := range p.waiting {
-		c.watcher.refused(why, class)
+	for _, j := range p.waiting {
+		p.pools.reactor.watcher.refused(j, why, class)
 	}
 	p.waiting = nil
 }
 
 // waitAgain has a job wait for another process, before all others.
-func (p *pool) waitAgain(c *child) {
+func (p *pool) waitAgain(j *job) {
 	if p.removed {
-		c.watcher.refused("the process that was to start it is gone", wire.Short)
+		p.pools.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
 		return
 	}
-	p.waiting = slices.Insert(p.waiting, 0, c)
+	p.waiting = slices.Insert(p.waiting, 0, j)
 }
 
 // assign passes waiting jobs to processes that are free.
@@ -125,10 +126,10 @@ func (p *pool) assign() {
 		if k == nil {
 			break
 		}
-		c := p.waiting[0]
+		j := p.waiting[0]
 		p.waiting[0] = nil
 		p.waiting = p.waiting[1:]
-		k.ask(c)
+		k.ask(j)
 	}
 	if p.unready != "" {
 		p.refuseAll(p.unready, wire.Program)
@@ -233,7 +234,7 @@ func (p *pool) works(k *poolProcess) {
 // check looks whether the launcher's files are others by now, on a goroutine: a file system may
 // make it wait.
 func (p *pool) check() {
-	if !p.def.Watch || p.checks {
+	if !p.def.Watch || p.checks || p.removed {
 		return
 	}
 	p.checks = true
@@ -282,7 +283,7 @@ func (p *pool) standing() wire.Standing {
 		Target: p.def.Target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
 		Ready: p.count(func(k *poolProcess) bool { return k.state == idle }),
 		Busy:  p.count(func(k *poolProcess) bool { return k.state == asked || k.state == busy }),
-		Boots: p.boots, Jobs: p.jobs, Recycled: p.recycled, Unready: p.unready,
+		Boots: p.boots, Jobs: p.jobs, Recycled: maps.Clone(p.recycled), Unready: p.unready,
 		Wish: p.def.Wish, Old: p.count(func(k *poolProcess) bool { return k.version != p.version }),
 		Stranger: p.stranger, StrangerAt: p.strangerAt,
 	}

@@ -44,7 +44,7 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 		t.Errorf("%d jobs are lost at first, with four processes", lost)
 	}
 	b.inReactor(func(ps *pools) { // all that were there at first are one failure
-		if delay := ps.byTarget["mail"].delay; delay > 2*leastDelay {
+		if delay := ps.find("mail").delay; delay > 2*leastDelay {
 			t.Errorf("the next one is started after %s", time.Duration(delay))
 		}
 	})

@@ -35,21 +35,21 @@ func (k *poolProcess) ready(a answer) {
 }
 
 // ask asks a process for a job.
-func (k *poolProcess) ask(c *child) {
-	t, p, ps := c.turn, k.pool, k.pool.pools
-	line, err := runLine(t.id.Job, t.id.Attempt, t.limit.Vars(t.vars, time.Now()))
+func (k *poolProcess) ask(j *job) {
+	t, p, ps := j.turn, k.pool, k.pool.pools
+	line, err := runLine(j.id.Job, j.id.Attempt, j.what.limit.Vars(t.vars, time.Now()))
 	if err != nil {
-		c.watcher.refused(err.Error(), wire.Program)
+		k.pool.pools.reactor.watcher.refused(j, err.Error(), wire.Program)
 		return
 	}
-	k.strays(fmt.Sprintf("before job %d", t.id.Job))
-	for i, of := range []*capture{&c.stdout, &c.stderr} {
+	k.strays(fmt.Sprintf("before job %d", j.id.Job))
+	for i, of := range []*capture{&j.stdout, &j.stderr} {
 		of.pipe, of.closed = k.output[i], k.output[i] < 0
-		of.shared, of.limit = true, t.maxOutput
+		of.shared, of.limit = true, j.what.maxOutput
 	}
-	c.forked = proc.Uptime()
+	j.forked = proc.Uptime()
 	n, err := unix.Write(k.orders.ours, line)
-	t.process, t.line, k.turn = k, max(n, 0), c
+	t.process, t.line, k.turn = k, max(n, 0), j
 	k.enter(asked, ps.times.answer)
 	if n < len(line) { // what it was asked for is no whole line, and never will be
 		k.unfit(fmt.Sprintf("it can't be asked for a job: it has taken %d bytes of the line, %v", t.line, err))
@@ -62,16 +62,16 @@ func (k *poolProcess) ask(c *child) {
 
 // refuses passes on that the process could not start the job.
 func (k *poolProcess) refuses(a answer) {
-	c := k.turn
+	j := k.turn
 	k.turn = nil
 	k.enter(idle, 0)
 	k.pool.pools.warn(k.pool, k, a.job, k.name()+" has refused the job, which was not started")
-	c.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
+	k.pool.pools.reactor.watcher.refused(j, "the launcher refused the job: "+k.name()+" said so", wire.Short)
 }
 
 // begins notes that a job has begun: in the process, or in one that it has forked.
 func (k *poolProcess) begins(a answer) {
-	c, p, started, pidfd := k.turn, k.pool, k.started, -1
+	j, p, started, pidfd := k.turn, k.pool, k.started, -1
 	if k.mode == "fork" {
 		wrong := "that is for the process that it has forked to say"
 		if a.number == a.writer {
@@ -84,24 +84,24 @@ func (k *poolProcess) begins(a answer) {
 		}
 		children.join(started.Pid)
 	}
-	c.born, c.over = proc.Uptime(), c.turn.limit.From(c.forked)
-	c.mu.Lock()
-	c.started = started
-	c.turn.begun, c.turn.forked, c.pidfd = true, k.mode == "fork", pidfd
-	for _, signo := range c.turn.pending {
-		_ = c.send(signo)
+	j.born, j.over = proc.Uptime(), j.what.limit.From(j.forked)
+	j.mu.Lock()
+	j.started = started
+	j.turn.begun, j.turn.forked, j.pidfd = true, k.mode == "fork", pidfd
+	for _, signo := range j.turn.pending {
+		_ = j.send(signo)
 	}
-	c.mu.Unlock()
+	j.mu.Unlock()
 	k.jobs++
 	p.jobs++
 	p.delay, p.useless = 0, false
 	k.enter(busy, 0)
-	p.pools.reactor.begin(c)
+	p.pools.reactor.enter(j)
 }
 
 // ends ends the job of a process that goes on.
 func (k *poolProcess) ends(a answer) {
-	c, status := k.turn, syscall.WaitStatus(a.number<<8)
+	j, status := k.turn, syscall.WaitStatus(a.number<<8)
 	if k.mode == "fork" {
 		status = syscall.WaitStatus(a.number)
 		if !status.Exited() && !status.Signaled() {
@@ -109,11 +109,11 @@ func (k *poolProcess) ends(a answer) {
 			return
 		}
 	}
-	c.done = outcome(status)
-	left := k.mode == "pool" && k.killLeft(c)
-	left = k.pool.pools.reactor.finish(c) || left
-	k.turn, c.turn.process = nil, nil
-	for i, of := range []*capture{&c.stdout, &c.stderr} {
+	j.done = outcome(status)
+	left := k.mode == "pool" && k.killLeft(j)
+	left = k.pool.pools.reactor.finish(j) || left
+	k.turn, j.turn.process = nil, nil
+	for i, of := range []*capture{&j.stdout, &j.stderr} {
 		if of.hungUp && k.output[i] >= 0 {
 			k.hangUp(i)
 		}
@@ -123,9 +123,9 @@ func (k *poolProcess) ends(a answer) {
 		k.replace("left", true)
 	}
 	if k.mode == "pool" {
-		c.mu.Lock()
-		touched := c.turn.touched
-		c.mu.Unlock()
+		j.mu.Lock()
+		touched := j.turn.touched
+		j.mu.Unlock()
 		if touched && k.why == "" {
 			k.replace("signalled", true)
 		}
@@ -139,13 +139,13 @@ func (k *poolProcess) ends(a answer) {
 
 // killLeft kills what a job has left behind in the group of its process, which goes on: children that
 // were not there before the first job.
-func (k *poolProcess) killLeft(c *child) (left bool) {
+func (k *poolProcess) killLeft(j *job) (left bool) {
 	for _, pid := range k.childList() {
 		who, there := proc.RelativesOf(pid)
 		if !there || who.Ended || who.Group != k.started.Pid || slices.Contains(k.helpers, pid) {
 			continue
 		}
-		k.pool.pools.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s, which is replaced", pid, c.turn.id.Job, k.name()))
+		k.pool.pools.warn(k.pool, k, j.id.Job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s, which is replaced", pid, j.id.Job, k.name()))
 		_ = unix.Kill(pid, unix.SIGKILL)
 		left = true
 	}
@@ -165,7 +165,7 @@ func (k *poolProcess) weigh() {
 	}
 }
 
-// onGone acts on the end of a process. What is left of its group goes first: there is a child of
+// onGone acts on the end of a process, if it has ended. What is left of its group goes first: there is a child of
 // its own that has no group yet. What it has said before counts.
 func (ps *pools) onGone(k *poolProcess) {
 	if !proc.Over(k.pidfd) || ps.processes[k.started.Pid] != k {
@@ -180,8 +180,7 @@ func (ps *pools) onGone(k *poolProcess) {
 		return
 	}
 	status, reaped, _ := reap(k.started.Pid)
-	if !reaped { // a debugger holds it
-		k.unseen = true
+	if !reaped { // a debugger holds it: the next tick tries again
 		return
 	}
 	k.phase().gone(k, k.turn, how(status))
@@ -198,7 +197,7 @@ func (ps *pools) forget(k *poolProcess) {
 }
 
 // goneBooting is about one that never got ready.
-func (k *poolProcess) goneBooting(_ *child, how string) {
+func (k *poolProcess) goneBooting(_ *job, how string) {
 	k.pool.booting--
 	if k.why != "" && !k.wrong { // by us: it says nothing of the launcher that is there now
 		return
@@ -217,14 +216,14 @@ func (k *poolProcess) goneBooting(_ *child, how string) {
 }
 
 // goneIdle is about one that had no job.
-func (k *poolProcess) goneIdle(_ *child, how string) {
+func (k *poolProcess) goneIdle(_ *job, how string) {
 	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s ended between two jobs, %s", k.name(), how))
 	k.pool.recycled["ended"]++
 	k.isUseless(how, "")
 }
 
 // goneLeaving is about one that was told to end, or had to be killed.
-func (k *poolProcess) goneLeaving(_ *child, how string) {
+func (k *poolProcess) goneLeaving(_ *job, how string) {
 	if k.wrong {
 		k.isUseless(how, "")
 	}
@@ -251,86 +250,86 @@ func (k *poolProcess) isUseless(how, said string) {
 // goneAsked goes on with a job that a process was asked for which is gone without an answer. It was
 // never started where nobody has read any of the order. Else nobody can tell; and what it may have
 // forked must not begin any more.
-func (k *poolProcess) goneAsked(c *child, how string) {
+func (k *poolProcess) goneAsked(j *job, how string) {
 	ps := k.pool.pools
-	k.turn, c.turn.process = nil, nil
-	if k.takeUnread(c.turn.line) {
-		for _, of := range []*capture{&c.stdout, &c.stderr} {
+	k.turn, j.turn.process = nil, nil
+	if k.takeUnread(j.turn.line) {
+		for _, of := range []*capture{&j.stdout, &j.stderr} {
 			of.closed = true
 		}
-		ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
-		k.pool.waitAgain(c)
+		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
+		k.pool.waitAgain(j)
 	} else {
 		why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)
 		if k.why != "" {
 			why = fmt.Sprintf("%s was asked for the job, and had to be killed before it said that it was started: %s", k.name(), k.why)
 		}
-		k.give(c)
+		k.give(j)
 		if k.mode == "fork" {
-			ps.loseWhenGone(k, c, why)
+			ps.loseWhenGone(k, j, why)
 		} else {
-			c.mu.Lock()
-			c.started = k.started
-			c.mu.Unlock()
-			ps.lose(c, why)
+			j.mu.Lock()
+			j.started = k.started
+			j.mu.Unlock()
+			ps.lose(j, why)
 		}
 	}
-	k.isUseless(how, lastWords(c))
+	k.isUseless(how, lastWords(j))
 }
 
 // loseWhenGone does so when nothing is there any more that the process may have forked for the job.
-func (ps *pools) loseWhenGone(k *poolProcess, c *child, why string) {
-	left := k.killOrphans(c)
+func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
+	left := k.killOrphans(j)
 	if len(left) == 0 {
-		ps.lose(c, why)
+		ps.lose(j, why)
 		return
 	}
-	ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("what process %d has forked for the job, and that had not said that it was started, is killed: %v", k.started.Pid, left))
+	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("what process %d has forked for the job, and that had not said that it was started, is killed: %v", k.started.Pid, left))
 	go func() {
 		for _, pid := range left {
 			awaitEnd(pid)
 			_, _, _ = reap(pid)
 		}
-		ps.reactor.do(func() { ps.lose(c, why) })
+		ps.reactor.do(func() { ps.lose(j, why) })
 	}()
 }
 
 // lose ends a job of which nobody can tell how it ended.
-func (ps *pools) lose(c *child, why string) {
-	c.done = journal.Done{Result: wire.ResultLost, Reason: why}
-	c.turn.pool.dirty = true
-	ps.reactor.release(c)
+func (ps *pools) lose(j *job, why string) {
+	j.done = journal.Done{Result: wire.ResultLost, Reason: why}
+	j.turn.pool.dirty = true
+	ps.reactor.release(j)
 }
 
 // goneWithJob ends a job with its process: from here on it is like any other that has ended.
-func (k *poolProcess) goneWithJob(c *child, _ string) {
-	k.give(c)
+func (k *poolProcess) goneWithJob(j *job, _ string) {
+	k.give(j)
 	if k.why != "" {
-		c.turn.note = "its process was killed: " + k.why
+		j.turn.note = "its process was killed: " + k.why
 	}
-	c.pidfd, k.pidfd = k.pidfd, -1
-	k.pool.pools.reactor.onExit(c)
+	j.pidfd, k.pidfd = k.pidfd, -1
+	k.pool.pools.reactor.onExit(j)
 }
 
 // goneWithoutChild goes on with a forked job whose parent is gone: it is our child now.
-func (k *poolProcess) goneWithoutChild(c *child, how string) {
+func (k *poolProcess) goneWithoutChild(j *job, how string) {
 	ps := k.pool.pools
-	k.give(c)
-	c.turn.process, k.turn = nil, nil
-	if c.pidfd < 0 && !c.turn.isGone(c) { // there was none left when it was heard of
-		c.mu.Lock()
-		c.pidfd, _ = unix.PidfdOpen(c.started.Pid, 0)
-		c.mu.Unlock()
+	k.give(j)
+	j.turn.process, k.turn = nil, nil
+	if j.pidfd < 0 && !j.turn.isGone(j) { // there was none left when it was heard of
+		j.mu.Lock()
+		j.pidfd, _ = unix.PidfdOpen(j.started.Pid, 0)
+		j.mu.Unlock()
 	}
-	if c.pidfd < 0 || ps.reactor.epoll.add(c.pidfd, aboutEnd, c.started.Pid) != nil {
-		ps.reactor.onExit(c)
+	if j.pidfd < 0 || ps.reactor.epoll.add(j.pidfd, aboutEnd, j.started.Pid) != nil {
+		ps.reactor.onExit(j)
 	}
-	ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how))
+	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how))
 }
 
 // give leaves the pipes of a process that is gone to its last job.
-func (k *poolProcess) give(c *child) {
-	for i, of := range []*capture{&c.stdout, &c.stderr} {
+func (k *poolProcess) give(j *job) {
+	for i, of := range []*capture{&j.stdout, &j.stderr} {
 		if !of.closed {
 			of.shared = false
 			k.output[i] = -1
@@ -339,10 +338,10 @@ func (k *poolProcess) give(c *child) {
 }
 
 // ended takes up the end of a job that came by waiting for its process.
-func (ps *pools) ended(c *child) {
-	c.turn.pool.dirty = true
-	if k := c.turn.process; k != nil {
-		k.turn, c.turn.process = nil, nil
+func (ps *pools) ended(j *job) {
+	j.turn.pool.dirty = true
+	if k := j.turn.process; k != nil {
+		k.turn, j.turn.process = nil, nil
 		if k.due != "" {
 			k.pool.recycled[k.due]++
 		}
@@ -367,10 +366,10 @@ func how(status syscall.WaitStatus) string {
 }
 
 // lastWords is what a process wrote last of a job that was lost with it, which may say why.
-func lastWords(c *child) string {
+func lastWords(j *job) string {
 	var last excerpt
-	if last.add(c.done.Stderr.LastLine()); len(last.head) == 0 {
-		last.add(c.done.Stdout.LastLine())
+	if last.add(j.done.Stderr.LastLine()); len(last.head) == 0 {
+		last.add(j.done.Stdout.LastLine())
 	}
 	return wrote(last.String())
 }
@@ -382,73 +381,56 @@ func wrote(text string) string {
 	return "; it wrote: " + text
 }
 
-// turn is what a child has beyond a process of its own: it is a job that a pool process runs, or
-// has forked. The reactor's, but for what the child's mu guards.
+// turn is what a job has beyond a process of its own: it is one that a pool process runs, or
+// has forked. The reactor's, but for what the job's mu guards.
 type turn struct {
-	id        wire.ID
-	vars      []string
-	maxOutput int
-	limit     wire.Limit
+	vars []string
 
 	pool    *pool
 	process *poolProcess // nil while it waits for one, and when that is gone
 	line    int          // bytes of the line that asks for it
 	note    string
 
-	// The child's mu guards these.
+	// The job's mu guards these.
 	begun   bool
 	forked  bool          // it is a child of its pool process
 	pending []unix.Signal // came before it began
 	touched bool          // it had a signal
 }
 
-// newTurn makes a child that waits for a process.
-func newTurn(m *wire.Message, w watcher) *child {
-	t := &turn{id: m.ID, vars: m.Vars, maxOutput: m.MaxOutput, limit: m.Limit}
-	return &child{watcher: w, turn: t, pidfd: -1, stdout: capture{closed: true}, stderr: capture{closed: true}}
-}
-
 // send sends a signal to the job's group, or keeps it until the job has begun. Callers must hold
-// c.mu.
-func (t *turn) send(c *child, signo unix.Signal) error {
+// j.mu.
+func (t *turn) send(j *job, signo unix.Signal) error {
 	if !t.begun {
 		t.pending = append(t.pending, signo)
 		return nil
 	}
 	t.touched = t.touched || signo != 0
 	if t.forked { // its parent may have reaped it
-		return proc.SignalGroup(c.pidfd, c.started.Pid, c.started.StartTime, signo)
+		return proc.SignalGroup(j.pidfd, j.started.Pid, j.started.StartTime, signo)
 	}
-	return proc.Signal(c.started.Pid, signo)
+	return proc.Signal(j.started.Pid, signo)
 }
 
 // isGone tells whether the process of a forked job has ended, be it reaped or not. One of which
 // there is no descriptor was gone when it was heard of, mostly.
-func (t *turn) isGone(c *child) bool {
-	if c.pidfd >= 0 {
-		return proc.Over(c.pidfd)
+func (t *turn) isGone(j *job) bool {
+	if j.pidfd >= 0 {
+		return proc.Over(j.pidfd)
 	}
-	who, there := proc.RelativesOf(c.started.Pid)
-	return !there || who.Ended || who.StartTime != c.started.StartTime
-}
-
-// begin notes that the job has begun, in a process.
-func (r *reactor) begin(c *child) {
-	r.mu.Lock()
-	r.children[int32(c.started.Pid)] = c
-	r.set(c.next())
-	r.mu.Unlock()
+	who, there := proc.RelativesOf(j.started.Pid)
+	return !there || who.Ended || who.StartTime != j.started.StartTime
 }
 
 // finish ends a job whose process goes on, or was reaped by its parent. It has flushed before the end
 // was told. It tells whether a forked one has left something.
-func (r *reactor) finish(c *child) (left bool) {
-	if c.turn.forked {
-		c.mu.Lock()
-		left = c.send(unix.SIGKILL) == nil // what it left in its group
-		c.mu.Unlock()
-		children.leave(c.started.Pid)
+func (r *reactor) finish(j *job) (left bool) {
+	if j.turn.forked {
+		j.mu.Lock()
+		left = j.send(unix.SIGKILL) == nil // what it left in its group
+		j.mu.Unlock()
+		children.leave(j.started.Pid)
 	}
-	r.release(c)
+	r.release(j)
 	return left
 }

@@ -60,7 +60,7 @@ func TestATargetThatComesBackStandsAnew(t *testing.T) {
 	broken.Argv = []string{"/bin/sh", "-c", "echo broken; exit 1"}
 	b.pools(broken)
 	b.stands("it fails", func(s wire.Standing) bool { return s.Failing != "" })
-	b.inReactor(func(ps *pools) { ps.byTarget["mail"].delay = int64(time.Hour) })
+	b.inReactor(func(ps *pools) { ps.find("mail").delay = int64(time.Hour) })
 	b.stands("it fails for long", func(s wire.Standing) bool { return s.Failing != "" })
 	b.pools()
 	b.until("it is gone", func() bool { return len(b.standings) == 0 })

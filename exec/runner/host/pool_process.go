@@ -27,20 +27,19 @@ type poolProcess struct {
 	list    int    // the kernel's list of its children; -1: it was not needed yet
 
 	state    poolState
-	turn     *child // while it is asked or busy
-	since    int64  // the uptime when it came into its state
-	deadline int64  // when the state has lasted for too long; 0: it may last
-	lasts    int64  // from since to deadline
-	pressed  bool   // it had a SIGTERM, since it did not end when it was told to
-	parts    parts  // the beginnings of the next lines
-	strange  int64  // the uptime when a line was told last that somebody else had written
+	turn     *job  // while it is asked or busy
+	since    int64 // the uptime when it came into its state
+	deadline int64 // when the state has lasted for too long; 0: it may last
+	lasts    int64 // from since to deadline
+	pressed  bool  // it had a SIGTERM, since it did not end when it was told to
+	parts    parts // the beginnings of the next lines
+	strange  int64 // the uptime when a line was told last that somebody else had written
 	wrote    excerpt
 	jobs     int
 	due      string // why the pool replaces it; "": it does not
 	spent    bool   // it takes no more jobs
 	why      string // why it was killed
 	wrong    bool   // it was, because it did what it must not
-	unseen   bool   // the epoll does not tell of its end
 	helpers  []int  // the children that it had when it got ready
 }
 
@@ -57,10 +56,10 @@ const (
 
 // phase is what may happen in a state.
 type phase struct {
-	expects string                                     // what it may say; # stands for the job's id
-	says    map[string]func(*poolProcess, answer)      // what follows from that
-	late    func(*poolProcess)                         // the state has lasted for too long
-	gone    func(k *poolProcess, c *child, how string) // it has ended
+	expects string                                   // what it may say; # stands for the job's id
+	says    map[string]func(*poolProcess, answer)    // what follows from that
+	late    string                                   // what is wrong where the state has lasted for too long, %s; "": nothing
+	gone    func(k *poolProcess, j *job, how string) // it has ended
 }
 
 // phasesOf are the states of a process:
@@ -73,15 +72,23 @@ type phase struct {
 var phasesOf map[string]map[poolState]phase
 
 func init() { // the functions use the table
-	phases := func(started, ended, over string, gone func(*poolProcess, *child, string)) map[poolState]phase {
+	phases := func(started, ended, over string, gone func(*poolProcess, *job, string)) map[poolState]phase {
 		return map[poolState]phase{
-			booting: {"ready", map[string]func(*poolProcess, answer){"ready": (*poolProcess).ready}, (*poolProcess).notReady, (*poolProcess).goneBooting},
-			idle:    {expects: "nothing", gone: (*poolProcess).goneIdle},
+			booting: {
+				"ready",
+				map[string]func(*poolProcess, answer){"ready": (*poolProcess).ready},
+				`it was not ready within %s: the line "ready" on descriptor 4 did not come`, (*poolProcess).goneBooting,
+			},
+			idle: {expects: "nothing", gone: (*poolProcess).goneIdle},
 			asked: {started + " or refused #", map[string]func(*poolProcess, answer){
 				"started": (*poolProcess).begins, "refused": (*poolProcess).refuses,
-			}, (*poolProcess).notAnswered, (*poolProcess).goneAsked},
-			busy:    {ended, map[string]func(*poolProcess, answer){over: (*poolProcess).ends}, (*poolProcess).notEnded, gone},
-			leaving: {expects: "nothing", late: (*poolProcess).press, gone: (*poolProcess).goneLeaving},
+			}, "it did not answer within %s when it was asked for a job", (*poolProcess).goneAsked},
+			busy: {
+				ended,
+				map[string]func(*poolProcess, answer){over: (*poolProcess).ends},
+				"the process of its job has ended, and it has not said so within %s", gone,
+			},
+			leaving: {expects: "nothing", gone: (*poolProcess).goneLeaving},
 		}
 	}
 	phasesOf = map[string]map[poolState]phase{
@@ -120,20 +127,12 @@ func (k *poolProcess) expire(now int64) {
 	k.pool.pools.hear(k)
 	if k.since == since && k.deadline != 0 {
 		k.deadline = 0
-		k.phase().late(k)
+		if k.state == leaving {
+			k.press()
+		} else {
+			k.unfit(fmt.Sprintf(k.phase().late, time.Duration(k.lasts)))
+		}
 	}
-}
-
-func (k *poolProcess) notReady() {
-	k.unfit(fmt.Sprintf("it was not ready within %s: the line %q on descriptor 4 did not come", k.pool.bootTimeout(), "ready"))
-}
-
-func (k *poolProcess) notAnswered() {
-	k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", k.pool.pools.times.answer))
-}
-
-func (k *poolProcess) notEnded() {
-	k.unfit(fmt.Sprintf("the process of its job has ended, and it has not said so within %s", k.pool.pools.times.answer))
 }
 
 // name is how notes call it.
@@ -204,7 +203,7 @@ func (k *poolProcess) unfit(why string) {
 	if k.state != booting { // that it does not get ready is told anyway
 		var job int64
 		if k.turn != nil {
-			job = k.turn.turn.id.Job
+			job = k.turn.id.Job
 		}
 		k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("%s is killed: %s", k.name(), why))
 		k.pool.recycled["killed"]++

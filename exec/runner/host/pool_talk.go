@@ -172,7 +172,7 @@ func (k *poolProcess) hears(writer int, line []byte) {
 	}
 	var id int64
 	if k.turn != nil {
-		id = k.turn.turn.id.Job
+		id = k.turn.id.Job
 	}
 	if follows := k.phase().says[a.word]; ok && follows != nil && a.job == id && (a.word != "started" || a.has == (k.mode == "fork")) {
 		follows(k, a)

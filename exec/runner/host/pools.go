@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -20,8 +19,7 @@ type pools struct {
 	tell    func(wire.Message) (told bool) // the worker
 	times   times
 
-	byTarget  map[string]*pool
-	all       map[*pool]bool // those, too, that are wanted no more and have processes still
+	all       []*pool // those, too, that are removed and have processes still
 	processes map[int]*poolProcess
 	tickAt    int64 // the uptime of the next tick; 0: there is none
 	slow      slow
@@ -44,7 +42,7 @@ var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 
 func newPools(r *reactor) *pools {
 	return &pools{
 		reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
-		byTarget: make(map[string]*pool), all: make(map[*pool]bool), processes: make(map[int]*poolProcess), slow: newSlow(),
+		processes: make(map[int]*poolProcess), slow: newSlow(),
 	}
 }
 
@@ -87,7 +85,7 @@ func (ps *pools) onTimer(now int64) {
 			next = min(next, k.deadline)
 		}
 	}
-	for p := range ps.all {
+	for _, p := range ps.all {
 		switch {
 		case p.next > now:
 			next = min(next, p.next)
@@ -115,8 +113,7 @@ func (ps *pools) tickLater() {
 // tick looks after what no event tells of.
 func (ps *pools) tick(now int64) {
 	for _, k := range ps.processes {
-		if k.unseen {
-			ps.onGone(k)
+		if ps.onGone(k); k.state == leaving { // the epoll may not tell of its end
 			continue
 		}
 		def := &k.pool.def
@@ -140,10 +137,8 @@ func (ps *pools) tick(now int64) {
 			k.weigh()
 		}
 	}
-	for p := range ps.all {
+	for _, p := range ps.all {
 		p.dirty = true
-	}
-	for _, p := range ps.byTarget {
 		p.check()
 	}
 	ps.sweep()
@@ -152,7 +147,7 @@ func (ps *pools) tick(now int64) {
 // work does, once for all that came together, what follows from it.
 func (ps *pools) work() {
 	now := proc.Uptime()
-	for p := range ps.all {
+	for _, p := range ps.all {
 		if !p.dirty {
 			continue
 		}
@@ -162,10 +157,8 @@ func (ps *pools) work() {
 		for p.lacks(now) {
 			ps.boot(p, now)
 		}
-		if p.removed && p.booting == 0 && len(p.processes) == 0 {
-			delete(ps.all, p)
-		}
 	}
+	ps.all = slices.DeleteFunc(ps.all, func(p *pool) bool { return p.removed && p.booting == 0 && len(p.processes) == 0 })
 	ps.publish()
 	if ps.leaving != nil && len(ps.all) == 0 {
 		close(ps.leaving)
@@ -213,7 +206,6 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 	p.processes = append(p.processes, k)
 	if err := ps.watch(k); err != nil {
 		k.unfit(err.Error())
-		k.unseen = true
 		return
 	}
 	k.enter(booting, p.bootTimeout())
@@ -255,10 +247,10 @@ func (ps *pools) publish() {
 	}
 	ps.changed, ps.toldAt = false, now
 	var standings []wire.Standing
-	for _, target := range slices.Sorted(maps.Keys(ps.byTarget)) {
-		s := ps.byTarget[target].standing()
-		s.Recycled = maps.Clone(s.Recycled)
-		standings = append(standings, s)
+	for _, p := range ps.all {
+		if !p.removed {
+			standings = append(standings, p.standing())
+		}
 	}
 	if len(ps.notes) == 0 && reflect.DeepEqual(standings, ps.told) {
 		return
@@ -287,35 +279,45 @@ func (ps *pools) warn(p *pool, k *poolProcess, job int64, text string) {
 // info notes what is in order.
 func (ps *pools) info(p *pool, k *poolProcess, text string) { ps.note(slog.LevelInfo, p, k, 0, text) }
 
+// find is the pool of a target; nil: there is none that is wanted.
+func (ps *pools) find(target string) *pool {
+	for _, p := range ps.all {
+		if p.def.Target == target && !p.removed {
+			return p
+		}
+	}
+	return nil
+}
+
 // What others ask of the pools. None of it waits, but for left and shutdown.
 
 // start passes a job to a pool. What becomes of it its watcher hears.
-func (ps *pools) start(target string, c *child) {
+func (ps *pools) start(target string, j *job) {
 	ps.reactor.do(func() {
-		p := ps.byTarget[target]
+		p := ps.find(target)
 		switch {
 		case p == nil:
-			c.watcher.refused("the runner keeps no processes for target "+target, wire.Short)
+			ps.reactor.watcher.refused(j, "the runner keeps no processes for target "+target, wire.Short)
 		case p.unready != "":
-			c.watcher.refused(p.unready, wire.Program)
+			ps.reactor.watcher.refused(j, p.unready, wire.Program)
 		default:
-			c.turn.pool = p
-			p.waiting = append(p.waiting, c)
+			j.turn.pool = p
+			p.waiting = append(p.waiting, j)
 			p.dirty = true
 		}
 	})
 }
 
 // withdraw takes a job back that no process was asked for.
-func (ps *pools) withdraw(c *child) {
+func (ps *pools) withdraw(j *job) {
 	ps.reactor.do(func() {
-		p := c.turn.pool
+		p := j.turn.pool
 		if p == nil {
 			return // it was refused
 		}
-		if i := slices.Index(p.waiting, c); i >= 0 {
+		if i := slices.Index(p.waiting, j); i >= 0 {
 			p.waiting = slices.Delete(p.waiting, i, i+1)
-			c.watcher.refused("it was taken back while it waited for a process", wire.Short)
+			ps.reactor.watcher.refused(j, "it was taken back while it waited for a process", wire.Short)
 		}
 	})
 }
@@ -325,17 +327,16 @@ func (ps *pools) withdraw(c *child) {
 func (ps *pools) set(wanted []wire.Pool) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w wire.Pool) bool { return phasesOf[w.Mode] == nil || len(w.Argv) == 0 })
 	ps.reactor.do(func() {
-		for target, p := range ps.byTarget {
-			if !slices.ContainsFunc(wanted, func(w wire.Pool) bool { return w.Target == target }) {
+		for _, p := range ps.all {
+			if !p.removed && !slices.ContainsFunc(wanted, func(w wire.Pool) bool { return w.Target == p.def.Target }) {
 				p.remove()
-				delete(ps.byTarget, target)
 			}
 		}
 		for _, w := range wanted {
-			p := ps.byTarget[w.Target]
+			p := ps.find(w.Target)
 			if p == nil {
 				p = &pool{pools: ps, def: w, recycled: make(map[string]int64)}
-				ps.byTarget[w.Target], ps.all[p] = p, true
+				ps.all = append(ps.all, p)
 			}
 			p.define(w)
 		}
@@ -354,7 +355,7 @@ func (ps *pools) joined() {
 func (ps *pools) left() {
 	done := make(chan struct{})
 	ps.reactor.await(done, func() {
-		for p := range ps.all {
+		for _, p := range ps.all {
 			p.refuseAll("the worker is gone", wire.Short)
 		}
 		close(done)

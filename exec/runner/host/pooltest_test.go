@@ -45,7 +45,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
 	stall.Limit(t)
-	l, err := newReactor()
+	l, err := newReactor(b.jobs, b.jobs.spool)
 	if err != nil {
 		t.Fatal(err)
 	}

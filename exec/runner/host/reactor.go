@@ -20,12 +20,14 @@ type reactor struct {
 	scratch []byte
 	spawner *spawner
 	pools   *pools
+	spool   *spool
+	watcher watcher
 	stopped bool
 	over    chan struct{} // closed when nothing is done any more
 
 	mu       sync.Mutex
-	children map[int32]*child // not reaped yet, by process id
-	timer    timer            // rings when the reactor must look at one, or at the pools
+	children map[int32]*job // not reaped yet, by process id
+	timer    timer          // rings when the reactor must look at one, or at the pools
 	inbox    []func()
 	shut     bool
 }
@@ -36,7 +38,7 @@ const pipeDelay = time.Second
 
 // newReactor makes what jobs run under as children of this process. Nothing is learned of them unless
 // run runs. A process that can't have one ends.
-func newReactor() (*reactor, error) {
+func newReactor(w watcher, s *spool) (*reactor, error) {
 	spawner, err := newSpawner()
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", err)
@@ -50,21 +52,21 @@ func newReactor() (*reactor, error) {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
 	r := &reactor{
-		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, over: make(chan struct{}),
-		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
+		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, watcher: w, spool: s, over: make(chan struct{}),
+		children: make(map[int32]*job), scratch: make([]byte, scratchSize),
 	}
 	r.pools = newPools(r)
 	return r, epoll.add(timer.fd, aboutTimer, 0)
 }
 
-// start starts a process. Its watcher hears of it from then on, perhaps before start has returned.
-// An error is a *refusedError.
-func (r *reactor) start(what spec, w watcher) (*child, error) {
-	c, err := r.spawner.spawn(what, w)
-	if err == nil {
-		r.watch(c)
+// start starts a job in a process of its own. The watcher hears of it from then on.
+func (r *reactor) start(j *job) {
+	var refused *refusedError
+	if err := r.spawner.spawn(j); errors.As(err, &refused) {
+		r.watcher.refused(j, refused.text, refused.class)
+		return
 	}
-	return c, err
+	r.watch(j)
 }
 
 // run watches the jobs until stop, and closes the descriptors then.
@@ -137,131 +139,138 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 		return false
 	}
 	r.mu.Lock()
-	c := r.children[event.Fd]
+	j := r.children[event.Fd]
 	r.mu.Unlock()
 	switch {
-	case c == nil:
+	case j == nil:
 	case event.Pad == aboutEnd:
-		r.onExit(c)
+		r.onExit(j)
 	case event.Pad == aboutStdout:
-		return r.onOutput(&c.stdout, c)
+		return r.onOutput(&j.stdout, j)
 	case event.Pad == aboutStderr:
-		return r.onOutput(&c.stderr, c)
+		return r.onOutput(&j.stderr, j)
 	}
 	return false
 }
 
-// watch takes up a new job. The goroutine that started it calls this, and wakes nobody.
-func (r *reactor) watch(c *child) {
-	pid, pidfd := c.started.Pid, c.pidfd
+// enter has a job looked at when that is due.
+func (r *reactor) enter(j *job) {
+	at := j.next()
 	r.mu.Lock()
-	r.children[int32(pid)] = c
-	r.set(c.next())
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.children[int32(j.started.Pid)] = j
+	r.set(at)
+}
+
+// watch takes up a new job. The goroutine that started it calls this, and wakes nobody.
+func (r *reactor) watch(j *job) {
+	pid, pidfd := j.started.Pid, j.pidfd
+	r.enter(j)
 	if r.epoll.add(pidfd, aboutEnd, pid) != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		c.unseen, c.deadline = true, proc.Uptime()+int64(lookAgain)
-		r.set(c.next())
+		j.unseen, j.deadline = true, proc.Uptime()+int64(lookAgain)
+		r.set(j.next())
 	}
 }
 
 // onOutput reads a pipe, and tells whether to read it again.
-func (r *reactor) onOutput(p *capture, c *child) (more bool) {
+func (r *reactor) onOutput(p *capture, j *job) (more bool) {
 	before := len(p.kept)
-	p.read(r.scratch, c.exited)
+	p.read(r.scratch, j.exited)
 	if len(p.kept) > before {
-		c.watcher.wrote(c)
+		r.spool.more(j)
 	}
-	r.endIfOver(c)
+	r.endIfOver(j)
 	return !p.closed
 }
 
 // onExit reads what a process that has ended left in its pipes.
-func (r *reactor) onExit(c *child) {
-	c.mu.Lock()
-	c.closePidfd()
-	c.mu.Unlock()
-	if !c.exited {
-		c.exited, c.gone = true, proc.Uptime()
+func (r *reactor) onExit(j *job) {
+	j.mu.Lock()
+	j.closePidfd()
+	j.mu.Unlock()
+	if !j.exited {
+		j.exited, j.gone = true, proc.Uptime()
 	}
-	c.stdout.read(r.scratch, true)
-	c.stderr.read(r.scratch, true)
-	r.endIfOver(c)
+	j.stdout.read(r.scratch, true)
+	j.stderr.read(r.scratch, true)
+	r.endIfOver(j)
 }
 
 // endIfOver ends a job if its process and its output have ended. Where only the process has, it
 // waits for the output for a while.
-func (r *reactor) endIfOver(c *child) {
+func (r *reactor) endIfOver(j *job) {
 	switch {
-	case !c.exited:
-	case !c.stdout.open() && !c.stderr.open():
-		r.end(c)
-	case !c.lingers:
-		r.linger(c, r.delay)
-		r.listen(c)
+	case !j.exited:
+	case !j.stdout.open() && !j.stderr.open():
+		r.end(j)
+	case !j.lingers:
+		r.linger(j, r.delay)
+		r.listen(j)
 	}
 }
 
 // linger has a job that has ended looked at again.
-func (r *reactor) linger(c *child, wait time.Duration) {
-	c.lingers, c.deadline = true, proc.Uptime()+int64(wait)
+func (r *reactor) linger(j *job, wait time.Duration) {
+	j.lingers, j.deadline = true, proc.Uptime()+int64(wait)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.set(c.next())
+	r.set(j.next())
 }
 
 // end reaps a job and says that it has ended. One that a debugger holds can't be reaped yet.
-func (r *reactor) end(c *child) {
-	if !c.end() {
-		r.linger(c, lookAgain)
+func (r *reactor) end(j *job) {
+	if !j.end() {
+		r.linger(j, lookAgain)
 		return
 	}
-	r.conclude(c)
+	r.conclude(j)
 	if hasZombie(unix.P_ALL, 0) { // a job can make children of ours that nobody waits for: sweep does
 		r.pools.tickLater()
 	}
-	if c.turn != nil {
-		r.pools.ended(c)
+	if j.turn != nil {
+		r.pools.ended(j)
 	}
 }
 
 // release ends a job of which nothing is left to be reaped by us. What it has written is in its pipes.
-func (r *reactor) release(c *child) {
-	c.exited, c.gone = true, proc.Uptime()
-	c.mu.Lock()
-	c.reaped = true
-	c.closePidfd()
-	c.mu.Unlock()
-	c.stdout.leave(r.scratch)
-	c.stderr.leave(r.scratch)
-	r.conclude(c)
+func (r *reactor) release(j *job) {
+	j.exited, j.gone = true, proc.Uptime()
+	j.mu.Lock()
+	j.reaped = true
+	j.closePidfd()
+	j.mu.Unlock()
+	j.stdout.leave(r.scratch)
+	j.stderr.leave(r.scratch)
+	r.conclude(j)
 }
 
 // conclude says how a job has ended.
-func (r *reactor) conclude(c *child) {
-	r.drop(c)
-	c.describe(r.delay)
-	c.watcher.ended(c)
+func (r *reactor) conclude(j *job) {
+	r.drop(j)
+	j.describe(r.delay)
+	r.spool.more(j)
+	r.watcher.ended(j)
 }
 
 // drop forgets a job that is reaped. Another one may have its number by now.
-func (r *reactor) drop(c *child) {
+func (r *reactor) drop(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pid := int32(c.started.Pid); r.children[pid] == c {
+	if pid := int32(j.started.Pid); r.children[pid] == j {
 		delete(r.children, pid)
 	}
 }
 
 // listen watches a job's pipes. It fails where the kernel lacks memory for that at the moment.
-func (r *reactor) listen(c *child) (listens bool) {
-	return r.hear(&c.stdout, aboutStdout, c) && r.hear(&c.stderr, aboutStderr, c)
+func (r *reactor) listen(j *job) (listens bool) {
+	return r.hear(&j.stdout, aboutStdout, j) && r.hear(&j.stderr, aboutStderr, j)
 }
 
-func (r *reactor) hear(p *capture, about int, c *child) bool {
+func (r *reactor) hear(p *capture, about int, j *job) bool {
 	if !p.closed && p.epoll == 0 {
-		if r.epoll.add(p.pipe, about, c.started.Pid) == nil {
+		if r.epoll.add(p.pipe, about, j.started.Pid) == nil {
 			p.epoll = r.epoll.fd
 		}
 	}

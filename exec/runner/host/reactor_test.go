@@ -133,17 +133,15 @@ func TestAnEndIsLearnedWithoutAPidfd(t *testing.T) {
 	t.Parallel()
 	local := newTestLocal(t)
 	for _, text := range []string{"echo out; exit 5", "sleep 300 & echo out; exit 5"} {
-		w := newWatched()
-		c, err := local.spawner.spawn(script(text), w)
-		if err != nil {
+		w := prepare(local, script(text))
+		if err := local.spawner.spawn(w.job); err != nil {
 			t.Fatal(err)
 		}
-		unix.Close(c.pidfd)
-		c.pidfd = -1
-		local.watch(c)
-		<-w.isEnded
-		if *c.done.Code != 5 || string(c.done.Stdout.Kept) != "out\n" {
-			t.Errorf("%s: done %+v", text, c.done)
+		unix.Close(w.pidfd)
+		w.pidfd = -1
+		local.watch(w.job)
+		if done := w.wait(); *done.Code != 5 || string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("%s: done %+v", text, done)
 		}
 	}
 }

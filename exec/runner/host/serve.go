@@ -46,7 +46,7 @@ func Serve(logger *slog.Logger) error {
 	}
 	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())), newSpool(wire.OutputFolder))
 	defer known.spool.close()
-	reactor, err := newReactor()
+	reactor, err := newReactor(known, known.spool)
 	if err != nil {
 		return errors.Join(err, ended.Close())
 	}

@@ -72,15 +72,16 @@ func refusal(what spec, err error) error {
 }
 
 // spawn starts a job. An error is a *refusedError.
-func (s *spawner) spawn(what spec, w watcher) (*child, error) {
-	p, err := s.fork(what)
+func (s *spawner) spawn(j *job) error {
+	p, err := s.fork(j.what)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &child{
-		watcher: w, started: p.started, forked: p.forked, born: p.born, pidfd: p.pidfd, over: what.limit.From(p.forked),
-		stdout: capture{pipe: p.output[0], limit: what.maxOutput}, stderr: capture{pipe: p.output[1], limit: what.maxOutput},
-	}, nil
+	j.started, j.forked, j.born, j.pidfd, j.over = p.started, p.forked, p.born, p.pidfd, j.what.limit.From(p.forked)
+	for i, of := range []*capture{&j.stdout, &j.stderr} {
+		of.pipe, of.closed, of.limit = p.output[i], false, j.what.maxOutput
+	}
+	return nil
 }
 
 // forked is a process that was started: the leader of a group of its own, whose stdin is empty.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -234,9 +233,8 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := newTestLocal(t).start(spec{argv: []string{test.command}, dir: test.dir, maxOutput: 10}, nil)
-			var refused *refusedError
-			if !errors.As(err, &refused) || refused.text != test.want || (refused.class == wire.Short) != test.short {
+			_, refused := try(newTestLocal(t), spec{argv: []string{test.command}, dir: test.dir, maxOutput: 10})
+			if refused.text != test.want || (refused.class == wire.Short) != test.short {
 				t.Errorf("refusal %+v, want %s, short %t", refused, test.want, test.short)
 			}
 		})

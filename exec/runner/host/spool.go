@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,11 +18,11 @@ import (
 // else. Nothing is synced: what the page cache has survives the process, not a loss of power.
 type spool struct {
 	folder string
-	wake   chan struct{}
 	closed chan struct{} // closed when the goroutine has returned
 
 	mu      sync.Mutex
-	fresh   map[*child]bool // have more than is on disk; true: remove their files
+	fresh   map[*job]bool // have more than is on disk; true: remove their files
+	changed *sync.Cond    // something is fresh, or closing
 	closing bool
 }
 
@@ -38,40 +37,33 @@ const (
 const spoolPatience = 2 * time.Second
 
 func newSpool(folder string) *spool {
-	s := &spool{folder: folder, wake: make(chan struct{}, 1), closed: make(chan struct{}), fresh: make(map[*child]bool)}
+	s := &spool{folder: folder, closed: make(chan struct{}), fresh: make(map[*job]bool)}
+	s.changed = sync.NewCond(&s.mu)
 	go s.run()
 	return s
 }
 
 // begin puts a job's output on disk from now on.
-func (s *spool) begin(id wire.ID, c *child) {
-	files := wire.OutputFiles(id, c.started)
-	c.files.Store(&files)
-	s.more(c)
+func (s *spool) begin(j *job) {
+	s.mu.Lock()
+	j.files = wire.OutputFiles(j.id, j.started)
+	s.mu.Unlock()
+	s.more(j)
 }
 
 // more says that a job has written more. It does not wait.
-func (s *spool) more(c *child) { s.line(c, false) }
+func (s *spool) more(j *job) { s.line(j, false) }
 
 // forget has a job's files removed. It does not wait.
-func (s *spool) forget(c *child) { s.line(c, true) }
+func (s *spool) forget(j *job) { s.line(j, true) }
 
 // line puts a job into the line, if it is old enough to be on disk.
-func (s *spool) line(c *child, forgotten bool) {
-	if c.files.Load() == nil {
-		return
-	}
+func (s *spool) line(j *job, forgotten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fresh[c] = s.fresh[c] || forgotten
-	s.ring()
-}
-
-// ring wakes the goroutine. Callers must hold s.mu.
-func (s *spool) ring() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	if j.files[0] != "" {
+		s.fresh[j] = s.fresh[j] || forgotten
+		s.changed.Signal()
 	}
 }
 
@@ -79,7 +71,7 @@ func (s *spool) ring() {
 func (s *spool) close() {
 	s.mu.Lock()
 	s.closing = true
-	s.ring()
+	s.changed.Signal()
 	s.mu.Unlock()
 	select {
 	case <-s.closed:
@@ -89,32 +81,28 @@ func (s *spool) close() {
 
 func (s *spool) run() {
 	defer close(s.closed)
-	for range s.wake {
-		fresh, closing := s.round()
-		for ; len(fresh) > 0; fresh, closing = s.round() {
-			for c, forgotten := range fresh {
-				s.put(c, forgotten)
-			}
-			time.Sleep(spoolRest)
+	for {
+		s.mu.Lock()
+		for len(s.fresh) == 0 && !s.closing {
+			s.changed.Wait()
 		}
-		if closing {
+		fresh := s.fresh
+		s.fresh = make(map[*job]bool)
+		s.mu.Unlock()
+		if len(fresh) == 0 {
 			return
 		}
+		for j, forgotten := range fresh {
+			s.put(j, forgotten)
+		}
+		time.Sleep(spoolRest)
 	}
 }
 
-// round gives what has come together.
-func (s *spool) round() (fresh map[*child]bool, closing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh, s.fresh = s.fresh, make(map[*child]bool)
-	return fresh, s.closing
-}
-
 // put appends to a job's files what it has written since the last time, or removes them.
-func (s *spool) put(c *child, forgotten bool) {
-	for i, from := range []*capture{&c.stdout, &c.stderr} {
-		name := c.files.Load()[i]
+func (s *spool) put(j *job, forgotten bool) {
+	for i, from := range []*capture{&j.stdout, &j.stderr} {
+		name := j.files[i]
 		if forgotten {
 			_ = os.Remove(filepath.Join(s.folder, name)) // the next start of the worker tries again
 			continue
@@ -122,7 +110,7 @@ func (s *spool) put(c *child, forgotten bool) {
 		from.mu.Lock()
 		kept := from.kept
 		from.mu.Unlock()
-		if written := &c.written[i]; len(kept) > *written {
+		if written := &j.written[i]; len(kept) > *written {
 			*written += s.append(name, kept[*written:], *written == 0)
 		}
 	}
@@ -137,13 +125,10 @@ func (s *spool) append(name string, more []byte, first bool) int {
 		return 0
 	}
 	if first {
+		_ = os.Mkdir(s.folder, 0o700) // it may be there
 		flags |= os.O_CREATE | os.O_TRUNC
 	}
 	file, err := os.OpenFile(path, flags, 0o600)
-	if first && errors.Is(err, os.ErrNotExist) {
-		_ = os.Mkdir(s.folder, 0o700)
-		file, err = os.OpenFile(path, flags, 0o600)
-	}
 	if err != nil {
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,37 +18,44 @@ type shop struct {
 	*testing.T
 	jobs  *jobs
 	local *reactor
+
+	mu   sync.Mutex
+	over map[*job]chan struct{}
 }
 
 func newShop(t *testing.T, folder string) *shop {
-	s := newSpool(folder)
-	t.Cleanup(s.close)
-	return &shop{t, newJobs("this", s), newTestLocal(t)}
+	spool := newSpool(folder)
+	t.Cleanup(spool.close)
+	s := &shop{T: t, jobs: newJobs("this", spool), over: make(map[*job]chan struct{})}
+	s.local = newLocalWith(t, func(l *reactor) { l.watcher, l.spool = telling{s.jobs, s}, spool })
+	return s
 }
 
-// telling is a job that tells when it has ended.
+// telling is the jobs' watcher, which tells when one has ended.
 type telling struct {
-	*job
-	over chan struct{}
+	*jobs
+	shop *shop
 }
 
-func (t telling) ended(c *child) {
-	t.job.ended(c)
-	close(t.over)
+func (t telling) ended(j *job) {
+	t.jobs.ended(j)
+	t.shop.mu.Lock()
+	defer t.shop.mu.Unlock()
+	close(t.shop.over[j])
 }
 
 // start starts a job, and gives a channel that is closed at its end.
-func (s *shop) start(id int64, limit int, text string) (c *child, ended <-chan struct{}) {
+func (s *shop) start(id int64, limit int, text string) (j *job, ended <-chan struct{}) {
 	s.Helper()
-	j := telling{s.jobs.add(wire.ID{Job: id, Attempt: 1}, wire.Limit{}), make(chan struct{})}
 	what := script(text)
 	what.maxOutput = limit
-	c, err := s.local.start(what, j)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.jobs.started(j.job, c, nil)
-	return c, j.over
+	j = s.jobs.add(wire.ID{Job: id, Attempt: 1}, what)
+	over := make(chan struct{})
+	s.mu.Lock()
+	s.over[j] = over
+	s.mu.Unlock()
+	s.local.start(j)
+	return j, over
 }
 
 // files gives what is in the spool's folder.
@@ -89,7 +97,7 @@ func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
 	<-shortEnded
 	names := wire.OutputFiles(wire.ID{Job: 2, Attempt: 1}, long.started)
 	s.await("what it wrote before it was old", func(f map[string]string) bool { return f[names[0]] == "before\n" && len(f) == 1 })
-	if short.files.Load() != nil {
+	if short.files[0] != "" {
 		t.Error("a short job is on disk")
 	}
 	pass(t, first)
@@ -109,9 +117,9 @@ func TestTheDiskIsWrittenToNowAndThen(t *testing.T) {
 	t.Parallel()
 	s := newSpool(filepath.Join(t.TempDir(), "output"))
 	defer s.close()
-	c := &child{}
+	c := newJob(wire.ID{Job: 1, Attempt: 1}, spec{})
 	c.stdout.kept = make([]byte, 0, 10_000)
-	s.begin(wire.ID{Job: 1, Attempt: 1}, c)
+	s.begin(c)
 	for i := range 10_000 {
 		c.stdout.mu.Lock()
 		c.stdout.kept = append(c.stdout.kept, 'a'+byte(i%26))
@@ -171,7 +179,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	s := newShop(t, filepath.Join(file, "output"))
 	c, ended := s.start(1, 100, "sleep 1.1; echo out; exit 4")
 	<-ended
-	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.files.Load() == nil {
+	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.files[0] == "" {
 		t.Errorf("done %+v", done)
 	}
 	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})

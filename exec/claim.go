@@ -138,7 +138,7 @@ func (w *Worker) rests(visit func(rest *board.Backoff, polls *target)) {
 		visit(&t.look, t)
 	}
 	for _, q := range w.quarantined {
-		visit(&q.rest, w.targets[q.target])
+		visit(&q.rest, w.targets[q.Target])
 	}
 }
 
@@ -307,7 +307,7 @@ func (w *Worker) limit(room map[string]int) {
 func (w *Worker) except(room map[string]int) (ids []int64) {
 	ids = w.board.Skipped(func(target string) bool { _, asked := room[target]; return asked })
 	for id, q := range w.quarantined {
-		if _, asked := room[q.target]; asked && !q.rest.Due.IsZero() {
+		if _, asked := room[q.Target]; asked && !q.rest.Due.IsZero() {
 			ids = append(ids, id)
 		}
 	}
@@ -553,30 +553,22 @@ func (w *Worker) resolve(ctx context.Context) error {
 	return w.giveUp()
 }
 
-// giveUp journals that claims were not won: together, or one by one where the mirror has found some
-// of them lost already.
+// giveUp journals that claims were not won, but for those that the mirror has found lost already.
 func (w *Worker) giveUp() error {
 	w.mu.Lock()
 	lost := w.board.LostDoubts()
 	w.mu.Unlock()
-	if len(lost) == 0 {
-		return nil
-	}
-	groups := [][]journal.Draft{lost}
-	for len(groups) > 0 {
-		group := groups[0]
-		groups = groups[1:]
-		_, err := w.append(group...)
-		if illegal(err) != nil && len(group) > 1 {
-			for _, d := range group {
-				groups = append(groups, []journal.Draft{d})
-			}
-			continue
-		}
-		if err != nil && illegal(err) == nil {
+	for len(lost) > 0 {
+		_, err := w.append(lost...)
+		known := illegal(err)
+		if err != nil && (known == nil || known.Job == 0) {
 			return err
 		}
-		w.change(func(b *board.Board) board.Effects { return b.GivenUp(group) })
+		over := func(d journal.Draft) bool { return known == nil || d.Job == known.Job }
+		w.change(func(b *board.Board) board.Effects {
+			return b.GivenUp(slices.DeleteFunc(slices.Clone(lost), func(d journal.Draft) bool { return !over(d) }))
+		})
+		lost = slices.DeleteFunc(lost, over)
 		w.lookAgain()
 	}
 	return nil

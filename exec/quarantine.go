@@ -14,20 +14,18 @@ import (
 // it is in memory only: after a start the first claim finds out again. Where there are too many of them
 // to remember, the claims of their target rest, and say so.
 
-// quarantined is a row that the table does not let us claim.
-type quarantined struct {
-	target string
-	reason string
-	since  time.Time
-	rest   board.Backoff // until it is claimed again; over: it is among those that are claimed
-}
-
 // QuarantinedRow is a row that can't be claimed for now, as clients are told of it.
 type QuarantinedRow struct {
 	Job    int64     `json:"job"`
 	Target string    `json:"target"`
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
+}
+
+// quarantined is a row that the table does not let us claim.
+type quarantined struct {
+	QuarantinedRow
+	rest board.Backoff // until it is claimed again; over: it is among those that are claimed
 }
 
 const (
@@ -44,7 +42,7 @@ func (w *Worker) quarantine(id int64, name, reason string) {
 		return
 	}
 	if q == nil {
-		q = &quarantined{target: name, since: time.Now()}
+		q = &quarantined{QuarantinedRow: QuarantinedRow{Job: id, Target: name, Since: time.Now()}}
 		w.quarantined[id] = q
 		switch n := len(w.quarantined); {
 		case n <= mostLogged:
@@ -53,29 +51,24 @@ func (w *Worker) quarantine(id int64, name, reason string) {
 			w.Logger.Warn("more rows are quarantined; status lists them", "target", name)
 		}
 	}
-	q.reason = reason
+	q.Reason = reason
 	q.rest.Grow(time.Now(), firstQuarantine, longQuarantine)
 }
 
 // exhausted notes that a claim has found no further row of a target: refused rows that it did not
 // meet any more are gone. Callers must hold w.mu.
 func (w *Worker) exhausted(t *target) {
-	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == t.Name() && q.rest.Due.IsZero() })
+	maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == t.Name() && q.rest.Due.IsZero() })
 }
 
 // quarantinedRows lists the rows that can't be claimed for now. Callers must hold w.mu.
 func (w *Worker) quarantinedRows() []QuarantinedRow {
 	rows := make([]QuarantinedRow, 0, len(w.quarantined))
-	for id, q := range w.quarantined {
-		rows = append(rows, q.row(id))
+	for _, q := range w.quarantined {
+		rows = append(rows, q.QuarantinedRow)
 	}
 	slices.SortFunc(rows, func(a, b QuarantinedRow) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job))
 	})
 	return rows
-}
-
-// row is what clients are told of it.
-func (q *quarantined) row(id int64) QuarantinedRow {
-	return QuarantinedRow{Job: id, Target: q.target, Reason: q.reason, Since: q.since}
 }

@@ -231,30 +231,21 @@ func (w *Worker) runnerName() (string, error) {
 // instance names the runner that starts jobs; "" where no runner can be had at the moment. Then a
 // later turn tries again.
 func (w *Worker) instance() string {
-	if w.runnerPause != nil {
-		select {
-		case <-w.runnerPause:
-			w.runnerPause = nil
-		default:
-			return ""
-		}
+	if w.runnerAway.Load() {
+		return ""
 	}
 	name, err := w.runnerName()
-	if err == nil {
-		if w.runnerRetry != nil {
-			w.runnerRetry.Over()
-			w.runnerRetry = nil
-		}
-		return name
-	}
 	if w.runnerRetry == nil {
 		w.runnerRetry = w.Retry("start the runner")
 	}
-	pause := make(chan struct{})
-	w.runnerPause = pause
+	if err == nil {
+		w.runnerRetry.Over()
+		return name
+	}
+	w.runnerAway.Store(true)
 	w.others.Go(func() {
 		if w.pause(w.runnerRetry, err) {
-			close(pause)
+			w.runnerAway.Store(false)
 			w.nudgeTurn()
 		}
 	})
@@ -286,14 +277,14 @@ func resultOf(done journal.Done) Result {
 const answerDelay = time.Second
 
 // answer tells a client how its job ended.
-func (w *Worker) answer(a board.Answer) {
+func (w *Worker) answer(client *waiter, end journal.Event) {
 	timer := time.NewTimer(answerDelay)
 	defer timer.Stop()
 	select {
-	case <-w.Mirror.Shown(a.End.Seq, a.End.Job):
+	case <-w.Mirror.Shown(end.Seq, end.Job):
 	case <-timer.C:
 	}
-	done, _ := a.End.Payload.(journal.Done)
+	done, _ := end.Payload.(journal.Done)
 	result := resultOf(done)
-	a.Client.(*waiter).tell(&result, "")
+	client.tell(&result, "")
 }

@@ -317,7 +317,7 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 			e.Standing.identify(claimed[id])
 		}
 		if q := w.quarantined[id]; q != nil {
-			row := q.row(id)
+			row := q.QuarantinedRow
 			e.Quarantined = &row
 		}
 		explained[id] = e

@@ -143,7 +143,7 @@ func (w *Worker) retire(name, by string, waits bool) error {
 		}
 		b.Remove(name)
 		delete(w.targets, name)
-		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == name })
+		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
 		return board.Effects{Wake: true}
 	})

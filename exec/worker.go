@@ -124,9 +124,9 @@ type Worker struct {
 	identifying     sync.Mutex // held while name and worker id are taken, across table, journal and memory
 
 	// The turn loop's.
-	busy        time.Time     // when more than one job ended in a turn
-	runnerRetry Retry         // while the runner can't be had
-	runnerPause chan struct{} // not nil: it may not be asked for until this is closed
+	busy        time.Time   // when more than one job ended in a turn
+	runnerRetry Retry       // while the runner can't be had
+	runnerAway  atomic.Bool // it may not be asked for, for a moment
 
 	claims claims // the claim loop's
 
@@ -348,16 +348,8 @@ func (w *Worker) follow(e board.Effects) {
 	for _, s := range e.Signalled {
 		s.To <- s.Err
 	}
-	for _, s := range e.Settled {
-		if client, waits := s.Client.(*waiter); waits {
-			client.tell(&Result{}, "")
-		}
-	}
-	for _, r := range e.Refusals {
-		w.refuse(r)
-	}
-	for _, a := range e.Answers {
-		w.answers.Go(func() { w.answer(a) })
+	for _, told := range e.Told {
+		w.tellClient(told)
 	}
 	if group := e.Start; len(group) > 0 && !group[0].Claimed {
 		w.starts.Go(func() { w.launch(group) })
@@ -370,12 +362,18 @@ func (w *Worker) follow(e board.Effects) {
 	}
 }
 
-// refuse tells a client that its job is not run.
-func (w *Worker) refuse(r board.Refusal) {
-	if !r.Whole {
-		r.Why = fmt.Sprintf("job %d %s: %s", r.Job, notRun, r.Why)
+// tellClient tells a client what has become of its job or its row.
+func (w *Worker) tellClient(told board.Told) {
+	client, waits := told.Client.(*waiter)
+	switch {
+	case !waits:
+	case told.End != nil:
+		w.answers.Go(func() { w.answer(client, *told.End) })
+	case told.Why != "":
+		client.tell(nil, told.Why)
+	default:
+		client.tell(&Result{}, "")
 	}
-	r.Client.(*waiter).tell(nil, r.Why)
 }
 
 // Memory never runs ahead of the journal: the worker appends an event first, without its lock, and
@@ -571,7 +569,7 @@ func (w *Worker) endRunning() {
 		}
 	}
 	w.change(func(b *board.Board) board.Effects { // those that are left
-		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
+		return b.RefuseClients(false, func(id int64) string { return fmt.Sprintf("job %d %s: the worker is stopping", id, notRun) })
 	})
 }
 

@@ -153,12 +153,12 @@ func (b *Board) Leave(ids []int64) {
 // Clients counts the jobs that clients wait for.
 func (b *Board) Clients() int { return len(b.clients) }
 
-// RefuseClients tells clients that their jobs are not run: all, or those whose jobs have no
+// RefuseClients tells clients why they hear nothing more of their jobs: all, or those whose jobs have no
 // process.
 func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
 	for id, client := range b.clients {
 		if j := b.jobs[id]; all || j == nil || !j.hasProcess() {
-			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: why(id), Whole: all})
+			b.effects.Told = append(b.effects.Told, Told{Client: client, Why: why(id)})
 		}
 	}
 	return b.follow()

@@ -193,7 +193,7 @@ func (b *Board) cancelled(s *Step) {
 		b.answer(j, end)
 	} else if client, waits := b.clients[j.id]; waits {
 		why := fmt.Sprintf("job %d was %s", j.id, j.reason)
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: j.id, Why: why, Whole: true})
+		b.effects.Told = append(b.effects.Told, Told{Client: client, Why: why})
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	b.remove(j)

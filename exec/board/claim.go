@@ -195,7 +195,7 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 			d.target = c.rows[e.Job].Target
 		case journal.Retried:
 			if b.Holds(e.Job) { // it is claimed here meanwhile, so it was set back
-				b.effects.Settled = append(b.effects.Settled, Settled{Client: c.Clients[e.Job]})
+				b.effects.Told = append(b.effects.Told, Told{Client: c.Clients[e.Job]})
 				continue
 			}
 			d.target, d.client = p.Target, c.Clients[e.Job]
@@ -301,7 +301,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	case journal.Retried:
 		same = row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result
 		if !same {
-			b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
+			b.effects.Told = append(b.effects.Told, Told{Client: d.client})
 			if row.Status == journal.RowWaiting {
 				b.effects.Free = append(b.effects.Free, row.Target)
 			}
@@ -346,12 +346,9 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 		b.settle(id)
 		b.effects.Poll = append(b.effects.Poll, d.target)
 		if d.client != nil {
-			b.effects.Refusals = append(b.effects.Refusals, Refusal{
-				Client: d.client, Job: id, Why: fmt.Sprintf("job %d was not set back: %s", id, d.lost), Whole: true,
-			})
-		}
-		if client, waits := b.clients[id]; waits && d.client == nil {
-			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
+			b.effects.Told = append(b.effects.Told, Told{Client: d.client, Why: fmt.Sprintf("job %d was not set back: %s", id, d.lost)})
+		} else {
+			b.refuse(id, d.lost)
 		}
 	}
 	return b.follow()

@@ -25,9 +25,7 @@ type Effects struct {
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
-	Settled   []Settled // clients are told that a row was set back
-	Refusals  []Refusal // clients are told that a job is not run
-	Answers   []Answer  // clients are told how a job ended
+	Told      []Told    // clients are
 	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
 	Renewed   []Renewal // are announced once more after a moment, see Board.Renew
 }
@@ -52,23 +50,12 @@ type Note struct {
 	Args  []any
 }
 
-// Refusal is what a client is told whose job is not run here, or not now.
-type Refusal struct {
-	Client Client
-	Job    int64
+// Told is what a client is told: how its job ended, why it is not run or its row not set back, or else that
+// its row was set back.
+type Told struct {
+	Client Client         // nil: nobody waits
+	End    *journal.Event // nil: none
 	Why    string
-	Whole  bool // Why says all
-}
-
-// Settled is a row of which it was not known whether it was set back: it was.
-type Settled struct {
-	Client Client // nil: nobody waits
-}
-
-// Answer is the end of a job that a client waits for.
-type Answer struct {
-	Client Client
-	End    journal.Event
 }
 
 // Renewal is a job whose start is put off.

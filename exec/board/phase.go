@@ -121,16 +121,16 @@ func (b *Board) note(level slog.Level, text string, j *Job, args ...any) {
 	b.effects.Notes = append(b.effects.Notes, Note{level, text, args})
 }
 
-// refuse tells the job's client, if there is one, that it is not run.
-func (b *Board) refuse(j *Job, why string) {
-	if client, waits := b.clients[j.id]; waits {
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: j.id, Why: why})
+// refuse tells the client of a job, if there is one, that it is not run.
+func (b *Board) refuse(id int64, why string) {
+	if client, waits := b.clients[id]; waits {
+		b.effects.Told = append(b.effects.Told, Told{Client: client, Why: fmt.Sprintf("job %d was not run: %s", id, why)})
 	}
 }
 
 // answer tells the job's client, if there is one, how it has ended.
 func (b *Board) answer(j *Job, end journal.Event) {
 	if client, waits := b.clients[j.id]; waits {
-		b.effects.Answers = append(b.effects.Answers, Answer{client, end})
+		b.effects.Told = append(b.effects.Told, Told{Client: client, End: &end})
 	}
 }

@@ -186,7 +186,9 @@ func TestManualJobsAreTriedWhereNoneCanBeStarted(t *testing.T) {
 			}
 			for range 2 { // the second announces the next one
 				e := journalled(b, now)
-				told += len(e.Refusals)
+				for _, client := range e.Told {
+					told += one(client.Why != "")
+				}
 				ask(t, b, e)
 			}
 		}

@@ -227,7 +227,7 @@ func (b *Board) remove(j *Job) {
 
 // drop takes a job off the board without an outcome. The journal says already what became of it.
 func (b *Board) drop(j *Job, why string) {
-	b.refuse(j, why)
+	b.refuse(j.id, why)
 	b.remove(j)
 }
 
@@ -307,18 +307,13 @@ func (b *Board) takeBack(j *Job) {
 // takeBackAll stops everything of a target that was not started yet, because nothing of it should
 // start now.
 func (b *Board) takeBackAll(t *Target) {
-	waiting := t.queue
+	waiting := slices.Concat(t.queue, b.unstarted(t))
 	t.queue = nil
 	for _, j := range waiting {
 		if b.stays(j) {
 			b.takeBack(j)
-		} else {
+		} else if j.phase == Queued {
 			t.queue = append(t.queue, j)
-		}
-	}
-	for _, j := range b.unstarted(t) {
-		if b.stays(j) {
-			b.takeBack(j)
 		}
 	}
 	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
@@ -328,7 +323,7 @@ func (b *Board) takeBackAll(t *Target) {
 // first.
 func (b *Board) unstarted(t *Target) (jobs []*Job) {
 	for _, j := range b.jobs {
-		if j.target == t && (j.phase == Due || j.phase == Announced || j.phase == Parked || j.phase == Renewing) {
+		if j.target == t && j.Waits() && j.phase != Queued {
 			jobs = append(jobs, j)
 		}
 	}

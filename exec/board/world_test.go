@@ -155,14 +155,15 @@ func (w *world) after(e Effects) {
 		}
 		delete(w.kept, s.start())
 	}
-	for _, a := range e.Answers {
+	for _, a := range e.Told {
+		if a.End == nil {
+			a.Client.(*client).told = true
+			continue
+		}
 		if seq := w.finished[a.End.Job]; seq != a.End.Seq {
 			w.Fatalf("job %d is answered with event %d; its end is event %d", a.End.Job, a.End.Seq, seq)
 		}
 		a.Client.(*client).told = true
-	}
-	for _, r := range e.Refusals {
-		r.Client.(*client).told = true
 	}
 	w.afterHeld(e)
 	for _, c := range e.Cancelled {

@@ -620,8 +620,7 @@ func (w *Worker) noteLeft(short, left []string, err error) {
 }
 
 // Poll makes the worker look for jobs of some targets (none named: all). It returns at once; what
-// was asked for is not forgotten until the table has answered, however long it is away. Where the
-// launcher can't be executed, that is looked at again at once.
+// was asked for is not forgotten until the table has answered, however long it is away.
 func (w *Worker) Poll(names []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -629,7 +628,6 @@ func (w *Worker) Poll(names []string) error {
 	if err != nil {
 		return err
 	}
-	w.follow(w.board.LookSoon(time.Now()))
 	for _, t := range targets {
 		w.poll(t.Name())
 	}

@@ -38,7 +38,6 @@ type Board struct {
 	redispatch []*Target // get more of their jobs started when the call under way ends
 	effects    Effects   // of the call under way
 	launcher   Starter   // of all targets that have nothing of their own
-	launchers  int       // how often launchers may have been replaced
 	added      int       // targets that were added
 	stopping   bool
 	failed     bool // the journal takes nothing more

@@ -32,7 +32,6 @@ type Job struct {
 	executor  string    // what runs it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
 	refusals  int       // starts that were refused, in a row
-	launcher  int       // how often launchers had been replaced when its start was asked for
 	reason    string    // why it is given back
 
 	setBack int64 // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not

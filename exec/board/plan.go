@@ -166,7 +166,6 @@ const (
 func (b *Board) SetTiming(t Timing) Effects {
 	former := b.timing
 	b.timing = t
-	b.launchers++
 	if b.launcher.why != "" {
 		b.forget(&b.launcher)
 	}

@@ -242,7 +242,7 @@ func TestRefusalsInARow(t *testing.T) {
 }
 
 // Only a job that is started shows that jobs can be: the end of one that was started before the refusals
-// does not, nor does that of a request which was never sent, nor a start that another launcher was asked for.
+// does not, nor does that of a request which was never sent.
 func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 	t.Parallel()
 	over := Outcome{Fate: Over, Done: journal.Done{Result: "ok"}}
@@ -267,10 +267,6 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 			behind: func(b *Board, j *Job, _ time.Time) {
 				b.Ended(j, journal.Started{}, Outcome{Fate: Over, Done: journal.Done{Result: "fail", Signal: "SIGKILL"}})
 			},
-		},
-		"an earlier launcher starts it": {
-			before: func(b *Board, _ *Job, _ time.Time) { b.SetTiming(b.timing) },
-			behind: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },
 		},
 		"it begins": {
 			behind: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },

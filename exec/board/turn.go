@@ -278,7 +278,6 @@ func (b *Board) Ask(s Start) (ask bool, e Effects) {
 	if s.stands(Announced) {
 		if ask = !b.stays(s.Job); ask {
 			b.move(s.Job, Asking)
-			s.Job.launcher = b.launchers
 		} else {
 			b.takeBack(s.Job)
 		}
@@ -453,13 +452,12 @@ const mostRefusals = 3
 // tookBack is how long a start waits that somebody took back, before it is announced anew.
 const tookBack = 100 * time.Millisecond
 
-// notStarted takes back a job whose start was refused. What may be over in a moment is tried again first,
-// and so is what another launcher than the one that is there now was refused. One that was taken back
-// while it waited was refused by nobody.
+// notStarted takes back a job whose start was refused. What may be over in a moment is tried again first.
+// One that was taken back while it waited was refused by nobody.
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	s := j.target.starter
 	switch {
-	case j.unwanted, j.launcher != b.launchers:
+	case j.unwanted:
 		b.renew(j, o.Cause)
 	case s.why == "" && j.refusals+1 < mostRefusals && (o.Short || s.Own()):
 		j.refusals++

@@ -12,8 +12,8 @@ import (
 // fails: the worker gives back what has not started, and claims nothing. It does not give back a second
 // attempt, because the journal says that its job ran: that waits in its queue, and keeps its number.
 //
-// The launcher is looked at again, after firstLook at first and longLook at most, and when somebody polls
-// or continues. Where a look showed what was wrong, and shows that it is right, jobs are started again.
+// The launcher is looked at again, after firstLook at first and longLook at most. Where a look showed what was
+// wrong, and shows that it is right, jobs are started again.
 // What only a start can tell, one job tells: the trial. It is the only one that is claimed, and when any
 // start goes well all others are. A job that a client wants run is tried in any case, and the client is
 // told what became of it. A configuration that is read again makes an end of what was seen before.
@@ -24,18 +24,17 @@ type Starter struct {
 	target  string // that it is of; "": the worker's launcher
 	why     string // why no job can be started, in words; "" where nothing is wrong
 	since   time.Time
-	told    bool      // the executor says so itself
-	seen    bool      // a look shows it
-	looking bool      // a look is under way
-	looked  time.Time // when the last one was over
-	rest    Backoff   // until the next one
-	ready   bool      // the next job that gets a slot is the trial
-	trial   *Job      // is about to be started, to see
+	told    bool    // the executor says so itself
+	seen    bool    // a look shows it
+	looking bool    // a look is under way
+	rest    Backoff // until the next one
+	ready   bool    // the next job that gets a slot is the trial
+	trial   *Job    // is about to be started, to see
 }
 
 const (
 	firstLook = time.Second
-	longLook  = 30 * time.Second
+	longLook  = 10 * time.Second
 )
 
 // Why is why it can start no job, and since when; "" where nothing is wrong.
@@ -110,7 +109,6 @@ func (b *Board) fails(j *Job, o Outcome, now time.Time) {
 		return // it was asked for at the same time as the one that showed it
 	}
 	s.why, s.seen, s.trial, s.ready = b.text(s, o.Short, o.Cause), false, nil, false
-	s.looked = now
 	s.rest.Grow(now, firstLook, longLook)
 	b.effects.Wake = true
 	if first {
@@ -121,12 +119,7 @@ func (b *Board) fails(j *Job, o Outcome, now time.Time) {
 // close gives back what a starter has not started.
 func (b *Board) close(s *Starter, now time.Time) {
 	s.since = now
-	text, args := "no job can be started; nothing is claimed until one can, and what was claimed is given back", []any{"reason", s.why}
-	if s.Own() {
-		text = "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back"
-		args = append(args, "target", s.target)
-	}
-	b.effects.Notes = append(b.effects.Notes, Note{slog.LevelError, text, args})
+	b.say(s, slog.LevelError, "no job can be started; nothing is claimed until one can, and what was claimed is given back")
 	for _, t := range b.startedBy(s) {
 		b.takeBackAll(t)
 	}
@@ -134,12 +127,17 @@ func (b *Board) close(s *Starter, now time.Time) {
 
 // mend has jobs started again.
 func (b *Board) mend(s *Starter, now time.Time) {
-	text, args := "jobs can be started again", []any{"after", now.Sub(s.since).Round(time.Millisecond), "reason", s.why}
-	if s.Own() {
-		text, args = "jobs of a target can be started again", append(args, "target", s.target)
-	}
-	b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, text, args})
+	b.say(s, slog.LevelWarn, "jobs can be started again", "after", now.Sub(s.since).Round(time.Millisecond))
 	b.forget(s)
+}
+
+// say logs what has become of a starter.
+func (b *Board) say(s *Starter, level slog.Level, text string, args ...any) {
+	args = append(args, "reason", s.why)
+	if s.Own() {
+		args = append(args, "target", s.target)
+	}
+	b.effects.Notes = append(b.effects.Notes, Note{level, text, args})
 }
 
 // forget has jobs started as if nothing had been wrong.
@@ -156,11 +154,10 @@ func (b *Board) startWaiting(s *Starter) {
 	}
 }
 
-// ran notes that a job was started just now, which shows that jobs can be; unless it was by an earlier
-// launcher. The end of one that was started long ago shows nothing of the kind, nor does that of a request
-// which was never sent.
+// ran notes that a job was started just now, which shows that jobs can be. The end of one that was started
+// long ago shows nothing of the kind, nor does that of a request which was never sent.
 func (b *Board) ran(j *Job, now time.Time) {
-	if s := j.target.starter; s.why != "" && !s.told && j.launcher == b.launchers {
+	if s := j.target.starter; s.why != "" && !s.told {
 		b.mend(s, now)
 	}
 }
@@ -178,16 +175,6 @@ func (b *Board) untried(j *Job) {
 		s.trial, s.ready = nil, true
 		b.startWaiting(s)
 	}
-}
-
-// LookSoon has launchers looked at that can't be executed, unless that was done a moment ago.
-func (b *Board) LookSoon(now time.Time) Effects {
-	for _, s := range b.starters() {
-		if s.rest.Due.After(now) && now.Sub(s.looked) > firstLook {
-			s.rest.Due = now
-		}
-	}
-	return b.LookDue(now)
 }
 
 // LookDue has launchers looked at where the time for that has come.
@@ -220,7 +207,7 @@ func (b *Board) Looked(s *Starter, err error, now time.Time) Effects {
 	if !s.looking {
 		return b.follow() // it has become another one meanwhile
 	}
-	s.looking, s.looked = false, now
+	s.looking = false
 	switch {
 	case err != nil:
 		s.why, s.seen, s.ready = b.text(s, false, err), true, false

@@ -12,24 +12,6 @@ import (
 	"jobd/exec/board"
 )
 
-// Executors is how those stand that run jobs otherwise than in a process for each.
-type Executors struct {
-	Pools    []PoolStanding    `json:"pools,omitempty"`
-	Services []ServiceStanding `json:"services,omitempty"`
-}
-
-// ServiceStanding tells how the jobs of a target stand that are requests; or, as long as none can be
-// started, those that are processes of their own, by a launcher of the target's own.
-type ServiceStanding struct {
-	Target  string `json:"target"`
-	Mode    Mode   `json:"mode"`
-	Address string `json:"address"` // where they are sent
-	Slots   int    `json:"slots"`
-	Busy    int    `json:"busy"`              // slots in use
-	Unready string `json:"unready,omitempty"` // why none can be sent; "" where nothing is wrong
-	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
-}
-
 // errMode says that a start was announced for another executor than the target has by now.
 var errMode = fmt.Errorf("its target has another executor by now: %w", ErrRunnerChanged)
 
@@ -179,47 +161,43 @@ func (w *Worker) pooledTargets() (names []string) {
 }
 
 // executors tells how those stand that run jobs otherwise than in a process for each, in the order
-// of their targets.
-func (w *Worker) executors() (e Executors) {
+// of their targets; beside them launchers of a target's own that can start none.
+func (w *Worker) executors() (all []PoolStanding) {
+	var standings []PoolStanding
 	if w.Pools != nil {
-		e.Pools = w.Pools.Standings()
+		standings = w.Pools.Standings()
+	}
+	if w.Requester != nil {
+		standings = append(standings, w.Requester.Standings()...)
+	}
+	told := make(map[string]PoolStanding, len(standings))
+	for _, s := range standings {
+		told[s.Target] = s
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, t := range w.targets {
-		l := w.launcherOf(name)
+	for _, name := range w.board.Names() {
+		t, l, s := w.targets[name], w.launcherOf(name), told[name]
 		why, since := "", time.Time{}
 		if t.Starter().Own() {
 			why, since = t.Starter().Why()
 		}
-		s := ServiceStanding{Target: name, Mode: l.Mode, Slots: t.Concurrency(), Busy: t.Running()}
-		if why != "" {
+		switch {
+		case l.Mode.Requests(): // what waits for a connection, or has one without a job, concerns nobody
+			s = PoolStanding{Mode: l.Mode, Address: l.Service.where(), Busy: t.Running(), Boots: s.Boots, Jobs: s.Jobs}
+		case l.Mode.Pooled():
+			s.Mode = l.Mode
+		case why == "":
+			continue
+		default:
+			s = PoolStanding{Mode: ModeProcess, Address: l.Words[0], Busy: t.Running()}
+		}
+		if s.Target, s.Slots = name, t.Concurrency(); why != "" && s.Unready == "" {
 			s.Unready, s.Since = why, since.UnixMilli()
 		}
-		switch {
-		case l.Mode.Requests():
-			s.Address = l.Service.where()
-			e.Services = append(e.Services, s)
-		case l.Mode.Pooled():
-			e.refuses(s)
-		case why != "":
-			s.Mode, s.Address = ModeProcess, l.Words[0]
-			e.Services = append(e.Services, s)
-		}
+		all = append(all, s)
 	}
-	slices.SortFunc(e.Services, func(one, other ServiceStanding) int { return strings.Compare(one.Target, other.Target) })
-	return e
-}
-
-// refuses notes that the processes of a target refuse its jobs, where they don't say themselves that
-// they can't run any.
-func (e *Executors) refuses(s ServiceStanding) {
-	i := slices.IndexFunc(e.Pools, func(p PoolStanding) bool { return p.Target == s.Target })
-	if i < 0 || s.Unready == "" || e.Pools[i].Unready != "" {
-		return
-	}
-	e.Pools = slices.Clone(e.Pools)
-	e.Pools[i].Unready, e.Pools[i].Since = s.Unready, s.Since
+	return all
 }
 
 // where is where requests are sent, for people.

@@ -267,7 +267,7 @@ func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {
 	f.start()
 	f.next().exit(0) // of b
 	f.until("status says why", func(s jobexec.Status) bool {
-		return s.Targets["a"].Why == why && s.Launcher == nil && len(s.Executors.Services) == 1 && s.Executors.Services[0].Unready == why
+		return s.Targets["a"].Why == why && s.Launcher == nil && len(s.Executors) == 1 && s.Executors[0].Unready == why
 	})
 	f.until("no job is left", func(s jobexec.Status) bool { return s.Targets["a"].Length == 0 })
 	missing.refuses.Store(false)
@@ -278,7 +278,7 @@ func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {
 		f.next().exit(0)
 	}
 	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone, 3: journal.RowDone, 4: journal.RowDone, 5: journal.RowDone})
-	f.until("status says so", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" && len(s.Executors.Services) == 0 })
+	f.until("status says so", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" && len(s.Executors) == 0 })
 }
 
 // choosyRunner finds no launcher of target a.

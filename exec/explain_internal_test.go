@@ -33,8 +33,8 @@ func TestIdentify(t *testing.T) {
 		"its runner has not told it": {mute{}, journal.Job{Attempt: 1, Process: &journal.Started{Pid: 8}}, 8, false},
 	} {
 		s := JobStanding{Standing: board.Standing{Attempt: 1, Process: test.process}}
-		if s.identify(test.known); s.Pid != test.pid || s.Adopted != test.adopted {
-			t.Errorf("%s: pid %d, adopted %v", name, s.Pid, s.Adopted)
+		if s.identify(test.known); s.Started.Pid != test.pid || s.Adopted != test.adopted {
+			t.Errorf("%s: pid %d, adopted %v", name, s.Started.Pid, s.Adopted)
 		}
 	}
 }

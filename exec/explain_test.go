@@ -28,7 +28,7 @@ func TestAWorkerExplains(t *testing.T) {
 	f.start()
 	first := f.next()
 	begun := f.explain(1, "it runs", func(e jobexec.Explanation) bool {
-		return e.Standing != nil && e.Standing.Phase == board.Running && e.Standing.Pid != 0
+		return e.Standing != nil && e.Standing.Phase == board.Running && e.Standing.Started.Pid != 0
 	})
 	var known journal.Job
 	f.journal.View(func(s *journal.State) { known = s.Job(1) })

@@ -215,10 +215,12 @@ type Pool struct {
 	Keep   Keep
 }
 
-// PoolStanding tells how a pool stands.
+// PoolStanding tells how a pool stands, or a service to which the jobs of a target are requests.
 type PoolStanding struct {
 	Target    string           `json:"target"`
 	Mode      Mode             `json:"mode"`
+	Slots     int              `json:"slots"`              // jobs that may run at once
+	Address   string           `json:"address,omitempty"`  // of a service: where requests are sent
 	Processes int              `json:"processes"`          // there are, booting or not
 	Booting   int              `json:"booting"`            // of them are not ready yet
 	Ready     int              `json:"ready"`              // of them wait for a job
@@ -230,7 +232,7 @@ type PoolStanding struct {
 	// another reason that concerns all; nil: the runner can't tell.
 	Old *int `json:"old,omitempty"`
 
-	Unready string `json:"unready,omitempty"` // why no process gets ready; "": nothing is wrong
+	Unready string `json:"unready,omitempty"` // why no job can be started; "": nothing is wrong
 	Failing string `json:"failing,omitempty"` // why no new one gets ready, while others work
 	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
 

@@ -207,6 +207,8 @@ type Requester interface {
 	// SetServices says which services there are from now on, by target. Of the targets that are not
 	// there nothing more is told.
 	SetServices(services map[string]Service)
+	// Standings tell how the services stand.
+	Standings() []PoolStanding
 }
 
 // Pools keeps processes ready which run the jobs of targets, see Mode.Pooled.

@@ -20,7 +20,7 @@ func TestWhatRunsIsListed(t *testing.T) {
 	})
 	list := func(targets ...string) (ids []int64) {
 		for _, r := range f.worker.Running(targets) {
-			if r.Attempt != 1 || r.PID == 0 || r.Usage == nil || r.Usage.CPU.Seconds() != float64(r.PID) || r.Since.IsZero() || r.Adopted {
+			if r.Attempt != 1 || r.Started.Pid == 0 || r.Usage == nil || r.Usage.CPU.Seconds() != float64(r.Started.Pid) || r.Began.IsZero() || r.Adopted {
 				t.Errorf("it is told as %+v", r)
 			}
 			if want := map[int64]string{1: "a", 2: "b"}[r.ID]; r.Target != want {

@@ -43,7 +43,7 @@ type Status struct {
 	Outage      *Outage          // why nothing at all is claimed; nil where nothing is wrong
 	Returned    time.Time        // when the last outage ended in which the table was out of reach; zero: there was none
 	Nameless    string           // why this worker does not hold its name and worker id; "" where it does
-	Executors   Executors        // what runs jobs otherwise than in a process for each
+	Executors   []PoolStanding   // what runs jobs otherwise than in a process for each
 }
 
 // Status tells how the worker stands.
@@ -91,58 +91,27 @@ func (w *Worker) TargetNames() []string {
 	return w.board.Names()
 }
 
-// RunningJob is a job that has been started, and whose end is not journalled yet.
-type RunningJob struct {
-	ID      int64
-	Target  string
-	Manual  bool
-	Attempt int
-	Since   time.Time // when its start was announced
-	PID     int       // 0: not known yet
-	Usage   *Usage    // nil: not known
-	Adopted bool      // its runner is gone
-
-	Executor  Mode   // ModeProcess, or what else runs it
-	Address   string // of a request: where it was sent
-	Cancelled bool   // somebody wants it to end
-
-	Time RunTime
-}
-
-// Running lists what runs of some targets (none: all).
-func (w *Worker) Running(targets []string) []RunningJob {
-	wanted := func(j *board.Job) bool {
-		return j.Process() != nil && (len(targets) == 0 || slices.Contains(targets, j.Target()))
-	}
+// Running lists what runs of some targets (none: all), with what that uses.
+func (w *Worker) Running(targets []string) (running []JobStanding) {
 	w.mu.Lock()
-	running := w.board.Select(wanted)
-	jobs, started := make([]RunningJob, len(running)), make([]journal.Started, len(running))
-	for i, j := range running {
-		process := j.Process().(Process)
-		if isClosed(process.Begun()) {
-			started[i] = process.Started()
-		}
-		jobs[i] = RunningJob{
-			ID: j.ID(), Target: j.Target(), Manual: j.Claim().Manual, Attempt: j.Attempt(), Since: j.Began(),
-			PID: started[i].Pid, Adopted: adopted(process), Cancelled: j.IsCancelled(),
-			Executor: modeOf(j.Executor()), Address: started[i].Address,
-		}
-	}
+	jobs := ids(w.board.Select(func(j *board.Job) bool {
+		return j.Process() != nil && (len(targets) == 0 || slices.Contains(targets, j.Target()))
+	}))
 	w.mu.Unlock()
-	for i, used := range w.Watcher.Usage(started) {
-		jobs[i].Usage = used
-		if used != nil && jobs[i].Executor.shares() { // the process was there before the job
-			used.Ran = min(used.Ran, time.Since(jobs[i].Since))
+	var started []journal.Started
+	explained := w.Explain(jobs)
+	for _, id := range jobs {
+		if s := explained[id].Standing; s != nil && s.Process != nil { // else it has ended meanwhile
+			running, started = append(running, *s), append(started, s.Started)
 		}
 	}
-	w.Recorder.View(func(s *journal.State) {
-		for i := range jobs {
-			if known := s.Job(jobs[i].ID); known.Attempt == jobs[i].Attempt {
-				jobs[i].Time = runTime(known)
-			}
+	for i, used := range w.Watcher.Usage(started) {
+		r := &running[i]
+		if r.Usage = used; used != nil && r.Executor.shares() { // the process was there before the job
+			used.Ran = min(used.Ran, time.Since(r.Began))
 		}
-	})
-	return jobs
+	}
+	return running
 }
 
 // adopted tells whether a process goes on without its runner.
@@ -230,6 +199,9 @@ type RunTime struct {
 	Deadline time.Time
 }
 
+// Recurs tells whether the job's row has a schedule.
+func (t RunTime) Recurs() bool { return t.Plan != nil && t.Plan.Schedule != "" }
+
 // runTime is what is known of a job.
 func runTime(known journal.Job) RunTime {
 	t := RunTime{Plan: known.Plan, PlannedAt: known.PlannedAt}
@@ -268,10 +240,14 @@ type Explanation struct {
 // JobStanding is where a job stands. What is not known is zero.
 type JobStanding struct {
 	board.Standing
-	Claimed time.Time
-	Pid     int
-	Adopted bool // its runner is gone: nobody will know how it ends
-	Time    RunTime
+	ID        int64
+	Claimed   time.Time
+	Started   journal.Started // its process; of a request: where it was sent
+	Adopted   bool            // its runner is gone: nobody will know how it ends
+	Cancelled bool            // somebody wants it to end
+	Executor  Mode            // ModeProcess, or what else runs it
+	Time      RunTime
+	Usage     *Usage // of what Running lists
 }
 
 // TargetStanding is how a target that the worker serves stands.
@@ -313,8 +289,11 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 	for _, id := range ids {
 		var e Explanation
 		if s, known := w.board.Standing(id); known {
-			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted.Time, Time: runTime(claimed[id])}
+			e.Standing = &JobStanding{Standing: s, ID: id, Claimed: claimed[id].Accepted.Time, Time: runTime(claimed[id])}
 			e.Standing.identify(claimed[id])
+			if j := w.board.Job(id); j != nil {
+				e.Standing.Cancelled, e.Standing.Executor = j.IsCancelled(), modeOf(j.Executor())
+			}
 		}
 		if q := w.quarantined[id]; q != nil {
 			row := q.QuarantinedRow
@@ -329,10 +308,10 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 func (s *JobStanding) identify(known journal.Job) {
 	process, has := s.Process.(Process)
 	if has && isClosed(process.Begun()) {
-		s.Pid = process.Started().Pid
+		s.Started = process.Started()
 	}
-	if s.Pid == 0 && known.Process != nil && known.Attempt == s.Attempt {
-		s.Pid = known.Process.Pid
+	if s.Started == (journal.Started{}) && known.Process != nil && known.Attempt == s.Attempt {
+		s.Started = *known.Process
 	}
 	s.Adopted = adopted(process)
 }

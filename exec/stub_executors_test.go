@@ -63,6 +63,8 @@ func (r *requester) SetServices(services map[string]jobexec.Service) {
 	r.services = services
 }
 
+func (r *requester) Standings() []jobexec.PoolStanding { return nil }
+
 func (r *requester) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	p := &request{spec: spec, begun: make(chan struct{}), sent: make(chan struct{}), ended: make(chan struct{}), signals: make(chan int, 10)}
 	r.asked <- p

@@ -100,7 +100,6 @@ func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 		UnshownSince: d.unshownSince(shown), FullSince: full.Since, Full: full.Error,
 	}
 	status.Database, status.Runner = &database, &runner
-	d.countRequests(status.Executors)
 	status.NotReady = d.notReady(worker, status)
 	status.ConfigRefused = d.reading.Refused()
 	for _, agent := range d.agents {

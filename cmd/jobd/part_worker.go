@@ -36,7 +36,6 @@ type workerPart struct {
 	log      logger
 	history  *journalPart
 	runner   *runner.Remote
-	requests *request.Requester
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
 	refusals *service.Refusals
@@ -55,7 +54,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p := &workerPart{log: r.log, history: history}
 	// Neither tells of a target before the worker has declared it.
 	ready := func(target string, mode jobexec.Mode, why string) { p.worker.SetReady(target, mode, why) }
-	p.requests = request.New(request.Config{
+	requests := request.New(request.Config{
 		OnStanding: func(s jobexec.PoolStanding) { ready(s.Target, s.Mode, s.Unready) },
 	})
 	p.runner, err = runner.Open(runner.Config{
@@ -88,7 +87,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		ShutdownTimeout: r.jobs.shutdownTimeout, Handover: r.jobs.handover,
 		Recorder: history.journal, Table: table.table, Mirror: p.mirror,
 		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
-		Pools: remote, Requester: p.requests, Displaced: remote.Displaced(),
+		Pools: remote, Requester: requests, Displaced: remote.Displaced(),
 		Retry:  func(what string, about ...any) jobexec.Retry { return store.NewRetry(r.log, what, about...) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows, LastStart: history.lastStart,
 		Pulse:    r.loop(history, "worker"),

@@ -129,17 +129,12 @@ func (d *daemon) describe() string {
 	if broken := worker.Launcher; broken != nil {
 		trouble("no job can be started", broken.Since, broken.Why)
 	}
-	for _, p := range worker.Executors.Pools {
-		switch since := time.UnixMilli(p.Since); {
-		case p.Unready != "":
-			trouble("no job of target "+p.Target+" can be started", since, p.Unready)
-		case p.Failing != "":
-			trouble("no new process for target "+p.Target+" gets ready", since, p.Failing)
-		}
-	}
-	for _, s := range worker.Executors.Services {
-		if s.Unready != "" {
-			trouble("no job of target "+s.Target+" can be started", time.UnixMilli(s.Since), s.Unready)
+	for _, e := range worker.Executors {
+		switch since := time.UnixMilli(e.Since); {
+		case e.Unready != "":
+			trouble("no job of target "+e.Target+" can be started", since, e.Unready)
+		case e.Failing != "":
+			trouble("no new process for target "+e.Target+" gets ready", since, e.Failing)
 		}
 	}
 	for _, agent := range d.agents {
@@ -206,17 +201,4 @@ func allUnready(s *api.WorkerStatus) (one *api.ExecutorStatus) {
 		return nil
 	}
 	return one
-}
-
-// countRequests adds what is known of requests to services.
-func (d *daemon) countRequests(executors []api.ExecutorStatus) {
-	made := make(map[string]jobexec.PoolStanding)
-	for _, s := range d.requests.Standings() {
-		made[s.Target] = s
-	}
-	for i := range executors {
-		if e := &executors[i]; !e.Pooled() {
-			e.Boots, e.Jobs = made[e.Target].Boots, made[e.Target].Jobs
-		}
-	}
 }

@@ -164,8 +164,7 @@ func (x *explanation) askWorker() {
 	}
 	x.each(func(id int64, job *api.ExplainedJob) {
 		if s := known[id].Standing; s != nil {
-			job.Here = jobStanding(s)
-			job.Here.MaxAttempts = x.mostAttempts(s.Target, s.Time.Plan)
+			job.Here = x.jobStanding(s)
 		}
 		if a := known[id].Quarantined; a != nil {
 			job.Quarantined = &api.QuarantinedJob{Reason: a.Reason, Since: millis(a.Since)}
@@ -380,13 +379,13 @@ var phases = map[board.Phase]string{
 }
 
 // jobStanding is where a job stands, in its form on the wire.
-func jobStanding(s *jobexec.JobStanding) *api.JobStanding {
+func (x *explanation) jobStanding(s *jobexec.JobStanding) *api.JobStanding {
 	told := &api.JobStanding{
-		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
+		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Started.Pid,
 		Target: s.Target, Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
+		MaxAttempts: x.mostAttempts(s.Target, s.Time.Plan), Planned: s.Time.PlannedAt, Deadline: millis(s.Time.Deadline),
+		Recurs: s.Time.Recurs(),
 	}
-	told.Planned, told.Deadline = s.Time.PlannedAt, millis(s.Time.Deadline)
-	told.Recurs = s.Time.Plan != nil && s.Time.Plan.Schedule != ""
 	switch {
 	case s.InDoubt:
 		told.Phase, told.Reason, told.Ignoring = api.StandsInDoubt, s.Lost, s.Ignored

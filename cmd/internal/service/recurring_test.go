@@ -184,10 +184,10 @@ func TestExplainTellsOfTime(t *testing.T) {
 func TestRunningTellsOfTime(t *testing.T) {
 	t.Parallel()
 	deadline := time.UnixMilli(7000)
-	worker := &stub{terms: map[string]jobexec.Terms{"mail": {Attempts: 5}}, running: []jobexec.RunningJob{
-		{ID: 1, Target: "mail", Attempt: 2, Time: jobexec.RunTime{PlannedAt: 40, Deadline: deadline, Plan: &journal.Plan{Schedule: "every 5m"}}},
-		{ID: 2, Target: "mail", Time: jobexec.RunTime{Plan: &journal.Plan{MaxAttempts: 3}}},
-		{ID: 3, Target: "b"},
+	worker := &stub{terms: map[string]jobexec.Terms{"mail": {Attempts: 5}}, running: []jobexec.JobStanding{
+		{ID: 1, Standing: board.Standing{Target: "mail", Attempt: 2}, Time: jobexec.RunTime{PlannedAt: 40, Deadline: deadline, Plan: &journal.Plan{Schedule: "every 5m"}}},
+		{ID: 2, Standing: board.Standing{Target: "mail"}, Time: jobexec.RunTime{Plan: &journal.Plan{MaxAttempts: 3}}},
+		{ID: 3, Standing: board.Standing{Target: "b"}},
 	}}
 	got, err := newService(worker).Running(t.Context(), asked(""), api.RunningQuery{Most: 10})
 	if err != nil {

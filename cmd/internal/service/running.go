@@ -1,10 +1,8 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	jobexec "jobd/exec"
@@ -17,34 +15,21 @@ import (
 func (s *Service) Running(_ context.Context, _ Call, q api.RunningQuery) (api.RunningJobs, error) {
 	running := s.Worker.Running(q.Targets)
 	answer := api.RunningJobs{Jobs: make([]api.RunningJob, len(running)), Total: len(running)}
-	usual := map[string]int{} // attempts by target
 	for i := range running {
-		r := &running[i]
-		answer.Jobs[i] = runningJob(r)
-		if plan := r.Time.Plan; plan != nil && plan.MaxAttempts > 0 {
-			answer.Jobs[i].MaxAttempts = int(plan.MaxAttempts)
-			continue
-		}
-		if _, known := usual[r.Target]; !known {
-			usual[r.Target] = s.mostAttempts(r.Target, nil)
-		}
-		answer.Jobs[i].MaxAttempts = usual[r.Target]
+		answer.Jobs[i] = s.runningJob(&running[i])
 	}
 	api.SortRunning(answer.Jobs, q.Sort, func(j *api.RunningJob) *api.RunningJob { return j })
 	answer.Jobs = answer.Jobs[:min(len(answer.Jobs), q.Most)]
 	return answer, nil
 }
 
-func runningJob(r *jobexec.RunningJob) api.RunningJob {
+func (s *Service) runningJob(r *jobexec.JobStanding) api.RunningJob {
 	j := api.RunningJob{
-		Job: jobnet.Whole(r.ID), Target: r.Target, Manual: r.Manual, Attempt: r.Attempt,
-		PID: r.PID, Executor: r.Executor.Executor(), Address: r.Address, Adopted: r.Adopted, Cancelled: r.Cancelled,
+		Job: jobnet.Whole(r.ID), Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: millis(r.Began),
+		PID: r.Started.Pid, Executor: r.Executor.Executor(), Address: r.Started.Address, Adopted: r.Adopted, Cancelled: r.Cancelled,
+		MaxAttempts: s.mostAttempts(r.Target, r.Time.Plan), Planned: r.Time.PlannedAt, Deadline: millis(r.Time.Deadline),
+		Recurs: r.Time.Recurs(),
 	}
-	if !r.Since.IsZero() {
-		j.Since = r.Since.UnixMilli()
-	}
-	j.Planned, j.Deadline = r.Time.PlannedAt, millis(r.Time.Deadline)
-	j.Recurs = r.Time.Plan != nil && r.Time.Plan.Schedule != ""
 	if used := r.Usage; used != nil {
 		cpu, ran := used.CPU.Milliseconds(), used.Ran.Milliseconds()
 		j.Elapsed, j.CPU, j.Memory, j.Processes = &ran, &cpu, &used.Memory, used.Processes
@@ -120,22 +105,15 @@ func inOne(err error) error {
 	return jobexec.RefusedError(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// executors are what clients are told of those that run jobs otherwise than in a process for each, in
-// the order of their targets. Requests are counted elsewhere.
-func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (all []api.ExecutorStatus) {
-	for _, p := range of.Pools {
+// executors are what clients are told of those that run jobs otherwise than in a process for each.
+func executors(of []jobexec.PoolStanding) (all []api.ExecutorStatus) {
+	for _, s := range of {
 		all = append(all, api.ExecutorStatus{
-			Target: p.Target, Mode: string(p.Mode), Slots: targets[p.Target].Concurrency,
-			Processes: p.Processes, Booting: p.Booting, Ready: p.Ready, Busy: p.Busy,
-			Boots: p.Boots, Jobs: p.Jobs, Recycled: p.Recycled, Unready: p.Unready, Failing: p.Failing, Since: p.Since,
-			Stranger: p.Stranger, StrangerAt: p.StrangerAt, Old: p.Old,
+			Target: s.Target, Mode: string(s.Mode), Slots: s.Slots, Sent: s.Address,
+			Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
+			Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
+			Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: s.Old,
 		})
 	}
-	for _, r := range of.Services {
-		all = append(all, api.ExecutorStatus{
-			Target: r.Target, Mode: string(r.Mode), Slots: r.Slots, Sent: r.Address, Busy: r.Busy, Unready: r.Unready, Since: r.Since,
-		})
-	}
-	slices.SortFunc(all, func(a, b api.ExecutorStatus) int { return cmp.Compare(a.Target, b.Target) })
 	return all
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/board"
+	"jobd/journal"
 	"jobd/net/api"
 )
 
@@ -13,10 +15,13 @@ import (
 func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_800_000_000_000)
-	s := newService(&stub{running: []jobexec.RunningJob{
-		{ID: 1, Since: at.Add(3 * time.Second), Usage: &jobexec.Usage{Ran: 5 * time.Second, CPU: time.Second, Memory: 30, Processes: 2}},
-		{ID: 2, Since: at, Usage: &jobexec.Usage{CPU: 3 * time.Second, Memory: 10}},
-		{ID: 3, Since: at.Add(time.Second), Target: "a", Manual: true, Attempt: 2, PID: 7, Adopted: true, Cancelled: true},
+	s := newService(&stub{running: []jobexec.JobStanding{
+		{ID: 1, Standing: board.Standing{Began: at.Add(3 * time.Second)}, Usage: &jobexec.Usage{Ran: 5 * time.Second, CPU: time.Second, Memory: 30, Processes: 2}},
+		{ID: 2, Standing: board.Standing{Began: at}, Usage: &jobexec.Usage{CPU: 3 * time.Second, Memory: 10}},
+		{
+			ID: 3, Standing: board.Standing{Began: at.Add(time.Second), Target: "a", Manual: true, Attempt: 2},
+			Started: journal.Started{Pid: 7}, Adopted: true, Cancelled: true,
+		},
 		{ID: 4},
 	}})
 	for order, want := range map[string][]int64{

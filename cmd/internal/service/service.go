@@ -34,7 +34,7 @@ type Worker interface {
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
 	Status() jobexec.Status
-	Running(targets []string) []jobexec.RunningJob
+	Running(targets []string) []jobexec.JobStanding
 	JobsOf(target string, waiting bool) []int64
 	Output(ctx context.Context, g jobexec.Glance) (out jobexec.JobOutput, found bool, err error)
 	HandOver()
@@ -209,7 +209,7 @@ func (s *Service) Status(context.Context, Call, api.None) (api.WorkerStatus, err
 	now := s.Worker.Status()
 	status := api.WorkerStatus{
 		Targets: make(map[string]api.TargetStatus, len(now.Targets)), Clients: now.Clients,
-		ClaimsInDoubt: now.Doubted, UnownedRows: now.UnownedRows, Executors: executors(now.Executors, now.Targets),
+		ClaimsInDoubt: now.Doubted, UnownedRows: now.UnownedRows, Executors: executors(now.Executors),
 	}
 	for name, target := range now.Targets {
 		status.Targets[name] = api.TargetStatus(target)

@@ -28,7 +28,7 @@ type stub struct {
 	setBack jobexec.Answer[string]
 	ranNow  jobexec.Answer[int64]
 	status  jobexec.Status
-	running []jobexec.RunningJob
+	running []jobexec.JobStanding
 	output  func(jobexec.Glance) (jobexec.JobOutput, bool, error)
 	ended   func() (*journal.Event, int, error)
 	wrong   error // what a start would say
@@ -111,7 +111,7 @@ func (s *stub) Cancel(_ context.Context, wish jobexec.CancelWish) (jobexec.Cance
 
 func (s *stub) Status() jobexec.Status { return s.status }
 
-func (s *stub) Running([]string) []jobexec.RunningJob { return s.running }
+func (s *stub) Running([]string) []jobexec.JobStanding { return s.running }
 
 func (s *stub) Output(_ context.Context, g jobexec.Glance) (jobexec.JobOutput, bool, error) {
 	return s.output(g)

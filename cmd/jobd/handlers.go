@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"os"
 	"sync"
 
-	"jobd/cmd/internal/process"
 	"jobd/cmd/internal/service"
-	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	jobnet "jobd/net"
@@ -81,30 +78,6 @@ func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) servi
 		from.About = func() string { return service.About(data) }
 	}
 	return from
-}
-
-// Describe implements service.Process.
-func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
-	bytes, segments := d.journal.Usage()
-	database, runner, full := d.reached(worker), d.runnerStanding(), d.full()
-	aside := d.aside(worker.Quarantined)
-	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
-	status.Name, status.Memory = d.worker.Name, process.Memory()
-	build := version.Of()
-	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
-	status.Mark, status.Server = d.identity()
-	status.Quarantined, status.QuarantinedCount = aside[:min(len(aside), mostAside)], len(aside)
-	shown := d.mirror.Applied()
-	status.Journal = &api.JournalStatus{
-		Events: d.newest(), Mirrored: shown, Bytes: bytes, Segments: segments,
-		UnshownSince: d.unshownSince(shown), FullSince: full.Since, Full: full.Error,
-	}
-	status.Database, status.Runner = &database, &runner
-	status.NotReady = d.notReady(worker, status)
-	status.ConfigRefused = d.reading.Refused()
-	for _, agent := range d.agents {
-		status.Masters = append(status.Masters, agent.Status())
-	}
 }
 
 // shares are what the masters have lent this worker of the rates that all workers keep together.

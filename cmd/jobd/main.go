@@ -140,7 +140,9 @@ func (r *root) work(log *logging.Log) (err error) {
 		Ends:   func() { r.manager.End(r.ending.Restarting()) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},
-			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run, r.tellManager(network.words)),
+			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run, func(ctx context.Context) error {
+				return r.manager.Run(ctx, network.words)
+			}),
 		},
 	}.Run(signals.Caught())
 }

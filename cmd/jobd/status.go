@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
-	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/process"
+	"jobd/cmd/internal/service"
+	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -32,7 +35,7 @@ func standingOf(started, since time.Time, why error, worker jobexec.Status) api.
 	}
 	switch {
 	case why == nil && claims == nil:
-		return api.Standing{Reachable: true, Since: latest(started, since, worker.Returned)}
+		return api.Standing{Reachable: true, Since: slices.MaxFunc([]time.Time{started, since, worker.Returned}, time.Time.Compare)}
 	case why == nil:
 		return api.Standing{Since: claims.Since, Error: claims.Why}
 	case claims != nil && claims.Since.Before(since):
@@ -41,104 +44,81 @@ func standingOf(started, since time.Time, why error, worker jobexec.Status) api.
 	return api.Standing{Since: since, Error: why.Error()}
 }
 
-func latest(first time.Time, others ...time.Time) time.Time {
-	for _, other := range others {
-		if other.After(first) {
-			first = other
-		}
+// Describe implements service.Process.
+func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
+	build, database, runner := version.Of(), d.reached(worker), d.runner.Standing()
+	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
+	status.Name, status.Memory = d.worker.Name, process.Memory()
+	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
+	status.Database = &database
+	status.Runner = &api.RunnerStanding{Standing: api.Standing{Reachable: runner.Err == nil, Since: runner.Since}, PID: runner.PID}
+	if runner.Err != nil {
+		status.Runner.Error = runner.Err.Error()
 	}
-	return first
-}
-
-// runnerStanding is how the worker stands with its runner.
-func (d *daemon) runnerStanding() api.RunnerStanding {
-	now := d.runner.Standing()
-	standing := api.RunnerStanding{
-		Standing: api.Standing{Reachable: now.Err == nil, Since: now.Since}, PID: now.PID,
+	quarantined := d.quarantined(worker.Quarantined)
+	status.Quarantined, status.QuarantinedCount = quarantined[:min(len(quarantined), mostQuarantined)], len(quarantined)
+	bytes, segments := d.journal.Usage()
+	shown := d.mirror.Applied()
+	status.Journal = &api.JournalStatus{
+		Events: d.newest(), Mirrored: shown, Bytes: bytes, Segments: segments, UnshownSince: d.unshownSince(shown),
 	}
-	if now.Err != nil {
-		standing.Error = now.Err.Error()
-	}
-	return standing
-}
-
-// full is since when there is no room for the journal, and why; zero where there is.
-func (d *daemon) full() (full api.Standing) {
 	if since, err := d.reserve.Low(); err != nil {
-		full = api.Standing{Since: since, Error: err.Error()}
+		status.Journal.FullSince, status.Journal.Full = since, err.Error()
 	}
-	return full
+	d.journal.View(func(s *journal.State) { status.Mark, status.Server = s.Mark, s.Server })
+	status.NotReady = d.notReady(worker, status)
+	status.ConfigRefused = d.reading.Refused()
+	for _, agent := range d.agents {
+		status.Masters = append(status.Masters, agent.Status())
+	}
 }
 
-// mostAside is how many of the rows that are set aside a client is told of; their number is told
-// besides.
-const mostAside = 100
+// mostQuarantined is how many of the rows that are quarantined a client is told of; their number is
+// told besides.
+const mostQuarantined = 100
 
-// aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to
+// quarantined lists the rows that can't be claimed for now, and those that the mirror can't bring up to
 // date, the oldest first.
-func (d *daemon) aside(rows []jobexec.QuarantinedRow) []api.QuarantinedRow {
-	all := append([]jobexec.QuarantinedRow{}, rows...)
-	targets := make(map[int64]string)
+func (d *daemon) quarantined(rows []jobexec.QuarantinedRow) []api.QuarantinedRow {
+	all := []api.QuarantinedRow{}
+	for _, row := range rows {
+		all = append(all, api.QuarantinedRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since})
+	}
 	held := d.mirror.Quarantined()
 	d.journal.View(func(s *journal.State) {
-		for _, a := range held { // a job that has ended is known to the mirror only
-			targets[a.Job] = cmp.Or(a.Target, s.Job(a.Job).Target)
+		for _, a := range held {
+			all = append(all, api.QuarantinedRow{
+				Job: jobnet.Whole(a.Job), Target: cmp.Or(a.Target, s.Job(a.Job).Target), Since: a.Since, // of one that has ended the mirror knows
+				Reason: "the row can't be made " + a.Wanted + ": " + a.Reason,
+			})
 		}
 	})
-	for _, a := range held {
-		all = append(all, jobexec.QuarantinedRow{
-			Job: a.Job, Target: targets[a.Job], Since: a.Since,
-			Reason: "the row can't be made " + a.Wanted + ": " + a.Reason,
-		})
-	}
-	slices.SortStableFunc(all, func(a, b jobexec.QuarantinedRow) int { return a.Since.Compare(b.Since) })
-	told := make([]api.QuarantinedRow, len(all))
-	for i, row := range all {
-		told[i] = api.QuarantinedRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since}
-	}
-	return told
-}
-
-// identity is by what rows and other workers know this one: its mark, and the database server.
-func (d *daemon) identity() (mark, server string) {
-	d.journal.View(func(s *journal.State) { mark, server = s.Mark, s.Server })
-	return mark, server
-}
-
-// tellManager is the actor that says to the service manager how the worker stands.
-func (r *root) tellManager(words func() string) jobdaemon.Actor {
-	return func(ctx context.Context) error { return r.manager.Run(ctx, words) }
+	slices.SortStableFunc(all, func(a, b api.QuarantinedRow) int { return a.Since.Compare(b.Since) })
+	return all
 }
 
 // describe is in a line how the worker stands: what it does, and what keeps it from more.
 func (d *daemon) describe() string {
-	worker := d.worker.Status()
-	said := []string{workInWords(worker.Targets)}
-	trouble := func(what string, since time.Time, why string) {
-		said = append(said, fmt.Sprintf("%s since %s: %s", what, since.Local().Format(time.DateTime), why))
-	}
-	if database := d.reached(worker); !database.Reachable {
-		trouble("the database is away", database.Since, database.Error)
-	}
-	if runner := d.runnerStanding(); !runner.Reachable {
-		trouble("the runner is away", runner.Since, runner.Error)
-	}
-	if full := d.full(); full.Error != "" {
-		trouble("the journal takes nothing new", full.Since, full.Error)
-	}
-	if broken := worker.Launcher; broken != nil {
-		trouble("no job can be started", broken.Since, broken.Why)
-	}
-	for _, e := range worker.Executors {
-		switch since := time.UnixMilli(e.Since); {
-		case e.Unready != "":
-			trouble("no job of target "+e.Target+" can be started", since, e.Unready)
-		case e.Failing != "":
-			trouble("no new process for target "+e.Target+" gets ready", since, e.Failing)
+	s, _ := d.service.Status(context.Background(), service.Call{}, api.None{}) // it does not fail
+	said := []string{workInWords(s.Targets)}
+	trouble := func(is bool, what string, since time.Time, why string) {
+		if is {
+			said = append(said, fmt.Sprintf("%s since %s: %s", what, since.Local().Format(time.DateTime), why))
 		}
 	}
-	for _, agent := range d.agents {
-		if master := agent.Status(); !master.Registered {
+	trouble(!s.Database.Reachable, "the database is away", s.Database.Since, s.Database.Error)
+	trouble(!s.Runner.Reachable, "the runner is away", s.Runner.Since, s.Runner.Error)
+	trouble(s.Journal.Full != "", "the journal takes nothing new", s.Journal.FullSince, s.Journal.Full)
+	if s.Launcher != nil {
+		trouble(true, "no job can be started", s.Launcher.Since, s.Launcher.Broken)
+	}
+	for _, e := range s.Executors {
+		since := time.UnixMilli(e.Since)
+		trouble(e.Unready != "", "no job of target "+e.Target+" can be started", since, e.Unready)
+		trouble(e.Unready == "" && e.Failing != "", "no new process for target "+e.Target+" gets ready", since, e.Failing)
+	}
+	for _, master := range s.Masters {
+		if !master.Registered {
 			said = append(said, "not registered with the master "+master.Address)
 		}
 	}
@@ -146,7 +126,7 @@ func (d *daemon) describe() string {
 }
 
 // workInWords is what the targets do.
-func workInWords(targets map[string]jobexec.TargetStatus) string {
+func workInWords(targets map[string]api.TargetStatus) string {
 	running, prefetched, paused := 0, 0, 0
 	for _, t := range targets {
 		running += t.Running

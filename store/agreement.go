@@ -186,14 +186,8 @@ func Seconds(at time.Time) int64 {
 
 // giveBack is the change that gives a row back which bears a claim of the job.
 func giveBack(job journal.Job, row *Seen) Change {
-	change := Change{Job: job.ID, target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
-	change.Plan = job.Plan
-	switch {
-	case job.Manual:
-		change.Status = journal.RowManual
-	case job.From == journal.RowDelayed:
-		change.Status = journal.RowDelayed
-	}
+	change := Change{Job: job.ID, target: job.Target, Token: row.Owner}
+	change.giveBack(job)
 	if job.Status == journal.StatusRetried {
 		change.Plan = &journal.Plan{} // the retry began a new run
 	}
@@ -303,14 +297,15 @@ func newComparison(m *Mirror, server string) *comparison {
 type story struct {
 	journal.Job
 	conflict bool          // one was met of its claim
-	earlier  []string      // tokens of earlier claims
 	notes    string        // what is told beside how it ended
-	before   []journal.Job // earlier claims of the row while it was delayed
+	earlier  []journal.Job // as they were under earlier claims
 }
 
-// ran tells whether a delayed row reads as an earlier claim has found it.
-func (s *story) ran(row *Seen) bool {
-	return row.Status == journal.RowDelayed && slices.ContainsFunc(s.before, func(job journal.Job) bool { return AsFound(job, row.Plan, row.Finished) })
+// isStale tells whether a row bears an earlier claim, or is delayed and reads as one has found it.
+func (s *story) isStale(row *Seen) bool {
+	return slices.ContainsFunc(s.earlier, func(job journal.Job) bool {
+		return row.UnderWay() && row.Owner == job.Token || row.Status == journal.RowDelayed && AsFound(job, row.Plan, row.Finished)
+	})
 }
 
 // run compares all jobs of the last minutes, and those under way. It can be run again after an
@@ -355,7 +350,7 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 			if old := stories[id]; old == nil || old.Token == job.Token {
 				now := story{Job: *job}
 				if old != nil {
-					now.earlier, now.before = old.earlier, old.before
+					now.earlier = old.earlier
 				}
 				stories[id] = &now
 			}
@@ -368,12 +363,9 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 // the first event, the event itself says what is known of it. Events of older versions, which don't name
 // their claim, count where that is there.
 func addTo(stories map[int64]*story, state *journal.State, e journal.Event) {
-	before, of := state.Job(e.Job), claimIn(e)
-	if before.Status == journal.StatusNone && of.token != "" {
-		begun := journal.Job{
-			ID: e.Job, Status: journal.StatusStarting, Token: of.token, Target: of.target, Manual: of.manual,
-			From: of.from, Plan: of.plan,
-		}
+	before, begun := state.Job(e.Job), claimIn(e)
+	if before.Status == journal.StatusNone && begun.Token != "" {
+		begun.ID, begun.Status = e.Job, journal.StatusStarting
 		if p, isStart := e.Payload.(journal.Running); isStart {
 			begun.Attempt = p.Attempt - 1
 		}
@@ -391,10 +383,7 @@ func addTo(stories map[int64]*story, state *journal.State, e journal.Event) {
 	switch p := e.Payload.(type) {
 	case journal.Accepted:
 		if s.conflict, s.notes = false, ""; before.Token != "" {
-			s.earlier = append(s.earlier, before.Token)
-		}
-		if before.From == journal.RowDelayed {
-			s.before = append(s.before, before)
+			s.earlier = append(s.earlier, before)
 		}
 	case journal.Replanned:
 		if before.Status == journal.StatusDone {

@@ -12,7 +12,7 @@ import (
 )
 
 // advance takes a job's next transition into its change.
-func (c *Change) advance(e journal.Event, of claim) {
+func (c *Change) advance(e journal.Event, of journal.Job) {
 	switch p := e.Payload.(type) {
 	case journal.Running:
 		c.Status, c.Start, c.Attempts = journal.RowRunning, e.Time, int64(p.Attempt)
@@ -28,17 +28,22 @@ func (c *Change) advance(e journal.Event, of claim) {
 	}
 }
 
-// release makes a change that gives a row back, which reads as before its claim then. What the event
-// does not say of that, one of an older version, the claim does.
-func (c *Change) release(p journal.Released, of claim) {
-	c.Status, c.Start, c.Plan = journal.RowWaiting, time.Time{}, p.Plan
-	if c.Plan == nil {
-		c.Plan, p.From = of.plan, of.from
+// release makes a change that gives a row back. What the event does not say of how the row was before its
+// claim, one of an older version, the claim does.
+func (c *Change) release(p journal.Released, of journal.Job) {
+	if p.Plan != nil {
+		of.From, of.Plan = p.From, p.Plan
 	}
+	c.giveBack(of)
+}
+
+// giveBack makes a change that gives a row back, which reads as before its claim then.
+func (c *Change) giveBack(of journal.Job) {
+	c.Status, c.Start, c.Plan = journal.RowWaiting, time.Time{}, of.Plan
 	switch {
-	case of.manual:
+	case of.Manual:
 		c.Status = journal.RowManual
-	case p.From == journal.RowDelayed:
+	case of.From == journal.RowDelayed:
 		c.Status = journal.RowDelayed
 	}
 }
@@ -46,12 +51,12 @@ func (c *Change) release(p journal.Released, of claim) {
 // end makes a change that ends a run: its row is done, or comes back. It is guarded by the schedule
 // from which that was planned; not where the schedule had no say: the row was manual, or is done
 // though it recurs, because somebody cancelled it.
-func (c *Change) end(done journal.Done, of claim) {
-	c.Done, c.Status, c.Plan = &done, journal.RowDone, of.plan
+func (c *Change) end(done journal.Done, of journal.Job) {
+	c.Done, c.Status, c.Plan = &done, journal.RowDone, of.Plan
 	if done.Again != nil {
 		c.Status = journal.RowDelayed
 	}
-	if of.manual || of.plan != nil && of.plan.Schedule != "" && done.Again == nil {
+	if of.Manual || of.Plan != nil && of.Plan.Schedule != "" && done.Again == nil {
 		c.Plan = nil
 	}
 }
@@ -89,17 +94,6 @@ func both(first, second string) string {
 // as a job's stderr would.
 func (c *Change) cancel(reason string) {
 	c.Status, c.Start, c.Done = journal.RowIgnored, time.Time{}, &journal.Done{Note: reason}
-}
-
-// claim is what a change needs to know of the job's claim.
-type claim struct {
-	token    string
-	target   string
-	manual   bool
-	accepted time.Time
-	from     string        // what the row was, where that was delayed
-	plan     *journal.Plan // what it said about time; nil where the table uses nothing of that
-	newest   bool          // it is from the state: events before it may still come, of earlier claims
 }
 
 // GivesBack tells whether the change gives its row back.

@@ -18,18 +18,18 @@ const batchBytes = 1 << 20
 type claims struct {
 	source   Source
 	logger   *slog.Logger
-	recur    bool            // rows may recur: an end needs to know what its claim found
-	underWay map[int64]claim // of jobs under way; a cache of the journal
+	recur    bool                  // rows may recur: an end needs to know what its claim found
+	underWay map[int64]journal.Job // as they were claimed; a cache of the journal
 }
 
 // newClaims takes the claims of the jobs under way from the state: history may not have them any
 // more.
 func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
-	k := &claims{source: source, logger: logger, recur: recur, underWay: make(map[int64]claim)}
+	k := &claims{source: source, logger: logger, recur: recur, underWay: make(map[int64]journal.Job)}
 	source.View(func(s *journal.State) {
 		for id, job := range s.Jobs {
 			if !job.Status.Ended() {
-				k.underWay[id] = claim{job.Token, job.Target, job.Manual, job.Accepted.Time, job.From, job.Plan, true}
+				k.underWay[id] = *job
 			}
 		}
 	})
@@ -82,7 +82,7 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (
 		at, pending := index[e.Job]
 		if !pending {
 			at, changes = len(changes), append(changes, Change{
-				first: e.Seq, Job: e.Job, target: c.target, Token: c.token, Accepted: c.accepted,
+				first: e.Seq, Job: e.Job, target: c.Target, Token: c.Token, Accepted: c.Accepted.Time,
 			})
 			index[e.Job] = at
 		}
@@ -109,47 +109,48 @@ func mirrored(e journal.Event) bool {
 }
 
 // claim is the claim that an event belongs to: the event says it, or, of an older version, memory
-// or the journal does. It is not known where retention has removed it.
-func (k *claims) claim(ctx context.Context, e journal.Event) (c claim, known bool, err error) {
-	c, known = k.underWay[e.Job]
-	known = known && (!c.newest || c.accepted.Before(e.Time))
+// or the journal does. It is not known where retention has removed it. What the state has of a job under
+// way may be a later claim.
+func (k *claims) claim(ctx context.Context, e journal.Event) (of journal.Job, known bool, err error) {
+	of, known = k.underWay[e.Job]
+	known = known && !of.Accepted.After(e.Time)
 	named := claimIn(e)
 	switch {
-	case known && (named.token == "" || named.token == c.token):
-		return c, true, nil
-	case named.token != "" && (!k.recur || e.Kind() != journal.KindDone):
+	case known && (named.Token == "" || named.Token == of.Token):
+		return of, true, nil
+	case named.Token != "" && (!k.recur || e.Kind() != journal.KindDone):
 		return named, true, nil
 	}
 	accepted, err := k.source.Claim(ctx, e.Job, e.Seq)
-	if errors.Is(err, journal.ErrNoClaim) || err == nil && named.token != "" && accepted.Token != named.token {
-		return named, named.token != "", nil
+	if errors.Is(err, journal.ErrNoClaim) || err == nil && named.Token != "" && accepted.Token != named.Token {
+		return named, named.Token != "", nil
 	}
 	if err != nil {
-		return claim{}, false, fmt.Errorf("claim of job %d before event %d: %w", e.Job, e.Seq, err)
+		return of, false, fmt.Errorf("claim of job %d before event %d: %w", e.Job, e.Seq, err)
 	}
-	c = claimOf(accepted, time.Time{})
-	k.underWay[e.Job] = c
-	return c, true, nil
+	of = claimOf(accepted, time.Time{})
+	k.underWay[e.Job] = of
+	return of, true, nil
 }
 
 // claimOf is the claim that an event made at a time; zero: nobody knows when.
-func claimOf(p journal.Accepted, at time.Time) claim {
-	return claim{token: p.Token, target: p.Target, manual: p.Manual, accepted: at, from: p.From, plan: p.Plan}
+func claimOf(p journal.Accepted, at time.Time) journal.Job {
+	return journal.Job{Token: p.Token, Target: p.Target, Manual: p.Manual, Accepted: journal.Moment{Time: at}, From: p.From, Plan: p.Plan}
 }
 
 // claimIn is what an event itself says of its claim.
-func claimIn(e journal.Event) claim {
+func claimIn(e journal.Event) (of journal.Job) {
 	switch p := e.Payload.(type) {
 	case journal.Running:
-		return claim{token: p.Token}
+		of.Token = p.Token
 	case journal.Released:
-		return claim{token: p.Token, target: p.Target, manual: p.Manual, from: p.From, plan: p.Plan}
+		of = journal.Job{Token: p.Token, Target: p.Target, Manual: p.Manual, From: p.From, Plan: p.Plan}
 	case journal.Done:
-		return claim{token: p.Token}
+		of.Token = p.Token
 	case journal.Cancelled:
-		return claim{token: p.Token}
+		of.Token = p.Token
 	}
-	return claim{}
+	return of
 }
 
 // unknownClaim is why a change can't be made of an event of an older version.
@@ -160,7 +161,7 @@ const unknownClaim = "the history does not have the claim any more, so the row c
 func (k *claims) lose(e journal.Event) (lost []journal.Draft) {
 	k.logger.Warn("a row is not brought up to date", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
 	var change Change
-	change.advance(e, claim{})
+	change.advance(e, journal.Job{})
 	k.source.View(func(s *journal.State) {
 		if s.Job(e.Job).Status.Ended() {
 			lost = []journal.Draft{{Job: e.Job, Payload: journal.Conflict{Wanted: change.Status, Reason: unknownClaim}}}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"jobd/journal"
@@ -24,7 +23,7 @@ func (c *comparison) mend(ctx context.Context, stories map[int64]*story, ids []i
 		if (s.conflict || s.Lost) && !ours { // the journal knows that somebody else changed it
 			continue
 		}
-		stale := row != nil && (row.UnderWay() && !ours && slices.Contains(s.earlier, row.Owner) || s.ran(row))
+		stale := row != nil && !ours && s.isStale(row)
 		if why := Refusal(s.Job, row, stale); why != "" {
 			c.left[id] = why
 			c.others = c.others || why == wentOnElsewhere
@@ -92,7 +91,7 @@ func (c *comparison) free(s *story, row journal.Row) bool {
 	if s.Status == journal.StatusIgnored {
 		return true
 	}
-	if row.Status == journal.RowDelayed && !AsFound(s.Job, row.Plan, row.Finished) && !s.ran(&Seen{Row: row, Finished: row.Finished}) {
+	if row.Status == journal.RowDelayed && !AsFound(s.Job, row.Plan, row.Finished) && !s.isStale(&Seen{Row: row, Finished: row.Finished}) {
 		return false
 	}
 	return s.Manual == (row.Status == journal.RowManual) && row.Target == s.Target

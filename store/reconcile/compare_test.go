@@ -115,6 +115,8 @@ func TestDiffLooksAgainAtAJobThatMoves(t *testing.T) {
 	w := newWorld(t)
 	w.happen(1, long, claim(tokenOne), journal.Running{Attempt: 1})
 	w.table.Put(1, journal.RowRunning, tokenTwo).Started = second
+	w.happen(2, long, claim(tokenOne)) // which stays
+	w.table.Put(2, journal.RowAccepted, tokenOne)
 	w.table.onLook = func(nth int) {
 		if nth != 1 {
 			return

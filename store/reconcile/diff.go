@@ -75,7 +75,9 @@ func newestOf(job journal.Job) time.Time {
 const batchRows = 200
 
 // compare gives those of some jobs whose rows differ. A job may have moved on since the journal was read:
-// such jobs are judged one by one, all others in one go.
+// such jobs are judged one by one, all others in one go. The mirror's position is taken first, then the
+// row, then the journal, which is ahead of both: so a row that should show an event up to the position,
+// and does not, was changed by somebody else, unless it is quarantined.
 func (c *comparison) compare(ctx context.Context, jobs []journal.Job) (differing []Difference, err error) {
 	type standing struct {
 		tried uint64
@@ -95,47 +97,31 @@ func (c *comparison) compare(ctx context.Context, jobs []journal.Job) (differing
 		return nil, err
 	}
 	for i, job := range jobs {
-		if store.Agrees(job, found[job.ID]) {
+		at := standings[i]
+		moves := c.tail != nil && (c.tail.has(job.ID) || at.tried < c.tail.from)
+		switch {
+		case store.Agrees(job, found[job.ID]):
 			continue
-		}
-		if job.Status == journal.StatusIgnored || job.Status == journal.StatusRetried { // it may have been taken back
-			if job, _, err = replay(ctx, c.Journal, job.ID); err != nil {
+		case moves && len(jobs) > 1:
+			more, err := c.compare(ctx, []journal.Job{job})
+			if err != nil {
 				return nil, err
 			}
+			differing = append(differing, more...)
+			continue
+		case moves || job.Status == journal.StatusIgnored || job.Status == journal.StatusRetried: // which may have been taken back
+			now, shown, err := replay(ctx, c.Journal, job.ID)
+			if err != nil {
+				return nil, err
+			}
+			if now.Status != journal.StatusNone { // else retention has removed how it began
+				job = now
+			}
+			at.owed = at.owed || moves && shown > at.tried
 		}
-		var d Difference
-		var differs bool
-		if at := standings[i]; c.tail != nil && (c.tail.has(job.ID) || at.tried < c.tail.from) {
-			d, differs, err = c.lookAtMoving(ctx, job)
-		} else {
-			d, differs = judge(job, found[job.ID], at.owed)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if differs {
+		if d, differs := judge(job, found[job.ID], at.owed); differs {
 			differing = append(differing, d)
 		}
 	}
 	return differing, nil
-}
-
-// lookAtMoving judges a job that may be moving on right now. The mirror's position is taken first,
-// then the row, then the journal, which is ahead of both: so a row that should show an event up to
-// the position, and does not, was changed by somebody else, unless it is quarantined.
-func (c *comparison) lookAtMoving(ctx context.Context, seemed journal.Job) (d Difference, differs bool, err error) {
-	tried, owed := c.Mirror.Standing(seemed.ID)
-	found, err := c.look(ctx, []int64{seemed.ID})
-	if err != nil {
-		return d, false, err
-	}
-	job, seq, err := replay(ctx, c.Journal, seemed.ID)
-	if err != nil {
-		return d, false, err
-	}
-	if job.Status == journal.StatusNone { // retention has removed how it began
-		job = seemed
-	}
-	d, differs = judge(job, found[seemed.ID], seq > tried || owed)
-	return d, differs, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"jobd/journal"
 	"jobd/store"
 )
 
@@ -37,7 +38,7 @@ func (p *reapplying) bring(ctx context.Context, list []Difference) error {
 	for _, d := range list {
 		result := Result{Difference: d, Did: didApply, Refusal: refused[d.Job.ID], Journal: p.event.Journal}
 		if result.Refusal == store.ChangedMeanwhile && p.tail != nil {
-			if _, differs, err := p.lookAtMoving(ctx, d.Job); err == nil && !differs {
+			if differs, err := p.compare(ctx, []journal.Job{d.Job}); err == nil && len(differs) == 0 {
 				continue // the mirror was quicker
 			}
 		}

@@ -280,13 +280,6 @@ type Waiter struct {
 	Target string // as the row says
 }
 
-// Ahead is how many rows of status waiting a claim takes before one: those of its target with a
-// lower id.
-type Ahead struct {
-	Rows int
-	More bool // there are more than Rows
-}
-
 // Explainer is the part of a Table that tells people about rows. It locks nothing, waits for no
 // lock, and reads what is committed.
 type Explainer interface {
@@ -294,10 +287,10 @@ type Explainer interface {
 	// output.
 	Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*Detail, error)
 
-	// Ahead tells how many rows wait before each of these, whatever their own status is, counted up
-	// to most. It goes along an index that begins with status and target, and meets no row twice:
+	// Ahead tells how many rows of status waiting a claim takes before each of these, whatever their own
+	// status is: those of its target with a lower id, counted up to most. It goes along an index that begins with status and target, and meets no row twice:
 	// for each target it looks at most + 1 rows at most, and one more for each waiter.
-	Ahead(ctx context.Context, waiters []Waiter, most int) (map[int64]Ahead, error)
+	Ahead(ctx context.Context, waiters []Waiter, most int) (map[int64]Counted, error)
 }
 
 // ErrNoSchedules says that rows of a table don't recur.

@@ -39,7 +39,7 @@ func TestAheadOfAMillion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ahead[newest]; got != (store.Ahead{Rows: most, More: true}) || ahead[id] != (store.Ahead{}) {
+	if got := ahead[newest]; got != (store.Counted{Rows: most, More: true}) || ahead[id] != (store.Counted{}) {
 		t.Errorf("%+v", ahead)
 	}
 	counted := read()

@@ -23,48 +23,37 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 			asks = append(asks, ask{Ask: rule.Ask{Target: target, Room: room[target]}})
 		}
 	}
-	run := &claim{table: t, decide: decide}
-	return t.failures.FailClaim("claim waiting jobs", run.waiting(ctx, asks, except))
-}
-
-// waiting claims rows of targets that wait or are due.
-func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	if len(asks) == 0 {
 		return nil
 	}
-	var looked []ask
 	var rows []journal.Row
-	err := c.run(ctx, func(ctx context.Context, conn *sql.Conn) (_ []journal.Row, err error) {
-		rows, looked, err = c.table.lockFromCursor(ctx, conn, c.layout, asks, except)
+	run := &claim{table: t, decide: decide}
+	err := run.run(ctx, func(ctx context.Context, conn *sql.Conn) (_ []journal.Row, err error) {
+		rows, err = t.lockFromCursor(ctx, conn, run.layout, asks, except)
 		return rows, err
 	}, false)
-	if err == nil && c.all && c.layout.goesOn() {
-		c.table.cursors.end(looked, rows)
-	} else {
-		c.table.cursors.forget(asks)
+	if err != nil || !run.all || t.config.Uses.Has(store.ColumnPriority) { // by which rows don't go by their ids
+		rows = nil
 	}
-	return err
+	t.cursors.end(asks, rows)
+	return t.failures.FailClaim("claim waiting jobs", err)
 }
 
 // claim is one claim.
 type claim struct {
-	table   *Table
-	layout  *layout
-	decide  store.Decide
-	decided bool // decide was called
-	all     bool // it decided on each row that it was given
+	table  *Table
+	layout *layout
+	decide store.Decide
+	all    bool // it decided on each row that it was given
 
 	uncommitted bool               // its update failed before COMMIT was sent
 	refused     *store.RefusedRows // its update failed, and was not committed
 }
 
-// chooser begins a transaction and locks rows in it.
-type chooser func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error)
-
-// run locks rows, has them decided and updates them. Until decide is called, a
+// run begins a transaction, in which choose locks rows, has them decided and updates them. Until decide is called, a
 // lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
 // Where there is no row, decide is called only if it wants to hear of it.
-func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
+func (c *claim) run(ctx context.Context, choose func(context.Context, *sql.Conn) ([]journal.Row, error), empty bool) error {
 	err := c.table.retry(ctx, func() (err error) {
 		if c.layout, err = c.table.examined(ctx); err != nil {
 			return err
@@ -77,7 +66,6 @@ func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
 			if err != nil || len(rows) == 0 && !empty {
 				return false, err
 			}
-			c.decided = true
 			events, err := c.decide(rows)
 			if err == nil {
 				err = c.commit(context.WithoutCancel(ctx), conn, rows, events)

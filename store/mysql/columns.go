@@ -96,31 +96,24 @@ func (c column) text(output journal.Output, limit int, reduced bool) string {
 
 // readColumns reads the table's columns, by their names in lower case.
 func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
-	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
+	const query = `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
 		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0),
 		IS_NULLABLE = 'YES', EXTRA
-		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`
 	columns := map[string]column{}
-	for rows.Next() {
+	return columns, rule.Each(ctx, conn, query, []any{t.name.database, t.name.table}, func(scan func(...any) error) error {
 		var c column
 		var length uint64
 		var digits int
 		var extra string
-		err := rows.Scan(&c.Name, &c.Declared, &c.kind, &c.charset, &c.collation, &length, &digits, &c.Nullable, &extra)
-		if err != nil {
-			return nil, err
-		}
+		err := scan(&c.Name, &c.Declared, &c.kind, &c.charset, &c.collation, &length, &digits, &c.Nullable, &extra)
 		c.Length = int(min(length, math.MaxInt32))
 		extra = strings.ToUpper(extra)
 		c.Generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
 		c.describe(digits)
 		columns[strings.ToLower(c.Name)] = c
-	}
-	return columns, rows.Err()
+		return err
+	})
 }
 
 // readDeclarations reads what stands behind the types of columns where the table is made. An account with

@@ -298,28 +298,22 @@ func (t *Table) inspectAccount(ctx context.Context, conn *sql.Conn, seen *store.
 	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
 		return err
 	}
-	rows, err := conn.QueryContext(ctx, "SHOW GRANTS")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var beyond []string
-	for rows.Next() {
+	err := rule.Each(ctx, conn, "SHOW GRANTS", nil, func(scan func(...any) error) error {
 		var grant string
-		if err := rows.Scan(&grant); err != nil {
-			return err
-		}
+		err := scan(&grant)
 		if rights := excess(grant); rights != "" {
 			beyond = append(beyond, rights)
 		}
-	}
+		return err
+	})
 	if len(beyond) > 0 {
 		seen.Findings = append(seen.Findings, warning("account "+account, "it may do more than a worker needs: "+strings.Join(beyond, ", "),
 			"REVOKE what is beyond SELECT and UPDATE on "+t.name.quoted()+" from who has it"))
 	} else {
 		seen.Facts = append(seen.Facts, "account "+account+" has no more rights than it needs")
 	}
-	return rows.Err()
+	return err
 }
 
 // excess is what a line of SHOW GRANTS gives beyond SELECT and UPDATE on something that is no whole

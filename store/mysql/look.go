@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ func (t *Table) reader() rule.Reader {
 				if within > 0 {
 					text = found.within(within, strings.TrimPrefix(text, "SELECT"))
 				}
-				return t.each(ctx, text, args, func(results *sql.Rows) error { return row(results.Scan) })
+				return rule.Each(ctx, t.db, text, args, row)
 			})
 			if n := number(err); n == errStatementTime || n == errExecutionTime {
 				return fmt.Errorf("%s: %w", op, rule.ErrTooSlow)

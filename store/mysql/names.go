@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,44 +51,12 @@ func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[strin
 			unfit[name] += "; " + t.modify(quote(found.Name)+kind)
 		}
 	}
-	return unfit, t.findEqual(ctx, found, but(names, unfit), unfit)
-}
-
-// but gives each of the names once, without those that are unfit.
-func but(names []string, unfit map[string]string) []string {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		again := seen[name]
-		seen[name] = true
-		return again || unfit[name] != ""
-	})
-}
-
-// findEqual finds names that the column takes for an earlier one.
-func (t *Table) findEqual(ctx context.Context, found column, names []string, unfit map[string]string) error {
-	if len(names) < 2 {
-		return nil
+	fit := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit[name] != "" })
+	one := func(place int) string {
+		return fmt.Sprintf("SELECT %d AS place, %s AS name", place, found.compared("?"))
 	}
-	var list strings.Builder
-	var args []any
-	for i, name := range names {
-		if i > 0 {
-			list.WriteString(" UNION ALL ")
-		}
-		fmt.Fprintf(&list, "SELECT %d AS place, %s AS name", i, found.compared("?"))
-		args = append(args, name)
-	}
-	query := "SELECT MIN(earlier.place), later.place FROM (" + list.String() + ") AS earlier JOIN (" + list.String() + ") AS later " +
-		"ON earlier.name = later.name AND earlier.place < later.place GROUP BY later.place"
-	return t.retry(ctx, func() error {
-		return t.each(ctx, query, append(args, args...), func(results *sql.Rows) error {
-			var earlier, later int
-			err := results.Scan(&earlier, &later)
-			if err == nil {
-				unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
-			}
-			return err
-		})
+	return unfit, rule.Alike(fit, unfit, one, func(query string, args []any, row rule.Row) error {
+		return t.retry(ctx, func() error { return rule.Each(ctx, t.db, query, args, row) })
 	})
 }
 
@@ -134,10 +101,10 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 			args = append(args, name, name)
 		}
 		err := t.retry(ctx, func() error {
-			return t.each(ctx, strings.Join(questions, " UNION ALL "), args, func(results *sql.Rows) error {
+			return rule.Each(ctx, t.db, strings.Join(questions, " UNION ALL "), args, func(scan func(...any) error) error {
 				var place int
 				var has bool
-				err := results.Scan(&place, &has)
+				err := scan(&place, &has)
 				if !has {
 					words[some[place]] = lacks
 				}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -70,19 +69,13 @@ func (t *Table) lockAsked(ctx context.Context, conn *sql.Conn, found *layout, st
 
 // idsOf reads the ids of a query.
 func idsOf(ctx context.Context, conn *sql.Conn, query string) (ids []int64, err error) {
-	results, err := conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer results.Close()
-	for results.Next() {
+	err = rule.Each(ctx, conn, query, nil, func(scan func(...any) error) error {
 		var id int64
-		if err := results.Scan(&id); err != nil {
-			return nil, err
-		}
+		err := scan(&id)
 		ids = append(ids, id)
-	}
-	return ids, results.Err()
+		return err
+	})
+	return ids, err
 }
 
 // ask is how many rows of a target are wanted, and when waiting ones were last looked for from the front.
@@ -104,19 +97,13 @@ type ask struct {
 // frontInterval is how long claims may go on without a look at the rows with the smallest ids.
 const frontInterval = 500 * time.Millisecond
 
-// cursors are the claim cursors: they say where the next claim of each target goes on. Nothing of it
-// outlives the process, and to forget it costs a slower read and no row.
+// cursors are the claim cursors: the last waiting rows of full claims, behind which the next claims of
+// their targets go on, and when claims of these last looked from the front. Nothing of it outlives the
+// process, and to forget it costs a slower read and no row.
 type cursors struct {
 	mu  sync.Mutex
-	at  map[string]cursor
+	at  map[string]ask
 	now func() time.Time // nil: time.Now
-}
-
-// cursor is the last waiting row of a full claim, and when a claim of the target last looked from the
-// front.
-type cursor struct {
-	job   int64
-	front time.Time
 }
 
 func (o *cursors) clock() time.Time {
@@ -126,90 +113,62 @@ func (o *cursors) clock() time.Time {
 	return time.Now()
 }
 
-// begin gives what a claim asks for with the places from which it goes on.
-func (o *cursors) begin(asks []ask) []ask {
+// begin notes in what a claim asks for the places from which it goes on.
+func (o *cursors) begin(asks []ask) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock()
-	begun := make([]ask, len(asks))
-	for i, one := range asks {
-		one.front = now
-		known, marked := o.at[one.Target]
-		if marked && now.Sub(known.front) < frontInterval {
-			one.Behind, one.front = known.job, known.front
+	for i := range asks {
+		one := &asks[i]
+		one.Behind, one.front = 0, now
+		if known, is := o.at[one.Target]; is && now.Sub(known.front) < frontInterval {
+			one.Behind, one.front = known.Behind, known.front
 		}
-		begun[i] = one
 	}
-	return begun
 }
 
 // end keeps where the claims that follow go on: behind a claim that took as many rows as it had room
-// for. All else is forgotten. looked are the asks as the claim looked for their rows at last.
-func (o *cursors) end(looked []ask, rows []journal.Row) {
+// for. All else is forgotten.
+func (o *cursors) end(asks []ask, rows []journal.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, one := range looked {
-		last, taken := int64(0), 0
+	for _, one := range asks {
+		taken := 0
+		one.Behind = 0
 		for _, row := range rows {
 			if row.Target != one.Target {
 				continue
 			}
 			taken++
 			if row.Status == journal.RowWaiting {
-				last = max(last, row.Job)
+				one.Behind = max(one.Behind, row.Job)
 			}
 		}
 		delete(o.at, one.Target)
-		if taken < one.Room || last == 0 {
+		if taken < one.Room || one.Behind == 0 {
 			continue
 		}
 		if o.at == nil {
-			o.at = make(map[string]cursor)
+			o.at = make(map[string]ask)
 		}
-		o.at[one.Target] = cursor{last, one.front}
+		o.at[one.Target] = one
 	}
-}
-
-// forget lets the next claims of targets look from the front.
-func (o *cursors) forget(asks []ask) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, one := range asks {
-		delete(o.at, one.Target)
-	}
-}
-
-// goesOn tells whether claims may go on behind the one before: rows come in the order of their ids,
-// and the index that serves it is the one with the entries of those that have gone.
-func (l *layout) goesOn() bool { return !l.Uses.Has(store.ColumnPriority) }
-
-// fromFront lets those asks begin at the front of which fewer rows wait behind their place than there
-// is room for, and tells whether there are any.
-func (o *cursors) fromFront(asks []ask, met map[string]int) (again []ask, short bool) {
-	again = make([]ask, len(asks))
-	for i, one := range asks {
-		if one.Behind > 0 && met[one.Target] < one.Room {
-			one.Behind, one.front, short = 0, o.clock(), true
-		}
-		again[i] = one
-	}
-	return again, short
 }
 
 // lockFromCursor begins a transaction, and locks and reads in it rows of targets that wait or are due,
-// the waiting ones behind those of the claim before where enough are there.
-func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (
-	rows []journal.Row, looked []ask, err error,
-) {
-	looked = t.cursors.begin(asks)
-	rows, met, err := t.lockAsked(ctx, conn, found, begin+"; ", looked, except)
-	if err != nil {
-		return nil, nil, err
+// the waiting ones behind those of the claim before where enough are there. The asks are left as they
+// were looked for at last.
+func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
+	t.cursors.begin(asks)
+	rows, met, err := t.lockAsked(ctx, conn, found, begin+"; ", asks, except)
+	short := false
+	for i := range asks {
+		if one := &asks[i]; one.Behind > 0 && met[one.Target] < one.Room {
+			one.Behind, one.front, short = 0, t.cursors.clock(), true
+		}
 	}
-	again, short := t.cursors.fromFront(looked, met)
-	if !short {
-		return rows, looked, nil
+	if err == nil && short {
+		rows, _, err = t.lockAsked(ctx, conn, found, "", asks, except)
 	}
-	rows, _, err = t.lockAsked(ctx, conn, found, "", again, except)
-	return rows, again, err
+	return rows, err
 }

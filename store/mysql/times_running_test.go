@@ -38,7 +38,7 @@ func TestAnIndexIsDroppedWhileTheWorkerRuns(t *testing.T) {
 			},
 			"Ahead": func(table store.Table) error {
 				got, err := table.Ahead(t.Context(), []store.Waiter{{Job: 4711, Target: "a"}}, 100)
-				return expectEqual(map[int64]store.Ahead{4711: {Rows: 12}}, got, err)
+				return expectEqual(map[int64]store.Counted{4711: {Rows: 12}}, got, err)
 			},
 		} {
 			t.Run(change+" before "+name, func(t *testing.T) {

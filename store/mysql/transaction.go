@@ -147,22 +147,3 @@ func sendPacket(ctx context.Context, conn *sql.Conn, statements []rule.Statement
 
 // waitingLimit is how many targets are asked for in one packet.
 const waitingLimit = 100
-
-// each reads all rows of a query, which may be several statements.
-func (t *Table) each(ctx context.Context, query string, args []any, row func(*sql.Rows) error) error {
-	results, err := t.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer results.Close()
-	for {
-		for results.Next() {
-			if err := row(results); err != nil {
-				return err
-			}
-		}
-		if !results.NextResultSet() {
-			return results.Err()
-		}
-	}
-}

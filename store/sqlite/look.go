@@ -36,17 +36,7 @@ func (t *Table) ask(ctx context.Context, s *rule.Shape, query rule.Query, row ru
 	}
 	defer conn.Close()
 	text, args := query(s)
-	results, err := conn.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer results.Close()
-	for results.Next() {
-		if err := row(results.Scan); err != nil {
-			return err
-		}
-	}
-	return results.Err()
+	return rule.Each(ctx, conn, text, args, row)
 }
 
 // anID is the condition that a row's id is one to us.

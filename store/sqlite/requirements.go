@@ -94,19 +94,13 @@ func typeOf(name string) string {
 // inspectColumns judges the columns.
 func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspection) error {
 	const virtual, stored = 2, 3
-	rows, err := tx.QueryContext(ctx, `SELECT name, "notnull", hidden, UPPER(type), pk FROM pragma_table_xinfo(?)`, t.config.Table)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
+	const query = `SELECT name, "notnull", hidden, UPPER(type), pk FROM pragma_table_xinfo(?)`
 	keys := 0
-	for rows.Next() {
+	err := rule.Each(ctx, tx, query, []any{t.config.Table}, func(scan func(...any) error) error {
 		c := rule.Column{Holds: rule.Other, Least: math.MinInt64, Most: math.MaxInt64, Length: math.MaxInt32}
 		var notNull bool
 		var hidden, key int
-		if err := rows.Scan(&c.Name, &notNull, &hidden, &c.Declared, &key); err != nil {
-			return err
-		}
+		err := scan(&c.Name, &notNull, &hidden, &c.Declared, &key)
 		name := strings.ToLower(c.Name)
 		switch {
 		case strings.Contains(c.Declared, "INT"):
@@ -126,10 +120,11 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 		}
 		c.Nullable, c.Generated = !notNull, hidden == virtual || hidden == stored
 		found.Columns[name] = c
-	}
+		return err
+	})
 	found.keyed = found.keyed && keys == 1
 	t.needed().Judge(&found.Findings, found.Columns)
-	if err := rows.Err(); err != nil || found.Columns["status"].Name == "" {
+	if err != nil || found.Columns["status"].Name == "" {
 		return err
 	}
 	return t.inspectCollation(ctx, tx, found)
@@ -167,24 +162,19 @@ func (t *Table) inspectIndexes(ctx context.Context, tx *sql.Tx, found *inspectio
 
 // readIndexes reads the indexes of all rows, in the order of their names.
 func (t *Table) readIndexes(ctx context.Context, tx *sql.Tx) (list []rule.Index, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT list.name, list."unique", COALESCE(LOWER(info.name), ''), info.desc
-		FROM pragma_index_list(?) AS list, pragma_index_xinfo(list.name) AS info WHERE info.key AND NOT list.partial ORDER BY list.name, info.seqno`, t.config.Table)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	const query = `SELECT list.name, list."unique", COALESCE(LOWER(info.name), ''), info.desc
+		FROM pragma_index_list(?) AS list, pragma_index_xinfo(list.name) AS info WHERE info.key AND NOT list.partial ORDER BY list.name, info.seqno`
+	err = rule.Each(ctx, tx, query, []any{t.config.Table}, func(scan func(...any) error) error {
 		var one rule.Index
 		var column string
 		var falling bool
-		if err := rows.Scan(&one.Name, &one.Unique, &column, &falling); err != nil {
-			return nil, err
-		}
+		err := scan(&one.Name, &one.Unique, &column, &falling)
 		if n := len(list); n == 0 || list[n-1].Name != one.Name {
 			list = append(list, one)
 		}
 		last := &list[len(list)-1]
 		last.Columns, last.Falling = append(last.Columns, column), append(last.Falling, falling)
-	}
-	return list, rows.Err()
+		return err
+	})
+	return list, err
 }

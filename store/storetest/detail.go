@@ -78,7 +78,7 @@ func detailOfOutput(s *suite) {
 }
 
 // ahead compares what Ahead tells.
-func (s *suite) ahead(most int, waiters []store.Waiter, want map[int64]store.Ahead) {
+func (s *suite) ahead(most int, waiters []store.Waiter, want map[int64]store.Counted) {
 	s.Helper()
 	got, err := s.Table.Ahead(s.within(hung), waiters, most)
 	if err != nil {
@@ -97,15 +97,15 @@ func aheadCounts(s *suite) {
 	last := s.insert("a", journal.RowWaiting, "")
 	ran := s.insert("a", journal.RowDone, "")
 	s.ahead(10, []store.Waiter{{Job: last, Target: "a"}, {Job: b[1], Target: "b"}, {Job: a[0], Target: "a"}, {Job: ran, Target: "a"}, {Job: a[2], Target: "c"}},
-		map[int64]store.Ahead{a[0]: {}, last: {Rows: 3}, ran: {Rows: 4}, b[1]: {Rows: 1}, a[2]: {}})
-	s.ahead(10, nil, map[int64]store.Ahead{})
+		map[int64]store.Counted{a[0]: {}, last: {Rows: 3}, ran: {Rows: 4}, b[1]: {Rows: 1}, a[2]: {}})
+	s.ahead(10, nil, map[int64]store.Counted{})
 }
 
 func aheadIsBounded(s *suite) {
 	a := s.insertAll(8, "a", journal.RowWaiting, "")
 	waiters := []store.Waiter{{Job: a[2], Target: "a"}, {Job: a[3], Target: "a"}, {Job: a[4], Target: "a"}, {Job: a[7], Target: "a"}}
-	s.ahead(3, waiters, map[int64]store.Ahead{a[2]: {Rows: 2}, a[3]: {Rows: 3}, a[4]: {Rows: 3, More: true}, a[7]: {Rows: 3, More: true}})
-	s.ahead(3, waiters[3:], map[int64]store.Ahead{a[7]: {Rows: 3, More: true}})
+	s.ahead(3, waiters, map[int64]store.Counted{a[2]: {Rows: 2}, a[3]: {Rows: 3}, a[4]: {Rows: 3, More: true}, a[7]: {Rows: 3, More: true}})
+	s.ahead(3, waiters[3:], map[int64]store.Counted{a[7]: {Rows: 3, More: true}})
 }
 
 func detailWaitsForNobody(s *suite) {
@@ -117,7 +117,7 @@ func detailWaitsForNobody(s *suite) {
 		must(s, tx, "UPDATE jobs SET status = 'accepted'")
 	}
 	s.quick(func() {
-		s.ahead(10, []store.Waiter{{Job: a[1], Target: "a"}}, map[int64]store.Ahead{a[1]: {Rows: 1}})
+		s.ahead(10, []store.Waiter{{Job: a[1], Target: "a"}}, map[int64]store.Counted{a[1]: {Rows: 1}})
 		got, err := s.Table.Details(s.Context(), a, nil, 10)
 		if err != nil || len(got) != 2 || got[a[1]].Status != journal.RowWaiting {
 			s.Errorf("%v, %v", got, err)

@@ -39,11 +39,11 @@ func (r *rows) Details(_ context.Context, _ []int64, _ []string, tail int) (map[
 	return r.details, r.away
 }
 
-func (r *rows) Ahead(_ context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+func (r *rows) Ahead(_ context.Context, waiters []store.Waiter, most int) (map[int64]store.Counted, error) {
 	r.waiters = waiters
-	ahead := map[int64]store.Ahead{}
+	ahead := map[int64]store.Counted{}
 	for _, w := range waiters {
-		ahead[w.Job] = store.Ahead{Rows: most, More: true}
+		ahead[w.Job] = store.Counted{Rows: most, More: true}
 	}
 	return ahead, nil
 }

@@ -314,12 +314,12 @@ func endOf(text string, bytes int) string {
 
 // Ahead implements store.Table. The rows of a target are counted from one waiter to the next one, so that
 // each is met once. A name that the column can't hold has no rows.
-func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Counted, error) {
 	waiters = slices.Clone(waiters)
 	slices.SortFunc(waiters, func(a, b store.Waiter) int {
 		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Job, b.Job))
 	})
-	ahead := make(map[int64]store.Ahead, len(waiters))
+	ahead := make(map[int64]store.Counted, len(waiters))
 	rows := 0
 	for i, one := range waiters {
 		condition, args := "", []any{one.Target, one.Job}
@@ -338,7 +338,7 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 			return nil, err
 		}
 		rows += more
-		ahead[one.Job] = store.Ahead{Rows: min(rows, most), More: rows > most}
+		ahead[one.Job] = store.Counted{Rows: rows}.UpTo(most)
 	}
 	return ahead, nil
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/exit"
@@ -20,9 +19,9 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) cancel() *ffcli.Command {
+func (p *program) cancel() *cmd {
 	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
-	c := command("cancel", "cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
+	c := command("cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
 		var jobs []operator.Job
 		switch {
 		case w.target == "" && (w.waiting || w.dry || w.yes):
@@ -45,7 +44,6 @@ func (p *program) cancel() *ffcli.Command {
 	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --target: do not ask")
 	c.FlagSet.Var(lengthFlag{length: &w.grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace))
 	c.FlagSet.BoolVar(&w.schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
-	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712\n  jobctl --master cancel --target mail --waiting"
 	return c
 }
 
@@ -62,24 +60,21 @@ type cancelWish struct {
 // none where it is not, or where they are only to be shown.
 func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator.Job, err error) {
 	seen, more := map[jobnet.Whole]bool{}, false
-	err = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
-		all, err := operator.All[api.UnfinishedJobs](ctx, c, api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
-		if mute := operator.Silent(all); err == nil && mute != nil { // others tell of the same rows
-			if !slices.ContainsFunc(all, func(one operator.Answer[api.UnfinishedJobs]) bool { return one.Err == nil }) {
-				return mute
-			}
-			fmt.Fprintf(p.err, "jobctl: %v\n", mute)
-		}
-		for _, one := range all {
-			more = more || one.Value.More
-			for _, id := range one.Value.Jobs {
-				seen[id] = true
-			}
-		}
-		return err
-	})
+	all, err := operator.All[api.UnfinishedJobs](ctx, p.daemon(), api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
 	if err != nil {
 		return nil, err
+	}
+	if mute := operator.Silent(all); mute != nil { // others tell of the same rows
+		if len(operator.Answered(all)) == 0 {
+			return nil, mute
+		}
+		p.note(mute)
+	}
+	for _, one := range all {
+		more = more || one.Value.More
+		for _, id := range one.Value.Jobs {
+			seen[id] = true
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		jobs = append(jobs, operator.Job{Target: w.target, ID: id})
@@ -108,26 +103,24 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator
 }
 
 func (p *program) cancelJobs(ctx context.Context, jobs []operator.Job, w cancelWish) error {
-	return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error {
-		c := &operator.Cancelling{Daemon: d, Grace: w.grace, Schedule: w.schedule}
-		err := operator.MayBeDone(c.Run(ctx, jobs), api.Cancel.Name)
-		if err != nil && len(c.Done)+len(c.Failed) == 0 {
-			return errors.Join(err, c.Mute)
+	c := &operator.Cancelling{Daemon: p.daemon(), Grace: w.grace, Schedule: w.schedule}
+	err := operator.MayBeDone(c.Run(ctx, jobs), api.Cancel.Name)
+	if err != nil && len(c.Done)+len(c.Failed) == 0 {
+		return errors.Join(err, c.Mute)
+	}
+	if shown := p.showCancelled(c, jobs); shown != nil {
+		return shown
+	}
+	var failed []error
+	for _, job := range jobs {
+		if why, is := c.Failed[job.ID]; is {
+			failed = append(failed, jobError(job.ID, why))
 		}
-		if shown := p.showCancelled(c, jobs); shown != nil {
-			return shown
-		}
-		var failed []error
-		for _, job := range jobs {
-			if why, is := c.Failed[job.ID]; is {
-				failed = append(failed, jobError(job.ID, why))
-			}
-		}
-		if len(failed) > 0 { // else nobody else was needed
-			failed = append(failed, c.Mute)
-		}
-		return exit.Join(append(failed, err)...)
-	})
+	}
+	if len(failed) > 0 { // else nobody else was needed
+		failed = append(failed, c.Mute)
+	}
+	return exit.Join(append(failed, err)...)
 }
 
 // showCancelled prints what became of the jobs that were cancelled.
@@ -189,9 +182,9 @@ const (
 	lastSignal    = 64
 )
 
-func (p *program) sendSignal() *ffcli.Command {
+func (p *program) sendSignal() *cmd {
 	name := api.SendSignal.Name
-	return command(name, "send-signal SIG ID… | SIG T:ID…", "send a signal, as TERM, SIGTERM or 15, to running jobs", func(ctx context.Context, args []string) error {
+	return command("send-signal SIG ID… | SIG T:ID…", "send a signal, as TERM, SIGTERM or 15, to running jobs", func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return wrongUsage("%s: needs a signal and at least one job", name)
 		}

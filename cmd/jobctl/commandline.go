@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/term"
 
 	"jobd/cmd/internal/conf"
@@ -23,32 +22,59 @@ import (
 	jobnet "jobd/net"
 )
 
-// arranged is a command line in the order that ffcli wants.
+// cmd is a command, declared once: what it takes, its help, completion and manual page come from here.
+type cmd struct {
+	Name        string
+	ShortUsage  string // its words, and its arguments in capitals
+	ShortHelp   string
+	LongHelp    string // examples
+	FlagSet     *flag.FlagSet
+	Subcommands []*cmd
+	Exec        func(ctx context.Context, args []string) error // nil: only those below it do something
+}
+
+// flagsInUsage are what a usage has of flags.
+var flagsInUsage = regexp.MustCompile(` \[-[^\[\]]*(\[[^\]]*\][^\[\]]*)*\]`)
+
+// command makes a command of its usage, which begins with its words. One whose usage has no arguments takes none.
+func command(usage, help string, exec func(ctx context.Context, args []string) error) *cmd {
+	words := strings.Fields(usage)
+	if i := slices.IndexFunc(words, func(word string) bool { return word != strings.ToLower(word) || word[0] == '[' }); i >= 0 {
+		words = words[:i]
+	}
+	name := strings.Join(words, " ")
+	takesNone := flagsInUsage.ReplaceAllString(usage, "") == name
+	return &cmd{
+		Name: words[len(words)-1], ShortUsage: usage, ShortHelp: help, FlagSet: flag.NewFlagSet(name, flag.ContinueOnError),
+		Exec: func(ctx context.Context, args []string) error {
+			if takesNone && len(args) > 0 {
+				return wrongUsage("%s: takes no arguments", name)
+			}
+			return exec(ctx, args)
+		},
+	}
+}
+
+// arranged is a command line, taken apart by what is for whom.
 type arranged struct {
-	chosen  *ffcli.Command // the command that is meant
+	chosen  *cmd     // the command that is meant
+	path    []string // its words
+	global  []string // jobctl's flags
+	flags   []givenFlag
 	args    []string
 	profile string // "": none
 }
 
-// arrange puts args into the order that ffcli wants: flags of jobctl, the
-// command's words, flags of the command, its arguments. People write flags wherever they
-// think of them.
-func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
-	given, err := separate(root, args)
+// arrange takes a command line apart: people write flags wherever they think of them.
+func arrange(root *cmd, args []string) (a arranged, err error) {
+	given, err := separate(root, args, true)
 	if err != nil {
 		return a, err
 	}
 	helped := given.askForHelp()
-	words, places := given.words, given.places
-	chosen := root
-	var path, before, after []string
-	for len(words) > 0 {
-		i := slices.IndexFunc(chosen.Subcommands, func(below *ffcli.Command) bool { return below.Name == words[0] })
-		if i < 0 {
-			break
-		}
-		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
-	}
+	chosen, path := given.command(root)
+	words, places := given.words[len(path):], given.places[len(path):]
+	a = arranged{chosen: chosen, path: path, args: words, profile: given.profile}
 	if len(words) > 0 && chosen == root && elsewhere()[words[0]] != "" {
 		return a, fmt.Errorf("unknown command %s; here that is: jobctl %s", words[0], elsewhere()[words[0]])
 	}
@@ -58,18 +84,49 @@ func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
 	for _, flag := range given.flags {
 		switch {
 		case root.FlagSet.Lookup(flag.name) != nil || isHelp(flag.name):
-			before = append(before, flag.args...)
+			a.global = append(a.global, flag.args...)
 		case chosen.FlagSet.Lookup(flag.name) != nil:
-			after = append(after, flag.args...)
+			a.flags = append(a.flags, flag)
 		default:
 			return a, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
 		}
 	}
-	a = arranged{chosen, slices.Concat(before, path, after), given.profile}
-	if len(words) > 0 {
-		a.args = append(append(a.args, "--"), words...)
-	}
 	return a, nil
+}
+
+// command is the command that the first words name, and these words.
+func (g *given) command(root *cmd) (chosen *cmd, path []string) {
+	chosen = root
+	for i, word := range g.words {
+		at := slices.IndexFunc(chosen.Subcommands, func(below *cmd) bool { return below.Name == word })
+		if at < 0 {
+			return chosen, g.words[:i]
+		}
+		chosen = chosen.Subcommands[at]
+	}
+	return chosen, g.words
+}
+
+// setFlags sets the flags of the command.
+func (a *arranged) setFlags() error {
+	for _, given := range a.flags {
+		value := given.args[len(given.args)-1]
+		isBool := !takesValue(a.chosen.FlagSet.Lookup(given.name))
+		if len(given.args) == 1 {
+			_, value, _ = strings.Cut(value, "=")
+			if isBool && !strings.Contains(given.args[0], "=") {
+				value = "true"
+			}
+		}
+		err := a.chosen.FlagSet.Set(given.name, value)
+		if err != nil && isBool {
+			err = fmt.Errorf("%q is not allowed; allowed are true and false", value)
+		}
+		if err != nil {
+			return wrongUsage("%s: %w", dashed(given.name), err)
+		}
+	}
+	return nil
 }
 
 // givenFlag is a flag as it was given: in one or two args.
@@ -84,6 +141,9 @@ type given struct {
 	words   []string
 	places  []int
 	profile string
+
+	known   map[string]*flag.Flag
+	pending *flag.Flag // the last one, whose value is missing
 }
 
 // askForHelp makes the word help before a command's words the flag, and tells whether it stood there.
@@ -98,13 +158,14 @@ func (g *given) askForHelp() bool {
 }
 
 // separate tells flags, each with its value, from words, and the word that begins with @, the
-// profile. After -- there are only words, and a negative number is one anywhere. A flag that no
-// command knows is an error.
-func separate(root *ffcli.Command, args []string) (g given, err error) {
+// profile. After -- there are only words, and a negative number is one anywhere. Strictly a flag that no
+// command knows is an error; else it is passed over.
+func separate(root *cmd, args []string, strict bool) (g given, err error) {
 	known := map[string]*flag.Flag{}
+	g.known = known
 	collect(root, known)
 	for _, arg := range args { // a flag may have other forms elsewhere: that of the command counts which is named first
-		if i := slices.IndexFunc(root.Subcommands, func(c *ffcli.Command) bool { return c.Name == arg }); i >= 0 {
+		if i := slices.IndexFunc(root.Subcommands, func(c *cmd) bool { return c.Name == arg }); i >= 0 {
 			collect(root.Subcommands[i], known)
 			break
 		}
@@ -118,7 +179,7 @@ func separate(root *ffcli.Command, args []string) (g given, err error) {
 			break
 		}
 		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
-			if err := g.word(arg, i); err != nil {
+			if err := g.word(arg, i); err != nil && strict {
 				return g, err
 			}
 			continue
@@ -127,6 +188,9 @@ func separate(root *ffcli.Command, args []string) (g given, err error) {
 		if flags == nil {
 			name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 			if known[name] == nil && !isHelp(name) {
+				if !strict {
+					continue
+				}
 				return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
 			}
 			flags = []givenFlag{{name, []string{arg}}}
@@ -138,6 +202,7 @@ func separate(root *ffcli.Command, args []string) (g given, err error) {
 		last := &flags[len(flags)-1]
 		if takesValue(known[last.name]) && len(last.args) == 1 {
 			if i++; i == len(args) {
+				g.pending = known[last.name]
 				return g, fmt.Errorf("flag %s needs a value", dashed(last.name))
 			}
 			last.args = append(last.args, args[i])
@@ -190,7 +255,7 @@ func shortFlags(arg string, known map[string]*flag.Flag) (flags []givenFlag) {
 }
 
 // collect gathers the flags of a command and of all below it.
-func collect(c *ffcli.Command, known map[string]*flag.Flag) {
+func collect(c *cmd, known map[string]*flag.Flag) {
 	c.FlagSet.VisitAll(func(f *flag.Flag) { known[f.Name] = f })
 	for _, below := range c.Subcommands {
 		collect(below, known)
@@ -205,7 +270,7 @@ func takesValue(f *flag.Flag) bool {
 // isHelp knows the short form of --help, which package flag answers unregistered.
 func isHelp(name string) bool { return name == "h" }
 
-func names(c *ffcli.Command) []string {
+func names(c *cmd) []string {
 	var names []string
 	for _, below := range c.Subcommands {
 		names = append(names, below.Name)
@@ -213,51 +278,75 @@ func names(c *ffcli.Command) []string {
 	return names
 }
 
-// valueNames are what stands for the values of flags in the help.
+// valueNames are what stands for the values of flags in the help, where they don't take certain words.
 var valueNames = map[string]string{
 	"aside": "W,C", "failures": "W,C", "lag": "W,C", "oldest": "W,C", "waiting": "W,C", "workers": "W,C",
-	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
-	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "result": "ok|fail", "since": "TIME", "sort": "age|cpu|memory",
-	"status": "S", "target": "T", "until": "TIME", "zone": "Z",
+	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
+	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "since": "TIME", "status": "S", "target": "T", "until": "TIME", "zone": "Z",
 }
 
 // withValue is a flag of a command as people write it, with what stands for its value.
-func withValue(command string, f *flag.Flag) string {
-	if is, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && is.IsBoolFlag() {
+func withValue(f *flag.Flag) string {
+	if !takesValue(f) {
 		return dashed(f.Name)
 	}
 	name := valueNames[f.Name]
-	if command == "stats" && f.Name == "by" {
-		name = "target|hour|worker"
+	if words, is := f.Value.(oneOf); is && len(words.allowed) <= 3 {
+		name = strings.Join(words.allowed, "|")
 	}
 	return dashed(f.Name) + " " + name
 }
 
-// wrongValue is how package flag words a value that a flag does not take.
-var wrongValue = regexp.MustCompile(`invalid (boolean )?value ("(?:[^"\\]|\\.)*") for (?:flag )?-(\S+): (.*)$`)
+// countFlag is a flag.Value for a number of things, from least to most; 0: any number.
+type countFlag struct {
+	n           *int
+	least, most int
+}
 
-// wrongFlag words the error of a flag's value as all of jobd's errors are: the flag, the value,
-// what is allowed.
-func wrongFlag(err error) error {
-	if err == nil {
-		return nil
-	}
-	found := wrongValue.FindStringSubmatch(err.Error())
-	if found == nil {
-		return err
-	}
-	boolean, value, name, reason := found[1] != "", found[2], found[3], found[4]
+// String implements flag.Value.
+func (f countFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f countFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
 	switch {
-	case boolean:
-		reason = value + " is not allowed; allowed are true and false"
-	case reason == "parse error" || strings.HasPrefix(reason, "value out of range"):
-		reason = value + " is not allowed; allowed is a whole number"
+	case err == nil && n >= f.least && (f.most == 0 || n <= f.most):
+		*f.n = n
+		return nil
+	case f.most > 0:
+		return fmt.Errorf("%q is not allowed; allowed is %d to %d", text, f.least, f.most)
 	}
-	dashes := "--"
-	if len(name) == 1 {
-		dashes = "-"
+	return fmt.Errorf("%q is not allowed; allowed is a whole number from %d on", text, f.least)
+}
+
+// oneOf is a flag.Value for one of some words; several, with commas between them, are added to a list.
+type oneOf struct {
+	value   *string
+	list    *[]string // nil: one word
+	allowed []string
+}
+
+// String implements flag.Value.
+func (f oneOf) String() string { return "" }
+
+// Set implements flag.Value.
+func (f oneOf) Set(text string) error {
+	words := []string{text}
+	if f.list != nil {
+		words = strings.Split(text, ",")
 	}
-	return fmt.Errorf("%s%s: %s", dashes, name, reason)
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(f.allowed, word) {
+			return fmt.Errorf("%q is not allowed; allowed are: %s", word, strings.Join(f.allowed, ", "))
+		}
+		if f.list != nil {
+			*f.list = append(*f.list, word)
+		} else {
+			*f.value = word
+		}
+	}
+	return nil
 }
 
 // errID says what an id is.
@@ -388,7 +477,7 @@ func (f lengthFlag) Set(text string) error {
 // window is the flags that narrow a command to a time.
 type window struct{ since, until timeFlag }
 
-func (p *program) windowFlags(c *ffcli.Command) *window {
+func (p *program) windowFlags(c *cmd) *window {
 	w := &window{timeFlag{p: p}, timeFlag{p: p}}
 	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&w.until, "until", "only before this time")

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
 const completionStatus = `{"targets": {"mail": {}, "mail-long": {}, "video:fast": {}, "a b": {}, "\u001b[2J": {}}, "memoryUsage": {}}`
@@ -115,7 +113,7 @@ func TestCompletionDoesNotHang(t *testing.T) {
 func TestChoicesAreTaken(t *testing.T) {
 	t.Parallel()
 	_, root := newTree()
-	walk(root, nil, func(c *ffcli.Command, words []string) {
+	walk(root, nil, func(c *cmd, words []string) {
 		c.FlagSet.VisitAll(func(f *flag.Flag) {
 			choices := choicesOf(f)
 			for _, choice := range choices {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
 	"jobd/journal"
@@ -25,16 +23,10 @@ const (
 	failedMost  = 20
 )
 
-func (p *program) failed() *ffcli.Command {
+func (p *program) failed() *cmd {
 	w := failedWish{since: timeFlag{p: p}, most: -1, code: -1, ignored: true}
 	group := false
-	c := command("failed", "failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("failed: takes no arguments")
-		}
-		if w.most < -1 || w.most > mostFailures {
-			return wrongUsage("failed: -n %d is not allowed; allowed is 0 to %d, where 0 means all", w.most, mostFailures)
-		}
+	c := command("failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			if group {
 				return p.printGroups(ctx, j, w.grouped(p.now()))
@@ -42,9 +34,8 @@ func (p *program) failed() *ffcli.Command {
 			return p.printFailed(ctx, j, w.listed(p.now()))
 		})
 	})
-	c.LongHelp = "  jobctl failed --since 2h --target mail\n  jobctl --master failed --group"
 	w.flags(c)
-	c.FlagSet.IntVar(&w.most, "n", -1, "only the newest N; 0: all. Without -n and --since: 20")
+	c.FlagSet.Var(countFlag{n: &w.most, most: mostFailures}, "n", "only the newest N; 0: all. Without -n and --since: 20")
 	c.FlagSet.BoolVar(&group, "group", false, "count them by exit code and that line")
 	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also those whose jobs are tried again by themselves")
 	return c
@@ -62,7 +53,7 @@ type failedWish struct {
 }
 
 // flags registers the flags that all commands about failures have.
-func (w *failedWish) flags(c *ffcli.Command) {
+func (w *failedWish) flags(c *cmd) {
 	c.FlagSet.Var(&w.since, "since", "only those that ended from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds; without it, the last 24 h")
 	c.FlagSet.StringVar(&w.target, "target", "", "only jobs of this target")
 }

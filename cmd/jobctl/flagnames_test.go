@@ -4,8 +4,6 @@ import (
 	"flag"
 	"strings"
 	"testing"
-
-	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
 // The help of a command says of each flag that takes a value what that is.
@@ -13,14 +11,14 @@ func TestFlagsAreListedWithTheirValues(t *testing.T) {
 	t.Parallel()
 	_, root := newTree()
 	seen := 0
-	walk(root, nil, func(c *ffcli.Command, words []string) {
+	walk(root, nil, func(c *cmd, words []string) {
 		c.FlagSet.VisitAll(func(f *flag.Flag) {
 			is, ok := f.Value.(interface{ IsBoolFlag() bool })
 			if len(words) == 0 || ok && is.IsBoolFlag() {
 				return
 			}
 			seen++
-			if text := withValue(c.Name, f); strings.HasSuffix(text, " ") {
+			if text := withValue(f); strings.HasSuffix(text, " ") {
 				t.Errorf("%q %s: its value has no name", words, text)
 			}
 		})

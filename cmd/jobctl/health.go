@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
@@ -60,25 +58,17 @@ func (v *condition) find(s state, format string, args ...any) {
 	v.problems = append(v.problems, text)
 }
 
-func (p *program) health() *ffcli.Command {
+func (p *program) health() *cmd {
 	limits := usualLimits()
-	c := command(healthCommand, "health", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("health: takes no arguments")
-		}
+	c := command("health", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
 		v := &condition{who: p.config.address()}
-		err := p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
-			s, err := operator.TakeCensus(ctx, c)
-			if err == nil {
-				s.Count(ctx, append(s.Targets(), s.Unserved()...))
-				limits.judge(v, s, p.now())
-			}
-			return err
-		})
-		if err != nil {
-			if exit.Interrupted(ctx) {
-				return exit.Why(ctx, err)
-			}
+		switch s, err := operator.TakeCensus(ctx, p.daemon()); {
+		case err == nil:
+			s.Count(ctx, append(s.Targets(), s.Unserved()...))
+			limits.judge(v, s, p.now())
+		case exit.Interrupted(ctx):
+			return exit.Why(ctx, err)
+		default:
 			v.find(stateOf(err), "%s", strings.TrimPrefix(clean(err.Error()), v.who+": "))
 		}
 		return p.printHealth(v)
@@ -154,7 +144,7 @@ func (v *condition) String() string {
 
 // unknownUsage gives the errors of a wrong command line or configuration the exit code that means
 // unknown, where the command is health: 2, which they have else, would be critical.
-func unknownUsage(root *ffcli.Command, args []string, err error) error {
+func unknownUsage(root *cmd, args []string, err error) error {
 	at := slices.IndexFunc(args, func(word string) bool { return slices.Contains(names(root), word) })
 	if exit.Code(err) == exit.Usage && !errors.Is(err, errTold) && at >= 0 && args[at] == healthCommand {
 		return exit.With(int(stateUnknown), err)

@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
 	"jobd/net/api"
 )
@@ -69,7 +67,7 @@ jobctl help: all commands and flags. jobctl help COMMAND: one, with examples.
 
 // usage writes the help of a command, and of those below it. It tells whether the global flags are
 // to follow: they are in the top help only.
-func usage(w io.Writer, c *ffcli.Command) (global bool) {
+func usage(w io.Writer, c *cmd) (global bool) {
 	global = c.Name == "jobctl"
 	for i, line := range page.Wrap("usage: jobctl [flags] "+c.ShortUsage, page.Width-4) {
 		fmt.Fprintf(w, "%s%s\n", strings.Repeat("    ", min(i, 1)), line)
@@ -97,7 +95,7 @@ func usage(w io.Writer, c *ffcli.Command) (global bool) {
 }
 
 // usageBelow writes what stands below the global flags: the commands, where a terminal shows them last.
-func usageBelow(w io.Writer, c *ffcli.Command) {
+func usageBelow(w io.Writer, c *cmd) {
 	if c != nil && c.Name == "jobctl" {
 		fmt.Fprintln(w)
 		listGroups(w, c.Subcommands)
@@ -106,14 +104,14 @@ func usageBelow(w io.Writer, c *ffcli.Command) {
 	}
 }
 
-func writeExamples(w io.Writer, c *ffcli.Command) {
+func writeExamples(w io.Writer, c *cmd) {
 	if c.LongHelp != "" {
 		fmt.Fprintf(w, "examples:\n%s\n\n", strings.Trim(c.LongHelp, "\n"))
 	}
 }
 
 // listGroups writes all commands, in their groups.
-func listGroups(w io.Writer, all []*ffcli.Command) {
+func listGroups(w io.Writer, all []*cmd) {
 	for _, group := range grouped(all) {
 		fmt.Fprintf(w, "%s:\n", group.title)
 		page.List(w, termsOf(group.members))
@@ -124,16 +122,16 @@ func listGroups(w io.Writer, all []*ffcli.Command) {
 // commandGroup is commands that are listed together.
 type commandGroup struct {
 	title   string
-	members []*ffcli.Command
+	members []*cmd
 }
 
 // grouped gives all commands in their groups; what is in none is in the last one.
-func grouped(all []*ffcli.Command) (list []commandGroup) {
+func grouped(all []*cmd) (list []commandGroup) {
 	rest := slices.Clone(all)
 	for _, group := range groups() {
-		var members []*ffcli.Command
+		var members []*cmd
 		for _, name := range group.commands {
-			if i := slices.IndexFunc(rest, func(c *ffcli.Command) bool { return c.Name == name }); i >= 0 {
+			if i := slices.IndexFunc(rest, func(c *cmd) bool { return c.Name == name }); i >= 0 {
 				members, rest = append(members, rest[i]), slices.Delete(rest, i, i+1)
 			}
 		}
@@ -148,7 +146,7 @@ func grouped(all []*ffcli.Command) (list []commandGroup) {
 }
 
 // termsOf is commands as they are listed.
-func termsOf(commands []*ffcli.Command) (terms []page.Term) {
+func termsOf(commands []*cmd) (terms []page.Term) {
 	for _, c := range commands {
 		terms = append(terms, page.Term{Name: c.ShortUsage, Meaning: c.ShortHelp})
 	}
@@ -156,9 +154,9 @@ func termsOf(commands []*ffcli.Command) (terms []page.Term) {
 }
 
 // flagsOf is the flags of a command as they are listed.
-func flagsOf(c *ffcli.Command) (terms []page.Term) {
+func flagsOf(c *cmd) (terms []page.Term) {
 	c.FlagSet.VisitAll(func(f *flag.Flag) {
-		terms = append(terms, page.Term{Name: withValue(c.Name, f), Meaning: f.Usage})
+		terms = append(terms, page.Term{Name: withValue(f), Meaning: f.Usage})
 	})
 	return terms
 }
@@ -175,8 +173,8 @@ func dashed(name string) string {
 const helpCommand = "help"
 
 // help is that word as a command, to be listed: arrange makes it the flag.
-func help() *ffcli.Command {
-	return command(helpCommand, "help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
+func help() *cmd {
+	return command("help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
 }
 
 // elsewhere are commands of docker, systemctl, kubectl, gearadmin and others, and what does that here.
@@ -203,7 +201,7 @@ func elsewhere() map[string]string {
 func examples() map[string][]string {
 	return map[string][]string{
 		"":                       {"jobctl status", "jobctl --master --host 10.0.0.5 list-workers", "jobctl journal log --since 1h"},
-		"status":                 {"jobctl status", "jobctl --master status", "jobctl status --output json | jq .journal"},
+		"status":                 {"jobctl status", "jobctl --master status --watch", "jobctl status --output json | jq .database"},
 		"health":                 {"jobctl health", "jobctl --master health --workers 3,1 --oldest 10m,1h", "jobctl health --waiting 1000,5000 --failures 10%,50% --timeout 8s"},
 		"list-targets":           {"jobctl list-targets", "jobctl list-targets --host 10.0.0.7"},
 		"list-workers":           {"jobctl --master list-workers", "jobctl --master list-workers --output json | jq '.workers[].name'"},
@@ -220,6 +218,18 @@ func examples() map[string][]string {
 		"restart":                {"jobctl restart", "jobctl restart --timeout 5m", "jobctl --master restart --all"},
 		"run-manual":             {"jobctl run-manual 4711", "jobctl --master run-manual mail:4711 mail:4712"},
 		"send-signal":            {"jobctl send-signal TERM 4711", "jobctl --master send-signal USR1 mail:4711", "jobctl send-signal 0 4711"},
+		"ps":                     {"jobctl ps --sort memory", "jobctl --master ps --target mail"},
+		"wait":                   {"jobctl wait 4711 4712 --timeout 10m && echo all went well"},
+		"top":                    {"jobctl top", "jobctl --master --host 10.0.0.1 top --interval 5s"},
+		"failed":                 {"jobctl failed --since 2h --target mail", "jobctl --master failed --group"},
+		"show":                   {"jobctl show 5", "jobctl --master show mail:5", "jobctl show 5 --output json | jq .row"},
+		"why":                    {"jobctl why 5", "jobctl --master why 5 mail:6", "jobctl why 5 --output json | jq -r .reason"},
+		"run-now":                {"jobctl run-now 4711", "jobctl --master run-now reports:12 13"},
+		"retry":                  {"jobctl retry 4711", "jobctl --master retry --failed --since 2h --target mail --code 75 --dry-run"},
+		"queue":                  {"jobctl queue", "jobctl --master queue mail --watch", "jobctl queue --delayed -n 100"},
+		"schedule":               {"jobctl schedule daily 02:30 --zone Europe/Berlin", "jobctl schedule '*/20 8-18 * * mon-fri' -n 3", "jobctl --master schedule --list --target reports", "jobctl schedule pause 4711"},
+		"cancel":                 {"jobctl cancel 4711", "jobctl --master cancel --grace 1m mail:4711 4712", "jobctl --master cancel --target mail --waiting"},
+		"tail":                   {"jobctl tail 4711", "jobctl --master tail -f 4711", "jobctl tail -n 100 mail:4711"},
 		"completion":             {"source <(jobctl completion bash)", "jobctl completion zsh >~/.zfunc/_jobctl", "jobctl completion fish >~/.config/fish/completions/jobctl.fish"},
 		"help":                   {"jobctl help pause", "jobctl help journal log"},
 		"journal":                {"jobctl journal show 4711", "jobctl --master journal log --since 1h", "jobctl journal verify --journal /var/lib/jobd/node-1"},
@@ -237,7 +247,7 @@ func examples() map[string][]string {
 }
 
 // illustrate gives the examples to a command and to all below it.
-func illustrate(c *ffcli.Command, words string) {
+func illustrate(c *cmd, words string) {
 	lines := examples()[words]
 	if c.LongHelp == "" && len(lines) > 0 {
 		c.LongHelp = "  " + strings.Join(lines, "\n  ")
@@ -253,8 +263,8 @@ var completions embed.FS
 // shells are those for which there is a script.
 func shells() []string { return []string{"bash", "zsh", "fish"} }
 
-func (p *program) completion() *ffcli.Command {
-	return command("completion", "completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands, flags, targets and workers", func(_ context.Context, args []string) error {
+func (p *program) completion() *cmd {
+	return command("completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands, flags, targets and workers", func(_ context.Context, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells(), args[0]) {
 			return wrongUsage("completion: needs a shell, got %q; allowed are: bash, zsh, fish", args)
 		}
@@ -304,9 +314,20 @@ func (p *program) complete(ctx context.Context, args []string) error {
 	p.err = io.Discard
 	p.log, _ = logging.New(logging.Config{}, io.Discard)
 	root := p.tree()
-	c := completing{program: p, root: root, chosen: root, last: words[len(words)-1], known: map[string]*flag.Flag{}}
-	collect(root, c.known)
-	c.read(words[:len(words)-1])
+	before := words[:len(words)-1]
+	given, _ := separate(root, before, false)
+	c := completing{program: p, root: root, last: words[len(words)-1], known: given.known, profile: given.profile, value: given.pending}
+	c.only = slices.Contains(before, "--")
+	if c.helped = len(given.words) > 0 && given.words[0] == helpCommand; c.helped {
+		given.words = given.words[1:]
+	}
+	for _, flag := range given.flags {
+		if root.FlagSet.Lookup(flag.name) != nil {
+			c.global = append(c.global, flag.args...)
+		}
+	}
+	chosen, path := given.command(root)
+	c.chosen, c.args = chosen, len(given.words)-len(path)
 	ctx, cancel := context.WithTimeout(ctx, completeLimit)
 	defer cancel()
 	for _, one := range c.offer(ctx) {
@@ -320,65 +341,16 @@ func (p *program) complete(ctx context.Context, args []string) error {
 // completing is a command line of which the last word is to be completed.
 type completing struct {
 	*program
-	root, chosen *ffcli.Command
+	root, chosen *cmd
 	known        map[string]*flag.Flag
 	last         string
 
 	global  []string   // the global flags so far
-	args    []string   // the command's arguments so far
+	args    int        // how many arguments the command has so far
 	profile string     // "": none
 	value   *flag.Flag // whose value the last word is; nil: of none
 	only    bool       // behind --: there are only words
 	helped  bool       // behind the word help: there are only commands
-}
-
-// read takes in the words before the last one. What makes no sense is passed over.
-func (c *completing) read(words []string) {
-	for _, word := range words {
-		profile, isProfile := strings.CutPrefix(word, "@")
-		switch {
-		case c.value != nil:
-			if c.root.FlagSet.Lookup(c.value.Name) != nil {
-				c.global = append(c.global, "--"+c.value.Name, word)
-			}
-			c.value = nil
-		case c.only:
-			c.word(word)
-		case word == "--":
-			c.only = true
-		case len(word) > 1 && word[0] == '-' && !negative.MatchString(word):
-			c.flag(word)
-		case isProfile:
-			c.profile = profile
-		default:
-			c.word(word)
-		}
-	}
-}
-
-func (c *completing) word(word string) {
-	if c.chosen == c.root && word == helpCommand && len(c.args) == 0 {
-		c.helped = true
-		return
-	}
-	i := slices.IndexFunc(c.chosen.Subcommands, func(below *ffcli.Command) bool { return below.Name == word })
-	if i < 0 {
-		c.args = append(c.args, word)
-		return
-	}
-	c.chosen = c.chosen.Subcommands[i]
-}
-
-func (c *completing) flag(word string) {
-	name, _, hasValue := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
-	f := c.known[name]
-	switch {
-	case f == nil:
-	case !hasValue && takesValue(f):
-		c.value = f
-	case c.root.FlagSet.Lookup(name) != nil:
-		c.global = append(c.global, word)
-	}
 }
 
 // offer gives all that may stand in the place of the last word.
@@ -401,7 +373,7 @@ func (c *completing) offer(ctx context.Context) []candidate {
 		return c.flags()
 	case !c.only && strings.HasPrefix(c.last, "@"):
 		return c.profiles()
-	case len(c.chosen.Subcommands) > 0 && len(c.args) == 0:
+	case len(c.chosen.Subcommands) > 0 && c.args == 0:
 		return c.commands()
 	case len(c.chosen.Subcommands) > 0, c.helped:
 		return nil
@@ -478,28 +450,16 @@ func splitLine(line string) (words []string) {
 	return append(words, word.String())
 }
 
-// chooses is implemented by the values of flags that take certain words only.
-type chooses interface{ choices() []string }
-
-func (kindsFlag) choices() []string  { return kindNames() }
-func (statusFlag) choices() []string { return statusNames() }
-func (byFlag) choices() []string     { return []string{byTarget, byHour, byWorker} }
-func (formatFlag) choices() []string { return []string{"jsonl", "csv"} }
-
 // choicesOf are the words that a flag takes, where it takes certain ones only.
 func choicesOf(f *flag.Flag) []string {
-	if c, ok := f.Value.(chooses); ok {
-		return c.choices()
+	if words, is := f.Value.(oneOf); is {
+		return words.allowed
 	}
 	switch f.Name {
 	case "output":
 		return []string{"table", "json"}
 	case "log-level":
 		return []string{"trace", "debug", "info", "warn", "error"}
-	case "sort":
-		return []string{api.SortAge, api.SortCPU, api.SortMemory}
-	case "result":
-		return []string{"ok", "fail"}
 	}
 	return nil
 }
@@ -518,8 +478,8 @@ func (c *completing) values(ctx context.Context, name string) []candidate {
 	case "worker":
 		return c.workers(ctx)
 	}
-	choices := choicesOf(f)
-	if _, list := f.Value.(*kindsFlag); list { // the word may have some of them already
+	choices := slices.Clone(choicesOf(f))
+	if words, is := f.Value.(oneOf); is && words.list != nil { // the word may have some of them already
 		before := c.last[:strings.LastIndexAny(c.last, ",=")+1]
 		if strings.Contains(before, "=") {
 			before = before[strings.Index(before, "=")+1:]
@@ -545,7 +505,7 @@ func (c *completing) arguments(ctx context.Context) []candidate {
 	if end := slices.Index(forms, "|"); end >= 0 {
 		forms = forms[:end]
 	}
-	at := len(c.args)
+	at := c.args
 	if at >= len(forms) {
 		if len(forms) == 0 || !strings.Contains(forms[len(forms)-1], "…") {
 			return nil
@@ -592,11 +552,11 @@ func (c *completing) targets(ctx context.Context, end string) (all []candidate) 
 func (p *program) served(ctx context.Context) []string {
 	if !p.config.master {
 		var status workerStatus
-		p.askQuietly(ctx, api.Status.Name, nil, &status)
+		_ = p.daemon().AskInto(ctx, api.Status.Name, nil, &status)
 		return slices.Sorted(maps.Keys(status.Targets))
 	}
 	var status masterStatus
-	p.askQuietly(ctx, api.MasterStatus.Name, api.Polling{}, &status)
+	_ = p.daemon().AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status)
 	served := map[string]bool{}
 	for _, worker := range status.Workers {
 		for _, name := range worker.Targets {
@@ -611,14 +571,9 @@ func (c *completing) workers(ctx context.Context) (all []candidate) {
 		return nil
 	}
 	var status masterStatus
-	c.askQuietly(ctx, api.MasterStatus.Name, api.Polling{}, &status)
+	_ = c.daemon().AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status)
 	for _, worker := range status.Workers {
 		all = append(all, candidate{word: worker.Name, about: strings.Join(worker.Targets, ", ")})
 	}
 	return all
-}
-
-// askQuietly asks, and leaves the answer as it is where there is none.
-func (p *program) askQuietly(ctx context.Context, typ string, data, into any) {
-	_ = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error { return c.AskInto(ctx, typ, data, into) })
 }

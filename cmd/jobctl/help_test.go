@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"io"
 	"slices"
 	"strings"
@@ -10,14 +8,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/page"
 )
 
 // newTree is all commands, as a run has them.
-func newTree() (*program, *ffcli.Command) {
+func newTree() (*program, *cmd) {
 	p := &program{surroundings: surroundings{err: io.Discard, out: io.Discard, now: time.Now, location: time.UTC}}
 	p.set = newSet(nil, nil, nil)
 	p.config.register(p.set)
@@ -25,7 +21,7 @@ func newTree() (*program, *ffcli.Command) {
 }
 
 // walk visits a command and all below it, with their words.
-func walk(c *ffcli.Command, words []string, visit func(c *ffcli.Command, words []string)) {
+func walk(c *cmd, words []string, visit func(c *cmd, words []string)) {
 	visit(c, words)
 	for _, below := range c.Subcommands {
 		walk(below, append(words[:len(words):len(words)], below.Name), visit)
@@ -37,7 +33,7 @@ func walk(c *ffcli.Command, words []string, visit func(c *ffcli.Command, words [
 func TestEachHelpPage(t *testing.T) {
 	t.Parallel()
 	_, root := newTree()
-	walk(root, nil, func(c *ffcli.Command, words []string) {
+	walk(root, nil, func(c *cmd, words []string) {
 		name := strings.Join(words, " ")
 		got := jobctl{environ: []string{"HOME=/home/operator"}}.run(t, append([]string{"help"}, words...)...)
 		if other := (jobctl{environ: []string{"HOME=/home/operator"}}).run(t, append(words, "--help")...); other != got || got.code != 0 || got.err != "" {
@@ -85,11 +81,11 @@ func TestTheOverviewIsOneScreen(t *testing.T) {
 }
 
 // isCommand fails unless a text begins with the words of a command.
-func isCommand(t *testing.T, root *ffcli.Command, text string) {
+func isCommand(t *testing.T, root *cmd, text string) {
 	t.Helper()
 	at := root
 	for _, word := range strings.Fields(text) {
-		i := slices.IndexFunc(at.Subcommands, func(c *ffcli.Command) bool { return c.Name == word })
+		i := slices.IndexFunc(at.Subcommands, func(c *cmd) bool { return c.Name == word })
 		if i < 0 {
 			break
 		}
@@ -105,7 +101,7 @@ func TestCommandsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	_, root := newTree()
 	for word, here := range elsewhere() {
-		if slices.ContainsFunc(root.Subcommands, func(c *ffcli.Command) bool { return c.Name == word }) {
+		if slices.ContainsFunc(root.Subcommands, func(c *cmd) bool { return c.Name == word }) {
 			t.Errorf("%s is a command", word)
 		}
 		if first := strings.TrimPrefix(here, "--master "); here != "--version" {
@@ -122,7 +118,7 @@ func TestExamplesAreTaken(t *testing.T) {
 	t.Parallel()
 	_, root := newTree()
 	used := map[string]bool{}
-	walk(root, nil, func(c *ffcli.Command, words []string) {
+	walk(root, nil, func(c *cmd, words []string) {
 		name := strings.Join(words, " ")
 		used[name] = true
 		for line := range strings.Lines(c.LongHelp) {
@@ -134,9 +130,9 @@ func TestExamplesAreTaken(t *testing.T) {
 			p, tree := newTree()
 			got, err := arrange(tree, p.set.Args(args))
 			if err == nil {
-				err = tree.Parse(got.args)
+				err = got.setFlags()
 			}
-			if err != nil && !errors.Is(err, flag.ErrHelp) {
+			if err != nil {
 				t.Errorf("%s: %v", line, err)
 			} else if name != "help" && len(c.Subcommands) == 0 && got.chosen.ShortUsage != c.ShortUsage {
 				t.Errorf("%s: an example of %s", line, name)
@@ -168,7 +164,7 @@ func shellWords(line string) (words []string) {
 func TestGroupsOfCommands(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	listGroups(&out, []*ffcli.Command{
+	listGroups(&out, []*cmd{
 		{Name: "journal", ShortUsage: "journal", ShortHelp: "j"},
 		{Name: "brew", ShortUsage: "brew TEA", ShortHelp: "b"},
 		{Name: "poke", ShortUsage: "poke", ShortHelp: "p"},
@@ -182,7 +178,7 @@ func TestGroupsOfCommands(t *testing.T) {
 	_, root := newTree()
 	for _, c := range root.Subcommands {
 		if out.Reset(); true {
-			listGroups(&out, []*ffcli.Command{c})
+			listGroups(&out, []*cmd{c})
 		}
 		if strings.HasPrefix(out.String(), "further") {
 			t.Errorf("%s is in no group", c.Name)
@@ -218,7 +214,14 @@ func TestShortFlags(t *testing.T) {
 		"journal --help log --output=json": "--help --output=json journal log",
 	} {
 		line, err := arrange(root, strings.Fields(args))
-		got := strings.Join(line.args, " ")
+		words := slices.Concat(line.global, line.path)
+		for _, flag := range line.flags {
+			words = append(words, flag.args...)
+		}
+		if len(line.args) > 0 {
+			words = append(append(words, "--"), line.args...)
+		}
+		got := strings.Join(words, " ")
 		if err != nil {
 			got = err.Error()
 		}
@@ -227,7 +230,7 @@ func TestShortFlags(t *testing.T) {
 		}
 	}
 	got := jobctl{}.run(t, "journal", "log", "-nope", "--journal", t.TempDir())
-	if want := "jobctl: -n: \"ope\" is not allowed; allowed is a whole number\n"; got != (output{code: 2, err: want}) {
+	if want := "jobctl: -n: \"ope\" is not allowed; allowed is a whole number from 0 on\n"; got != (output{code: 2, err: want}) {
 		t.Errorf("%+v, want %q", got, want)
 	}
 	if got := (jobctl{}).run(t, "journal", "log", "-n2", "--journal", oneDay(t)); got.code != 0 || strings.Count(got.out, "\n") != 2 {

@@ -9,17 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/operator"
 	"jobd/journal/replay"
 )
 
 // journal is the commands that read journals: from a worker's folder, through the worker, or
 // through a master from all its workers.
-func (p *program) journal() *ffcli.Command {
-	c := command("journal", "journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
-	c.Subcommands = []*ffcli.Command{
+func (p *program) journal() *cmd {
+	c := command("journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
+	c.Subcommands = []*cmd{
 		p.journalLog(), p.journalShow(), p.journalState(), p.journalConflicts(), p.journalStats(),
 		p.journalExport(), p.journalVerify(), p.journalAnchor(), p.journalDiff(), p.journalReapply(),
 	}
@@ -27,12 +25,9 @@ func (p *program) journal() *ffcli.Command {
 }
 
 // journalCommand makes a command that gets the journals which the flags name.
-func (p *program) journalCommand(name, arguments, help string, exec func(ctx context.Context, j *operator.Journals, args []string) error) *ffcli.Command {
+func (p *program) journalCommand(name, arguments, help string, exec func(ctx context.Context, j *operator.Journals, args []string) error) *cmd {
 	var dirs dirsFlag
-	c := command(name, "journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
-		if arguments == "" && len(args) > 0 {
-			return wrongUsage("journal %s: takes no arguments", name)
-		}
+	c := command("journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
 		return p.read(ctx, dirs, func(ctx context.Context, j *operator.Journals) error { return exec(ctx, j, args) })
 	})
 	c.FlagSet.Var(&dirs, "journal", "the folder of the journal, more than once for several; without it, the worker or master at --host and --port is asked")
@@ -40,7 +35,7 @@ func (p *program) journalCommand(name, arguments, help string, exec func(ctx con
 }
 
 // checkFirst has a command's words and flags checked before a journal is opened or anybody asked.
-func checkFirst(c *ffcli.Command, check func(args []string) error) {
+func checkFirst(c *cmd, check func(args []string) error) {
 	run := c.Exec
 	c.Exec = func(ctx context.Context, args []string) error {
 		if err := check(args); err != nil {
@@ -73,10 +68,7 @@ func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.
 		}
 		return p.readFolders(ctx, dirs, use)
 	}
-	d, err := p.daemon()
-	if err != nil {
-		return err
-	}
+	d := p.daemon()
 	j, err := operator.FindJournals(ctx, d, p.note)
 	if err != nil {
 		return err

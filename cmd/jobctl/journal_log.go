@@ -17,8 +17,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -27,15 +25,18 @@ import (
 	jobnet "jobd/net"
 )
 
-func (p *program) journalLog() *ffcli.Command {
+func (p *program) journalLog() *cmd {
 	var (
 		q      history.Query
-		kinds  kindsFlag
+		kinds  []string
 		span   *window
 		follow bool
 	)
 	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
+		for _, kind := range kinds {
+			q.Kinds = append(q.Kinds, journal.Kind(kind))
+		}
+		q.Since, q.Until = span.since.at, span.until.at
 		if follow {
 			return p.followEvents(ctx, j, q)
 		}
@@ -47,30 +48,15 @@ func (p *program) journalLog() *ffcli.Command {
 		return err
 	})
 	span = p.windowFlags(c)
-	checkFirst(c, func([]string) error { return countFrom0("journal log", q.Last) })
 	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
-	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
-	c.FlagSet.Func("result", "only ends with this result: ok or fail", func(text string) error {
-		if text != "ok" && text != "fail" {
-			return fmt.Errorf("%q is not allowed; allowed are ok and fail", text)
-		}
-		q.Result = text
-		return nil
-	})
+	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
+	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
 	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for whose address or name has this in it")
-	c.FlagSet.IntVar(&q.Last, "n", 0, "only the newest N of them")
+	c.FlagSet.Var(countFlag{n: &q.Last}, "n", "only the newest N of them")
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
-}
-
-// countFrom0 refuses a -n that counts nothing.
-func countFrom0(name string, n int) error {
-	if n < 0 {
-		return wrongUsage("%s: -n %d is not allowed; allowed are numbers from 0 on", name, n)
-	}
-	return nil
 }
 
 // printEvents prints the selected events; seen is told which.
@@ -153,24 +139,6 @@ func textOrBytes(kept []byte) (string, []byte) {
 		return string(kept), nil
 	}
 	return "", kept
-}
-
-// kindsFlag is a flag.Value for a list of kinds.
-type kindsFlag []journal.Kind
-
-// String implements flag.Value.
-func (f *kindsFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f *kindsFlag) Set(text string) error {
-	for name := range strings.SplitSeq(text, ",") {
-		name = strings.TrimSpace(name)
-		if !slices.Contains(kindNames(), name) {
-			return fmt.Errorf("%q is not allowed; allowed are: %s", name, strings.Join(kindNames(), ", "))
-		}
-		*f = append(*f, journal.Kind(name))
-	}
-	return nil
 }
 
 // kindNames lists the kinds in the order in which they are documented.
@@ -257,16 +225,16 @@ func (p *program) printComing(ctx context.Context, j *operator.Journals, q histo
 	return nil
 }
 
-func (p *program) journalExport() *ffcli.Command {
+func (p *program) journalExport() *cmd {
 	var span *window
-	format := formatFlag("jsonl")
+	format := "jsonl"
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
 		progress := p.progress("events exported").of(p.size(ctx, j, q))
-		return p.buffered(func() error { return p.export(j.Events(ctx, q), string(format), progress) })
+		return p.buffered(func() error { return p.export(j.Events(ctx, q), format, progress) })
 	})
 	span = p.windowFlags(c)
-	c.FlagSet.Var(&format, "format", "jsonl or csv")
+	c.FlagSet.Var(oneOf{value: &format, allowed: []string{"jsonl", "csv"}}, "format", "jsonl or csv")
 	return c
 }
 
@@ -285,21 +253,6 @@ func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], 
 		progress.at(count)
 	}
 	return flush()
-}
-
-// formatFlag is a flag.Value for an export's format.
-type formatFlag string
-
-// String implements flag.Value.
-func (f *formatFlag) String() string { return string(*f) }
-
-// Set implements flag.Value.
-func (f *formatFlag) Set(text string) error {
-	if text != "jsonl" && text != "csv" {
-		return fmt.Errorf("%q is not allowed; allowed are: jsonl, csv", text)
-	}
-	*f = formatFlag(text)
-	return nil
 }
 
 // exporter writes events in a format.
@@ -356,7 +309,7 @@ func harmless(text string) string {
 	return text
 }
 
-func (p *program) journalConflicts() *ffcli.Command {
+func (p *program) journalConflicts() *cmd {
 	var span *window
 	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		found := p.report(j.Named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")

@@ -53,7 +53,7 @@ func TestJournalStateSelects(t *testing.T) {
 		t.Errorf("the worker was not asked to select: %s", asked)
 	}
 	for args, want := range map[string]string{
-		"-n-1": "journal state: -n -1 is not allowed; allowed are numbers from 0 on",
+		"-n-1": `-n: "-1" is not allowed; allowed is a whole number from 0 on`,
 		"--since 2026-11-20T10:00:10Z --at 2026-11-20T10:00:09Z": "journal state: --since is not before --at",
 	} {
 		got := jobctl{}.run(t, append([]string{"journal", "state", "--journal", dir}, strings.Fields(args)...)...)

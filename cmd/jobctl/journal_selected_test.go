@@ -73,9 +73,9 @@ func TestWrongUsageOfRetry(t *testing.T) {
 		"retry --failed --code 256": `"256" is not allowed; allowed is 0 to 255`,
 		"retry x":                   `job "x" is not allowed; allowed is ID or TARGET:ID`,
 		"wait :5":                   `job ":5" is not allowed`,
-		"failed -n -3":              "-n -3 is not allowed",
+		"failed -n -3":              `-n: "-3" is not allowed`,
 		"failed 5":                  "takes no arguments",
-		"journal log --result bad":  `--result: "bad" is not allowed; allowed are ok and fail`,
+		"journal log --result bad":  `--result: "bad" is not allowed; allowed are: ok, fail`,
 	} {
 		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -22,7 +20,7 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) journalShow() *ffcli.Command {
+func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		told := story{program: p, journals: j}
@@ -318,10 +316,10 @@ func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
 	return ended, nil
 }
 
-func (p *program) journalState() *ffcli.Command {
+func (p *program) journalState() *cmd {
 	at := timeFlag{p: p}
 	since := timeFlag{p: p}
-	var status statusFlag
+	var status string
 	var q history.AtQuery
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		if at.at.After(p.now()) {
@@ -341,13 +339,13 @@ func (p *program) journalState() *ffcli.Command {
 		if !at.at.IsZero() && since.at.After(at.at) {
 			return wrongUsage("journal state: --since is not before --at")
 		}
-		return countFrom0("journal state", q.Last)
+		return nil
 	})
 	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
-	c.FlagSet.IntVar(&q.Last, "n", 0, "only the last N of them")
-	c.FlagSet.Var(&status, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
+	c.FlagSet.Var(countFlag{n: &q.Last}, "n", "only the last N of them")
+	c.FlagSet.Var(oneOf{value: &status, allowed: statusNames()}, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
 	return c
 }
 
@@ -393,21 +391,6 @@ func outcome(job history.Job) string {
 		return job.Reason
 	}
 	return outcomeOf(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
-}
-
-// statusFlag is a flag.Value for a job's status.
-type statusFlag journal.Status
-
-// String implements flag.Value.
-func (f *statusFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f *statusFlag) Set(text string) error {
-	if !slices.Contains(statusNames(), text) {
-		return fmt.Errorf("%q is not allowed; allowed are: %s", text, strings.Join(statusNames(), ", "))
-	}
-	*f = statusFlag(text)
-	return nil
 }
 
 func statusNames() []string {

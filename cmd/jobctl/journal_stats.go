@@ -10,17 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 )
 
-func (p *program) journalStats() *ffcli.Command {
+func (p *program) journalStats() *cmd {
 	var span *window
-	by := byFlag(byTarget)
+	by := byTarget
 	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[operator.Source]string)}
 		q := history.Query{
@@ -46,7 +44,7 @@ func (p *program) journalStats() *ffcli.Command {
 		return s.print()
 	})
 	span = p.windowFlags(c)
-	c.FlagSet.Var(&by, "by", "target, hour or worker")
+	c.FlagSet.Var(oneOf{value: &by, allowed: []string{byTarget, byHour, byWorker}}, "by", "target, hour or worker")
 	return c
 }
 
@@ -57,25 +55,10 @@ const (
 	byWorker = "worker"
 )
 
-// byFlag is a flag.Value for what statistics are grouped by.
-type byFlag string
-
-// String implements flag.Value.
-func (f *byFlag) String() string { return string(*f) }
-
-// Set implements flag.Value.
-func (f *byFlag) Set(text string) error {
-	if text != byTarget && text != byHour && text != byWorker {
-		return fmt.Errorf("%q is not allowed; allowed are: target, hour, worker", text)
-	}
-	*f = byFlag(text)
-	return nil
-}
-
 // statistics counts what happened. Its memory is bounded by the jobs under way and the groups.
 type statistics struct {
 	*program
-	by     byFlag
+	by     string
 	groups map[string]*group
 	jobs   map[workerJob]*underWay
 	back   map[int64]time.Time        // when jobs that wait were set back by retry
@@ -403,7 +386,7 @@ func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time)
 // tables begins what statistics are printed in: one table, or, on a terminal, where that is too
 // wide for most, one of counts, one of times and one of lateness, if anything was planned.
 func (s *statistics) tables() (counts, times, late *report) {
-	by := strings.ToUpper(string(s.by))
+	by := strings.ToUpper(s.by)
 	columns := []string{by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB"}
 	timed := []string{"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}
 	if !s.brief() {

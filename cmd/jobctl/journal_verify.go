@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -20,7 +19,7 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) journalVerify() *ffcli.Command {
+func (p *program) journalVerify() *cmd {
 	var file string
 	c := p.journalCommand("verify", "", "check that nothing is missing, damaged or altered", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		known, err := readAnchors(file)
@@ -56,7 +55,7 @@ func (p *program) journalVerify() *ffcli.Command {
 	return c
 }
 
-func (p *program) journalAnchor() *ffcli.Command {
+func (p *program) journalAnchor() *cmd {
 	var file string
 	c := p.journalCommand("anchor", "", "the newest event's number and hash, to be kept where nobody who can change the journal can reach", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		var lines strings.Builder
@@ -394,7 +393,7 @@ var errNeedsTable = errors.New("the table is reached through the worker: leave -
 
 // tableCommand makes a command that compares journals with the table, which only their workers
 // reach.
-func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *operator.Journals) error) *ffcli.Command {
+func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *operator.Journals) error) *cmd {
 	return p.journalCommand(name, "", help, func(ctx context.Context, j *operator.Journals, _ []string) error {
 		if len(j.Workers) == 0 && len(j.Sources) > 0 {
 			return wrongUsage("journal %s: %w", name, errNeedsTable)
@@ -403,7 +402,7 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 	})
 }
 
-func (p *program) journalDiff() *ffcli.Command {
+func (p *program) journalDiff() *cmd {
 	var q history.DiffQuery
 	c := p.tableCommand("diff", "rows that differ from the journal: not written yet, or changed by others", func(ctx context.Context, j *operator.Journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
@@ -464,14 +463,11 @@ func describeFound(row *history.Row) string {
 	return describeRow(*row)
 }
 
-func (p *program) journalReapply() *ffcli.Command {
+func (p *program) journalReapply() *cmd {
 	since := timeFlag{p: p}
 	var lost dirsFlag
 	var dry, yes, accept bool
-	c := command("reapply", "journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("journal reapply: takes no arguments")
-		}
+	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
@@ -27,34 +26,34 @@ type (
 	fleetWorker  = api.FleetWorker[*workerStatus]
 )
 
-func (p *program) listTargets() *ffcli.Command {
-	return command("list-targets", "list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
+func (p *program) listTargets() *cmd {
+	return command("list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
 		if err := p.onlyWorker("list-targets"); err != nil {
 			return err
 		}
-		return p.showWorker(ctx, "list-targets", args, func(s workerStatus) {
+		return p.showWorker(ctx, func(s workerStatus) {
 			p.print(targetTable(s))
 		})
 	})
 }
 
-func (p *program) listWorkers() *ffcli.Command {
-	return command("list-workers", "list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
+func (p *program) listWorkers() *cmd {
+	return command("list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
 		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
 			return err
 		}
-		return p.showMaster(ctx, "list-workers", args, func(s masterStatus) {
+		return p.showMaster(ctx, func(s masterStatus) {
 			p.print(workerTable(s))
 		})
 	})
 }
 
-func (p *program) memoryUsage() *ffcli.Command {
-	return command("memory-usage", "memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
+func (p *program) memoryUsage() *cmd {
+	return command("memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
 		if p.config.master {
-			return p.showMaster(ctx, "memory-usage", args, func(s masterStatus) { p.print(masterMemoryTable(s)) })
+			return p.showMaster(ctx, func(s masterStatus) { p.print(masterMemoryTable(s)) })
 		}
-		return p.showWorker(ctx, "memory-usage", args, func(s workerStatus) {
+		return p.showWorker(ctx, func(s workerStatus) {
 			t := memoryTable()
 			addMemory(&t, "worker", s.Memory)
 			p.print(t)
@@ -63,10 +62,7 @@ func (p *program) memoryUsage() *ffcli.Command {
 }
 
 // showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
-func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
-	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments", name)
-	}
+func (p *program) showWorker(ctx context.Context, show func(workerStatus)) error {
 	var status workerStatus
 	if err := p.askFor(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
 		return err
@@ -77,10 +73,7 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 
 // showMaster does the same with a master, which asks its workers. Those that did not answer are an
 // error.
-func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
-	if len(args) > 0 {
-		return wrongUsage("%s: takes no arguments", name)
-	}
+func (p *program) showMaster(ctx context.Context, show func(masterStatus)) error {
 	var status masterStatus
 	if err := p.askFor(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
 		return err
@@ -379,24 +372,17 @@ func (p *program) printUnserved(s *operator.Census) {
 	p.paragraph(lines.String())
 }
 
-func (p *program) ps() *ffcli.Command {
-	query := api.RunningQuery{}
+func (p *program) ps() *cmd {
+	query := api.RunningQuery{Sort: api.SortAge}
 	var target string
-	c := command("ps", "ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("ps: takes no arguments")
-		}
-		if !slices.Contains([]string{api.SortAge, api.SortCPU, api.SortMemory}, query.Sort) {
-			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, api.SortAge, api.SortCPU, api.SortMemory)
-		}
+	c := command("ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
 		if target != "" {
 			query.Targets = []string{target}
 		}
-		return p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error { return p.showRunning(ctx, c, query) })
+		return p.showRunning(ctx, p.daemon(), query)
 	})
-	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
 	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
-	c.FlagSet.StringVar(&query.Sort, "sort", api.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
+	c.FlagSet.Var(oneOf{value: &query.Sort, allowed: []string{api.SortAge, api.SortCPU, api.SortMemory}}, "sort", "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
 	return c
 }
 

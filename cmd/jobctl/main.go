@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -83,7 +81,7 @@ type program struct {
 
 // run carries out the one command in args:
 //
-//	args ──► arrange ──► ffcli ──► conf ──► the command ──► link or journal ──► out
+//	args ──► arrange ──► conf ──► the command ──► link or journal ──► out
 //
 // Its error knows its exit code.
 func run(ctx context.Context, args []string, around surroundings) (err error) {
@@ -101,8 +99,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 		return exit.With(exit.Usage, err)
 	}
 	p.set.Choose(line.profile)
-	p.set.Environ(p.environ)
-	if err := p.parse(root, line.args); err != nil {
+	if err := p.parse(root, line); err != nil {
 		return err
 	}
 	if p.log, err = logging.New(p.config.log, p.err); err != nil {
@@ -114,7 +111,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, p.config.timeout, exit.With(exit.Late, fmt.Errorf("no answer within %v", p.config.timeout)))
 		defer cancel()
 	}
-	return root.Run(ctx)
+	return line.chosen.Exec(ctx, line.args)
 }
 
 // note tells what is worth knowing beside what a command prints.
@@ -134,38 +131,34 @@ func (p *program) buffered(print func() error) error {
 }
 
 // parse reads flags, environment and file.
-func (p *program) parse(root *ffcli.Command, args []string) error {
-	err := root.Parse(args)
-	var none ffcli.NoExecError
-	if err != nil && !errors.As(err, &none) {
-		return p.set.Failed(wrongFlag(err), p.out)
+func (p *program) parse(root *cmd, line arranged) error {
+	if err := p.set.Parse(line.global, p.environ, p.out); err != nil {
+		return err
 	}
-	if err := p.set.Finish(p.out); err != nil {
+	if err := line.setFlags(); err != nil {
 		return err
 	}
 	p.config.validate(p.set)
-	if err := p.set.Err(); err != nil {
+	switch err := p.set.Err(); {
+	case err != nil:
 		return err
-	}
-	if none.Command == root {
+	case line.chosen == root:
 		fmt.Fprint(p.out, overview)
 		return exit.With(exit.Usage, errTold)
-	}
-	if none.Command != nil {
+	case len(line.chosen.Subcommands) > 0:
 		return wrongUsage("a command is missing; --help lists them")
 	}
 	return nil
 }
 
 // tree is all commands.
-func (p *program) tree() *ffcli.Command {
-	root := &ffcli.Command{
+func (p *program) tree() *cmd {
+	root := &cmd{
 		Name:       "jobctl",
 		ShortUsage: "[@PROFILE] COMMAND [arguments]",
 		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
 		FlagSet:    p.set.FlagSet(),
-		Options:    p.set.Options(),
-		Subcommands: []*ffcli.Command{
+		Subcommands: []*cmd{
 			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(), p.recycle(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
@@ -182,13 +175,6 @@ func (p *program) tree() *ffcli.Command {
 	}
 	illustrate(root, "")
 	return root
-}
-
-// command makes a command. Wrong flags are told by what parses them.
-func command(name, arguments, help string, exec func(ctx context.Context, args []string) error) *ffcli.Command {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	return &ffcli.Command{Name: name, ShortUsage: arguments, ShortHelp: help, FlagSet: flags, Exec: exec}
 }
 
 // wrongUsage is an error of exit code 2.
@@ -383,16 +369,10 @@ func giveWay() {
 // whole run may take.
 const queryTimeout = 10 * time.Second
 
-// daemon is the worker or master that this run is about. A password is asked for once.
-func (p *program) daemon() (*operator.Daemon, error) {
+// daemon is the worker or master that this run is about.
+func (p *program) daemon() *operator.Daemon {
 	if p.asked != nil {
-		return p.asked, nil
-	}
-	if p.config.askPassword {
-		var err error
-		if p.config.password, err = p.password(); err != nil {
-			return nil, err
-		}
+		return p.asked
 	}
 	patience := queryTimeout
 	switch {
@@ -401,11 +381,15 @@ func (p *program) daemon() (*operator.Daemon, error) {
 	case p.surroundings.patience > 0:
 		patience = p.surroundings.patience
 	}
-	p.asked = operator.New(operator.Config{
+	config := operator.Config{
 		Address: p.config.address(), Master: p.config.master, Password: p.config.password,
 		Patience: patience, Logger: p.log.Logger,
-	})
-	return p.asked, nil
+	}
+	if p.config.askPassword {
+		config.Ask = sync.OnceValues(p.password)
+	}
+	p.asked = operator.New(config)
+	return p.asked
 }
 
 // hangUp ends the link to it.
@@ -415,22 +399,10 @@ func (p *program) hangUp() {
 	}
 }
 
-// linked has the daemon used.
-func (p *program) linked(ctx context.Context, use func(ctx context.Context, d *operator.Daemon) error) error {
-	d, err := p.daemon()
-	if err != nil {
-		return err
-	}
-	return use(ctx, d)
-}
-
 // askFor sends a request to the daemon and decodes its answer, which it prints as it came if the
 // output is to be JSON.
 func (p *program) askFor(ctx context.Context, typ string, data, into any) error {
-	d, err := p.daemon()
-	if err != nil {
-		return err
-	}
+	d := p.daemon()
 	answer, err := d.Ask(ctx, typ, data)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
@@ -91,9 +90,9 @@ func otherTarget(job operator.Job, row history.Row) error {
 	return exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.ID, clean(row.Target), clean(job.Target)))
 }
 
-func (p *program) runManual() *ffcli.Command {
+func (p *program) runManual() *cmd {
 	name := api.RunManual.Name
-	return command(name, "run-manual ID… | T:ID…", "run jobs of status manual and print what they print", func(ctx context.Context, args []string) error {
+	return command("run-manual ID… | T:ID…", "run jobs of status manual and print what they print", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs(name, args, 0)
 		if err == nil {
 			jobs, err = p.withTargets(ctx, jobs)
@@ -119,10 +118,7 @@ func (p *program) whileTheyRun(ctx context.Context, jobs []operator.Job, run fun
 	if p.json() || len(jobs) > mostLive {
 		return nil, run()
 	}
-	d, err := p.daemon()
-	if err != nil {
-		return nil, err
-	}
+	d := p.daemon()
 	l := &following{program: p, d: operator.New(d.Config), jobs: jobs, parts: map[jobnet.Whole]*livePart{}}
 	defer l.d.Close() // a link of its own: what goes wrong with it does not concern the jobs
 	ended, over := make(chan struct{}), make(chan struct{})
@@ -366,11 +362,10 @@ func outcomeOf(j api.Outcome) string {
 	}
 }
 
-func (p *program) runNow() *ffcli.Command {
-	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now; a job that recurs runs now, and not at its next time", func(ctx context.Context, args []string) error {
+func (p *program) runNow() *cmd {
+	c := command("run-now ID… | T:ID…", "make delayed jobs due now; a job that recurs runs now, and not at its next time", func(ctx context.Context, args []string) error {
 		return p.plan(ctx, hand{"run-now", api.RunNow.Name, "made due", "WAS DUE"}, args)
 	})
-	c.LongHelp = "  jobctl run-now 4711\n  jobctl --master run-now reports:12 13"
 	return c
 }
 

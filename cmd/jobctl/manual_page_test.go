@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/manualtest"
 	"jobd/cmd/internal/page"
 )
@@ -20,7 +18,7 @@ func TestManualPages(t *testing.T) {
 	manualtest.Check(t, filepath.Join("..", "..", "packaging", "man"), p.manualPage(p.tree()), p.configurationPage())
 }
 
-func (p *program) manualPage(root *ffcli.Command) manualtest.Page {
+func (p *program) manualPage(root *cmd) manualtest.Page {
 	var flags []page.Term
 	for _, key := range p.set.Keys() {
 		flags = append(flags, page.Term{Name: key.Flag, Meaning: manualtest.Meaning(key)})
@@ -48,10 +46,10 @@ func (p *program) manualPage(root *ffcli.Command) manualtest.Page {
 }
 
 // commandBlocks describes all commands, in the order of the groups.
-func commandBlocks(root *ffcli.Command) (blocks []manualtest.Block) {
+func commandBlocks(root *cmd) (blocks []manualtest.Block) {
 	for _, group := range grouped(root.Subcommands) {
 		for _, c := range group.members {
-			walk(c, nil, func(c *ffcli.Command, _ []string) {
+			walk(c, nil, func(c *cmd, _ []string) {
 				blocks = append(blocks, manualtest.Block{Heading: c.ShortUsage, Text: c.ShortHelp, Terms: flagsOf(c), Lines: examplesOf(c)})
 			})
 		}
@@ -59,7 +57,7 @@ func commandBlocks(root *ffcli.Command) (blocks []manualtest.Block) {
 	return blocks
 }
 
-func examplesOf(c *ffcli.Command) (lines []string) {
+func examplesOf(c *cmd) (lines []string) {
 	for line := range strings.Lines(c.LongHelp) {
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)

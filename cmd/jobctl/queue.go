@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
@@ -19,13 +17,13 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) queue() *ffcli.Command {
+func (p *program) queue() *cmd {
 	var watch, later bool
-	most := -1
-	c := command("queue", "queue [T…] [--watch] [--delayed [-n N]]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute; or which rows come later, and why", func(ctx context.Context, args []string) error {
+	most := 0
+	c := command("queue [T…] [--watch] [--delayed [-n N]]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute; or which rows come later, and why", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, c *operator.Daemon) (err error) {
 			if later {
-				err = p.listDelayed(ctx, c, args, cmp.Or(max(most, 0), usualDelayed))
+				err = p.listDelayed(ctx, c, args, cmp.Or(most, usualDelayed))
 			} else {
 				err = p.showQueue(ctx, c, args)
 			}
@@ -36,20 +34,14 @@ func (p *program) queue() *ffcli.Command {
 		})
 	})
 	checkFirst(c, func([]string) error {
-		switch {
-		case most == -1:
-			return nil
-		case !later:
+		if most > 0 && !later {
 			return wrongUsage("queue: -n is for --delayed")
-		case most < 1 || most > api.MostDelayed:
-			return wrongUsage("queue: -n %d is not allowed; allowed is 1 to %d", most, api.MostDelayed)
 		}
 		return nil
 	})
 	c.FlagSet.BoolVar(&later, "delayed", false, "list the rows that are delayed, the next first, with why each comes later: for the first time, once more, or because it recurs")
-	c.FlagSet.IntVar(&most, "n", most, "with --delayed: how many rows (default: 20)")
+	c.FlagSet.Var(countFlag{n: &most, least: 1, most: api.MostDelayed}, "n", "with --delayed: how many rows (default: 20)")
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
-	c.LongHelp = "  jobctl queue\n  jobctl --master queue mail --watch\n  jobctl queue --delayed -n 100"
 	return c
 }
 

@@ -456,12 +456,12 @@ const watchInterval = 2 * time.Second
 // because it starts again, say, is asked again; what is shown meanwhile says so.
 func (p *program) watched(ctx context.Context, watch bool, print func(context.Context, *operator.Daemon) error) error {
 	if !watch {
-		return p.linked(ctx, print)
+		return print(ctx, p.daemon())
 	}
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
 	for first := true; ; first = false {
-		text, err := p.printed(func() error { return p.linked(ctx, print) })
+		text, err := p.printed(func() error { return print(ctx, p.daemon()) })
 		switch {
 		case exit.Interrupted(ctx):
 			return nil // as it should be

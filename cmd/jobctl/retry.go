@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -19,18 +17,14 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) retry() *ffcli.Command {
+func (p *program) retry() *cmd {
 	r := retrying{program: p, wish: failedWish{since: timeFlag{p: p}, most: 0, code: -1}}
-	code, anyCode := 0, true
-	c := command("retry", "retry ID… | T:ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
-		if !anyCode {
-			r.wish.code = code
-		}
+	c := command("retry ID… | T:ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
 		switch {
 		case r.failed && len(args) > 0:
 			return wrongUsage("retry: IDs and --failed are not allowed together")
 		case r.failed:
-		case !anyCode || r.wish.target != "" || !r.wish.since.at.IsZero():
+		case r.wish.code >= 0 || r.wish.target != "" || !r.wish.since.at.IsZero():
 			return wrongUsage("retry: --since, --target and --code are for --failed")
 		default:
 			if r.jobs, err = jobRefs("retry", args, 0); err != nil {
@@ -39,16 +33,9 @@ func (p *program) retry() *ffcli.Command {
 		}
 		return p.read(ctx, nil, r.run)
 	})
-	c.LongHelp = "  jobctl retry 4711\n  jobctl --master retry --failed --since 2h --target mail --code 75 --dry-run"
 	r.wish.flags(c)
 	c.FlagSet.BoolVar(&r.failed, "failed", false, "those that failed and were not retried since, as failed lists them")
-	c.FlagSet.Func("code", "with --failed: only those with this exit code", func(text string) error {
-		if _, err := fmt.Sscanf(text+" ", "%d ", &code); err != nil || code < 0 || code > 255 || fmt.Sprint(code) != text {
-			return fmt.Errorf("%q is not allowed; allowed is 0 to 255", text)
-		}
-		anyCode = false
-		return nil
-	})
+	c.FlagSet.Var(countFlag{n: &r.wish.code, most: 255}, "code", "with --failed: only those with this exit code")
 	c.FlagSet.BoolVar(&r.manual, "manual", false, "set them back to manual, whatever they were")
 	c.FlagSet.BoolVar(&r.dry, "dry-run", false, "only tell which they are")
 	c.FlagSet.BoolVar(&r.yes, "yes", false, "do not ask")

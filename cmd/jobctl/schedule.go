@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
@@ -33,10 +31,10 @@ const (
 	mostRuns  = 1000
 )
 
-func (p *program) schedule() *ffcli.Command {
+func (p *program) schedule() *cmd {
 	zone, target := "", ""
 	n, list := -1, false
-	c := command(scheduleCommand, "schedule [TEXT] [--zone Z] [-n N] | --list [--target T] | pause|continue ID…", "explain a schedule: its next runs, and what happens when the clocks change; without a text, list the rows that recur; pause holds rows that recur, and keeps them", func(ctx context.Context, args []string) error {
+	c := command("schedule [TEXT] [--zone Z] [-n N] | --list [--target T] | pause|continue ID…", "explain a schedule: its next runs, and what happens when the clocks change; without a text, list the rows that recur; pause holds rows that recur, and keeps them", func(ctx context.Context, args []string) error {
 		if h, is := scheduleHands[firstWord(args)]; is {
 			return p.plan(ctx, h, args[1:])
 		}
@@ -51,8 +49,6 @@ func (p *program) schedule() *ffcli.Command {
 	})
 	checkFirst(c, func(args []string) error {
 		switch {
-		case n < -1 || n > mostRuns && len(args) > 0:
-			return wrongUsage("schedule: -n %d is not allowed; allowed is 0 to %d", n, mostRuns)
 		case list && len(args) > 0:
 			return wrongUsage("schedule: --list takes no schedule, got %q", strings.Join(args, " "))
 		case len(args) > 0 && target != "":
@@ -63,10 +59,9 @@ func (p *program) schedule() *ffcli.Command {
 		return nil
 	})
 	c.FlagSet.StringVar(&zone, "zone", zone, "the zone in which it is read, as Europe/Berlin (default: UTC)")
-	c.FlagSet.IntVar(&n, "n", n, "how many runs are told (default: 10); with --list how many rows (default: all)")
+	c.FlagSet.Var(countFlag{n: &n, most: mostRuns}, "n", "how many runs are told (default: 10); with --list how many rows (default: all)")
 	c.FlagSet.BoolVar(&list, "list", false, "list the rows that recur, with their last and next run")
 	c.FlagSet.StringVar(&target, "target", "", "with --list: only rows of this target")
-	c.LongHelp = "  jobctl schedule daily 02:30 --zone Europe/Berlin\n  jobctl schedule '*/20 8-18 * * mon-fri' -n 3\n  jobctl --master schedule --list --target reports\n  jobctl schedule pause 4711"
 	return c
 }
 
@@ -185,32 +180,30 @@ type recurringRow struct {
 // listRecurring lists the rows that recur, so many at most (0: all). Of a master's workers those are
 // asked that it takes to have each target once: the others would tell the same of the same table.
 func (p *program) listRecurring(ctx context.Context, target string, most int) error {
-	return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error {
-		var targets []string
-		if target != "" {
-			targets = []string{target}
+	var targets []string
+	if target != "" {
+		targets = []string{target}
+	}
+	workers, err := p.daemon().Workers(ctx)
+	if err != nil {
+		return err
+	}
+	var all []recurringRow
+	errs := operator.Share(workers, targets, func(w *operator.Worker, targets []string) error {
+		if most > 0 && len(all) >= most {
+			return nil
 		}
-		workers, err := d.Workers(ctx)
-		if err != nil {
-			return err
-		}
-		var all []recurringRow
-		errs := operator.Share(workers, targets, func(w *operator.Worker, targets []string) error {
-			if most > 0 && len(all) >= most {
-				return nil
-			}
-			rows, err := recurring(ctx, w, targets, max(most-len(all), 0))
-			all = append(all, rows...)
-			return err
-		})
-		switch {
-		case len(all) == 0 && len(errs) > 0:
-			return errors.Join(errs...)
-		case len(all) == 0:
-			p.noteUnserved(ctx, target)
-		}
-		return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
+		rows, err := recurring(ctx, w, targets, max(most-len(all), 0))
+		all = append(all, rows...)
+		return err
 	})
+	switch {
+	case len(all) == 0 && len(errs) > 0:
+		return errors.Join(errs...)
+	case len(all) == 0:
+		p.noteUnserved(ctx, target)
+	}
+	return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
 }
 
 // recurring asks a worker for rows that recur, page by page, so many at most (0: all).

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
@@ -22,14 +20,11 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) show() *ffcli.Command {
+func (p *program) show() *cmd {
 	all, runs := false, usualTold
-	c := command("show", "show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
+	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
 			return err
-		}
-		if runs < 1 || runs > mostRuns {
-			return wrongUsage("show: -n %d is not allowed; allowed is 1 to %d, and --all for all", runs, mostRuns)
 		}
 		if all {
 			runs = 0
@@ -38,11 +33,10 @@ func (p *program) show() *ffcli.Command {
 		if err != nil {
 			return err
 		}
-		return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error { return p.showJob(ctx, d, jobs[0], runs) })
+		return p.showJob(ctx, p.daemon(), jobs[0], runs)
 	})
-	c.FlagSet.IntVar(&runs, "n", runs, "only the newest runs, so many; each claim of the row begins one")
+	c.FlagSet.Var(countFlag{&runs, 1, mostRuns}, "n", "only the newest runs, so many; each claim of the row begins one")
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
-	c.LongHelp = "  jobctl show 5\n  jobctl --master show mail:5\n  jobctl show 5 --output json | jq .row"
 	return c
 }
 
@@ -496,15 +490,14 @@ func unjoined(err error) []error {
 	return []error{err}
 }
 
-func (p *program) why() *ffcli.Command {
-	c := command("why", "why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
+func (p *program) why() *cmd {
+	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
-		return p.linked(ctx, func(ctx context.Context, d *operator.Daemon) error { return p.sayWhy(ctx, d, jobs) })
+		return p.sayWhy(ctx, p.daemon(), jobs)
 	})
-	c.LongHelp = "  jobctl why 5\n  jobctl --master why 5 mail:6\n  jobctl why 5 --output json | jq -r .reason"
 	return c
 }
 

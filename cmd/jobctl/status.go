@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
@@ -18,16 +17,12 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) status() *ffcli.Command {
+func (p *program) status() *cmd {
 	var watch bool
-	c := command("status", "status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("status: takes no arguments")
-		}
+	c := command("status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, p.showStatus)
 	})
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
-	c.LongHelp = "  jobctl status\n  jobctl --master status --watch\n  jobctl status --output json | jq .database"
 	return c
 }
 

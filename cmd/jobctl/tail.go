@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
-	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
@@ -42,9 +41,9 @@ type follower struct {
 	tube    *tube
 }
 
-func (p *program) tail() *ffcli.Command {
-	f := &follower{program: p}
-	c := command("tail", "tail [-f] [-n LINES] ID | T:ID", "a running job's output so far (-f: follow it); an ended job's kept output", func(ctx context.Context, args []string) error {
+func (p *program) tail() *cmd {
+	f := &follower{program: p, lines: -1}
+	c := command("tail [-f] [-n LINES] ID | T:ID", "a running job's output so far (-f: follow it); an ended job's kept output", func(ctx context.Context, args []string) error {
 		if err := oneJob("tail", "ID or TARGET:ID", args); err != nil {
 			return err
 		}
@@ -56,15 +55,11 @@ func (p *program) tail() *ffcli.Command {
 		if err != nil {
 			return wrongUsage("tail: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", args[0], errID)
 		}
-		if f.lines < -1 {
-			return wrongUsage("tail: -n %d is not allowed; allowed are numbers from 0 on", f.lines)
-		}
 		f.job, f.tube = id, newTube(p)
 		return f.run(ctx)
 	})
-	c.LongHelp = "  jobctl tail 4711\n  jobctl --master tail -f 4711\n  jobctl tail -n 100 mail:4711"
 	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")
-	c.FlagSet.IntVar(&f.lines, "n", -1, "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs")
+	c.FlagSet.Var(countFlag{n: &f.lines}, "n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs")
 	return c
 }
 
@@ -78,9 +73,7 @@ const (
 // run shows what there is, and with -f what comes. A link that is lost meanwhile is made again: what
 // it missed is with the runner.
 func (f *follower) run(ctx context.Context) (err error) {
-	if f.d, err = f.daemon(); err != nil {
-		return err
-	}
+	f.d = f.daemon()
 	pause, atOnce := soonTail, 0
 	lasting := operator.Lasting{
 		Outlives: func(err error) bool { return f.follow && (f.begun || f.waited) && operator.Mended(err) },

@@ -12,16 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-func (p *program) poll() *ffcli.Command {
-	return command("poll", "poll [T…]", "worker: look for jobs of these targets, or of all", func(ctx context.Context, args []string) error {
+func (p *program) poll() *cmd {
+	return command("poll [T…]", "worker: look for jobs of these targets, or of all", func(ctx context.Context, args []string) error {
 		if p.config.master {
 			return wrongUsage("poll: only a worker knows this; leave --master away, or use poke")
 		}
@@ -29,8 +27,8 @@ func (p *program) poll() *ffcli.Command {
 	})
 }
 
-func (p *program) poke() *ffcli.Command {
-	return command("poke", "poke T…", "master: let the workers that serve these targets look for jobs", func(ctx context.Context, args []string) error {
+func (p *program) poke() *cmd {
+	return command("poke T…", "master: let the workers that serve these targets look for jobs", func(ctx context.Context, args []string) error {
 		if err := p.onlyMaster("poke", "poll"); err != nil {
 			return err
 		}
@@ -41,27 +39,27 @@ func (p *program) poke() *ffcli.Command {
 	})
 }
 
-func (p *program) pause() *ffcli.Command {
-	return command("pause", "pause [T…]", "start no more jobs of these targets, or of all", func(ctx context.Context, args []string) error {
+func (p *program) pause() *cmd {
+	return command("pause [T…]", "start no more jobs of these targets, or of all", func(ctx context.Context, args []string) error {
 		return p.tellTargets(ctx, api.Pause, args)
 	})
 }
 
-func (p *program) resume() *ffcli.Command {
-	return command("continue", "continue [T…]", "end the pause of these targets, or of all", func(ctx context.Context, args []string) error {
+func (p *program) resume() *cmd {
+	return command("continue [T…]", "end the pause of these targets, or of all", func(ctx context.Context, args []string) error {
 		return p.tellTargets(ctx, api.Continue, args)
 	})
 }
 
-func (p *program) addTarget() *ffcli.Command {
-	return command("add-target", "add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
+func (p *program) addTarget() *cmd {
+	return command("add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
 		return p.tellConcurrency(ctx, api.AddTarget, args)
 	})
 }
 
-func (p *program) setTargetConcurrency() *ffcli.Command {
+func (p *program) setTargetConcurrency() *cmd {
 	var wish fleetWish
-	c := command("set-target-concurrency", "set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
+	c := command("set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
 		if p.config.master {
 			return p.setConcurrencyOfAll(ctx, wish, args)
 		}
@@ -104,8 +102,8 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 	})
 }
 
-func (p *program) removeTarget() *ffcli.Command {
-	return command("remove-target", "remove-target T", "worker: serve a target no more; its queue must be empty", func(ctx context.Context, args []string) error {
+func (p *program) removeTarget() *cmd {
+	return command("remove-target T", "worker: serve a target no more; its queue must be empty", func(ctx context.Context, args []string) error {
 		if err := p.onlyWorker("remove-target"); err != nil {
 			return err
 		}
@@ -184,13 +182,11 @@ const (
 	restartPeer  = 5 * time.Second        // for one look
 )
 
-func (p *program) restart() *ffcli.Command {
+func (p *program) restart() *cmd {
 	var wish fleetWish
 	all := false
-	c := command("restart", "restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
+	c := command("restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
 		switch {
-		case len(args) != 0:
-			return wrongUsage("restart: takes no arguments")
 		case all && !p.config.master:
 			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
 		case p.config.master && !all:
@@ -264,7 +260,7 @@ type fleetWish struct {
 	target   string // that it is about; "": all
 }
 
-func (w *fleetWish) flags(c *ffcli.Command) {
+func (w *fleetWish) flags(c *cmd) {
 	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --master: show the workers, change nothing")
 	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --master: do not ask")
 }
@@ -273,66 +269,64 @@ func (w *fleetWish) flags(c *ffcli.Command) {
 func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(operator.Answer[*workerStatus]) bool,
 	act func(context.Context, operator.Answer[*workerStatus]) (lines []string, form any, err error),
 ) error {
-	return p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
-		s, err := operator.TakeCensus(ctx, c)
-		if err != nil {
+	s, err := operator.TakeCensus(ctx, p.daemon())
+	if err != nil {
+		return err
+	}
+	workers := slices.DeleteFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { return !meant(w) })
+	switch {
+	case len(workers) == 0 && wish.none != nil:
+		return wish.none()
+	case wish.dry:
+		shown := p.report(false, "", wish.head...)
+		for _, w := range workers {
+			form := map[string]any{}
+			row := wish.row(w)
+			for i, name := range wish.head {
+				form[strings.ToLower(name)] = row[i]
+			}
+			if err := shown.add("", form, plain, row...); err != nil {
+				return shown.end(err)
+			}
+		}
+		return shown.end(nil)
+	case wish.question != nil && !wish.yes:
+		if err := p.confirm(ctx, wish.question(len(workers))); err != nil {
 			return err
 		}
-		workers := slices.DeleteFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { return !meant(w) })
-		switch {
-		case len(workers) == 0 && wish.none != nil:
-			return wish.none()
-		case wish.dry:
-			shown := p.report(false, "", wish.head...)
-			for _, w := range workers {
-				form := map[string]any{}
-				row := wish.row(w)
-				for i, name := range wish.head {
-					form[strings.ToLower(name)] = row[i]
-				}
-				if err := shown.add("", form, plain, row...); err != nil {
-					return shown.end(err)
-				}
-			}
-			return shown.end(nil)
-		case wish.question != nil && !wish.yes:
-			if err := p.confirm(ctx, wish.question(len(workers))); err != nil {
-				return err
-			}
+	}
+	failed := []error{nil}
+	all := make(map[string]any, len(workers))
+	for i, w := range workers {
+		name, err := w.From.Name, w.Err
+		if s.Master == nil {
+			name = w.Value.Name
 		}
-		failed := []error{nil}
-		all := make(map[string]any, len(workers))
-		for i, w := range workers {
-			name, err := w.From.Name, w.Err
-			if s.Master == nil {
-				name = w.Value.Name
-			}
-			var lines []string
-			var form any
-			if err == nil {
-				lines, form, err = act(ctx, w)
-			}
-			if err != nil {
-				failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
-				if wish.stops && i+1 < len(workers) {
-					failed = append(failed, fmt.Errorf("left as they are: %s", namesOf(workers[i+1:])))
-					break
-				}
-				continue
-			}
-			if all[name] = form; p.json() {
-				continue
-			}
-			if _, err := fmt.Fprintf(p.out, "worker %s: %s\n", clean(name), strings.Join(lines, "\n  ")); err != nil {
-				return err
-			}
+		var lines []string
+		var form any
+		if err == nil {
+			lines, form, err = act(ctx, w)
 		}
-		failed = append(failed, p.leftOut(s, wish.target)...)
-		if p.json() {
-			failed[0] = p.printJSON(map[string]any{"workers": all})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
+			if wish.stops && i+1 < len(workers) {
+				failed = append(failed, fmt.Errorf("left as they are: %s", namesOf(workers[i+1:])))
+				break
+			}
+			continue
 		}
-		return exit.Join(failed...)
-	})
+		if all[name] = form; p.json() {
+			continue
+		}
+		if _, err := fmt.Fprintf(p.out, "worker %s: %s\n", clean(name), strings.Join(lines, "\n  ")); err != nil {
+			return err
+		}
+	}
+	failed = append(failed, p.leftOut(s, wish.target)...)
+	if p.json() {
+		failed[0] = p.printJSON(map[string]any{"workers": all})
+	}
+	return exit.Join(failed...)
 }
 
 // leftOut says which workers are down, and so had nothing done; with a target, those that served it.
@@ -363,11 +357,8 @@ func namesOf(workers []operator.Answer[*workerStatus]) string {
 	return cleaned(names)
 }
 
-func (p *program) reload() *ffcli.Command {
-	return command("reload", "reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, and say what that has changed", func(ctx context.Context, args []string) error {
-		if len(args) != 0 {
-			return wrongUsage("reload: takes no arguments")
-		}
+func (p *program) reload() *cmd {
+	return command("reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, and say what that has changed", func(ctx context.Context, args []string) error {
 		every := func(operator.Answer[*workerStatus]) bool { return true }
 		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
 			var told api.Reloaded
@@ -454,14 +445,11 @@ func (p *program) startAgain(ctx context.Context) error {
 	defer cancel()
 	var before process
 	var answer api.Restarted
-	d, err := p.daemon()
-	if err == nil {
-		err = d.AskInto(ctx, api.Status.Name, nil, &before)
-	}
-	if err != nil {
+	d := p.daemon()
+	if err := d.AskInto(ctx, api.Status.Name, nil, &before); err != nil {
 		return err
 	}
-	err = d.AskInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
+	err := d.AskInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
 	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
 	if err != nil && !lost {
 		return err
@@ -541,9 +529,9 @@ func awaitNext(ctx context.Context, before process, look func(context.Context) (
 // How long processes may take to be replaced, where --timeout says nothing.
 const recycleLimit = 5 * time.Minute
 
-func (p *program) recycle() *ffcli.Command {
+func (p *program) recycle() *cmd {
 	var wait bool
-	c := command("recycle", "recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
+	c := command("recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
 		recycle := p.recycleAndWait
 		if !wait {
 			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, api.Recycle, args) }
@@ -561,13 +549,9 @@ func (p *program) recycle() *ffcli.Command {
 // noteNoneKept tells who had all processes replaced that no target keeps any, as far as all workers
 // say so. It is no error: there was nothing to replace.
 func (p *program) noteNoneKept(ctx context.Context) {
-	kept := true // if nobody tells
-	_ = p.linked(ctx, func(ctx context.Context, c *operator.Daemon) error {
-		s, err := operator.TakeCensus(ctx, c)
-		kept = err != nil || len(s.Workers) == 0 || slices.ContainsFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool {
-			return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Pooled() })
-		})
-		return nil
+	s, err := operator.TakeCensus(ctx, p.daemon())
+	kept := err != nil || len(s.Workers) == 0 || slices.ContainsFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { // if nobody tells
+		return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Pooled() })
 	})
 	if !kept {
 		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork or pool)"))
@@ -597,10 +581,7 @@ func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
 	limit := cmp.Or(p.config.timeout, recycleLimit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	d, err := p.daemon()
-	if err != nil {
-		return err
-	}
+	d := p.daemon()
 	var left []string // as it was seen last
 	pause := firstLook
 	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) {
@@ -608,7 +589,7 @@ func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
 			left = []string{err.Error()}
 		}
 	}}
-	err = lasting.Run(ctx, func() (time.Duration, error) {
+	err := lasting.Run(ctx, func() (time.Duration, error) {
 		s, err := operator.TakeCensus(ctx, d)
 		if err == nil {
 			left, err = oldProcesses(s, targets)

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/term"
 
 	"jobd/cmd/internal/exit"
@@ -28,26 +27,23 @@ const (
 	leastInterval = 500 * time.Millisecond
 )
 
-func (p *program) top() *ffcli.Command {
+func (p *program) top() *cmd {
 	interval := topInterval
-	c := command("top", "top [--interval D]", "a live view of workers, targets and running jobs, with keys", func(ctx context.Context, args []string) error {
-		if err := p.viewable(args); err != nil {
+	c := command("top [--interval D]", "a live view of workers, targets and running jobs, with keys", func(ctx context.Context, args []string) error {
+		if err := p.viewable(); err != nil {
 			return err
 		}
 		return p.live(ctx, interval)
 	})
 	c.FlagSet.Var(lengthFlag{length: &interval, least: leastInterval}, "interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval))
-	c.LongHelp = "  jobctl top\n  jobctl --master --host 10.0.0.1 top --interval 5s"
 	return c
 }
 
 // viewable refuses what can't be shown, or where.
-func (p *program) viewable(args []string) error {
+func (p *program) viewable() error {
 	instead := "status --watch, ps and queue print the same as text"
 	in, hasFile := p.in.(interface{ Fd() uintptr })
 	switch {
-	case len(args) > 0:
-		return wrongUsage("top: takes no arguments")
 	case p.json():
 		return wrongUsage("top: shows a view, no JSON; %s", instead)
 	case !p.terminal || p.bare == nil || !hasFile || !term.IsTerminal(int(in.Fd())):
@@ -61,21 +57,18 @@ func (p *program) viewable(args []string) error {
 // live shows the view until the person leaves it.
 func (p *program) live(ctx context.Context, interval time.Duration) error {
 	quiet := *p // nothing else may write to the terminal meanwhile
-	quiet.err = io.Discard
 	quiet.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
-	d, err := quiet.daemon()
-	if err != nil {
-		return err
-	}
+	d := quiet.daemon()
 	p.asked = d // it is hung up with p
 	if _, err := d.Ask(ctx, api.Status.Name, nil); err != nil {
 		return err
 	}
+	quiet.err = io.Discard
 	what := "worker at "
 	if p.config.master {
 		what = "master at "
 	}
-	err = live.Run(ctx, live.Config{
+	err := live.Run(ctx, live.Config{
 		Source: &topSource{&quiet, d, p}, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
 		Now: p.now, Location: p.location, Colour: p.coloured(), In: p.in, Out: p.bare, Environ: p.environ,
 	})

@@ -49,10 +49,7 @@ func topOf(t *testing.T, port string, master bool) *topSource {
 	p.config.register(p.set)
 	p.config.host, p.config.port, p.config.master = "127.0.0.1", atoi(t, port), master
 	p.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
-	d, err := p.daemon()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := p.daemon()
 	t.Cleanup(d.Close)
 	return &topSource{p, d, p}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peterbourgon/ff/v3/ffcli"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -15,8 +13,8 @@ import (
 	jobnet "jobd/net"
 )
 
-func (p *program) wait() *ffcli.Command {
-	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; a recurring job: until its current run, else its next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+func (p *program) wait() *cmd {
+	c := command("wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; a recurring job: until its current run, else its next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err
@@ -24,7 +22,6 @@ func (p *program) wait() *ffcli.Command {
 		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
 		return w.run(ctx)
 	})
-	c.LongHelp = "  jobctl wait 4711 4712 --timeout 10m && echo all went well"
 	return c
 }
 
@@ -55,14 +52,11 @@ func longer(pause time.Duration) time.Duration { return min(pause*3/2, lastLook)
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
 	defer w.clear()
-	d, err := w.daemon()
-	if err != nil {
-		return err
-	}
+	d := w.daemon()
 	pause := firstLook
 	var journals *operator.Journals
 	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) { w.tell(err.Error()) }, Most: lastLook}
-	err = lasting.Run(ctx, func() (rest time.Duration, err error) {
+	err := lasting.Run(ctx, func() (rest time.Duration, err error) {
 		if journals == nil {
 			if journals, err = operator.FindJournals(ctx, d, w.note); err != nil {
 				return 0, err

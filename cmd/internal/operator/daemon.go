@@ -19,10 +19,11 @@ import (
 
 // Config says how a daemon is reached.
 type Config struct {
-	Address  string        // host:port
-	Master   bool          // a master is to be there, else a worker
-	Password string        // "": none
-	Patience time.Duration // with each answer; 0: no limit, or one for the whole run
+	Address  string                 // host:port
+	Master   bool                   // a master is to be there, else a worker
+	Password string                 // "": none
+	Ask      func() (string, error) // asks a person for it before the first link is made; nil: nobody is asked
+	Patience time.Duration          // with each answer; 0: no limit, or one for the whole run
 	Logger   *slog.Logger
 }
 
@@ -93,6 +94,13 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 		return d.line, nil
 	}
 	d.hangUp()
+	if d.Config.Ask != nil {
+		password, err := d.Config.Ask()
+		if err != nil {
+			return nil, err
+		}
+		d.Password, d.Config.Ask = password, nil
+	}
 	dialing, cancel := within(ctx, d.Patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)

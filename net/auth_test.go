@@ -46,8 +46,9 @@ func serveWithFewDescriptors() {
 		},
 		"register-worker": func(_ context.Context, _ *Link, request Request) (any, error) {
 			targets := 0
-			err := request.Fields().Each("targets", func(json.RawMessage) error { targets++; return nil })
-			return targets, err
+			from := &Reader{Fields: request.Fields()}
+			from.Each("targets", func(json.RawMessage) { targets++ })
+			return targets, from.Err
 		},
 		"peak": func(context.Context, *Link, Request) (any, error) {
 			status, err := os.ReadFile("/proc/self/status")

@@ -82,7 +82,7 @@ func parseBody(kind int, body json.RawMessage) (message, error) {
 				known[name] = value
 			}
 		}
-		err = m.read(known)
+		err = m.read(&Reader{Fields: known})
 	}
 	if err != nil {
 		return message{}, Refusef("malformed %s message: %v", name, err)
@@ -91,36 +91,31 @@ func parseBody(kind int, body json.RawMessage) (message, error) {
 }
 
 // read takes over the members of a body, and tells the first that is wrong.
-func (m *message) read(f Fields) (err error) {
-	if m.kind == kindRequest {
-		if m.typ, err = f.Text("type"); err != nil {
-			return err
+func (m *message) read(f *Reader) error {
+	asks := m.kind == kindRequest
+	if asks {
+		m.typ = f.Text("type")
+	}
+	m.no = f.Int("no")
+	if asks && f.Has("password") {
+		m.password = f.Text("password")
+	}
+	if m.failed = !asks && f.Has("error"); m.failed {
+		m.failure = cut(f.Text("error"))
+		if code := f.Fields["code"]; TypeOf(code) == "string" {
+			m.code = Code(cut(Text(code)))
 		}
 	}
-	if m.no, err = f.Int("no"); err != nil {
-		return err
-	}
-	if m.kind == kindRequest && f.Has("password") {
-		if m.password, err = f.Text("password"); err != nil {
-			return err
-		}
-	}
-	if m.failed = m.kind == kindResponse && f.Has("error"); m.failed {
-		if m.failure, err = f.Text("error"); err != nil {
-			return err
-		}
-		m.failure = cut(m.failure)
-		if TypeOf(f["code"]) == "string" {
-			m.code = Code(cut(Text(f["code"])))
-		}
-	}
-	switch m.data = f["data"]; {
+	switch m.data = f.Fields["data"]; {
 	case TypeOf(m.data) == "boolean":
-		return Refusal("'data' must be any of: string, number, object, array")
+		f.Fail(Refusal("'data' must be any of: string, number, object, array"))
 	case firstByte(m.data) == 'n':
 		m.data = nil
 	}
-	if m.kind == kindRequest {
+	if f.Err != nil {
+		return f.Err
+	}
+	if asks {
 		m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
 	}
 	return nil
@@ -217,8 +212,8 @@ func Text(quoted json.RawMessage) string {
 	return text
 }
 
-// Fields are the members of a JSON object that a peer sent, with the protocol's checks. Names are
-// matched exactly; of two members of one name the last counts.
+// Fields are the members of a JSON object that a peer sent. Names are matched exactly; of two members of
+// one name the last counts.
 type Fields map[string]json.RawMessage
 
 // FieldsOf gives the members of a JSON value; none where it is not an object, which is no error of
@@ -238,58 +233,73 @@ func FieldsOf(value json.RawMessage) Fields {
 // Has tells whether the field is there, null included.
 func (f Fields) Has(name string) bool { return f[name] != nil }
 
-// Text is a required string. Refusals: "missing required field NAME", "'NAME' must be string".
+// Flag is an optional boolean: what JavaScript takes for true is true.
+func (f Fields) Flag(name string) bool { return truthy(f[name]) }
+
+// Text is a required string, as Reader.Text.
 func (f Fields) Text(name string) (string, error) {
-	switch {
-	case !f.Has(name):
-		return "", missing(name)
-	case TypeOf(f[name]) != "string":
-		return "", Refusef("'%s' must be string", name)
+	r := &Reader{Fields: f}
+	return r.Text(name), r.Err
+}
+
+// Reader reads fields with the protocol's checks. Of several that are wrong the first counts, in the
+// order in which they are read; what is read is worth nothing then.
+type Reader struct {
+	Fields
+	Err error // a Refusal
+}
+
+// Fail takes in why something is wrong, unless something was before.
+func (r *Reader) Fail(err error) {
+	if r.Err == nil {
+		r.Err = err
 	}
-	return Text(f[name]), nil
+}
+
+// Text is a required string. Refusals: "missing required field NAME", "'NAME' must be string".
+func (r *Reader) Text(name string) string {
+	return required(r, name, "string", func(value json.RawMessage) (text string, ok bool) {
+		if ok = TypeOf(value) == "string"; ok {
+			text = Text(value)
+		}
+		return text, ok
+	})
 }
 
 // Int is a required integer; 2.0 is one too. Refusals: "missing required field NAME", "'NAME' must
 // be integer".
-func (f Fields) Int(name string) (int64, error) {
-	number, ok := Integer(f[name])
-	switch {
-	case !f.Has(name):
-		return 0, missing(name)
-	case !ok:
-		return 0, Refusef("'%s' must be integer", name)
-	}
-	return number, nil
+func (r *Reader) Int(name string) int64 { return required(r, name, "integer", Integer) }
+
+// Whole is a required whole number of 64 bits, with the refusals of Int.
+func (r *Reader) Whole(name string) Whole {
+	return required(r, name, "integer", func(value json.RawMessage) (Whole, bool) {
+		number, err := ParseWhole(value)
+		return number, err == nil
+	})
 }
 
-func missing(name string) error { return Refusef("missing required field %s", name) }
-
-// Whole is a required whole number of 64 bits. Refusals: "missing required field NAME", "'NAME'
-// must be integer".
-func (f Fields) Whole(name string) (Whole, error) {
-	if !f.Has(name) {
-		return 0, missing(name)
+func required[V any](r *Reader, name, what string, read func(json.RawMessage) (V, bool)) (value V) {
+	if !r.Has(name) {
+		r.Fail(Refusef("missing required field %s", name))
+		return value
 	}
-	number, err := ParseWhole(f[name])
-	if err != nil {
-		return 0, Refusef("'%s' must be integer", name)
+	value, ok := read(r.Fields[name])
+	if !ok {
+		r.Fail(Refusef("'%s' must be %s", name, what))
 	}
-	return number, nil
+	return value
 }
 
-// Flag is an optional boolean: what JavaScript takes for true is true.
-func (f Fields) Flag(name string) bool { return truthy(f[name]) }
-
-// Each gives the items of a required array to a function, until that fails. Its own refusal: "NAME
-// must be array".
-func (f Fields) Each(name string, use func(item json.RawMessage) error) error {
-	if firstByte(f[name]) != '[' {
-		return Refusef("%s must be array", name)
+// Each gives the items of a required array to a function, until something is wrong. Its own refusal:
+// "NAME must be array".
+func (r *Reader) Each(name string, use func(item json.RawMessage)) {
+	if firstByte(r.Fields[name]) != '[' {
+		r.Fail(Refusef("%s must be array", name))
+		return
 	}
-	for _, item := range items(f[name]) {
-		if err := use(item); err != nil {
-			return err
+	for _, item := range items(r.Fields[name]) {
+		if use(item); r.Err != nil {
+			return
 		}
 	}
-	return nil
 }

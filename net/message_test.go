@@ -103,17 +103,17 @@ func parseOne(t *rapid.T, frame []byte) message {
 
 func TestFields(t *testing.T) {
 	t.Parallel()
-	target := func(f Fields) (any, error) { return f.Text("target") }
-	concurrency := func(f Fields) (any, error) { return f.Int("concurrency") }
-	flag := func(f Fields) (any, error) { return f.Flag("poll_workers"), nil }
-	jobs := func(f Fields) (any, error) {
+	target := func(r *Reader) any { return r.Text("target") }
+	concurrency := func(r *Reader) any { return r.Int("concurrency") }
+	flag := func(r *Reader) any { return r.Flag("poll_workers") }
+	jobs := func(r *Reader) any {
 		n := 0
-		err := f.Each("jobs", func(json.RawMessage) error { n++; return nil })
-		return n, err
+		r.Each("jobs", func(json.RawMessage) { n++ })
+		return n
 	}
 	tests := []struct {
 		name, data string
-		read       func(Fields) (any, error)
+		read       func(*Reader) any
 		want       any
 		refusal    string
 	}{
@@ -142,7 +142,8 @@ func TestFields(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := test.read(FieldsOf(json.RawMessage(test.data)))
+			from := &Reader{Fields: FieldsOf(json.RawMessage(test.data))}
+			got, err := test.read(from), from.Err
 			if test.refusal != "" {
 				if text, whole := publicText(errors.Join(err)); text != test.refusal || !whole {
 					t.Errorf("error %v, want %s", err, test.refusal)

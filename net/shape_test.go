@@ -64,8 +64,9 @@ func TestItemsAreThoseOfJSON(t *testing.T) {
 		var list []json.RawMessage
 		_ = json.Unmarshal(text, &list)
 		got := []json.RawMessage{}
-		err = (Fields{"x": text}).Each("x", func(item json.RawMessage) error { got = append(got, item); return nil })
-		if err == nil && !reflect.DeepEqual(got, append([]json.RawMessage{}, list...)) {
+		from := &Reader{Fields: Fields{"x": text}}
+		from.Each("x", func(item json.RawMessage) { got = append(got, item) })
+		if from.Err == nil && !reflect.DeepEqual(got, append([]json.RawMessage{}, list...)) {
 			t.Fatalf("the items of %s are %s, want %s", text, got, list)
 		}
 	})

@@ -47,8 +47,8 @@ func fleetOf(t *testing.T, refuses string) (port string, told func() string) {
 			return `"ok"`
 		}),
 		"set-target-concurrency": answer("set", func(name string, data jobnet.Fields) string {
-			n, _ := data.Int("concurrency")
-			slots[name] = int(n)
+			asked := &jobnet.Reader{Fields: data}
+			slots[name] = int(asked.Int("concurrency"))
 			return `"ok"`
 		}),
 	}})

@@ -50,7 +50,7 @@ var (
 	_ = declare[None, Opened](Kind{Name: JournalReapply, Changes: true, Relayed: true}, readNone)
 )
 
-func readCursor(r *reader) Cursor { return Cursor{r.text("cursor")} }
+func readCursor(r *reader) Cursor { return Cursor{r.Text("cursor")} }
 
 // rowIDs is the data of journal-rows.
 type rowIDs struct {

@@ -40,8 +40,8 @@ type Registration struct {
 
 func readRegistration(r *reader) Registration {
 	registration := Registration{Targets: r.targets(mostNameBytes)}
-	if name, err := r.Text("name"); err == nil {
-		registration.Name = name
+	if jobnet.TypeOf(r.Fields["name"]) == "string" {
+		registration.Name = r.Text("name")
 	}
 	if registration.Name == "" {
 		r.refuse("name is missing or invalid")
@@ -158,7 +158,7 @@ type SignalJobs struct {
 func readManualJobs(r *reader) (m ManualJobs) {
 	once := targetsOnce{}
 	r.objects("jobs", MostJobs, func(item *reader) {
-		id := item.whole("id")
+		id := item.Whole("id")
 		m.Jobs = append(m.Jobs, TargetJob{id, once.read(item)})
 	})
 	return m
@@ -167,7 +167,7 @@ func readManualJobs(r *reader) (m ManualJobs) {
 func readSignalJobs(r *reader) (s SignalJobs) {
 	once := targetsOnce{}
 	r.objects("jobs", MostJobs, func(item *reader) {
-		id, signal := item.whole("id"), item.number("signal")
+		id, signal := item.Whole("id"), item.Int("signal")
 		s.Jobs = append(s.Jobs, SignalJob{id, signal, once.read(item)})
 	})
 	return s
@@ -175,7 +175,7 @@ func readSignalJobs(r *reader) (s SignalJobs) {
 
 // masterTarget is a target as a master takes it.
 func (r *reader) masterTarget() string {
-	target := r.text("target")
+	target := r.Text("target")
 	r.limit(len(target), mostNameBytes, "a target is too long: at most %d bytes are allowed")
 	return target
 }
@@ -229,7 +229,7 @@ type Shares struct {
 func readBorrowing(r *reader) (b Borrowing) {
 	r.objects("rates", MostTargets, func(item *reader) {
 		rate := SharedRate{
-			Wants: item.Flag("wants"), Target: item.masterTarget(), Starts: item.number("starts"), Per: item.number("per"),
+			Wants: item.Flag("wants"), Target: item.masterTarget(), Starts: item.Int("starts"), Per: item.Int("per"),
 		}
 		if rate.Starts < 1 || rate.Per < 1 {
 			item.refuse("starts and per must be greater than 0")

@@ -112,7 +112,7 @@ type UnfinishedQuery struct {
 }
 
 func readUnfinished(r *reader) UnfinishedQuery {
-	return UnfinishedQuery{Waiting: r.Flag("waiting"), Target: r.text("target")}
+	return UnfinishedQuery{Waiting: r.Flag("waiting"), Target: r.Text("target")}
 }
 
 // UnfinishedJobs is the answer to unfinished.

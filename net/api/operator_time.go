@@ -35,7 +35,7 @@ type RecurringQuery struct {
 func readRecurring(r *reader) RecurringQuery {
 	q := RecurringQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostRecurring)}
 	if r.Has("after") {
-		after := r.whole("after")
+		after := r.Whole("after")
 		q.After = &after
 	}
 	return q

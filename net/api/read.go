@@ -34,9 +34,9 @@ func declare[Q, A any](kind Kind, read func(r *reader) Q) Request[Q, A] {
 
 // Read reads the request's data as a peer sent it. Its error is a net.Refusal.
 func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
-	from := &reader{Fields: data}
+	from := &reader{jobnet.Reader{Fields: data}}
 	query := r.read(from)
-	return query, invalid(from.err)
+	return query, invalid(from.Err)
 }
 
 // invalid gives a refusal of a request's data its code, unless it has one.
@@ -53,34 +53,16 @@ type None struct{}
 
 func readNone(*reader) None { return None{} }
 
-// reader reads the fields of a request's data. Of several that are wrong the first counts, in the order
-// in which they are read; what is read is worth nothing then.
-type reader struct {
-	jobnet.Fields
-	err error // a net.Refusal
-}
+// reader reads the fields of a request's data.
+type reader struct{ jobnet.Reader }
 
-// fail takes in why something is wrong, unless something was before.
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *reader) refuse(format string, args ...any) { r.fail(jobnet.Refusef(format, args...)) }
+func (r *reader) refuse(format string, args ...any) { r.Fail(jobnet.Refusef(format, args...)) }
 
 // limit refuses what has more than so many, or so long, parts: a request's cost grows with each.
 func (r *reader) limit(size, most int, text string) {
 	if size > most {
-		r.fail(jobnet.Refusef(text, most).With(jobnet.CodeLimit))
+		r.Fail(jobnet.Refusef(text, most).With(jobnet.CodeLimit))
 	}
-}
-
-// text is a required string.
-func (r *reader) text(name string) string {
-	text, err := r.Text(name)
-	r.fail(err)
-	return text
 }
 
 // textOr is a string, or what stands where there is none.
@@ -88,14 +70,7 @@ func (r *reader) textOr(name, otherwise string) string {
 	if !r.Has(name) {
 		return otherwise
 	}
-	return r.text(name)
-}
-
-// number is a required integer.
-func (r *reader) number(name string) int64 {
-	number, err := r.Int(name)
-	r.fail(err)
-	return number
+	return r.Text(name)
 }
 
 // numberOr is an integer, or what stands where there is none.
@@ -103,7 +78,7 @@ func (r *reader) numberOr(name string, otherwise int64) int64 {
 	if !r.Has(name) {
 		return otherwise
 	}
-	return r.number(name)
+	return r.Int(name)
 }
 
 // within is an integer between two, or what stands where there is none.
@@ -118,32 +93,23 @@ func (r *reader) within(name string, least, most, otherwise int64) int64 {
 // most is how many items are wanted at most: up to a limit, which stands where nothing was said.
 func (r *reader) most(limit int64) int { return int(r.within("most", 1, limit, limit)) }
 
-// whole is a required whole number of 64 bits.
-func (r *reader) whole(name string) jobnet.Whole {
-	number, err := r.Whole(name)
-	r.fail(err)
-	return number
-}
-
 // each gives the items of a required list to a function, of which it takes most, until one is wrong.
 func (r *reader) each(name string, most int, use func(item json.RawMessage)) {
 	count := 0
-	r.fail(r.Each(name, func(item json.RawMessage) error {
-		if count++; count > most {
-			r.limit(count, most, "too many "+name+": at most %d are allowed")
-			return r.err
+	r.Each(name, func(item json.RawMessage) {
+		count++
+		if r.limit(count, most, "too many "+name+": at most %d are allowed"); r.Err == nil {
+			use(item)
 		}
-		use(item)
-		return r.err
-	}))
+	})
 }
 
 // objects gives the items of a required list, which are objects.
 func (r *reader) objects(name string, most int, use func(item *reader)) {
 	r.each(name, most, func(item json.RawMessage) {
-		fields := &reader{Fields: jobnet.FieldsOf(item)}
+		fields := &reader{jobnet.Reader{Fields: jobnet.FieldsOf(item)}}
 		use(fields)
-		r.fail(fields.err)
+		r.Fail(fields.Err)
 	})
 }
 
@@ -218,7 +184,7 @@ func byID[V any](r *reader, name string, most int, read func(id jobnet.Whole, va
 		if err != nil || id == 0 {
 			r.refuse("%s: %q is no id of a job", name, jobnet.Excerpt(text))
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			return nil
 		}
 		all[jobnet.Whole(id)] = read(jobnet.Whole(id), value)

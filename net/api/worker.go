@@ -35,7 +35,7 @@ type Target struct {
 	Target string `json:"target"`
 }
 
-func readTarget(r *reader) Target { return Target{r.text("target")} }
+func readTarget(r *reader) Target { return Target{r.Text("target")} }
 
 // Slots is the data of a request about how many jobs of a target may run at once.
 type Slots struct {
@@ -53,8 +53,8 @@ func readNewTarget(r *reader) Slots {
 }
 
 func readSlots(r *reader) Slots {
-	target := r.text("target")
-	return Slots{Target: target, Concurrency: int(r.number("concurrency"))}
+	target := r.Text("target")
+	return Slots{Target: target, Concurrency: int(r.Int("concurrency"))}
 }
 
 // Manual is the data of a worker's run-manual.

@@ -34,7 +34,7 @@ func TestIDsThatClientsSend(t *testing.T) {
 	for _, test := range tests {
 		var r reader
 		id := r.id(json.RawMessage(test.sent))
-		err := r.err
+		err := r.Err
 		if err == nil && test.want == "" && int64(id) == test.id {
 			continue
 		}

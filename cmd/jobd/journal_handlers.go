@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,11 +77,9 @@ func (d *daemon) toldOfJournal(err error) string {
 
 // open opens a stream over the journal for the client that asks, over its own link or its master's.
 func (h journalHandlers) open(
-	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
-) (told api.Opened, err error) {
-	from := link.Caller(request.Fields())
-	peer, _, _ := net.SplitHostPort(cmp.Or(from.Client, from.Master))
-	id, err := h.cursors.Open(ctx, link, peer, func(ctx context.Context, yield func(any) error) error {
+	ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error,
+) api.Opened {
+	id := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
@@ -92,10 +88,7 @@ func (h journalHandlers) open(
 		defer h.memory.reading()()
 		return produce(ctx, r, yield)
 	})
-	if err != nil {
-		return told, jobnet.Refusal(err.Error()).With(jobnet.CodeLimit)
-	}
-	return api.Opened{Name: h.worker.Name, Cursor: id}, nil
+	return api.Opened{Name: h.worker.Name, Cursor: id}
 }
 
 // next answers with a page. It takes a while where there is little to find, so others need not wait
@@ -140,7 +133,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
 		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
 	}
-	opened, err := h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	opened := h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
 			if err != nil {
 				return err
@@ -151,9 +144,6 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
 	opened.Understood = q.Special()
 	return opened, nil
 }
@@ -166,7 +156,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
 		return nil, jobnet.Refusef("unknown status '%s'", q.Status).With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for job, err := range history.Jobs(ctx, r, q) {
 			if err != nil {
 				return err
@@ -176,7 +166,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 			}
 		}
 		return nil
-	})
+	}), nil
 }
 
 // mostAnchors bounds what a client may have the journal compared with.
@@ -196,7 +186,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	if err != nil {
 		return nil, jobnet.Refusal("anchors: " + err.Error()).With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		told := time.Now()
 		verdict, err := history.Audit(ctx, r, anchors, func(seq uint64) {
 			if time.Since(told) >= history.PageTime/2 {
@@ -208,7 +198,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 			return err
 		}
 		return yield(history.AuditStep{Verified: verdict.Events, Verdict: &verdict})
-	})
+	}), nil
 }
 
 func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Request) (any, error) {
@@ -229,7 +219,7 @@ func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jo
 	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
-	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		return h.refusalOf(reconcile.Diff(ctx, h.own(r), func(d reconcile.Difference) error {
 			item := history.Difference{
 				Job: jobnet.Whole(d.Job.ID), Want: rowOf(store.Wanted(d.Job)), Found: rowOf(d.Row),
@@ -240,7 +230,7 @@ func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jo
 			}
 			return yield(item)
 		}), "")
-	})
+	}), nil
 }
 
 // own is the comparison of the worker's own journal with the table.
@@ -273,7 +263,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
 	by := link.Caller(request.Fields()).String()
-	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
 			By: by, Since: q.Since, Folder: q.Journal, DryRun: q.DryRun, AcceptUnknown: q.AcceptUnknown, Among: q.Among,
@@ -292,7 +282,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 			return h.refusalOf(yieldUnknown(ctx, wish, yield), by)
 		}
 		return h.refusalOf(wish.Run(ctx), by)
-	})
+	}), nil
 }
 
 // reappliedOf is what was done with a row, in its form on the wire.

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,13 @@ func (h *Head) Close() error {
 	return errors.Join(h.f.Sync(), h.f.Close())
 }
 
-// Acknowledgement is what the head file says.
+// Acknowledgement is what the head file says. It is read before the events: what is appended while
+// they are read must not look missing.
 type Acknowledgement struct {
-	Found bool // there is a head
-	Seq   uint64
-	Hash  journal.Hash
+	Found  bool // there is a head
+	Seq    uint64
+	Hash   journal.Hash
+	Damage error // it is not readable, which matters at the end of the events only
 }
 
 // ReadHead reads the head file.
@@ -80,7 +83,7 @@ func ReadHead(dir string) (Acknowledgement, error) {
 	_, err = fmt.Sscanf(string(data), "jobd-head %d %x\n", &a.Seq, &hash)
 	copy(a.Hash[:], hash)
 	if err != nil || a.Seq > lastSeq || !bytes.Equal(data, headContent(a.Seq, a.Hash)) {
-		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not readable"}
+		a = Acknowledgement{Found: true, Damage: &journal.DamagedError{Detail: "the head file is not readable"}}
 	}
 	return a, nil
 }
@@ -117,30 +120,18 @@ const (
 	DetailHeadDiffer = "it is not the event that was acknowledged under this number"
 )
 
-// Acknowledged is what the head file says, to be read before the events: what is appended while
-// they are read must not look missing. damage says that it is not readable, which matters at the
-// end only.
-func (f *Folder) Acknowledged() (head Acknowledgement, damage, err error) {
-	head, err = ReadHead(f.Dir)
-	if IsDamage(err) {
-		return Acknowledgement{Found: true}, err, nil
-	}
-	return head, nil, err
-}
-
 // Ending reports whether a history that was read up to before end (0: all of it) reaches what is
 // known of its end from elsewhere: the head file, and that a folder which a worker has used has a
 // newest database. What ends earlier does not depend on it.
-func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) error {
-	newest, err := f.Newest(ctx)
-	if err != nil || end > 0 && end <= newest.Seq {
-		return err
+func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) (newest journal.Anchor, err error) {
+	if newest, err = f.Newest(ctx); err == nil && (end == 0 || end > newest.Seq) {
+		err = f.endsAt(head, newest)
 	}
-	return f.EndsAt(head, newest)
+	return newest, cmp.Or(err, head.Damage)
 }
 
-// EndsAt is ending of a history whose newest event is known.
-func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
+// endsAt is Ending of a history whose newest event is known.
+func (f *Folder) endsAt(head Acknowledgement, newest journal.Anchor) error {
 	if head.Seq > newest.Seq {
 		return &journal.DamagedError{Seq: newest.Seq + 1, Detail: fmt.Sprintf(DetailCut, head.Seq, newest.Seq)}
 	}

@@ -43,7 +43,7 @@ var ErrNone = errors.New("there is no journal in this folder")
 // None is the error where there is no segment.
 func (f *Folder) None() error {
 	head, err := ReadHead(f.Dir)
-	if err != nil {
+	if err = cmp.Or(err, head.Damage); err != nil {
 		return err
 	}
 	if head.Seq > 0 {
@@ -94,40 +94,23 @@ func (f *Folder) Walk(ctx context.Context, after uint64, visit func(s Source, h 
 	if err != nil {
 		return err
 	}
-	gap := func(first, last int, overtaken bool) error {
-		if overtaken {
-			return nil
-		}
-		return missing(first, last)
-	}
-	return f.Each(ctx, max(begin, 1)-1, gap, func(p Part) error { return f.Visit(ctx, p, after, visit) })
+	return f.Each(ctx, max(begin, 1)-1, func(p Part) error { return f.Visit(ctx, p, after, visit) })
 }
 
 // Each gives the segments behind a number to visit, oldest first; one again that was sealed or
-// followed by another meanwhile. Where some are missing gap is told, and whether
-// retention has overtaken the reading.
-func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, overtaken bool) error, visit func(p Part) error) error {
+// followed by another meanwhile. Some may be missing in between.
+func (f *Folder) Each(ctx context.Context, done int, visit func(p Part) error) error {
 	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
 		parts, err := f.Behind(ctx, done)
 		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
 			return err
 		}
 		p := parts[0]
-		if done > 0 && p.Number != done+1 {
-			if looks++; looks < maxLooks {
-				continue
-			}
-			overtaken, err := f.overtaken(done)
-			if err == nil {
-				err = gap(done+1, p.Number-1, overtaken)
-			}
-			if err != nil {
-				return err
-			}
+		if looks++; done > 0 && p.Number != done+1 && looks < maxLooks {
+			continue
 		}
 		err = visit(p)
 		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
-			looks++
 			continue
 		}
 		if err != nil {
@@ -196,12 +179,10 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("segments %d to %d are missing", e.First, e.Last)
 }
 
-func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
-
-// overtaken reports whether retention has removed what follows a segment while it was read: then
+// Overtaken reports whether retention has removed what follows a segment while it was read: then
 // that segment, which is older, is gone as well. Where it is still there, what should follow was
 // taken out of the middle.
-func (f *Folder) overtaken(done int) (bool, error) {
+func (f *Folder) Overtaken(done int) (bool, error) {
 	parts, err := List(f.Dir)
 	return len(parts) > 0 && parts[0].Number > done, err
 }

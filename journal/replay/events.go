@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,7 @@ func (r *Reader) Read(ctx context.Context, sel archive.Selection, yield func(jou
 type sequence struct {
 	folder *archive.Folder
 	sel    archive.Selection // After moves on with what was read
-	// begin: is given the header of the segment with which reading begins; nil: nobody wants it.
-	begin func(archive.Header) error
+	state  *journal.State    // folds the events, from the checkpoint on with which reading begins; nil: nobody wants it
 
 	number int          // of the segment in hand; 0: none
 	hash   journal.Hash // of the event sel.After, where it was read
@@ -40,27 +40,20 @@ type sequence struct {
 }
 
 // read gives the events to use until that has enough.
-func (q *sequence) read(ctx context.Context, use func(*journal.Event) error) error {
-	head, headErr, err := q.folder.Acknowledged()
-	if err != nil {
+func (q *sequence) read(ctx context.Context, use func(*journal.Event) error) (err error) {
+	if q.head, err = archive.ReadHead(q.folder.Dir); err != nil {
 		return err
 	}
-	q.head = head
 	err = q.folder.Walk(ctx, q.sel.After, func(s archive.Source, h archive.Header) error {
 		return q.segment(ctx, s, h, use)
 	})
-	var gap *archive.MissingError
 	switch {
-	case errors.As(err, &gap):
-		return &journal.DamagedError{Seq: q.sel.After + 1, Err: gap}
 	case errors.Is(err, errEnough):
 		return nil
-	}
-	if err == nil && q.number > 0 {
-		err = q.folder.Ending(ctx, q.head, q.sel.End)
-	}
-	if err == nil {
-		err = headErr
+	case err == nil && q.number == 0:
+		return q.head.Damage
+	case err == nil:
+		_, err = q.folder.Ending(ctx, q.head, q.sel.End)
 	}
 	return err
 }
@@ -111,6 +104,11 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 			if e.Seq == q.head.Seq && e.Hash != q.head.Hash {
 				return &journal.DamagedError{Seq: e.Seq, Detail: archive.DetailHeadDiffer}
 			}
+			if q.state != nil {
+				if err := q.state.Apply(*e); err != nil {
+					return &journal.DamagedError{Seq: e.Seq, Err: err}
+				}
+			}
 			if err := use(e); err != nil {
 				return err
 			}
@@ -137,15 +135,33 @@ func (q *sequence) enter(h archive.Header) error {
 	case before == 0:
 		q.sel.After = max(after, h.First-1)
 		q.hash = h.Previous
-		if q.begin != nil {
-			return q.begin(h)
+		return q.fold(h)
+	case h.Number > before+1:
+		overtaken, err := q.folder.Overtaken(before)
+		if err != nil || !overtaken {
+			return cmp.Or(err, error(&journal.DamagedError{Seq: after + 1, Err: &archive.MissingError{First: before + 1, Last: h.Number - 1}}))
 		}
-	case h.First > after+1 && h.Number > before+1: // else walk had said that segments are missing
-		return fmt.Errorf("events %d to %d were removed while they were to be read", after+1, h.First-1)
+		if h.First > after+1 {
+			return fmt.Errorf("events %d to %d were removed while they were to be read", after+1, h.First-1)
+		}
 	case h.First > after+1:
 		return &journal.DamagedError{Seq: after + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.Number, h.First)}
-	case h.First == after+1 && h.Previous != q.hash:
+	}
+	if h.First == after+1 && h.Previous != q.hash {
 		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.Number)}
 	}
 	return nil
+}
+
+// fold begins the state with what held before a segment.
+func (q *sequence) fold(h archive.Header) error {
+	if q.state == nil {
+		return nil
+	}
+	before, err := h.State()
+	if err == nil {
+		before.KeepEnded = q.state.KeepEnded
+		*q.state = *before
+	}
+	return err
 }

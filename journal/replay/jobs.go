@@ -20,24 +20,22 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 		end, err := uint64(0), error(nil)
 		if !at.IsZero() {
 			end, err = r.FirstAt(ctx, at.Truncate(time.Microsecond).Add(time.Microsecond))
+			if removed, _ := r.Kept(ctx); err == nil && removed != nil && at.Before(removed.Since) {
+				err = removed
+			}
 		}
 		var last lastEvents
 		if err == nil {
 			last, err = r.lastEvents(ctx, end)
-			var gap *archive.MissingError
-			if archive.IsDamage(err) || errors.As(err, &gap) {
+			if archive.IsDamage(err) {
 				err = nil // it is met again where it matters
 			}
 		}
-		state, more := &journal.State{}, true
+		more := true
+		q := &sequence{folder: r.folder, sel: archive.Selection{End: end}, state: &journal.State{KeepEnded: true}}
+		state := q.state
 		if err == nil {
-			err = r.fold(ctx, archive.Selection{End: end}, state, func(h archive.Header) error {
-				state.KeepEnded = true
-				if h.Number > 1 && !at.IsZero() && at.Before(state.Time) {
-					return &journal.RemovedError{First: h.First, Since: state.Time}
-				}
-				return nil
-			}, func(e *journal.Event) error {
+			err = q.read(ctx, func(e *journal.Event) error {
 				if job, ok := state.Jobs[e.Job]; ok && job.Status.Ended() && last.of(e.Job) <= e.Seq {
 					delete(state.Jobs, e.Job)
 					more = job.Status == journal.StatusNone || yield(*job, nil) // a conflict alone makes no job
@@ -97,28 +95,6 @@ func (r *Reader) lastEvents(ctx context.Context, end uint64) (lastEvents, error)
 	return last, err
 }
 
-// fold applies the selected events to a state, which is what the checkpoint before them says when
-// begin is called, and gives each to use until that has enough.
-func (r *Reader) fold(
-	ctx context.Context, sel archive.Selection, state *journal.State, begin func(archive.Header) error, use func(*journal.Event) error,
-) error {
-	q := &sequence{folder: r.folder, sel: sel}
-	q.begin = func(h archive.Header) error {
-		before, err := h.State()
-		if err != nil {
-			return err
-		}
-		*state = *before
-		return begin(h)
-	}
-	return q.read(ctx, func(e *journal.Event) error {
-		if err := state.Apply(*e); err != nil {
-			return &journal.DamagedError{Seq: e.Seq, Err: err}
-		}
-		return use(e)
-	})
-}
-
 // UnderWay gives the jobs that were under way just before a time, by id; before the zero time, and
 // before a time that the history does not go back to, those of its first checkpoint. It reads from
 // the newest checkpoint before that time on.
@@ -133,8 +109,8 @@ func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]journal.Job, err
 	}
 	state := &journal.State{}
 	if first := oldest.First; first > 0 && err == nil {
-		err = r.fold(ctx, archive.Selection{After: first - 1, End: max(end, first)}, state,
-			func(archive.Header) error { return nil }, func(*journal.Event) error { return nil })
+		q := &sequence{folder: r.folder, sel: archive.Selection{After: first - 1, End: max(end, first)}, state: state}
+		err = q.read(ctx, func(*journal.Event) error { return nil })
 	}
 	if err != nil {
 		return nil, r.folder.Failed("replay", err)

@@ -83,16 +83,10 @@ func (r *Reader) oldest(ctx context.Context, after uint64) (oldest archive.Heade
 // is no event. It is an error where the journal does not reach what the head file knows: an anchor
 // of a history that was cut would vouch for the cut.
 func (r *Reader) Anchor(ctx context.Context) (journal.Anchor, error) {
-	head, damage, err := r.folder.Acknowledged()
+	head, err := archive.ReadHead(r.folder.Dir)
 	var a journal.Anchor
 	if err == nil {
-		a, err = r.folder.Newest(ctx)
-	}
-	if err == nil {
-		err = r.folder.EndsAt(head, a)
-	}
-	if err == nil {
-		err = damage
+		a, err = r.folder.Ending(ctx, head, 0)
 	}
 	if err != nil {
 		return journal.Anchor{}, r.folder.Failed("read", err)

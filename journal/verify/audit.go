@@ -54,13 +54,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 	if err := v.prepare(ctx); err != nil {
 		return err
 	}
-	gap := func(_, _ int, overtaken bool) error {
-		if overtaken {
-			v.restart()
-		}
-		return nil
-	}
-	err = v.folder.Each(ctx, 0, gap, func(p archive.Part) error { return v.part(ctx, p) })
+	err = v.folder.Each(ctx, 0, func(p archive.Part) error { return v.part(ctx, p) })
 	if err != nil {
 		return err
 	}
@@ -71,12 +65,12 @@ func (v *verifier) run(ctx context.Context) (err error) {
 // prepare reads what the history is compared with. Head and position go first: what a worker
 // appends while we read must not look missing.
 func (v *verifier) prepare(ctx context.Context) (err error) {
-	v.head, err = archive.ReadHead(v.folder.Dir)
-	unreadable := err != nil
-	if err := v.faulty(archive.HeadFile, err); err != nil {
+	if v.head, err = archive.ReadHead(v.folder.Dir); err != nil {
 		return err
 	}
-	v.head.Found = v.head.Found || unreadable
+	if err := v.faulty(archive.HeadFile, v.head.Damage); err != nil {
+		return err
+	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
 		_, err = v.folder.Segments(ctx)
 		err = v.faulty(filepath.Base(v.examined), err)

@@ -13,6 +13,13 @@ import (
 
 // part verifies one segment of a folder.
 func (v *verifier) part(ctx context.Context, p archive.Part) error {
+	if p.Number > v.number+1 && v.number > 0 {
+		if overtaken, err := v.folder.Overtaken(v.number); err != nil {
+			return err
+		} else if overtaken {
+			v.restart()
+		}
+	}
 	again := v.number == p.Number // it was sealed, or followed by another, while we read it
 	if again {
 		v.progress = v.before

@@ -5,8 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,16 +23,11 @@ const (
 	PageTime   = time.Second      // after which a page is complete, maybe empty
 	idleTime   = time.Minute      // after which a cursor that nobody asks is dropped
 	maxCursors = 64               // open at once in one worker
-	maxOfPeer  = 32               // of these, of one peer
 	pageGrace  = 10 * time.Second // for which a page is waited for that another request is taking
-	leftTime   = 10 * time.Second // after which who has not asked may have left, as behind a master
 )
 
 // ErrUnknown says that there is no such cursor, any more or at all.
 var ErrUnknown = errors.New("unknown journal cursor")
-
-// errTooMany says that maxCursors are open.
-var errTooMany = fmt.Errorf("too many journal cursors: at most %d may be open", maxCursors)
 
 // Produce gives the items of a stream to yield, which blocks until they are wanted. It must end when yield
 // gives an error or ctx ends.
@@ -60,59 +56,30 @@ type cursor struct {
 	err    error                // why it ended; set before items is closed
 	taken  chan struct{}        // holds a token while a page is taken
 	idle   *time.Timer
-	peer   string
 	asked  time.Time // when a page was last asked for; guarded by Cursors.mu
 }
 
-// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Others may end for it,
-// see makeRoom. Its error is errTooMany.
-func (c *Cursors) Open(ctx context.Context, owner any, peer string, produce Produce) (id string, err error) {
+// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Where maxCursors are
+// open, the one that has not been asked for longest ends for it.
+func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id string) {
 	ctx, cancel := context.WithCancel(ctx)
-	one := &cursor{
-		owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1), peer: peer, asked: time.Now(),
-	}
+	one := &cursor{owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1), asked: time.Now()}
 	id = rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.makeRoom(peer)
-	if len(c.open) >= maxCursors {
-		cancel()
-		return "", errTooMany
-	}
 	if c.open == nil {
 		c.open = make(map[string]*cursor)
+	}
+	if len(c.open) >= maxCursors {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.open)), func(a, b string) int { return c.open[a].asked.Compare(c.open[b].asked) })
+		c.open[oldest].cancel()
+		delete(c.open, oldest)
 	}
 	c.open[id] = one
 	one.idle = time.AfterFunc(idleTime, cancel)
 	context.AfterFunc(ctx, func() { c.drop(id) })
 	go one.run(ctx, produce)
-	return id, nil
-}
-
-// makeRoom ends the stream that has not been asked for longest: of the peer where that has as many as it
-// may, else of all, where there are as many as may be and nobody has asked for it for leftTime. Callers
-// must hold mu.
-func (c *Cursors) makeRoom(peer string) {
-	own := 0
-	for _, one := range c.open {
-		if one.peer == peer {
-			own++
-		}
-	}
-	greedy := own >= maxOfPeer
-	if !greedy && len(c.open) < maxCursors {
-		return
-	}
-	oldest := ""
-	for id, one := range c.open {
-		if (one.peer == peer || !greedy) && (oldest == "" || one.asked.Before(c.open[oldest].asked)) {
-			oldest = id
-		}
-	}
-	if greedy || time.Since(c.open[oldest].asked) >= leftTime {
-		c.open[oldest].cancel()
-		delete(c.open, oldest)
-	}
+	return id
 }
 
 // run produces the items one by one.

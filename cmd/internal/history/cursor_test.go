@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,10 +31,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
 		taken, total := 0, 2*pageItems+5
-		id, err := c.Open(t.Context(), "me", "here", numbers(total, nil, &taken))
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := c.Open(t.Context(), "me", numbers(total, nil, &taken))
 		got := 0
 		for pages := 1; ; pages++ {
 			page, err := c.Next(t.Context(), "me", id)
@@ -66,13 +62,10 @@ func TestPageOfAStreamThatGivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
-		id, err := c.Open(t.Context(), "me", "here", func(ctx context.Context, _ func(any) error) error {
+		id := c.Open(t.Context(), "me", func(ctx context.Context, _ func(any) error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		begun := time.Now()
 		page, err := c.Next(t.Context(), "me", id)
 		if err != nil || !page.More || len(page.Items) > 0 || time.Since(begun) != PageTime {
@@ -95,10 +88,7 @@ func TestStreamThatFails(t *testing.T) {
 	t.Parallel()
 	var taken int
 	c := Cursors{Tell: func(err error) string { return "told: " + err.Error() }}
-	id, err := c.Open(t.Context(), "me", "here", numbers(3, errors.New("damaged"), &taken))
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := c.Open(t.Context(), "me", numbers(3, errors.New("damaged"), &taken))
 	page, err := c.Next(t.Context(), "me", id)
 	if err != nil || page.More || len(page.Items) != 3 || page.Error != "told: damaged" {
 		t.Errorf("%+v, %v", page, err)
@@ -112,20 +102,16 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		var c Cursors
 		link, end := context.WithCancel(t.Context())
 		var taken int
-		for i := range maxCursors {
-			if _, err := c.Open(link, "me", fmt.Sprint(i), numbers(1, nil, &taken)); err != nil {
-				t.Fatal(err)
-			}
+		var id string
+		for range maxCursors + 1 {
+			id = c.Open(link, "me", numbers(1, nil, &taken))
 		}
-		if _, err := c.Open(link, "me", "here", numbers(1, nil, &taken)); !errors.Is(err, errTooMany) {
-			t.Errorf("one more: %v, want %v", err, errTooMany)
+		if len(c.open) != maxCursors || c.open[id] == nil {
+			t.Fatalf("%d are open", len(c.open))
 		}
-		time.Sleep(leftTime)
-		id, err := c.Open(link, "me", "here", numbers(1, nil, &taken))
-		if err != nil || len(c.open) != maxCursors {
-			t.Fatalf("after a while: %v; %d are open", err, len(c.open))
-		}
-		time.Sleep(idleTime - leftTime + time.Second)
+		time.Sleep(time.Second)
+		id = c.Open(link, "me", numbers(1, nil, &taken))
+		time.Sleep(idleTime - time.Second)
 		synctest.Wait()
 		if len(c.open) != 1 {
 			t.Errorf("after a minute %d are open that nobody has asked for", len(c.open)-1)
@@ -138,33 +124,29 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 	})
 }
 
-// One peer does not take the streams of others: beyond its part its own end, the one first that it has not
-// asked for longest. So those whose clients have left a master don't keep new ones out.
+// Where as many are open as may be, the one ends that nobody has asked for longest. So those whose clients have
+// left a master don't keep new ones out, and one that is asked for stays.
 func TestCursorsOfOnePeer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
 		link, end := context.WithCancel(t.Context())
 		var ids []string
-		open := func(peer string) string {
+		open := func() string {
 			time.Sleep(time.Millisecond)
-			id, err := c.Open(link, "master", peer, func(ctx context.Context, yield func(any) error) error {
+			return c.Open(link, "master", func(ctx context.Context, yield func(any) error) error {
 				for yield(1) == nil {
 				}
 				return ctx.Err()
 			})
-			if err != nil {
-				t.Fatalf("%s: %v", peer, err)
-			}
-			return id
 		}
 		for range maxCursors {
-			ids = append(ids, open("greedy"))
+			ids = append(ids, open())
 			if _, err := c.Next(link, "master", ids[0]); err != nil {
 				t.Fatalf("a stream that is asked for has ended: %v", err)
 			}
 		}
-		other := open("modest")
+		other := open()
 		for _, id := range []string{ids[0], ids[maxCursors-1], other} {
 			if _, err := c.Next(link, "master", id); err != nil {
 				t.Error(err)

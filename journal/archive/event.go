@@ -430,13 +430,3 @@ func IsDamage(err error) bool {
 	var d *journal.DamagedError
 	return errors.As(Damaged(err), &d)
 }
-
-// Wrong says at which event damage was met. Other errors (no access, no memory, a context's
-// end) are not about the journal, and stay as they are.
-func Wrong(seq uint64, err error) error {
-	var d *journal.DamagedError
-	if err = Damaged(err); errors.As(err, &d) && d.Seq == 0 {
-		return &journal.DamagedError{Seq: seq, Err: d.Err, Detail: d.Detail}
-	}
-	return err
-}

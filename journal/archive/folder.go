@@ -70,7 +70,7 @@ func again(look func() error) (err error) {
 // is gone: visit must not mind that. Damaged ones are passed over where pastDamage says so.
 func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Source, h Header) (enough bool, err error)) error {
 	return again(func() error {
-		parts, err := f.Present(ctx)
+		parts, err := f.Segments(ctx)
 		enough := false
 		for i := len(parts) - 1; i >= 0 && err == nil && !enough; i-- {
 			err = f.Visit(ctx, parts[i], 0, func(s Source, h Header) error {
@@ -144,7 +144,7 @@ func (f *Folder) beginsBefore(ctx context.Context, seq uint64) (number int, err 
 
 // Behind lists the segments behind a number. A database without a header is not there.
 func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
-	parts, err := f.Present(ctx)
+	parts, err := f.Segments(ctx)
 	return slices.DeleteFunc(parts, func(p Part) bool { return p.Number <= number }), err
 }
 
@@ -191,7 +191,7 @@ func (f *Folder) Overtaken(done int) (bool, error) {
 // found is false in a folder of sealed segments only.
 func (f *Folder) Position(ctx context.Context) (position uint64, found bool, err error) {
 	err = again(func() error {
-		parts, err := f.Present(ctx)
+		parts, err := f.Segments(ctx)
 		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
 			return err
 		}
@@ -263,38 +263,26 @@ func List(dir string) ([]Part, error) {
 }
 
 // Segments is List without the newest database where it has no header yet: that one is not there.
-// An error says that the newest one is of another version, or no database.
+// An error says that it is of another version. Its damage does not matter, since its reader will
+// meet it.
 func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 	err = again(func() error {
 		if parts, err = List(f.Dir); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
 			return err
 		}
 		newest := len(parts) - 1
-		made, err := f.examine(ctx, parts[newest])
+		d := readDatabase(parts[newest].Path, f.decoder)
+		defer d.Close()
+		made, err := d.Examine(ctx)
 		if err == nil && !made {
 			parts = parts[:newest]
+		}
+		if IsDamage(err) {
+			err = nil
 		}
 		return err
 	})
 	return parts, err
-}
-
-// Present is Segments where damage to the newest segment does not matter, since its reader will meet
-// it.
-func (f *Folder) Present(ctx context.Context) ([]Part, error) {
-	parts, err := f.Segments(ctx)
-	if IsDamage(err) {
-		err = nil
-	}
-	return parts, err
-}
-
-// examine looks whether a database is one that this version can read, with all that
-// belongs to it and nothing else; made reports whether there is anything in it.
-func (f *Folder) examine(ctx context.Context, p Part) (made bool, err error) {
-	d := readDatabase(p.Path, f.decoder)
-	defer d.Close()
-	return d.Examine(ctx)
 }
 
 // Open opens a part for reading. The caller closes it.

@@ -65,7 +65,7 @@ func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Even
 		return size <= maxRecentBytes && len(events) < limit
 	})
 	if err != nil {
-		return nil, j.unlessClosed(archive.Wrong(after+1, err))
+		return nil, j.unlessClosed(err)
 	}
 	if len(events) == 0 || events[0].Seq != after+1 {
 		return nil, j.unlessClosed(&journal.DamagedError{Seq: after + 1, Detail: "it is missing"})

@@ -26,7 +26,7 @@ var ErrNone = archive.ErrNone
 // Open opens the journal in a folder for reading.
 func Open(dir string) (*Reader, error) {
 	f := archive.Open(dir)
-	parts, err := f.Present(context.Background())
+	parts, err := f.Segments(context.Background())
 	if err == nil && len(parts) == 0 {
 		err = f.None()
 	}

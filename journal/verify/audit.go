@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -72,10 +73,12 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
-		_, err = v.folder.Segments(ctx)
-		err = v.faulty(filepath.Base(v.examined), err)
+		var s archive.Source
+		if s, err = v.folder.Open(archive.Part{Path: v.examined}); err == nil {
+			err = errors.Join(v.examine(ctx, s), s.Close())
+		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was sealed meanwhile
 		return err
 	}
 	v.position, v.live, err = v.folder.Position(ctx)

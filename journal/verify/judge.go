@@ -35,8 +35,7 @@ func (v *verifier) part(ctx context.Context, p archive.Part) error {
 	}
 	defer s.Close()
 	if p.Path != v.examined {
-		_, err := s.Examine(ctx)
-		if err := v.faulty(filepath.Base(p.Path), err); err != nil {
+		if err := v.examine(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -56,6 +55,12 @@ func (v *verifier) part(ctx context.Context, p archive.Part) error {
 		}
 	}
 	return v.segment(ctx, s, h)
+}
+
+// examine looks whether a segment's file is what this version makes.
+func (v *verifier) examine(ctx context.Context, s archive.Source) error {
+	_, err := s.Examine(ctx)
+	return v.faulty(s.Name(), err)
 }
 
 // unreadable notes that nothing of a segment can be read. Its events are those between its neighbours'.

@@ -44,6 +44,9 @@ func Newest(ctx context.Context, f *archive.Folder, parts []archive.Part) (Start
 func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
 	err := v.prepare(ctx)
 	if err == nil {
+		err = v.problem()
+	}
+	if err == nil {
 		err = v.folder.Visit(ctx, parts[len(parts)-1], 0, func(s archive.Source, h archive.Header) error {
 			if err := v.checkBefore(ctx, parts, h); err != nil {
 				return err

@@ -242,7 +242,6 @@ func (s *State) Unfinished() []Job {
 type Stage struct {
 	base *State
 	jobs map[int64]*Job // jobs as the staged events leave them
-	undo []*Job         // what was changed in jobs since the mark
 }
 
 // Stage begins a stage on top of the state, for about as many events as size says. The state must
@@ -251,36 +250,42 @@ func (s *State) Stage(size int) *Stage {
 	return &Stage{base: s, jobs: make(map[int64]*Job, size)}
 }
 
-// Mark notes where Undo goes back to.
-func (s *Stage) Mark() { s.undo = s.undo[:0] }
-
-// Undo takes back the events since the mark.
-func (s *Stage) Undo() {
-	for k := len(s.undo) - 1; k >= 0; k-- {
-		s.jobs[s.undo[k].ID] = s.undo[k]
+// Add stages events, all or none: it refuses those of which one contradicts the state or what is
+// staged before it, and gives the number of that one.
+func (s *Stage) Add(events ...Event) (refused int, err error) {
+	undo := make([]*Job, 0, len(events))
+	for i := range events {
+		before, err := s.add(&events[i])
+		if err != nil {
+			for _, job := range slices.Backward(undo) {
+				s.jobs[job.ID] = job
+			}
+			return i, err
+		}
+		if before != nil {
+			undo = append(undo, before)
+		}
 	}
-	s.undo = s.undo[:0]
+	return 0, nil
 }
 
-// Add refuses an event that contradicts the state or what is staged before it.
-func (s *Stage) Add(e Event) error {
+// add stages one event, and gives its job as it was before.
+func (s *Stage) add(e *Event) (before *Job, err error) {
 	if e.Job == 0 {
-		return (&State{}).applyWorker(e)
+		return nil, (&State{}).applyWorker(*e)
 	}
-	job, ok := s.jobs[e.Job]
+	before, ok := s.jobs[e.Job]
 	if !ok {
-		job, ok = s.base.Jobs[e.Job]
+		before, ok = s.base.Jobs[e.Job]
 	}
 	if !ok {
-		job = &Job{ID: e.Job}
+		before = &Job{ID: e.Job}
 	}
-	next, err := job.next(e)
-	if err != nil {
-		return err
+	next, err := before.next(*e)
+	if err == nil {
+		s.jobs[e.Job] = &next
 	}
-	s.undo = append(s.undo, job)
-	s.jobs[e.Job] = &next
-	return nil
+	return before, err
 }
 
 // Take moves the state on by what was staged on top of it: these events.

@@ -156,7 +156,8 @@ func (j *Log) write(group []*appending, position uint64) (*staging, error) {
 	if len(s.records) == 0 {
 		return s, nil
 	}
-	err := j.head.Write(s.seq, s.hash)
+	last := &s.events[len(s.events)-1]
+	err := j.head.Write(last.Seq, last.Hash)
 	s.took, s.bytes = time.Since(began), j.disk.Size()-size
 	return s, err
 }
@@ -253,11 +254,8 @@ type staging struct {
 	*journal.Stage
 	events  []journal.Event
 	records []archive.Record
-	seq     uint64
-	hash    journal.Hash // of the newest event
-	link    journal.Hash // what the next event's hash covers: hash, or the header where it opens the segment
-	time    time.Time
-	noted   bool // the position is part of the commit
+	link    journal.Hash // what the next event's hash covers: that of the newest, or the header where it opens the segment
+	noted   bool         // the position is part of the commit
 
 	took  time.Duration // until all of it was durable
 	bytes int64         // that it takes
@@ -271,46 +269,36 @@ func stage(base *journal.State, link journal.Hash, group []*appending, now insta
 		size += len(a.drafts)
 	}
 	s := &staging{
-		Stage: base.Stage(size), seq: base.Seq, hash: base.Hash, link: link, time: base.Time,
-		events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
+		Stage: base.Stage(size), link: link, events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
+	}
+	wall := now.wall
+	if wall.Before(base.Time) {
+		wall = base.Time
 	}
 	for _, a := range group {
 		if a.err == nil {
-			s.addAll(a, now.wall)
+			s.add(a, base.Seq+uint64(len(s.events))+1, wall)
 		}
 	}
 	return s
 }
 
-// addAll stages the events of one append, all or none.
-func (s *staging) addAll(a *appending, now time.Time) {
-	s.Mark()
-	before := *s
+// add stages the events of one append, all or none, from a sequence number on.
+func (s *staging) add(a *appending, first uint64, now time.Time) {
 	for i := range a.events {
-		if err := s.add(&a.events[i], &a.records[i], now); err != nil {
-			*s = before
-			s.Undo()
-			a.fail(i, err)
-			return
-		}
+		a.events[i].Seq, a.events[i].Time = first+uint64(i), now
+	}
+	if i, err := s.Add(a.events...); err != nil {
+		a.fail(i, err)
+		return
+	}
+	for i := range a.events {
+		e, r := &a.events[i], &a.records[i]
+		r.Seq, r.Micros = e.Seq, e.Time.UnixMicro()
+		e.Hash = r.Chain(s.link)
+		r.Hash, s.link = e.Hash, e.Hash
 	}
 	s.events, s.records = append(s.events, a.events...), append(s.records, a.records...)
-}
-
-// add stages one event.
-func (s *staging) add(e *journal.Event, r *archive.Record, now time.Time) error {
-	e.Seq, e.Time = s.seq+1, now
-	if e.Time.Before(s.time) {
-		e.Time = s.time
-	}
-	if err := s.Add(*e); err != nil {
-		return err
-	}
-	r.Seq, r.Micros = e.Seq, e.Time.UnixMicro()
-	e.Hash = r.Chain(s.link)
-	r.Hash = e.Hash
-	s.seq, s.hash, s.link, s.time = e.Seq, e.Hash, e.Hash, e.Time
-	return nil
 }
 
 // rollRetry is how long a roll-over that found no room is put off.

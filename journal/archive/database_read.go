@@ -34,16 +34,6 @@ func OpenForWriting(path string) *sql.DB {
 	return db
 }
 
-// openForReading gives a pool that reads beside a writer.
-func openForReading(path string) *sql.DB {
-	return openDatabase(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
-}
-
-// openResting gives a pool for a database that has no write-ahead log and that nobody changes.
-func openResting(path string) *sql.DB {
-	return openDatabase(path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
-}
-
 func openDatabase(path string, query url.Values) *sql.DB {
 	uri := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", uri.String())
@@ -112,19 +102,29 @@ func (d *database) look() (appearance, error) {
 	return appearance{}, err
 }
 
-// connect makes a connection that suits the appearance.
+// connect makes a connection that suits the appearance: one that reads beside a writer, or for a
+// database that has no write-ahead log and that nobody changes.
 func (d *database) connect(a appearance) error {
 	if d.db != nil && d.seen == a {
 		return nil
 	}
 	err := d.Close()
+	settings := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}}
 	if d.seen = a; a.resting {
-		d.db = openResting(d.path)
-	} else {
-		d.db = openForReading(d.path)
+		settings = url.Values{"mode": {"ro"}, "immutable": {"1"}}
 	}
+	d.db = openDatabase(d.path, settings)
 	d.db.SetMaxOpenConns(1)
 	return err
+}
+
+// row reads the columns of one row; none says what is damaged where there is no row.
+func (d *database) row(ctx context.Context, none, query string, columns ...any) error {
+	err := d.read(func(db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(columns...) })
+	if errors.Is(err, sql.ErrNoRows) {
+		return &journal.DamagedError{Detail: none}
+	}
+	return Damaged(err)
 }
 
 // Close implements source.
@@ -140,15 +140,10 @@ func (d *database) Close() error {
 // End implements source.
 func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err error) {
 	var stored []byte
-	err = d.read(func(db *sql.DB) error {
-		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
+	err = d.row(ctx, "", `SELECT coalesce(seq, 0), hash FROM (SELECT 1) LEFT JOIN
+		(SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1)`, &seq, &stored)
 	copy(hash[:], stored)
-	return seq, hash, Damaged(err)
+	return seq, hash, err
 }
 
 // CheckRest implements source. It lets SQLite compare the index with the table: events that the
@@ -156,31 +151,21 @@ func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err 
 // write-ahead log grows while it runs.
 func (d *database) CheckRest(ctx context.Context, _ []JobBlock) error {
 	var verdict string
-	err := d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
-	})
-	if err != nil {
-		return Damaged(err)
+	err := d.row(ctx, "", `PRAGMA integrity_check(1)`, &verdict)
+	if err == nil && verdict != "ok" {
+		err = &journal.DamagedError{Detail: verdict}
 	}
-	if verdict != "ok" {
-		return &journal.DamagedError{Detail: verdict}
-	}
-	return nil
+	return err
 }
 
 // position is the newest event that the jobs table is known to show. It is not chained.
 func (d *database) position(ctx context.Context) (uint64, error) {
 	var position int64
-	err := d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT seq FROM mirror`).Scan(&position)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, &journal.DamagedError{Detail: "the mirror's position is missing"}
-	}
+	err := d.row(ctx, "the mirror's position is missing", `SELECT seq FROM mirror`, &position)
 	if err == nil && position < 0 {
-		return 0, &journal.DamagedError{Detail: fmt.Sprintf("the mirror's position is %d", position)}
+		position, err = 0, &journal.DamagedError{Detail: fmt.Sprintf("the mirror's position is %d", position)}
 	}
-	return uint64(position), Damaged(err)
+	return uint64(position), err
 }
 
 // Bounds implements source.
@@ -192,14 +177,8 @@ func (d *database) Name() string { return filepath.Base(d.path) }
 // Header implements source.
 func (d *database) Header(ctx context.Context) (Header, error) {
 	var content []byte
-	err := d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT header FROM segment`).Scan(&content)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return Header{}, &journal.DamagedError{Detail: "a segment's header is missing"}
-	}
-	if err != nil {
-		return Header{}, Damaged(err)
+	if err := d.row(ctx, "a segment's header is missing", `SELECT header FROM segment`, &content); err != nil {
+		return Header{}, err
 	}
 	return parseHeader(content)
 }

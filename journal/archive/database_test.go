@@ -36,7 +36,11 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 	dir := t.TempDir()
 	appender := makeAppender(t, dir)
 	path := DatabasePath(dir, 1)
-	reading := openForReading(path)
+	reader := readDatabase(path, nil)
+	if err := reader.connect(appearance{}); err != nil {
+		t.Fatal(err)
+	}
+	reading := reader.db
 	writing := OpenForWriting(path)
 	for name, c := range map[string]struct {
 		db    *sql.DB

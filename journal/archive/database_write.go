@@ -342,11 +342,11 @@ const schemaOf = `SELECT user_version, (SELECT coalesce(group_concat(line, char(
 func (d *database) Examine(ctx context.Context) (found bool, err error) {
 	var version int
 	var schema string
-	err = d.read(func(db *sql.DB) error { return db.QueryRowContext(ctx, schemaOf).Scan(&version, &schema) })
+	err = d.row(ctx, "", schemaOf, &version, &schema)
 	digest := sha256.Sum256([]byte(schema))
 	switch {
 	case err != nil:
-		return false, Damaged(err)
+		return false, err
 	case version == 0 && schema == "":
 		return false, nil
 	case version > schemaVersion:

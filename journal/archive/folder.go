@@ -33,7 +33,11 @@ func (f *Folder) Close() error {
 	return nil
 }
 
+// Failed says in which journal something went wrong; nil stays nil.
 func (f *Folder) Failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("%s journal %s: %w", op, f.Dir, Damaged(err))
 }
 
@@ -285,21 +289,27 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 	return parts, err
 }
 
-// Open opens a part for reading. The caller closes it.
+// Open opens a part for reading. The caller closes it where there is no error.
 func (f *Folder) Open(p Part) (Source, error) {
 	if p.Sealed {
-		s, err := f.OpenSealed(p.Path)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return f.OpenSealed(p.Path)
 	}
 	return readDatabase(p.Path, f.decoder), nil
 }
 
-// OpenSealed opens a sealed segment, wherever it lies. The caller closes it.
+// OpenSealed opens a sealed segment, wherever it lies. The caller closes it. A *DamagedError says that
+// it is none.
 func (f *Folder) OpenSealed(path string) (*Sealed, error) {
-	return openSealed(path, f.decoder)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sealed{file: file, decoder: f.decoder}
+	if err := s.open(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // The files beside the segments in a journal's folder.

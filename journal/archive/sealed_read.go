@@ -28,20 +28,6 @@ type Sealed struct {
 	pages   []jobPage
 }
 
-// openSealed opens a sealed file. A *DamagedError says that it is none.
-func openSealed(path string, decoder *zstd.Decoder) (*Sealed, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &Sealed{file: f, decoder: decoder}
-	if err := s.open(); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
 func (s *Sealed) open() error {
 	info, err := s.file.Stat()
 	if err != nil {

@@ -64,20 +64,23 @@ func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Even
 		size += e.Weight()
 		return size <= maxRecentBytes && len(events) < limit
 	})
+	if err == nil && (len(events) == 0 || events[0].Seq != after+1) {
+		err = &journal.DamagedError{Seq: after + 1, Detail: "it is missing"}
+	}
 	if err != nil {
-		return nil, j.unlessClosed(err)
+		events = nil
 	}
-	if len(events) == 0 || events[0].Seq != after+1 {
-		return nil, j.unlessClosed(&journal.DamagedError{Seq: after + 1, Detail: "it is missing"})
-	}
-	return events, nil
+	return events, j.unlessClosed(err)
 }
 
 // unlessClosed is err, or ErrClosed where the reading failed for that.
 func (j *Log) unlessClosed(err error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed {
+	switch {
+	case err == nil:
+		return nil
+	case j.closed:
 		return journal.ErrClosed
 	}
 	return fmt.Errorf("follow journal: %w", err)
@@ -109,10 +112,7 @@ func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (new
 
 func (j *Log) newestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Event, found bool, err error) {
 	newest, found, err = j.reader.NewestOf(ctx, job, seq, kinds...)
-	if err != nil {
-		err = j.unlessClosed(err)
-	}
-	return newest, found, err
+	return newest, found, j.unlessClosed(err)
 }
 
 // Back gives the number of the event from which on to read to see again what happened up to an age

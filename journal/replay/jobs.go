@@ -112,8 +112,5 @@ func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]journal.Job, err
 		q := &sequence{folder: r.folder, sel: archive.Selection{After: first - 1, End: max(end, first)}, state: state}
 		err = q.read(ctx, func(*journal.Event) error { return nil })
 	}
-	if err != nil {
-		return nil, r.folder.Failed("replay", err)
-	}
-	return state.Unfinished(), nil
+	return state.Unfinished(), r.folder.Failed("replay", err)
 }

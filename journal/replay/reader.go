@@ -60,10 +60,7 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 // is one after the newest where there is no event.
 func (r *Reader) First(ctx context.Context) (uint64, error) {
 	oldest, err := r.oldest(ctx, 0)
-	if err != nil {
-		return 0, r.folder.Failed("read", err)
-	}
-	return oldest.First, nil
+	return oldest.First, r.folder.Failed("read", err)
 }
 
 // oldest is the header of the oldest segment that may hold events behind after; the zero value where
@@ -88,10 +85,7 @@ func (r *Reader) Anchor(ctx context.Context) (journal.Anchor, error) {
 	if err == nil {
 		a, err = r.folder.Ending(ctx, head, 0)
 	}
-	if err != nil {
-		return journal.Anchor{}, r.folder.Failed("read", err)
-	}
-	return a, nil
+	return a, r.folder.Failed("read", err)
 }
 
 // Name is the name of the worker whose journal this is, as its newest segment has it; "" where no
@@ -101,10 +95,7 @@ func (r *Reader) Name(ctx context.Context) (name string, err error) {
 		name, err = nameIn(ctx, s, h) // where it is damaged the segment before knows it too
 		return name != "", err
 	})
-	if err != nil {
-		return "", r.folder.Failed("read", err)
-	}
-	return name, nil
+	return name, r.folder.Failed("read", err)
 }
 
 func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, error) {

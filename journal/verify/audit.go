@@ -44,11 +44,7 @@ func Audit(ctx context.Context, f *archive.Folder, anchors []journal.Anchor, pro
 	if err == nil {
 		err = v.problem()
 	}
-	audited := v.audited()
-	if err != nil {
-		err = f.Failed("verify", err)
-	}
-	return audited, err
+	return v.audited(), f.Failed("verify", err)
 }
 
 func (v *verifier) run(ctx context.Context) (err error) {

@@ -93,8 +93,5 @@ func Sound(ctx context.Context, f *archive.Folder) error {
 			err = newVerifier(f).runNewest(ctx, parts)
 		}
 	}
-	if err != nil {
-		return f.Failed("verify", err)
-	}
-	return nil
+	return f.Failed("verify", err)
 }

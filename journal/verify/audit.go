@@ -16,19 +16,37 @@ import (
 
 // Audited is what a verification found.
 type Audited struct {
-	First      uint64           // the first event that is kept: 1, or what retention has left
-	State      *journal.State   // after the last event before anything is wrong; without jobs at their end
-	Compared   int              // how many anchors agree
-	Unanswered []journal.Anchor // anchors of events that retention has removed
+	Sound      bool      `json:"ok"`
+	First      uint64    `json:"first"`  // the first event that was verified: 1, or what retention has left
+	Events     uint64    `json:"events"` // the newest event before anything that is damaged or missing
+	Time       time.Time `json:"time,omitzero"`
+	Hash       string    `json:"hash"`
+	Compared   int       `json:"anchors_compared"`    // how many anchors agree
+	Unanswered int       `json:"anchors_unanswered"`  // their events were removed by retention
+	FirstBad   uint64    `json:"first_bad,omitempty"` // the first event that is wrong, where that can be told
+	Error      string    `json:"error,omitempty"`
 
-	Ranges []Range         // all events by number, what retention has removed included
-	Faults []archive.Fault // all that is wrong, in the order in which it was met; about files too
-	More   int             // how many faults more there were, which Ranges know of only
-	Proven uint64          // every event up to this one that is kept is proven; 0: none is
-	// Unproven: events up to this one were removed before that was journalled: nothing here says so.
-	// 0: none.
-	Unproven uint64
+	Proven   uint64    `json:"proven,omitempty"`           // an anchor proves every event up to this one that is kept
+	Unproven uint64    `json:"removed_unproven,omitempty"` // nothing says that retention removed the events up to this one
+	Ranges   []Range   `json:"ranges,omitempty"`           // all events by number; older workers tell none
+	Faults   []Finding `json:"faults,omitempty"`           // what is wrong with files, and what contradicts the events
+	More     int       `json:"more,omitempty"`             // how many more of both there are
+
+	State *journal.State `json:"-"` // after the last event before anything is wrong; without jobs at their end
 }
+
+// Finding is something that is wrong with a file, or what shows that a range is not what was written.
+type Finding struct {
+	Event  uint64 `json:"event,omitempty"` // where it was met; 0 where no event can be named
+	File   string `json:"file,omitempty"`  // the file that is damaged, by its name in the folder
+	Detail string `json:"detail"`
+}
+
+// Bounds of what is listed.
+const (
+	mostRanges   = 1000
+	mostFindings = 100
+)
 
 // Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and
 // their checkpoints, the head file, the mirror's position, and that the indexes agree with the
@@ -44,7 +62,8 @@ func Audit(ctx context.Context, f *archive.Folder, anchors []journal.Anchor, pro
 	if err == nil {
 		err = v.problem()
 	}
-	return v.audited(), f.Failed("verify", err)
+	err = f.Failed("verify", err)
+	return v.audited(err), err
 }
 
 func (v *verifier) run(ctx context.Context) (err error) {
@@ -100,30 +119,65 @@ func (v *verifier) restart() {
 }
 
 // audited is what was found.
-func (v *verifier) audited() *Audited {
+func (v *verifier) audited(err error) *Audited {
+	state := v.sound
+	if state == nil {
+		state = v.stateOr()
+	}
 	a := &Audited{
-		First: v.oldest.First, State: v.sound, Compared: v.compared, Faults: v.faults, More: v.more, Unproven: v.unproven,
-		Ranges: v.links.ranges(v.oldest.First, v.faults),
+		Sound: err == nil, First: v.oldest.First, Events: state.Seq, Time: state.Time, Hash: state.Hash.String(), State: state,
+		Compared: v.compared, Unproven: v.unproven, More: v.more,
 	}
-	if a.State == nil {
-		a.State = v.stateOr()
-	}
+	ranges := v.links.ranges(v.oldest.First, v.faults)
 	if v.removed != nil && v.removed.Last > 0 {
-		a.Ranges = slices.Concat([]Range{*v.removed}, a.Ranges)
+		ranges = slices.Concat([]Range{*v.removed}, ranges)
 	}
-	for _, r := range a.Ranges {
+	for _, r := range ranges {
 		if r.Verdict == Proven {
 			a.Proven = r.Last
 		} else if r.Verdict != Removed {
 			break
 		}
 	}
+	a.Ranges = ranges[:min(len(ranges), mostRanges)]
+	a.More += len(ranges) - len(a.Ranges)
 	for _, anchor := range v.anchors {
 		if anchor.Seq+1 < a.First && v.removed != nil && anchor.Seq <= v.removed.Last {
-			a.Unanswered = append(a.Unanswered, anchor)
+			a.Unanswered++
 		}
 	}
+	if err != nil {
+		a.addFaults(err, v.faults, ranges)
+	}
 	return a
+}
+
+// addFaults says what is wrong, and which events are not affected.
+func (a *Audited) addFaults(err error, faults []archive.Fault, ranges []Range) {
+	var d *journal.DamagedError
+	if a.Error = err.Error(); errors.As(err, &d) {
+		a.FirstBad = d.Seq
+	}
+	for i := range faults {
+		f := &faults[i]
+		if f.Last > 0 && f.File == "" {
+			continue // its range says so
+		}
+		if len(a.Faults) == mostFindings {
+			a.More++
+			continue
+		}
+		a.Faults = append(a.Faults, Finding{f.First, f.File, f.Text()})
+	}
+	if n := len(ranges); n > 0 {
+		a.Events = ranges[n-1].Last
+	}
+	damaged := func(r Range) bool { return r.Verdict == Damaged || r.Verdict == Missing }
+	if i := slices.IndexFunc(ranges, damaged); i >= 0 {
+		if a.Events = ranges[i].First - 1; a.Events != a.State.Seq {
+			a.Hash = ""
+		}
+	}
 }
 
 // verifier verifies a journal, segment by segment.

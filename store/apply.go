@@ -12,10 +12,6 @@ import (
 	"jobd/journal"
 )
 
-// errServerUnknown says that the table may be on another server by now, so that what it answered
-// counts for nothing.
-var errServerUnknown = errors.New("the server is to be compared with the journal first")
-
 // apply has changes applied, and ends planned anew whose rows have another schedule by now.
 func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error) {
 	outcomes, err := m.send(ctx, changes)
@@ -25,31 +21,21 @@ func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error)
 	return outcomes, err
 }
 
-// send has changes applied, waiting while the table fails. What is wrong with a row is its outcome.
+// send has changes applied, waiting while the table fails. What is wrong with a row is its outcome. Where
+// the table may be on another server by now, what it answered counts for nothing.
 func (m *Mirror) send(ctx context.Context, changes []Change) ([]Outcome, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	for {
-		outcomes, err := m.attempt(ctx, changes)
-		if !errors.Is(err, errServerUnknown) {
-			return outcomes, err
-		}
-		if err := m.confirmServer(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// attempt applies changes once the table can be reached, on the server that is known. It fails with
-// errServerUnknown, or when ctx ends.
-func (m *Mirror) attempt(ctx context.Context, changes []Change) ([]Outcome, error) {
 	retry := NewRetry(m.Logger, "mirror to the table")
 	for {
 		outcomes, err := m.Table.Apply(ctx, changes)
 		switch {
 		case m.isDue():
-			return nil, errServerUnknown
+			if err := m.confirmServer(ctx); err != nil {
+				return nil, err
+			}
+			continue
 		case err == nil:
 			m.setAway(nil)
 			retry.Over()

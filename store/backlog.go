@@ -11,7 +11,8 @@ import (
 )
 
 // backlog is the rows that can't be updated for now, with what they are owed. Only the mirror's
-// goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without.
+// goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without. reckon
+// sums up the rows.
 type backlog struct {
 	rows    map[int64]*owedRow // by job
 	changes int                // of all of them
@@ -52,9 +53,8 @@ func (b *backlog) tooLong(job int64) bool {
 func (b *backlog) set(c Change, o Outcome, now time.Time) {
 	a := b.rows[c.Job]
 	if a == nil {
-		a = &owedRow{since: now}
+		a = &owedRow{since: now, changes: []Change{c}}
 		b.rows[c.Job] = a
-		b.hold(a, c)
 	}
 	a.changes[0] = c // its end may have been planned anew
 	if o.Fate == Refused && a.refused.IsZero() {
@@ -67,27 +67,17 @@ func (b *backlog) set(c Change, o Outcome, now time.Time) {
 // follow puts a change behind the quarantined ones of its job.
 func (b *backlog) follow(c Change) {
 	a := b.rows[c.Job]
-	if n := len(a.changes); a.changes[n-1].Token == c.Token {
-		b.bytes += c.size() - a.changes[n-1].size()
-		a.changes[n-1].follow(c)
-		return
+	if newest := &a.changes[len(a.changes)-1]; newest.Token == c.Token {
+		newest.follow(c)
+	} else {
+		a.changes = append(a.changes, c)
 	}
-	b.hold(a, c)
-}
-
-// hold appends a change to those that a row is owed.
-func (b *backlog) hold(a *owedRow, c Change) {
-	a.changes = append(a.changes, c)
-	b.changes++
-	b.bytes += c.size()
 }
 
 // endFirst ends the waiting of a job's first change; the next one, of a later claim, is tried at
 // once.
 func (b *backlog) endFirst(job int64, now time.Time) {
 	a := b.rows[job]
-	b.changes--
-	b.bytes -= a.changes[0].size()
 	if len(a.changes) > 1 {
 		a.changes = slices.Delete(a.changes, 0, 1)
 		*a = owedRow{changes: a.changes, since: now, next: now, reason: a.reason}
@@ -118,13 +108,17 @@ func (b *backlog) due(now time.Time) (changes []Change) {
 	return changes
 }
 
-// reckon finds the oldest quarantined event, and when the next change is due.
+// reckon sums up what is quarantined.
 func (b *backlog) reckon() {
-	b.nextDue, b.oldest = time.Time{}, forEver
+	*b = backlog{rows: b.rows, oldest: forEver}
 	for _, a := range b.rows {
 		b.oldest = min(b.oldest, a.first())
 		if b.nextDue.IsZero() || a.next.Before(b.nextDue) {
 			b.nextDue = a.next
+		}
+		b.changes += len(a.changes)
+		for _, c := range a.changes {
+			b.bytes += c.size()
 		}
 	}
 }

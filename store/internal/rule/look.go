@@ -464,11 +464,7 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
-	ids := make([]int64, 0, len(first))
-	for id := range first {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b int64) int { return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(first), func(a, b int64) int { return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b)) })
 	ids = ids[:min(len(ids), limit)]
 	rows, err = seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
 		return " WHERE id IN (" + List(ids) + ") AND status = 'delayed'", nil

@@ -234,6 +234,14 @@ func AsFound(job journal.Job, plan *journal.Plan, finished int64) bool {
 	return plan.RunAt != 0 || plan.PlannedAt != 0 || finished == 0 || finished < Seconds(job.Accepted.Time)
 }
 
+// Shows tells whether a row bears a job's claim, or is delayed and reads as that has found it.
+func Shows(job journal.Job, row *Seen) bool {
+	if row.UnderWay() {
+		return row.Owner != "" && row.Owner == job.Token
+	}
+	return row.Status == journal.RowDelayed && AsFound(job, row.Plan, row.Finished)
+}
+
 // SameRun tells whether two delayed rows wait for the same attempt of the same run.
 func SameRun(a, b *journal.Plan) bool {
 	return a != nil && b != nil && a.RunAt == b.RunAt && a.PlannedAt == b.PlannedAt && a.Attempts == b.Attempts
@@ -301,11 +309,9 @@ type story struct {
 	earlier  []journal.Job // as they were under earlier claims
 }
 
-// isStale tells whether a row bears an earlier claim, or is delayed and reads as one has found it.
+// isStale tells whether a row shows an earlier claim.
 func (s *story) isStale(row *Seen) bool {
-	return slices.ContainsFunc(s.earlier, func(job journal.Job) bool {
-		return row.UnderWay() && row.Owner == job.Token || row.Status == journal.RowDelayed && AsFound(job, row.Plan, row.Finished)
-	})
+	return slices.ContainsFunc(s.earlier, func(job journal.Job) bool { return Shows(job, row) })
 }
 
 // run compares all jobs of the last minutes, and those under way. It can be run again after an

@@ -44,7 +44,7 @@ func (t *Table) shape(found *inspection) rule.Shape {
 	s := rule.Shape{
 		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: t.name.quoted(),
 		Owner: t.config.ClaimColumn, Worker: t.config.Worker, Now: "UNIX_TIMESTAMP()", Clock: clock,
-		Code: "CAST(return_code AS SIGNED)", By: force, Quote: quote, Output: found.output,
+		Code: "CAST(return_code AS SIGNED)", Hint: " FORCE INDEX (%s)", Quote: quote, Output: found.output,
 		Locking: " " + found.version.locking(), Dirty: readUncommitted,
 		Text:    func(column, none string) string { return "COALESCE(" + column + ", '" + none + "')" },
 		Seconds: func(column string) string { return found.columns[column].seconds() },
@@ -77,15 +77,6 @@ const readUncommitted = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "
 // clock is the server's, in microseconds since 1970. UNIX_TIMESTAMP of a time would go by the server's
 // time zone, in which an hour comes twice a year.
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-
-// force makes the server take an index. With several that begin with the same columns the server
-// may take the wrong one, or none.
-func force(index string) string {
-	if index == "" {
-		return ""
-	}
-	return " FORCE INDEX (" + quote(index) + ")"
-}
 
 // within is a SELECT that the server gives up after a time. The client may be gone before: that only
 // closes the connection, and without an index the server would read on through the whole table.

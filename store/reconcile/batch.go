@@ -55,15 +55,7 @@ func (p *reapplying) bringAll(ctx context.Context, list []Difference) (refused m
 // the row bears an earlier claim of its job, or is delayed and reads as one has found it.
 func (p *reapplying) judge(ctx context.Context, d Difference) (stale bool, why string, err error) {
 	job, row := d.Job, d.Row
-	switch {
-	case row == nil:
-	case row.UnderWay() && row.Owner != job.Token:
-		claim, _, err := Claimed(ctx, p.Journal, job.ID, row.Owner)
-		if err != nil {
-			return false, "", err
-		}
-		stale = claim != nil
-	case row.Status == journal.RowDelayed && row.Plan != nil:
+	if row != nil && (row.UnderWay() && row.Owner != job.Token || row.Status == journal.RowDelayed) {
 		if stale, err = found(ctx, p.Journal, job.ID, row); err != nil {
 			return false, "", err
 		}

@@ -59,15 +59,14 @@ func Claimed(ctx context.Context, j Journal, id int64, token string) (claim *jou
 	return claim, started || announced, nil
 }
 
-// found tells whether a delayed row reads as some claim of the journal has found it: it waits for a
-// run that was this worker's.
+// found tells whether a row shows some claim of the journal.
 func found(ctx context.Context, j Journal, id int64, row *store.Seen) (bool, error) {
 	for e, err := range j.Events(ctx, journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindAccepted}}) {
 		if err != nil {
 			return false, err
 		}
-		claim, ok := e.Payload.(journal.Accepted)
-		if ok && store.AsFound(journal.Job{From: claim.From, Plan: claim.Plan, Accepted: journal.Moment{Time: e.Time}}, row.Plan, row.Finished) {
+		p, ok := e.Payload.(journal.Accepted)
+		if ok && store.Shows(journal.Job{Token: p.Token, From: p.From, Plan: p.Plan, Accepted: journal.Moment{Time: e.Time}}, row) {
 			return true, nil
 		}
 	}

@@ -114,11 +114,6 @@ func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// found is an error as a finding.
-func (t *Table) found(err error) store.Finding {
-	return store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()}
-}
-
 // Glance tells all that is wrong with the table, and with names of targets, faults first, and leaves no
 // trace: neither the file nor what SQLite keeps beside it is made or written. So it may be asked by another
 // account than the worker's, and while the worker runs. isNew tells that a start will make the table. An
@@ -156,7 +151,7 @@ func Glance(ctx context.Context, config Config, targets []string) (findings []st
 		seen.Unserved(unfit)
 	}
 	if err != nil {
-		seen.List = append(seen.List, t.found(err))
+		seen.List = append(seen.List, store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()})
 	}
 	return seen.All(), false, err
 }

@@ -113,15 +113,8 @@ func (t *Table) connect(ctx context.Context) (*sql.Conn, error) {
 		t.layout.Store(nil)
 		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
 	}
-	return nil, errors.Join(err, ignoreDone(conn.Close()))
-}
-
-// ignoreDone drops the error of closing what is closed.
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrConnDone) {
-		return nil
-	}
-	return err
+	_ = conn.Close() // it has nothing more to say
+	return nil, err
 }
 
 // Server implements store.Table: the file's device and inode.

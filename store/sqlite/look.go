@@ -49,7 +49,7 @@ func (t *Table) shape() rule.Shape {
 		Columns: map[string]rule.Column{}, Uses: t.config.Uses, Table: quote(t.config.Table),
 		Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
 		Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", By: by, Quote: quote, Output: output, Splits: true,
+		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", Hint: " INDEXED BY %s", Quote: quote, Output: output, Splits: true,
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },
 		Seconds: func(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" },
 		Number: func(name string) string {
@@ -68,12 +68,4 @@ func (t *Table) shape() rule.Shape {
 			return "COALESCE(LENGTH(" + blob + "), 0)", "COALESCE(SUBSTR(" + blob + ", " + strconv.Itoa(-max(bytes, 1)) + "), '')"
 		},
 	}
-}
-
-// by has a statement use an index, where it is known.
-func by(index string) string {
-	if index == "" {
-		return ""
-	}
-	return " INDEXED BY " + quote(index)
 }

@@ -59,24 +59,20 @@ func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx 
 		return err
 	}
 	defer conn.Close()
-	if err := within(context.WithoutCancel(ctx), conn, work); err != nil {
-		return err
-	}
-	return t.there()
-}
-
-// within calls work in a transaction of a connection.
-func within(ctx context.Context, conn *sql.Conn, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
+	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // says no more than that it was committed
 	commit, err := work(ctx, tx)
-	if err != nil || !commit {
+	if err == nil && commit {
+		err = tx.Commit()
+	}
+	if err != nil {
 		return err
 	}
-	return tx.Commit()
+	return t.there()
 }
 
 // fail is the error of a method.

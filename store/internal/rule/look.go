@@ -41,7 +41,7 @@ type Shape struct {
 	Number  func(name string) string                          // of an optional column that is used
 	Long    func(name string) string                          // the beginning of the text of one
 	Tail    func(column string, bytes int) (size, end string) // of output
-	By      func(index string) string                         // a hint, where the index is known
+	Hint    string                                            // to an index, with %s for its name
 	Quote   func(name string) string
 	Output  func(done *journal.Done, reduced bool) (stdout, stderr string) // what a job wrote, as its columns hold it
 }
@@ -52,6 +52,15 @@ func (s *Shape) ByClaims() string {
 		return ""
 	}
 	return s.By(s.ByID)
+}
+
+// By has a query use an index, where it is known. With several that begin with the same columns a server
+// may take the wrong one, or none.
+func (s *Shape) By(index string) string {
+	if index == "" {
+		return ""
+	}
+	return fmt.Sprintf(s.Hint, s.Quote(index))
 }
 
 // planned are the columns that rows are read with beside the usual ones, with a comma before each: what
@@ -390,14 +399,14 @@ func (r *Reader) CountDue(ctx context.Context, target string, before int64, most
 // someTargets is how many targets are asked for in one query.
 const someTargets = 100
 
-// byTime asks for the first delayed rows of targets: of each the place of its target, its id, and when it
-// is due. It reads as many entries of an index for each target.
-func (r *Reader) byTime(ctx context.Context, op string, targets []string, except []int64, limit int, clock bool, row func(place int, id, due int64)) error {
+// byTime asks for the first delayed rows of targets: of each its target, its id, and when it is due; of the
+// clock, when it is asked for, the time alone. It reads as many entries of an index for each target.
+func (r *Reader) byTime(ctx context.Context, op string, targets []string, except []int64, limit int, clock bool, row func(target string, id, due int64)) error {
 	names, err := r.Names(ctx, op, targets)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	for first := 0; first < len(names); first += someTargets {
+	for some := range slices.Chunk(names, someTargets) {
 		err := r.Ask(ctx, op, listTime, func(s *Shape) (query string, args []any) {
 			query, but := "", s.AnID
 			if clock {
@@ -406,12 +415,12 @@ func (r *Reader) byTime(ctx context.Context, op string, targets []string, except
 			if len(except) > 0 {
 				but += " AND id NOT IN (" + List(except) + ")"
 			}
-			for i, name := range names[first:min(first+someTargets, len(names))] {
+			for i, name := range some {
 				if i > 0 {
 					query += " UNION ALL "
 				}
 				query += fmt.Sprintf("SELECT * FROM (SELECT %d AS place, id, %s AS due FROM %s WHERE status = 'delayed' AND target = ?%s ORDER BY run_at LIMIT %d) AS some%[1]d",
-					first+i, s.number(store.ColumnRunAt), s.Table+s.By(s.ByDue), but, limit)
+					i, s.number(store.ColumnRunAt), s.Table+s.By(s.ByDue), but, limit)
 				args = append(args, name)
 			}
 			return query, args
@@ -419,7 +428,11 @@ func (r *Reader) byTime(ctx context.Context, op string, targets []string, except
 			var place int
 			var id, due int64
 			err := scan(&place, &id, &due)
-			row(place, id, due)
+			if place < 0 {
+				row("", 0, due)
+			} else {
+				row(some[place], id, due)
+			}
 			return err
 		})
 		if err != nil {
@@ -435,16 +448,13 @@ func (r *Reader) NextDue(ctx context.Context, targets []string, except []int64) 
 	if !r.Uses.Delays() {
 		return due, nil
 	}
-	names, err := r.Names(ctx, op, targets)
-	if err != nil || len(names) == 0 {
-		return due, err
-	}
-	due.Next = map[string]int64{}
-	err = r.byTime(ctx, op, names, except, 1, true, func(place int, _, at int64) {
-		if place < 0 {
-			due.Now = time.UnixMicro(at)
+	err = r.byTime(ctx, op, targets, except, 1, true, func(target string, _, at int64) {
+		if target == "" {
+			if due.Now = time.UnixMicro(at); due.Next == nil {
+				due.Next = map[string]int64{}
+			}
 		} else if at != journal.PausedAt {
-			due.Next[names[place]] = at
+			due.Next[target] = at
 		}
 	})
 	if err != nil {
@@ -460,7 +470,7 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 		return nil, store.ErrNoDelays
 	}
 	first := map[int64]int64{}
-	err = r.byTime(ctx, op, targets, nil, limit, false, func(_ int, id, due int64) { first[id] = due })
+	err = r.byTime(ctx, op, targets, nil, limit, false, func(_ string, id, due int64) { first[id] = due })
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}

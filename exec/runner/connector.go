@@ -21,38 +21,49 @@ import (
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
 // there is none.
 func (r *Remote) get() (*link, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
+	r.connecting.Lock()
+	defer r.connecting.Unlock()
+	if r.ctx.Err() != nil {
 		return nil, os.ErrClosed
 	}
-	if r.link != nil && r.link.alive() {
-		return r.link, nil
+	former := r.newest()
+	if former != nil && former.alive() {
+		return former, nil
 	}
 	var l *link
 	var err error
 	for range connectTries {
-		if l, err = r.connect(); errors.Is(err, errForeign) {
+		if l, err = r.connect(former); errors.Is(err, errForeign) {
 			r.evict(err)
 		} else if !gone(err) {
 			break
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("connect to runner: %w", err)
-		r.standing.missed(err)
-		return nil, err
+		return nil, r.misses(fmt.Errorf("connect to runner: %w", err))
 	}
-	if r.link != nil && r.link.instance != l.instance {
-		r.pools.renew()
+	if former != nil && former.instance != l.instance {
+		r.renew()
 	}
-	r.link, r.instance = l, l.instance
-	r.standing.met(l)
+	r.link, r.links, r.missed = l, r.links+1, Standing{}
 	r.declare()
-	if l.other {
-		r.replaceSoon(l)
+	go l.receive()
+	if l.toLeave {
+		r.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.leaveIdle()
 	}
 	return l, nil
+}
+
+// newest is the newest link, which may be lost; nil: there was none yet.
+func (r *Remote) newest() *link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.link
 }
 
 // connectTries is how often get tries again when a runner ends in the middle of it: each time the
@@ -69,8 +80,8 @@ var errForeign = errors.New("it is not this worker's runner")
 
 // runners are those that the worker takes for its own, if it does not take any.
 func (r *Remote) runners() (known []string, all bool) {
-	if r.instance != "" {
-		return []string{r.instance}, false
+	if l := r.newest(); l != nil {
+		return []string{l.instance}, false
 	}
 	return r.config.Runners, r.config.Runners == nil
 }
@@ -95,9 +106,11 @@ func (r *Remote) evict(err error) {
 	known, _ := r.runners()
 	if len(known) > 0 {
 		level = slog.LevelError
-		if r.instance == "" {
+		r.mu.Lock()
+		if r.link == nil {
 			r.displaced = known[0]
 		}
+		r.mu.Unlock()
 	}
 	r.config.Logger.Log(context.Background(), level, "another process listens in the place of the runner; a runner is started",
 		"error", err, "runner", strings.Join(known, " "))
@@ -106,8 +119,8 @@ func (r *Remote) evict(err error) {
 	}
 }
 
-// connect makes a link. Callers must hold r.mu.
-func (r *Remote) connect() (*link, error) {
+// connect makes a link, behind a lost one. Callers must hold r.connecting.
+func (r *Remote) connect(former *link) (*link, error) {
 	conn, err := r.config.dial()
 	if err != nil {
 		return nil, err
@@ -128,7 +141,7 @@ func (r *Remote) connect() (*link, error) {
 		out.Close()
 		return nil, errors.Join(err, conn.Close())
 	}
-	return newLink(r, conn.UnixConn, out, in, &hello), nil
+	return newLink(r, former, conn.UnixConn, out, in, &hello), nil
 }
 
 // rejoin goes on with the processes of a lost link: with the same runner, if only the connection
@@ -175,10 +188,9 @@ const leaveTimeout = 5 * time.Second
 // Close leaves the runner, which goes on with its jobs. It may be called more than once.
 func (r *Remote) Close() error {
 	r.leave()
-	r.mu.Lock()
-	r.closed = true
-	l := r.link
-	r.mu.Unlock()
+	r.connecting.Lock() // what is being connected is there by then, or never
+	l := r.newest()
+	r.connecting.Unlock()
 	if l != nil {
 		l.close(leaveTimeout)
 	}
@@ -191,15 +203,6 @@ func (r *Remote) Close() error {
 
 // replaceWait is how long the worker waits for such a runner to end, before it connects again.
 const replaceWait = 200 * time.Millisecond
-
-// replaceSoon has a runner of another build replaced as soon as it has nothing. Callers must hold r.mu.
-func (r *Remote) replaceSoon(l *link) {
-	r.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.toLeave = true
-	l.leaveIdle()
-}
 
 // leaveIdle begins to leave a runner of another build, where it has nothing. Callers must hold l.mu.
 func (l *link) leaveIdle() {

@@ -109,12 +109,12 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := linkOf(remote)
-	remote.mu.Lock() // nobody connects before the other one listens
+	remote.connecting.Lock() // nobody connects before the other one listens
 	if err := unix.Kill(link.pid, unix.SIGKILL); err != nil {
 		t.Error(err)
 	}
 	impostor(t, c.Dir, before)
-	remote.mu.Unlock()
+	remote.connecting.Unlock()
 	<-link.lost
 	expectRuns(t, remote, c.Dir)
 	if now, err := remote.Instance(); err != nil || now == before {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,40 +22,41 @@ type link struct {
 	instance string
 	pid      int // the runner's; 0: it is not known
 	out      *wire.Outbox
+	in       *wire.Reader
+	news     notices // of what the runner has told in its hello
+	since    time.Time
 	lost     chan struct{} // closed when the connection is gone
 	end      Standing      // why, and since when; set before that
 
-	other  bool          // the runner is of another build
-	asking chan struct{} // holds one while a question is not answered
+	toLeave bool          // the runner is of another build: leave it as soon as it has nothing
+	asking  chan struct{} // holds one for each question that is not answered
 
 	mu        sync.Mutex
 	later     []wire.ID        // jobs whose large outputs are still with the runner
 	large     map[wire.ID]bool // those whose large outputs were asked for, and are not journalled yet
 	closing   bool             // the worker ends the connection
 	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
-	toLeave   bool             // leave the runner as soon as it has nothing
 	leaving   bool             // that has begun: the runner is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	answer    chan wire.Message // takes the answer to the question; nil: there is none
-	silent    bool              // the question has waited for too long
+	answers   []chan wire.Message // of those who wait for one, in order
+	silent    bool                // one has waited for too long, and is not answered yet
 }
 
 // newLink makes processes of the jobs that the runner still has, by its hello. Those of a lost link to
-// the same runner go on, with what became of them meanwhile. Callers must hold r.mu.
-func newLink(r *Remote, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
+// the same runner go on, with what became of them meanwhile. Callers must hold r.connecting.
+func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, hello *wire.Message) *link {
 	l := &link{
-		of: r, conn: conn, out: out, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(),
+		of: r, conn: conn, out: out, in: in, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(), since: time.Now(),
 		processes: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
-		large: make(map[wire.ID]bool), asking: make(chan struct{}, 1), other: !hello.IsOfThisBuild(),
+		large: make(map[wire.ID]bool), asking: make(chan struct{}, mostAsked), toLeave: !hello.IsOfThisBuild(),
 	}
 	var known map[wire.ID]*process
-	if r.link != nil && r.link.instance == l.instance {
-		r.link.mu.Lock()
-		defer r.link.mu.Unlock()
-		known = r.link.processes
+	if former != nil && former.instance == l.instance {
+		former.mu.Lock()
+		defer former.mu.Unlock()
+		known = former.processes
 	}
-	var n notices
 	for _, old := range hello.Jobs {
 		if old.IsWord() {
 			continue
@@ -65,17 +67,13 @@ func newLink(r *Remote, conn *net.UnixConn, out *wire.Outbox, in *wire.Reader, h
 		}
 		p.link.Store(l)
 		if old.Started.Known() { // else it waits for a process of a pool
-			p.begin(old.Started, &n)
+			p.begin(old.Started, &l.news)
 		}
 		l.processes[old.ID], l.owed[old.ID] = p, true
 	}
-	if r.recalled == nil {
+	if former == nil {
 		r.recalled = maps.Clone(l.processes)
 	}
-	go func() {
-		n.make()
-		l.receive(in)
-	}()
 	return l
 }
 
@@ -112,15 +110,15 @@ func (l *link) close(patience time.Duration) {
 }
 
 // receive acts on what the runner sends until the connection is gone.
-func (l *link) receive(in *wire.Reader) {
-	var n notices
+func (l *link) receive() {
+	l.news.make()
 	for {
-		m, err := in.Next()
+		m, err := l.in.Next()
 		if err != nil {
 			l.lose(err)
 			return
 		}
-		l.take(&m, &n)
+		l.take(&m, &l.news)
 	}
 }
 
@@ -160,9 +158,9 @@ func (l *link) lose(err error) {
 func (l *link) act(m *wire.Message, n *notices) {
 	p := l.processes[m.ID]
 	switch {
-	case (m.Kind == wire.Signalled || m.Kind == wire.Peeked) && l.answer != nil:
-		l.answer <- *m
-		l.answer, l.silent = nil, false
+	case (m.Kind == wire.Signalled || m.Kind == wire.Peeked) && len(l.answers) > 0:
+		l.answers[0] <- *m
+		l.answers, l.silent = l.answers[1:], false
 		<-l.asking
 	case p == nil:
 		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
@@ -275,17 +273,19 @@ func sameSlice(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// askTimeout is how long a question waits for a runner that stands still, or is asked for much.
-const askTimeout = 5 * time.Second
+// mostAsked is how many questions the runner is asked at once, since their answers are in memory, and
+// askTimeout how long one waits for a runner that stands still, or is asked for many.
+const (
+	mostAsked  = 16
+	askTimeout = 5 * time.Second
+)
 
-// ask asks the runner something: one question at a time, whose answer is in memory. A runner that has
-// not answered in time is asked for nothing more until it does: what it was asked for it may do then.
+// ask asks the runner something, which answers one question after the other. Those who can't be answered
+// at once wait for those before them, and nobody for long. A runner that has not answered in time is asked
+// for nothing more until it does: what it was asked for already it may do then.
 func (l *link) ask(ctx context.Context, m wire.Message) (answer wire.Message, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errSilent)
 	defer cancel()
-	if l.isSilent() {
-		return answer, errSilent
-	}
 	select {
 	case l.asking <- struct{}{}:
 	case <-l.lost:
@@ -295,9 +295,14 @@ func (l *link) ask(ctx context.Context, m wire.Message) (answer wire.Message, er
 	}
 	wanted := make(chan wire.Message, 1)
 	l.mu.Lock()
-	l.answer = wanted
-	l.mu.Unlock()
+	if l.silent {
+		<-l.asking
+		l.mu.Unlock()
+		return answer, errSilent
+	}
+	l.answers = append(l.answers, wanted)
 	l.out.Post(m)
+	l.mu.Unlock()
 	select {
 	case answer = <-wanted:
 		if answer.Text != "" {
@@ -312,16 +317,10 @@ func (l *link) ask(ctx context.Context, m wire.Message) (answer wire.Message, er
 	if errors.Is(err, errSilent) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.silent = l.answer == wanted
+		l.silent = slices.Contains(l.answers, wanted)
 		l.of.config.Logger.Warn("the runner does not answer; it may still do what it was asked for", "job", m.ID.Job)
 	}
 	return answer, err
-}
-
-func (l *link) isSilent() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.silent
 }
 
 // signal has a signal sent.

@@ -55,10 +55,9 @@ func (r *Remote) shelves(id wire.ID, process journal.Started) (paths [2]string) 
 // Forget implements jobexec.Keeper. What a runner has on disk it removes itself; what one that is
 // gone has left is removed here, of all attempts of the claim.
 func (r *Remote) Forget(job int64, token string, attempt int) {
-	r.mu.Lock()
-	l := r.link
-	r.mu.Unlock()
-	l.forget(wire.ID{Job: job, Token: token, Attempt: attempt})
+	r.connecting.Lock() // a runner that is being connected has it, too
+	r.newest().forget(wire.ID{Job: job, Token: token, Attempt: attempt})
+	r.connecting.Unlock()
 	if r.left.Load() {
 		r.sweep(func(id wire.ID) bool { return id.Job == job && id.Token == token })
 	}
@@ -107,22 +106,12 @@ func beganAt(of *jobexec.Spec, process journal.Started) int64 {
 // Written implements jobexec.Watcher.
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
 	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
-	if l := r.current(); l != nil && l.has(id) {
+	if l := r.newest(); l.has(id) {
 		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
 			return w, err
 		}
 	}
 	return r.shelved(id, g)
-}
-
-// current is the link to the runner; nil where it is lost.
-func (r *Remote) current() *link {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.link != nil && r.link.alive() {
-		return r.link
-	}
-	return nil
 }
 
 // has tells whether the runner has a job that is not known to have ended.

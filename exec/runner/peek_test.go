@@ -83,7 +83,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gaveUp := errors.New("gave up")
 	var group sync.WaitGroup
-	for range 32 {
+	for range 2 * mostAsked {
 		group.Go(func() {
 			if _, err := remote.Written(ctx, g); !errors.Is(err, gaveUp) {
 				t.Errorf("error %v", err)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -13,16 +12,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// pools is what the runner keeps ready, and what was last heard of it. A runner has it for as long as
-// it lives, whichever worker is there; a new runner hears all of it anew.
-type pools struct {
-	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
-
-	mu     sync.Mutex // before it the Remote's is taken
-	wanted []*pool    // nil: the worker has not said yet which it wants
-
-	telling sync.Mutex // held while the worker is told, so that it hears of changes in their order
-}
+// What the runner keeps ready, and what was last heard of it. A runner has it for as long as it lives,
+// whichever worker is there; a new runner hears all of it anew.
 
 // pool is one that the worker wants. One of another mode is another pool. The wish that its processes
 // be replaced stands in what the runner is told of the pool each time that a connection is made: so it
@@ -37,27 +28,24 @@ type pool struct {
 
 // SetPools implements jobexec.Pools.
 func (r *Remote) SetPools(wanted []jobexec.Pool) {
-	p := &r.pools
-	r.mu.Lock()
-	p.mu.Lock()
 	pools := make([]*pool, len(wanted))
+	r.mu.Lock()
 	for i, w := range wanted {
-		pools[i] = &pool{Pool: w}
-		if before := p.find(w.Target, w.Mode); before != nil {
+		pools[i] = &pool{}
+		if before := r.find(w.Target, w.Mode); before != nil {
 			*pools[i] = *before
-			pools[i].Pool = w
 		}
+		pools[i].Pool = w
 	}
-	p.wanted = pools
-	p.mu.Unlock()
+	r.wanted = pools
 	r.declare()
 	r.mu.Unlock()
-	p.tell()
+	r.tell()
 }
 
-// find is a pool that the worker wants; nil: it wants no such one. Callers must hold p.mu.
-func (p *pools) find(target string, mode jobexec.Mode) *pool {
-	for _, w := range p.wanted {
+// find is a pool that the worker wants; nil: it wants no such one. Callers must hold r.mu.
+func (r *Remote) find(target string, mode jobexec.Mode) *pool {
+	for _, w := range r.wanted {
 		if w.Target == target && w.Mode == mode {
 			return w
 		}
@@ -67,14 +55,11 @@ func (p *pools) find(target string, mode jobexec.Mode) *pool {
 
 // declare tells the runner which pools the worker wants. Callers must hold r.mu.
 func (r *Remote) declare() {
-	p := &r.pools
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.wanted == nil || r.link == nil || !r.link.alive() {
+	if r.wanted == nil || r.link == nil || !r.link.alive() {
 		return
 	}
-	pools := make([]wire.Pool, len(p.wanted))
-	for i, w := range p.wanted {
+	pools := make([]wire.Pool, len(r.wanted))
+	for i, w := range r.wanted {
 		pools[i] = wire.Pool{
 			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
@@ -89,34 +74,23 @@ func (r *Remote) declare() {
 func (r *Remote) Recycle(targets []string, why string) (unknown []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recycle(targets, why)
-}
-
-// recycle has processes replaced. Callers must hold r.mu.
-func (r *Remote) recycle(targets []string, why string) (unknown []string) {
-	p := &r.pools
-	p.mu.Lock()
 	for _, target := range targets {
-		if i := slices.IndexFunc(p.wanted, func(w *pool) bool { return w.Target == target }); i >= 0 {
-			p.wanted[i].wish, p.wanted[i].why = time.Now().UnixNano(), why // no wish of another worker has that number
+		if i := slices.IndexFunc(r.wanted, func(w *pool) bool { return w.Target == target }); i >= 0 {
+			r.wanted[i].wish, r.wanted[i].why = time.Now().UnixNano(), why // no wish of another worker has that number
 		} else {
 			unknown = append(unknown, target)
 		}
 	}
-	p.mu.Unlock()
 	r.declare()
 	return unknown
 }
 
 // Standings implements jobexec.Pools.
-func (r *Remote) Standings() []jobexec.PoolStanding { return r.pools.all() }
-
-// all is how all wanted pools stand, in the order of their targets.
-func (p *pools) all() []jobexec.PoolStanding {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	standings := make([]jobexec.PoolStanding, len(p.wanted))
-	for i, w := range p.wanted {
+func (r *Remote) Standings() []jobexec.PoolStanding {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	standings := make([]jobexec.PoolStanding, len(r.wanted))
+	for i, w := range r.wanted {
 		s := w.is
 		if w.wish != 0 && s.Wish != w.wish {
 			s.Old = max(1, s.Processes) // the runner has not heard of it yet
@@ -133,26 +107,23 @@ func (p *pools) all() []jobexec.PoolStanding {
 
 // heard takes in what the runner says of its pools.
 func (r *Remote) heard(m *wire.Message) {
-	p := &r.pools
-	p.mu.Lock()
+	r.mu.Lock()
 	for _, s := range m.Standings {
-		if w := p.find(s.Target, jobexec.Mode(s.Mode)); w != nil { // else it was removed
+		if w := r.find(s.Target, jobexec.Mode(s.Mode)); w != nil { // else it was removed
 			w.is = s
 		}
 	}
-	p.mu.Unlock()
+	r.mu.Unlock()
 	for _, n := range m.Notes {
 		r.log(n)
 	}
-	p.tell()
+	r.tell()
 }
 
 // renew forgets the processes of a runner that is gone. What could not get ready there counts as that
-// until the next one says otherwise.
-func (p *pools) renew() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.wanted {
+// until the next one says otherwise. Callers must hold r.mu.
+func (r *Remote) renew() {
+	for _, w := range r.wanted {
 		w.is = wire.Standing{Unready: w.is.Unready, Since: w.is.Since}
 	}
 }
@@ -183,14 +154,14 @@ func inOneLine(text string) string {
 	return b.String()
 }
 
-// tell tells the worker which pools can start jobs, and why others can't. Nobody may hold p.mu.
-func (p *pools) tell() {
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	if p.onReady == nil {
+// tell tells the worker which pools can start jobs, and why others can't. Nobody may hold r.mu.
+func (r *Remote) tell() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	if r.config.OnReady == nil {
 		return
 	}
-	for _, s := range p.all() {
-		p.onReady(s.Target, s.Mode, s.Unready)
+	for _, s := range r.Standings() {
+		r.config.OnReady(s.Target, s.Mode, s.Unready)
 	}
 }

@@ -287,12 +287,12 @@ func TestWhenAJobOfAPoolBegan(t *testing.T) {
 func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	k := keep(t, t.TempDir())
-	c := k.Remote
 	cut := func(meanwhile func()) {
-		c.mu.Lock() // so that none is made meanwhile
-		defer c.mu.Unlock()
-		c.link.conn.Close()
-		<-c.link.lost
+		k.connecting.Lock() // so that none is made meanwhile
+		defer k.connecting.Unlock()
+		lost := linkOf(k.Remote)
+		lost.conn.Close()
+		<-lost.lost
 		meanwhile()
 	}
 	// That the runner has read what it was told on a new connection is known when a job has ended that
@@ -313,7 +313,7 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	k.pool(poolLoop, 1)
 	run(1)
 	cut(func() {
-		if unknown := c.recycle([]string{"mail", "other"}, "recycle"); len(unknown) != 1 {
+		if unknown := k.Recycle([]string{"mail", "other"}, "recycle"); len(unknown) != 1 {
 			t.Errorf("unknown: %v", unknown)
 		}
 		if s := k.Standings()[0]; *s.Old != 1 { // though the runner has not heard of it yet

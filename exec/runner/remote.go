@@ -26,17 +26,18 @@ type Remote struct {
 	leave  context.CancelFunc
 	left   atomic.Bool // something was read from disk of a runner that is gone
 
-	meter    proc.Meter
-	standing standing
-	pools    pools
+	meter      proc.Meter
+	connecting sync.Mutex // held while a link is made. Before it no other is taken
+	telling    sync.Mutex // held while the worker is told how pools stand, so that it hears of changes in their order
 
-	mu       sync.Mutex
-	closed   bool
-	link     *link                // to the runner; nil: there was none yet
 	recalled map[wire.ID]*process // the jobs that the runner had when the worker started
 
-	instance  string // the runner of the newest link
-	displaced string // the runner of the journal in whose place the start found another process
+	mu        sync.Mutex // never held for long
+	link      *link      // the newest; nil: there was none yet
+	links     uint64     // so many were made
+	missed    Standing   // why none can be made, and since when; zero where it could
+	wanted    []*pool    // nil: the worker has not said yet which it wants
+	displaced string     // the runner of the journal in whose place the start found another process
 }
 
 // Open connects to the runner that a former worker left, or starts one.
@@ -50,7 +51,6 @@ func Open(c Config) (*Remote, error) {
 	}
 	r := &Remote{config: c, bootID: bootID}
 	r.ctx, r.leave = context.WithCancel(context.Background())
-	r.pools.onReady = c.OnReady
 	if _, err := r.get(); err != nil {
 		return nil, err
 	}
@@ -107,8 +107,6 @@ func claimOf(spec *jobexec.Spec) claim {
 
 // Recall implements jobexec.Keeper.
 func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for i := range underWay {
 		of := claimOf(&underWay[i])
 		if p := r.recalled[of.id]; p != nil && shares(underWay[i].Mode) {

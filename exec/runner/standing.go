@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -14,46 +13,32 @@ type Standing struct {
 	Links uint64    // connections that were made so far
 }
 
-// standing is what was last heard of the runner. Its methods are safe for concurrent use, and never
-// wait, because callers must not wait for a runner that does not answer.
-type standing struct {
-	mu   sync.Mutex
-	link *link // the newest; nil: there was none yet
-	is   Standing
-}
-
-// met notes that a connection was made.
-func (s *standing) met(l *link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.link, s.is = l, Standing{PID: l.pid, Since: time.Now(), Links: s.is.Links + 1}
-}
-
-// missed notes why none could be made.
-func (s *standing) missed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.is.Err == nil {
-		s.is.Since = time.Now()
+// misses notes why there is no runner. Callers must hold r.mu.
+func (r *Remote) misses(err error) error {
+	if r.missed.Err == nil {
+		r.missed.Since = time.Now()
 	}
-	s.is.PID, s.is.Err = 0, err
+	r.missed.Err = err
+	return err
 }
 
 // answerPatience is how long a runner may take to answer a start; it does so within milliseconds.
 const answerPatience = 10 * time.Second
 
-// Standing tells whether the runner is connected, and answers.
-func (r *Remote) Standing() Standing { return r.standing.at(time.Now()) }
+// Standing tells whether the runner is connected, and answers. It does not wait for it.
+func (r *Remote) Standing() Standing { return r.standing(time.Now()) }
 
-func (s *standing) at(now time.Time) Standing {
-	s.mu.Lock()
-	is, l := s.is, s.link
-	s.mu.Unlock()
+func (r *Remote) standing(now time.Time) Standing {
+	r.mu.Lock()
+	l, is := r.link, r.missed
+	is.Links = r.links
+	r.mu.Unlock()
 	switch {
 	case is.Err != nil || l == nil:
 	case !l.alive():
-		is.PID, is.Since, is.Err = 0, l.end.Since, l.end.Err
+		is.Since, is.Err = l.end.Since, l.end.Err
 	default:
+		is.PID, is.Since = l.pid, l.since
 		if since := l.unanswered(); !since.IsZero() && now.Sub(since) >= answerPatience {
 			is.Since, is.Err = since, errStandsStill
 		}

@@ -63,7 +63,7 @@ func TestARunnerThatStandsStillIsTold(t *testing.T) {
 	runner := runnerOf(t, remote)
 	first := begin(t, remote, 1, "exec sleep 300")
 	later := time.Now().Add(time.Hour)
-	told := func() Standing { return remote.standing.at(later) }
+	told := func() Standing { return remote.standing(later) }
 	if now := told(); now.Err != nil {
 		t.Errorf("it has answered all: %+v", now)
 	}
@@ -72,7 +72,7 @@ func TestARunnerThatStandsStillIsTold(t *testing.T) {
 	if now := told(); !errors.Is(now.Err, errStandsStill) || now.Since.IsZero() || now.PID != runner || now.Links != 1 {
 		t.Errorf("it stands still: %+v", now)
 	}
-	if now := remote.standing.at(time.Now().Add(-time.Hour)); now.Err != nil {
+	if now := remote.standing(time.Now().Add(-time.Hour)); now.Err != nil {
 		t.Errorf("it may take a moment: %+v", now)
 	}
 	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
@@ -107,12 +107,10 @@ func commandOf(pid int) string {
 // Why there is no runner is told with the newest reason, and since the first.
 func TestARunnerThatIsMissedIsToldSinceTheFirstTry(t *testing.T) {
 	t.Parallel()
-	var s standing
-	s.missed(errors.New("no such file"))
-	first := s.is.Since
-	s.missed(errors.New("permission denied"))
 	r := &Remote{}
-	r.standing.is = s.is
+	r.misses(errors.New("no such file")) //nolint:errcheck // it is that error
+	first := r.missed.Since
+	r.misses(errors.New("permission denied")) //nolint:errcheck // it is that error
 	if got := r.Standing(); first.IsZero() || got.Since != first || got.Err.Error() != "permission denied" || got.PID != 0 {
 		t.Errorf("%+v, want since %v", got, first)
 	}

@@ -30,21 +30,20 @@ const never = int64(math.MaxInt64)
 // next is when the reactor must look at the job.
 func (j *job) next() (at int64) {
 	at = never
-	switch {
-	case j.exited && j.lingers:
-		return j.deadline
-	case j.exited:
-		return never
-	case j.age == young:
-		at = j.born + lateBegin
-	case j.age == grown:
-		at = j.forked + spoolAge
+	if j.again != 0 {
+		at = j.again
+	}
+	if j.exited {
+		return at
+	}
+	switch j.age {
+	case young:
+		at = min(at, j.born+lateBegin)
+	case grown:
+		at = min(at, j.forked+spoolAge)
 	}
 	if limit, ever := j.over.Due(); ever && !j.missed {
 		at = min(at, limit)
-	}
-	if j.unseen {
-		at = min(at, j.deadline)
 	}
 	return at
 }
@@ -79,29 +78,29 @@ func (r *reactor) onTimer() {
 	for _, j := range r.children {
 		next = min(next, j.next())
 	}
-	r.set(max(next, now+leastAlarm))
-}
-
-// set has the timer ring, where that is ever to be. Callers must hold r.mu.
-func (r *reactor) set(at int64) {
-	if at != never {
-		r.timer.set(at)
-	}
+	r.timer.set(max(next, now+leastAlarm))
 }
 
 // ringAt has the timer ring.
 func (r *reactor) ringAt(at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.set(at)
+	r.timer.set(at)
 }
 
 // look does what is due for a job.
 func (r *reactor) look(j *job, now int64) {
+	if again := j.again; again != 0 && again <= now {
+		switch j.again = 0; {
+		case j.exited:
+			r.end(j)
+		case hasZombie(unix.P_PID, j.started.Pid):
+			r.onExit(j)
+		default:
+			j.again = now + int64(lookAgain)
+		}
+	}
 	switch {
-	case j.exited && j.lingers && j.deadline <= now:
-		r.end(j)
-		return
 	case j.exited:
 		return
 	case j.age == young && j.born+lateBegin <= now:
@@ -115,11 +114,6 @@ func (r *reactor) look(j *job, now int64) {
 	}
 	if at, ever := j.over.Due(); ever && at <= now && !j.missed {
 		j.missed = !j.overrun()
-	}
-	if j.unseen && j.deadline <= now {
-		if j.deadline = now + int64(lookAgain); hasZombie(unix.P_PID, j.started.Pid) {
-			r.onExit(j)
-		}
 	}
 }
 
@@ -169,9 +163,9 @@ func newTimer() (t timer, err error) {
 	return t, os.NewSyscallError("timerfd_create", err)
 }
 
-// set sets the timer, unless it rings before.
+// set sets the timer, unless it rings before, or never is to.
 func (t *timer) set(at int64) {
-	if t.at != 0 && t.at <= at {
+	if at == never || t.at != 0 && t.at <= at {
 		return
 	}
 	t.at = at

@@ -16,7 +16,7 @@
 // (pool_process.go); what follows for its job is in pool_job.go. All of that happens in the reactor's
 // goroutine; others leave in the inbox what they ask for.
 //
-// A job is a child as any other (child.go), whose turn says which process has it: so
+// A job of a pool is one as any other (job.go), whose turn says which process has it: so
 // limits, signals, the spool and followers are what they are for a process of its own. Where its
 // output ends nobody sees: so it is read as far as it is there when its end is told (capture.leave),
 // which is why a process flushes before it tells.

@@ -31,12 +31,10 @@ type job struct {
 	missed  bool // its limit came when it had ended
 
 	stdout, stderr capture
-	files          [2]string // of its output; "": it is not old enough to be on disk. The spool's mu guards it
-	written        [2]int    // bytes of them; the spool's
-	exited         bool      // the process is a zombie, or reaped
-	unseen         bool      // the epoll does not tell of its end
-	lingers        bool      // it has exited, and its output is held open still, or it can't be reaped
-	deadline       int64
+	files          [2]string    // of its output; "": it is not old enough to be on disk. The spool's mu guards it
+	written        [2]int       // bytes of them; the spool's
+	exited         bool         // the process is a zombie, or reaped
+	again          int64        // the uptime at which its end is looked for, or tried, again; 0: never
 	done           journal.Done // set before watcher.ended is called
 
 	mu     sync.Mutex // of the next three: while it is held, nobody else gets the process's number
@@ -53,7 +51,7 @@ func newJob(id wire.ID, what spec) *job {
 	return &job{id: id, what: what, pidfd: -1, stdout: capture{closed: true}, stderr: capture{closed: true}}
 }
 
-// watcher is told by the reactor what becomes of jobs. It must not hold the reactor up.
+// watcher is told by the reactor what becomes of jobs and pools. It must not hold the reactor up.
 type watcher interface {
 	// begun says that a job still runs, some milliseconds after its start.
 	begun(*job)
@@ -61,6 +59,8 @@ type watcher interface {
 	ended(*job)
 	// refused says that it never was started, and is not going to be.
 	refused(j *job, text string, class wire.Class)
+	// tell passes on to the worker what is said of pools, if there is one.
+	tell(wire.Message) (told bool)
 }
 
 // signal sends a signal to the job's process group.

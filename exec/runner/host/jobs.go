@@ -125,8 +125,8 @@ func (a *jobs) get(id wire.ID) *job {
 	return a.known[id]
 }
 
-// tellPools tells the worker about pools, if one is connected.
-func (a *jobs) tellPools(m wire.Message) (told bool) {
+// tell implements watcher.
+func (a *jobs) tell(m wire.Message) (told bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.send(m)

@@ -83,6 +83,8 @@ func (all *witness) refused(_ *job, text string, class wire.Class) {
 	all.refusal = refusedError{text, class}
 }
 
+func (all *witness) tell(wire.Message) bool { return false }
+
 // try starts a job, and gives why that was refused.
 func try(l *reactor, what spec) (w watched, refusal refusedError) {
 	w = prepare(l, what)

@@ -16,7 +16,6 @@ import (
 // pools keep processes ready that run jobs. All of it is the reactor's.
 type pools struct {
 	reactor *reactor
-	tell    func(wire.Message) (told bool) // the worker
 	times   times
 
 	all       []*pool // those, too, that are removed and have processes still
@@ -41,7 +40,7 @@ var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 
 
 func newPools(r *reactor) *pools {
 	return &pools{
-		reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
+		reactor: r, times: usualTimes,
 		processes: make(map[int]*poolProcess), slow: newSlow(),
 	}
 }
@@ -255,7 +254,7 @@ func (ps *pools) publish() {
 	if len(ps.notes) == 0 && reflect.DeepEqual(standings, ps.told) {
 		return
 	}
-	if ps.tell(wire.Message{Kind: wire.Pools, Standings: standings, Notes: ps.notes}) {
+	if ps.reactor.watcher.tell(wire.Message{Kind: wire.Pools, Standings: standings, Notes: ps.notes}) {
 		ps.notes, ps.told = nil, standings
 	}
 }

@@ -49,7 +49,6 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.pools.tell = b.jobs.tellPools
 	change(l.pools)
 	b.local, b.server = l, &server{jobs: b.jobs, reactor: l, logger: slog.New(slog.DiscardHandler)}
 	returned := make(chan error)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -41,15 +40,15 @@ const pipeDelay = time.Second
 func newReactor(w watcher, s *spool) (*reactor, error) {
 	spawner, err := newSpawner()
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return nil, err
 	}
 	epoll, err := newEpoll()
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return nil, err
 	}
 	timer, err := newTimer()
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return nil, err
 	}
 	r := &reactor{
 		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, watcher: w, spool: s, over: make(chan struct{}),
@@ -159,7 +158,7 @@ func (r *reactor) enter(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.children[int32(j.started.Pid)] = j
-	r.set(at)
+	r.timer.set(at)
 }
 
 // watch takes up a new job. The goroutine that started it calls this, and wakes nobody.
@@ -169,8 +168,8 @@ func (r *reactor) watch(j *job) {
 	if r.epoll.add(pidfd, aboutEnd, pid) != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		j.unseen, j.deadline = true, proc.Uptime()+int64(lookAgain)
-		r.set(j.next())
+		j.again = proc.Uptime() + int64(lookAgain)
+		r.timer.set(j.next())
 	}
 }
 
@@ -191,7 +190,7 @@ func (r *reactor) onExit(j *job) {
 	j.closePidfd()
 	j.mu.Unlock()
 	if !j.exited {
-		j.exited, j.gone = true, proc.Uptime()
+		j.exited, j.gone, j.again = true, proc.Uptime(), 0
 	}
 	j.stdout.read(r.scratch, true)
 	j.stderr.read(r.scratch, true)
@@ -205,7 +204,7 @@ func (r *reactor) endIfOver(j *job) {
 	case !j.exited:
 	case !j.stdout.open() && !j.stderr.open():
 		r.end(j)
-	case !j.lingers:
+	case j.again == 0:
 		r.linger(j, r.delay)
 		r.listen(j)
 	}
@@ -213,10 +212,8 @@ func (r *reactor) endIfOver(j *job) {
 
 // linger has a job that has ended looked at again.
 func (r *reactor) linger(j *job, wait time.Duration) {
-	j.lingers, j.deadline = true, proc.Uptime()+int64(wait)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.set(j.next())
+	j.again = proc.Uptime() + int64(wait)
+	r.ringAt(j.next())
 }
 
 // end reaps a job and says that it has ended. One that a debugger holds can't be reaped yet.

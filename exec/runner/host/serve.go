@@ -25,22 +25,13 @@ import (
 // worker nor a job.
 func Serve(logger *slog.Logger) error {
 	makeThreads()
-	// The kernel tells workers who has called listen: that was the worker so far, which has made the
-	// socket. What connects from now on is told that it is this process.
-	if err := unix.Listen(wire.SocketDescriptor, unix.SOMAXCONN); err != nil {
-		return notByJobd(err)
-	}
-	file := os.NewFile(wire.SocketDescriptor, "runner socket")
-	listener, err := net.FileListener(file)
+	socket, err := listen()
 	if err != nil {
-		return notByJobd(err)
+		return fmt.Errorf("jobd runner is started by jobd itself, with a unix socket as descriptor %d: %w", wire.SocketDescriptor, err)
 	}
-	file.Close()
-	socket, ok := listener.(*net.UnixListener)
-	if !ok {
-		return notByJobd(errors.New("it is another kind of socket"))
-	}
-	ended, err := openEnded()
+	// The list of runners that ended is opened now: at its end the runner only writes one line, to a folder
+	// that may be about to go.
+	ended, err := os.OpenFile(wire.EndedFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("start runner: %w", err)
 	}
@@ -48,18 +39,29 @@ func Serve(logger *slog.Logger) error {
 	defer known.spool.close()
 	reactor, err := newReactor(known, known.spool)
 	if err != nil {
-		return errors.Join(err, ended.Close())
+		return errors.Join(fmt.Errorf("start runner: %w", err), ended.Close())
 	}
-	reactor.pools.tell = known.tellPools
 	s := &server{jobs: known, reactor: reactor, ended: ended, logger: logger}
 	s.home, _ = os.Stat(wire.SocketFile)
 	return s.run(socket)
 }
 
-// notByJobd says that the runner was not started as it has to be.
-func notByJobd(err error) error {
-	return fmt.Errorf("jobd runner is started by jobd itself, with a unix socket as descriptor %d: %w",
-		wire.SocketDescriptor, err)
+// listen listens on the socket. The kernel tells workers who has called listen: that was the worker so far,
+// which has made the socket. What connects from now on is told that it is this process.
+func listen() (*net.UnixListener, error) {
+	if err := unix.Listen(wire.SocketDescriptor, unix.SOMAXCONN); err != nil {
+		return nil, err
+	}
+	file := os.NewFile(wire.SocketDescriptor, "runner socket")
+	defer file.Close()
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, err
+	}
+	if socket, ok := listener.(*net.UnixListener); ok {
+		return socket, nil
+	}
+	return nil, errors.New("it is another kind of socket")
 }
 
 // server is the runner between workers.
@@ -220,12 +222,6 @@ func reachable(socket os.FileInfo) bool {
 	}
 	there, err := os.Stat(filepath.Join(folder, wire.SocketFile))
 	return err == nil && os.SameFile(there, socket)
-}
-
-// openEnded opens the list of runners that ended when the runner starts: at its end it only writes one
-// line, to a folder that may be about to go.
-func openEnded() (*os.File, error) {
-	return os.OpenFile(wire.EndedFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 }
 
 // noteEnd adds a runner to the list, and closes it.

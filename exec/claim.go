@@ -580,9 +580,10 @@ const (
 	longLook  = time.Second
 )
 
-// lookFor asks whether rows still wait of targets for which a claim came back short. It found none
-// that it could lock; but somebody may hold some: a connection of a dead worker that the server has
-// not noticed yet, a transaction of the application. Those targets look again, until no row waits.
+// lookFor asks whether rows still wait of targets for which a claim came back short, and when delayed rows of
+// them are due next. The claim found none that it could lock; but somebody may hold some: a connection of a
+// dead worker that the server has not noticed yet, a transaction of the application. Those targets look again,
+// until no row waits.
 func (w *Worker) lookFor(ctx context.Context, short []string) error {
 	if len(short) == 0 {
 		return nil
@@ -598,25 +599,32 @@ func (w *Worker) lookFor(ctx context.Context, short []string) error {
 	if concernsAll(ctx, err) {
 		return err
 	}
-	w.noteLeft(short, left, err)
-	return w.askDue(ctx, short, except)
-}
-
-// noteLeft has those targets look again of which rows wait, or which could not be asked for.
-func (w *Worker) noteLeft(short, left []string, err error) {
+	due, unknown := w.askDue(ctx, short, except)
+	if concernsAll(ctx, unknown) {
+		return unknown
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	for _, name := range short {
 		t, served := w.targets[name]
-		switch {
-		case !served:
-		case err != nil || slices.Contains(left, name):
-			t.look.Grow(time.Now(), firstLook, longLook)
-			t.locked.note(err, time.Now())
-		default:
-			t.look, t.locked = board.Backoff{}, locked{}
+		if !served {
+			continue
 		}
+		next, delayed := due.Next[name]
+		isDue := delayed && !dueAt(next).After(w.clock.now(now))
+		if delayed && !isDue {
+			t.comes(next)
+		}
+		if waits := err != nil || slices.Contains(left, name); waits {
+			t.locked.note(err, now)
+		} else if t.locked = (locked{}); unknown == nil && !isDue { // due since the claim, or somebody holds it
+			t.look = board.Backoff{}
+			continue
+		}
+		t.look.Grow(now, firstLook, longLook)
 	}
+	return nil
 }
 
 // Poll makes the worker look for jobs of some targets (none named: all). It returns at once; what

@@ -33,37 +33,18 @@ func (t *target) comes(at int64) {
 	}
 }
 
-// askDue asks the table when delayed rows of targets are due next that a claim came back short for;
-// left are those of which rows wait or are due already, which look again by themselves. Its error
-// concerns everything.
-func (w *Worker) askDue(ctx context.Context, short []string, except []int64) error {
+// askDue asks the table when delayed rows of targets are due next.
+func (w *Worker) askDue(ctx context.Context, targets []string, except []int64) (due journal.Due, err error) {
 	if !w.Delays {
-		return nil
+		return due, nil
 	}
 	from := time.Now()
-	due, err := w.Table.NextDue(ctx, short, except)
+	due, err = w.Table.NextDue(ctx, targets, except)
 	until := time.Now()
-	if concernsAll(ctx, err) {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clock.learn(due.Now, from, until, w.Logger)
-	now := w.clock.now(until)
-	for _, name := range short {
-		t, served := w.targets[name]
-		next, delayed := due.Next[name]
-		switch {
-		case !served:
-		case err != nil, delayed && !dueAt(next).After(now): // it has become due since the claim, or somebody holds it
-			if t.look.Due.IsZero() {
-				t.look.Grow(until, firstLook, longLook)
-			}
-		case delayed:
-			t.comes(next)
-		}
-	}
-	return nil
+	return due, err
 }
 
 // learnClock asks the table for its server's clock, where that was never told: the ends of what a former
@@ -73,7 +54,7 @@ func (w *Worker) learnClock(ctx context.Context) {
 	known, names := !w.clock.told.IsZero(), w.fitNames()
 	w.mu.Unlock()
 	if !known {
-		_ = w.askDue(ctx, names, nil) // the next claim brings it
+		_, _ = w.askDue(ctx, names, nil) // the next claim brings it
 	}
 }
 
@@ -100,7 +81,7 @@ func (w *Worker) takeDues(now time.Time) {
 			t.polls++
 		}
 	}
-	if len(full) > 0 && w.OnRetried != nil {
+	if len(full) > 0 {
 		w.others.Go(func() { w.OnRetried(full) })
 	}
 }

@@ -33,17 +33,6 @@ func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (Answer[string], e
 	}, func(id int64) string { return to[id] })
 }
 
-// tellSetBack has those look who may run rows that were set back: this worker, and through the masters
-// all others.
-func (w *Worker) tellSetBack(targets []string) {
-	slices.Sort(targets)
-	if targets = slices.Compact(targets); w.OnRetried != nil {
-		w.OnRetried(targets)
-	} else {
-		w.GivenBack(targets)
-	}
-}
-
 // setBackTo finds out what rows are set back to.
 func (w *Worker) setBackTo(ctx context.Context, ids []int64, wish RetryWish) map[int64]string {
 	all := make(map[int64]string, len(ids))

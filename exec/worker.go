@@ -73,7 +73,8 @@ type Config struct {
 	// were set back last (journal.Retried); it may be nil. Whether that was committed the rows tell.
 	Doubtful func() map[int64]journal.Payload
 
-	// OnRetried is called with the targets of rows that were set back to waiting; it may be nil.
+	// OnRetried is called with the targets of rows that were set back to waiting, so that all look for them who
+	// may run them, this worker too; nil: it alone does.
 	OnRetried func(targets []string)
 
 	// WasManual tells whether the job's row was of status manual, as far as the journal knows; it may
@@ -175,6 +176,9 @@ func New(c Config) *Worker {
 		w.targets[name] = t
 	}
 	w.Delays = c.Delays || c.Again
+	if c.OnRetried == nil {
+		w.OnRetried = w.GivenBack
+	}
 	w.claims.free, w.survey.Due = make(map[string]time.Time), time.Now()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	w.starts.ended = func() {
@@ -320,7 +324,7 @@ func (w *Worker) follow(e board.Effects) {
 	}
 	w.poll(e.Poll...)
 	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
-		w.others.Go(func() { w.tellSetBack(free) })
+		w.others.Go(func() { w.OnRetried(slices.Compact(slices.Sorted(slices.Values(free)))) })
 	}
 	for _, t := range e.Changed {
 		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch, time.Now()) > 0 {

@@ -85,16 +85,16 @@ func (b *Board) leaveCancelled(c Cancel) {
 
 // leave is what is journalled of a job that leaves the board: its release, or that it was cancelled.
 // One that was started before ends as failed: its row can't read as if it had never run.
-func (j *Job) leave() *Step {
+func (b *Board) leave(j *Job) *Step {
 	c := j.leaves
 	if c == nil {
-		return &Step{what: release, job: j, Drafts: []journal.Draft{released(j.id, j.claim, j.reason)}}
+		return &Step{job: j, Drafts: []journal.Draft{released(j.id, j.claim, j.reason)}, then: b.left}
 	}
 	drafts := []journal.Draft{j.cancelDraft(*c)}
 	if !j.mayLeave() {
 		drafts = append(drafts, journal.Draft{Job: j.id, Payload: cancelledDone(journal.Done{Token: j.claim.Token}, c.By)})
 	}
-	return &Step{what: release, job: j, Drafts: drafts}
+	return &Step{job: j, Drafts: drafts, then: b.left}
 }
 
 // cancelDraft says that a job is cancelled.
@@ -127,19 +127,16 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 			c.Next = again.RunAt
 		}
 	}
+	mark := func(s *Step) { b.marked(c, s) }
 	switch {
 	case j.phase != Running:
 		c.Err = ErrGone
 	case was == nil && !j.ending:
 		c.Did, j.ending = Signals, true
-		step := j.step(cancel, j.cancelDraft(c), journal.Draft{Job: j.id, Payload: journal.Signal{Signo: sigterm, By: c.By}})
-		step.cancel = &c
-		return step
+		return j.step(mark, j.cancelDraft(c), journal.Draft{Job: j.id, Payload: journal.Signal{Signo: sigterm, By: c.By}})
 	case was == nil, c.Schedule && !was.Schedule, now.Add(c.Grace).Before(was.Deadline()):
 		c.Did = Hurries
-		step := j.step(cancel, j.cancelDraft(c))
-		step.cancel = &c
-		return step
+		return j.step(mark, j.cancelDraft(c))
 	default:
 		c.Did, c.At, c.Grace, c.By = Already, was.Time.Time, time.Duration(was.Grace)*time.Microsecond, was.By
 	}
@@ -172,8 +169,7 @@ func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []j
 const sigterm = 15
 
 // marked notes that a job that runs is cancelled, as the journal says by now.
-func (b *Board) marked(s *Step) {
-	c := *s.cancel
+func (b *Board) marked(c Cancel, s *Step) {
 	if c.Err = s.Err; c.Err == nil {
 		c.At = s.Events[len(s.Events)-1].Time
 		s.job.cancelled = &journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule}

@@ -15,28 +15,13 @@ type Step struct {
 	Events []journal.Event // what became of them
 	Err    error           // why nothing of it was journalled
 
-	what    what
 	job     *Job
-	signal  *Signal
-	cancel  *Cancel
-	process bool // the job's process is the first that is journalled
+	process bool        // the job's process is the first that is journalled
+	then    func(*Step) // what follows that, or that it could not be journalled
 }
 
 // Job is the job that the step is about.
 func (s *Step) Job() *Job { return s.job }
-
-// what a step is about.
-type what uint8
-
-const (
-	begin    what = iota // the job runs
-	finish               // it has ended
-	repeat               // why it starts once more
-	signal               // its process gets a signal
-	cancel               // it runs, and somebody wants it to end
-	release              // it is given back
-	announce             // it is about to be started
-)
 
 // Turn is what is journalled in one append: all that has happened to jobs since the turn before.
 type Turn struct {
@@ -48,8 +33,7 @@ type Turn struct {
 // not asked for: the process that was meant is gone, though another may come.
 func (b *Board) Signal(s Signal) Effects {
 	if s.Job.phase != Asked && s.Job.phase != Running {
-		s.Err = ErrGone
-		b.effects.Signalled = append(b.effects.Signalled, s)
+		b.signalled(s, ErrGone)
 		return b.follow()
 	}
 	b.inbox.signals = append(b.inbox.signals, s)
@@ -73,34 +57,32 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	for _, e := range b.inbox.ended {
 		turn.add(b.outcome(e, now))
 	}
+	turn.Ends = len(turn.Steps)
 	for _, j := range b.inbox.begun {
 		j.countStart(now)
 		if j.phase == Running && j.unsaid != nil {
-			turn.add(j.step(begin))
+			turn.add(j.step(b.begun))
 		}
 	}
 	for _, s := range b.inbox.signals {
 		if s.Job.phase == Asked || s.Job.phase == Running {
-			step := s.Job.step(signal, journal.Draft{Job: s.Job.id, Payload: s.Event})
-			step.signal = &s
-			turn.add(step)
+			turn.add(s.Job.step(func(step *Step) { b.signalled(s, step.Err) }, journal.Draft{Job: s.Job.id, Payload: s.Event}))
 		} else {
-			s.Err = ErrGone
-			b.effects.Signalled = append(b.effects.Signalled, s)
+			b.signalled(s, ErrGone)
 		}
 	}
 	for _, c := range b.inbox.cancels {
 		turn.add(b.cancelStep(c, now))
 	}
 	for _, j := range b.inbox.leaving {
-		turn.add(j.leave())
+		turn.add(b.leave(j))
 	}
 	clear(b.inbox.ended)
 	b.inbox = inbox{due: b.inbox.due, ended: b.inbox.ended[:0]}
 	if instance != "" {
 		for _, j := range b.inbox.due {
 			b.move(j, Announcing)
-			turn.add(&Step{what: announce, job: j, Drafts: []journal.Draft{b.running(j, instance, false)}})
+			turn.add(&Step{job: j, Drafts: []journal.Draft{b.running(j, instance, false)}, then: b.announced})
 		}
 		b.inbox.due = nil
 	}
@@ -110,15 +92,12 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 func (t *Turn) add(s *Step) {
 	if s != nil {
 		t.Steps = append(t.Steps, s)
-		if s.what == finish {
-			t.Ends++
-		}
 	}
 }
 
 // step is a step with some drafts, behind what the journal does not know yet of the job's process.
-func (j *Job) step(about what, drafts ...journal.Draft) *Step {
-	s := &Step{what: about, job: j, Drafts: drafts}
+func (j *Job) step(then func(*Step), drafts ...journal.Draft) *Step {
+	s := &Step{job: j, Drafts: drafts, then: then}
 	if j.unsaid != nil {
 		s.process = true
 		s.Drafts = append([]journal.Draft{{Job: j.id, Payload: *j.unsaid}}, drafts...)
@@ -133,28 +112,24 @@ func (b *Board) Journalled(turn Turn) Effects {
 		if s.process {
 			b.known(s)
 		}
-		switch s.what {
-		case signal:
-			s.signal.Err = s.Err
-			s.job.ends = s.job.ends || s.Err == nil && s.signal.Event.Ends
-			s.job.stopped = s.job.stopped || s.Err == nil && s.signal.Event.By == ByShutdown
-			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
-		case cancel:
-			b.marked(s)
-		case release:
-			b.left(s)
-		case finish:
-			b.finished(s)
-		case announce:
-			b.announced(s)
-		case begin:
-			if s.Err != nil {
-				b.noteError("job runs, but its process could not be journalled", s)
-			}
-		case repeat: // where that contradicts the journal the next start does too, which gives the job up
-		}
+		s.then(s)
 	}
 	return b.follow()
+}
+
+// signalled tells whether a signal is journalled.
+func (b *Board) signalled(s Signal, err error) {
+	s.Err = err
+	s.Job.ends = s.Job.ends || err == nil && s.Event.Ends
+	s.Job.stopped = s.Job.stopped || err == nil && s.Event.By == ByShutdown
+	b.effects.Signalled = append(b.effects.Signalled, s)
+}
+
+// begun notes that a job's process is journalled.
+func (b *Board) begun(s *Step) {
+	if s.Err != nil {
+		b.noteError("job runs, but its process could not be journalled", s)
+	}
 }
 
 // finished takes a job whose end is journalled off the board.
@@ -412,7 +387,7 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 		done = cancelledDone(done, j.cancelled.By)
 	}
 	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
-	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
+	s := j.step(b.finished, journal.Draft{Job: j.id, Payload: done})
 	b.move(j, Ending)
 	j.countEnd(done.Result == "ok" || j.cancelled != nil, now)
 	b.dispatch(j.target)
@@ -430,7 +405,8 @@ const byRequeue = "on_crash = requeue"
 // in this turn or a later one.
 func (b *Board) repeat(j *Job, cause error) *Step {
 	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
-	s := j.step(repeat, journal.Draft{Job: j.id, Payload: journal.Requeued{
+	again := func(*Step) {} // where it contradicts the journal the next start does too, which gives the job up
+	s := j.step(again, journal.Draft{Job: j.id, Payload: journal.Requeued{
 		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
 	}})
 	b.move(j, Gone)

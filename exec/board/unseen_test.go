@@ -66,8 +66,8 @@ func TestEndsAndReleasesAreAwaited(t *testing.T) {
 		}
 	}
 	b.Journalled(Turn{Steps: []*Step{
-		{what: finish, job: b.jobs[1], Events: []journal.Event{{Seq: 7, Time: time.Now()}, {Seq: 8, Time: time.Now()}}},
-		{what: release, job: b.jobs[2], Events: []journal.Event{{Seq: 9, Time: time.Now()}}},
+		{then: b.finished, job: b.jobs[1], Events: []journal.Event{{Seq: 7, Time: time.Now()}, {Seq: 8, Time: time.Now()}}},
+		{then: b.left, job: b.jobs[2], Events: []journal.Event{{Seq: 9, Time: time.Now()}}},
 	}})
 	if !target.Behind() || b.Awaited() != 8 {
 		t.Errorf("behind: %t, awaited is event %d; want the end, 8", target.Behind(), b.Awaited())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"jobd/exec/board"
-	"jobd/exec/schedule"
 	"jobd/journal"
 )
 
@@ -131,6 +130,7 @@ func (w *Worker) takeDue(now time.Time) {
 // rests visits what waits for a time, with the target that is polled for then; nil where none is. Callers
 // must hold w.mu.
 func (w *Worker) rests(visit func(rest *board.Backoff, polls *target)) {
+	w.board.Rests(func(rest *board.Backoff) { visit(rest, nil) })
 	visit(&w.claims.names, nil)
 	visit(&w.identity.rest, nil)
 	for _, t := range w.targets {
@@ -157,8 +157,6 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rests(func(rest *board.Backoff, _ *target) { at(rest.Due) })
-	at(w.board.NextLook())
-	at(w.board.NextDoubt())
 	at(w.nextDue(now))
 	if !w.identity.checked.IsZero() {
 		at(w.survey.Due)
@@ -406,7 +404,10 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 			bad = true
 		}
 	}
-	taken := slices.DeleteFunc(c.jobsOf(t.Name()), func(id int64) bool { _, is := refused[id]; return is })
+	taken := slices.DeleteFunc(slices.Clone(c.changes), func(id int64) bool {
+		_, is := refused[id]
+		return is || c.found[id] != t.Name()
+	})
 	switch {
 	case bad && len(w.quarantined) >= w.mostQuarantined: // it rests
 	case bad && len(taken) > 0:
@@ -436,17 +437,6 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 	}
 }
 
-// jobsOf lists the rows of a target that a claim was to update: those that it has accepted, planned
-// anew or marked as ignored.
-func (c *claiming) jobsOf(name string) (ids []int64) {
-	for _, e := range c.Events {
-		if e.Kind() != journal.KindRunning && c.found[e.Job] == name {
-			ids = append(ids, e.Job)
-		}
-	}
-	return ids
-}
-
 // claiming is one claim under way.
 type claiming struct {
 	worker *Worker
@@ -473,7 +463,6 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.found, c.refusals = make(map[int64]string, len(rows)), make(map[int64]string)
 	instance, _ := w.runnerName() // "" where there is none to be had at the moment
-	readZones(rows)
 	var drafts []journal.Draft
 	w.mu.Lock()
 	w.readAt(rows, c.asked, time.Now())
@@ -493,15 +482,6 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	}
 	w.mu.Unlock()
 	return c.decided(drafts)
-}
-
-// readZones has the zones of rows read, which are kept then, before the worker's lock is taken.
-func readZones(rows []journal.Row) {
-	for _, row := range rows {
-		if row.Plan != nil && row.Plan.Zone != "" {
-			_, _ = schedule.Zone(row.Plan.Zone) // what is wrong with it the board tells
-		}
-	}
 }
 
 // decided journals what a claim decides, behind the client's request where that is not in the journal yet.

@@ -100,7 +100,8 @@ type Worker struct {
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
 
-	pinging atomic.Bool // a watchdog ping is under way
+	pinging  atomic.Bool // a watchdog ping is under way
+	handover atomic.Bool // as Config.Handover, or because of HandOver
 
 	whole   context.Context // ends when the journal takes no more
 	active  context.Context // ends when the worker starts nothing any more, and with whole
@@ -144,7 +145,6 @@ type Worker struct {
 	survey      board.Backoff // of the next look for rows of this worker
 	awaiting    bool          // somebody waits for the table on behalf of targets that are behind
 	namesDue    bool          // ask the table whether it takes the targets' names
-	handover    bool          // as Config.Handover, or because of HandOver
 	fresh       bool          // the journal held nothing when the worker was opened
 	failure     error
 }
@@ -180,7 +180,8 @@ func New(c Config) *Worker {
 		w.OnRetried = w.GivenBack
 	}
 	w.claims.free, w.survey.Due = make(map[string]time.Time), time.Now()
-	w.startsTimeout, w.handover = startsTimeout, c.Handover
+	w.startsTimeout = startsTimeout
+	w.handover.Store(c.Handover)
 	w.starts.ended = func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -247,18 +248,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) Hurry() { w.endPatient() }
 
 // HandOver makes a worker that stops, or will be, leave what runs to the next start.
-func (w *Worker) HandOver() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.handover = true
-}
-
-// handsOver tells whether what runs is left to the next start.
-func (w *Worker) handsOver() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.handover
-}
+func (w *Worker) HandOver() { w.handover.Store(true) }
 
 // change tells the board what has happened, and carries out what follows; without the lock where the
 // runner may hold it up. The claim that won starts its own jobs.
@@ -451,7 +441,7 @@ func (w *Worker) journalEnd() error {
 		}
 	}
 	reason := "stopped"
-	if w.handsOver() {
+	if w.handover.Load() {
 		reason = "handed over"
 	}
 	drafts = append(drafts, journal.Draft{Payload: journal.Closed{Reason: reason}})
@@ -507,7 +497,7 @@ func (w *Worker) drain() {
 		return b.Stop()
 	})
 	w.withdraw(nil)
-	if w.handsOver() {
+	if w.handover.Load() {
 		w.leaveRunning()
 	} else {
 		w.endRunning()

@@ -230,17 +230,6 @@ func (b *Board) DoubtFormer(id int64, of journal.Payload, started bool) {
 // Doubts counts the claims in doubt.
 func (b *Board) Doubts() int { return len(b.doubts) }
 
-// NextDoubt is when the worker next asks the table about a claim in doubt that rests after a failed
-// question; zero where none rests.
-func (b *Board) NextDoubt() (first time.Time) {
-	for _, d := range b.doubts {
-		if due := d.rest.Due; !due.IsZero() && (first.IsZero() || due.Before(first)) {
-			first = due
-		}
-	}
-	return first
-}
-
 // DueDoubts lists the claims that the worker asks the table about in one go.
 func (b *Board) DueDoubts(now time.Time) (ids []int64) {
 	for id, d := range b.doubts {

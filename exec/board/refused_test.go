@@ -108,10 +108,10 @@ func TestAStarterThatRefusesAJobAgainAndAgain(t *testing.T) {
 			t.Errorf("%s: %q since %v", name, why, since)
 		}
 		for id := int64(4); id < 14; id++ {
-			if pause := b.NextLook().Sub(now); pause < firstLook/2 || pause > longLook {
+			if pause := b.Target("a").starter.rest.Due.Sub(now); pause < firstLook/2 || pause > longLook {
 				t.Fatalf("%s: the next look is in %s", name, pause)
 			}
-			now = b.NextLook()
+			now = b.Target("a").starter.rest.Due
 			b.Seen(math.MaxUint64)
 			if looked(t, b, nil, now); !a.Open() || a.Room(2) != 1 {
 				t.Fatalf("%s: open %t, room %d", name, a.Open(), a.Room(2))
@@ -124,7 +124,7 @@ func TestAStarterThatRefusesAJobAgainAndAgain(t *testing.T) {
 				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
 			}
 		}
-		now = b.NextLook()
+		now = b.Target("a").starter.rest.Due
 		looked(t, b, nil, now)
 		claims(t, b, now, 20)
 		if e := b.Began(b.Job(20), journal.Started{Pid: 7}, now); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
@@ -141,12 +141,12 @@ func TestALookShowsThatJobsCanBeStarted(t *testing.T) {
 	claims(t, b, now, 1)
 	b.Ended(b.Job(1), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no such file")})
 	journalled(b, now)
-	now = b.NextLook()
+	now = b.Target("a").starter.rest.Due
 	looked(t, b, errors.New("no such file or folder"), now)
 	if why, _ := b.Launcher().Why(); why != "the launcher can't be executed: no such file or folder" || a.Open() {
 		t.Errorf("%q, open %t", why, a.Open())
 	}
-	now = b.NextLook()
+	now = b.Target("a").starter.rest.Due
 	if e := looked(t, b, nil, now); len(e.Notes) != 1 || !a.Open() || a.Room(0) != 2 {
 		t.Errorf("%+v, open %t, room %d", e, a.Open(), a.Room(0))
 	}
@@ -209,7 +209,7 @@ func TestTheTrialGoes(t *testing.T) {
 		}
 	}
 	journalled(b, now)
-	now = b.NextLook()
+	now = b.Target("a").starter.rest.Due
 	looked(t, b, nil, now)
 	c, events := &Claim{}, []journal.Event(nil)
 	for i, d := range b.Accept(c, journal.Row{Job: 2, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {

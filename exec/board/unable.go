@@ -188,14 +188,14 @@ func (b *Board) LookDue(now time.Time) Effects {
 	return b.follow()
 }
 
-// NextLook is when that is; zero: no look is planned.
-func (b *Board) NextLook() (first time.Time) {
+// Rests visits what waits for a time: looks at launchers, and questions about claims in doubt.
+func (b *Board) Rests(visit func(*Backoff)) {
 	for _, s := range b.starters() {
-		if due := s.rest.Due; !due.IsZero() && (first.IsZero() || due.Before(first)) {
-			first = due
-		}
+		visit(&s.rest)
 	}
-	return first
+	for _, d := range b.doubts {
+		visit(&d.rest)
+	}
 }
 
 // Target is the target whose launcher it is; "": it is the worker's.

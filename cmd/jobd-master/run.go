@@ -51,13 +51,13 @@ func run(p daemon.Process) (err error) {
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
 		Build: api.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: failPulse("workers", beat.Loop("workers")),
 	})
-	told, err := openWeb(config.HTTP, workers, beat, log.Logger)
+	told, handlers, err := openWeb(config.HTTP, workers, beat, log.Logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, told.close()) }()
+	defer func() { err = errors.Join(err, told.Close()) }()
 	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
-		Handlers: told.handlers, Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
+		Handlers: handlers, Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
 	})
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func run(p daemon.Process) (err error) {
 		Ending: daemon.NewEnding(), Log: log.Logger,
 		Reload: func() { manager.Reload(func() { _ = reading.Reload(log, takeOver) }) },
 		Ends:   func() { manager.End(false) },
-		Stages: [][]daemon.Actor{append(told.actors(), workers.Run, serve, beat.Run, tell)},
+		Stages: [][]daemon.Actor{{told.Serve, workers.Run, serve, beat.Run, tell}},
 	}.Run(signals.Caught())
 	if err != nil {
 		return err

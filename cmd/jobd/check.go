@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -167,32 +167,21 @@ func (c *config) checkLock(what, dir string, start bool) []check.Finding {
 	return []check.Finding{{What: what, Detail: "in use by " + holder + ": this worker, if it runs"}}
 }
 
-// lockHolder is the process that has the journal in a folder, in words and by its id; 0 where there
-// is none, or it can't be found.
+// lockHolder is the process that has the journal in a folder, in words and by its id, which it has
+// written into the lock; 0 where there is none, or it can't be found.
 func lockHolder(dir string) (words string, pid int) {
 	path := filepath.Join(dir, "lock")
 	var file unix.Stat_t
-	if unix.Stat(path, &file) != nil {
+	signed, err := os.ReadFile(path)
+	if _, none := fmt.Sscanf(string(signed), "process %d ", &pid); cmp.Or(err, none, unix.Stat(path, &file)) != nil {
 		return "", 0
 	}
-	signed, _ := os.ReadFile(path)
 	locks, _ := os.ReadFile("/proc/locks")
 	for line := range strings.Lines(string(locks)) {
 		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
 		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[1] != "FLOCK" || fields[3] != "WRITE" {
-			continue
-		}
-		var holder int
-		var major, minor uint32
-		var inode uint64
-		if _, err := fmt.Sscanf(fields[4]+" "+fields[5], "%d %x:%x:%d", &holder, &major, &minor, &inode); err != nil || inode != file.Ino {
-			continue
-		}
-		// On some file systems a file's device is not the one that the kernel names; what the
-		// holder wrote tells as well.
-		if unix.Mkdev(major, minor) == file.Dev || bytes.HasPrefix(signed, fmt.Appendf(nil, "process %d ", holder)) {
-			return fmt.Sprintf("process %d", holder), holder
+		if len(fields) > 5 && fields[1] == "FLOCK" && fields[4] == strconv.Itoa(pid) && strings.HasSuffix(fields[5], fmt.Sprintf(":%d", file.Ino)) {
+			return fmt.Sprintf("process %d", pid), pid
 		}
 	}
 	return "", 0

@@ -152,7 +152,7 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 		"max_age, none":           {"max_age = never\n", `target.a.max_age: "never" is not allowed`},
 		"max_memory":              {"max_memory = 1000\n", `:2: target.a.max_memory: "1000" is not allowed; allowed is 0 for never, or a size such as 256MiB, from 1MiB to 1PiB`},
 		"idle_timeout":            {"idle_timeout = -1\n", `:2: target.a.idle_timeout: "-1" is not allowed; allowed is ` + never},
-		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed is whole seconds, or a duration such as 90s or 2m, from 1s to 1h`},
+		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed is whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 1h`},
 		"boot_timeout, long":      {"boot_timeout = 2h\n", `target.a.boot_timeout: "2h" is not allowed`},
 		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed is any text but an empty one"},
 		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed is one of the two"},

@@ -84,7 +84,7 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	add("idle_timeout", "", "how long a kept process may be without a job before it ends; 0: for ever",
 		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.IdleTimeout) })
 	add("boot_timeout", "30", "how long a kept process may take until it is ready",
-		func(l *launcherConfig) conf.Decode { return decodeBoot(&l.keep.BootTimeout) })
+		func(l *launcherConfig) conf.Decode { return conf.WholeSeconds(&l.keep.BootTimeout, longestBoot) })
 	add("launcher_watch", "", "replace kept processes when a file of the command has changed",
 		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
 	add("launcher_secret", "", "what requests to an http launcher are signed with; better kept in the file",
@@ -110,7 +110,7 @@ func orNever(field *time.Duration) conf.Decode {
 			*field = 0
 			return nil
 		}
-		if err := conf.WholeSeconds(field)(text); err != nil {
+		if err := conf.WholeSeconds(field, conf.Longest)(text); err != nil {
 			return fmt.Errorf("0 for never, %w", err)
 		}
 		return nil
@@ -123,17 +123,6 @@ func decodeMemory(field *int64) conf.Decode {
 			return nil
 		}
 		return errors.New("0 for never, or a size such as 256MiB, from 1MiB to 1PiB")
-	}
-}
-
-func decodeBoot(field *time.Duration) conf.Decode {
-	return func(text string) error {
-		var length time.Duration
-		if conf.WholeSeconds(&length)(text) != nil || length > longestBoot {
-			return errors.New("whole seconds, or a duration such as 90s or 2m, from 1s to 1h")
-		}
-		*field = length
-		return nil
 	}
 }
 

@@ -63,11 +63,11 @@ func (c *config) addTarget(set *conf.Set) {
 	add("backoff", "10s..1h", "how long a failed job waits for its next start: FIRST..MOST, doubled each time; or always the same",
 		func(t *targetConfig) conf.Decode { return t.decodeBackoff })
 	add("timeout", "", "how long a job may run; nothing: for ever",
-		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout) })
+		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout, conf.Longest) })
 	add("kill_after", "10s", "how long a job has after its timeout, between SIGTERM and SIGKILL",
-		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter) })
+		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter, conf.Longest) })
 	add("spread", "", "within which time rows that recur start behind their planned times, each always as late as before; nothing: at these",
-		func(t *targetConfig) conf.Decode { return t.decodeSpread })
+		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Spread, mostSpread) })
 	add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h",
 		func(t *targetConfig) conf.Decode { return t.decodeRate })
 	add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet",
@@ -82,14 +82,6 @@ func (c *config) addTarget(set *conf.Set) {
 // mostSpread is how far behind its planned time a row may start.
 const mostSpread = 24 * time.Hour
 
-// decodeSpread takes whole seconds.
-func (c *targetConfig) decodeSpread(text string) error {
-	if err := conf.WholeSeconds(&c.terms.Spread)(text); err != nil || c.terms.Spread > mostSpread {
-		return errors.New("whole seconds, or a duration such as 90s, 10m or 1h30m, of 1s to 24h")
-	}
-	return nil
-}
-
 // decodeBackoff takes FIRST..MOST, or one duration that stays.
 func (c *targetConfig) decodeBackoff(text string) error {
 	first, most, ranges := strings.Cut(text, "..")
@@ -97,7 +89,7 @@ func (c *targetConfig) decodeBackoff(text string) error {
 		most = first
 	}
 	var b jobexec.Backoff
-	if conf.WholeSeconds(&b.First)(first) != nil || conf.WholeSeconds(&b.Most)(most) != nil || b.First > b.Most {
+	if conf.WholeSeconds(&b.First, conf.Longest)(first) != nil || conf.WholeSeconds(&b.Most, conf.Longest)(most) != nil || b.First > b.Most {
 		return errors.New("FIRST..MOST, as in 10s..1h, with FIRST at most MOST, or one of them; both are whole seconds, or durations such as 90s, 10m, 1h30m or 30d, of at least 1s")
 	}
 	c.terms.Backoff = b

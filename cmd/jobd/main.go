@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
+	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/net/api"
 )
@@ -57,9 +58,8 @@ func run(p jobdaemon.Process) error {
 		config: config, log: log.Logger, begun: time.Now(), next: next,
 		ending: jobdaemon.NewEnding(), notices: &notices{}, memory: limitMemory(config),
 		pulse:   pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look}),
-		manager: manager,
+		manager: manager, metrics: metrics.NewWorker(version.Of()),
 	}
-	r.count()
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
 	}
@@ -161,7 +161,7 @@ type root struct {
 	pulse   *pulse.Pulse // of the loops of all parts
 	manager *systemd.Manager
 	reading jobdaemon.Reading
-	metrics *metrics.Worker // nil: nobody counts
+	metrics *metrics.Worker
 }
 
 // loop gives the pulse of a loop, by its name.

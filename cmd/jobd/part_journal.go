@@ -31,7 +31,7 @@ func (r *root) openJournal() (*journalPart, error) {
 		return nil, err
 	}
 	opened, err := eventlog.Open(context.Background(), eventlog.Config{
-		Dir: dir, Logger: r.log, Committed: r.committed(),
+		Dir: dir, Logger: r.log, Committed: r.metrics.Committed,
 		SegmentSize: r.journal.segmentSize, SegmentAge: r.journal.segmentAge,
 		Retention: r.journal.retention, ArchiveDir: r.journal.archiveDir,
 	})

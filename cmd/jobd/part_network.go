@@ -28,7 +28,7 @@ const shutdownTimeout = 5 * time.Second
 // networkPart is where clients reach the worker, and how it reaches its masters.
 type networkPart struct {
 	server *jobdaemon.Server
-	web    *web.Server // nil: there is none
+	web    *web.Server
 	agents []*master.Agent
 	words  func() string // how the worker stands, in a line
 
@@ -65,7 +65,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
 		Table: table.table, Journal: journal.read, Owed: worker.mirror.Quarantined, PollInterval: r.jobs.pollInterval,
 	})
-	handlers := r.counted(d.handlers())
+	handlers := r.metrics.Count(d.handlers())
 	self, err := instance(journal.journalDir)
 	if err != nil {
 		return nil, err
@@ -98,9 +98,6 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 }
 
 func (p *networkPart) close() error {
-	if p.web == nil {
-		return p.server.Close()
-	}
 	return errors.Join(p.web.Close(), p.server.Close())
 }
 
@@ -111,10 +108,7 @@ func (p *networkPart) address() string { return p.server.Address() }
 func (p *networkPart) actors() []jobdaemon.Actor {
 	actors := []jobdaemon.Actor{func(ctx context.Context) error {
 		return p.server.Serve(ctx, shutdownTimeout, "a client did not take its answer")
-	}}
-	if p.web != nil {
-		actors = append(actors, p.web.Serve)
-	}
+	}, p.web.Serve}
 	for _, agent := range p.agents {
 		actors = append(actors, agent.Run)
 	}
@@ -139,12 +133,8 @@ func instance(journalDir string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// openWeb takes the address where the worker tells of itself over HTTP; nil where it is to tell
-// nobody.
+// openWeb takes the address where the worker tells of itself over HTTP, if there is one.
 func (r *root) openWeb(d *daemon) (*web.Server, error) {
-	if r.metrics == nil {
-		return nil, nil
-	}
 	routes := web.Routes{
 		Program: program, Health: web.Loops(r.pulse), Ready: d.ready,
 		Metrics: r.metrics.Handler(metrics.Sources{
@@ -154,11 +144,7 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 			},
 		}),
 	}
-	server, err := web.Listen(r.HTTP, routes.Handler(), r.log)
-	if err == nil {
-		r.log.Info("metrics are served", "address", server.Address())
-	}
-	return server, err
+	return web.Listen(r.HTTP, routes.Handler(), r.log)
 }
 
 // oldestTimeout bounds the look for the oldest event that the table was not shown.

@@ -91,7 +91,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Retry:  func(what string, about ...any) jobexec.Retry { return store.NewRetry(r.log, what, about...) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows, LastStart: history.lastStart,
 		Pulse:    r.loop(history, "worker"),
-		Observer: r.observer(),
+		Observer: r.metrics,
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))

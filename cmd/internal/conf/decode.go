@@ -109,20 +109,28 @@ func Duration(field *time.Duration, least time.Duration) Decode {
 	}
 }
 
-// WholeSeconds takes durations as Duration does, of whole seconds, at least one.
-func WholeSeconds(field *time.Duration) Decode {
+// WholeSeconds takes durations as Duration does, of whole seconds, from one to most.
+func WholeSeconds(field *time.Duration, most time.Duration) Decode {
 	return func(text string) error {
 		duration, err := ParseDuration(text)
-		if err != nil || duration < time.Second || duration%time.Second != 0 || duration > longest {
-			return fmt.Errorf("whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to %.0fd", longest.Hours()/24)
+		if err != nil || duration < time.Second || duration%time.Second != 0 || duration > most {
+			return fmt.Errorf("whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to %s", inWords(most))
 		}
 		*field = duration
 		return nil
 	}
 }
 
-// longest is longer than anybody waits: a time that is later is another unit's.
-const longest = 36500 * 24 * time.Hour
+// Longest is longer than anybody waits: a time that is later is another unit's.
+const Longest = 36500 * 24 * time.Hour
+
+// inWords is a number of hours, or of days where they are more than one.
+func inWords(length time.Duration) string {
+	if length > 24*time.Hour {
+		return fmt.Sprintf("%.0fd", length.Hours()/24)
+	}
+	return fmt.Sprintf("%.0fh", length.Hours())
+}
 
 // ParseDuration reads a duration: a bare number is seconds, d means days of 24
 // hours, all else is as in time.ParseDuration.

@@ -35,28 +35,28 @@ func TestHTTPAddresses(t *testing.T) {
 // Where the daemon itself listens there is no room for another listener.
 func TestHTTPBesideTheDaemonsOwnAddress(t *testing.T) {
 	t.Parallel()
-	for text, hosts := range map[string][2][]string{ // where the daemon may not listen, and where it may
-		"127.0.0.1:9180":     {{"127.0.0.1", "localhost", "LOCALHOST.", "0.0.0.0", "::", "[::]", "::ffff:127.0.0.1"}, {"127.0.0.2", "::1", "node-1"}},
-		"0.0.0.0:9180":       {{"127.0.0.1", "10.0.0.1", "::"}, {"::1", "[::1]", "node-1"}},
-		"[::]:9180":          {{"::1", "127.0.0.1", "0.0.0.0"}, {"node-1"}},
-		"node-1:9180":        {{"node-1", "Node-1"}, {"node-2", "127.0.0.1"}},
-		"127.0.0.1:9181":     {nil, {"127.0.0.1", "::"}},
-		"/run/jobd/web.sock": {nil, {"127.0.0.1"}},
+	for text, test := range map[string]struct {
+		host string
+		port int
+		same bool
+	}{
+		"127.0.0.1:9180":     {"127.0.0.1", 9180, true},
+		"[::]:9180":          {"::", 9180, true},
+		"node-1:9180":        {"node-1", 9180, true},
+		"127.0.0.1:9181":     {"127.0.0.1", 9180, false},
+		"127.0.0.2:9180":     {"127.0.0.1", 9180, false},
+		"127.0.0.1:0":        {"127.0.0.1", 0, false},
+		"/run/jobd/web.sock": {"127.0.0.1", 9180, false},
 	} {
 		var h HTTP
+		set := New(Program{})
+		h.Register(set)
 		if err := h.decode(text); err != nil {
 			t.Fatal(err)
 		}
-		for i, list := range hosts {
-			for _, host := range list {
-				if got := h.takes(&Listen{Host: host, Port: 9180}); got != (i == 0) {
-					t.Errorf("http_listen %s, host %s: %v", text, host, got)
-				}
-			}
+		h.Validate(set, &Listen{Host: test.host, Port: test.port})
+		if same := set.Err() != nil; same != test.same {
+			t.Errorf("http_listen %s, host %s: %v", text, test.host, set.Err())
 		}
-	}
-	free := HTTP{"tcp", "127.0.0.1:0"}
-	if free.takes(&Listen{Host: "127.0.0.1"}) {
-		t.Error("any port is the same as any port")
 	}
 }

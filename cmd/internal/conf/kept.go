@@ -142,17 +142,13 @@ func (s *Set) keptAt(path string) (string, error) {
 
 // whyUnread says what to do about a file that can't be read.
 func (s *Set) whyUnread(path string, err error) error {
-	who := userName(os.Geteuid())
-	info, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.credentials != "" && strings.HasPrefix(path, s.credentials+"/"):
 		return fmt.Errorf("%s: no such file; the unit's LoadCredential puts it there, under this name", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such file", path)
-	case errors.Is(err, fs.ErrPermission) && statErr != nil:
-		return fmt.Errorf("%s: a folder on the way to it is closed to user %s; chmod o+x opens it", path, who)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: user %s may not read it (mode %04o); %s", path, who, info.Mode().Perm(), mendPath(path, info))
+		return fmt.Errorf("%s: %w", path, closedTo("read", path, func(info fs.FileInfo) string { return mendPath(path, info) }))
 	}
 	var cause *fs.PathError
 	if errors.As(err, &cause) {

@@ -98,42 +98,11 @@ func (h *HTTP) On() bool { return h.Network != "" }
 
 // Validate refuses the address where the daemon itself listens, and warns of one that others reach.
 func (h *HTTP) Validate(set *Set, daemon *Listen) {
-	if h.takes(daemon) {
+	if h.Network == "tcp" && h.Address == daemon.Address() && daemon.Port != 0 { // in other words it ends the start
 		set.Bad("http_listen", "host and port are the same; allowed is another port")
 		return
 	}
 	if host, _, _ := net.SplitHostPort(h.Address); h.Network == "tcp" && !isLoopback(host) {
 		set.Warn("http_listen", "it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only")
 	}
-}
-
-// takes tells whether the address is one that the daemon itself is to listen on. Names other than
-// localhost are not looked up.
-func (h *HTTP) takes(daemon *Listen) bool {
-	host, port, err := net.SplitHostPort(h.Address)
-	if h.Network != "tcp" || err != nil || daemon.Port == 0 || port != strconv.Itoa(daemon.Port) {
-		return false
-	}
-	if strings.EqualFold(host, strings.Trim(daemon.Host, "[]")) {
-		return true
-	}
-	one, known := plainAddress(host)
-	other, knownToo := plainAddress(daemon.Host)
-	return known && knownToo && (one == other || isAllOf(one, other) || isAllOf(other, one))
-}
-
-// plainAddress is the address that a host is.
-func plainAddress(host string) (address netip.Addr, known bool) {
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		host = "127.0.0.1"
-	}
-	address, err := netip.ParseAddr(host)
-	return address.Unmap(), err == nil
-}
-
-// isAllOf tells whether one address stands for all of a host, with the other one among them: :: has
-// those of IPv4, too.
-func isAllOf(all, one netip.Addr) bool {
-	return all.IsUnspecified() && (all.Is6() || one.Is4())
 }

@@ -108,11 +108,7 @@ func mendPath(path string, info fs.FileInfo) string {
 func mendFor(me, mine int, path string, info fs.FileInfo) string {
 	const groupReads, othersRead = 0o040, 0o004
 	chmod := "chmod 600 " + path
-	stat, known := info.Sys().(*syscall.Stat_t)
-	if !known {
-		return chmod
-	}
-	owner, group := int(stat.Uid), int(stat.Gid)
+	owner, group := ownerOf(info), int(info.Sys().(*syscall.Stat_t).Gid)
 	if info.Mode()&groupReads != 0 && group != 0 && group != mine {
 		if me == owner || me == 0 {
 			return "chmod 640 " + path
@@ -158,21 +154,11 @@ func closedTo(do, path string, mend func(fs.FileInfo) string) error {
 	if err != nil {
 		return fmt.Errorf("a folder on the way to it is closed to user %s; chmod o+x opens it", who)
 	}
-	owner := "somebody else"
-	if id, known := fileOwner(info); known {
-		owner = userName(id)
-	}
-	return fmt.Errorf("user %s may not %s it (it is %s's, mode %04o); %s", who, do, owner, info.Mode().Perm(), mend(info))
+	return fmt.Errorf("user %s may not %s it (it is %s's, mode %04o); %s", who, do, userName(ownerOf(info)), info.Mode().Perm(), mend(info))
 }
 
-// fileOwner is the number of the file's owner.
-func fileOwner(info fs.FileInfo) (id int, known bool) {
-	stat, known := info.Sys().(*syscall.Stat_t)
-	if !known {
-		return 0, false
-	}
-	return int(stat.Uid), true
-}
+// ownerOf is the number of the file's owner.
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 // userName is a user's name, or the number where nobody knows one.
 func userName(id int) string {
@@ -225,10 +211,10 @@ func mendFolder(me int, at, folder string, info fs.FileInfo) string {
 	if folder = strings.ReplaceAll(folder, "'", `'\''`); strings.ContainsFunc(folder, isForShells) {
 		folder = "'" + folder + "'"
 	}
-	switch owner, known := fileOwner(info); {
+	switch {
 	case err != nil || !filepath.IsLocal(inside):
 		return "install -d -o " + userName(me) + " -m 700 " + folder
-	case known && owner == me:
+	case ownerOf(info) == me:
 		return "chmod -R u+rwX " + folder
 	}
 	return "chown -R " + userName(me) + " " + folder

@@ -33,7 +33,7 @@ func withSections(file string) (*conf.Set, map[string]*limits) {
 		return all[names[0]]
 	}
 	set.AddNamed("target.NAME.attempts", "", "how often", func(names []string) conf.Decode { return conf.Int(&of(names).Attempts, 1, 99) })
-	set.AddNamed("target.NAME.kill_after", "10s", "how long", func(names []string) conf.Decode { return conf.WholeSeconds(&of(names).Grace) })
+	set.AddNamed("target.NAME.kill_after", "10s", "how long", func(names []string) conf.Decode { return conf.WholeSeconds(&of(names).Grace, conf.Longest) })
 	set.AddNamed("target.NAME.launcher.env.NAME", "", "a variable", func(names []string) conf.Decode { return intoMap(of(names).Env, names[1]) })
 	return set, all
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/journal"
 )
 
 // mostTargets is how many targets have series of their own: those that were met first. All others
@@ -111,33 +113,24 @@ func (b *byTarget) make(label string) *target {
 	}
 }
 
-// End is how a job has ended.
-type End struct {
-	OK        bool
-	Ran       time.Duration // 0: nobody knows
-	TimedOut  bool
-	Cancelled bool
-	Retried   bool // its row comes back for another attempt
-}
-
 // ended counts the end of a job.
-func (t *target) ended(e End) {
-	if e.OK {
+func (t *target) ended(done journal.Done) {
+	if done.Result == "ok" {
 		t.ok.Inc()
 		t.last.SetToCurrentTime()
 	} else {
 		t.fail.Inc()
 	}
-	if e.Ran > 0 {
-		t.run.Observe(e.Ran.Seconds())
+	if done.Elapsed > 0 { // else nobody knows
+		t.run.Observe((time.Duration(done.Elapsed) * time.Microsecond).Seconds())
 	}
-	if e.TimedOut {
+	if done.Timeout > 0 {
 		t.timeouts.Inc()
 	}
-	if e.Cancelled {
+	if done.WasCancelled() {
 		t.stopped.Inc()
 	}
-	if e.Retried {
+	if done.Again != nil && done.Again.Why == journal.AgainRetry {
 		t.retries.Inc()
 	}
 }

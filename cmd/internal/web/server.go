@@ -22,18 +22,23 @@ const (
 	stopTimeout   = time.Second      // for the answers under way at the end
 )
 
-// Server is the address and the server behind it.
+// Server is the address and the server behind it. A nil Server is one that is to tell nobody.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
 }
 
-// Listen takes the address, so that one that is in use ends the start; nobody is served yet.
+// Listen takes the address, if there is one, so that one that is in use ends the start; nobody is
+// served yet.
 func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
+	if !c.On() {
+		return nil, nil
+	}
 	listener, err := listen(c)
 	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP (key http_listen): %w", err)
 	}
+	log.Info("metrics are served", "address", listener.Addr().String())
 	return &Server{bound(listener, mostLinks), &http.Server{
 		Handler: answering(handler), ConnContext: withConn, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -54,6 +59,10 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Serve serves until ctx ends, and gives the answers under way a moment then.
 func (s *Server) Serve(ctx context.Context) error {
+	if s == nil {
+		<-ctx.Done()
+		return nil
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(s.listener) }()
 	select {
@@ -72,6 +81,9 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // Close lets go of the address, whether Serve was called or not.
 func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
 	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}

@@ -80,7 +80,7 @@ func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 		findings = append(findings, checkHistory(ctx, what, dir)...)
 	}
 	findings = append(findings, c.checkRoom(what, dir)...)
-	if archive := c.journal.archiveDir; archive != "" {
+	if archive := c.journal.log.ArchiveDir; archive != "" {
 		f := check.Finding{What: "journal_archive_dir " + archive, Detail: "can be written"}
 		if err := unix.Access(archive, unix.W_OK|unix.X_OK); err != nil {
 			f.Level, f.Detail, f.Remedy = check.Wrong, err.Error(), "make it a folder that this account can write: old segments stay in the journal until then"

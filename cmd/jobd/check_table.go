@@ -22,7 +22,7 @@ func (c *storeConfig) possible() bool {
 	if c.kind == storeSQLite {
 		return c.sqlitePath != ""
 	}
-	return c.kind == storeMySQL && !conf.Unread(c.mysql.password) && c.mysql.host != "" && c.mysql.user != "" && c.mysql.database != ""
+	return c.kind == storeMySQL && !conf.Unread(c.mysql.Password) && c.mysql.Host != "" && c.mysql.User != "" && c.mysql.Database != ""
 }
 
 // dialLimit is how long the database may take to answer at all, below the limit of the report.
@@ -32,7 +32,7 @@ const dialLimit = 4 * time.Second
 func (c *config) checkTable(ctx context.Context) []check.Finding {
 	targets := slices.Sorted(maps.Keys(c.targets))
 	if c.store.kind == storeSQLite {
-		findings, isNew, err := sqlite.Glance(ctx, c.sqliteConfig(), targets)
+		findings, isNew, err := sqlite.Glance(ctx, c.store.sqliteConfig(), targets)
 		seen := store.Inspection{Findings: findings}
 		switch {
 		case len(findings) > 0:
@@ -42,9 +42,9 @@ func (c *config) checkTable(ctx context.Context) []check.Finding {
 		case err == nil:
 			seen.Facts = append(seen.Facts, "it has what a worker needs")
 		}
-		return tableFindings("table "+c.store.mysql.table+" in "+c.store.sqlitePath, seen, err)
+		return tableFindings("table "+c.store.mysql.Table+" in "+c.store.sqlitePath, seen, err)
 	}
-	config := c.mysqlConfig()
+	config := c.store.mysql
 	config.Logger = slog.New(slog.DiscardHandler)
 	config.ConnectTimeout, config.ReadTimeout, config.WriteTimeout = dialLimit, dialLimit, dialLimit
 	what := "table " + config.Table + " on " + config.Host
@@ -99,7 +99,7 @@ func (c *config) findTime() []check.Finding {
 	detail := strings.Join(c.time.uses, ", ")
 	if c.time.uses.Has(store.ColumnSchedule) {
 		missed := "made up for once"
-		if c.time.skipMissed() {
+		if c.time.skipMissed {
 			missed = "skipped"
 		}
 		detail += fmt.Sprintf("; schedules whose rows name no zone are in %v; a run that was missed is %s", c.time.location, missed)

@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/store"
+	"jobd/store/mysql"
 )
 
 // program is this program's name, with which the report of --check begins.
@@ -76,7 +77,7 @@ func (c *config) Register(set *conf.Set) {
 func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)
-	c.time.validate(set, c.store.claimColumn)
+	c.time.validate(set, c.store.mysql.ClaimColumn)
 	set.Require("", "launcher")
 	c.launcher.validate(set, nil, ofJobs(environ))
 	c.journal.validate(set)
@@ -87,6 +88,8 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}
+	table := &c.store.mysql
+	table.Worker, table.Uses, table.MaxOutput = c.name, c.time.uses, c.jobs.maxOutputBuffer
 	c.read = set
 }
 
@@ -133,8 +136,8 @@ const manyJobs = 10000
 
 // jobsConfig says how jobs are treated.
 type jobsConfig struct {
-	maxOutputBuffer int64 // bytes kept of stdout and of stderr, each
-	prefetch        int   // jobs claimed beyond the free slots of a target; onePerSlot: as many as it has slots
+	maxOutputBuffer int // bytes kept of stdout and of stderr, each
+	prefetch        int // jobs claimed beyond the free slots of a target; onePerSlot: as many as it has slots
 	pollInterval    time.Duration
 	launchOffline   bool          // start jobs whose running is not mirrored yet
 	requeueCrashed  bool          // run a job again whose outcome is unknown
@@ -148,24 +151,15 @@ type jobsConfig struct {
 const onePerSlot = -1
 
 func (c *jobsConfig) register(set *conf.Set) {
-	var word string
-	choice := func(chosen *bool, first, second string) conf.Decode {
-		oneOf := conf.OneOf(&word, first, second)
-		return func(text string) error {
-			err := oneOf(text)
-			*chosen = err == nil && text == second
-			return err
-		}
-	}
 	set.Add("max_output_buffer", "1MiB", "kept of a job's stdout, and of its stderr", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
 	set.Add("prefetch", "1 per slot", "jobs claimed beyond a target's free slots", c.decodePrefetch)
 	set.Add("poll_interval", "30", "also poll about this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
-	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", choice(&c.launchOffline, "wait", "run"))
-	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", choice(&c.requeueCrashed, "fail", "requeue"))
+	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))
+	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", conf.Either(&c.requeueCrashed, "fail", "requeue"))
 	set.Add("max_attempts", "3", "how often a job is started at most, with on_crash = requeue", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "what running jobs get on SIGTERM before it is passed on to them; 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
 	set.Add("lost_after", "5m", "how long rows are left alone that bear a mark of this worker's name and are unknown to its new journal", conf.Duration(&c.lostAfter, 0))
-	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", choice(&c.handover, "drain", "handover"))
+	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", conf.Either(&c.handover, "drain", "handover"))
 }
 
 func (c *jobsConfig) decodePrefetch(text string) error {
@@ -242,48 +236,55 @@ const (
 	storeSQLite = "sqlite"
 )
 
-// storeConfig says which table the jobs are in.
+// storeConfig says which table the jobs are in. What both stores have stands in mysql.
 type storeConfig struct {
-	kind        string // storeMySQL or storeSQLite
-	mysql       mysqlConfig
-	sqlitePath  string
-	claimColumn string // holds a claim's token
+	kind       string // storeMySQL or storeSQLite
+	mysql      mysql.Config
+	fetchLimit int // most rows in one claim; 0: no limit of its own
+	sqlitePath string
 }
 
 func (c *storeConfig) register(set *conf.Set) {
+	table := &c.mysql
 	set.Add("store", storeMySQL, "where the table is: mysql or sqlite", conf.OneOf(&c.kind, storeMySQL, storeSQLite))
-	c.mysql.register(set)
+	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
+	set.Add("mysql_port", "", "its port", conf.Int(&table.Port, 1, 65535))
+	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&table.User))
+	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&table.Password)).Secret().Kept()
+	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&table.ServerKey))
+	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database))
+	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&table.Table))
+	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
+	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&table.MaxOpen, leastConnections, mostConnections))
 	set.Add("sqlite_path", "", "the table's file, for store = sqlite", conf.NonEmpty(&c.sqlitePath))
-	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&c.claimColumn))
+	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&table.ClaimColumn))
+}
+
+// decodeHost takes a host, or the path of a socket. The driver takes IPv6 addresses without brackets.
+func (c *storeConfig) decodeHost(text string) error {
+	err := conf.Host(new(string), "mysql_port")(text)
+	if strings.HasPrefix(text, "/") {
+		err = nil
+	}
+	if err == nil {
+		c.mysql.Host = strings.Trim(text, "[]")
+	}
+	return err
 }
 
 func (c *storeConfig) validate(set *conf.Set) {
-	if store.IsTaken(c.claimColumn) {
-		set.Bad("claim_column", set.Shown("claim_column", c.claimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
+	if store.IsTaken(c.mysql.ClaimColumn) {
+		set.Bad("claim_column", set.Shown("claim_column", c.mysql.ClaimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
 	}
 	switch c.kind {
 	case storeMySQL:
-		c.mysql.validate(set)
+		c.validateMySQL(set)
 		if set.Given("sqlite_path") {
 			set.Warn("sqlite_path", "it is not used: the table is on a server, unless store = sqlite")
 		}
 	case storeSQLite:
 		set.Require(" for store = sqlite", "sqlite_path")
 	}
-}
-
-// mysqlConfig says how to reach the table on a MySQL or MariaDB server.
-type mysqlConfig struct {
-	host       string // one that begins with / is a socket
-	port       int
-	user       string
-	password   string
-	serverKey  string // the file that holds the server's public key; "": there is none
-	database   string
-	table      string // name, or database.name
-	fetchLimit int    // most rows in one claim; 0: no limit of its own
-
-	maxConnections int
 }
 
 // The bounds of mysql_max_connections: below the least, claims, the mirror and clients' requests
@@ -293,39 +294,18 @@ const (
 	mostConnections  = 1000
 )
 
-func (c *mysqlConfig) register(set *conf.Set) {
-	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
-	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
-	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
-	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret().Kept()
-	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&c.serverKey))
-	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
-	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
-	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
-	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&c.maxConnections, leastConnections, mostConnections))
-}
-
-// decodeHost takes a host, or the path of a socket.
-func (c *mysqlConfig) decodeHost(text string) error {
-	if strings.HasPrefix(text, "/") {
-		c.host = text
-		return nil
-	}
-	return conf.Host(&c.host, "mysql_port")(text)
-}
-
-func (c *mysqlConfig) validate(set *conf.Set) {
+func (c *storeConfig) validateMySQL(set *conf.Set) {
 	keys := []string{"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database"}
 	if c.isSocket() {
 		keys = []string{"mysql_host", "mysql_user", "mysql_password", "mysql_database"}
 	}
 	set.Require(" for store = mysql", keys...)
-	parts := strings.Split(c.table, ".")
+	parts := strings.Split(c.mysql.Table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
-		if set.Given("mysql_table") && c.table != "" {
-			set.Bad("mysql_table", set.Shown("mysql_table", c.table)+" is not allowed; allowed is table or database.table")
+		if set.Given("mysql_table") && c.mysql.Table != "" {
+			set.Bad("mysql_table", set.Shown("mysql_table", c.mysql.Table)+" is not allowed; allowed is table or database.table")
 		}
 	}
 }
 
-func (c *mysqlConfig) isSocket() bool { return strings.HasPrefix(c.host, "/") }
+func (c *storeConfig) isSocket() bool { return strings.HasPrefix(c.mysql.Host, "/") }

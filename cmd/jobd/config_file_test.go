@@ -28,7 +28,7 @@ func TestPitfall38PasswordsStayOutOfSight(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error, want one")
 	}
-	if c.Listen.Password != secret || c.store.mysql.password != secret {
+	if c.Listen.Password != secret || c.store.mysql.Password != secret {
 		t.Errorf("passwords of the environment are not taken: %+v", c)
 	}
 	if said := fmt.Sprint(err, c.Warnings); strings.Contains(said, "= "+secret) || strings.Contains(said, `"`+secret) {

@@ -21,8 +21,8 @@ func TestFormerConfigurations(t *testing.T) {
 			t.Parallel()
 			shipped := installed(t, file)
 			c := mustParse(t, []string{"--config", shipped}, nil)
-			if len(c.Warnings) > 0 || c.targets["default"] != 4 || c.store.mysql.database != "site" {
-				t.Errorf("warnings %q, targets %v, database %q", c.Warnings, c.targets, c.store.mysql.database)
+			if len(c.Warnings) > 0 || c.targets["default"] != 4 || c.store.mysql.Database != "site" {
+				t.Errorf("warnings %q, targets %v, database %q", c.Warnings, c.targets, c.store.mysql.Database)
 			}
 			content, err := os.ReadFile(shipped)
 			if err != nil {
@@ -32,8 +32,8 @@ func TestFormerConfigurations(t *testing.T) {
 				t.Fatal(err)
 			}
 			c = mustParse(t, []string{"--config", shipped}, nil)
-			if len(c.Warnings) > 0 || c.targets["video/convert"] != 1 || c.store.claimColumn != "sig" {
-				t.Errorf("with its examples: warnings %q, targets %v, claim_column %q", c.Warnings, c.targets, c.store.claimColumn)
+			if len(c.Warnings) > 0 || c.targets["video/convert"] != 1 || c.store.mysql.ClaimColumn != "sig" {
+				t.Errorf("with its examples: warnings %q, targets %v, claim_column %q", c.Warnings, c.targets, c.store.mysql.ClaimColumn)
 			}
 		})
 	}

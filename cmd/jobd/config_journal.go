@@ -14,25 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/conf"
+	"jobd/journal/eventlog"
 )
 
 // journalConfig says where the journal is, how much of the past it keeps, and how much room it
 // needs.
 type journalConfig struct {
-	dir         string // as configured; makeDir says where the journal is
-	segmentSize int64  // bytes
-	segmentAge  time.Duration
-	retention   time.Duration // 0: for ever
-	archiveDir  string        // "": old segments are removed
-	minFree     int64         // bytes
+	dir     string // as configured; makeDir says where the journal is
+	log     eventlog.Config
+	minFree int64 // bytes
 }
 
 func (c *journalConfig) register(set *conf.Set) {
 	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.dir))
-	set.Add("journal_segment_size", "64MiB", "the journal begins a new segment at this size", conf.Size(&c.segmentSize, 64<<10, 1<<40))
-	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.segmentAge, time.Second))
-	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.retention, 0))
-	set.Add("journal_archive_dir", "", "a folder to which old segments are moved, instead of being removed", conf.NonEmpty(&c.archiveDir))
+	set.Add("journal_segment_size", "64MiB", "the journal begins a new segment at this size", conf.Size(&c.log.SegmentSize, 64<<10, 1<<40))
+	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.log.SegmentAge, time.Second))
+	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.log.Retention, 0))
+	set.Add("journal_archive_dir", "", "a folder to which old segments are moved, instead of being removed", conf.NonEmpty(&c.log.ArchiveDir))
 	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room (or less than a tenth of it)", conf.Size(&c.minFree, 0, 1<<40))
 }
 
@@ -40,16 +38,16 @@ func (c *journalConfig) register(set *conf.Set) {
 const shortRetention = time.Hour
 
 func (c *journalConfig) validate(set *conf.Set) {
-	if set.Given("journal_retention") && c.retention > 0 && c.retention < shortRetention {
-		set.Warn("journal_retention", fmt.Sprintf("history is gone after %v; a number without a unit is seconds, 30d are days", c.retention))
+	if set.Given("journal_retention") && c.log.Retention > 0 && c.log.Retention < shortRetention {
+		set.Warn("journal_retention", fmt.Sprintf("history is gone after %v; a number without a unit is seconds, 30d are days", c.log.Retention))
 	}
-	if c.archiveDir == "" {
+	if c.log.ArchiveDir == "" {
 		return
 	}
-	if info, err := os.Stat(c.archiveDir); err != nil {
+	if info, err := os.Stat(c.log.ArchiveDir); err != nil {
 		set.Bad("journal_archive_dir", fmt.Sprintf("%v; allowed is a folder that exists", err))
 	} else if !info.IsDir() {
-		set.Bad("journal_archive_dir", c.archiveDir+" is no folder; allowed is a folder that exists")
+		set.Bad("journal_archive_dir", c.log.ArchiveDir+" is no folder; allowed is a folder that exists")
 	}
 }
 

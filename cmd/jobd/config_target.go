@@ -23,7 +23,6 @@ const targetSection = "target"
 // targetConfig is what a section says of a target's jobs.
 type targetConfig struct {
 	terms    jobexec.Terms
-	scope    string
 	launcher launcherConfig
 	launches bool // something is said of its launcher
 }
@@ -71,7 +70,7 @@ func (c *config) addTarget(set *conf.Set) {
 	add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h",
 		func(t *targetConfig) conf.Decode { return t.decodeRate })
 	add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet",
-		func(t *targetConfig) conf.Decode { return conf.OneOf(&t.scope, "worker", "fleet") })
+		func(t *targetConfig) conf.Decode { return conf.Either(&t.terms.Rate.Fleet, "worker", "fleet") })
 	addLauncher(set, keyOf("NAME", ""), func(names []string) *launcherConfig {
 		t := c.target(names)
 		t.launches = true
@@ -104,7 +103,7 @@ func (c *targetConfig) decodeRate(text string) error {
 	if err != nil || per == 0 || starts < 1 || starts > mostStarts {
 		return fmt.Errorf("a whole number from 1 to %d and what it is for: a second, a minute or an hour, as in 50/s, 100/m or 1000/h", mostStarts)
 	}
-	c.terms.Rate = jobexec.Rate{Starts: starts, Per: per}
+	c.terms.Rate.Starts, c.terms.Rate.Per = starts, per
 	return nil
 }
 
@@ -139,7 +138,6 @@ func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
 		set.Bad(keyOf(name, "attempts"), "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
 	}
-	t.terms.Rate.Fleet = t.scope == "fleet"
 	switch scope := keyOf(name, "rate_scope"); {
 	case set.Given(scope) && !set.Given(keyOf(name, "rate")):
 		set.Bad(scope, "there is no rate that it could be about; allowed is rate_scope beside rate")
@@ -200,18 +198,15 @@ type timeConfig struct {
 	columns string     // as given
 	uses    store.Uses // the optional columns that are jobd's
 	zone    string
-	missed  string
 
-	location *time.Location // of zone
+	location   *time.Location // of zone
+	skipMissed bool
 }
-
-// missedSkip is the other value of missed; its default is once.
-const missedSkip = "skip"
 
 func (c *timeConfig) register(set *conf.Set) {
 	set.Add("use_columns", "", "the optional columns of the table that are jobd's: "+strings.Join(store.TimeColumns(), ", ")+"; or all", conf.Text(&c.columns))
 	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, as Europe/Berlin", conf.Text(&c.zone)).Live()
-	set.Add("missed", "once", "what becomes of a scheduled run that was missed: it is made up for once, or not: skip", conf.OneOf(&c.missed, "once", missedSkip)).Live()
+	set.Add("missed", "once", "what becomes of a scheduled run that was missed: it is made up for once, or not: skip", conf.Either(&c.skipMissed, "once", "skip")).Live()
 }
 
 func (c *timeConfig) validate(set *conf.Set, claimColumn string) {
@@ -286,8 +281,6 @@ func (c *timeConfig) validateZone(set *conf.Set) {
 	}
 	set.Bad("time_zone", strings.TrimPrefix(err.Error(), "time zone "))
 }
-
-func (c *timeConfig) skipMissed() bool { return c.missed == missedSkip }
 
 // again tells whether rows may come back: it takes the columns that say when, and how often they
 // were started.

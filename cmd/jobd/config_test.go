@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 	jobexec "jobd/exec"
+	"jobd/journal/eventlog"
+	"jobd/store/mysql"
 )
 
 // leastFlags are the least that jobd needs to be told, apart from targets.
@@ -63,15 +66,16 @@ func workingDir(t *testing.T) string {
 func diffConfig(want, got config) string {
 	got.read = nil // where things stood, not what they say
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
-	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, zones, cmpopts.IgnoreUnexported(mysql.Config{}, eventlog.Config{}), cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
 }
 
 var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}
 
-var defaultTime = timeConfig{zone: "UTC", missed: "once", location: time.UTC}
+var defaultTime = timeConfig{zone: "UTC", location: time.UTC}
 
 var defaultJournal = journalConfig{
-	segmentSize: 64 << 20, segmentAge: 24 * time.Hour, retention: 30 * 24 * time.Hour, minFree: 64 << 20,
+	log:     eventlog.Config{SegmentSize: 64 << 20, SegmentAge: 24 * time.Hour, Retention: 30 * 24 * time.Hour},
+	minFree: 64 << 20,
 }
 
 func TestConfigOfTheOriginal(t *testing.T) {
@@ -92,10 +96,10 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		name:    "web-1",
 		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
 		store: storeConfig{
-			kind: "mysql", claimColumn: "sig",
-			mysql: mysqlConfig{
-				host: "10.0.0.2", port: 3306, user: "jobd", password: `it "is" a #1 secret`,
-				database: "site", table: "jobs", fetchLimit: 100, maxConnections: 8,
+			kind: "mysql", fetchLimit: 100,
+			mysql: mysql.Config{
+				Host: "10.0.0.2", Port: 3306, User: "jobd", Password: `it "is" a #1 secret`, ClaimColumn: "sig", Worker: "web-1",
+				Database: "site", Table: "jobs", MaxOpen: 8, MaxOutput: 16777216,
 			},
 		},
 		launcher: launcherConfig{
@@ -141,8 +145,8 @@ func TestConfigDefaults(t *testing.T) {
 		name:    host,
 		masters: masterConfig{reconnect: 10 * time.Second},
 		store: storeConfig{
-			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
-			mysql: mysqlConfig{table: "jobs", fetchLimit: 100, maxConnections: 8},
+			kind: "sqlite", sqlitePath: "jobs.db", fetchLimit: 100,
+			mysql: mysql.Config{Table: "jobs", ClaimColumn: "sig", MaxOpen: 8, MaxOutput: 1 << 20, Worker: host},
 		},
 		launcher: launcherConfig{mode: "process", runs: jobexec.ModeProcess, keep: defaultKeep, command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
@@ -300,7 +304,7 @@ func TestConfigMySQLHost(t *testing.T) {
 		"db": "db", "::1": "::1", "[::1]": "::1", "/run/mysqld/mysqld.sock": "/run/mysqld/mysqld.sock",
 	} {
 		c := mustParse(t, with("--store=mysql", "--mysql-host="+given, "--mysql-port=3306", "--mysql-user=u", "--mysql-password=", "--mysql-database=d"), nil)
-		if got := c.mysqlConfig(); got.Host != want || got.Port != 3306 {
+		if got := c.store.mysql; got.Host != want || got.Port != 3306 {
 			t.Errorf("mysql_host = %s: host %s, port %d", given, got.Host, got.Port)
 		}
 	}

@@ -31,7 +31,7 @@ func TestUseColumns(t *testing.T) {
 			if diff := cmp.Diff(test.want, c.time.uses); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]store.Uses{c.time.uses, c.time.uses}, []store.Uses{c.mysqlConfig().Uses, c.sqliteConfig().Uses}); diff != "" {
+			if diff := cmp.Diff([]store.Uses{c.time.uses, c.time.uses}, []store.Uses{c.store.mysql.Uses, c.store.sqliteConfig().Uses}); diff != "" {
 				t.Errorf("the stores use (-want +got):\n%s", diff)
 			}
 		})
@@ -89,7 +89,7 @@ func refused(t *testing.T, args []string, want string) {
 func TestTimeZoneAndMissed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, with("--use-columns=all", "--time-zone=Europe/Berlin", "--missed=skip"), nil)
-	if c.time.location.String() != "Europe/Berlin" || !c.time.skipMissed() || len(c.Warnings) > 0 {
+	if c.time.location.String() != "Europe/Berlin" || !c.time.skipMissed || len(c.Warnings) > 0 {
 		t.Errorf("read as %+v; warnings %q", c.time, c.Warnings)
 	}
 }

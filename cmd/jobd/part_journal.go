@@ -30,11 +30,9 @@ func (r *root) openJournal() (*journalPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := eventlog.Open(context.Background(), eventlog.Config{
-		Dir: dir, Logger: r.log, Committed: r.metrics.Committed,
-		SegmentSize: r.journal.segmentSize, SegmentAge: r.journal.segmentAge,
-		Retention: r.journal.retention, ArchiveDir: r.journal.archiveDir,
-	})
+	config := r.journal.log
+	config.Dir, config.Logger, config.Committed = dir, r.log, r.metrics.Committed
+	opened, err := eventlog.Open(context.Background(), config)
 	if err != nil {
 		return nil, cmp.Or(conf.Closed(err, dir), err)
 	}

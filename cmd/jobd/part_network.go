@@ -75,7 +75,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		p.agents = append(p.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
 			Handlers: handlers, Password: r.Listen.Password,
-			MaxMessageSize:   int(r.Listen.MaxMessageSize),
+			MaxMessageSize:   r.Listen.MaxMessageSize,
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.InOrder,
 			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master
 			Folds:        table.folds.Load,

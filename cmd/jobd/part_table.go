@@ -49,11 +49,11 @@ func (r *root) openTable(journal *journalPart) (*tablePart, error) {
 
 func (r *root) newTable(journalDir string) (store.Table, error) {
 	if r.store.kind == storeSQLite {
-		config := r.sqliteConfig()
+		config := r.store.sqliteConfig()
 		config.Logger, config.OnServer = r.log, r.notices.serverMet
 		return sqlite.New(config)
 	}
-	config := r.mysqlConfig()
+	config := r.store.mysql
 	config.Place = placeOf(journalDir)
 	config.Logger, config.OnServer, config.OnLost = r.log, r.notices.serverMet, r.notices.tableLost
 	return mysql.New(failTable(journalDir, config))
@@ -71,22 +71,9 @@ func placeOf(journalDir string) string {
 }
 
 // sqliteConfig is where the table is.
-func (c *config) sqliteConfig() sqlite.Config {
+func (c *storeConfig) sqliteConfig() sqlite.Config {
 	return sqlite.Config{
-		Path: c.store.sqlitePath, Table: c.store.mysql.table,
-		ClaimColumn: c.store.claimColumn, Uses: c.time.uses, Worker: c.name,
-	}
-}
-
-// mysqlConfig is where the table is, and the account that uses it. The driver takes IPv6 addresses
-// without brackets.
-func (c *config) mysqlConfig() mysql.Config {
-	return mysql.Config{
-		Host: strings.Trim(c.store.mysql.host, "[]"), Port: c.store.mysql.port,
-		User: c.store.mysql.user, Password: c.store.mysql.password, ServerKey: c.store.mysql.serverKey,
-		Database: c.store.mysql.database, Table: c.store.mysql.table,
-		ClaimColumn: c.store.claimColumn, Uses: c.time.uses, Worker: c.name,
-		MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.jobs.maxOutputBuffer),
+		Path: c.sqlitePath, Table: c.mysql.Table, ClaimColumn: c.mysql.ClaimColumn, Uses: c.mysql.Uses, Worker: c.mysql.Worker,
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 		return config.Settings, told, fmt.Errorf("it can't be journalled: %w", err)
 	}
 	r.inForce = r.terms(config, r.worker.TargetNames())
-	r.worker.SetTerms(config.launcher.launcher(), r.inForce, config.time.location, config.time.skipMissed()) // before a new target has jobs
+	r.worker.SetTerms(config.launcher.launcher(), r.inForce, config.time.location, config.time.skipMissed) // before a new target has jobs
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
 	}

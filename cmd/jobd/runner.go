@@ -113,7 +113,7 @@ func limitMemory(c config) *memory {
 	if c.HTTP.On() {
 		m.limit = memoryWeb
 	}
-	m.add(memoryBase + memoryCopies*c.jobs.maxOutputBuffer + int64(slots)*memorySlot)
+	m.add(memoryBase + memoryCopies*int64(c.jobs.maxOutputBuffer) + int64(slots)*memorySlot)
 	return m
 }
 

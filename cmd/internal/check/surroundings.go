@@ -13,32 +13,65 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/web"
 	jobnet "jobd/net"
 )
 
-// Address looks whether a daemon could listen on host:port. It binds the address for a moment,
-// without listening, so that nobody can connect in between. served is where a worker listens that
+// Address looks whether a daemon could listen on host:port. served is where a worker listens that
 // will make room, "" where there is none. runs says in words which daemon runs with this
 // configuration already, "" where none is known; it is asked where the address is in use.
 func Address(ctx context.Context, address, served string, runs func() string) []Finding {
-	f := Finding{What: "address " + address, Detail: "free"}
-	resolved, err := net.ResolveTCPAddr("tcp", address)
+	return found("address "+address, "keys host and port", tryTCP(address), runs, func() (leaves bool, who string) {
+		switch {
+		case served != "":
+			_, port, _ := net.SplitHostPort(address)
+			_, own, _ := net.SplitHostPort(served)
+			return port == own, ""
+		case pings(ctx, address):
+			return false, "a daemon of jobd"
+		}
+		return false, ""
+	})
+}
+
+// HTTP looks whether a daemon could listen where http_listen says. start: the daemon that has
+// started this process makes room for it.
+func HTTP(ctx context.Context, at conf.HTTP, start bool, runs func() string) []Finding {
+	return found("http_listen "+at.Address, "key http_listen", tryHTTP(at), runs, func() (leaves bool, who string) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		report, err := web.Ask(ctx, at)
+		switch {
+		case err != nil || report.Program == "":
+			return false, ""
+		case start:
+			return report.PID == os.Getppid(), ""
+		}
+		return false, fmt.Sprintf("%s, process %d", report.Program, report.PID)
+	})
+}
+
+// found says how an address is, by the error of a try to take it. Where it is in use, holder says
+// whether by the worker that leaves it to this start, or else which of jobd's daemons has it, "" for
+// none.
+func found(what, keys string, err error, runs func() string, holder func() (leaves bool, who string)) []Finding {
 	if err == nil {
-		err = bind(resolved)
+		return []Finding{{What: what, Detail: "free"}}
 	}
-	switch {
-	case err == nil:
-	case !errors.Is(err, unix.EADDRINUSE):
-		f.Level, f.Ends, f.Detail, f.Remedy = Wrong, true, err.Error(), "mend the keys host and port"
-	case served != "" && samePort(resolved, served):
-		f.Detail = "in use by the worker that is to start again"
-	case served == "" && pings(ctx, address) && runs() != "":
-		f.Detail = "in use by " + runs()
-	case served == "" && pings(ctx, address):
-		f.Level, f.Detail, f.Remedy = Warning, "in use by a daemon of jobd", "if it is another one, give another address (keys host and port)"
-	default:
-		f.Level, f.Ends, f.Detail, f.Remedy = Wrong, true, "in use by another program", "give another address (keys host and port)"
+	f := Finding{Level: Wrong, What: what, Detail: err.Error(), Remedy: "mend the " + keys, Ends: true}
+	if !errors.Is(err, unix.EADDRINUSE) {
+		return []Finding{f}
+	}
+	f.Detail, f.Remedy = "in use by another program", "give another address ("+keys+")"
+	switch leaves, who := holder(); {
+	case leaves:
+		f = Finding{What: what, Detail: "in use by the worker that is to start again"}
+	case who != "" && runs() != "":
+		f = Finding{What: what, Detail: "in use by " + runs()}
+	case who != "":
+		f = Finding{Level: Warning, What: what, Detail: "in use by " + who, Remedy: "if it is another one, " + f.Remedy}
 	}
 	return []Finding{f}
 }
@@ -56,40 +89,42 @@ func pings(ctx context.Context, address string) bool {
 	return link.Ping(ctx) == nil
 }
 
-func samePort(address *net.TCPAddr, served string) bool {
-	other, err := net.ResolveTCPAddr("tcp", served)
-	return err == nil && address.Port == other.Port
-}
-
-// bind gives an address to a socket, as net.Listen does, and lets go of it.
-func bind(address *net.TCPAddr) error {
-	family, socket := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: address.Port})
-	switch four := address.IP.To4(); {
-	case four != nil:
-		family, socket = unix.AF_INET, &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte(four)}
-	case len(address.IP) == net.IPv6len:
-		six := &unix.SockaddrInet6{Port: address.Port, Addr: [16]byte(address.IP)}
-		if zone, err := net.InterfaceByName(address.Zone); err == nil {
-			six.ZoneId = uint32(zone.Index)
-		}
-		socket = six
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if errors.Is(err, unix.EAFNOSUPPORT) && address.IP == nil {
-		family, socket = unix.AF_INET, &unix.SockaddrInet4{Port: address.Port}
-		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	}
+// tryTCP takes an address for a moment.
+func tryTCP(address string) error {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+	return listener.Close()
+}
+
+// tryHTTP takes the address for a moment. A unix socket that is there and
+// that nobody answers is no hindrance: a start replaces it.
+func tryHTTP(at conf.HTTP) error {
+	if at.Network == "tcp" {
+		return tryTCP(at.Address)
+	}
+	info, err := os.Lstat(at.Address)
+	switch folder := filepath.Dir(at.Address); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := unix.Access(folder, unix.W_OK|unix.X_OK); err != nil {
+			return &fs.PathError{Op: "make a socket in", Path: folder, Err: err}
+		}
+		return nil
+	case err != nil:
 		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is there, and is no socket", at.Address)
 	}
-	if family == unix.AF_INET6 && address.IP.IsUnspecified() {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0) // as far as the system takes both
+	conn, err := net.Dial("unix", at.Address)
+	switch {
+	case err == nil:
+		conn.Close()
+		return unix.EADDRINUSE
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil
 	}
-	return unix.Bind(fd, socket)
+	return err
 }
 
 // LogFile looks whether log_file could be written; "" is none.

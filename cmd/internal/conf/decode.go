@@ -96,6 +96,16 @@ func OneOf(field *string, words ...string) Decode {
 	}
 }
 
+// Either takes one of two words; the second one is true.
+func Either(field *bool, no, yes string) Decode {
+	return func(text string) error {
+		var word string
+		err := OneOf(&word, no, yes)(text)
+		*field = word == yes
+		return err
+	}
+}
+
 // Duration takes seconds, also broken ones, or a number with a unit: 500ms, 2m, 30d. It
 // must be at least least.
 func Duration(field *time.Duration, least time.Duration) Decode {
@@ -151,13 +161,13 @@ func ParseDuration(text string) (time.Duration, error) {
 
 // Size takes bytes, or a number with a unit: 64KiB, 16MiB, 1GB. It must be
 // from least to most bytes.
-func Size(field *int64, least, most int64) Decode {
+func Size[N int | int64](field *N, least, most N) Decode {
 	return func(text string) error {
 		size, err := humanize.ParseBytes(text)
-		if err != nil || size > math.MaxInt64 || int64(size) < least || int64(size) > most {
+		if err != nil || size > math.MaxInt64 || N(size) < least || N(size) > most {
 			return fmt.Errorf("bytes, or a size such as 16MiB, from %d to %d", least, most)
 		}
-		*field = int64(size)
+		*field = N(size)
 		return nil
 	}
 }

@@ -16,7 +16,7 @@ type Listen struct {
 	Port           int
 	Password       string // "": the daemon asks for none
 	AllowLocalhost bool
-	MaxMessageSize int64 // bytes
+	MaxMessageSize int // bytes
 }
 
 // Register registers the keys.

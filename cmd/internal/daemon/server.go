@@ -27,7 +27,7 @@ func Listen(c conf.Listen, peers string, config jobnet.ServerConfig) (*Server, e
 		return nil, fmt.Errorf("listen for %s (keys host and port): %w", peers, err)
 	}
 	config.Password, config.AlwaysAllowLocalhost = c.Password, c.AllowLocalhost
-	config.MaxMessageSize = int(c.MaxMessageSize)
+	config.MaxMessageSize = c.MaxMessageSize
 	return &Server{listener, jobnet.NewServer(config), config.Logger}, nil
 }
 

@@ -46,7 +46,7 @@ func TestWhoHasTheAddressForHTTP(t *testing.T) {
 		want             string
 	}{
 		"free":                     {"tcp", "127.0.0.1:0", false, nobody, OK, "free"},
-		"the parent's, at a start": {"tcp", tells(os.Getppid()), true, nobody, OK, "in use by the daemon that is to start again"},
+		"the parent's, at a start": {"tcp", tells(os.Getppid()), true, nobody, OK, "in use by the worker that is to start again"},
 		"another's, at a start":    {"tcp", tells(1), true, nobody, Wrong, "in use by another program"},
 		"the running daemon's":     {"tcp", tells(1), false, somebody, OK, "in use by process 7"},
 		"another daemon's":         {"tcp", tells(77), false, nobody, Warning, "in use by jobd, process 77"},

@@ -102,17 +102,12 @@ type TargetStanding struct {
 	PausedSince int64  `json:"pausedSince,omitempty"`
 	PausedBy    string `json:"pausedBy,omitempty"`
 	Concurrency int    `json:"concurrency"`
-	Running     int    `json:"running"`            // slots in use
-	Prefetched  int    `json:"prefetched"`         // claimed, and waiting for a slot
 	Room        int    `json:"room,omitempty"`     // how many more jobs it would claim
 	Hindered    string `json:"hindered,omitempty"` // why the worker claims nothing for it: a word of exec.Hindering
 	Why         string `json:"why,omitempty"`      // the same in words
 	Since       int64  `json:"since,omitempty"`    // since when, where that is known
 	Looks       bool   `json:"looks,omitempty"`    // a look at the table is due or under way
 	Interval    int64  `json:"interval,omitempty"` // how often it looks unasked, in milliseconds; 0: never
-
-	Attempts int  `json:"attempts,omitempty"` // how often a run is started at most, where the row does not say
-	Delays   bool `json:"delays,omitempty"`   // rows may be delayed here: the configuration uses the columns
 }
 
 // The words for where a job stands on a worker.
@@ -136,15 +131,12 @@ type JobStanding struct {
 	Since    int64  `json:"since,omitempty"`  // of its claim, or of its start
 	Attempt  int    `json:"attempt,omitempty"`
 	PID      int    `json:"pid,omitempty"`
-	Manual   bool   `json:"manual,omitempty"`
 	Reason   string `json:"reason,omitempty"`   // why it is given back, or started again
 	Ignoring bool   `json:"ignoring,omitempty"` // in doubt is whether its row was ignored
 	Adopted  bool   `json:"adopted,omitempty"`  // its runner is gone: how it ends nobody will know
 
 	MaxAttempts int   `json:"maxAttempts,omitempty"` // how often the run may be started in all; 0: once, or not told
-	Planned     int64 `json:"plannedAt,omitempty"`   // the planned start of the run, unix seconds
 	Deadline    int64 `json:"deadline,omitempty"`    // when it is ended because it has run too long
-	Recurs      bool  `json:"recurs,omitempty"`
 }
 
 // QuarantinedJob is why a row can't be claimed or updated by a worker for now.
@@ -160,13 +152,9 @@ type JobHistory struct {
 	Last    string    `json:"last"`   // the kind of the newest event
 	At      int64     `json:"at"`     // when that was
 	By      string    `json:"by,omitempty"`
-	Target  string    `json:"target,omitempty"`
 	Token   string    `json:"token,omitempty"`
 	Claimed int64     `json:"claimed,omitempty"`
-	Started int64     `json:"started,omitempty"`
 	Ended   int64     `json:"ended,omitempty"`
-	Attempt int       `json:"attempt,omitempty"`
-	PID     int       `json:"pid,omitempty"`
 	Lost    bool      `json:"lost,omitempty"` // somebody else changed its row while it ran
 	Result  string    `json:"result,omitempty"`
 	Code    *int      `json:"code,omitempty"`
@@ -178,18 +166,8 @@ type JobHistory struct {
 	Cancelled   int64  `json:"cancelled,omitempty"` // when somebody wanted it to end
 	CancelledBy string `json:"cancelledBy,omitempty"`
 
-	Planned int64     `json:"plannedAt,omitempty"` // the planned start of the run, unix seconds
-	Again   *JobAgain `json:"again,omitempty"`     // the row comes back
-	Timeout int64     `json:"timeout,omitempty"`   // it was ended because it ran longer than so many seconds
-	WasDue  int64     `json:"wasDue,omitempty"`    // of a row that was planned anew: when it was due before, unix seconds
-}
-
-// JobAgain is when a row comes back, in unix seconds, and why: retry or schedule.
-type JobAgain struct {
-	RunAt     int64  `json:"run_at"`
-	PlannedAt int64  `json:"planned_at,omitempty"`
-	Attempts  int64  `json:"attempts,omitempty"`
-	Why       string `json:"why"`
+	Timeout int64 `json:"timeout,omitempty"` // it was ended because it ran longer than so many seconds
+	WasDue  int64 `json:"wasDue,omitempty"`  // of a row that was planned anew: when it was due before, unix seconds
 }
 
 // FoundRow is what a worker met in a row that somebody else had changed.

@@ -45,7 +45,6 @@ type caseAboutTime struct {
 
 func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 	bad := `schedule "dayly": it has none of the known forms`
-	again := &api.JobAgain{RunAt: soon, Why: "retry"}
 	asleep := daily
 	asleep.RunAt = journal.PausedAt
 	return []caseAboutTime{
@@ -54,10 +53,10 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 			served(of("node-1", delayed(nil, rowPlan{RunAt: soon}, nil)), "video"),
 		}},
 		{Retrying, "is delayed until 12:04 (in 4m), attempt 2 of 5 after exit code 3", []Answer{
-			of("node-1", failedOnce(delayed(idle, rowPlan{RunAt: soon, Attempts: 1, MaxAttempts: 5}, &history{Status: "done", Again: again}), "fail", 3)),
+			of("node-1", failedOnce(delayed(idle, rowPlan{RunAt: soon, Attempts: 1, MaxAttempts: 5}, &history{Status: "done"}), "fail", 3)),
 		}},
 		{Retrying, "is delayed until 12:04 (in 4m), attempt 3 after its time limit of 10m was over; it recurs hourly :00", []Answer{
-			of("node-1", failedOnce(delayed(idle, rowPlan{RunAt: soon, Attempts: 2, Schedule: "hourly :00", In: "UTC"}, &history{Status: "done", Again: again, Timeout: 600}), "fail", 0)),
+			of("node-1", failedOnce(delayed(idle, rowPlan{RunAt: soon, Attempts: 2, Schedule: "hourly :00", In: "UTC"}, &history{Status: "done", Timeout: 600}), "fail", 0)),
 		}},
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m)", []Answer{of("node-1", delayed(idle, daily, nil))}},
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); the last one ended at 11:40: exit code 3", []Answer{

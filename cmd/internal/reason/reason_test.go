@@ -87,8 +87,8 @@ func done(r row, h *history) job {
 var (
 	idle   = &target{Name: "mail", Concurrency: 4, Room: 4}
 	looks  = &target{Name: "mail", Concurrency: 4, Room: 4, Looks: true}
-	busy   = &target{Name: "mail", Concurrency: 4, Running: 4}
-	single = &target{Name: "mail", Concurrency: 1, Running: 1}
+	busy   = &target{Name: "mail", Concurrency: 4}
+	single = &target{Name: "mail", Concurrency: 1}
 	paused = &target{Name: "mail", Concurrency: 4, Paused: true, PausedSince: at("10:02:00"), PausedBy: "10.0.0.5:4711 via master 10.0.0.1:7081"}
 )
 

@@ -230,50 +230,41 @@ func historyOf(id int64, events []journal.Event) *api.JobHistory {
 	if len(events) == 0 {
 		return nil
 	}
-	state := journal.State{KeepEnded: true}
-	h := &api.JobHistory{}
+	state, h := journal.State{KeepEnded: true}, &api.JobHistory{}
 	for _, e := range events[newestClaim(events):] {
 		e.Seq = state.Seq + 1
 		if state.Apply(e) != nil {
 			state.Seq++ // its beginning is not kept any more: what follows may say enough
 		}
-		note(h, e)
+		h.Last, h.At, h.By = string(e.Kind()), millis(e.Time), byOf(e.Payload)
+		switch p := e.Payload.(type) { // what the fold does not keep
+		case journal.Done:
+			h.Ran, h.Timeout = p.Elapsed, p.Timeout
+		case journal.Planned:
+			h.WasDue = p.From.RunAt
+		case journal.Cancelled:
+			h.Cancelled, h.CancelledBy = h.At, p.By
+		case journal.Conflict:
+			if h.Found = nil; p.Found != nil {
+				h.Found = &api.FoundRow{Status: p.Found.Status, Owner: p.Found.Owner}
+			}
+		}
 	}
-	fold(h, state.Job(id))
+	j := state.Job(id)
+	h.Status, h.Token, h.Lost = string(j.Status), j.Token, j.Lost
+	h.Claimed, h.Ended = millis(j.Accepted.Time), millis(j.Ended)
+	h.Result, h.Code, h.Signal, h.Reason = j.Result, j.Code, j.Signal, j.Reason
 	return h
 }
 
 // newestClaim is the place of the newest event that begins a job's story anew.
 func newestClaim(events []journal.Event) int {
 	for i := len(events) - 1; i > 0; i-- {
-		if kind := events[i].Kind(); kind == journal.KindAccepted {
+		if events[i].Kind() == journal.KindAccepted {
 			return i
 		}
 	}
 	return 0
-}
-
-// kindCancelled is the kind of the event that says that somebody wants a job to end.
-const kindCancelled journal.Kind = "cancelled"
-
-// note takes in what the fold does not keep.
-func note(h *api.JobHistory, e journal.Event) {
-	by := byOf(e.Payload)
-	h.Last, h.At, h.By = string(e.Kind()), millis(e.Time), by
-	switch p := e.Payload.(type) {
-	case journal.Done:
-		h.Ran, h.Timeout = p.Elapsed, p.Timeout
-	case journal.Planned:
-		h.WasDue = p.From.RunAt
-	case journal.Conflict:
-		h.Found = nil
-		if p.Found != nil {
-			h.Found = &api.FoundRow{Status: p.Found.Status, Owner: p.Found.Owner}
-		}
-	}
-	if e.Kind() == kindCancelled {
-		h.Cancelled, h.CancelledBy = h.At, by
-	}
 }
 
 // byOf is who wanted what an event tells of; "" where it does not say.
@@ -283,21 +274,6 @@ func byOf(p journal.Payload) string {
 		_ = json.Unmarshal(text, &who) // a payload whose by is something else says nobody
 	}
 	return who.By
-}
-
-// fold takes in what the fold of the events keeps.
-func fold(h *api.JobHistory, j journal.Job) {
-	h.Status, h.Target, h.Token = string(j.Status), j.Target, j.Token
-	h.Claimed, h.Started, h.Ended = millis(j.Accepted.Time), millis(j.Running.Time), millis(j.Ended)
-	h.Attempt, h.Lost = j.Attempt, j.Lost
-	if j.Process != nil {
-		h.PID = j.Process.Pid
-	}
-	h.Result, h.Code, h.Signal, h.Reason = j.Result, j.Code, j.Signal, j.Reason
-	h.Planned = j.PlannedAt
-	if again := j.Again; again != nil {
-		h.Again = &api.JobAgain{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts, Why: again.Why}
-	}
 }
 
 // heldFor is how long a row must be held before that is told. A claim of another worker's holds its
@@ -382,9 +358,8 @@ var phases = map[board.Phase]string{
 func (x *explanation) jobStanding(s *jobexec.JobStanding) *api.JobStanding {
 	told := &api.JobStanding{
 		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Started.Pid,
-		Target: s.Target, Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
-		MaxAttempts: x.mostAttempts(s.Target, s.Time.Plan), Planned: s.Time.PlannedAt, Deadline: millis(s.Time.Deadline),
-		Recurs: s.Time.Recurs(),
+		Target: s.Target, Reason: s.Reason, Adopted: s.Adopted,
+		MaxAttempts: x.mostAttempts(s.Target, s.Time.Plan), Deadline: millis(s.Time.Deadline),
 	}
 	switch {
 	case s.InDoubt:
@@ -414,8 +389,7 @@ func (x *explanation) standTargets() {
 		}
 		job.Target = &api.TargetStanding{
 			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
-			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
-			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
+			Concurrency: s.Concurrency, Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
 			Hindered: string(s.Kind), Why: s.Hindrance.Why, Since: millis(s.Since),
 		}
 	})

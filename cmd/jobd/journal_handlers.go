@@ -262,7 +262,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 	if q.Journal != "" && !filepath.IsAbs(q.Journal) {
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
-	by := link.Caller(request.Fields()).String()
+	by := link.Caller(request.Fields())
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),

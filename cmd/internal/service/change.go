@@ -22,7 +22,7 @@ import (
 func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (told api.CancelAnswer, err error) {
 	wish := jobexec.CancelWish{
 		IDs: int64s(q.IDs), Targets: fromID(q.Targets), Grace: api.DefaultGrace * time.Millisecond,
-		Rows: q.Rows, By: from.From.String(), Schedule: q.Schedule,
+		Rows: q.Rows, By: from.From, Schedule: q.Schedule,
 	}
 	if q.Grace != nil {
 		wish.Grace = time.Duration(*q.Grace) * time.Millisecond
@@ -54,7 +54,7 @@ func cancelled(job jobexec.CancelledJob) api.CancelledJob {
 // Retry sets rows that are done or ignored back, to be run once more.
 func (s *Service) Retry(ctx context.Context, from Call, q api.RetryRows) (told api.RetriedRows, err error) {
 	answer, err := s.Worker.SetBack(ctx, jobexec.RetryWish{
-		IDs: int64s(q.IDs), Finished: fromID(q.Finished), To: fromID(q.To), By: from.From.String(),
+		IDs: int64s(q.IDs), Finished: fromID(q.Finished), To: fromID(q.To), By: from.From,
 	})
 	told.Jobs, told.Errors, err = answered(s, api.Retry.Name, from, answer, err, as[string])
 	return told, err
@@ -63,7 +63,7 @@ func (s *Service) Retry(ctx context.Context, from Call, q api.RetryRows) (told a
 // Plan changes the plans of delayed rows as a request of this name wants it.
 func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Call, api.PlanRows) (api.PlannedRows, error) {
 	return func(ctx context.Context, from Call, q api.PlanRows) (told api.PlannedRows, err error) {
-		answer, err := s.Worker.Plan(ctx, jobexec.PlanWish{Hand: hand, IDs: int64s(q.IDs), By: from.From.String()})
+		answer, err := s.Worker.Plan(ctx, jobexec.PlanWish{Hand: hand, IDs: int64s(q.IDs), By: from.From})
 		told.Jobs, told.Errors, err = answered(s, request, from, answer, err, as[int64])
 		return told, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) Plan(request string, hand board.Hand) func(context.Context, Ca
 // Reload reads the configuration again, and tells what it has changed.
 func (s *Service) Reload(_ context.Context, from Call, _ api.None) (told api.Reloaded, err error) {
 	before := s.Worker.Status().Targets
-	if told, err = s.Process.Reload(from.From.String()); err != nil {
+	if told, err = s.Process.Reload(from.From); err != nil {
 		return told, jobnet.Refusef("not reloaded: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	told.Before, told.After = make(map[string]api.TargetStatus), make(map[string]api.TargetStatus)
@@ -117,7 +117,7 @@ func (s *Service) restart(ctx context.Context, from Call) (next api.Successor, e
 	if !s.restarting.CompareAndSwap(false, true) {
 		return next, jobnet.Refusal("not restarted: a restart is under way already")
 	}
-	by := from.From.String()
+	by := from.From
 	next, err = s.Process.Follow(ctx)
 	if err == nil && s.Process.Stopping() { // meanwhile
 		return next, refusedStopping.With(jobnet.CodeStopping)
@@ -173,7 +173,7 @@ func NewRefusals(note func(journal.Payload) error, log *slog.Logger) *Refusals {
 
 // add journals that a caller was refused a request, or counts it.
 func (r *Refusals) add(request string, from Call, reason string) {
-	r.NoteRefused(journal.Refused{Request: request, About: from.About(), Reason: reason, By: from.From.String()})
+	r.NoteRefused(journal.Refused{Request: request, About: from.About(), Reason: reason, By: from.From})
 }
 
 // NoteRefused journals a refusal, or counts it.

@@ -35,7 +35,7 @@ func (n *noted) all() []journal.Refused {
 // refuse has a client that wants a target paused be refused.
 func (r *Refusals) refuse(target, by, reason string) {
 	data := jobnet.FieldsOf([]byte(`{"targets":["` + target + `"],"by":"x"}`))
-	r.add("pause", Call{From: jobnet.Caller{Client: by}, About: func() string { return About(data) }}, reason)
+	r.add("pause", Call{From: by, About: func() string { return About(data) }}, reason)
 }
 
 func TestRefusalsInALoopAreCounted(t *testing.T) {

@@ -92,7 +92,7 @@ func partOf(p jobexec.Part, from int64) api.OutputPart {
 // Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
 // does not wait for them.
 func (s *Service) Recycle(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
-	err = s.Worker.Recycle(t.Targets, "asked for by "+from.From.String())
+	err = s.Worker.Recycle(t.Targets, "asked for by "+from.From)
 	return done, s.judge(api.Recycle.Name, from, inOne(err))
 }
 

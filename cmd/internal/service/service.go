@@ -80,7 +80,7 @@ type Process interface {
 
 // Call is who asks for something, and in which words.
 type Call struct {
-	From  jobnet.Caller
+	From  string        // see net.Link.Caller
 	About func() string // what is to be changed, as the caller put it; asked for only where that is refused
 }
 
@@ -103,32 +103,32 @@ func (s *Service) Poll(_ context.Context, _ Call, t api.Targets) (done api.Done,
 
 // Pause has targets start nothing until they are continued.
 func (s *Service) Pause(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
-	return done, s.judge(api.Pause.Name, from, s.Worker.Pause(t.Targets, from.From.String()))
+	return done, s.judge(api.Pause.Name, from, s.Worker.Pause(t.Targets, from.From))
 }
 
 // Continue ends a pause.
 func (s *Service) Continue(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
-	return done, s.judge(api.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
+	return done, s.judge(api.Continue.Name, from, s.Worker.Continue(t.Targets, from.From))
 }
 
 // AddTarget has the worker serve one more target.
 func (s *Service) AddTarget(_ context.Context, from Call, t api.Slots) (done api.Done, err error) {
-	return done, s.judge(api.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From.String()))
+	return done, s.judge(api.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From))
 }
 
 // SetConcurrency changes how many jobs of a target may run at once.
 func (s *Service) SetConcurrency(_ context.Context, from Call, t api.Slots) (done api.Done, err error) {
-	return done, s.judge(api.SetConcurrency.Name, from, s.Worker.SetConcurrency(t.Target, t.Concurrency, from.From.String()))
+	return done, s.judge(api.SetConcurrency.Name, from, s.Worker.SetConcurrency(t.Target, t.Concurrency, from.From))
 }
 
 // RemoveTarget has the worker serve a target no more.
 func (s *Service) RemoveTarget(_ context.Context, from Call, t api.Target) (done api.Done, err error) {
-	return done, s.judge(api.RemoveTarget.Name, from, s.Worker.RemoveTarget(t.Target, from.From.String()))
+	return done, s.judge(api.RemoveTarget.Name, from, s.Worker.RemoveTarget(t.Target, from.From))
 }
 
 // RunManual runs jobs of status manual, and waits for all of them.
 func (s *Service) RunManual(ctx context.Context, from Call, m api.Manual) (told api.Outcomes, err error) {
-	answer, err := s.Worker.RunManual(ctx, int64s(m.IDs), from.From.String())
+	answer, err := s.Worker.RunManual(ctx, int64s(m.IDs), from.From)
 	told.Jobs, told.Errors, err = answered(s, api.RunManual.Name, from, answer, err, func(r jobexec.Result) api.Outcome { return api.Outcome(r) })
 	return told, err
 }
@@ -194,7 +194,7 @@ func (s *Service) SendSignal(_ context.Context, from Call, q api.Signals) (api.D
 		delivered[name] = false
 		wanted = wanted || more
 	}
-	for id, sent := range s.Worker.SendSignal(signals, from.From.String()) {
+	for id, sent := range s.Worker.SendSignal(signals, from.From) {
 		delivered[strconv.FormatInt(id, 10)] = sent
 		reached = reached || sent
 	}

@@ -154,7 +154,7 @@ func (s *stub) ExplainTargets([]string) map[string]jobexec.TargetStanding { retu
 // asked is a call as a front makes it.
 func asked(about string) Call {
 	return Call{
-		From:  jobnet.Caller{Client: "10.0.0.5:4711", Master: "10.0.0.1:7081"},
+		From:  "10.0.0.5:4711 via master 10.0.0.1:7081",
 		About: func() string { return about },
 	}
 }

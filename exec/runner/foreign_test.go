@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -100,7 +99,7 @@ func expectRuns(t *testing.T, remote *Remote, dir string) {
 // listens, even if it says that it is the same runner. The worker starts a runner and says so.
 func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log safeBuffer
 	c := workerConfig(t.TempDir())
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	remote := openAs(t, c)
@@ -127,7 +126,7 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(log.String(), "level=ERROR msg=\"another process listens in the place of the runner") {
-		t.Errorf("the log says\n%s", &log)
+		t.Errorf("the log says\n%s", log.String())
 	}
 }
 

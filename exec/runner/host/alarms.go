@@ -94,7 +94,7 @@ func (r *reactor) look(j *job, now int64) {
 		switch j.again = 0; {
 		case j.exited:
 			r.end(j)
-		case hasZombie(unix.P_PID, j.started.Pid):
+		case j.hasEnded():
 			r.onExit(j)
 		default:
 			j.again = now + int64(lookAgain)
@@ -132,21 +132,23 @@ func (j *job) overrun() bool {
 	return true
 }
 
-// hasEnded tells whether the process has ended, though nobody was told. Callers must hold j.mu.
+// hasEnded tells whether the process has ended, be it reaped or not, though nobody was told. One of which
+// there is no descriptor is looked for.
 func (j *job) hasEnded() bool {
 	if j.pidfd >= 0 {
 		return proc.Over(j.pidfd)
 	}
-	return hasZombie(unix.P_PID, j.started.Pid)
+	who, there := proc.RelativesOf(j.started.Pid)
+	return !there || who.Ended || who.StartTime != j.started.StartTime
 }
 
-// hasZombie tells whether a child of ours, or any, has ended that is not reaped. One that has made us
-// its tracer is told of when it stops, too.
-func hasZombie(which, pid int) bool {
+// hasZombie tells whether a child of ours has ended that is not reaped. One that has made us its tracer is
+// told of when it stops, too.
+func hasZombie() bool {
 	var info unix.Siginfo
 	err := error(unix.EINTR)
 	for err == unix.EINTR {
-		err = unix.Waitid(which, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+		err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	}
 	const dumped = 3 // CLD_DUMPED, behind CLD_EXITED and CLD_KILLED
 	return err == nil && info.Signo != 0 && info.Code <= dumped

@@ -53,16 +53,19 @@ func (c *capture) read(scratch []byte, drain bool) {
 
 // leave reads what is in the pipe now, no more, and leaves it.
 func (c *capture) leave(scratch []byte) {
-	if c.closed {
-		return
+	if !c.closed {
+		c.readPending(scratch)
+		c.close()
 	}
+}
+
+func (c *capture) readPending(scratch []byte) {
 	for left := pending(c.pipe); left > 0; {
 		n := c.readOnce(scratch[:min(left, len(scratch))])
 		if left -= n; n == 0 {
-			break // somebody else has read it
+			return // somebody else has read it
 		}
 	}
-	c.close()
 }
 
 // readOnce gives how many bytes it has read; 0: there are none now. At its end the pipe is closed.

@@ -109,7 +109,7 @@ func (ps *pools) sweep() {
 	ps.adopt(ps.forks())
 	before := ps.orphans.ended
 	ps.orphans.ended = nil
-	if !hasZombie(unix.P_ALL, 0) {
+	if !hasZombie() {
 		return
 	}
 	ps.orphans.ended = make(map[int]bool)

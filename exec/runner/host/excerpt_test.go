@@ -12,18 +12,18 @@ import (
 func TestExcerpt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var e excerpt
+		e := newExcerpt()
 		all := ""
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 500), 0, 8).Draw(t, "parts") {
 			part := strings.Repeat("äb\n1", n/5) + strings.Repeat("x", n%5)
-			e.add([]byte(part))
+			e.take([]byte(part))
 			all += part
 		}
 		want := all
 		if len(all) > mostHead+mostTail {
 			want = strings.ToValidUTF8(all[:mostHead]+" … "+all[len(all)-mostTail:], "�")
 		}
-		if got := e.String(); got != strings.TrimRight(want, "\n") || !utf8.ValidString(got) {
+		if got := e.excerpt(); got != strings.TrimRight(want, "\n") || !utf8.ValidString(got) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	})

@@ -20,10 +20,8 @@ import (
 func (k *poolProcess) ready(a answer) {
 	p, ps := k.pool, k.pool.pools
 	k.speaker = a.writer
-	k.readAway(&k.wrote, true)
-	if len(k.wrote.head) > 0 {
-		ps.info(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.wrote.String()))
-		k.wrote = excerpt{}
+	if k.readAway(true); k.wrote.size > 0 {
+		ps.info(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.said()))
 	}
 	if k.mode == "pool" {
 		k.helpers = k.childList()
@@ -202,11 +200,11 @@ func (k *poolProcess) goneBooting(_ *job, how string) {
 	if k.why != "" && !k.wrong { // by us: it says nothing of the launcher that is there now
 		return
 	}
-	k.readAway(&k.wrote, true)
+	k.readAway(true)
 	if how == "with exit code 0" {
 		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
 	}
-	said := wrote(k.wrote.String())
+	said := wrote(k.said())
 	for _, sign := range []string{"no such device or address", "no pipes of jobd"} {
 		if strings.Contains(strings.ToLower(said), sign) {
 			said += "; descriptors 3 and 4 are sockets since version 1.1.0: open them by number, not by path, and don't ask for pipes"
@@ -316,7 +314,7 @@ func (k *poolProcess) goneWithoutChild(j *job, how string) {
 	ps := k.pool.pools
 	k.give(j)
 	j.turn.process, k.turn = nil, nil
-	if j.pidfd < 0 && !j.turn.isGone(j) { // there was none left when it was heard of
+	if j.pidfd < 0 && !j.hasEnded() { // there was none left when it was heard of
 		j.mu.Lock()
 		j.pidfd, _ = unix.PidfdOpen(j.started.Pid, 0)
 		j.mu.Unlock()
@@ -367,11 +365,11 @@ func how(status syscall.WaitStatus) string {
 
 // lastWords is what a process wrote last of a job that was lost with it, which may say why.
 func lastWords(j *job) string {
-	var last excerpt
-	if last.add(j.done.Stderr.LastLine()); len(last.head) == 0 {
-		last.add(j.done.Stdout.LastLine())
+	last := newExcerpt()
+	if last.take(j.done.Stderr.LastLine()); last.size == 0 {
+		last.take(j.done.Stdout.LastLine())
 	}
-	return wrote(last.String())
+	return wrote(last.excerpt())
 }
 
 func wrote(text string) string {
@@ -410,16 +408,6 @@ func (t *turn) send(j *job, signo unix.Signal) error {
 		return proc.SignalGroup(j.pidfd, j.started.Pid, j.started.StartTime, signo)
 	}
 	return proc.Signal(j.started.Pid, signo)
-}
-
-// isGone tells whether the process of a forked job has ended, be it reaped or not. One of which
-// there is no descriptor was gone when it was heard of, mostly.
-func (t *turn) isGone(j *job) bool {
-	if j.pidfd >= 0 {
-		return proc.Over(j.pidfd)
-	}
-	who, there := proc.RelativesOf(j.started.Pid)
-	return !there || who.Ended || who.StartTime != j.started.StartTime
 }
 
 // finish ends a job whose process goes on, or was reaped by its parent. It has flushed before the end

@@ -27,14 +27,14 @@ type poolProcess struct {
 	list    int    // the kernel's list of its children; -1: it was not needed yet
 
 	state    poolState
-	turn     *job  // while it is asked or busy
-	since    int64 // the uptime when it came into its state
-	deadline int64 // when the state has lasted for too long; 0: it may last
-	lasts    int64 // from since to deadline
-	pressed  bool  // it had a SIGTERM, since it did not end when it was told to
-	parts    parts // the beginnings of the next lines
-	strange  int64 // the uptime when a line was told last that somebody else had written
-	wrote    excerpt
+	turn     *job    // while it is asked or busy
+	since    int64   // the uptime when it came into its state
+	deadline int64   // when the state has lasted for too long; 0: it may last
+	lasts    int64   // from since to deadline
+	pressed  bool    // it had a SIGTERM, since it did not end when it was told to
+	parts    parts   // the beginnings of the next lines
+	strange  int64   // the uptime when a line was told last that somebody else had written
+	wrote    capture // takes what is written while there is no job
 	jobs     int
 	due      string // why the pool replaces it; "": it does not
 	spent    bool   // it takes no more jobs
@@ -215,7 +215,7 @@ func (k *poolProcess) unfit(why string) {
 
 // keep starts a pool process.
 func (s *spawner) keep(def *wire.Pool) (_ *poolProcess, err error) {
-	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1}
+	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1, wrote: newExcerpt()}
 	defer func() {
 		if err != nil {
 			k.close()

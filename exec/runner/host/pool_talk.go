@@ -248,38 +248,35 @@ func (k *poolProcess) begat(parent int) bool {
 
 // strays reads what was written while there was no job, and tells.
 func (k *poolProcess) strays(when string) {
-	var said excerpt
-	if k.readAway(&said, false); len(said.head) > 0 {
-		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, said.String()))
+	if k.readAway(false); k.wrote.size > 0 {
+		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, k.said()))
 	}
 }
 
-// readAway reads what is in the pipes, and adds it to said. At the end of a pipe it is given up.
-func (k *poolProcess) readAway(said *excerpt, toEnd bool) {
+// readAway reads what is in the pipes. At the end of a pipe it is given up.
+func (k *poolProcess) readAway(toEnd bool) {
 	scratch := k.pool.pools.reactor.scratch
 	for i, fd := range k.output {
 		if fd < 0 {
 			continue
 		}
-		left := turnBytes
-		if !toEnd {
-			left = pending(fd)
+		k.wrote.pipe, k.wrote.closed, k.wrote.hungUp = fd, false, false
+		if toEnd {
+			k.wrote.read(scratch, true)
+		} else {
+			k.wrote.readPending(scratch)
 		}
-		for left > 0 {
-			n, err := unix.Read(fd, scratch)
-			if err == unix.EINTR {
-				continue
-			}
-			if n == 0 && err == nil {
-				k.hangUp(i)
-			}
-			if n <= 0 {
-				break
-			}
-			said.add(scratch[:n])
-			left -= n
+		if k.wrote.hungUp {
+			k.hangUp(i)
 		}
 	}
+}
+
+// said gives what was read away, once.
+func (k *poolProcess) said() (text string) {
+	text = k.wrote.excerpt()
+	k.wrote = newExcerpt()
+	return text
 }
 
 // hangUp gives up a pipe that nobody can write into any more.
@@ -295,26 +292,16 @@ const (
 	mostTail = 400
 )
 
-// excerpt is the beginning and the end of a text.
-type excerpt struct {
-	head, tail []byte
-	cut        bool // there was something between them
+// newExcerpt makes a capture that keeps the beginning and the end of a text.
+func newExcerpt() capture {
+	return capture{shared: true, closed: true, limit: mostHead, followed: never}
 }
 
-// add takes up what follows.
-func (e *excerpt) add(more []byte) {
-	n := min(len(more), mostHead-len(e.head))
-	e.head, e.tail = append(e.head, more[:n]...), append(e.tail, more[n:]...)
-	if over := len(e.tail) - mostTail; over > 0 {
-		e.cut, e.tail = true, append(e.tail[:0], e.tail[over:]...)
+// excerpt is the text, without the end of its last line.
+func (c *capture) excerpt() string {
+	between, tail := "", c.tail
+	if over := len(tail) - mostTail; over > 0 {
+		between, tail = " … ", tail[over:]
 	}
-}
-
-// String is the text, without the end of its last line.
-func (e *excerpt) String() string {
-	between := ""
-	if e.cut {
-		between = " … "
-	}
-	return strings.TrimRight(strings.ToValidUTF8(string(e.head)+between+string(e.tail), "�"), "\n")
+	return strings.TrimRight(strings.ToValidUTF8(string(c.kept)+between+string(tail), "�"), "\n")
 }

@@ -74,7 +74,7 @@ func (ps *pools) onTimer(now int64) {
 	if ps.tickAt != 0 && ps.tickAt <= now {
 		ps.tickAt = 0
 		ps.tick(now)
-		if len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie(unix.P_ALL, 0) {
+		if len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie() {
 			ps.tickLater()
 		}
 	}
@@ -118,14 +118,14 @@ func (ps *pools) tick(now int64) {
 		def := &k.pool.def
 		switch {
 		case k.state == booting:
-			k.readAway(&k.wrote, true)
+			k.readAway(true)
 		case k.state == idle:
 			k.strays("between two jobs")
 			if def.IdleTimeout > 0 && now-k.since > int64(def.IdleTimeout) && k.due == "" {
 				k.replace("idle_timeout", true)
 				k.pool.wanted = k.pool.booting + k.pool.count((*poolProcess).stays)
 			}
-		case k.state == busy && k.mode == "fork" && k.deadline == 0 && k.why == "" && k.turn.turn.isGone(k.turn):
+		case k.state == busy && k.mode == "fork" && k.deadline == 0 && k.why == "" && k.turn.hasEnded():
 			k.lasts = int64(ps.times.answer)
 			k.deadline = now + k.lasts
 		}

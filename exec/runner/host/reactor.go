@@ -223,7 +223,7 @@ func (r *reactor) end(j *job) {
 		return
 	}
 	r.conclude(j)
-	if hasZombie(unix.P_ALL, 0) { // a job can make children of ours that nobody waits for: sweep does
+	if hasZombie() { // a job can make children of ours that nobody waits for: sweep does
 		r.pools.tickLater()
 	}
 	if j.turn != nil {

@@ -146,7 +146,7 @@ func (g *guard) forget() {
 // hungUp tells whether a peer has closed its end, even behind bytes that nobody has read yet.
 func hungUp(conn net.Conn) bool {
 	const tcpInfo, established = 11, 1 // of Linux; the state is the first byte of struct tcp_info
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := tcpOf(conn)
 	if !ok {
 		return false
 	}

@@ -3,6 +3,7 @@ package net
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type LinkConfig struct {
 	MaxMessageSize int           // bytes of a frame that the peer may send; 0: 16 MiB
 	FrameTimeout   time.Duration // within which a frame must be complete once begun; 0: 30 s
 	Logger         *slog.Logger  // nil: none
+	TLS            *tls.Config   // of a link that Connect makes; nil: it has none
 	Codes          bool          // ask the peer for the codes of its errors
 	PeerIsMaster   bool          // the peer is a master that we chose: it names the client that it asks for, see Caller
 
@@ -74,6 +76,7 @@ type Link struct {
 	password string                 // still to be sent with every request: nothing was answered yet
 
 	// What follows belongs to the goroutine in Run.
+	secured  *secured  // the connection, where it may be TLS; nil: it is plain
 	guard    *guard    // to which the password is still to be given; nil: to none
 	deadline time.Time // by which the password must have come
 	shown    func()    // called once, when the peer has shown that it belongs here; nil: nobody asks
@@ -88,6 +91,11 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, DialCause(err))
+	}
+	if config.TLS != nil {
+		if conn, err = Secure(ctx, conn, config.TLS); err != nil {
+			return nil, fmt.Errorf("no connection to %s: %w", address, err)
+		}
 	}
 	return NewLink(conn, config), nil
 }
@@ -390,7 +398,7 @@ const tcpUserTimeout = 18
 // watch has the kernel notice when the peer's host is gone, whether or not something is under way
 // to it.
 func watch(conn net.Conn, timeout time.Duration) {
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := tcpOf(conn)
 	if !ok {
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"time"
 )
@@ -123,6 +122,8 @@ func (l *Link) receive() error {
 			return l.dismissUnasked(fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
 		case r.isForeign(frame) || r.isForeign(r.in.buf):
 			return errForeign
+		case l.secured != nil && l.secured.refused():
+			return l.dismissUnasked(errPlainRefused)
 		case frame == nil:
 			err = l.read()
 		default:
@@ -186,6 +187,8 @@ func (l *Link) read() error {
 	case err == nil:
 		l.reads.Add(1)
 		return nil
+	case errors.Is(err, errHandshake):
+		l.log.Warn("connection closed", "error", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return l.dismissUnasked(reason)
 	}
@@ -294,7 +297,7 @@ func (l *Link) part(cause error) {
 		}
 		// A peer that was asked something must be able to answer: from this one nothing can come any
 		// more.
-		if _, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
+		if _, ok := tcpOf(l.conn); ok && !l.hasAsked() {
 			l.hearOut()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,11 @@ type ServerConfig struct {
 	AlwaysAllowLocalhost bool         // peers from a loopback address need none either
 	MaxMessageSize       int          // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
 	Logger               *slog.Logger // nil: none
+
+	// TLS is offered on the same port; nil: it is not. A peer without it is let in all the same, unless
+	// RequireTLS is set.
+	TLS        *tls.Config
+	RequireTLS bool
 
 	// OnLinks: told how many links there are, whenever that changes, one call at a time; must not
 	// block; nil: nobody.
@@ -206,8 +212,13 @@ func (s *Server) accept(conn net.Conn) {
 
 // start runs a link, which is unauthenticated at first.
 func (s *Server) start(conn net.Conn) {
+	var may *secured
+	if s.config.TLS != nil {
+		may = maySecure(conn, s.config.TLS, s.config.RequireTLS)
+		conn = may
+	}
 	link := NewLink(conn, s.link)
-	link.stopping = &s.stopping
+	link.stopping, link.secured = &s.stopping, may
 	if !s.guard.lets(addressOf(conn.RemoteAddr())) {
 		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
 	}

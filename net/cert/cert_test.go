@@ -1,0 +1,224 @@
+package cert_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/net/cert"
+	"jobd/net/cert/certtest"
+)
+
+// shake makes a handshake and tells which certificate the server has shown, by its number.
+func shake(t *testing.T, server, client *tls.Config) (number string, err error) {
+	t.Helper()
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	served := make(chan error, 1)
+	go func() {
+		end := tls.Server(b, server)
+		_, err := end.Read(make([]byte, 1)) // also where the server refuses the client's certificate
+		served <- err
+		b.Close()
+	}()
+	conn := tls.Client(a, client)
+	if err = conn.Handshake(); err == nil {
+		number = conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+		go func() { _, _ = conn.Read(make([]byte, 1)) }() // what the server says of the client's certificate
+		if _, err := conn.Write([]byte("x")); err != nil {
+			return number, errors.Join(err, <-served)
+		}
+		return number, <-served
+	}
+	a.Close()
+	return number, errors.Join(err, <-served)
+}
+
+func configOf(t *testing.T, trust cert.Trust) *tls.Config {
+	t.Helper()
+	config, err := trust.Config("server.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// A renewed certificate is shown without a restart; one that can't be used is told, and the former one is
+// shown until it can.
+func TestRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	authority, folder := certtest.New(t), t.TempDir()
+	file, key := authority.Issue(t, folder, "server.example")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		server, err := cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := configOf(t, cert.Trust{CA: authority.File})
+		client.Time = time.Now // of the bubble
+		look := func() string {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			number, err := shake(t, server, insecure(client))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return number
+		}
+		first := look()
+		if again := look(); again != first {
+			t.Errorf("%s, then %s, and nothing has changed", first, again)
+		}
+		authority.Issue(t, folder, "server.example")
+		second := look()
+		if second == first || !strings.Contains(log.String(), "the changed certificate is used") {
+			t.Errorf("%s as before; the log: %s", second, &log)
+		}
+		log.Reset()
+		if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if third := look(); third != second {
+				t.Errorf("shown was %s, want the former one", third)
+			}
+		}
+		if n := strings.Count(log.String(), "can't be used"); n != 1 || !strings.Contains(log.String(), file) {
+			t.Errorf("told %d times: %s", n, &log)
+		}
+		_, other := authority.Issue(t, t.TempDir(), "server.example")
+		content, err := os.ReadFile(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		authority.Issue(t, folder, "server.example")
+		if err := os.WriteFile(key, content, 0o600); err != nil { // a key that does not fit
+			t.Fatal(err)
+		}
+		if third := look(); third != second || !strings.Contains(log.String(), "private key does not match") {
+			t.Errorf("shown was %s; the log: %s", third, &log)
+		}
+		authority.Issue(t, folder, "server.example")
+		if third := look(); third == second {
+			t.Error("the mended pair is not used")
+		}
+	})
+}
+
+// insecure looks at no time: that of a bubble is long ago.
+func insecure(config *tls.Config) *tls.Config {
+	config = config.Clone()
+	config.InsecureSkipVerify = true
+	return config
+}
+
+// Files that can't be used end the start, with their names.
+func TestFilesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	authority, folder := certtest.New(t), t.TempDir()
+	file, key := authority.Issue(t, folder, "server.example")
+	_, other := authority.Issue(t, t.TempDir(), "server.example")
+	empty := filepath.Join(folder, "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		files cert.Files
+		want  string
+	}{
+		"no file":           {cert.Files{Cert: "/nowhere.pem", Key: key}, "/nowhere.pem: no such file"},
+		"key does not fit":  {cert.Files{Cert: file, Key: other}, "private key does not match"},
+		"no certificate":    {cert.Files{Cert: empty, Key: key}, empty},
+		"nobody to trust":   {cert.Files{Cert: file, Key: key, ClientCA: empty}, "tls_client_ca: " + empty + ": it holds no certificate"},
+		"authority missing": {cert.Files{Cert: file, Key: key, ClientCA: "/nowhere.pem"}, "tls_client_ca: open /nowhere.pem"},
+	} {
+		if _, err := cert.Server(test.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		}
+	}
+	for name, trust := range map[string]cert.Trust{
+		"no authority": {CA: empty}, "no certificate": {Cert: empty, Key: key}, "certificate without key": {Cert: file},
+	} {
+		if _, err := trust.Config("server.example"); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Where certificates of clients are asked for, one of another authority, or one that has expired, ends the
+// handshake; a client without any comes in.
+func TestCertificatesOfClients(t *testing.T) {
+	t.Parallel()
+	authority, folder := certtest.New(t), t.TempDir()
+	file, key := authority.Issue(t, folder, "server.example")
+	server, err := cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, knownKey := authority.Issue(t, t.TempDir(), "node-7.example")
+	foreign, foreignKey := certtest.New(t).Issue(t, t.TempDir(), "node-7.example")
+	expired, expiredKey := authority.IssueUntil(t, t.TempDir(), time.Now().Add(-time.Minute), "node-7.example")
+	for name, test := range map[string]struct {
+		cert, key string
+		want      string // "": let in
+	}{
+		"none":    {},
+		"known":   {known, knownKey, ""},
+		"foreign": {foreign, foreignKey, "unknown authority"},
+		"expired": {expired, expiredKey, "expired"},
+	} {
+		config := configOf(t, cert.Trust{CA: authority.File, Cert: test.cert, Key: test.key})
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // also one that was not asked for
+			if len(config.Certificates) == 0 {
+				return &tls.Certificate{}, nil
+			}
+			return &config.Certificates[0], nil
+		}
+		_, err := shake(t, server, config)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// A server whose certificate is not for the host that was called, has expired, or is of an authority that
+// nobody knows, is not trusted.
+func TestServersThatAreNotTrusted(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	serverOf := func(file, key string) *tls.Config {
+		server, err := cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server
+	}
+	ours := cert.Trust{CA: authority.File}
+	for name, test := range map[string]struct {
+		server *tls.Config
+		trust  cert.Trust
+		want   string
+	}{
+		"right":             {serverOf(authority.Issue(t, t.TempDir(), "server.example")), ours, ""},
+		"of another host":   {serverOf(authority.Issue(t, t.TempDir(), "other.example")), ours, "not server.example"},
+		"by its other name": {serverOf(authority.Issue(t, t.TempDir(), "other.example")), cert.Trust{CA: authority.File, Name: "other.example"}, ""},
+		"expired":           {serverOf(authority.IssueUntil(t, t.TempDir(), time.Now().Add(-time.Minute), "server.example")), ours, "expired"},
+		"foreign":           {serverOf(certtest.New(t).Issue(t, t.TempDir(), "server.example")), ours, "unknown authority"},
+		"system's trust":    {serverOf(authority.Issue(t, t.TempDir(), "server.example")), cert.Trust{}, "unknown authority"},
+	} {
+		_, err := shake(t, test.server, configOf(t, test.trust))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", name, err, test.want)
+		}
+	}
+}

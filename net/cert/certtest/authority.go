@@ -1,0 +1,100 @@
+// Package certtest makes certificates for tests.
+package certtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority issues certificates.
+type Authority struct {
+	File string // its own certificate, PEM
+
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// New makes an authority that nobody else trusts.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t)}
+	a.cert = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority for tests"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, a.File, "CERTIFICATE", der)
+	return a
+}
+
+// Issue writes a certificate for names and addresses, and its key, into a folder.
+func (a *Authority) Issue(t testing.TB, folder string, names ...string) (cert, key string) {
+	t.Helper()
+	return a.IssueUntil(t, folder, time.Now().Add(time.Hour), names...)
+}
+
+// IssueUntil is Issue for a certificate that ends at a time.
+func (a *Authority) IssueUntil(t testing.TB, folder string, end time.Time, names ...string) (cert, key string) {
+	t.Helper()
+	number, err := rand.Int(rand.Reader, big.NewInt(1<<60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &x509.Certificate{
+		SerialNumber: number, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			request.IPAddresses = append(request.IPAddresses, ip)
+		} else {
+			request.DNSNames = append(request.DNSNames, name)
+		}
+	}
+	private := newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, request, a.cert, &private.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	write(t, key, "PRIVATE KEY", secret)
+	write(t, cert, "CERTIFICATE", der)
+	return cert, key
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// write puts a file in the place of a former one at once.
+func write(t testing.TB, file, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,156 @@
+package net
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// A link may be TLS. A server tells by the first byte, which JSON can't begin with: so plain clients
+// and those with TLS come to the same port.
+
+const (
+	firstOfTLS       = 0x16             // the first byte of each TLS connection
+	handshakeTimeout = 10 * time.Second // from that byte on
+)
+
+// errHandshake ends a link whose handshake failed.
+var errHandshake = errors.New("TLS handshake failed")
+
+// errPlainRefused is what a plain peer is told where TLS is required.
+const errPlainRefused = "TLS is required here: nothing is read without"
+
+// secured is a connection that is TLS, or may be: of one that was accepted the first byte tells.
+type secured struct {
+	carrier *carrier
+	config  *tls.Config              // of the server, until the first byte is here
+	over    atomic.Pointer[tls.Conn] // nil: plain, or not known yet
+	plain   bool                     // it is known to be plain
+	must    bool                     // it must not be
+}
+
+// maySecure is a connection that a server has accepted.
+func maySecure(conn net.Conn, config *tls.Config, must bool) *secured {
+	return &secured{carrier: &carrier{Conn: conn}, config: config, must: must}
+}
+
+// Secure makes TLS of a connection that was just made, for NewLink. It closes it where that fails.
+func Secure(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+	s := &secured{carrier: &carrier{Conn: conn}}
+	over := tls.Client(s.carrier, config)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := over.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", errHandshake, err), conn.Close())
+	}
+	s.over.Store(over)
+	return s, nil
+}
+
+// Read implements net.Conn. The first one waits for the first byte, and for the handshake behind it.
+func (s *secured) Read(p []byte) (int, error) {
+	over := s.over.Load()
+	switch {
+	case over != nil:
+		return over.Read(p)
+	case s.plain || len(p) == 0:
+		return s.carrier.Read(p)
+	}
+	if n, err := s.carrier.Read(p[:1]); n == 0 {
+		return 0, err
+	}
+	if p[0] != firstOfTLS {
+		s.plain = true
+		return 1, nil
+	}
+	s.carrier.first = []byte{p[0]}
+	over = tls.Server(s.carrier, s.config)
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	if err := over.HandshakeContext(ctx); err != nil {
+		return 0, fmt.Errorf("%w: %w", errHandshake, err)
+	}
+	s.over.Store(over)
+	return over.Read(p)
+}
+
+// Write implements net.Conn.
+func (s *secured) Write(p []byte) (int, error) {
+	if over := s.over.Load(); over != nil {
+		return over.Write(p)
+	}
+	return s.carrier.Write(p)
+}
+
+// CloseWrite says that nothing more is said.
+func (s *secured) CloseWrite() error {
+	if over := s.over.Load(); over != nil {
+		return over.CloseWrite()
+	}
+	if tcp, ok := s.carrier.Conn.(interface{ CloseWrite() error }); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements net.Conn. The peer is told the end, if it takes that at once.
+func (s *secured) Close() error {
+	if over := s.over.Load(); over != nil {
+		s.carrier.closing.Store(true)
+		return over.Close()
+	}
+	return s.carrier.Close()
+}
+
+// refused tells whether the peer is one without TLS where that is required.
+func (s *secured) refused() bool { return s.must && s.plain }
+
+// NetConn is the connection that carries it all.
+func (s *secured) NetConn() net.Conn                  { return s.carrier.Conn }
+func (s *secured) LocalAddr() net.Addr                { return s.carrier.LocalAddr() }
+func (s *secured) RemoteAddr() net.Addr               { return s.carrier.RemoteAddr() }
+func (s *secured) SetDeadline(t time.Time) error      { return s.carrier.SetDeadline(t) }
+func (s *secured) SetReadDeadline(t time.Time) error  { return s.carrier.SetReadDeadline(t) }
+func (s *secured) SetWriteDeadline(t time.Time) error { return s.carrier.SetWriteDeadline(t) }
+
+// carrier is the connection under TLS.
+type carrier struct {
+	net.Conn
+	first   []byte // read already, and still to be read by TLS
+	closing atomic.Bool
+}
+
+// Read implements net.Conn.
+func (c *carrier) Read(p []byte) (int, error) {
+	if len(c.first) > 0 && len(p) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// partingTime is how long the end of TLS may take to leave. Links are closed under locks: a peer that
+// takes nothing must not hold them.
+const partingTime = 10 * time.Millisecond
+
+// SetWriteDeadline implements net.Conn. TLS gives its last word five seconds by itself.
+func (c *carrier) SetWriteDeadline(t time.Time) error {
+	if c.closing.Load() {
+		t = time.Now().Add(partingTime)
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// tcpOf is the TCP connection that carries another one.
+func tcpOf(conn net.Conn) (tcp *net.TCPConn, is bool) {
+	if s, over := conn.(*secured); over {
+		conn = s.NetConn()
+	}
+	tcp, is = conn.(*net.TCPConn)
+	return tcp, is
+}

@@ -1,0 +1,238 @@
+package net
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/net/cert"
+	"jobd/net/cert/certtest"
+)
+
+// withTLS is the configuration of a server with a certificate for 127.0.0.1, and whom its clients trust.
+func withTLS(t *testing.T, config ServerConfig) (ServerConfig, cert.Trust) {
+	t.Helper()
+	authority := certtest.New(t)
+	file, key := authority.Issue(t, t.TempDir(), "127.0.0.1", "master.example")
+	var err error
+	if config.TLS, err = cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	return config, cert.Trust{CA: authority.File}
+}
+
+// trusting is the configuration of a client.
+func trusting(t *testing.T, trust cert.Trust) *tls.Config {
+	t.Helper()
+	config, err := trust.Config("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// Clients with TLS and without come to the same port, and get the same answers, short and long.
+func TestTLSAndPlainOnOnePort(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"echo": echo}})
+	address, _ := serve(t, config)
+	long := strings.Repeat("x", 3<<20)
+	for name, secret := range map[string]*tls.Config{"plain": nil, "TLS": trusting(t, trust)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := link(t, address, LinkConfig{Password: "s3cret", TLS: secret})
+			for _, text := range []string{"short", long, "short again"} {
+				answer, err := l.Request(within(t), "echo", text)
+				if err != nil || string(answer) != `"`+text+`"` {
+					t.Fatalf("answer of %d bytes, error %v", len(answer), err)
+				}
+			}
+			if err := l.Ping(within(t)); err != nil {
+				t.Error(err)
+			}
+			wrong := link(t, address, LinkConfig{Password: "wrong", TLS: secret})
+			if _, err := wrong.Request(within(t), "echo", "x"); err == nil || !strings.Contains(err.Error(), "invalid password") {
+				t.Errorf("a wrong password: %v", err)
+			}
+		})
+	}
+}
+
+// What a plain peer sends where TLS is required is not read; it is told so, if it speaks our protocol.
+func TestTLSRequired(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{RequireTLS: true, Handlers: map[string]Handler{
+		"echo": echo, "fatal": func(context.Context, *Link, Request) (any, error) { t.Error("run"); return nil, nil },
+	}})
+	address, _ := serve(t, config)
+	plain := dial(t, address)
+	plain.send(`[0,{"no":4,"type":"fatal"}]`, `[2]`)
+	plain.expect(`[1,{"no":0,"error":"TLS is required here: nothing is read without"}]`)
+	plain.expectEnd()
+	browser := dial(t, address)
+	browser.send("GET / HTTP/1.1\r\n\r\n")
+	browser.expectEnd()
+	if _, err := link(t, address, LinkConfig{TLS: trusting(t, trust)}).Request(within(t), "echo", 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client says why it does not trust who is there, and nothing was sent to it.
+func TestTLSOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{})
+	address, _ := serve(t, config)
+	unsecured, _ := serve(t, ServerConfig{})
+	elsewhere := trust
+	elsewhere.Name = "another.example"
+	for name, test := range map[string]struct {
+		address string
+		trust   cert.Trust
+		want    string
+	}{
+		"foreign authority": {address, cert.Trust{CA: certtest.New(t).File}, "certificate signed by unknown authority"},
+		"of another host":   {address, elsewhere, "not another.example"},
+		"no TLS there":      {unsecured, trust, "TLS handshake failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Connect(within(t), test.address, LinkConfig{Password: "s3cret", TLS: trusting(t, test.trust)})
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.address) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+	named := trust
+	named.Name = "master.example"
+	if err := link(t, address, LinkConfig{TLS: trusting(t, named)}).Ping(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Only TLS 1.2 and 1.3 are spoken, and a peer that speaks nonsense behind the first byte is let go.
+func TestTLSVersionsAndNonsense(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{})
+	address, _ := serve(t, config)
+	for version, allowed := range map[uint16]bool{
+		tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true,
+	} {
+		client := trusting(t, trust)
+		client.MinVersion, client.MaxVersion = version, version
+		conn, err := tls.Dial("tcp", address, client)
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != allowed {
+			t.Errorf("%s: error %v", tls.VersionName(version), err)
+		}
+	}
+	nonsense := dial(t, address)
+	if _, err := nonsense.Write(append([]byte{firstOfTLS}, "nonsense, and more of it"...)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := nonsense.Read(make([]byte, 100)); err == nil && n == 0 {
+		t.Errorf("%d bytes, error %v", n, err)
+	}
+	nonsense.SetDeadline(time.Now().Add(patience))
+	for err := error(nil); err == nil; _, err = nonsense.Read(make([]byte, 100)) { // its alert, and the end
+	}
+}
+
+// A peer that begins a handshake and says no more has the time of one that gives no password.
+func TestTLSHandshakeThatStops(t *testing.T) {
+	t.Parallel()
+	config, _ := withTLS(t, ServerConfig{Password: "s3cret", passwordTimeout: 50 * time.Millisecond})
+	address, _ := serve(t, config)
+	peer := dial(t, address)
+	if _, err := peer.Write([]byte{firstOfTLS, 3, 1}); err != nil {
+		t.Fatal(err)
+	}
+	peer.expectEnd()
+}
+
+// A client that says no more with TLS's own word still gets its answer, and so does one that was about to
+// be dismissed.
+func TestTLSHalfClosed(t *testing.T) {
+	t.Parallel()
+	proceed := make(chan struct{})
+	config, trust := withTLS(t, ServerConfig{Handlers: map[string]Handler{
+		"later": func(ctx context.Context, _ *Link, _ Request) (any, error) {
+			select {
+			case <-proceed:
+				return "here", nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+	}})
+	address, _ := serve(t, config)
+	conn, err := tls.Dial("tcp", address, trusting(t, trust))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := pipeEnd(t, conn)
+	peer.send(`[0,{"no":4,"type":"later"}]`)
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	close(proceed)
+	if got := strings.TrimSpace(peer.receive()); got != `[1,{"no":4,"data":"here"}]` {
+		t.Errorf("received %s", got)
+	}
+}
+
+// The end of a link is told in TLS's words, as OpenSSL wants it, and a peer that takes nothing holds
+// nobody up.
+func TestTLSEndIsTold(t *testing.T) {
+	t.Parallel()
+	ended := make(chan *Link, 2)
+	config, trust := withTLS(t, ServerConfig{Handlers: map[string]Handler{
+		"close": func(_ context.Context, l *Link, _ Request) (any, error) {
+			ended <- l
+			return nil, l.Close()
+		},
+	}})
+	address, _ := serve(t, config)
+	conn, err := tls.Dial("tcp", address, trusting(t, trust))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := pipeEnd(t, conn)
+	peer.send(`[0,{"no":4,"type":"close"}]`)
+	if n, err := conn.Read(make([]byte, 1)); err == nil || err.Error() != "EOF" {
+		t.Errorf("%d bytes, error %v, want io.EOF: the peer said its end", n, err)
+	}
+	<-ended
+	stuck, other := net.Pipe() // nobody reads there
+	defer other.Close()
+	s := &secured{carrier: &carrier{Conn: stuck}}
+	s.over.Store(tls.Client(s.carrier, &tls.Config{InsecureSkipVerify: true}))
+	if err := s.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// A wrong password has the same throttle with TLS as without.
+func TestTLSGuessing(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"echo": echo}})
+	address, server := serve(t, config)
+	for i := range 3 {
+		l := link(t, address, LinkConfig{Password: fmt.Sprintf("guess %d", i), TLS: trusting(t, trust)})
+		if _, err := l.Request(within(t), "echo", 1); err == nil {
+			t.Fatal("let in")
+		}
+	}
+	server.guard.mu.Lock()
+	defer server.guard.mu.Unlock()
+	if len(server.guard.throttles) != 1 {
+		t.Errorf("%d addresses are throttled, want one", len(server.guard.throttles))
+	}
+}

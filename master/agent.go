@@ -3,6 +3,7 @@ package master
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,10 +31,11 @@ type AgentConfig struct {
 	// OnLent: called with the shares of them that the master lends, in starts a second; must not
 	// block.
 	OnLent         func(map[string]float64)
-	OnRegistered   func()                    // called after each registration; must not block
-	Handlers       map[string]jobnet.Handler // what the master may ask
-	Password       string                    // empty: none
-	MaxMessageSize int                       // bytes; 0: 16 MiB
+	OnRegistered   func()                      // called after each registration; must not block
+	Handlers       map[string]jobnet.Handler   // what the master may ask
+	Password       string                      // empty: none
+	TLS            func() (*tls.Config, error) // see jobnet.LinkConfig
+	MaxMessageSize int                         // bytes; 0: 16 MiB
 	// ReconnectTimeout: the longest wait before the next try, the real one being random; 0: 10 s.
 	ReconnectTimeout time.Duration
 	Leaves           func() bool // once Run must end: whether the worker stops in order
@@ -94,6 +96,7 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 		Handlers:       a.config.Handlers,
 		PeerIsMaster:   true,
 		Password:       a.config.Password,
+		TLS:            a.config.TLS,
 		MaxMessageSize: a.config.MaxMessageSize,
 		Logger:         a.config.Logger,
 	})

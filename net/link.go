@@ -39,9 +39,10 @@ type LinkConfig struct {
 	MaxMessageSize int           // bytes of a frame that the peer may send; 0: 16 MiB
 	FrameTimeout   time.Duration // within which a frame must be complete once begun; 0: 30 s
 	Logger         *slog.Logger  // nil: none
-	TLS            *tls.Config   // of a link that Connect makes; nil: it has none
-	Codes          bool          // ask the peer for the codes of its errors
-	PeerIsMaster   bool          // the peer is a master that we chose: it names the client that it asks for, see Caller
+	// TLS gives the configuration for a link that Connect makes; nil: it has none.
+	TLS          func() (*tls.Config, error)
+	Codes        bool // ask the peer for the codes of its errors
+	PeerIsMaster bool // the peer is a master that we chose: it names the client that it asks for, see Caller
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384
 	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
@@ -92,10 +93,8 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, DialCause(err))
 	}
-	if config.TLS != nil {
-		if conn, err = Secure(ctx, conn, config.TLS); err != nil {
-			return nil, fmt.Errorf("no connection to %s: %w", address, err)
-		}
+	if conn, err = Secure(ctx, conn, config.TLS); err != nil {
+		return nil, fmt.Errorf("no connection to %s: %w", address, err)
 	}
 	return NewLink(conn, config), nil
 }

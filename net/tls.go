@@ -38,8 +38,16 @@ func maySecure(conn net.Conn, config *tls.Config, must bool) *secured {
 	return &secured{carrier: &carrier{Conn: conn}, config: config, must: must}
 }
 
-// Secure makes TLS of a connection that was just made, for NewLink. It closes it where that fails.
-func Secure(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+// Secure makes TLS of a connection that was just made, for NewLink; without a configuration it stays as it
+// is. Where it fails, the connection is closed.
+func Secure(ctx context.Context, conn net.Conn, with func() (*tls.Config, error)) (net.Conn, error) {
+	if with == nil {
+		return conn, nil
+	}
+	config, err := with()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	s := &secured{carrier: &carrier{Conn: conn}}
 	over := tls.Client(s.carrier, config)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)

@@ -27,6 +27,11 @@ func withTLS(t *testing.T, config ServerConfig) (ServerConfig, cert.Trust) {
 	return config, cert.Trust{CA: authority.File}
 }
 
+// of gives the configuration of a client, as Connect wants it.
+func of(trust cert.Trust) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return trust.Config("127.0.0.1") }
+}
+
 // trusting is the configuration of a client.
 func trusting(t *testing.T, trust cert.Trust) *tls.Config {
 	t.Helper()
@@ -43,7 +48,7 @@ func TestTLSAndPlainOnOnePort(t *testing.T) {
 	config, trust := withTLS(t, ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"echo": echo}})
 	address, _ := serve(t, config)
 	long := strings.Repeat("x", 3<<20)
-	for name, secret := range map[string]*tls.Config{"plain": nil, "TLS": trusting(t, trust)} {
+	for name, secret := range map[string]func() (*tls.Config, error){"plain": nil, "TLS": of(trust)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := link(t, address, LinkConfig{Password: "s3cret", TLS: secret})
@@ -78,7 +83,7 @@ func TestTLSRequired(t *testing.T) {
 	browser := dial(t, address)
 	browser.send("GET / HTTP/1.1\r\n\r\n")
 	browser.expectEnd()
-	if _, err := link(t, address, LinkConfig{TLS: trusting(t, trust)}).Request(within(t), "echo", 1); err != nil {
+	if _, err := link(t, address, LinkConfig{TLS: of(trust)}).Request(within(t), "echo", 1); err != nil {
 		t.Error(err)
 	}
 }
@@ -102,7 +107,7 @@ func TestTLSOfSomebodyElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Connect(within(t), test.address, LinkConfig{Password: "s3cret", TLS: trusting(t, test.trust)})
+			_, err := Connect(within(t), test.address, LinkConfig{Password: "s3cret", TLS: of(test.trust)})
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.address) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
@@ -110,7 +115,7 @@ func TestTLSOfSomebodyElse(t *testing.T) {
 	}
 	named := trust
 	named.Name = "master.example"
-	if err := link(t, address, LinkConfig{TLS: trusting(t, named)}).Ping(within(t)); err != nil {
+	if err := link(t, address, LinkConfig{TLS: of(named)}).Ping(within(t)); err != nil {
 		t.Error(err)
 	}
 }
@@ -225,7 +230,7 @@ func TestTLSGuessing(t *testing.T) {
 	config, trust := withTLS(t, ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"echo": echo}})
 	address, server := serve(t, config)
 	for i := range 3 {
-		l := link(t, address, LinkConfig{Password: fmt.Sprintf("guess %d", i), TLS: trusting(t, trust)})
+		l := link(t, address, LinkConfig{Password: fmt.Sprintf("guess %d", i), TLS: of(trust)})
 		if _, err := l.Request(within(t), "echo", 1); err == nil {
 			t.Fatal("let in")
 		}

@@ -261,6 +261,7 @@ type config struct {
 	masterPort  int // 0: not given
 	password    string
 	askPassword bool
+	tls         conf.Trust
 	log         logging.Config // of the console only
 	output      string         // "table" or "json"
 	precise     bool           // times to the microsecond, also for people
@@ -290,12 +291,13 @@ func defaultFile(environ []string) string {
 }
 
 func (c *config) register(set *conf.Set) {
-	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file")
+	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
 	set.Add("host", "127.0.0.1", "where it listens", conf.Host(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
 	set.Add("master_port", "", "with --master, its port in place of --port, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
 	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret().Kept()
+	c.tls.Register(set, "", "the daemon", true)
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
 	set.Add("precise", "false", "on a terminal, too, times to the microsecond and with their date", conf.Bool(&c.precise)).Switch()
@@ -309,6 +311,7 @@ func (c *config) validate(set *conf.Set) {
 		}
 		c.password, c.askPassword = "", true
 	}
+	c.tls.Validate(set, "")
 	c.choosePort(set)
 	c.keepPassword(set)
 }
@@ -382,7 +385,7 @@ func (p *program) daemon() *operator.Daemon {
 		patience = p.surroundings.patience
 	}
 	config := operator.Config{
-		Address: p.config.address(), Master: p.config.master, Password: p.config.password,
+		Address: p.config.address(), Master: p.config.master, Password: p.config.password, TLS: p.config.tls.For,
 		Patience: patience, Logger: p.log.Logger,
 	}
 	if p.config.askPassword {

@@ -330,7 +330,7 @@ var (
 )
 
 func (c *config) askMaster(ctx context.Context, address string) error {
-	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.Listen.Password})
+	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.Listen.Password, TLS: c.masters.tls.For(hostOf(address))})
 	if err != nil {
 		return err
 	}

@@ -178,6 +178,7 @@ type masterConfig struct {
 	hosts     string
 	port      int
 	addresses []string // host:port; none: no master
+	tls       conf.Trust
 	reconnect time.Duration
 }
 
@@ -185,11 +186,13 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_host", "", "the master; several: a, b:7082", conf.Text(&c.hosts))
 	set.Add("master_port", "", "its port", conf.Int(&c.port, 1, 65535))
 	set.Add("master_reconnect_timeout", "10", "the wait before a lost master is tried again", conf.Duration(&c.reconnect, time.Millisecond))
+	c.tls.Register(set, "master_", "the masters", false)
 }
 
 // validate builds the addresses. A host without a port, while there is no
 // master_port, is none: that is how the original understood it.
 func (c *masterConfig) validate(set *conf.Set) {
+	c.tls.Validate(set, "master_")
 	for host := range strings.SplitSeq(c.hosts, ",") {
 		host = strings.TrimSpace(host)
 		if host == "" {
@@ -209,6 +212,12 @@ func (c *masterConfig) validate(set *conf.Set) {
 			c.addresses = append(c.addresses, net.JoinHostPort(name, strconv.Itoa(port)))
 		}
 	}
+}
+
+// hostOf is the host of an address.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
 }
 
 // split takes a port off host, or uses master_port; 0 is none.
@@ -240,7 +249,8 @@ const (
 type storeConfig struct {
 	kind       string // storeMySQL or storeSQLite
 	mysql      mysql.Config
-	fetchLimit int // most rows in one claim; 0: no limit of its own
+	tls        conf.Trust // of the server
+	fetchLimit int        // most rows in one claim; 0: no limit of its own
 	sqlitePath string
 }
 
@@ -252,6 +262,7 @@ func (c *storeConfig) register(set *conf.Set) {
 	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&table.User))
 	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&table.Password)).Secret().Kept()
 	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&table.ServerKey))
+	c.tls.Register(set, "mysql_", "the database", true)
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database))
 	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&table.Table))
 	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
@@ -300,6 +311,11 @@ func (c *storeConfig) validateMySQL(set *conf.Set) {
 		keys = []string{"mysql_host", "mysql_user", "mysql_password", "mysql_database"}
 	}
 	set.Require(" for store = mysql", keys...)
+	c.tls.Validate(set, "mysql_")
+	if c.isSocket() && c.tls.On {
+		set.Warn("mysql_tls", "it is not used: mysql_host is a socket, where nobody is in between")
+	}
+	c.mysql.TLS = c.tls.For(c.mysql.Host)
 	parts := strings.Split(c.mysql.Table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
 		if set.Given("mysql_table") && c.mysql.Table != "" {

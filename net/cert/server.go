@@ -19,6 +19,9 @@ type Files struct {
 	ClientCA string
 }
 
+// Check tells why the files can't be used; nil: they can.
+func (f Files) Check() error { return (&kept{files: f}).read() }
+
 // lookEvery is how often files are looked at, at most; a handshake makes the look.
 const lookEvery = time.Second
 
@@ -67,7 +70,9 @@ func (s state) same(other state) bool {
 }
 
 // states are those of all files.
-func (f Files) states() [3]state { return [3]state{stateOf(f.Cert), stateOf(f.Key), stateOf(f.ClientCA)} }
+func (f Files) states() [3]state {
+	return [3]state{stateOf(f.Cert), stateOf(f.Key), stateOf(f.ClientCA)}
+}
 
 // current is the configuration for a client that comes now.
 func (k *kept) current() *tls.Config {

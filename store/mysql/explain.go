@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -35,11 +36,18 @@ func (t *Table) remedy(err error) string {
 		connections = "raise the server's limit, or lower mysql_max_connections of the workers (this one takes up to %d)"
 		schema      = "name in mysql_database and mysql_table what the server has"
 		readOnly    = "let mysql_host lead to the server that takes writes"
-		noTLS       = "this program makes no TLS connections: name a socket in mysql_host, or a tunnel on this host, or let the server do without"
+		needsTLS    = "set mysql_tls = verify, and mysql_tls_ca to a file with the authority of the server's certificate"
+		noTLS       = "let the server have a certificate (ssl_cert, ssl_key), or take mysql_tls away where nobody can be in between"
+		untrusted   = "name in mysql_tls_ca the authority that vouches for the server, and in mysql_tls_name the name that its certificate has"
 	)
+	var unverified *tls.CertificateVerificationError
 	n := number(err)
 	isAccount := slices.Contains([]uint16{1044, 1045, 1130, 1142, 1143, 1251, 1524, 1698, 1820, 1862, 3118, 4151}, n)
 	switch {
+	case errors.Is(err, driver.ErrNoTLS):
+		return noTLS
+	case errors.As(err, &unverified):
+		return untrusted
 	case isAccount, slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) }):
 		return t.account(err)
 	case n == 1049, n == 1146:
@@ -47,7 +55,7 @@ func (t *Table) remedy(err error) string {
 	case n == 1040, n == 1129, n == 1203, n == 1226:
 		return fmt.Sprintf(connections, t.config.MaxOpen)
 	case n == 3159:
-		return noTLS
+		return needsTLS
 	case isReadOnly(err):
 		return readOnly
 	case n == 0 && lostLink(err):
@@ -70,7 +78,7 @@ func (t *Table) account(err error) string {
 		return "ALTER USER " + accountName(t.config.User, "%") + " ACCOUNT UNLOCK"
 	}
 	key := ""
-	if number(err) == 1045 && !t.config.isNear() && t.config.ServerKey == "" {
+	if number(err) == 1045 && !t.config.isNear() && t.config.ServerKey == "" && t.config.TLS == nil {
 		key = wantsKey
 	}
 	return "correct mysql_user and mysql_password" + key + "; or, as an administrator: CREATE USER " + accountName(t.config.User, host) +
@@ -86,7 +94,7 @@ var hostInText = regexp.MustCompile(`(?:@|[Hh]ost )'([^']*)'`)
 func driverRefusals() []error {
 	return []error{
 		driver.ErrCleartextPassword, driver.ErrNativePassword, driver.ErrOldPassword,
-		driver.ErrUnknownPlugin, driver.ErrOldProtocol, driver.ErrNoTLS,
+		driver.ErrUnknownPlugin, driver.ErrOldProtocol,
 	}
 }
 

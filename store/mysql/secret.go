@@ -18,7 +18,7 @@ import (
 // A server that wants the whole password (the first link of an account by caching_sha2_password) gets
 // it encrypted with an RSA key. Where nobody can be in between, that key may be the server's own
 // word. On any other link it is the one that the configuration names: somebody in between would send
-// a key of his own.
+// a key of his own. With TLS, which verifies the server, no key is needed: the password goes over that.
 
 // readKey reads a server's public key, as the server keeps it in public_key.pem, and says it in the
 // status variable Caching_sha2_password_rsa_public_key.
@@ -80,4 +80,4 @@ var nobodys = sync.OnceValue(func() *rsa.PublicKey {
 // wantsKey is what a refusal may come from where the server can't be asked for its key.
 const wantsKey = "; where these are right, the account may be one of caching_sha2_password, whose password is not " +
 	"sent to a server that nobody vouches for: save the value of SHOW STATUS LIKE 'Caching_sha2_password_rsa_public_key' " +
-	"to a file, and name that in mysql_server_public_key"
+	"to a file, and name that in mysql_server_public_key, or set mysql_tls = verify"

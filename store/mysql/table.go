@@ -3,6 +3,7 @@ package mysql
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -102,7 +103,10 @@ type Config struct {
 	Password string
 	// ServerKey: the file with the key that encrypts the password where the server wants all of it;
 	// "": there is none.
-	ServerKey   string
+	ServerKey string
+	// TLS gives the configuration of one more connection, which verifies the server; nil: connections have
+	// no TLS. That of a socket never has.
+	TLS         func() (*tls.Config, error)
 	Database    string
 	Table       string     // a name, or database.name; jobs
 	ClaimColumn string     // the owner column; sig
@@ -227,6 +231,11 @@ func (c Config) driver() *driver.Config {
 	d.Net, d.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 	if strings.HasPrefix(c.Host, "/") {
 		d.Net, d.Addr = "unix", c.Host
+	} else if c.TLS != nil {
+		_ = d.Apply(driver.BeforeConnect(func(_ context.Context, d *driver.Config) (err error) { // which never fails
+			d.TLS, err = c.TLS()
+			return err
+		}))
 	}
 	d.DialFunc, d.ServerPubKey = c.Dial, c.keyName
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout

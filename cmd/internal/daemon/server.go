@@ -22,12 +22,16 @@ type Server struct {
 // Listen takes the address, so that one that is in use ends the start; nobody is served yet. peers
 // names those who connect, for the error. Of config, Listen sets what c says.
 func Listen(c conf.Listen, peers string, config jobnet.ServerConfig) (*Server, error) {
+	var err error
+	if config.TLS, err = c.TLS.Server(config.Logger); err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", c.Address())
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s (keys host and port): %w", peers, err)
 	}
 	config.Password, config.AlwaysAllowLocalhost = c.Password, c.AllowLocalhost
-	config.MaxMessageSize = c.MaxMessageSize
+	config.MaxMessageSize, config.RequireTLS = c.MaxMessageSize, c.TLS.Required()
 	return &Server{listener, jobnet.NewServer(config), config.Logger}, nil
 }
 

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,11 +20,12 @@ import (
 
 // Config says how a daemon is reached.
 type Config struct {
-	Address  string                 // host:port
-	Master   bool                   // a master is to be there, else a worker
-	Password string                 // "": none
-	Ask      func() (string, error) // asks a person for it before the first link is made; nil: nobody is asked
-	Patience time.Duration          // with each answer; 0: no limit, or one for the whole run
+	Address  string                                        // host:port
+	Master   bool                                          // a master is to be there, else a worker
+	Password string                                        // "": none
+	Ask      func() (string, error)                        // asks a person for it before the first link is made; nil: nobody is asked
+	TLS      func(host string) func() (*tls.Config, error) // gives that of a link; see jobnet.LinkConfig
+	Patience time.Duration                                 // with each answer; 0: no limit, or one for the whole run
 	Logger   *slog.Logger
 }
 
@@ -104,6 +106,9 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	dialing, cancel := within(ctx, d.Patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)
+	if host, _, _ := net.SplitHostPort(d.Address); err == nil && d.TLS != nil {
+		conn, err = jobnet.Secure(dialing, conn, d.TLS(host))
+	}
 	if err != nil {
 		err = fmt.Errorf("no connection to %s: %w", d.Address, exit.Why(dialing, jobnet.DialCause(err)))
 		if exit.Interrupted(ctx) {

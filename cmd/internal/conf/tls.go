@@ -1,0 +1,102 @@
+package conf
+
+import (
+	"crypto/tls"
+	"log/slog"
+
+	"jobd/net/cert"
+)
+
+// The words of the keys about TLS.
+const (
+	off     = "off"
+	allow   = "allow"
+	require = "require"
+	verify  = "verify"
+)
+
+// TLS says how a daemon offers TLS on its port. Both daemons have these keys.
+type TLS struct {
+	Mode  string // off, allow or require; "": allow where there is a certificate
+	Files cert.Files
+}
+
+// Register registers the keys.
+func (t *TLS) Register(set *Set) {
+	set.Add("tls", "", "TLS on the same port: off, allow or require; allow if not given, where there is a certificate", OneOf(&t.Mode, off, allow, require))
+	set.Add("tls_cert", "", "a file with the daemon's certificate, and those that vouch for it, in PEM; read again when it changes", NonEmpty(&t.Files.Cert))
+	set.Add("tls_key", "", "the file with its key", NonEmpty(&t.Files.Key))
+	set.Add("tls_client_ca", "", "a file with the authorities whose certificates of clients are good; a client may come without", NonEmpty(&t.Files.ClientCA))
+}
+
+// Validate finds what is missing, and files that can't be used.
+func (t *TLS) Validate(set *Set) {
+	switch {
+	case t.Files.Cert != "" && t.Files.Key != "":
+		if err := t.Files.Check(); t.Mode != off && err != nil {
+			set.Bad("tls_cert", err.Error())
+		}
+	case t.Files.Cert != "" || t.Files.Key != "":
+		set.Require(" for TLS", "tls_cert", "tls_key")
+	case t.Mode == allow || t.Mode == require:
+		set.Require(" for tls = "+t.Mode, "tls_cert", "tls_key")
+	case t.Files.ClientCA != "":
+		set.Require(" for tls_client_ca", "tls_cert", "tls_key")
+	}
+}
+
+// Required tells whether a peer without TLS is refused.
+func (t *TLS) Required() bool { return t.Mode == require }
+
+// Server is what the daemon offers; nil: no TLS.
+func (t *TLS) Server(log *slog.Logger) (*tls.Config, error) {
+	if t.Mode == off || t.Files.Cert == "" {
+		return nil, nil
+	}
+	return cert.Server(t.Files, log)
+}
+
+// Trust says whether somebody is called with TLS, and who is trusted to be it.
+type Trust struct {
+	On bool
+	cert.Trust
+}
+
+// Register registers the keys, whose names begin with a prefix. whom is who is called; shows: a
+// certificate may be shown to it.
+func (t *Trust) Register(set *Set, prefix, whom string, shows bool) {
+	set.Add(prefix+"tls", off, "TLS to "+whom+": off, or verify: its certificate must be good before anything is sent", t.decode)
+	set.Add(prefix+"tls_ca", "", "a file with the authorities that vouch for "+whom+", in PEM; those of the system if not given", NonEmpty(&t.CA))
+	set.Add(prefix+"tls_name", "", "the name that its certificate must have; the host's if not given", NonEmpty(&t.Name))
+	if shows {
+		set.Add(prefix+"tls_cert", "", "a file with a certificate that is shown to "+whom, NonEmpty(&t.Cert))
+		set.Add(prefix+"tls_key", "", "the file with its key", NonEmpty(&t.Key))
+	}
+}
+
+func (t *Trust) decode(text string) error {
+	var word string
+	err := OneOf(&word, off, verify)(text)
+	t.On = word == verify
+	return err
+}
+
+// Validate finds what is missing, and files that can't be used.
+func (t *Trust) Validate(set *Set, prefix string) {
+	if (t.Cert == "") != (t.Key == "") {
+		set.Require(" for TLS", prefix+"tls_cert", prefix+"tls_key")
+		return
+	}
+	if _, err := t.Config("host"); t.On && err != nil {
+		set.Bad(prefix+"tls", err.Error())
+	}
+}
+
+// For is the TLS of a connection to a host, made anew for each; nil: there is none.
+func (t *Trust) For(host string) func() (*tls.Config, error) {
+	if !t.On {
+		return nil
+	}
+	trust := t.Trust
+	return func() (*tls.Config, error) { return trust.Config(host) }
+}

@@ -123,7 +123,7 @@ func (l *Link) receive() error {
 		case r.isForeign(frame) || r.isForeign(r.in.buf):
 			return errForeign
 		case l.secured != nil && l.secured.refused():
-			return l.dismissUnasked(errPlainRefused)
+			return l.dismissUnasked(PlainRefused)
 		case frame == nil:
 			err = l.read()
 		default:

@@ -21,8 +21,8 @@ const (
 // errHandshake ends a link whose handshake failed.
 var errHandshake = errors.New("TLS handshake failed")
 
-// errPlainRefused is what a plain peer is told where TLS is required.
-const errPlainRefused = "TLS is required here: nothing is read without"
+// PlainRefused is what a plain peer is told where TLS is required.
+const PlainRefused = "TLS is required here: nothing is read without"
 
 // secured is a connection that is TLS, or may be: of one that was accepted the first byte tells.
 type secured struct {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -86,7 +87,17 @@ func pings(ctx context.Context, address string) bool {
 	}
 	defer link.Close()
 	go func() { _ = link.Run(ctx) }()
-	return link.Ping(ctx) == nil
+	err = link.Ping(ctx)
+	return err == nil || strings.Contains(err.Error(), jobnet.PlainRefused)
+}
+
+// Certificate looks whether the files of a daemon that offers TLS can be used.
+func Certificate(tls conf.TLS) []Finding {
+	f := Finding{What: "certificate " + tls.Files.Cert, Detail: "fits its key"}
+	if err := tls.Files.Check(); err != nil {
+		f.Level, f.Ends, f.Detail, f.Remedy = Wrong, true, err.Error(), "mend the keys tls_cert, tls_key and tls_client_ca"
+	}
+	return []Finding{f}
 }
 
 // tryTCP takes an address for a moment.

@@ -29,13 +29,10 @@ func (t *TLS) Register(set *Set) {
 	set.Add("tls_client_ca", "", "a file with the authorities whose certificates of clients are good; a client may come without", NonEmpty(&t.Files.ClientCA))
 }
 
-// Validate finds what is missing, and files that can't be used.
+// Validate finds what is missing.
 func (t *TLS) Validate(set *Set) {
 	switch {
 	case t.Files.Cert != "" && t.Files.Key != "":
-		if err := t.Files.Check(); t.Mode != off && err != nil {
-			set.Bad("tls_cert", err.Error())
-		}
 	case t.Files.Cert != "" || t.Files.Key != "":
 		set.Require(" for TLS", "tls_cert", "tls_key")
 	case t.Mode == allow || t.Mode == require:
@@ -48,9 +45,12 @@ func (t *TLS) Validate(set *Set) {
 // Required tells whether a peer without TLS is refused.
 func (t *TLS) Required() bool { return t.Mode == require }
 
+// Offered tells whether there is TLS.
+func (t *TLS) Offered() bool { return t.Mode != off && t.Files.Cert != "" }
+
 // Server is what the daemon offers; nil: no TLS.
 func (t *TLS) Server(log *slog.Logger) (*tls.Config, error) {
-	if t.Mode == off || t.Files.Cert == "" {
+	if !t.Offered() {
 		return nil, nil
 	}
 	return cert.Server(t.Files, log)
@@ -81,14 +81,10 @@ func (t *Trust) decode(text string) error {
 	return err
 }
 
-// Validate finds what is missing, and files that can't be used.
+// Validate finds what is missing.
 func (t *Trust) Validate(set *Set, prefix string) {
 	if (t.Cert == "") != (t.Key == "") {
 		set.Require(" for TLS", prefix+"tls_cert", prefix+"tls_key")
-		return
-	}
-	if _, err := t.Config("host"); t.On && err != nil {
-		set.Bad(prefix+"tls", err.Error())
 	}
 }
 

@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {"golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net"},
+	"net/cert":            {},
 	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
 	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/operator", "jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize", "golang.org/x/sys/unix"}, drawn...),
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 var drawn = []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2"}
 
 // trials only test and try out what the programs are made of.
-var trials = []string{"tests", "examples", "store/storetest", "journal/journaltest", "exec/runner/proctest", "cmd/internal/manualtest"}
+var trials = []string{"tests", "examples", "store/storetest", "journal/journaltest", "exec/runner/proctest", "net/cert/certtest", "cmd/internal/manualtest"}
 
 // free are the folders that may import everything of the repository, unless they have a row of their
 // own: the wiring, and trials.
@@ -54,7 +55,7 @@ var free = append([]string{"cmd"}, trials...)
 // testModules are the modules that test files may use beside the table.
 var testModules = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
-	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest", "jobd/journal/eventlog",
+	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest", "jobd/journal/eventlog", "jobd/net/cert",
 }
 
 func TestImportsStayInTheTable(t *testing.T) {

@@ -27,14 +27,14 @@ func (l *Listen) Register(set *Set) {
 	set.Add("password", "", "what everybody who connects must know; better kept in the file", Text(&l.Password)).Secret().Kept()
 	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "longest message accepted", Size(&l.MaxMessageSize, 64<<10, 1<<30))
-	l.TLS.Register(set)
+	l.TLS.register(set)
 }
 
 // Validate requires an address, and warns of a daemon that listens beyond its host and asks for
 // no password, or for one that can be guessed.
 func (l *Listen) Validate(set *Set) {
 	set.Require("", "host", "port")
-	l.TLS.Validate(set)
+	l.TLS.validate(set)
 	if l.Host != "" && l.Password == "" && !isLoopback(l.Host) {
 		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
 	}

@@ -17,36 +17,36 @@ const (
 
 // TLS says how a daemon offers TLS on its port. Both daemons have these keys.
 type TLS struct {
-	Mode  string // off, allow or require; "": allow where there is a certificate
+	mode  string // off, allow or require; "": allow where there is a certificate
 	Files cert.Files
 }
 
 // Register registers the keys.
-func (t *TLS) Register(set *Set) {
-	set.Add("tls", "", "TLS on the same port: off, allow or require; allow if not given, where there is a certificate", OneOf(&t.Mode, off, allow, require))
+func (t *TLS) register(set *Set) {
+	set.Add("tls", "", "TLS on the same port: off, allow or require; allow if not given, where there is a certificate", OneOf(&t.mode, off, allow, require))
 	set.Add("tls_cert", "", "a file with the daemon's certificate, and those that vouch for it, in PEM; read again when it changes", NonEmpty(&t.Files.Cert))
 	set.Add("tls_key", "", "the file with its key", NonEmpty(&t.Files.Key))
 	set.Add("tls_client_ca", "", "a file with the authorities whose certificates of clients are good; a client may come without", NonEmpty(&t.Files.ClientCA))
 }
 
-// Validate finds what is missing.
-func (t *TLS) Validate(set *Set) {
+// validate finds what is missing.
+func (t *TLS) validate(set *Set) {
 	switch {
 	case t.Files.Cert != "" && t.Files.Key != "":
 	case t.Files.Cert != "" || t.Files.Key != "":
 		set.Require(" for TLS", "tls_cert", "tls_key")
-	case t.Mode == allow || t.Mode == require:
-		set.Require(" for tls = "+t.Mode, "tls_cert", "tls_key")
+	case t.mode == allow || t.mode == require:
+		set.Require(" for tls = "+t.mode, "tls_cert", "tls_key")
 	case t.Files.ClientCA != "":
 		set.Require(" for tls_client_ca", "tls_cert", "tls_key")
 	}
 }
 
 // Required tells whether a peer without TLS is refused.
-func (t *TLS) Required() bool { return t.Mode == require }
+func (t *TLS) Required() bool { return t.mode == require }
 
 // Offered tells whether there is TLS.
-func (t *TLS) Offered() bool { return t.Mode != off && t.Files.Cert != "" }
+func (t *TLS) Offered() bool { return t.mode != off && t.Files.Cert != "" }
 
 // Server is what the daemon offers; nil: no TLS.
 func (t *TLS) Server(log *slog.Logger) (*tls.Config, error) {

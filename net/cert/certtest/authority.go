@@ -1,4 +1,5 @@
-// Package certtest makes certificates for tests.
+// Package certtest makes certificates for tests: an Authority that nobody else trusts issues them for
+// any names, fresh or expired, as the PEM files that the programs read.
 package certtest
 
 import (

@@ -91,7 +91,6 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 		if err != nil {
 			return err
 		}
-		defer r.Close()
 		folders = append(folders, operator.Folder{Reader: r, Dir: dir, Own: ownerOf(ctx, r, dir)})
 	}
 	if len(folders) > 1 {

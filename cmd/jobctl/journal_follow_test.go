@@ -54,7 +54,6 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	if first, err := r.First(t.Context()); err != nil || first == 1 {
 		t.Errorf("the history begins with event %d, %v: nothing was removed, so nothing was shown", first, err)
 	}

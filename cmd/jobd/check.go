@@ -191,7 +191,6 @@ func lockHolder(dir string) (words string, pid int) {
 func checkHistory(ctx context.Context, what, dir string) []check.Finding {
 	r, err := replay.Open(dir)
 	if err == nil {
-		defer r.Close()
 		err = verify.Sound(ctx, r.Folder())
 	}
 	var damaged *journal.DamagedError

@@ -84,7 +84,6 @@ func (h journalHandlers) open(
 		if err != nil {
 			return err
 		}
-		defer r.Close()
 		defer h.memory.reading()()
 		return produce(ctx, r, yield)
 	})
@@ -206,7 +205,6 @@ func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Re
 	if err != nil {
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}
-	defer r.Close()
 	answer, err := history.Anchor(ctx, r)
 	if err != nil {
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
@@ -275,7 +273,6 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 			if err != nil {
 				return jobnet.Refusef("there is no journal in folder %s of this machine that this worker can read", q.Journal)
 			}
-			defer lost.Close()
 			wish.Journal, wish.Mirror = lost, nil
 		}
 		if q.Unknown {

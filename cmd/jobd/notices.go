@@ -112,7 +112,6 @@ func (d *daemon) Ended(ctx context.Context, job int64) (done *journal.Event, att
 	if err != nil {
 		return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
 	}
-	defer r.Close()
 	defer d.memory.reading()()
 	kinds := []journal.Kind{journal.KindRunning, journal.KindDone}
 	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true}) {

@@ -80,7 +80,6 @@ func (p *journalPart) lastStart(target string, after time.Time) (at time.Time) {
 		p.log.Warn("the journal's history can't be read", "error", err)
 		return at
 	}
-	defer r.Close()
 	newest := journal.Filter{Target: target, Kinds: []journal.Kind{journal.KindRunning}, Since: after, Last: 1}
 	for e, err := range r.Events(context.Background(), newest) {
 		if err != nil {
@@ -100,7 +99,6 @@ func (p *journalPart) knows(ctx context.Context, job int64, token string) (known
 		p.log.Warn("the journal's history can't be read", "error", err)
 		return false, nil
 	}
-	defer r.Close()
 	claim, started, err := reconcile.Claimed(ctx, r, job, token)
 	if err != nil {
 		p.log.Warn("the journal's history can't be read", "job", job, "error", err)
@@ -128,7 +126,6 @@ func (p *journalPart) doubtful() (rows map[int64]journal.Payload) {
 	}
 	r, err := p.read()
 	if err == nil {
-		defer r.Close()
 		rows, err = doubtfulBehind(context.Background(), r, newest-min(newest, doubtfulEvents))
 	}
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	_ "modernc.org/sqlite"
 
 	"jobd/journal"
@@ -46,15 +45,9 @@ func openDatabase(path string, query url.Values) *sql.DB {
 // database is a segment that is not sealed, open for reading. It implements source. It connects
 // when it is first used, and is for one goroutine at a time.
 type database struct {
-	path    string
-	decoder *zstd.Decoder
-	db      *sql.DB // nil: not connected
-	seen    appearance
-}
-
-// readDatabase gives a database for reading, which is opened when it is first used.
-func readDatabase(path string, decoder *zstd.Decoder) *database {
-	return &database{path: path, decoder: decoder}
+	path string
+	db   *sql.DB // nil: not connected
+	seen appearance
 }
 
 // appearance reports whether a database file has been written to.
@@ -290,7 +283,7 @@ func (d *database) record(values []driver.Value) (r Record) {
 	r.Payload, _ = values[4].([]byte)
 	stdout, _ := values[5].([]byte)
 	stderr, _ := values[6].([]byte)
-	r.Stdout, r.Stderr = some(unpack(d.decoder, stdout)), some(unpack(d.decoder, stderr))
+	r.Stdout, r.Stderr = some(unpack(stdout)), some(unpack(stderr))
 	hash, _ := values[7].([]byte)
 	copy(r.Hash[:], hash)
 	return r

@@ -36,7 +36,7 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 	dir := t.TempDir()
 	appender := makeAppender(t, dir)
 	path := DatabasePath(dir, 1)
-	reader := readDatabase(path, nil)
+	reader := &database{path: path}
 	if err := reader.connect(appearance{}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +92,9 @@ func discard(conn *sql.Conn) error {
 // Damaged compressed output stays as it is, so that the event's hash tells.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
-	d := newDecoder()
-	defer d.Close()
 	packed := pack(newEncoder(zstd.SpeedFastest), bytes.Repeat([]byte("x"), 1000))
 	packed[len(packed)-1] ^= 1
-	if got := unpack(d, packed); !bytes.Equal(got, packed) {
+	if got := unpack(packed); !bytes.Equal(got, packed) {
 		t.Errorf("%q", got)
 	}
 }

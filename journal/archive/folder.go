@@ -13,25 +13,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
-
 	"jobd/journal"
 )
 
-// Folder is a journal's folder, open for reading, while a worker in another process may write, seal
-// and remove segments in it. Its methods are safe for concurrent use.
-type Folder struct {
-	Dir     string
-	decoder *zstd.Decoder
-}
-
-// Open opens a folder for reading.
-func Open(dir string) *Folder { return &Folder{Dir: dir, decoder: newDecoder()} }
-
-func (f *Folder) Close() error {
-	f.decoder.Close()
-	return nil
-}
+// Folder is a journal's folder for reading, while a worker in another process may write, seal and
+// remove segments in it. Its methods are safe for concurrent use.
+type Folder struct{ Dir string }
 
 // Failed says in which journal something went wrong; nil stays nil.
 func (f *Folder) Failed(op string, err error) error {
@@ -154,7 +141,7 @@ func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
 
 // Visit opens a part and has it visited where it may hold events behind after.
 func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Source, Header) error) error {
-	s, err := f.Open(p)
+	s, err := p.Open()
 	if err != nil {
 		return err
 	}
@@ -199,7 +186,7 @@ func (f *Folder) Position(ctx context.Context) (position uint64, found bool, err
 		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
 			return err
 		}
-		d := readDatabase(parts[len(parts)-1].Path, f.decoder)
+		d := &database{path: parts[len(parts)-1].Path}
 		position, err = d.position(ctx)
 		return errors.Join(err, d.Close())
 	})
@@ -275,7 +262,7 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 			return err
 		}
 		newest := len(parts) - 1
-		d := readDatabase(parts[newest].Path, f.decoder)
+		d := &database{path: parts[newest].Path}
 		defer d.Close()
 		made, err := d.Examine(ctx)
 		if err == nil && !made {
@@ -290,26 +277,11 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 }
 
 // Open opens a part for reading. The caller closes it where there is no error.
-func (f *Folder) Open(p Part) (Source, error) {
+func (p Part) Open() (Source, error) {
 	if p.Sealed {
-		return f.OpenSealed(p.Path)
+		return OpenSealed(p.Path)
 	}
-	return readDatabase(p.Path, f.decoder), nil
-}
-
-// OpenSealed opens a sealed segment, wherever it lies. The caller closes it. A *DamagedError says that
-// it is none.
-func (f *Folder) OpenSealed(path string) (*Sealed, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &Sealed{file: file, decoder: f.decoder}
-	if err := s.open(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return s, nil
+	return &database{path: p.Path}, nil
 }
 
 // The files beside the segments in a journal's folder.

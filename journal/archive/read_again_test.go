@@ -14,7 +14,7 @@ import (
 func TestReaderReadsAgainWhatAWorkerChanged(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 1)
-	d := archive.ReadDatabase(filepath.Join(dir, journaltest.SegmentFile), nil)
+	d := archive.ReadDatabase(filepath.Join(dir, journaltest.SegmentFile))
 	defer d.Close()
 	tries := 0
 	err := d.Read(func(*sql.DB) error {

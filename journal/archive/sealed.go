@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -377,14 +378,14 @@ func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
 // maxFrame bounds what a compressed frame may claim to hold.
 const maxFrame = 4 << 30
 
-// newDecoder makes a zstd decoder. DecodeAll may be called concurrently.
-func newDecoder() *zstd.Decoder {
+// decoder is the zstd decoder of all that read. DecodeAll may be called concurrently.
+var decoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxFrame))
 	if err != nil {
 		panic("journal: zstd does not take its options: " + err.Error())
 	}
 	return d
-}
+})
 
 // zstdMagic is what every zstd frame begins with.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -407,11 +408,11 @@ func pack(e *zstd.Encoder, output []byte) []byte {
 }
 
 // unpack is the reverse of pack. What can't be decompressed stays as it is.
-func unpack(d *zstd.Decoder, stored []byte) []byte {
+func unpack(stored []byte) []byte {
 	if !bytes.HasPrefix(stored, zstdMagic) {
 		return stored
 	}
-	output, err := d.DecodeAll(stored, nil)
+	output, err := decoder().DecodeAll(stored, nil)
 	if err != nil {
 		return stored
 	}

@@ -14,18 +14,30 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/klauspost/compress/zstd"
-
 	"jobd/journal"
 )
 
 // Sealed is a sealed segment open for reading. It implements source.
 type Sealed struct {
 	file    *os.File
-	decoder *zstd.Decoder
 	trailer trailer
 	blocks  []block
 	pages   []jobPage
+}
+
+// OpenSealed opens a sealed segment, wherever it lies. The caller closes it. A *DamagedError says that
+// it is none.
+func OpenSealed(path string) (*Sealed, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sealed{file: file}
+	if err := s.open(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Sealed) open() error {
@@ -73,7 +85,7 @@ func (s *Sealed) frame(at, size uint64) ([]byte, error) {
 	if _, err := s.file.ReadAt(compressed, int64(at)); err != nil {
 		return nil, err
 	}
-	return s.decoder.DecodeAll(compressed, nil)
+	return decoder().DecodeAll(compressed, nil)
 }
 
 // Header implements source.

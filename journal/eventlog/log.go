@@ -162,7 +162,7 @@ func (j *Log) open(ctx context.Context) error {
 	if j.lock, err = lock(j.config.Dir); err != nil {
 		return err
 	}
-	j.folder = archive.Open(j.config.Dir)
+	j.folder = &archive.Folder{Dir: j.config.Dir}
 	j.reader = replay.In(j.folder)
 	if err := j.make(ctx); err != nil {
 		return j.folder.Failed("open", err)
@@ -268,9 +268,6 @@ func (j *Log) release() error {
 	}
 	if j.head != nil {
 		errs = append(errs, j.head.Close())
-	}
-	if j.folder != nil {
-		errs = append(errs, j.folder.Close())
 	}
 	if j.lock != nil {
 		errs = append(errs, j.lock.Close())

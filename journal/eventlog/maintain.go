@@ -166,7 +166,7 @@ func place(partial, path string) error {
 }
 
 func (j *Log) copySealed(ctx context.Context, p archive.Part, partial string) error {
-	d, err := j.folder.Open(p)
+	d, err := p.Open()
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (j *Log) copySealed(ctx context.Context, p archive.Part, partial string) er
 // verifySealed reads a sealed file back: every event, the index, and that the next segment's checkpoint
 // agrees.
 func (j *Log) verifySealed(ctx context.Context, path string, number int) error {
-	file, err := j.folder.OpenSealed(path)
+	file, err := archive.OpenSealed(path)
 	if err != nil {
 		return err
 	}

@@ -187,9 +187,6 @@ func checkAcknowledged(t *testing.T, r *replay.Reader, acknowledged map[uint64]s
 	if found != len(acknowledged) {
 		t.Fatalf("%d of %d acknowledged events are there", found, len(acknowledged))
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Pitfall 26.

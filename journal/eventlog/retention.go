@@ -111,7 +111,7 @@ func (j *Log) adopt(ctx context.Context, oldest archive.Part) error {
 }
 
 func (j *Log) bounds(p archive.Part) (archive.Bounds, error) {
-	s, err := j.folder.OpenSealed(p.Path)
+	s, err := archive.OpenSealed(p.Path)
 	if err != nil {
 		return archive.Bounds{}, err
 	}
@@ -166,12 +166,12 @@ func copyFile(from, to string) error {
 
 // compare checks that a file is a sound copy of a segment.
 func (j *Log) compare(ctx context.Context, p archive.Part, path string) error {
-	original, err := j.folder.OpenSealed(p.Path)
+	original, err := archive.OpenSealed(p.Path)
 	if err != nil {
 		return err
 	}
 	defer original.Close()
-	s, err := j.folder.OpenSealed(path)
+	s, err := archive.OpenSealed(path)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,6 @@ func OpenReader(t testing.TB, dir string) *replay.Reader {
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 

@@ -338,7 +338,6 @@ func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	want := map[int64]journal.Status{
 		1: journal.StatusIgnored, 2: journal.StatusConflict, 3: journal.StatusDone, 4: journal.StatusIgnored, 5: journal.StatusAccepted,
 	}
@@ -386,7 +385,6 @@ func TestUnderWayBeforeATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	for second, want := range map[int]string{0: "", 1: "", 2: "[1]", 3: "[1 2]", 4: "[1 2]", 5: "[2]", 6: "[2 3]", 9: "[2 3]", 10: "[3]"} {
 		at := begin.Add(time.Duration(second) * time.Second)
 		jobs, err := r.UnderWay(t.Context(), at)

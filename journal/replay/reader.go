@@ -25,7 +25,7 @@ var ErrNone = archive.ErrNone
 
 // Open opens the journal in a folder for reading.
 func Open(dir string) (*Reader, error) {
-	f := archive.Open(dir)
+	f := &archive.Folder{Dir: dir}
 	parts, err := f.Segments(context.Background())
 	if err == nil && len(parts) == 0 {
 		err = f.None()
@@ -34,21 +34,16 @@ func Open(dir string) (*Reader, error) {
 		err = fmt.Errorf("%w: %w", archive.ErrNone, err)
 	}
 	if err != nil {
-		return nil, errors.Join(f.Failed("open", err), f.Close())
+		return nil, f.Failed("open", err)
 	}
 	return &Reader{f}, nil
 }
 
-// In reads in a folder that somebody else has opened, and closes.
+// In reads in a folder.
 func In(f *archive.Folder) *Reader { return &Reader{f} }
 
 // Folder is the journal's folder, for its verification.
 func (r *Reader) Folder() *archive.Folder { return r.folder }
-
-// Close ends reading.
-func (r *Reader) Close() error {
-	return r.folder.Close()
-}
 
 // Newest is the newest event's sequence number, 0 where there is none. Errors are those of Anchor.
 func (r *Reader) Newest(ctx context.Context) (uint64, error) {

@@ -35,9 +35,6 @@ func readAll(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	journaltest.Events(t, r, journal.Filter{Since: journaltest.Base, Until: journaltest.Base.Add(time.Hour), Last: 2, Target: "a", Output: true})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestReaderLeavesNoTrace(t *testing.T) {
@@ -71,9 +68,6 @@ func TestReaderSeesWhatACrashLeft(t *testing.T) {
 	r := journaltest.OpenReader(t, crashed)
 	if n := len(journaltest.Events(t, r, journal.Filter{})); n != 4 {
 		t.Fatalf("%d events", n)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
 	}
 	after := journaltest.Listing(t, crashed)
 	delete(after, journaltest.SegmentFile+"-shm")

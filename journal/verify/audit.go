@@ -88,8 +88,9 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
+		newest := archive.Part{Path: v.examined}
 		var s archive.Source
-		if s, err = v.folder.Open(archive.Part{Path: v.examined}); err == nil {
+		if s, err = newest.Open(); err == nil {
 			err = errors.Join(v.examine(ctx, s), s.Close())
 		}
 	}

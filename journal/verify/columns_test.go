@@ -118,7 +118,6 @@ func readAll(ctx context.Context, dir string, anchors []journal.Anchor) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	for _, f := range []journal.Filter{{}, {Output: true, Last: 3}, {Job: 600}, {Target: "t"}, {After: 80}, {Since: time.Unix(1, 0), Until: time.Now()}} {
 		for _, err := range r.Events(ctx, f) {
 			if err != nil {

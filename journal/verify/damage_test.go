@@ -143,7 +143,7 @@ func verdictOn(ctx context.Context, dir string) error {
 		return err
 	}
 	_, err = journaltest.VerifyAll(ctx, r)
-	return errors.Join(err, r.Close())
+	return err
 }
 
 func TestOldHeadIsLegal(t *testing.T) {

@@ -50,9 +50,7 @@ func cutTail(random *rand.Rand, records []archive.Record) ([]archive.Record, uin
 // readPart gives the header and all records of a segment.
 func readPart(t *testing.T, p archive.Part) (h archive.Header, records []archive.Record) {
 	t.Helper()
-	f := archive.Open("")
-	defer f.Close()
-	s, err := f.Open(p)
+	s, err := p.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (v *verifier) part(ctx context.Context, p archive.Part) error {
 	}
 	v.before = v.progress
 	v.before.expected = maps.Clone(v.expected)
-	s, err := v.folder.Open(p)
+	s, err := p.Open()
 	if archive.IsDamage(err) {
 		return v.unreadable(p, err)
 	}

@@ -68,10 +68,8 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := archive.Open("")
-	defer f.Close()
 	for _, p := range parts {
-		s, err := f.Open(p)
+		s, err := p.Open()
 		if err != nil {
 			continue
 		}

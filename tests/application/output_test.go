@@ -98,7 +98,6 @@ func journalled(t *testing.T, dir string, id int64) journal.Done {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	filter := journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindDone}, Output: true}
 	for event, err := range reader.Events(t.Context(), filter) {
 		if err != nil {

@@ -52,7 +52,6 @@ func ours(t *testing.T, dir string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	_, err = verify.Audit(context.Background(), r.Folder(), nil, nil)
 	return err
 }
@@ -173,7 +172,6 @@ func anchors(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	newest, err := r.Anchor(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,6 @@ func lates(p *program, first int64, due func(job int64) time.Time, workers ...ha
 	for _, settings := range workers {
 		reader, err := replay.Open(settings["journal_dir"])
 		p.must(err)
-		defer reader.Close()
 		for e, err := range reader.Events(p.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindRunning}}) {
 			p.must(err)
 			if e.Job < first {

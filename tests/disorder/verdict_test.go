@@ -204,7 +204,6 @@ func (s *site) checkJournal(w *worker) {
 	if err != nil {
 		s.Fatalf("read the journal of %s: %v", w.name, err)
 	}
-	defer reader.Close()
 	ids := s.touched()
 	for e, err := range reader.Events(s.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindConflict}}) {
 		if err != nil {

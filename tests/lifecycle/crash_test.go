@@ -170,7 +170,6 @@ func verifyJournal(t *testing.T, settings harness.Settings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}

@@ -116,7 +116,6 @@ func untoldServer(t *testing.T, s harness.Settings) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	var told []journal.Server
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindServer}}) {
 		if err != nil {

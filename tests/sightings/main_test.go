@@ -210,7 +210,6 @@ func timesOf(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
 		if err != nil {
 			t.Fatal(err)

@@ -182,7 +182,6 @@ func events(t testing.TB, settings harness.Settings, kinds ...journal.Kind) (fou
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
 		if err != nil {
 			t.Fatal(err)

@@ -113,7 +113,6 @@ func checkJournal(t *testing.T, dir string, seen history) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}

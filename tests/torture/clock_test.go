@@ -65,7 +65,6 @@ func checkTimes(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	var last journal.Event
 	for e, err := range reader.Events(t.Context(), journal.Filter{}) {
 		if err != nil {

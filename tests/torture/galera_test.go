@@ -60,7 +60,6 @@ func countKind(t *testing.T, dir string, kind journal.Kind) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	for _, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{kind}}) {
 		if err != nil {
 			t.Fatal(err)

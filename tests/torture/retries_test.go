@@ -81,7 +81,6 @@ func retriedBy(t *testing.T, dir string) map[int][]int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	ends := map[int][]int64{}
 	kinds := []journal.Kind{journal.KindRetried, journal.KindConflict}
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {

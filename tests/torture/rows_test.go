@@ -90,7 +90,6 @@ func (s *site) count(t *testing.T, job int64, kind journal.Kind) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
 	for _, err := range reader.Events(t.Context(), journal.Filter{Job: job, Kinds: []journal.Kind{kind}}) {
 		if err != nil {
 			t.Fatal(err)

@@ -202,7 +202,6 @@ func (x *explanation) readHistory(ctx context.Context) {
 		x.each(func(_ int64, job *api.ExplainedJob) { job.Unread = err.Error() })
 		return
 	}
-	defer r.Close()
 	x.each(func(id int64, job *api.ExplainedJob) {
 		events, unread := newestOf(ctx, r, id)
 		job.Journal, job.Unread = historyOf(id, events), text(unread)

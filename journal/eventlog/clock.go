@@ -33,8 +33,9 @@ const plausibleGap = 72 * time.Hour
 
 // instant is a moment by both clocks, in whole microseconds.
 type instant struct {
-	wall time.Time // what events are stamped with
-	real time.Time // what ages are measured with
+	wall time.Time     // what events are stamped with
+	real time.Time     // what ages are measured with
+	up   time.Duration // since the boot; 0 where the two clocks are one
 }
 
 // clock tells what time it is, and how much time really passed. It warns once of each jump of the
@@ -78,17 +79,6 @@ func uptime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// look reads both clocks, of which there are two.
-func (c *clock) look() (wall time.Time, up time.Duration) {
-	wall = c.now().UTC().Truncate(time.Microsecond)
-	return wall, c.uptime().Truncate(time.Microsecond)
-}
-
-// start makes the time line say real at an uptime, at which the wall clock is so much ahead of it.
-func (c *clock) start(real time.Time, up, ahead time.Duration) {
-	c.origin, c.ahead = real.Add(-up), ahead
-}
-
 // read gives the time, and warns where the wall clock has jumped.
 func (c *clock) read() instant {
 	at := c.instant()
@@ -113,12 +103,12 @@ func (c *clock) read() instant {
 }
 
 func (c *clock) instant() instant {
+	wall := c.now().UTC().Truncate(time.Microsecond)
 	if c.uptime == nil {
-		now := c.now().UTC().Truncate(time.Microsecond)
-		return instant{now, now}
+		return instant{wall: wall, real: wall}
 	}
-	wall, up := c.look()
-	return instant{wall, c.origin.Add(up)}
+	up := c.uptime().Truncate(time.Microsecond)
+	return instant{wall, c.origin.Add(up), up}
 }
 
 func (c *clock) jumped(at instant) bool {
@@ -156,9 +146,9 @@ func (j *Log) startClock(begun time.Time) {
 		if err != nil {
 			j.config.Logger.Warn("how much time passed since the worker ran last is not known; history is kept for longer", "error", err)
 		}
-		wall, up := j.clock.look()
+		at := j.clock.instant()
 		if note == nil {
-			note = &clockNote{Wall: wall.UnixMicro(), Real: wall.UnixMicro()}
+			note = &clockNote{Wall: at.wall.UnixMicro(), Real: at.wall.UnixMicro()}
 			if j.state.Seq > 0 { // of an older version
 				note.Wall, note.Real = j.state.Time.UnixMicro(), j.state.Time.UnixMicro()
 			}
@@ -167,8 +157,8 @@ func (j *Log) startClock(begun time.Time) {
 			j.begun = note.Segments
 			maps.DeleteFunc(j.begun, func(n int, _ int64) bool { return n < 1 || n > j.newest.Number }) // damage
 		}
-		real, ahead := note.goOn(j.clock.boot, wall, up)
-		j.clock.start(real, up, ahead)
+		real, ahead := note.goOn(j.clock.boot, at.wall, at.up)
+		j.clock.origin, j.clock.ahead = real.Add(-at.up), ahead
 		j.clock.read() // warns where it was set while nobody looked
 		if known := slices.Collect(maps.Keys(j.begun)); len(known) > 0 {
 			// It died before it noted that: they count as of now.
@@ -239,9 +229,8 @@ func (j *Log) noteClock(now bool) {
 		return
 	}
 	j.clockSegment, j.clockNoted = newest, at.real
-	wall, up := j.clock.look()
 	content, err := json.Marshal(clockNote{
-		Boot: j.clock.boot, Uptime: up.Microseconds(), Wall: wall.UnixMicro(), Real: j.clock.origin.Add(up).UnixMicro(), Segments: begun,
+		Boot: j.clock.boot, Uptime: at.up.Microseconds(), Wall: at.wall.UnixMicro(), Real: at.real.UnixMicro(), Segments: begun,
 	})
 	if err == nil {
 		err = archive.Replace(filepath.Join(j.config.Dir, archive.ClockFile), append(content, '\n'))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,6 @@ type AgentConfig struct {
 type Agent struct {
 	config     AgentConfig
 	changed    chan struct{}
-	rated      chan struct{} // the rates that all workers keep together have changed
 	pokes      *gathering
 	end        func() time.Time // when Run must have returned; asked only once ctx has ended
 	state      atomic.Pointer[api.MasterStanding]
@@ -64,19 +64,15 @@ func NewAgent(config AgentConfig) *Agent {
 	config.DrainTimeout = cmp.Or(config.DrainTimeout, 5*time.Second)
 	config.pingInterval = cmp.Or(config.pingInterval, 30*time.Second)
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler)).With("master", config.Address)
-	a := &Agent{config: config, changed: make(chan struct{}, 1), rated: make(chan struct{}, 1), pokes: newGathering()}
+	a := &Agent{config: config, changed: make(chan struct{}, 1), pokes: newGathering()}
 	a.note(false, nil)
 	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
 	return a
 }
 
-// TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called
-// from anywhere.
-func (a *Agent) TargetsChanged() { nudge(a.changed) }
-
-// RatesChanged has the agent look again whether there are rates that all workers keep together. It
-// never blocks, and may be called from anywhere.
-func (a *Agent) RatesChanged() { nudge(a.rated) }
+// Changed has the agent tell the master the targets anew, and look again whether there are rates that
+// all workers keep together. It never blocks, and may be called from anywhere.
+func (a *Agent) Changed() { nudge(a.changed) }
 
 // nudge puts a token into a channel that has room for one.
 func nudge(tokens chan struct{}) {
@@ -188,10 +184,9 @@ func (a *Agent) session(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			borrow = a.borrow(ctx, link)
 		case <-a.pokes.nudge:
 			_ = a.sendPending(ctx, link)
-		case <-a.rated:
-			borrow = a.borrow(ctx, link)
 		case <-borrow:
 			borrow = a.borrow(ctx, link)
 		case <-link.Done():
@@ -234,12 +229,14 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
+	before, same := a.Status(), slices.Equal(a.registered.Targets, targets)
 	a.registered = data
-	before := a.Status()
 	a.note(true, nil)
-	if before.Registered || before.Since.IsZero() || before.Error == errNoTargets.Error() {
+	switch {
+	case before.Registered && same:
+	case before.Registered, before.Since.IsZero(), before.Error == errNoTargets.Error():
 		a.config.Logger.Info("registered with the master", "targets", listed(targets))
-	} else { // after an outage a warning, as the outage was
+	default: // after an outage a warning, as the outage was
 		a.config.Logger.Warn("registered with the master again", "targets", listed(targets),
 			"after", time.Since(before.Since).Round(time.Millisecond))
 	}

@@ -228,7 +228,7 @@ func TestAgentTellsOfEachRegistration(t *testing.T) {
 	start(t, agent.Run)
 	expectPoll(t, registrations, "[a]")
 	targets.Store(&[]string{"b"})
-	agent.TargetsChanged()
+	agent.Changed()
 	expectPoll(t, registrations, "[b]")
 	await(t, m, []string{"b"})
 	(<-r.made).lose()

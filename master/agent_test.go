@@ -65,7 +65,7 @@ func TestAgentRegistersAgainWhenTargetsChange(t *testing.T) {
 	start(t, agent.Run)
 	for _, now := range [][]string{{"a"}, {"a", "b"}, nil, {"c"}} {
 		targets.Store(&now)
-		agent.TargetsChanged()
+		agent.Changed()
 		if now == nil {
 			await(t, m) // with nothing to serve it stays away
 		} else {

@@ -15,11 +15,6 @@ import (
 // answerTimeout is how long a worker may take for anything but a manual job.
 const answerTimeout = 5 * time.Second
 
-// ask sends a request that a worker answers at once, and waits for it no longer than answerTimeout.
-func (m *Master) ask(ctx context.Context, w *worker, typ string, data any) ([]byte, error) {
-	return requestWithin(ctx, answerTimeout, w.link, typ, data)
-}
-
 // noAnswerError is the failure of a request whose answer did not come in time.
 type noAnswerError struct{ within time.Duration }
 

@@ -144,7 +144,7 @@ func (m *Master) forgetIdle(ctx context.Context) {
 	}
 	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
 		var rows api.WaitingRows
-		text, err := m.ask(ctx, w, api.Waiting.Name, api.WaitingQuery{Targets: names})
+		text, err := requestWithin(ctx, answerTimeout, w.link, api.Waiting.Name, api.WaitingQuery{Targets: names})
 		if err != nil || json.Unmarshal(text, &rows) != nil {
 			continue
 		}
@@ -168,16 +168,11 @@ const mostUnserved = 100
 // unserved lists the targets that were poked and that none of the workers serves, the one first
 // that waits longest, and counts them.
 func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count int) {
-	owed, served := m.ledger.allOwed(), make(map[string]bool)
+	owed := m.ledger.allOwed()
 	if len(owed) == 0 {
 		return nil, 0
 	}
-	for _, w := range workers {
-		_, names := w.profile.Load().match(owed)
-		for _, name := range names {
-			served[name] = true
-		}
-	}
+	served, _ := serving(workers, owed)
 	list = m.ledger.waiting(served)
 	return list[:min(len(list), mostUnserved)], len(list)
 }

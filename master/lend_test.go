@@ -25,7 +25,7 @@ func TestAnAgentBorrowsItsShare(t *testing.T) {
 	start(t, agent.Run)
 	await(t, m, []string{"a"})
 	rates.Store(&[]api.SharedRate{{Target: "a", Starts: 30, Per: 1000, Wants: true}})
-	agent.RatesChanged()
+	agent.Changed()
 	select {
 	case shares := <-lent:
 		if shares["a"] != 30 {
@@ -57,7 +57,7 @@ func TestAnAgentOfAnOlderMasterBorrowsNothing(t *testing.T) {
 	agent.config.Logger = log.logger()
 	start(t, agent.Run)
 	log.await(t, "lends no shares of rates")
-	agent.RatesChanged()
+	agent.Changed()
 	if n := len(asked); n != 1 {
 		t.Errorf("it was asked %d times", n)
 	}

@@ -77,7 +77,7 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	}
 	asked := time.Now()
 	m.tallies.polled.Add(1)
-	_, err := m.ask(context.Background(), w, api.Poll.Name, api.Targets{Targets: targets})
+	_, err := requestWithin(context.Background(), answerTimeout, w.link, api.Poll.Name, api.Targets{Targets: targets})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:

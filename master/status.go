@@ -94,24 +94,33 @@ func cutTargets(workers []workerInfo, most int) {
 // detail is the answer that tells how many workers serve the targets, or are there at all where none is
 // named, and which targets none of them serves.
 func (m *Master) detail(targets []string) api.Done {
-	workers, wanted := 0, selectionOf(targets)
-	found := make(map[string]bool, len(targets))
-	for _, w := range m.registry.all() {
-		_, served := w.profile.Load().match(wanted)
-		for _, target := range served {
-			found[target] = true
-		}
-		if len(served) > 0 || targets == nil {
-			workers++
-		}
+	all := m.registry.all()
+	served, workers := serving(all, selectionOf(targets))
+	if targets == nil {
+		workers = len(all)
 	}
 	detail := api.Done{Workers: &workers}
 	for _, target := range unique(targets) {
-		if !found[target] {
+		if !served[target] {
 			detail.Unserved = append(detail.Unserved, target)
 		}
 	}
 	return detail
+}
+
+// serving tells which of the wanted names the workers serve, and how many of the workers do.
+func serving(workers []*worker, wanted selection) (served map[string]bool, count int) {
+	served = make(map[string]bool)
+	for _, w := range workers {
+		_, names := w.profile.Load().match(wanted)
+		for _, name := range names {
+			served[name] = true
+		}
+		if len(names) > 0 {
+			count++
+		}
+	}
+	return served, count
 }
 
 // Standing is how a master stands, in numbers.

@@ -61,7 +61,7 @@ func (n *notices) tableBack() {
 		to.worker.PollAll()
 		go func() {
 			if to.table.learnFolds(to.worker.TargetNames()) {
-				n.targetsChanged()
+				n.changed()
 			}
 		}()
 	})
@@ -78,21 +78,12 @@ func (n *notices) givenBack(targets []string) {
 	})
 }
 
-// targetsChanged: the worker is to be registered anew, with other targets or another way to compare
-// their names.
-func (n *notices) targetsChanged() {
+// changed: the worker is to be registered anew, with other targets or another way to compare their
+// names, or shares other rates with other workers.
+func (n *notices) changed() {
 	n.tell(func(to *listeners) {
 		for _, agent := range to.agents {
-			agent.TargetsChanged()
-		}
-	})
-}
-
-// ratesChanged: the rates that the worker shares with others may be other ones.
-func (n *notices) ratesChanged() {
-	n.tell(func(to *listeners) {
-		for _, agent := range to.agents {
-			agent.RatesChanged()
+			agent.Changed()
 		}
 	})
 }

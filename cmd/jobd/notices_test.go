@@ -9,7 +9,7 @@ func TestNoticesBeforeAnybodyListensAreDropped(t *testing.T) {
 	n.serverMet()
 	n.tableBack()
 	n.givenBack([]string{"a"})
-	n.targetsChanged()
+	n.changed()
 	heard := 0
 	n.connect(listeners{})
 	n.tell(func(*listeners) { heard++ })

@@ -24,7 +24,7 @@ type reloader struct {
 	log           logger
 	worker        *jobexec.Worker
 	refusals      *service.Refusals
-	ratesChanged  func()
+	changed       func() // tells the masters
 	current       config // that was read last
 	inForce       map[string]jobexec.Terms
 	started       config // that the worker was started with
@@ -70,7 +70,7 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
 	}
-	r.ratesChanged()
+	r.changed()
 	r.current = config
 	return config.Settings, api.Reloaded{File: config.Path, Changed: event.Changed, Later: r.later(config)}, nil
 }

@@ -32,7 +32,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, conf.TLS{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -66,7 +66,7 @@ func workingDir(t *testing.T) string {
 func diffConfig(want, got config) string {
 	got.read = nil // where things stood, not what they say
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
-	return cmp.Diff(want, got, zones, cmpopts.IgnoreUnexported(mysql.Config{}, eventlog.Config{}), cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, zones, cmpopts.IgnoreUnexported(mysql.Config{}, eventlog.Config{}), cmp.AllowUnexported(config{}, conf.TLS{}, masterConfig{}, storeConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
 }
 
 var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}

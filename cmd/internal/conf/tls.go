@@ -21,7 +21,7 @@ type TLS struct {
 	Files cert.Files
 }
 
-// Register registers the keys.
+// register registers the keys.
 func (t *TLS) register(set *Set) {
 	set.Add("tls", "", "TLS on the same port: off, allow or require; allow if not given, where there is a certificate", OneOf(&t.mode, off, allow, require))
 	set.Add("tls_cert", "", "a file with the daemon's certificate, and those that vouch for it, in PEM; read again when it changes", NonEmpty(&t.Files.Cert))

@@ -287,7 +287,7 @@ func (a *Agent) Poke(targets []string) {
 }
 
 // sendPending sends until nothing is pending. What the master did not answer stays so, and what it
-// refuses, too: that is told again with the next poke or over the next connection.
+// refuses, too: that is told again after a while.
 func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
 		_, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets})
@@ -297,8 +297,9 @@ func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 		a.Poke(targets)
 		var refused *jobnet.RemoteError
 		if errors.As(err, &refused) {
-			a.config.Logger.Warn("the master refused a poke: it is told again with the next one", "error", err)
+			a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
 			<-a.pokes.nudge // it is no news
+			time.AfterFunc(answerTimeout, func() { nudge(a.pokes.nudge) })
 		}
 		return err
 	}

@@ -59,13 +59,6 @@ func (t *table) knows(pid int) bool {
 	return t.known[pid] > 0
 }
 
-// orphans is what a runner knows of processes whose parents are gone, and which are its children
-// by now. That is so only while there are pools that fork.
-type orphans struct {
-	adopts bool
-	ended  map[int]bool // were seen as zombies the last time, and are not ours
-}
-
 // adopters is how many of this process's runners adopt: one, but in tests.
 var adopters struct {
 	sync.Mutex
@@ -74,10 +67,10 @@ var adopters struct {
 
 // adopt has what processes leave behind become children of this one, or ends that.
 func (ps *pools) adopt(adopts bool) {
-	if ps.orphans.adopts == adopts {
+	if ps.adopts == adopts {
 		return
 	}
-	ps.orphans.adopts = adopts
+	ps.adopts = adopts
 	adopters.Lock()
 	defer adopters.Unlock()
 	if adopters.n--; adopts {
@@ -107,19 +100,19 @@ func (ps *pools) forks() bool {
 // never one that we have started and are about to reap.
 func (ps *pools) sweep() {
 	ps.adopt(ps.forks())
-	before := ps.orphans.ended
-	ps.orphans.ended = nil
+	before := ps.zombies
+	ps.zombies = nil
 	if !hasZombie() {
 		return
 	}
-	ps.orphans.ended = make(map[int]bool)
+	ps.zombies = make(map[int]bool)
 	for pid, who := range proc.Children(unix.Getpid()) {
 		switch {
 		case children.knows(pid) || !who.Ended:
 		case before[pid]:
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		default:
-			ps.orphans.ended[pid] = true
+			ps.zombies[pid] = true
 		}
 	}
 }

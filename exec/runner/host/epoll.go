@@ -1,25 +1,24 @@
 package host
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // epoll waits for many descriptors at once, and for wakes.
 type epoll struct {
-	fd, wake int      // the epoll, and an eventfd in it
-	file     *os.File // the epoll, for Go's own
-	ready    syscall.RawConn
+	fd    int
+	file  *os.File // for Go's own; its deadline is what wakes
+	ready syscall.RawConn
 }
 
 // What an event is about, in the upper half of its data; the process id is in the lower.
 const (
 	aboutTimer = iota
-	aboutWake
 	aboutEnd
 	aboutStdout
 	aboutStderr
@@ -32,12 +31,6 @@ func newEpoll() (*epoll, error) {
 	var err error
 	if e.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
-	}
-	if e.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("eventfd", err)
-	}
-	if err := e.add(e.wake, aboutWake, 0); err != nil {
-		return nil, err
 	}
 	if err := unix.SetNonblock(e.fd, true); err != nil { // so that Go waits for it
 		return nil, os.NewSyscallError("fcntl", err)
@@ -58,36 +51,33 @@ func (e *epoll) add(fd, about, pid int) error {
 }
 
 // ring wakes the waiting goroutine.
-func (e *epoll) ring() {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(e.wake, one[:]) // it fails only where it is rung already
-}
+func (e *epoll) ring() { _ = e.file.SetReadDeadline(time.Unix(1, 0)) } // it fails only where it is closed
 
-// hush takes a ring away, so that it is not reported again.
-func (e *epoll) hush() {
-	var rung [8]byte
-	_, _ = unix.Read(e.wake, rung[:]) // whatever it counted
-}
-
-// run passes events to act in batches, and calls turned after each; it returns when turned says
-// that it is over and nothing more is there. An act that returns true left something that the epoll
-// will not report: then the next batch follows at once. Run waits with Go's own epoll: Go's monitor
+// run passes events to act in batches, and calls turned after each, and after a ring; it returns when
+// turned says that it is over and nothing more is there. An act that returns true left something that the
+// epoll will not report: then the next batch follows at once. Run waits with Go's own epoll: Go's monitor
 // would look after a thread that waits in the system instead, all the time.
-func (e *epoll) run(act func(*unix.EpollEvent) (more bool), turned func() (over bool)) error {
+func (e *epoll) run(act func(*unix.EpollEvent) (more bool), turned func() (over bool)) (err error) {
 	events := make([]unix.EpollEvent, 128)
-	return e.ready.Read(func(uintptr) bool {
-		for {
-			n := e.poll(events)
-			again := n == len(events)
-			for i := range n {
-				again = act(&events[i]) || again
+	for over := false; !over && err == nil; {
+		err = e.ready.Read(func(uintptr) bool {
+			for {
+				n := e.poll(events)
+				again := n == len(events)
+				for i := range n {
+					again = act(&events[i]) || again
+				}
+				if over = turned(); !again {
+					return over
+				}
 			}
-			if over := turned(); !again {
-				return over
-			}
+		})
+		if errors.Is(err, os.ErrDeadlineExceeded) { // somebody has rung
+			err = e.file.SetReadDeadline(time.Time{})
+			over = turned()
 		}
-	})
+	}
+	return err
 }
 
 // poll returns how many events there are, without waiting for any.
@@ -100,6 +90,4 @@ func (e *epoll) poll(events []unix.EpollEvent) int {
 	}
 }
 
-func (e *epoll) close() error {
-	return errors.Join(os.NewSyscallError("close", unix.Close(e.wake)), e.file.Close())
-}
+func (e *epoll) close() error { return e.file.Close() }

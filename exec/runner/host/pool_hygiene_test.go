@@ -176,7 +176,7 @@ func TestWhatLeavesItsGroupLivesOn(t *testing.T) {
 	b.until("no pool is left", func() bool { return len(b.standings) == 0 })
 	for deadline := time.Now().Add(time.Minute); ; {
 		adopts := make(chan bool)
-		b.local.do(func() { adopts <- b.local.pools.orphans.adopts })
+		b.local.do(func() { adopts <- b.local.pools.adopts })
 		if !<-adopts {
 			break
 		}

@@ -22,7 +22,8 @@ type pools struct {
 	processes map[int]*poolProcess
 	tickAt    int64 // the uptime of the next tick; 0: there is none
 	slow      slow
-	orphans   orphans
+	adopts    bool          // those whose parents are gone are our children by now; only while there are pools that fork
+	zombies   map[int]bool  // were seen as such the last time, and are not ours
 	leaving   chan struct{} // closed when there is no process any more; nil: there may be more
 
 	changed bool // the worker may have to be told how the pools stand
@@ -74,7 +75,7 @@ func (ps *pools) onTimer(now int64) {
 	if ps.tickAt != 0 && ps.tickAt <= now {
 		ps.tickAt = 0
 		ps.tick(now)
-		if len(ps.all) > 0 || ps.orphans.adopts || len(ps.orphans.ended) > 0 || hasZombie() {
+		if len(ps.all) > 0 || ps.adopts || len(ps.zombies) > 0 || hasZombie() {
 			ps.tickLater()
 		}
 	}

@@ -71,6 +71,7 @@ func (r *reactor) start(j *job) {
 // run watches the jobs until stop, and closes the descriptors then.
 func (r *reactor) run() error {
 	err := r.epoll.run(r.act, func() (over bool) {
+		r.drain()
 		r.pools.work()
 		return r.stopped
 	})
@@ -128,10 +129,6 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 	switch event.Pad {
 	case aboutTimer:
 		r.onTimer()
-		return false
-	case aboutWake:
-		r.epoll.hush()
-		r.drain()
 		return false
 	case aboutProcess, aboutAnswers:
 		r.pools.act(event)

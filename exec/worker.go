@@ -109,9 +109,8 @@ type Worker struct {
 
 	endWhole, endActive, endPatient context.CancelFunc
 
-	starts  group          // claims by hand and starts: a worker that stops waits for them
-	answers group          // answers to clients whose jobs are at their end: likewise
-	others  sync.WaitGroup // everything else: nothing waits for it
+	starts group          // claims by hand, starts, and answers to clients: a worker that stops waits for them
+	others sync.WaitGroup // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
 
@@ -187,7 +186,6 @@ func New(c Config) *Worker {
 		defer w.mu.Unlock()
 		w.tellWaiting()
 	}
-	w.answers.ended = w.starts.ended
 	w.mostQuarantined = mostQuarantined
 	return w
 }
@@ -362,7 +360,7 @@ func (w *Worker) tellClient(told board.Told) {
 	switch {
 	case !waits:
 	case told.End != nil:
-		w.answers.Go(func() { w.answer(client, *told.End) })
+		w.starts.Go(func() { w.answer(client, *told.End) })
 	case told.Why != "":
 		client.tell(nil, told.Why)
 	default:
@@ -515,7 +513,7 @@ func requesting(j *board.Job) bool {
 // ended tells of the board that no job is as unwanted says, while no start is under way any more, and no
 // client waits for an answer.
 func (w *Worker) ended(unwanted func(*board.Job) bool) func(*board.Board) bool {
-	return func(b *board.Board) bool { return w.starts.none() && !b.Any(unwanted) && w.answers.none() }
+	return func(b *board.Board) bool { return w.starts.none() && !b.Any(unwanted) }
 }
 
 // count counts the jobs that are wanted.

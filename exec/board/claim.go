@@ -149,17 +149,11 @@ func (b *Board) Won(c *Claim) Effects {
 	return b.follow()
 }
 
-// queueClaim queues a job whose claim is won. One that is not to be started here any more is given
-// back.
+// queueClaim queues a job whose claim is won.
 func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	j := b.newJob(id, claim, First(claim))
 	j.setBack = setBack
-	if why := b.blocked(j); why != "" {
-		b.giveBack(j, why)
-		return
-	}
-	b.enqueue(j)
-	b.dispatch(j.target)
+	b.takeIn(j)
 }
 
 // doubt is an event whose row may not have been committed, or was not, so that the worker must take

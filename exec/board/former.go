@@ -85,10 +85,5 @@ func (b *Board) requeue(old journal.Job) {
 	}
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.recovered = old.Attempt > First(claim)
-	if why := b.blocked(j); why != "" && j.mayLeave() {
-		b.giveBack(j, why)
-		return
-	}
-	b.enqueue(j)
-	b.dispatch(j.target)
+	b.takeIn(j)
 }

@@ -185,6 +185,16 @@ func (b *Board) targetOf(name string) *Target {
 	return t
 }
 
+// takeIn queues a new job. One that is not to be started here any more is given back, where it can be.
+func (b *Board) takeIn(j *Job) {
+	if why := b.blocked(j); why != "" && j.mayLeave() {
+		b.giveBack(j, why)
+		return
+	}
+	b.enqueue(j)
+	b.dispatch(j.target)
+}
+
 // enqueue puts a job behind all that wait; enqueueFirst before them.
 func (b *Board) enqueue(j *Job) {
 	b.move(j, Queued)

@@ -412,8 +412,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 	b.move(j, Gone)
 	next := b.newJob(j.id, j.claim, j.attempt+1)
 	next.recovered = true
-	b.enqueue(next)
-	b.dispatch(next.target)
+	b.takeIn(next)
 	return s
 }
 

@@ -46,9 +46,9 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 	case t.unfit != "":
 		return Hindrance{Kind: HinderedName, Why: t.unfit}
 	case w.outage.full:
-		return Hindrance{HinderedDisk, w.outage.why, w.outage.since}
-	case w.outage.why != "":
-		return Hindrance{HinderedDatabase, w.outage.why, w.outage.since}
+		return Hindrance{HinderedDisk, w.outage.Why, w.outage.Since}
+	case w.outage.Why != "":
+		return Hindrance{HinderedDatabase, w.outage.Why, w.outage.Since}
 	case !w.asked.IsZero() && time.Since(w.asked) >= slowClaim:
 		return Hindrance{HinderedStuck, "the claim has waited for the database since " + rfc3339(w.asked), w.asked}
 	case away:
@@ -97,40 +97,37 @@ type Outage struct {
 	Away  bool // the table is out of reach; else something is wrong here
 }
 
-// outage is why nothing at all is claimed. The worker's mutex guards it.
+// outage is why nothing at all is claimed; its why is "" where nothing is wrong. The worker's mutex
+// guards it.
 type outage struct {
-	why      string // "" where nothing is wrong
-	since    time.Time
-	away     bool
+	Outage
 	full     bool      // the journal has no room
 	returned time.Time // when the last one ended in which the table was out of reach
 }
 
 // note notes how the last try ended. It tells whether it is another outage now, or none.
 func (o *outage) note(err error, now time.Time) (changed bool) {
-	away := isAway(err)
-	if o.away && !away {
+	before := o.Outage
+	if before.Away && !isAway(err) {
 		o.returned = now
 	}
-	if err == nil {
-		changed = o.why != ""
-		*o = outage{returned: o.returned}
-		return changed
+	if o.Outage = (Outage{}); err != nil {
+		o.Outage = Outage{Why: err.Error(), Since: now, Away: isAway(err)}
+		if before.Why != "" && before.Away == o.Away {
+			o.Since = before.Since
+		}
 	}
-	changed = o.why != err.Error()
-	if o.why == "" || away != o.away {
-		o.since = now
-	}
-	o.why, o.away, o.full = err.Error(), away, errors.Is(err, journal.ErrFull)
-	return changed
+	o.full = errors.Is(err, journal.ErrFull)
+	return before.Why != o.Why
 }
 
 // status is what clients are told of it.
 func (o *outage) status() *Outage {
-	if o.why == "" {
+	if o.Why == "" {
 		return nil
 	}
-	return &Outage{Why: o.why, Since: o.since, Away: o.away}
+	now := o.Outage
+	return &now
 }
 
 // slowClaim is how long a claim may be waited for before status tells of it. A locked table gives no error

@@ -160,8 +160,9 @@ type manualClaim struct {
 	asked   *wish           // nil: what is journalled of each row tells who asked
 	clients map[int64]*waiter
 	retry   Retry         // while nothing can be claimed
-	lock    lockWait      // for rows that are tried again
 	failed  map[int64]int // tries that failed for no known reason
+
+	lockedUntil time.Time // when rows are not tried again any more that somebody else holds; zero: none was
 }
 
 // byHand makes a claim of rows that a client has named.
@@ -260,7 +261,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
 		}
 	}
-	if locked = append(locked, c.later...); len(locked) > 0 && !m.lock.again(ctx, m.client.Done()) {
+	if locked = append(locked, c.later...); len(locked) > 0 && !m.lockAgain(ctx) {
 		m.refuse(locked, "the row is locked by somebody else")
 		return nil
 	}
@@ -402,35 +403,25 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 	return "the table refuses it: " + err.Error()
 }
 
-// What somebody waits for at most whose rows somebody else holds, and how long between two tries.
+// How long rows are tried again that somebody else holds, and how often.
 const (
 	lockTimeout = 5 * time.Second
-	firstLock   = 50 * time.Millisecond
-	longLock    = 500 * time.Millisecond
+	lockRest    = 100 * time.Millisecond
 )
 
-// lockWait is the time between tries of rows that somebody else holds.
-type lockWait struct {
-	until time.Time     // zero: no row was locked yet
-	rest  board.Backoff // until they are tried again
-}
-
-// again waits until the next try of the rows. It is false when the tries have lasted long enough, or
-// the client is gone: then gone is closed, which may be nil.
-func (l *lockWait) again(ctx context.Context, gone <-chan struct{}) bool {
-	if l.until.IsZero() {
-		l.until = time.Now().Add(lockTimeout)
+// lockAgain waits until rows are tried again that somebody else holds. It is false when that has lasted
+// long enough, or the client is gone.
+func (m *manualClaim) lockAgain(ctx context.Context) bool {
+	if m.lockedUntil.IsZero() {
+		m.lockedUntil = time.Now().Add(lockTimeout)
 	}
-	l.rest.Grow(time.Now(), firstLock, longLock)
-	if l.rest.Due.After(l.until) {
+	if time.Until(m.lockedUntil) < lockRest {
 		return false
 	}
-	timer := time.NewTimer(time.Until(l.rest.Due))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(lockRest):
 		return true
-	case <-gone:
+	case <-m.client.Done():
 	case <-ctx.Done():
 	}
 	return false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -73,40 +74,43 @@ func (p *journalPart) runners() []string {
 	return names
 }
 
+// look has the journal's history looked at, for what about says; where it can't be read the log tells.
+func (p *journalPart) look(about string, look func(*replay.Reader) error) {
+	r, err := p.read()
+	if err == nil {
+		err = look(r)
+	}
+	if err != nil {
+		p.log.Warn("the journal's history can't be read", "about", about, "error", err)
+	}
+}
+
 // lastStart is when a job of a target was started last, where that was after a time; else zero.
 func (p *journalPart) lastStart(target string, after time.Time) (at time.Time) {
-	r, err := p.read()
-	if err != nil {
-		p.log.Warn("the journal's history can't be read", "error", err)
-		return at
-	}
 	newest := journal.Filter{Target: target, Kinds: []journal.Kind{journal.KindRunning}, Since: after, Last: 1}
-	for e, err := range r.Events(context.Background(), newest) {
-		if err != nil {
-			p.log.Warn("the journal's history can't be read", "target", target, "error", err)
-			break
+	p.look("the last start of target "+target, func(r *replay.Reader) error {
+		for e, err := range r.Events(context.Background(), newest) {
+			if err != nil {
+				return err
+			}
+			at = e.Time
 		}
-		at = e.Time
-	}
+		return nil
+	})
 	return at
 }
 
 // knows tells whether the journal's history has a claim of a job, by its token; and, where it was given
 // up and never started, that claim.
 func (p *journalPart) knows(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted) {
-	r, err := replay.Open(p.journalDir)
-	if err != nil {
-		p.log.Warn("the journal's history can't be read", "error", err)
-		return false, nil
-	}
-	claim, started, err := reconcile.Claimed(ctx, r, job, token)
-	if err != nil {
-		p.log.Warn("the journal's history can't be read", "job", job, "error", err)
-	}
-	if started {
+	p.look(fmt.Sprintf("job %d", job), func(r *replay.Reader) (err error) {
+		unstarted, known, err = reconcile.Claimed(ctx, r, job, token)
+		return err
+	})
+	if known { // it was started
 		return true, nil
 	}
-	return claim != nil, claim
+	return unstarted != nil, unstarted
 }
 
 // How far a start looks back for rows that were ignored or set back, and may not have been: the
@@ -124,13 +128,10 @@ func (p *journalPart) doubtful() (rows map[int64]journal.Payload) {
 	if newest == 0 {
 		return nil
 	}
-	r, err := p.read()
-	if err == nil {
+	p.look("rows that were ignored or set back last", func(r *replay.Reader) (err error) {
 		rows, err = doubtfulBehind(context.Background(), r, newest-min(newest, doubtfulEvents))
-	}
-	if err != nil {
-		p.log.Warn("the journal's history can't be read; whether rows that were ignored or set back last are so is not asked", "error", err)
-	}
+		return err
+	})
 	return rows
 }
 

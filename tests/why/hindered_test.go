@@ -62,7 +62,7 @@ func TestALauncherThatBreaks(t *testing.T) {
 	}
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, w, "poll")
-	await(t, w, 1, "launcher", `job 1 waits: node-1 starts nothing since `+clock+`: .*no such file or directory.*; node-1 gave it back at `+clock+`, because .*`)
+	await(t, w, 1, "launcher", `job 1 waits: node-1 claims nothing for target a since `+clock+`: .*no such file or directory.*; node-1 gave it back at `+clock+`, because .*`)
 	if err := os.Rename(launcher+".away", launcher); err != nil {
 		t.Fatal(err)
 	}

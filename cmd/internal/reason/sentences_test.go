@@ -50,7 +50,7 @@ func TestSentences(t *testing.T) {
 		{Prefetched, "was claimed by node-1 at 10:02, and is the next there: its target mail is paused since 10:02 by 10.0.0.5", []Answer{
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten}, Target: paused}),
 		}},
-		{Prefetched, "was claimed by node-1 at 10:02, and is the next there: node-1 starts nothing since 10:02: no such file", []Answer{
+		{Prefetched, "was claimed by node-1 at 10:02, and is the next there: node-1 claims nothing for target mail since 10:02: no such file", []Answer{
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten}, Target: hindered("launcher", "no such file")}),
 		}},
 		{Renewing, "could not be started on node-1, which tries again in a moment", []Answer{of("node-1", job{Here: &here{Phase: "renewing"}})}},
@@ -108,18 +108,20 @@ func TestSentences(t *testing.T) {
 		}},
 		{Unserved, "waits, and no worker serves its target mial (did you mean mail?)", []Answer{of("node-1", job{Row: &row{Target: "mial", Status: "waiting"}}), of("node-2", job{})}},
 		{Unserved, "waits, and node-1 does not serve its target x (served are mail)", []Answer{of("node-1", job{Row: &row{Target: "x", Status: "waiting"}})}},
-		{"stopping", "waits: node-1 is stopping", []Answer{of("node-1", waits(hindered("stopping", "the worker stops")))}},
-		{"name", "waits: node-1 can't serve target mail: the column has no ü", []Answer{of("node-1", waits(hindered("name", "the column has no ü")))}},
-		{"disk", "waits: node-1 claims nothing since 10:02, because the disk of its journal is full: 1 MiB left", []Answer{of("node-1", waits(hindered("disk", "1 MiB left")))}},
-		{"database", "waits: the claims of node-1 fail since 10:02: connection refused", []Answer{of("node-1", waits(hindered("database", "connection refused")))}},
-		{"stuck", "waits: a claim of node-1 waits for the database since 10:02", []Answer{of("node-1", waits(hindered("stuck", "")))}},
-		{"unwritten", "waits: node-1 claims nothing, because it can't write the table since 10:02", []Answer{of("node-1", waits(hindered("unwritten", "")))}},
-		{"identity", "waits: node-1 claims nothing since 10:02: the name node-1 is another worker's", []Answer{of("node-1", waits(hindered("identity", "the name node-1 is another worker's")))}},
-		{"launcher", "waits: node-1 starts nothing since 10:02: no such file", []Answer{of("node-1", waits(hindered("launcher", "no such file")))}},
-		{"retirement", "waits: node-1 is about to serve target mail no more: 2 are left", []Answer{of("node-1", waits(hindered("retirement", "2 are left")))}},
+		{"stopping", "waits: node-1 claims nothing for target mail since 10:02: the worker stops", []Answer{of("node-1", waits(hindered("stopping", "the worker stops")))}},
+		{"name", "waits: node-1 claims nothing for target mail since 10:02: the column has no ü", []Answer{of("node-1", waits(hindered("name", "the column has no ü")))}},
+		{"disk", "waits: node-1 claims nothing for target mail since 10:02: 1 MiB left", []Answer{of("node-1", waits(hindered("disk", "1 MiB left")))}},
+		{"database", "waits: node-1 claims nothing for target mail since 10:02: connection refused", []Answer{of("node-1", waits(hindered("database", "connection refused")))}},
+		{"unwritten", "waits: node-1 claims nothing for target mail since 10:02: the table can't be written", []Answer{of("node-1", waits(hindered("unwritten", "the table can't be written")))}},
+		{"identity", "waits: node-1 claims nothing for target mail since 10:02: the name node-1 is another worker's", []Answer{of("node-1", waits(hindered("identity", "the name node-1 is another worker's")))}},
+		{"launcher", "waits: node-1 claims nothing for target mail since 10:02: no such file", []Answer{of("node-1", waits(hindered("launcher", "no such file")))}},
+		{"retirement", "waits: node-1 claims nothing for target mail since 10:02: 2 are left", []Answer{of("node-1", waits(hindered("retirement", "2 are left")))}},
 		{"executor", "waits: node-1 claims nothing for target mail since 10:02: no process gets ready", []Answer{of("node-1", waits(hindered("executor", "no process gets ready")))}},
-		{"crowded", "waits: node-1 claims no more for target mail: 100 jobs were claimed", []Answer{of("node-1", waits(hindered("crowded", "100 jobs were claimed")))}},
+		{"crowded", "waits: node-1 claims nothing for target mail since 10:02: 100 jobs were claimed", []Answer{of("node-1", waits(hindered("crowded", "100 jobs were claimed")))}},
 		{"trouble", "waits: node-1 claims nothing for target mail since 10:02: claims fail: lock", []Answer{of("node-1", waits(hindered("trouble", "claims fail: lock")))}},
+		{"stuck", "waits: node-1 claims nothing for target mail: the claim has waited for the database since 10:02", []Answer{
+			of("node-1", waits(hindered("stuck", "the claim has waited for the database since 10:02"))),
+		}},
 
 		{Silent, "is running since 10:02, as its row says; it was claimed by node-9, to go by the mark in it (token " + tokenOf("node-9") + "), which does not answer", []Answer{
 			of("node-1", under("running", tokenOf("node-9"), nil)), silent("node-8", "no answer"), silent("node-9", "no answer within 8s"),

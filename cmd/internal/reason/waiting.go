@@ -199,34 +199,13 @@ func (v *view) paused(t *api.TargetStanding) string {
 	return fmt.Sprintf("its target %s is paused%s%s", t.Name, v.since(t.PausedSince), behind(" by ", whoOf(t.PausedBy)))
 }
 
-// hindered says why a worker claims nothing for the row's target: what it does not do, since when, and
-// why. Where the why is no more than the same once again it is left out.
+// hindered says why a worker claims nothing for the row's target, in that worker's words.
 func (v *view) hindered(t teller) string {
-	target, why := t.job.Target, cut(t.job.Target.Why)
-	since := v.since(target.Since)
-	switch jobexec.Hindering(target.Hindered) {
-	case jobexec.HinderedStopping:
-		return t.Name + " is stopping"
-	case jobexec.HinderedName:
-		return fmt.Sprintf("%s can't serve target %s: %s", t.Name, target.Name, why)
-	case jobexec.HinderedDisk:
-		return fmt.Sprintf("%s claims nothing%s, because the disk of its journal is full: %s", t.Name, since, why)
-	case jobexec.HinderedDatabase:
-		return fmt.Sprintf("the claims of %s fail%s: %s", t.Name, since, why)
-	case jobexec.HinderedStuck:
-		return fmt.Sprintf("a claim of %s waits for the database%s", t.Name, since)
-	case jobexec.HinderedUnwritten:
-		return fmt.Sprintf("%s claims nothing, because it can't write the table%s", t.Name, since)
-	case jobexec.HinderedIdentity:
-		return fmt.Sprintf("%s claims nothing%s: %s", t.Name, since, why)
-	case jobexec.HinderedLauncher:
-		return fmt.Sprintf("%s starts nothing%s: %s", t.Name, since, why)
-	case jobexec.HinderedRetirement:
-		return fmt.Sprintf("%s is about to serve target %s no more: %s", t.Name, target.Name, why)
-	case jobexec.HinderedCrowded:
-		return fmt.Sprintf("%s claims no more for target %s: %s", t.Name, target.Name, why)
+	target, since := t.job.Target, v.since(t.job.Target.Since)
+	if strings.Contains(target.Why, " since ") { // which tells it already
+		since = ""
 	}
-	return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, why)
+	return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, cut(target.Why))
 }
 
 // newest is who knows what lately tells of, where that is the last that is known of the job.

@@ -94,9 +94,6 @@ func (j *Job) Phase() Phase { return j.phase }
 // Waits tells whether the job waits for its start, and can be taken out of the way to it.
 func (j *Job) Waits() bool { return slices.Contains(leavable, j.phase) }
 
-// Began is when the start was announced; zero before that.
-func (j *Job) Began() time.Time { return j.began }
-
 // IsCancelled tells whether somebody wants the job to end, that runs.
 func (j *Job) IsCancelled() bool { return j.cancelled != nil }
 

@@ -31,10 +31,7 @@ func (p *Past) released() bool {
 // Nothing is journalled: the claims are durable already. Killed between two steps, a row bears the
 // token of its claim, and the next comparison goes on from there.
 type Bringing struct {
-	Table interface {
-		ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
-		Apply(ctx context.Context, changes []Change) ([]Outcome, error)
-	}
+	Table Changer
 	// Free tells whether a row that is locked now is still the one that was judged, and nobody's.
 	Free func(ctx context.Context, p Past, row journal.Row) (bool, error)
 	// End is how a job ended, with its output; nil: it is not known any more.
@@ -125,8 +122,6 @@ func (b *Bringing) apply(ctx context.Context, changes []Change) error {
 		switch o.Fate {
 		case Lost:
 			b.Left[id] = ChangedMeanwhile
-		case Edited:
-			b.Left[id] = b.Later + "its schedule was edited while it ran"
 		case Refused:
 			b.Left[id] = "the server takes it in no form: " + o.Note
 		case Held:

@@ -321,11 +321,16 @@ type Bookmark interface {
 	Rest() error
 }
 
-// Applier is the part of a Table that the mirror uses.
-type Applier interface {
+// Changer is the part of a Table that looks at rows and brings them to what a journal says.
+type Changer interface {
 	Looker
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
+}
+
+// Applier is the part of a Table that the mirror uses.
+type Applier interface {
+	Changer
 	Server(ctx context.Context) (id string, err error)
 	Confirm(id string)
 }

@@ -16,7 +16,7 @@ const batchLimit = 4 << 20
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ type claim struct {
 // Where there is no row, decide is called only if it wants to hear of it.
 func (c *claim) run(ctx context.Context, choose func(context.Context, *sql.Conn) ([]journal.Row, error), empty bool) error {
 	err := c.table.retry(ctx, func() (err error) {
-		if c.layout, err = c.table.examined(ctx); err != nil {
+		if c.layout, err = c.table.layout.Get(ctx); err != nil {
 			return err
 		}
 		if c.layout.Unindexed != "" && !empty {
@@ -195,7 +195,7 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 
 // Rows implements store.Table.
 func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,7 +19,7 @@
 // A table is away where no connection can be had or one is lost, and where the table itself, asked
 // without any row, can't be used. Everything else is about rows or about the moment. A server's
 // error number never says which: a trigger may raise any. So Apply divides a batch that fails until
-// the rows at fault stand alone (see rule.Divide), passes by rows that others have locked, and
+// the rows at fault stand alone (see rule.Application), passes by rows that others have locked, and
 // waits for a lock for a second at most, for the table's for five.
 //
 // Locks of others are met once: the update waits, fails with 1205, and is done again in two round

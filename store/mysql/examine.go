@@ -27,16 +27,6 @@ func (t *Table) Check(ctx context.Context) error {
 	return t.failures.Certain(op, err)
 }
 
-// askTimeout is for asking the table itself whether it can be used.
-const askTimeout = 15 * time.Second
-
-// checkAlone examines the table itself, to know whether it can be used.
-func (t *Table) checkAlone() error {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	return t.Check(ctx)
-}
-
 // examine asks the server for the table's layout and keeps it. Faults are its error, all of them at
 // once; of the rest it warns.
 func (t *Table) examine(ctx context.Context) error {

@@ -24,7 +24,7 @@ const (
 
 // Hold implements store.Table.
 func (t *Table) Hold(ctx context.Context, name string) (holder string, err error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -44,10 +44,8 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 	if err := t.connect(ctx); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
-	defer cancel()
 	var taken sql.NullBool
-	err = t.advisory.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)", t.lockNames(name)...).Scan(&taken)
+	err = t.advisory.ask(ctx, &taken, "SELECT GET_LOCK("+lockName+", 0)", t.lockNames(name)...)
 	switch {
 	case isRefusedLock(err):
 		t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
@@ -68,12 +66,8 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 // may have.
 func (t *Table) connect(ctx context.Context) error {
 	a := &t.advisory
-	if a.conn != nil {
-		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-		defer cancel()
-		if t.lose(a.conn.PingContext(ctx)) == nil {
-			return nil
-		}
+	if a.conn != nil && t.lose(a.ask(ctx, &a.self, connectionID)) == nil {
+		return nil
 	}
 	if a.pool == nil {
 		connector, err := driver.NewConnector(t.config.driver())
@@ -88,9 +82,7 @@ func (t *Table) connect(ctx context.Context) error {
 		return err
 	}
 	a.alive = time.AfterFunc(cmp.Or(a.interval, pingInterval), t.ping)
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-	defer cancel()
-	err = a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self)
+	err = a.ask(ctx, &a.self, connectionID)
 	if err == nil && t.config.Place != "" {
 		err = t.endFormer(ctx, "place:"+t.config.Place)
 	}
@@ -105,7 +97,7 @@ func (t *Table) endFormer(ctx context.Context, place string) error {
 	take := func(patience int) (taken bool, err error) {
 		var answer sql.NullBool
 		names := append(t.lockNames(place), patience)
-		err = t.advisory.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", ?)", names...).Scan(&answer)
+		err = t.advisory.ask(ctx, &answer, "SELECT GET_LOCK("+lockName+", ?)", names...)
 		if isRefusedLock(err) {
 			return true, nil // Hold warns of it
 		}
@@ -161,7 +153,7 @@ func (t *Table) lose(err error) error {
 
 // Holder implements store.Table.
 func (t *Table) Holder(ctx context.Context, name string) (holder string, err error) {
-	if _, err := t.examined(ctx); err != nil {
+	if _, err := t.layout.Get(ctx); err != nil {
 		return "", err
 	}
 	t.advisory.mu.Lock()
@@ -169,8 +161,6 @@ func (t *Table) Holder(ctx context.Context, name string) (holder string, err err
 	if err := t.connect(ctx); err != nil {
 		return "", t.fail("look at the advisory lock "+name, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
-	defer cancel()
 	id, holder, err := t.holderOf(ctx, name)
 	if isRefusedLock(err) || err == nil && id == t.advisory.self {
 		return "", nil
@@ -192,6 +182,17 @@ type advisory struct {
 	alive *time.Timer // of the next ping
 }
 
+// ask asks for one value on the connection that has the locks. It is not cancelled, which would cost all
+// of them. Callers must hold a.mu.
+func (a *advisory) ask(ctx context.Context, into any, query string, args ...any) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+	defer cancel()
+	return a.conn.QueryRowContext(ctx, query, args...).Scan(into)
+}
+
+// connectionID asks for the number of the connection, which shows whether it lives.
+const connectionID = "SELECT CONNECTION_ID()"
+
 // close gives the locks back.
 func (a *advisory) close() error {
 	a.mu.Lock()
@@ -212,11 +213,11 @@ func (a *advisory) close() error {
 func (t *Table) holderOf(ctx context.Context, name string) (id int64, holder string, err error) {
 	var used sql.NullInt64
 	var host string
-	err = t.advisory.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...).Scan(&used)
+	err = t.advisory.ask(ctx, &used, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...)
 	if err != nil || !used.Valid {
 		return 0, "", err
 	}
-	err = t.advisory.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(HOST), 'elsewhere') FROM information_schema.PROCESSLIST WHERE ID = ?", used.Int64).Scan(&host)
+	err = t.advisory.ask(ctx, &host, "SELECT COALESCE(MAX(HOST), 'elsewhere') FROM information_schema.PROCESSLIST WHERE ID = ?", used.Int64)
 	return used.Int64, fmt.Sprintf("connection %d from %s", used.Int64, host), err
 }
 

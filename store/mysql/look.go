@@ -20,7 +20,7 @@ func (t *Table) reader() rule.Reader {
 		},
 		Ask: func(ctx context.Context, op string, within time.Duration, query rule.Query, row rule.Row) error {
 			err := t.retry(ctx, func() error {
-				found, err := t.examined(ctx)
+				found, err := t.layout.Get(ctx)
 				if err != nil {
 					return err
 				}

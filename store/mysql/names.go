@@ -19,7 +19,7 @@ func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]str
 // judgeNames tells why names can't be served. A remedy is told with a name that another column could
 // hold.
 func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	known, err := t.examined(ctx)
+	known, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (t *Table) comparable(ctx context.Context, names []string) ([]string, error
 // lacking tells which names have characters that the column's character set does not have, in
 // words.
 func (t *Table) lacking(ctx context.Context, names []string) (map[string]string, error) {
-	known, err := t.examined(ctx)
+	known, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

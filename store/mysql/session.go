@@ -46,7 +46,7 @@ func (l *link) ResetSession(ctx context.Context) error {
 
 // Server implements store.Table. It is asked of a connection that answers.
 func (t *Table) Server(ctx context.Context) (id string, err error) {
-	if _, err := t.examined(ctx); err != nil {
+	if _, err := t.layout.Get(ctx); err != nil {
 		return "", err
 	}
 	err = t.retry(ctx, func() error {

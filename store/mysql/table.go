@@ -39,9 +39,6 @@ type Table struct {
 	advisory     advisory               // the locks that Hold took
 }
 
-// examined is what the table is like; it looks where that is not known.
-func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx) }
-
 // fail is the error of a method.
 func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, err) }
 
@@ -79,7 +76,7 @@ func New(config Config) (*Table, error) {
 	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
 	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
 	t.failures = rule.Failures{
-		Sort: sortError, Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
+		Sort: sortError, Check: t.Check, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
 	t.Reader = t.reader()
 	t.db = sql.OpenDB(sessions{connector, t})

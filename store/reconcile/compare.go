@@ -24,10 +24,8 @@ type Journal interface {
 
 // Table is the part of a store.Table that this package uses.
 type Table interface {
-	store.Looker
+	store.Changer
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) ([]int64, error)
-	ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error)
-	Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error)
 }
 
 // Mirror tells how far the table is behind the journal.

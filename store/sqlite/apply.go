@@ -11,7 +11,7 @@ import (
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 
 // Rows implements store.Table.
 func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,7 +70,7 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 // undone, whatever the error: SQLite has no doubtful commit. A trigger may raise any code, so each row is
 // tried by itself then.
 func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx, *layout) ([]journal.Row, error), decide store.Decide) error {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, statements
 // probe tries what a claim makes of its rows, row by row, and undoes it. No row is held by somebody
 // else: transactions wait for each other.
 func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]string, error) {
-	found, err := t.examined(ctx)
+	found, err := t.layout.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (t *Table) connect(ctx context.Context) (*sql.Conn, error) {
 
 // Server implements store.Table: the file's device and inode.
 func (t *Table) Server(ctx context.Context) (id string, err error) {
-	if _, err := t.examined(ctx); err != nil {
+	if _, err := t.layout.Get(ctx); err != nil {
 		return "", err
 	}
 	err = t.transact(ctx, func(context.Context, *sql.Tx) (bool, error) {

@@ -19,7 +19,7 @@ func (t *Table) reader() rule.Reader {
 			return slices.Compact(slices.Sorted(slices.Values(names))), nil
 		},
 		Ask: func(ctx context.Context, op string, _ time.Duration, query rule.Query, row rule.Row) error {
-			found, err := t.examined(ctx)
+			found, err := t.layout.Get(ctx)
 			if err != nil {
 				return err
 			}

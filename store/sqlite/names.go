@@ -10,7 +10,7 @@ import (
 // Names implements store.Table. The column takes any name; which ones it takes for the same is up
 // to its collation.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	if _, err := t.examined(ctx); err != nil {
+	if _, err := t.layout.Get(ctx); err != nil {
 		return nil, err
 	}
 	unfit, err = t.alike(ctx, t.db, names)

@@ -83,9 +83,6 @@ func quote(identifier string) string {
 	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
 }
 
-// examined is what the table is like; it looks where that is not known.
-func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx) }
-
 // New makes a table. The file is opened when the table is first used; errors are about the
 // configuration.
 func New(config Config) (*Table, error) {
@@ -113,7 +110,7 @@ func New(config Config) (*Table, error) {
 	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
 	t.failures = rule.Failures{
 		Sort:    sortError,
-		Check:   func() error { return t.Check(context.Background()) },
+		Check:   t.Check,
 		Forget:  func() { t.layout.Store(nil) },
 		Explain: func(err error) error { return err },
 	}

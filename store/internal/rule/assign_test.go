@@ -165,7 +165,7 @@ func TestFailures(t *testing.T) {
 			}
 			return rule.Moment, true
 		},
-		Check: func() error { return own }, Forget: func() { forgot++ }, Explain: func(err error) error { return err },
+		Check: func(context.Context) error { return own }, Forget: func() { forgot++ }, Explain: func(err error) error { return err },
 	}
 	if err := f.Fail("try", dubious); store.IsAway(err) || err.Error() != "try: dubious" {
 		t.Errorf("a trigger's error: %v", err)

@@ -1,8 +1,10 @@
 package rule
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"jobd/store"
 )
@@ -11,12 +13,15 @@ import (
 type Failures struct {
 	Sort Sort
 	// Check examines the table, without any row.
-	Check func() error
+	Check func(ctx context.Context) error
 	// Forget makes the table be examined anew.
 	Forget func()
 	// Explain adds to an error what it means, for people that can mend it.
 	Explain func(error) error
 }
+
+// askTimeout is for asking the table itself whether it can be used.
+const askTimeout = 15 * time.Second
 
 // Fail is the error of a method. A lost link, and what was found when the table was examined, are
 // known for certain. Where only an error's number says that the table is out of reach, the table is
@@ -29,7 +34,9 @@ func (f Failures) Fail(op string, err error) error {
 		return err
 	}
 	if fault, certain := f.Sort(err); fault > Whole && !certain {
-		if known := f.Check(); store.IsAway(known) {
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		if known := f.Check(ctx); store.IsAway(known) {
 			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
 		}
 		return fmt.Errorf("%s: %w", op, err)

@@ -128,21 +128,16 @@ func (p *program) showCancelled(c *operator.Cancelling, jobs []operator.Job) err
 	if p.json() {
 		return p.printJSON(map[string]any{"jobs": c.Done, "errors": c.Failed})
 	}
-	t := table{head: []string{"JOB", "TARGET"}}
-	if c.Daemon.Master {
-		t.head = append(t.head, "WORKER")
-	}
-	t.head = append(t.head, "BECAME")
+	t := table{head: []string{"JOB", "TARGET", "WORKER", "BECAME"}}
 	for _, job := range jobs {
 		done, did := c.Done[job.ID]
 		if !did {
 			continue
 		}
-		cells := []cell{line(job.ID), line(done.Target)}
-		if c.Daemon.Master {
-			cells = append(cells, line(done.Worker))
-		}
-		t.add(append(cells, line(p.became(done)))...)
+		t.add(line(job.ID), line(done.Target), line(done.Worker), line(p.became(done)))
+	}
+	if !c.Daemon.Master {
+		t.drop("WORKER")
 	}
 	if len(c.Done) > 0 {
 		p.print(t)

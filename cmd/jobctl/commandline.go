@@ -28,6 +28,7 @@ type cmd struct {
 	ShortUsage  string // its words, and its arguments in capitals
 	ShortHelp   string
 	LongHelp    string // examples
+	Group       string // under which the help has it
 	FlagSet     *flag.FlagSet
 	Subcommands []*cmd
 	Exec        func(ctx context.Context, args []string) error // nil: only those below it do something
@@ -280,7 +281,6 @@ func names(c *cmd) []string {
 
 // valueNames are what stands for the values of flags in the help, where they don't take certain words.
 var valueNames = map[string]string{
-	"aside": "W,C", "failures": "W,C", "lag": "W,C", "oldest": "W,C", "waiting": "W,C", "workers": "W,C",
 	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
 	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "since": "TIME", "status": "S", "target": "T", "until": "TIME", "zone": "Z",
 }

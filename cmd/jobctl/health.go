@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
@@ -59,7 +57,7 @@ func (v *condition) find(s state, format string, args ...any) {
 }
 
 func (p *program) health() *cmd {
-	limits := usualLimits()
+	var limits limits
 	c := command("health", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
 		v := &condition{who: p.config.address()}
 		switch s, err := operator.TakeCensus(ctx, p.daemon()); {
@@ -73,7 +71,8 @@ func (p *program) health() *cmd {
 		}
 		return p.printHealth(v)
 	})
-	limits.register(c.FlagSet)
+	c.FlagSet.Var(lengthFlag{length: &limits.maxAge, least: time.Second}, "max-age", "critical where the oldest row of a target has waited longer; a warning from 15m, critical from 1h on, if not given")
+	c.FlagSet.Var(lengthFlag{length: &limits.maxLag, least: time.Second}, "max-lag", "critical where the table has been behind the journal for longer; not judged if not given")
 	return c
 }
 
@@ -186,13 +185,10 @@ func (l limits) fleet(v *condition, s *operator.Census, now time.Time) {
 		}
 		l.worker(v, w.Value, name+": ", bad, now)
 	}
-	switch n := float64(len(s.Workers)); {
-	case n < l.workers.critical:
-		v.find(stateCritical, "%s registered", countOf(len(s.Workers), "worker"))
-	case n < l.workers.warn:
-		v.find(stateWarning, "%s registered", countOf(len(s.Workers), "worker"))
-	default:
-		v.notes = append(v.notes, countOf(len(s.Workers), "worker"))
+	if workers := countOf(len(s.Workers), "worker"); len(s.Workers) > 0 {
+		v.notes = append(v.notes, workers)
+	} else {
+		v.find(stateCritical, "%s registered", workers)
 	}
 	v.numbers = append(v.numbers, figure{name: "workers", value: float64(len(s.Workers))}, figure{name: "ready", value: float64(ready)})
 	for i, w := range s.Master.Down {
@@ -244,25 +240,16 @@ func (l limits) targets(v *condition, s *operator.Census, now time.Time) {
 	for _, t := range s.Tallies() {
 		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
 		why[t.Target] = whyStands(t)
-		if t.Ended > 0 {
-			share := 100 * float64(t.Failed) / float64(t.Ended)
-			if bad := l.failed.judge(share); bad > stateOK {
-				v.find(bad, "%d of %d jobs of target %s have failed within a minute", t.Failed, t.Ended, clean(t.Target))
-			}
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Waiting)) {
 		w := s.Waiting[name]
 		waiting += w.Count
-		if bad := l.waiting.judge(float64(w.Count)); bad > stateOK {
-			v.find(bad, "%s for target %s%s", rowsWait(w), clean(name), strings.TrimSuffix(why[name], ","))
-		}
 		if w.Count == 0 || w.Oldest == 0 {
 			continue
 		}
 		age := now.Sub(time.Unix(w.Oldest, 0))
 		oldest = max(oldest, age.Seconds())
-		if bad := l.oldest.judge(age.Seconds()); bad > stateOK {
+		if bad := l.oldest(age.Seconds()).judge(); bad > stateOK {
 			v.find(bad, "the oldest row of target %s%s waits for %s", clean(name), why[name], screen.Length(age))
 		}
 	}
@@ -280,11 +267,13 @@ func (l limits) targets(v *condition, s *operator.Census, now time.Time) {
 	if ended > 0 {
 		share = 100 * float64(failed) / float64(ended)
 	}
+	first := l.oldest(oldest)
+	first.lost = s.Lost
 	v.numbers = append(v.numbers,
-		figure{name: "waiting", value: float64(waiting), limit: l.waiting, lost: s.Lost},
-		figure{name: "oldest", value: oldest, unit: "s", limit: l.oldest, lost: s.Lost},
+		figure{name: "waiting", value: float64(waiting), lost: s.Lost},
+		first,
 		figure{name: "running", value: float64(running), most: float64(slots)},
-		figure{name: "failed", value: share, unit: "%", limit: l.failed, most: 100},
+		figure{name: "failed", value: share, unit: "%", most: 100},
 	)
 }
 
@@ -318,163 +307,75 @@ func (l limits) owed(v *condition, s *operator.Census, now time.Time) {
 			longest = max(longest, now.Sub(row.Since))
 		}
 	}
-	if bad := l.lag.judge(lag); bad > stateOK {
+	late := figure{name: "lag", value: lag, warn: lagWarning, critical: lagCritical}
+	if bad := late.judge(); bad > stateOK {
 		v.find(bad, "the table does not show %.0f events yet", lag)
 	}
-	if bad := l.behind.judge(behind); bad > stateOK {
-		v.find(bad, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
+	if l.maxLag > 0 && behind >= l.maxLag.Seconds() {
+		v.find(stateCritical, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
 	}
-	if bad := l.aside.judge(longest.Seconds()); bad > stateOK && count > 0 {
-		v.find(bad, "%s quarantined, the first for %s", countOf(count, "row"), screen.Length(longest))
+	if count > 0 && longest >= asideWarning {
+		v.find(stateWarning, "%s quarantined, the first for %s", countOf(count, "row"), screen.Length(longest))
 	}
-	v.numbers = append(v.numbers, figure{name: "lag", value: lag, limit: l.lag}, figure{name: "aside", value: float64(count)})
+	v.numbers = append(v.numbers, late, figure{name: "aside", value: float64(count)})
 }
 
 // figure is one of the numbers that follow the line, in the form of Nagios' plugins.
 type figure struct {
-	name  string
-	value float64
-	unit  string // s, %, or nothing
-	limit *limit // nil: it has none
-	most  float64
-	lost  bool // nobody knows it: U, as Nagios has it
+	name           string
+	value          float64
+	unit           string  // s, %, or nothing
+	warn, critical float64 // from which on it is that; 0: never
+	most           float64
+	lost           bool // nobody knows it: U, as Nagios has it
 }
 
 // String is the number with its limits: name=value;warning;critical;least;most.
 func (n figure) String() string {
-	warn, critical := "", ""
-	if n.limit != nil {
-		warn, critical = n.limit.text(n.limit.warn), n.limit.text(n.limit.critical)
-	}
 	if n.lost {
 		return n.name + "=U"
 	}
-	text := fmt.Sprintf("%s=%s%s;%s;%s;0", n.name, roundedNumber(n.value), n.unit, warn, critical)
-	if n.most > 0 {
-		text += ";" + roundedNumber(n.most)
+	some := func(limit float64) string {
+		if limit == 0 {
+			return ""
+		}
+		return roundedNumber(limit)
 	}
+	text := fmt.Sprintf("%s=%s%s;%s;%s;0;%s", n.name, roundedNumber(n.value), n.unit, some(n.warn), some(n.critical), some(n.most))
 	return strings.TrimRight(text, ";")
 }
 
-func roundedNumber(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
-
-// limit is from where on a number is a warning, and critical; NaN: it never is.
-type limit struct {
-	warn, critical float64
-	read           func(text string) (float64, error)
-	allowed        string
-}
-
-// String is the limit as a flag's value.
-func (l *limit) String() string {
-	if l == nil || l.read == nil {
-		return ""
-	}
-	return l.text(l.warn) + "," + l.text(l.critical)
-}
-
-func (l *limit) text(of float64) string {
-	if math.IsNaN(of) {
-		return ""
-	}
-	return roundedNumber(of)
-}
-
-// Set reads WARNING,CRITICAL, each of which may be left out.
-func (l *limit) Set(text string) error {
-	warn, critical, _ := strings.Cut(text, ",")
-	var both [2]float64
-	for i, one := range []string{strings.TrimSpace(warn), strings.TrimSpace(critical)} {
-		both[i] = math.NaN()
-		if one == "" {
-			continue
-		}
-		n, err := l.read(one)
-		if err != nil || n < 0 {
-			return errors.New("allowed is WARNING,CRITICAL, each " + l.allowed + " or nothing")
-		}
-		both[i] = n
-	}
-	l.warn, l.critical = both[0], both[1]
-	return nil
-}
-
-// mostLength is a limit that is critical only, as a flag's value: one length of time.
-type mostLength struct{ of *limit }
-
-// String implements flag.Value.
-func (m mostLength) String() string { return "" }
-
-// Set implements flag.Value.
-func (m mostLength) Set(text string) error {
-	d, err := conf.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is not allowed; allowed is a length of time such as 90s or 15m", text)
-	}
-	m.of.warn, m.of.critical = math.NaN(), d.Seconds()
-	return nil
-}
-
-// judge tells how bad a number is that should be small.
-func (l *limit) judge(n float64) state {
+// judge tells how bad the number is.
+func (n figure) judge() state {
 	switch {
-	case n >= l.critical: // never, where it is NaN
+	case n.critical > 0 && n.value >= n.critical:
 		return stateCritical
-	case n >= l.warn:
+	case n.warn > 0 && n.value >= n.warn:
 		return stateWarning
 	}
 	return stateOK
 }
 
-// limits are all that health goes by.
-type limits struct{ waiting, oldest, lag, behind, failed, aside, workers *limit }
+func roundedNumber(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
 
-func usualLimits() limits {
-	count := func(text string) (float64, error) { n, err := strconv.ParseUint(text, 10, 53); return float64(n), err }
-	rows := func(text string) (float64, error) { return upTo(api.MostCounted)(count(text)) }
-	length := func(text string) (float64, error) { d, err := conf.ParseDuration(text); return d.Seconds(), err }
-	share := func(text string) (float64, error) {
-		if strings.Trim(text, "0123456789.%") != "" { // no NaN, which no share is beyond
-			return 0, strconv.ErrSyntax
-		}
-		return upTo(100)(strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64))
-	}
-	none := math.NaN()
-	return limits{
-		waiting: &limit{none, none, rows, "a whole number up to 10000"},
-		oldest:  &limit{900, 3600, length, "a length of time such as 90s or 15m"},
-		lag:     &limit{10_000, 1_000_000, count, "a whole number"},
-		behind:  &limit{none, none, length, "a length of time such as 90s or 15m"},
-		failed:  &limit{none, none, share, "a share such as 10%, up to 100%"},
-		aside:   &limit{900, none, length, "a length of time such as 90s or 15m"},
-		workers: &limit{1, 1, count, "a whole number"},
-	}
+// limits are all that health goes by and that somebody may set.
+type limits struct {
+	maxAge time.Duration // critical where the oldest row has waited longer; 0: oldWarning and oldCritical count
+	maxLag time.Duration // critical where the table has been behind for longer; 0: not judged
 }
 
-// upTo refuses what is beyond the most that is ever met: such a limit would never be reached.
-func upTo(most float64) func(n float64, err error) (float64, error) {
-	return func(n float64, err error) (float64, error) {
-		if err == nil && n > most {
-			err = strconv.ErrRange
-		}
-		return n, err
-	}
-}
+// From which on numbers are bad where nobody says otherwise.
+const (
+	oldWarning, oldCritical = 15 * time.Minute, time.Hour // the oldest row of a target
+	lagWarning, lagCritical = 10_000, 1_000_000           // events that the table does not show
+	asideWarning            = 15 * time.Minute            // a row that is quarantined
+)
 
-func (l limits) register(flags *flag.FlagSet) {
-	for _, one := range []struct {
-		name, help string
-		of         *limit
-	}{
-		{"waiting", "rows that wait for a target, from which on it is a warning, and critical; not judged if not given", l.waiting},
-		{"oldest", "how long the oldest row of a target has waited; 15m,1h if not given", l.oldest},
-		{"failures", "the share of a target's jobs that have failed within the last minute; not judged if not given", l.failed},
-		{"lag", "events that the table does not show yet; 10000,1000000 if not given", l.lag},
-		{"aside", "for how long a row can't be claimed or updated; 15m, if not given", l.aside},
-		{"workers", "with --master, fewer workers than this; 1,1 if not given", l.workers},
-	} {
-		flags.Var(one.of, one.name, one.help)
+// oldest is a target's oldest row as a figure.
+func (l limits) oldest(seconds float64) figure {
+	n := figure{name: "oldest", value: seconds, unit: "s", warn: oldWarning.Seconds(), critical: oldCritical.Seconds()}
+	if l.maxAge > 0 {
+		n.warn, n.critical = 0, l.maxAge.Seconds()
 	}
-	flags.Var(mostLength{l.oldest}, "max-age", "critical where the oldest row of a target has waited longer; the same as --oldest ,D")
-	flags.Var(mostLength{l.behind}, "max-lag", "critical where the table has been behind the journal for longer; not judged if not given")
+	return n
 }

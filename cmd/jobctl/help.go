@@ -18,27 +18,6 @@ import (
 	"jobd/net/api"
 )
 
-// groupOf names the commands of a group.
-type groupOf struct {
-	title    string
-	commands []string
-}
-
-// groups are the commands as the help has them. What is in none comes last.
-func groups() []groupOf {
-	return []groupOf{
-		{"see what is", []string{
-			"status", "top", "ps", "queue", "failed", "show", "why", "tail", "health", "list-targets", "list-workers", "memory-usage",
-		}},
-		{"change what is to happen to jobs", []string{"run-manual", "run-now", "retry", "cancel", "send-signal", "wait", "schedule"}},
-		{"targets, and the worker itself", []string{
-			"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "recycle", "reload", "restart",
-		}},
-		{"read what happened", []string{"journal"}},
-		{"about jobctl", []string{helpCommand, "completion"}},
-	}
-}
-
 // overview is what jobctl without a command shows: what people want most, on one screen.
 const overview = `jobctl asks a worker of jobd, with --master all workers of a master.
 
@@ -112,37 +91,16 @@ func writeExamples(w io.Writer, c *cmd) {
 
 // listGroups writes all commands, in their groups.
 func listGroups(w io.Writer, all []*cmd) {
-	for _, group := range grouped(all) {
-		fmt.Fprintf(w, "%s:\n", group.title)
-		page.List(w, termsOf(group.members))
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Group == all[0].Group {
+			n++
+		}
+		fmt.Fprintf(w, "%s:\n", all[0].Group)
+		page.List(w, termsOf(all[:n]))
 		fmt.Fprintln(w)
+		all = all[n:]
 	}
-}
-
-// commandGroup is commands that are listed together.
-type commandGroup struct {
-	title   string
-	members []*cmd
-}
-
-// grouped gives all commands in their groups; what is in none is in the last one.
-func grouped(all []*cmd) (list []commandGroup) {
-	rest := slices.Clone(all)
-	for _, group := range groups() {
-		var members []*cmd
-		for _, name := range group.commands {
-			if i := slices.IndexFunc(rest, func(c *cmd) bool { return c.Name == name }); i >= 0 {
-				members, rest = append(members, rest[i]), slices.Delete(rest, i, i+1)
-			}
-		}
-		if len(members) > 0 {
-			list = append(list, commandGroup{group.title, members})
-		}
-	}
-	if len(rest) > 0 {
-		list = append(list, commandGroup{"further", rest})
-	}
-	return list
 }
 
 // termsOf is commands as they are listed.
@@ -202,7 +160,7 @@ func examples() map[string][]string {
 	return map[string][]string{
 		"":                       {"jobctl status", "jobctl --master --host 10.0.0.5 list-workers", "jobctl journal log --since 1h"},
 		"status":                 {"jobctl status", "jobctl --master status --watch", "jobctl status --output json | jq .database"},
-		"health":                 {"jobctl health", "jobctl --master health --workers 3,1 --oldest 10m,1h", "jobctl health --waiting 1000,5000 --failures 10%,50% --timeout 8s"},
+		"health":                 {"jobctl health", "jobctl --master health --max-age 10m", "jobctl health --max-lag 5m --timeout 8s"},
 		"list-targets":           {"jobctl list-targets", "jobctl list-targets --host 10.0.0.7"},
 		"list-workers":           {"jobctl --master list-workers", "jobctl --master list-workers --output json | jq '.workers[].name'"},
 		"memory-usage":           {"jobctl memory-usage", "jobctl --master memory-usage"},

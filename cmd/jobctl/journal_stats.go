@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -218,9 +217,13 @@ func (g *group) perJob() float64 {
 	return float64(g.starts) / float64(g.begun)
 }
 
+// print prints the groups: a table of counts, one of times and one of lateness, if anything was planned.
 func (s *statistics) print() error {
-	counts, times, late := s.tables()
-	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
+	by := strings.ToUpper(s.by)
+	counts := s.report(false, "no events", by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB").cutAt(by)
+	times := s.report(false, "", by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX").cutAt(by)
+	late := s.report(false, "", by, "LATE P50", "P90", "P99", "MAX").cutAt(by)
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
 		g := s.groups[name]
 		form := statisticsForm{
 			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spreadOfSome(), g.ran.spreadOfSome(), g.untimed,
@@ -230,20 +233,26 @@ func (s *statistics) print() error {
 		if g.failed > 0 {
 			tone = bad
 		}
-		if err := s.addGroup(counts, times, late, name, form, tone); err != nil {
+		err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()))
+		if err == nil && !s.json() {
+			err = times.add("", nil, tone, append(append([]any{name}, timesOf(&g.waited)...), timesOf(&g.ran)...)...)
+		}
+		if err == nil && !s.json() && g.late.count > 0 {
+			err = late.add("", nil, plain, append([]any{name}, timesOf(&g.late)...)...)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if !s.json() {
-		s.noteUntimed()
+	if s.json() {
+		return nil
 	}
+	s.noteUntimed()
 	err := counts.end(nil)
-	if err == nil && times != counts && counts.count > 0 && !s.json() {
-		fmt.Fprintln(s.out)
-		err = times.end(nil)
-		if err == nil && late != nil {
+	for _, more := range []*report{times, late} {
+		if err == nil && more.count > 0 {
 			fmt.Fprintln(s.out)
-			err = late.end(nil)
+			err = more.end(nil)
 		}
 	}
 	return err
@@ -383,84 +392,12 @@ func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time)
 	}
 }
 
-// tables begins what statistics are printed in: one table, or, on a terminal, where that is too
-// wide for most, one of counts, one of times and one of lateness, if anything was planned.
-func (s *statistics) tables() (counts, times, late *report) {
-	by := strings.ToUpper(s.by)
-	columns := []string{by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB"}
-	timed := []string{"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}
-	if !s.brief() {
-		if s.anyLate() {
-			timed = append([]string{"LATE P50", "LATE MAX"}, timed...)
-		}
-		counts = s.report(false, "no events", slices.Concat(columns, timed)...)
-		return counts, counts, nil
-	}
-	counts = s.report(false, "no events", columns...).cutAt(by)
-	if s.anyLate() {
-		late = s.report(false, "", by, "LATE P50", "P90", "P99", "MAX").cutAt(by)
-	}
-	return counts, s.report(false, "", append([]string{by}, timed...)...).cutAt(by), late
-}
-
-// addGroup adds a group to its table, or to all.
-func (s *statistics) addGroup(counts, times, lates *report, name string, form statisticsForm, tone tone) error {
-	g := s.groups[name]
-	row := []any{name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob())}
-	write := brief
-	if s.brief() {
-		write = briefest
-	}
-	timed := slices.Concat(timesOf(&g.waited, write), timesOf(&g.ran, write))
-	late := timesOf(&g.late, write)
-	if counts == times {
-		if s.anyLate() {
-			timed = slices.Concat([]any{late[0], late[3]}, timed)
-		}
-		return counts.add("", form, tone, append(row, timed...)...)
-	}
-	if err := counts.add("", form, tone, row...); err != nil || s.json() {
-		return err
-	}
-	if lates != nil && g.late.count > 0 {
-		if err := lates.add("", nil, plain, append([]any{name}, late...)...); err != nil {
-			return err
-		}
-	}
-	return times.add("", nil, tone, append([]any{name}, timed...)...)
-}
-
 // timesOf is what is told of some durations; nothing where there are none.
-func timesOf(d *durations, write func(time.Duration) string) []any {
+func timesOf(d *durations) []any {
 	if d.count == 0 {
 		return []any{"", "", "", ""}
 	}
-	return []any{write(d.quantile(.5)), write(d.quantile(.9)), write(d.quantile(.99)), write(d.longest)}
-}
-
-// briefest writes a duration so that eight of them stand in a line of a terminal.
-func briefest(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		return screen.Length(d)
-	case d >= 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(time.Microsecond).String()
-}
-
-// anyLate tells whether anything was planned for a time.
-func (s *statistics) anyLate() bool {
-	for _, g := range s.groups {
-		if g.late.count > 0 {
-			return true
-		}
-	}
-	return false
+	return []any{brief(d.quantile(.5)), brief(d.quantile(.9)), brief(d.quantile(.99)), brief(d.longest)}
 }
 
 // growth is how much wider each bucket of durations is than the one before it, and so the greatest
@@ -505,17 +442,17 @@ func (d *durations) quantile(q float64) time.Duration {
 	return d.longest
 }
 
-// brief prints a duration in three digits or so.
+// brief writes a duration so that eight of them stand in a line of a terminal.
 func brief(d time.Duration) string {
 	switch {
-	case d >= time.Hour:
-		return d.Round(time.Minute).String()
 	case d >= time.Minute:
-		return d.Round(time.Second).String()
+		return screen.Length(d)
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
 	case d >= time.Second:
 		return d.Round(10 * time.Millisecond).String()
 	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
+		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(time.Microsecond).String()
 }

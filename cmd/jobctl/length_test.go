@@ -33,7 +33,7 @@ func TestTimesOfStatisticsAreShort(t *testing.T) {
 		12 * time.Microsecond: "12µs", 306838 * time.Microsecond: "307ms", 4812 * time.Millisecond: "4.81s",
 		20003 * time.Millisecond: "20s", 41499 * time.Millisecond: "41.5s", 113 * time.Second: "1m53s", 6725 * time.Second: "1h52m",
 	} {
-		if got := briefest(d); got != want {
+		if got := brief(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}

@@ -155,22 +155,6 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-// printFleet prints the page of a master: its workers, all of them together, their targets, and
-// what is wrong.
-func (p *program) printFleet(s *operator.Census) {
-	p.print(p.fleetTable(s))
-	p.printUntold(s)
-	p.printDown(s)
-	tallies := s.Tallies()
-	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
-	p.print(p.tallyTable(s, tallies))
-	p.printExecutors(s)
-	p.printByHand(s)
-	p.printUnserved(s)
-	p.printTroubles(s)
-	p.printFleetOdds(*s.Master)
-}
-
 // fleetTable has a line for each worker.
 func (p *program) fleetTable(s *operator.Census) table {
 	t := table{
@@ -225,35 +209,6 @@ func (p *program) printUntold(s *operator.Census) {
 	p.paragraph(lines.String())
 }
 
-// printFleetOdds prints what is not settled on workers of a master, and which rows they have set aside.
-func (p *program) printFleetOdds(s masterStatus) {
-	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
-	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
-	for _, worker := range s.Workers {
-		if worker.Status == nil {
-			continue
-		}
-		if s := worker.Status; s.ClaimsInDoubt+s.UnownedRows > 0 {
-			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.UnownedRows))
-		}
-		if n := asides(*worker.Status); n > 0 {
-			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
-			for _, aside := range p.asideTable(*worker.Status).rows {
-				for i, cell := range aside.cells {
-					row[i+2] = append(row[i+2], cell...)
-				}
-			}
-			rows.add(row...)
-		}
-	}
-	for _, t := range []table{odds, rows} {
-		if len(t.rows) > 0 {
-			fmt.Fprintln(p.out)
-			p.print(t)
-		}
-	}
-}
-
 // paragraph prints lines, if there are any, behind an empty one.
 func (p *program) paragraph(lines string) {
 	if lines != "" {
@@ -300,33 +255,6 @@ func countOf(n int, thing string) string {
 		return "1 " + thing
 	}
 	return humanize.Comma(int64(n)) + " " + thing + "s"
-}
-
-// tallyTable has a line for each target, added up over all workers.
-func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table {
-	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
-	delays := s.Delays()
-	if delays {
-		t.head = slices.Insert(t.head, 6, "NEXT DUE")
-	}
-	for _, one := range tallies {
-		running, prefetched, paused := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched), "no"
-		if one.Untold > 0 {
-			running, prefetched = untold, untold
-		}
-		if one.Paused > 0 {
-			paused = fmt.Sprintf("%d of %d", one.Paused, one.Workers)
-		}
-		waiting, oldest := p.waitingCells(s, one.Target)
-		cells := []cell{
-			line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused),
-		}
-		if delays {
-			cells = slices.Insert(cells, 6, line(p.dueIn(s.NextDue(one.Target))))
-		}
-		t.add(cells...)
-	}
-	return t
 }
 
 // printDown names the workers that the master misses.
@@ -411,17 +339,7 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 }
 
 func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
-	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
-	t := table{none: "nothing runs", elastic: "TARGET|WORKER"}
-	now := p.now()
-	limited := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 })
-	if limited {
-		head = append(head, "LEFT")
-	}
-	other := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" })
-	if other {
-		head = append(head, "EXECUTOR")
-	}
+	t := table{head: []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY", "LEFT", "EXECUTOR"}, none: "nothing runs", elastic: "TARGET|WORKER"}
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""
 		if j.PID > 0 {
@@ -434,37 +352,23 @@ func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 			memory = humanize.IBytes(uint64(max(0, *j.Memory)))
 		}
 		since := time.UnixMilli(j.Since)
-		elapsed := now.Sub(since)
+		elapsed := p.now().Sub(since)
 		if j.Elapsed != nil {
 			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
 		}
-		row := []any{j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed), cpu, memory}
-		if limited {
-			row = append(row, p.leftOf(j.RunningJob))
-		}
-		if other {
-			row = append(row, cmp.Or(j.Executor, "process"))
-		}
-		t.add(columnsOf(row, workers)...)
+		t.add(line(j.Job), line(j.Target), line(j.Worker), line(pid), line(attemptOf(j.RunningJob)), line(p.clock(since)), line(screen.Length(elapsed)),
+			line(cpu), line(memory), line(p.leftOf(j.RunningJob)), line(cmp.Or(j.Executor, "process")))
 	}
-	for i, name := range head {
-		if workers || i != psWorker {
-			t.head = append(t.head, name)
-		}
+	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" }) {
+		t.drop("EXECUTOR")
+	}
+	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 }) {
+		t.drop("LEFT")
+	}
+	if !workers {
+		t.drop("WORKER")
 	}
 	return t
-}
-
-// psWorker is the column that stands only where several workers may be asked.
-const psWorker = 2
-
-func columnsOf(row []any, workers bool) (cells []cell) {
-	for i, value := range row {
-		if workers || i != psWorker {
-			cells = append(cells, line(value))
-		}
-	}
-	return cells
 }
 
 // attemptOf is the number of an attempt, of how many where there may be several.

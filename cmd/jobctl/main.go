@@ -158,21 +158,19 @@ func (p *program) tree() *cmd {
 		ShortUsage: "[@PROFILE] COMMAND [arguments]",
 		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
 		FlagSet:    p.set.FlagSet(),
-		Subcommands: []*cmd{
-			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
-			p.poll(), p.poke(), p.pause(), p.resume(), p.recycle(),
-			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
-			p.reload(),
-			p.restart(),
-			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),
-			p.why(), p.show(),
-			p.top(),
-			p.failed(), p.retry(), p.wait(),
-			p.runNow(), p.schedule(),
-			p.journal(),
-			help(), p.completion(),
-		},
 	}
+	group := func(title string, members ...*cmd) {
+		for _, c := range members {
+			c.Group = title
+		}
+		root.Subcommands = append(root.Subcommands, members...)
+	}
+	group("see what is", p.status(), p.top(), p.ps(), p.queue(), p.failed(), p.show(), p.why(), p.tail(), p.health(), p.listTargets(), p.listWorkers(), p.memoryUsage())
+	group("change what is to happen to jobs", p.runManual(), p.runNow(), p.retry(), p.cancel(), p.sendSignal(), p.wait(), p.schedule())
+	group("targets, and the worker itself",
+		p.pause(), p.resume(), p.poll(), p.poke(), p.addTarget(), p.removeTarget(), p.setTargetConcurrency(), p.recycle(), p.reload(), p.restart())
+	group("read what happened", p.journal())
+	group("about jobctl", help(), p.completion())
 	illustrate(root, "")
 	return root
 }

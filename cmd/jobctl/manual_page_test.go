@@ -47,12 +47,10 @@ func (p *program) manualPage(root *cmd) manualtest.Page {
 
 // commandBlocks describes all commands, in the order of the groups.
 func commandBlocks(root *cmd) (blocks []manualtest.Block) {
-	for _, group := range grouped(root.Subcommands) {
-		for _, c := range group.members {
-			walk(c, nil, func(c *cmd, _ []string) {
-				blocks = append(blocks, manualtest.Block{Heading: c.ShortUsage, Text: c.ShortHelp, Terms: flagsOf(c), Lines: examplesOf(c)})
-			})
-		}
+	for _, c := range root.Subcommands {
+		walk(c, nil, func(c *cmd, _ []string) {
+			blocks = append(blocks, manualtest.Block{Heading: c.ShortUsage, Text: c.ShortHelp, Terms: flagsOf(c), Lines: examplesOf(c)})
+		})
 	}
 	return blocks
 }

@@ -71,6 +71,15 @@ func lines(texts ...string) (c cell) {
 // add adds a row to a table that is printed as a whole.
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, row{plain, cells}) }
 
+// drop leaves a column out of a table that is printed as a whole.
+func (t *table) drop(head string) {
+	i := slices.Index(t.head, head)
+	t.head = slices.Delete(t.head, i, i+1)
+	for n := range t.rows {
+		t.rows[n].cells = slices.Delete(t.rows[n].cells, i, i+1)
+	}
+}
+
 // print prints a whole table.
 func (p *program) print(t table) {
 	t.to = p
@@ -275,11 +284,11 @@ func (s surroundings) columns() int {
 }
 
 // fit makes the elastic columns narrower until a line fits into the terminal: always the widest of
-// them, so that none is cut while a wider one is whole. It reports whether the line fits.
-func (t *table) fit() bool {
+// them, so that none is cut while a wider one is whole.
+func (t *table) fit() {
 	columns := t.to.columns()
 	if columns == 0 {
-		return true
+		return
 	}
 	over := -columns
 	for i, width := range t.widths {
@@ -295,23 +304,10 @@ func (t *table) fit() bool {
 			}
 		}
 		if widest < 0 {
-			return false
+			return
 		}
 		t.widths[widest]--
 	}
-	return true
-}
-
-// fitsInto tells whether a table is as narrow as the terminal with nothing cut; elsewhere all fit.
-func (t *table) fitsInto(p *program) bool {
-	whole := table{to: p, head: t.head, widths: make([]int, len(t.head))}
-	whole.widen(t.head)
-	for _, row := range t.rows {
-		for n := range row.height() {
-			whole.widen(row.line(n, whole.complete()))
-		}
-	}
-	return whole.fit()
 }
 
 // isElastic tells whether a column may be cut.

@@ -235,14 +235,7 @@ func (p *program) printRecurring(all []recurringRow) error {
 		}
 		return p.printJSON(map[string]any{"rows": all})
 	}
-	t := p.recurringTable(all, false, false)
-	if !t.fitsInto(p) {
-		t = p.recurringTable(all, true, false)
-	}
-	if !t.fitsInto(p) {
-		t = p.recurringTable(all, true, true)
-	}
-	p.print(t)
+	p.print(p.recurringTable(all))
 	for _, row := range all {
 		if row.Error != "" {
 			fmt.Fprintf(p.err, "jobctl: job %d: %s\n", row.Job, clean(row.Error))
@@ -272,35 +265,28 @@ func (r recurringRow) spreadText(schedule string) string {
 	return schedule + " +" + screen.Length(time.Duration(r.Behind)*time.Second)
 }
 
-// recurringTable has a row for each row that recurs. Where a terminal is too narrow for it, zones and
-// results stand below, and times below their dates: nothing of that is cut.
-func (p *program) recurringTable(all []recurringRow, below, broken bool) table {
+// recurringTable has a row for each row that recurs: on a terminal with zones and results below
+// schedules and times, so that it fits 80 columns and none of that is cut.
+func (p *program) recurringTable(all []recurringRow) table {
 	t := table{
 		head: []string{"JOB", "TARGET", "SCHEDULE", "LAST RUN", "RESULT", "NEXT RUN"}, none: "no row recurs",
 		elastic: "TARGET|SCHEDULE",
 	}
-	if below {
+	if p.terminal {
 		t.head = slices.Delete(t.head, 4, 5)
 	}
 	for _, row := range all {
 		when, next := p.nextText(row)
-		if !below {
-			t.add(line(row.Job), line(row.Target), line(row.spreadText(inZone(row.Schedule, row.Zone))), line(p.seconds(row.Finished)), line(row.resultText()),
-				line(strings.TrimSpace(when+" "+next)))
+		last := p.seconds(row.Finished)
+		if p.terminal {
+			t.add(line(row.Job), line(row.Target), lines(row.spreadText(row.Schedule), zoneOf(row.Schedule, row.Zone)),
+				lines(last, row.resultText()), lines(when, next))
 			continue
 		}
-		t.add(line(row.Job), line(row.Target), lines(row.spreadText(row.Schedule), zoneOf(row.Schedule, row.Zone)),
-			lines(append(parted(p.seconds(row.Finished), broken), row.resultText())...), lines(append([]string{when}, parted(next, broken)...)...))
+		t.add(line(row.Job), line(row.Target), line(row.spreadText(inZone(row.Schedule, row.Zone))), line(last), line(row.resultText()),
+			line(strings.TrimSpace(when+" "+next)))
 	}
 	return t
-}
-
-// parted is a time, or its date and its time of day.
-func parted(at string, part bool) []string {
-	if part {
-		return strings.Fields(at)
-	}
-	return []string{at}
 }
 
 // nextText is when a row is run next, and what is to be said before that: that it is running, say.

@@ -98,8 +98,8 @@ func TestRecurringRowsAreListed(t *testing.T) {
 		}
 	}
 	for columns, want := range map[int]string{
-		120: "5 | mail | daily 02:30 Europe/Berlin | 02:30:00 | fail 3 | 2026-11-21 02:30:00",
-		60:  "5 | mail | daily 02:30 | 02:30:00 | 2026-11-21\n| | Europe/Berlin | fail 3 | 02:30:00",
+		120: "5 | mail | daily 02:30 | 02:30:00 | 2026-11-21 02:30:00\n| | Europe/Berlin | fail 3 |",
+		80:  "5 | mail | daily 02:30 | 02:30:00 | 2026-11-21 02:30:00\n| | Europe/Berlin | fail 3 |",
 	} {
 		asked = asked[:0]
 		got := jobctl{terminal: true, columns: columns}.run(t, "--port", d.port, "schedule")

@@ -38,26 +38,43 @@ func (p *program) showStatus(ctx context.Context, c *operator.Daemon) error {
 		return s.Silent()
 	}
 	s.Count(ctx, append(s.Targets(), s.Unserved()...))
-	if s.Master != nil {
-		p.printFleet(s)
-	} else {
-		p.printWorker(s)
-	}
+	p.printCensus(s)
 	return s.Silent()
 }
 
-// printWorker prints the page of one worker: who it is, how it stands with everything that it
-// needs, its targets, and what is wrong.
-func (p *program) printWorker(s *operator.Census) {
-	status := s.Workers[0].Value
-	p.printHead(status, p.config.address())
-	fmt.Fprintln(p.out)
-	p.print(p.standingTable(s))
+// printCensus prints the page of a worker, or of a master: who that is and how it stands with everything
+// that it needs, or its workers; then the targets, and what is wrong.
+func (p *program) printCensus(s *operator.Census) {
+	tallies := s.Tallies()
+	if s.Master == nil {
+		p.printHead(s.Workers[0].Value, p.config.address())
+		fmt.Fprintln(p.out)
+	} else {
+		p.print(p.fleetTable(s))
+		p.printUntold(s)
+		p.printDown(s)
+		fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
+	}
+	p.print(p.tallyTable(s, tallies))
 	p.printExecutors(s)
 	p.printByHand(s)
+	if s.Master != nil {
+		p.printUnserved(s)
+	}
 	p.printTroubles(s)
-	p.printAside(*status)
-	p.printOdds(*status)
+	for _, w := range s.Workers {
+		if w.Err == nil {
+			p.printOdds(p.whose(s, w), w.Value)
+		}
+	}
+}
+
+// whose begins what is said of one of a master's workers.
+func (p *program) whose(s *operator.Census, w operator.Answer[*workerStatus]) string {
+	if s.Master == nil {
+		return ""
+	}
+	return "worker " + clean(w.From.Name) + ": "
 }
 
 // printHead prints all but the targets. What a worker does not tell is left out.
@@ -127,35 +144,42 @@ func (p *program) standingText(s api.Standing, there, gone string) string {
 // untold stands where a worker of an older version, or the original, can't tell.
 const untold = "?"
 
-// standingTable has a line for each target of a worker; of one that can't tell more, what it tells.
-func (p *program) standingTable(s *operator.Census) table {
-	status := s.Workers[0].Value
-	if !operator.TellsMore(status) {
-		return targetTable(*status)
+// tallyTable has a line for each target, added up over the workers of a master; of a worker that can't
+// tell more, what it tells.
+func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table {
+	if s.Master == nil && !operator.TellsMore(s.Workers[0].Value) {
+		return targetTable(*s.Workers[0].Value)
 	}
-	t := table{head: []string{"TARGET", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
-	delays := s.Delays()
-	if delays {
-		t.head = slices.Insert(t.head, 5, "NEXT DUE")
-	}
-	for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
-		target := status.Targets[name]
-		waiting, oldest := p.waitingCells(s, name)
-		cells := []cell{line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched), waiting, oldest, line(p.pausedText(target))}
-		if delays {
-			cells = slices.Insert(cells, 5, line(p.dueIn(s.NextDue(name))))
+	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "NEXT DUE", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	for _, one := range tallies {
+		running, prefetched := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched)
+		if one.Untold > 0 {
+			running, prefetched = untold, untold
 		}
-		t.add(cells...)
+		waiting, oldest := p.waitingCells(s, one.Target)
+		t.add(line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest,
+			line(p.dueIn(s.NextDue(one.Target))), line(p.pausedText(s, one)))
+	}
+	if !s.Delays() {
+		t.drop("NEXT DUE")
+	}
+	if s.Master == nil {
+		t.drop("WORKERS")
 	}
 	return t
 }
 
-// pausedText tells for how long a target is paused.
-func (p *program) pausedText(t api.TargetStatus) string {
-	if t.Paused && t.PausedSince > 0 {
-		return "for " + p.ago(time.UnixMilli(t.PausedSince))
+// pausedText tells for how long a target is paused, or on how many of the workers.
+func (p *program) pausedText(s *operator.Census, t operator.Tally) string {
+	switch {
+	case t.Paused == 0:
+		return "no"
+	case s.Master != nil:
+		return fmt.Sprintf("%d of %d", t.Paused, t.Workers)
+	case t.PausedAt.IsZero():
+		return "yes"
 	}
-	return yesOrNo(t.Paused)
+	return "for " + p.ago(t.PausedAt)
 }
 
 // waitingCells are how many rows of a target wait, and for how long the oldest does.
@@ -242,46 +266,33 @@ func (p *program) printIdentity(s workerStatus) {
 }
 
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
-func (p *program) printOdds(s workerStatus) {
+func (p *program) printOdds(whose string, s *workerStatus) {
+	if n := asides(*s); n > 0 {
+		fmt.Fprintf(p.out, "\n%srows quarantined, and tried again until they can be changed: %s\n", whose, humanize.Comma(int64(n)))
+		t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
+		for _, row := range s.Quarantined {
+			t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
+		}
+		if len(t.rows) > 0 {
+			p.print(t)
+		}
+		if more := n - len(s.Quarantined); more > 0 && more < n {
+			fmt.Fprintf(p.out, "and %s more\n", humanize.Comma(int64(more)))
+		}
+	}
 	if since := s.ConfigRefused; !since.IsZero() {
-		fmt.Fprintf(p.out, "\nits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", p.clock(since))
+		fmt.Fprintf(p.out, "\n%sits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", whose, p.clock(since))
 	}
 	if s.ClaimsInDoubt > 0 {
-		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))
+		fmt.Fprintf(p.out, "\n%sclaims of which it is not known yet whether they were committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
 	if s.UnownedRows > 0 {
-		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.UnownedRows)))
-	}
-}
-
-// printAside prints the rows of a worker that are set aside.
-func (p *program) printAside(s workerStatus) {
-	if n := asides(s); n > 0 {
-		fmt.Fprintf(p.out, "\nrows quarantined, and tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
-		p.printSome(p.asideTable(s), len(s.Quarantined), n)
+		fmt.Fprintf(p.out, "\n%srows of its targets that are under way, and that no worker has claimed: %s\n", whose, humanize.Comma(int64(s.UnownedRows)))
 	}
 }
 
 // asides is how many rows are set aside, of which the worker may list the first only.
 func asides(s workerStatus) int { return max(s.QuarantinedCount, len(s.Quarantined)) }
-
-// printSome prints a table that may have some of its rows only.
-func (p *program) printSome(t table, shown, all int) {
-	if shown > 0 {
-		p.print(t)
-	}
-	if more := all - shown; more > 0 && shown > 0 {
-		fmt.Fprintf(p.out, "and %s more\n", humanize.Comma(int64(more)))
-	}
-}
-
-func (p *program) asideTable(s workerStatus) table {
-	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
-	for _, row := range s.Quarantined {
-		t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
-	}
-	return t
-}
 
 func (p *program) sinceText(since time.Time) string {
 	if since.IsZero() {
@@ -294,10 +305,7 @@ func (p *program) sinceText(since time.Time) string {
 // where there are none, or where workers are older and do not tell. A worker's name is shown where
 // there may be several.
 func (p *program) printExecutors(s *operator.Census) {
-	t := table{head: []string{"TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
-	if s.Master != nil {
-		t.head = slices.Insert(t.head, 0, "NAME")
-	}
+	t := table{head: []string{"NAME", "TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
 	var unready strings.Builder
 	for _, w := range s.Workers {
 		if w.Err != nil || w.Value == nil {
@@ -305,13 +313,13 @@ func (p *program) printExecutors(s *operator.Census) {
 		}
 		for i := range w.Value.Executors {
 			e := &w.Value.Executors[i]
-			cells := executorCells(e)
-			whose := ""
-			if s.Master != nil {
-				cells = slices.Insert(cells, 0, line(w.From.Name))
-				whose = "worker " + clean(w.From.Name) + ": "
+			whose := p.whose(s, w)
+			processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
+			if !e.Pooled() { // requests have no processes
+				processes, ready, booting = "", "", ""
 			}
-			t.add(cells...)
+			t.add(line(w.From.Name), line(e.Target), line(e.Mode), line(processes), line(ready), line(e.Busy), line(booting),
+				line(humanize.Comma(e.Jobs)), line(replacedText(e.Recycled)))
 			switch since := p.sinceText(time.UnixMilli(e.Since)); {
 			case e.Unready != "":
 				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))
@@ -325,6 +333,9 @@ func (p *program) printExecutors(s *operator.Census) {
 	}
 	if len(t.rows) == 0 {
 		return
+	}
+	if s.Master == nil {
+		t.drop("NAME")
 	}
 	fmt.Fprintln(p.out)
 	p.print(t)
@@ -347,18 +358,6 @@ func said(reason string) string {
 		lines[i] = clean(strings.TrimRight(line, "\r"))
 	}
 	return strings.Join(lines, "\n    ")
-}
-
-// executorCells are the line of one. Requests have no processes.
-func executorCells(e *api.ExecutorStatus) []cell {
-	processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
-	if !e.Pooled() {
-		processes, ready, booting = "", "", ""
-	}
-	return []cell{
-		line(e.Target), line(e.Mode), line(processes), line(ready), line(e.Busy), line(booting),
-		line(humanize.Comma(e.Jobs)), line(replacedText(e.Recycled)),
-	}
 }
 
 // replacedText is how many processes were replaced, and why, the most frequent reason first.

@@ -51,9 +51,11 @@ and 1 more
 worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
 worker node-1: it takes no work: it is stopping
 
-NAME    ROWS SET ASIDE  JOB  TARGET  SINCE                       REASON
-node-1  3               41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
-node-1  3               42   video   2026-11-20 10:00:06.500000  CHECK constraint "c" fails
+worker node-1: rows quarantined, and tried again until they can be changed: 3
+JOB  TARGET  SINCE                       REASON
+41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
+42   video   2026-11-20 10:00:06.500000  CHECK constraint "c" fails
+and 1 more
 `},
 	} {
 		got := jobctl{terminal: !test.piped}.run(t, append([]string{"--port", test.daemon.port}, strings.Fields(test.args)...)...)
@@ -87,8 +89,9 @@ rows of its targets that are under way, and that no worker has claimed: 1,234
 worker node-1: nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
 worker node-1: it is not registered with the master 10.0.0.2:7081: invalid password
 
-NAME    CLAIMS IN DOUBT  ROWS OF NO WORKER
-node-1  2                1234
+worker node-1: claims of which it is not known yet whether they were committed: 2
+
+worker node-1: rows of its targets that are under way, and that no worker has claimed: 1,234
 `; !strings.HasSuffix(got.out, want) {
 		t.Errorf("%+v", got)
 	}

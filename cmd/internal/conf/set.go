@@ -77,23 +77,22 @@ func New(program Program) *Set {
 // --version are answered on stdout and give an error of exit code 0;
 // wrong flags one of exit code 2. Wrong values are gathered for Err.
 func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
-	s.Environ(environ)
-	if err := ff.Parse(s.flags, s.Args(args), s.Options()...); err != nil {
-		return s.Failed(err, stdout)
+	s.environ(environ)
+	if err := ff.Parse(s.flags, s.Args(args), s.options()...); err != nil {
+		return s.failed(err, stdout)
 	}
 	if rest := s.flags.Args(); len(rest) > 0 {
 		return exit.With(exit.Usage, fmt.Errorf("%s; %s takes flags only, see --help",
 			Unexpected("unexpected argument", args, len(args)-len(rest), nil), s.program.Name))
 	}
-	return s.Finish(stdout)
+	return s.finish(stdout)
 }
 
-// FlagSet is the flags of all keys, for a program that parses its arguments
-// itself: Environ, then ff.Parse of Args with Options, then Finish or Failed.
+// FlagSet is the flags of all keys, for a program that tells which of its arguments are flags.
 func (s *Set) FlagSet() *flag.FlagSet { return s.flags }
 
-// Options are what ff needs to read the file.
-func (s *Set) Options() []ff.Option {
+// options are what ff needs to read the file.
+func (s *Set) options() []ff.Option {
 	return []ff.Option{
 		ff.WithConfigFileFlag("config"),
 		ff.WithConfigFileParser(s.parseFile),
@@ -101,9 +100,9 @@ func (s *Set) Options() []ff.Option {
 	}
 }
 
-// Environ takes the values of the program's environment variables. An empty
+// environ takes the values of the program's environment variables. An empty
 // variable counts as none.
-func (s *Set) Environ(environ []string) {
+func (s *Set) environ(environ []string) {
 	defer func() { s.place = place{} }()
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -146,8 +145,8 @@ func flagName(arg string) (name string, isFlag bool) {
 	return name, isFlag
 }
 
-// Finish answers --help and --version, and decodes what was read.
-func (s *Set) Finish(stdout io.Writer) error {
+// finish answers --help and --version, and decodes what was read.
+func (s *Set) finish(stdout io.Writer) error {
 	if err := s.answer(stdout); err != nil {
 		return err
 	}
@@ -180,9 +179,9 @@ func (s *Set) answer(stdout io.Writer) error {
 	return nil
 }
 
-// Failed turns an error of ff.Parse into one with an exit code. Asking for help
+// failed turns an error of ff.Parse into one with an exit code. Asking for help
 // or the version goes before a file that can't be read.
-func (s *Set) Failed(err error, stdout io.Writer) error {
+func (s *Set) failed(err error, stdout io.Writer) error {
 	s.help = s.help || errors.Is(err, flag.ErrHelp)
 	if answered := s.answer(stdout); answered != nil {
 		return answered

@@ -3,20 +3,18 @@ package live
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 
-	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
 
 // keyLine is the last line: what can be done here. Where it is too long the last of the keys that
 // the help tells of are left out.
 func (m *model) keyLine() line {
-	keys := []string{"p pause", "c continue", "l look", "/ filter", "s sort", "tab next table", "? help", "q quit"}
+	keys := []string{"p pause", "c continue", "l look", "s sort", "tab next table", "? help", "q quit"}
 	if m.chosen == jobsPane {
-		keys = []string{"enter look", "o output", "t TERM", "K KILL", "x cancel", "s sort", "/ filter", "? help", "q quit"}
+		keys = []string{"enter look", "o output", "t TERM", "K KILL", "x cancel", "s sort", "? help", "q quit"}
 	}
 	for len(keys) > 2 && wide(strings.Join(keys, "  ")) > m.width {
 		keys = slices.Delete(keys, len(keys)-3, len(keys)-2)
@@ -29,7 +27,6 @@ func (m *model) helpLines() []line {
 	texts := []string{
 		"tab, shift+tab   the next table, the one before",
 		"↑ ↓ or k j, pgup pgdn home end   choose a row",
-		"/        show only targets whose names contain a text; esc shows all again",
 		"s        order of running jobs: by age, processor time, memory",
 		"p, c     pause, continue the chosen target, of all workers; asks first",
 		"l        look for jobs of the chosen target now (poke)",
@@ -62,9 +59,6 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return tea.Suspend
 	case m.question != nil:
 		return m.decide(name)
-	case m.typing:
-		m.write(name, key.Text)
-		return nil
 	case m.help:
 		m.help = false
 		return nil
@@ -74,14 +68,10 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return tea.Quit
 	case "?":
 		m.help = true
-	case "esc":
-		m.filter = ""
 	case "tab":
 		m.next(1)
 	case "shift+tab":
 		m.next(-1)
-	case "/":
-		m.typing = true
 	case "s":
 		m.sort = map[string]string{
 			api.SortAge: api.SortCPU, api.SortCPU: api.SortMemory, api.SortMemory: api.SortAge,
@@ -141,32 +131,6 @@ func (m *model) move(name string) {
 // steps is how far the keys go.
 func steps(page, all int) map[string]int {
 	return map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -max(1, page), "pgdown": max(1, page), "home": -all, "end": all}
-}
-
-// longestFilter bounds what is typed or pasted.
-const longestFilter = 255
-
-// write changes the filter.
-func (m *model) write(name, text string) {
-	switch name {
-	case "enter":
-		m.typing = false
-	case "esc":
-		m.typing, m.filter = false, ""
-	case "backspace":
-		_, size := utf8.DecodeLastRuneInString(m.filter)
-		m.filter = m.filter[:len(m.filter)-size]
-	default:
-		m.paste(text)
-	}
-	m.at[targetsPane], m.at[jobsPane] = cursor{}, cursor{}
-}
-
-// paste adds to the filter what is there to be seen.
-func (m *model) paste(text string) {
-	if text = strings.TrimRight(text, "\r\n"); m.typing && strings.IndexFunc(text, screen.Invisible) < 0 && len(m.filter)+len(text) <= longestFilter {
-		m.filter += text
-	}
 }
 
 // needTarget is the chosen target; without one it is said how to choose one.

@@ -87,7 +87,7 @@ func (m *model) settle() {
 // hold lets the cursors follow the job and the target that were chosen: lists move beneath them.
 func (m *model) hold() {
 	if c := &m.at[jobsPane]; c.kept && m.running.known {
-		c.follow(slices.IndexFunc(m.jobs(), func(job Job) bool { return int64(job.Job) == c.job && job.Worker == c.in }))
+		c.follow(slices.IndexFunc(m.running.answer.Jobs, func(job Job) bool { return int64(job.Job) == c.job && job.Worker == c.in }))
 		c.kept = !c.gone
 	}
 	if c := &m.at[targetsPane]; c.target != "" {
@@ -116,7 +116,7 @@ func (m *model) isThere() bool {
 
 // chosenJob is the job that keys are about.
 func (m *model) chosenJob() (Job, bool) {
-	jobs, row := m.jobs(), m.at[jobsPane].row
+	jobs, row := m.running.answer.Jobs, m.at[jobsPane].row
 	if row < len(jobs) {
 		return jobs[row], true
 	}

@@ -48,8 +48,6 @@ type model struct {
 	chosen pane
 	at     [panes]cursor
 	sort   string
-	filter string
-	typing bool // the filter is being written
 	help   bool
 
 	question *question
@@ -105,8 +103,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
-	case tea.PasteMsg:
-		m.paste(msg.Content)
 	case answered[*operator.Census]:
 		m.fleet.end(msg)
 	case answered[operator.RunningJobs]:
@@ -156,12 +152,9 @@ func (m *model) ask() tea.Cmd {
 	}
 	if m.fleet.known && m.running.due(m.now, m.config.Interval) {
 		m.running.begin(m.now)
-		query := m.runningQuery()
+		query := api.RunningQuery{Sort: m.sort, Most: min(max(1, m.at[jobsPane].top+m.rooms().rows[jobsPane]), api.MostRunning)} // as many as fit
 		cmds = append(cmds, request(m, func(ctx context.Context) (operator.RunningJobs, error) {
-			if query == nil {
-				return operator.RunningJobs{}, nil
-			}
-			return m.config.Source.Running(ctx, *query)
+			return m.config.Source.Running(ctx, query)
 		}))
 	}
 	if targets := m.shownTargets(); len(targets) > 0 && m.waitingDue(targets) {
@@ -184,22 +177,6 @@ func request[A any](m *model, ask func(context.Context) (A, error)) tea.Cmd {
 		answer, err := ask(m.ctx)
 		return answered[A]{answer, err, m.config.Now()}
 	}
-}
-
-// runningQuery asks for as many jobs as fit; nil where the filter leaves no target.
-func (m *model) runningQuery() *api.RunningQuery {
-	query := &api.RunningQuery{Sort: m.sort}
-	if m.filter != "" {
-		for _, t := range m.targets() {
-			query.Targets = append(query.Targets, t.Target)
-		}
-		if len(query.Targets) == 0 {
-			return nil
-		}
-		query.Targets = query.Targets[:min(len(query.Targets), api.MostTargets)]
-	}
-	query.Most = min(max(1, m.at[jobsPane].top+m.rooms().rows[jobsPane]), api.MostRunning)
-	return query
 }
 
 // waitingDue tells whether what waits is to be counted: every few seconds, and when a target is

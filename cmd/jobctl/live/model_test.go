@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	tea "charm.land/bubbletea/v2"
 
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
@@ -248,33 +245,6 @@ func TestMoreJobsThanFit(t *testing.T) {
 		t.Errorf("asked for %+v, at first for %d", f.query, first)
 	}
 	p.sees("of 1,000", ">  31  mail")
-}
-
-func TestTheFilterNarrowsWhatIsAskedFor(t *testing.T) {
-	t.Parallel()
-	f := oneWorker()
-	p := sit(t, f, false, 80, 24)
-	p.press("/", "R", "E", "q", "backspace", "enter")
-	p.later(1)
-	if !slices.Equal(f.query.Targets, []string{"report"}) {
-		t.Errorf("asked for %+v", f.query)
-	}
-	p.sees("> report", `targets: 1 with "RE"`)
-	p.misses("mail")
-	asked := f.asked["running"]
-	p.press("/", "z")
-	p.later(2)
-	if f.asked["running"] != asked { // no target is left to ask for
-		t.Errorf("asked for %+v", f.query)
-	}
-	p.press("esc")
-	p.later(1)
-	p.sees("mail", "report")
-	p.press("/")
-	p.send(tea.PasteMsg{Content: "mail\n"})
-	p.send(tea.PasteMsg{Content: "\x1b[2J"})
-	p.send(tea.PasteMsg{Content: strings.Repeat("x", 300)})
-	p.sees("targets that contain: mail▏")
 }
 
 // A worker that does not answer its master is named once.

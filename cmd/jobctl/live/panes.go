@@ -39,21 +39,7 @@ func (m *model) count(p pane) int {
 	case targetsPane:
 		return len(m.targets())
 	}
-	return max(len(m.jobs()), min(m.running.answer.Total, api.MostRunning))
-}
-
-// jobs are those that were told and that the filter leaves, in order.
-func (m *model) jobs() []Job {
-	if m.filter == "" {
-		return m.running.answer.Jobs
-	}
-	var jobs []Job
-	for _, job := range m.running.answer.Jobs {
-		if m.matches(job.Target) {
-			jobs = append(jobs, job)
-		}
-	}
-	return jobs
+	return max(len(m.running.answer.Jobs), min(m.running.answer.Total, api.MostRunning))
 }
 
 // title heads a pane: what is in it, and which part of it is shown.
@@ -67,11 +53,7 @@ func (m *model) title(p pane, rows int) string {
 	case workersPane:
 		return "workers: " + part
 	case targetsPane:
-		text := "targets: " + part
-		if m.filter != "" || m.typing {
-			text += " with " + `"` + m.filter + `"`
-		}
-		return text + "; started, ended, failed in the last minute"
+		return "targets: " + part + "; started, ended, failed in the last minute"
 	}
 	order := map[string]string{api.SortAge: "oldest", api.SortCPU: "most processor time", api.SortMemory: "most memory"}[m.sort]
 	text := "running jobs: " + part + ", " + order + " first"
@@ -188,7 +170,7 @@ func (m *model) jobRows(rows int) *grid {
 	}
 	g.columns = append(g.columns, column{head: "PID", right: true}, column{head: "TRY", right: true}, column{head: "ELAPSED", right: true},
 		column{head: "CPU", right: true}, column{head: "MEMORY", right: true}, column{head: "NOTE", elastic: true, least: 4})
-	for _, job := range shown(m.jobs(), m.at[jobsPane].top, rows) {
+	for _, job := range shown(m.running.answer.Jobs, m.at[jobsPane].top, rows) {
 		cells := []string{id(job.Job), job.Target}
 		if m.config.Master {
 			cells = append(cells, job.Worker)

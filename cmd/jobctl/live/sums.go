@@ -29,7 +29,7 @@ func nameOf(w worker) string {
 	return w.From.Name
 }
 
-// targets are those that the filter leaves, by name, each summed up over the workers that serve it.
+// targets are all of them, by name, each summed up over the workers that serve it.
 func (m *model) targets() (all []operator.Tally) {
 	if m.fleet.answer == nil {
 		return nil
@@ -43,12 +43,7 @@ func (m *model) targets() (all []operator.Tally) {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(t operator.Tally) bool { return !m.matches(t.Target) })
-}
-
-// matches tells whether the filter leaves a target.
-func (m *model) matches(target string) bool {
-	return strings.Contains(strings.ToLower(target), strings.ToLower(m.filter))
+	return all
 }
 
 // sumOf adds up all targets of some workers.

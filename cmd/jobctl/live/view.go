@@ -181,8 +181,6 @@ func (m *model) message() line {
 	switch {
 	case m.question != nil:
 		return line{m.question.text + "  (y/n)", bad}
-	case m.typing:
-		return line{"targets that contain: " + m.filter + "▏  (enter: done, esc: all)", bold}
 	case m.doing != "":
 		return line{m.doing + " …", bold}
 	case m.now.Before(m.said.until) && m.said.bad:

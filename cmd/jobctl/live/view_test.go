@@ -26,7 +26,6 @@ func TestViews(t *testing.T) {
 		"master-200x60": {fake: threeWorkers(), master: true, width: 200, height: 60},
 		"help-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"?"}},
 		"asks-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"down", "c"}},
-		"filter-80x24":  {fake: threeWorkers(), master: true, width: 80, height: 24, keys: []string{"/", "i", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

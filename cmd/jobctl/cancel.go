@@ -111,12 +111,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []operator.Job, w cancelW
 	if shown := p.showCancelled(c, jobs); shown != nil {
 		return shown
 	}
-	var failed []error
-	for _, job := range jobs {
-		if why, is := c.Failed[job.ID]; is {
-			failed = append(failed, jobError(job.ID, why))
-		}
-	}
+	failed := whyNot(jobs, c.Failed)
 	if len(failed) > 0 { // else nobody else was needed
 		failed = append(failed, c.Mute)
 	}
@@ -171,11 +166,8 @@ func (p *program) became(job operator.Cancelled) string {
 	return fmt.Sprintf("cancelling: SIGTERM sent, SIGKILL in %v", grace) + next
 }
 
-// The real-time signals of Linux as the C library counts them.
-const (
-	firstRealTime = 34
-	lastSignal    = 64
-)
+// lastSignal is the last one that Linux has.
+const lastSignal = 64
 
 func (p *program) sendSignal() *cmd {
 	name := api.SendSignal.Name
@@ -239,43 +231,16 @@ func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Deliv
 }
 
 // parseSignal reads a signal's number, or its name with or without SIG.
-// Real-time ones are SIGRTMIN+n and SIGRTMAX-n.
 func parseSignal(text string) (int, error) {
 	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
 	number, err := strconv.Atoi(name)
 	if err != nil {
 		number = int(unix.SignalNum("SIG" + name))
-		if number == 0 {
-			number = realTime(name)
-		}
 	}
 	if number < 0 || number > lastSignal || err != nil && number == 0 {
-		return 0, fmt.Errorf("signal %q is not allowed; allowed are names such as TERM, SIGTERM and SIGRTMIN+1, and numbers from 0 to %d", text, lastSignal)
+		return 0, fmt.Errorf("signal %q is not allowed; allowed are names such as TERM and SIGTERM, and numbers from 0 to %d", text, lastSignal)
 	}
 	return number, nil
-}
-
-// realTime reads RTMIN, RTMIN+n, RTMAX and RTMAX-n; 0 stands for anything else.
-func realTime(name string) int {
-	number, base := 0, firstRealTime
-	text, found := strings.CutPrefix(name, "RTMIN")
-	if !found {
-		base = lastSignal
-		if text, found = strings.CutPrefix(name, "RTMAX"); !found {
-			return 0
-		}
-	}
-	if text != "" {
-		offset, err := strconv.Atoi(text)
-		if err != nil || text[0] != '+' && text[0] != '-' {
-			return 0
-		}
-		number = offset
-	}
-	if number += base; number < firstRealTime || number > lastSignal {
-		return 0
-	}
-	return number
 }
 
 func signalName(signo int) string {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/cmd/internal/screen"
 )
 
 // A column that is named as elastic is cut so that lines fit; elsewhere than on a terminal, and
@@ -43,7 +45,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 func TestWideCharacters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"": 0, "abc": 3, "größe": 5, "日本": 4, "e\u0301": 1, "…": 1, "🚀": 2, "ｱ": 1, "│": 1, clean("a\u200bb"): 8} {
-		if got := widthOf(text); got != want {
+		if got := screen.Width(text); got != want {
 			t.Errorf("%q is %d wide, want %d", text, got, want)
 		}
 	}
@@ -52,7 +54,7 @@ func TestWideCharacters(t *testing.T) {
 		width int
 		want  string
 	}{{"日本語です", 10, "日本語です"}, {"日本語です", 9, "日本語で…"}, {"日本語です", 8, "日本語…"}, {"e\u0301e\u0301e\u0301", 2, "e\u0301…"}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}} {
-		if got := cut(test.text, test.width); got != test.want || widthOf(got) > test.width {
+		if got := screen.Cut(test.text, test.width); got != test.want || screen.Width(got) > test.width {
 			t.Errorf("%q cut to %d is %q, want %q", test.text, test.width, got, test.want)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,14 +101,13 @@ func (p *program) printHealth(v *condition) error {
 				numbers[n.name] = nil
 			}
 		}
-		text, err := json.Marshal(map[string]any{
+		err := p.printJSON(map[string]any{
 			"state": strings.ToLower(v.state.String()), "code": int(v.state), "daemon": v.who,
 			"problems": append([]string{}, v.problems...), "notes": append([]string{}, v.notes...), "numbers": numbers,
 		})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.out, "%s\n", text)
 	} else {
 		fmt.Fprintln(p.out, v)
 	}

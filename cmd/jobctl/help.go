@@ -15,6 +15,7 @@ import (
 
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
 
@@ -290,7 +291,7 @@ func (p *program) complete(ctx context.Context, args []string) error {
 	defer cancel()
 	for _, one := range c.offer(ctx) {
 		if strings.HasPrefix(one.word, c.last) && clean(one.word) == one.word || strings.HasPrefix(one.word, ":") {
-			fmt.Fprintln(p.out, strings.TrimRight(one.word+"\t"+cut(clean(one.about), aboutWidth), "\t"))
+			fmt.Fprintln(p.out, strings.TrimRight(one.word+"\t"+screen.Cut(clean(one.about), aboutWidth), "\t"))
 		}
 	}
 	return nil
@@ -486,7 +487,7 @@ func (c *completing) arguments(ctx context.Context) []candidate {
 }
 
 func signalNames() (all []candidate) {
-	for number := 1; number < firstRealTime; number++ {
+	for number := 1; number <= lastSignal; number++ {
 		if name := unix.SignalName(unix.Signal(number)); name != "" {
 			all = append(all, candidate{word: strings.TrimPrefix(name, "SIG")})
 		}

@@ -86,7 +86,7 @@ type eventPrinter struct {
 func (p *program) eventPrinter(j *operator.Journals) *eventPrinter {
 	printer := &eventPrinter{program: p}
 	for _, s := range j.Sources {
-		printer.width = max(printer.width, widthOf(clean(s.Worker())))
+		printer.width = max(printer.width, screen.Width(clean(s.Worker())))
 	}
 	return printer
 }
@@ -102,7 +102,7 @@ func (p *eventPrinter) print(s operator.Source, e journal.Event) error {
 	worker := ""
 	if p.width > 0 {
 		name := clean(s.Worker())
-		worker = " " + name + strings.Repeat(" ", p.width-widthOf(name))
+		worker = " " + name + strings.Repeat(" ", p.width-screen.Width(name))
 	}
 	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clocks.of(p.program, e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
 	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))

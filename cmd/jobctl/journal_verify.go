@@ -14,6 +14,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	"jobd/journal/verify"
 	"jobd/net/api"
@@ -340,7 +341,7 @@ func (g *progress) line(n uint64) string {
 		columns = g.p.errWidth()
 	}
 	if g.all == 0 {
-		return cut(fmt.Sprintf("%s %s", humanize.Comma(int64(n)), g.what), columns-1)
+		return screen.Cut(fmt.Sprintf("%s %s", humanize.Comma(int64(n)), g.what), columns-1)
 	}
 	share := min(1, float64(n)/float64(g.all))
 	text := fmt.Sprintf(" %3.0f %%  %s of %s %s", 100*share, humanize.Comma(int64(n)), humanize.Comma(int64(g.all)), g.what)
@@ -348,7 +349,7 @@ func (g *progress) line(n uint64) string {
 		done := int(share * float64(width))
 		text = "[" + strings.Repeat("#", done) + strings.Repeat(".", width-done) + "]" + text
 	}
-	return cut(text, columns-1)
+	return screen.Cut(text, columns-1)
 }
 
 // end removes what is shown.

@@ -51,43 +51,67 @@ func jobRefs(name string, args []string, most int) (jobs []operator.Job, err err
 // withTargets gives jobs the targets of their rows, where the request that follows needs them: a master
 // passes it on by target, a worker is told none. A target that was given must be the row's.
 func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]operator.Job, error) {
-	var ids []int64
+	var unsure []operator.Job
 	for _, job := range jobs {
 		if p.config.master == (job.Target == "") {
-			ids = append(ids, int64(job.ID))
+			unsure = append(unsure, job)
 		}
 	}
-	if len(ids) == 0 {
+	if len(unsure) == 0 {
 		return jobs, nil
 	}
-	var rows map[int64]history.Row
+	var rows map[jobnet.Whole]history.Row
+	var wrong map[jobnet.Whole]string
 	err := p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) (err error) {
-		rows, err = operator.Rows(ctx, j.Workers, ids)
+		rows, wrong, err = rowsOf(ctx, j, unsure)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	found := slices.Clone(jobs)
-	var wrong []error
 	for i, job := range found {
-		row, there := rows[int64(job.ID)]
-		switch {
-		case !slices.Contains(ids, int64(job.ID)):
-		case !there:
-			wrong = append(wrong, jobError(job.ID, noRow))
-		case job.Target != "" && job.Target != row.Target:
-			wrong = append(wrong, otherTarget(job, row))
-		default:
+		if row, there := rows[job.ID]; there {
 			found[i].Target = row.Target
 		}
 	}
-	return found, exit.Join(wrong...)
+	return found, exit.Join(whyNot(jobs, wrong)...)
 }
 
-// otherTarget is the error of a job whose row is of another target than the one that was given.
-func otherTarget(job operator.Job, row history.Row) error {
-	return exit.With(exit.NoJob, fmt.Errorf("job %d: its target is '%s', not '%s'", job.ID, clean(row.Target), clean(job.Target)))
+// rowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:
+// they have no row, or one of another target than the one that was given.
+func rowsOf(ctx context.Context, j *operator.Journals, jobs []operator.Job) (rows map[jobnet.Whole]history.Row, wrong map[jobnet.Whole]string, err error) {
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = int64(job.ID)
+	}
+	found, err := operator.Rows(ctx, j.Workers, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, wrong = map[jobnet.Whole]history.Row{}, map[jobnet.Whole]string{}
+	for _, job := range jobs {
+		row, there := found[int64(job.ID)]
+		switch {
+		case !there:
+			wrong[job.ID] = noRow
+		case job.Target != "" && row.Target != job.Target:
+			wrong[job.ID] = fmt.Sprintf("%s'%s', not '%s'", otherTarget, row.Target, job.Target)
+		default:
+			rows[job.ID] = row
+		}
+	}
+	return rows, wrong, nil
+}
+
+// whyNot are the errors of those among some jobs about which nothing was done, in their order.
+func whyNot(jobs []operator.Job, wrong map[jobnet.Whole]string) (errs []error) {
+	for _, job := range jobs {
+		if text, is := wrong[job.ID]; is {
+			errs = append(errs, jobError(job.ID, text))
+		}
+	}
+	return errs
 }
 
 func (p *program) runManual() *cmd {
@@ -332,10 +356,12 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 	return exit.Join(failed...)
 }
 
-// noRow says of a job that the table does not have it; notFound is how workers say it.
+// noRow says of a job that the table does not have it, notFound is how workers say it; otherTarget begins
+// what is said of a row of another target.
 const (
-	noRow    = "the table has no such row"
-	notFound = "not found"
+	noRow       = "the table has no such row"
+	notFound    = "not found"
+	otherTarget = "its target is "
 )
 
 // jobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
@@ -344,6 +370,8 @@ func jobError(id jobnet.Whole, text string) error {
 	switch {
 	case said == noRow || said == notFound:
 		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, noRow))
+	case strings.HasPrefix(said, otherTarget):
+		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, clean(said)))
 	case named:
 		return errors.New(clean(text))
 	}
@@ -420,26 +448,19 @@ func (h *planning) run(ctx context.Context, j *operator.Journals) error {
 
 // delayed gives the jobs that are delayed, as their rows say, and notes why others are left.
 func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []jobnet.Whole, err error) {
-	named := make([]int64, len(h.jobs))
-	for i, job := range h.jobs {
-		named[i] = int64(job.ID)
-	}
-	rows, err := operator.Rows(ctx, j.Workers, named)
+	rows, wrong, err := rowsOf(ctx, j, h.jobs)
 	if err != nil {
 		return nil, err
 	}
-	h.rows = map[jobnet.Whole]string{}
+	h.rows, h.all.Errors = map[jobnet.Whole]string{}, wrong
 	for _, job := range h.jobs {
-		row, there := rows[int64(job.ID)]
+		row, there := rows[job.ID]
 		switch {
 		case !there:
-			h.all.Errors[job.ID] = noRow
-		case job.Target != "" && row.Target != job.Target:
-			h.all.Errors[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
 		case row.Status == journal.RowWaiting:
-			h.all.Errors[job.ID] = h.waits(ctx, row.Target)
+			wrong[job.ID] = h.waits(ctx, row.Target)
 		case row.Status != journal.RowDelayed:
-			h.all.Errors[job.ID] = notDelayed(row.Status)
+			wrong[job.ID] = notDelayed(row.Status)
 		default:
 			ids = append(ids, job.ID)
 			h.rows[job.ID] = row.Target

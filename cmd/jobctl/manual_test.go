@@ -94,7 +94,7 @@ func TestSendSignal(t *testing.T) {
 			output{out: "JOB  SIGNAL   DELIVERED\n5    SIGKILL  yes\n"},
 		},
 		"not running": {
-			"SIGRTMIN+1 5", `{"5": false}`, `{"jobs":{"5":35}}`,
+			"35 5", `{"5": false}`, `{"jobs":{"5":35}}`,
 			output{code: 1, out: "JOB  SIGNAL  DELIVERED\n5    35      no\n", err: "jobctl: job 5: not running, or no such signal\n"},
 		},
 		"a target that nobody serves": {
@@ -121,13 +121,13 @@ func TestParseSignal(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		"TERM": 15, "SIGTERM": 15, "sigterm": 15, "15": 15, "0": 0, "KILL": 9, "USR1": 10,
-		"RTMIN": 34, "SIGRTMIN+1": 35, "SIGRTMIN+15": 49, "RTMAX": 64, "SIGRTMAX-2": 62, "64": 64, "SIG34": 34,
+		"64": 64, "SIG34": 34,
 	} {
 		if got, err := parseSignal(text); err != nil || got != want {
 			t.Errorf("parseSignal(%s) = %d, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "SIG", "NOPE", "65", "-1", "1.5", "RTMIN-1", "RTMAX+1", "RTMIN+31", "RTMIN1", "RTMIN+x", "TERM "} {
+	for _, text := range []string{"", "SIG", "NOPE", "65", "-1", "1.5", "RTMIN", "RTMIN+1", "TERM "} {
 		if got, err := parseSignal(text); err == nil {
 			t.Errorf("parseSignal(%q) = %d, want an error", text, got)
 		} else if !strings.Contains(err.Error(), "allowed are names such as TERM") {

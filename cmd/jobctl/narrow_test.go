@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"jobd/cmd/internal/screen"
 )
 
 // In a terminal of 80 columns no table wraps, however long what is in it; in a wider one, there is
@@ -38,7 +40,7 @@ func TestTablesInANarrowTerminal(t *testing.T) {
 			t.Parallel()
 			narrow, wide := startMultiplexer(t).showsIn(t, 80, args...), startMultiplexer(t).showsIn(t, 160, args...)
 			for line := range strings.Lines(narrow) { // joined where it wraps
-				if n := widthOf(strings.TrimRight(line, "\n")); n > 80 && strings.ContainsAny(line, "|+") {
+				if n := screen.Width(strings.TrimRight(line, "\n")); n > 80 && strings.ContainsAny(line, "|+") {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/cmd/internal/screen"
 )
 
 // What takes longer than a second is told to a terminal, as a bar where it is known how much there is.
@@ -47,8 +49,8 @@ func TestProgress(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("%s: %q, want %q", name, out.String(), want)
 		}
-		if widthOf(test.want) >= test.columns && test.columns > 0 {
-			t.Errorf("%s: %d columns of %d", name, widthOf(test.want), test.columns)
+		if screen.Width(test.want) >= test.columns && test.columns > 0 {
+			t.Errorf("%s: %d columns of %d", name, screen.Width(test.want), test.columns)
 		}
 	}
 }

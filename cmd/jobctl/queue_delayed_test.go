@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 )
 
@@ -31,7 +32,7 @@ func TestDelayedRowsAreListed(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(got.out) {
-		if widthOf(line) > 81 {
+		if screen.Width(line) > 81 {
 			t.Errorf("wider than a terminal: %s", line)
 		}
 	}

@@ -8,12 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/mattn/go-runewidth"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 )
 
@@ -155,7 +153,7 @@ func (t *table) complete() bool { return !t.to.terminal }
 
 func (t *table) widen(texts []string) {
 	for i, text := range texts {
-		t.widths[i] = max(t.widths[i], widthOf(text))
+		t.widths[i] = max(t.widths[i], screen.Width(text))
 	}
 }
 
@@ -174,10 +172,10 @@ func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
 		if i > 0 {
 			line = append(line, t.between()...)
 		}
-		width := widthOf(text)
+		width := screen.Width(text)
 		if width > t.widths[i] {
-			text = cut(text, t.widths[i])
-			width = widthOf(text)
+			text = screen.Cut(text, t.widths[i])
+			width = screen.Width(text)
 		}
 		line = append(append(line, text...), t.spaces(t.widths[i]-width)...)
 	}
@@ -244,37 +242,6 @@ func textOf(value any) string {
 // leastElastic is how narrow a column may be made, the … included.
 const leastElastic = 8
 
-// terminalWidths are how wide terminals show characters, wherever jobctl runs: no variable of the
-// environment has a say. Joiners and selectors, which would change it, are written out before.
-var terminalWidths = &runewidth.Condition{StrictEmojiNeutral: true}
-
-// widthOf is how many columns of a terminal a text takes.
-func widthOf(text string) (width int) {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			for _, r := range text {
-				width += terminalWidths.RuneWidth(r)
-			}
-			return width
-		}
-	}
-	return len(text)
-}
-
-// cut is the beginning of a text, with a … behind it, so that it takes no more than width columns.
-func cut(text string, width int) string {
-	if widthOf(text) <= width {
-		return text
-	}
-	taken := 0
-	for i, r := range text {
-		if taken += terminalWidths.RuneWidth(r); taken > width-1 {
-			return text[:i] + "…"
-		}
-	}
-	return text
-}
-
 // columns is how wide the terminal is; 0: there is none, or nobody knows.
 func (s surroundings) columns() int {
 	if !s.terminal || s.width == nil {
@@ -283,8 +250,7 @@ func (s surroundings) columns() int {
 	return s.width()
 }
 
-// fit makes the elastic columns narrower until a line fits into the terminal: always the widest of
-// them, so that none is cut while a wider one is whole.
+// fit makes the elastic columns narrower until a line fits into the terminal.
 func (t *table) fit() {
 	columns := t.to.columns()
 	if columns == 0 {
@@ -296,18 +262,12 @@ func (t *table) fit() {
 			over += len(t.between())
 		}
 	}
-	for ; over > 0; over-- {
-		widest := -1
-		for i := range t.widths {
-			if t.isElastic(i) && t.widths[i] > leastElastic && (widest < 0 || t.widths[i] > t.widths[widest]) {
-				widest = i
-			}
+	screen.Narrow(t.widths, over, func(column int) int {
+		if t.isElastic(column) {
+			return leastElastic
 		}
-		if widest < 0 {
-			return
-		}
-		t.widths[widest]--
-	}
+		return -1
+	})
 }
 
 // isElastic tells whether a column may be cut.

@@ -171,21 +171,15 @@ func (a again) worker() string {
 
 // named looks at the rows that were named, and finds the workers that ran them last.
 func (r *retrying) named(ctx context.Context, j *operator.Journals) (list []again, err error) {
-	ids := make([]int64, len(r.jobs))
-	for i, job := range r.jobs {
-		ids[i] = int64(job.ID)
-	}
-	rows, err := operator.Rows(ctx, j.Workers, ids)
+	rows, wrong, err := rowsOf(ctx, j, r.jobs)
 	if err != nil {
 		return nil, err
 	}
 	for _, job := range r.jobs {
-		row, there := rows[int64(job.ID)]
+		row, there := rows[job.ID]
 		switch {
 		case !there:
-			r.refuse(job.ID, noRow)
-		case job.Target != "" && row.Target != job.Target:
-			r.refuse(job.ID, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.Target)))
+			r.refuse(job.ID, wrong[job.ID])
 		case row.Status == journal.RowDelayed:
 			r.refuse(job.ID, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 )
 
@@ -107,7 +108,7 @@ func TestRecurringRowsAreListed(t *testing.T) {
 			t.Errorf("in %d columns:\n%s%s", columns, got.out, got.err)
 		}
 		for line := range strings.Lines(got.out) {
-			if widthOf(strings.TrimSuffix(line, "\n")) > columns {
+			if screen.Width(strings.TrimSuffix(line, "\n")) > columns {
 				t.Errorf("wider than %d columns: %s", columns, line)
 			}
 		}

@@ -85,25 +85,18 @@ func (w *jobWait) run(ctx context.Context) error {
 
 // look reads the rows of the jobs that are left.
 func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
-	ids := make([]int64, len(w.left))
-	for i, job := range w.left {
-		ids[i] = int64(job.ID)
-	}
-	rows, err := operator.Rows(ctx, j.Workers, ids)
+	rows, wrong, err := rowsOf(ctx, j, w.left)
 	if err != nil {
 		return errors.Join(append(j.Failed, err)...)
 	}
 	w.met = true
+	gone := whyNot(w.left, wrong)
 	var left []operator.Job
-	var gone []error
 	w.seen = map[int64]string{}
 	for _, job := range w.left {
-		row, there := rows[int64(job.ID)]
+		row, there := rows[job.ID]
 		switch {
 		case !there:
-			gone = append(gone, jobError(job.ID, noRow))
-		case job.Target != "" && row.Target != job.Target:
-			gone = append(gone, otherTarget(job, row))
 		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
 			w.rows[int64(job.ID)] = row
 		default:

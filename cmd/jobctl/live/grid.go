@@ -1,5 +1,7 @@
 package live
 
+import "jobd/cmd/internal/screen"
+
 // column is a column of a pane.
 type column struct {
 	head    string
@@ -58,17 +60,11 @@ func (g *grid) widths(width int) []int {
 		}
 		all += widths[i]
 	}
-	for ; all > width; all-- {
-		widest := -1
-		for i, c := range g.columns {
-			if c.elastic && widths[i] > c.least && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
+	screen.Narrow(widths, all-width, func(i int) int {
+		if g.columns[i].elastic {
+			return g.columns[i].least
 		}
-		if widest < 0 {
-			break // the line is cut
-		}
-		widths[widest]--
-	}
+		return -1 // what is still too wide is cut as a line
+	})
 	return widths
 }

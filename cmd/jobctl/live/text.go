@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/dustin/go-humanize"
 
 	"jobd/cmd/internal/screen"
@@ -16,53 +15,35 @@ const unknown = "?"
 // fit cuts a line to a width, or fills it up; what is cut ends with an ellipsis.
 func fit(text string, width int) string {
 	text = screen.Clean(text)
-	have := lipgloss.Width(text)
-	if have <= width {
-		return text + strings.Repeat(" ", width-have)
-	}
-	return cut(text, width)
-}
-
-// cut shortens a text that is wider than there is room.
-func cut(text string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	var kept strings.Builder
-	room := width - 1
-	for _, r := range text {
-		wide := lipgloss.Width(string(r))
-		if wide > room {
-			break
-		}
-		room -= wide
-		kept.WriteRune(r)
-	}
-	return kept.String() + "…" + strings.Repeat(" ", room)
+	text = screen.Cut(text, width)
+	return text + strings.Repeat(" ", width-screen.Width(text))
 }
 
 // fitRight is fit for numbers: what fills it up stands before them.
 func fitRight(text string, width int) string {
 	text = screen.Clean(text)
-	if have := lipgloss.Width(text); have < width {
+	if have := screen.Width(text); have < width {
 		return strings.Repeat(" ", width-have) + text
 	}
 	return fit(text, width)
 }
 
 // wide is how many columns a text takes when it is shown.
-func wide(text string) int { return lipgloss.Width(screen.Clean(text)) }
+func wide(text string) int { return screen.Width(screen.Clean(text)) }
 
 // wrap breaks a line where it is too long for the window.
 func wrap(text string, width int) (lines []string) {
 	text = screen.Clean(strings.ReplaceAll(text, "\t", "    "))
-	if width <= 0 || lipgloss.Width(text) <= width {
+	if width <= 0 || screen.Width(text) <= width {
 		return []string{text}
 	}
 	var line strings.Builder
 	room := width
 	for _, r := range text {
-		wide := lipgloss.Width(string(r))
+		wide := screen.Width(string(r))
 		if wide > room {
 			lines = append(lines, line.String())
 			line.Reset()

@@ -94,8 +94,6 @@ worker node-1 can't tell more, because it is an older jobd, or the original
 worker node-2 does not answer: timed out
 
 2 workers, 2 targets; 0 of 15 slots in use, 0 prefetched
-that is without 1 worker that did not answer
-that is without what runs on 1 worker of an older version
 master's resident memory: 1.0 MiB
 
 TARGET       WORKERS  SLOTS  PREFETCHED  WAITING  OLDEST  PAUSED

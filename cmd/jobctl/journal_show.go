@@ -191,7 +191,8 @@ func (s *story) claimant(ctx context.Context, e operator.From[journal.Event]) (s
 		return "the worker", err
 	}
 	// Retention has removed the beginning of the run.
-	return clean(cmp.Or(e.Source.Owner(), "the worker")), nil
+	own, err := e.Source.JournalName(ctx)
+	return clean(cmp.Or(own, "the worker")), err
 }
 
 // end prints how long things took, what the job printed, and what the table says.

@@ -216,35 +216,22 @@ func (p *program) paragraph(lines string) {
 	}
 }
 
-// sumText adds up all workers.
+// sumText adds up all workers that tell.
 func sumText(s *operator.Census, tallies []operator.Tally) string {
-	var silent, older, used, all, prefetched int
 	var lag int64
 	for _, w := range s.Workers {
-		switch {
-		case w.Err != nil:
-			silent++
-			continue
-		case !operator.TellsMore(w.Value):
-			older++
-		}
-		if w.Value.Journal != nil {
+		if w.Err == nil && w.Value.Journal != nil {
 			lag += owed(w.Value.Journal)
 		}
 	}
+	var sum operator.Tally
 	for _, t := range tallies {
-		used, all, prefetched = used+t.Running, all+t.Slots, prefetched+t.Prefetched
+		sum.Add(t)
 	}
 	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched",
-		countOf(len(s.Workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched)
+		countOf(len(s.Workers), "worker"), countOf(len(tallies), "target"), sum.Running, countOf(sum.Slots, "slot"), sum.Prefetched)
 	if lag > 0 {
 		text += fmt.Sprintf("\nthe table does not show %s yet", countOf(int(lag), "event"))
-	}
-	if silent > 0 {
-		text += fmt.Sprintf("\nthat is without %s that did not answer", countOf(silent, "worker"))
-	}
-	if older > 0 {
-		text += fmt.Sprintf("\nthat is without what runs on %s of an older version", countOf(older, "worker"))
 	}
 	return text
 }

@@ -163,8 +163,6 @@ worker w9 down since 11:00:00; it served a, b, c, d, e, 3 more from 10.0.0.9
 
 4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched
 the table does not show 10 events yet
-that is without 1 worker that did not answer
-that is without what runs on 1 worker of an older version
 master's resident memory: 1.0 MiB
 
 TARGET      | WORKERS | SLOTS | PREFETCHED | WAITING | OLDEST | PAUSED

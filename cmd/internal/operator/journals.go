@@ -23,8 +23,6 @@ import (
 type Source interface {
 	// Worker is the worker's name, "" where only one journal is read and there is nothing to tell apart.
 	Worker() string
-	// Owner is the worker's name as the journal tells it, or else its folder; "" where nobody but the link tells.
-	Owner() string
 	// JournalName is the worker's name as the journal tells it; "" where it tells none, or is not asked.
 	JournalName(ctx context.Context) (string, error)
 	// Link is the worker through which the journal is read; nil where it is read from its folder.
@@ -51,9 +49,6 @@ type Folder struct {
 
 // Worker implements Source.
 func (f Folder) Worker() string { return f.Name }
-
-// Owner implements Source.
-func (f Folder) Owner() string { return f.Own }
 
 // JournalName implements Source.
 func (f Folder) JournalName(ctx context.Context) (string, error) { return f.Reader.Name(ctx) }
@@ -296,9 +291,6 @@ func special[T any](ctx context.Context, w *Worker, typ string, query any, field
 
 // Worker implements Source.
 func (w *Worker) Worker() string { return w.Name }
-
-// Owner implements Source.
-func (w *Worker) Owner() string { return "" }
 
 // JournalName implements Source.
 func (w *Worker) JournalName(context.Context) (string, error) { return "", nil }

@@ -75,7 +75,7 @@ func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]opera
 			found[i].Target = row.Target
 		}
 	}
-	return found, exit.Join(whyNot(jobs, wrong)...)
+	return found, exit.With(exit.NoJob, errors.Join(whyNot(jobs, wrong)...))
 }
 
 // rowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:
@@ -96,7 +96,7 @@ func rowsOf(ctx context.Context, j *operator.Journals, jobs []operator.Job) (row
 		case !there:
 			wrong[job.ID] = noRow
 		case job.Target != "" && row.Target != job.Target:
-			wrong[job.ID] = fmt.Sprintf("%s'%s', not '%s'", otherTarget, row.Target, job.Target)
+			wrong[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
 		default:
 			rows[job.ID] = row
 		}
@@ -356,12 +356,10 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 	return exit.Join(failed...)
 }
 
-// noRow says of a job that the table does not have it, notFound is how workers say it; otherTarget begins
-// what is said of a row of another target.
+// noRow says of a job that the table does not have it; notFound is how workers say it.
 const (
-	noRow       = "the table has no such row"
-	notFound    = "not found"
-	otherTarget = "its target is "
+	noRow    = "the table has no such row"
+	notFound = "not found"
 )
 
 // jobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
@@ -370,8 +368,6 @@ func jobError(id jobnet.Whole, text string) error {
 	switch {
 	case said == noRow || said == notFound:
 		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, noRow))
-	case strings.HasPrefix(said, otherTarget):
-		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, clean(said)))
 	case named:
 		return errors.New(clean(text))
 	}

@@ -60,7 +60,7 @@ func TestJobsAsRequests(t *testing.T) {
 	service.Close()
 	run(2)
 	awaitExecutor(t, worker, func(e executorStanding) bool { return strings.Contains(e.Unready, "connection refused") })
-	if got := jobctl(t, worker, "health"); got.code != 2 || !strings.Contains(got.stdout, "nothing is started for ") {
+	if got := jobctl(t, worker, "health"); got.code != 2 || !strings.Contains(got.stdout, "it takes no work for ") {
 		t.Errorf("no target can start a job, and health says %+v", got)
 	}
 	db.AwaitStatus(t, 2, "waiting")

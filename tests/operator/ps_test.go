@@ -60,7 +60,7 @@ func TestPs(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "WORKER") || !strings.Contains(got.stdout, "\n1 ") || !strings.Contains(got.stdout, "\n2 ") {
 		t.Errorf("the table is\n%s", got.stdout)
 	}
-	if got := jobctl(t, one, "ps", "--sort=size"); got.code != 2 || !strings.Contains(got.stderr, "allowed are age, cpu and memory") {
+	if got := jobctl(t, one, "ps", "--sort=size"); got.code != 2 || !strings.Contains(got.stderr, "allowed are: age, cpu, memory") {
 		t.Errorf("an order that there is not: %+v", got)
 	}
 }

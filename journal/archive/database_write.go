@@ -155,6 +155,9 @@ func (s *Appender) open(ctx context.Context) (err error) {
 	if err := s.Conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM records)`).Scan(&s.empty); err != nil {
 		return err
 	}
+	if s.empty { // what an empty database takes is not what a segment's size is about
+		s.bytes = 0
+	}
 	return s.Conn.Raw(func(raw any) error {
 		prepare := func(query string) (statement driver.Stmt) {
 			if err == nil {
@@ -296,9 +299,6 @@ func blob(b []byte) driver.Value {
 	}
 	return b
 }
-
-// ForgetSize has size count from here on.
-func (s *Appender) ForgetSize() { s.bytes = 0 }
 
 // Size implements disk.
 func (s *Appender) Size() int64 { return s.bytes }

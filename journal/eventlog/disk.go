@@ -48,7 +48,6 @@ func (d onDisk) next(h archive.Header, position uint64) (disk, error) {
 	if err == nil {
 		var next onDisk
 		if next, err = openDisk(context.Background(), d.dir, h.Number); err == nil {
-			next.ForgetSize() // an empty database is not what a segment's size is about
 			return next, nil
 		}
 	}

@@ -206,9 +206,6 @@ func (j *Log) make(ctx context.Context) error {
 // behind it.
 func (j *Log) resume(ctx context.Context, parts []archive.Part) error {
 	newest := parts[len(parts)-1]
-	if newest.Sealed {
-		return &journal.DamagedError{Detail: archive.DetailAllSealed}
-	}
 	v, err := verify.Newest(ctx, j.folder, parts)
 	if err != nil {
 		return err

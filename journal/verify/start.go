@@ -42,12 +42,16 @@ func Newest(ctx context.Context, f *archive.Folder, parts []archive.Part) (Start
 // runNewest verifies all that a worker relies on: the newest segment, that it follows the one before
 // it, head file and position. The time it takes is bounded by the size of a segment.
 func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
+	newest := parts[len(parts)-1]
+	if newest.Sealed {
+		return &journal.DamagedError{Detail: archive.DetailAllSealed}
+	}
 	err := v.prepare(ctx)
 	if err == nil {
 		err = v.problem()
 	}
 	if err == nil {
-		err = v.folder.Visit(ctx, parts[len(parts)-1], 0, func(s archive.Source, h archive.Header) error {
+		err = v.folder.Visit(ctx, newest, 0, func(s archive.Source, h archive.Header) error {
 			if err := v.checkBefore(ctx, parts, h); err != nil {
 				return err
 			}
@@ -87,11 +91,7 @@ func firstState(h archive.Header) *journal.State {
 func Sound(ctx context.Context, f *archive.Folder) error {
 	parts, err := f.Segments(ctx)
 	if err == nil && len(parts) > 0 {
-		if newest := parts[len(parts)-1]; newest.Sealed {
-			err = &journal.DamagedError{Detail: archive.DetailAllSealed}
-		} else {
-			err = newVerifier(f).runNewest(ctx, parts)
-		}
+		err = newVerifier(f).runNewest(ctx, parts)
 	}
 	return f.Failed("verify", err)
 }

@@ -222,7 +222,8 @@ func (w *Worker) endCancelled(c board.Cancel, process Process) {
 	if c.Did == board.Signals {
 		_ = process.Signal(int(unix.SIGTERM)) // it fails where the process is gone
 	}
-	w.killLater(c.Job, process, journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds()})
+	wish := journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds()}
+	w.killLater(c.Job, process, wish)
 }
 
 // killLater sends a job that was cancelled SIGKILL when its grace is over and it still runs. A clock

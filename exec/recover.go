@@ -21,7 +21,8 @@ type start struct {
 // specOf is a start of a former run of the worker, as far as the runner needs to know it.
 func specOf(old *journal.Job) Spec {
 	return Spec{
-		Mode: modeOf(old.Executor), Target: old.Target, Since: old.Running.Time, Job: old.ID, Token: old.Token, Attempt: old.Attempt,
+		Mode: modeOf(old.Executor), Target: old.Target, Since: old.Running.Time,
+		Job: old.ID, Token: old.Token, Attempt: old.Attempt,
 		Timeout: time.Duration(old.Timeout) * time.Second, KillAfter: time.Duration(old.KillAfter) * time.Second,
 	}
 }

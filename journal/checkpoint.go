@@ -22,7 +22,10 @@ type checkpoint struct {
 }
 
 func EncodeCheckpoint(s *State) ([]byte, error) {
-	c := checkpoint{Time: Moment{s.Time}, Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.Targets, Removed: s.Removed}
+	c := checkpoint{
+		Time: Moment{s.Time}, Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server,
+		Targets: s.Targets, Removed: s.Removed,
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		if job := s.Jobs[id]; !job.Status.Ended() {
 			c.Jobs = append(c.Jobs, *job)
@@ -36,7 +39,10 @@ func DecodeCheckpoint(data []byte) (*State, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
-	s := &State{Time: c.Time.Time, Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, Targets: c.Targets, Removed: c.Removed}
+	s := &State{
+		Time: c.Time.Time, Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server,
+		Targets: c.Targets, Removed: c.Removed,
+	}
 	if len(c.Jobs) > 0 {
 		s.Jobs = make(map[int64]*Job, len(c.Jobs))
 	}

@@ -40,7 +40,7 @@ type Job struct {
 	Status  Status   `json:"status"`
 	Attempt int      `json:"attempt,omitempty"` // of the newest start, from 1; 0 before the first
 	Runner  string   `json:"runner,omitempty"`  // the runner's instance that was to do it
-	Claimed bool     `json:"claimed,omitempty"` // the newest start was announced with the claim, before that was committed
+	Claimed bool     `json:"claimed,omitempty"` // the newest start came with the claim, before that was committed
 	Process *Started `json:"process,omitempty"` // the newest start's process, once it is known
 	Lost    bool     `json:"lost,omitempty"`    // a conflict was met while its process ran
 
@@ -51,8 +51,8 @@ type Job struct {
 	// none, and nothing of what follows.
 	Cancelled *Cancellation `json:"cancelled,omitempty"`
 	From      string        `json:"from,omitempty"`       // RowDelayed where the claim found the row so; ""
-	Plan      *Plan         `json:"plan,omitempty"`       // what the row said about time when it was claimed; nil where the table has none of that
-	PlannedAt int64         `json:"planned_at,omitempty"` // the planned start of the run, in seconds since 1970; 0 where there is none
+	Plan      *Plan         `json:"plan,omitempty"`       // what the row said about time at its claim; nil: nothing
+	PlannedAt int64         `json:"planned_at,omitempty"` // the planned start of the run, in seconds since 1970; or 0
 	Timeout   int64         `json:"timeout,omitempty"`    // for how many seconds the newest start may run; 0: no limit
 	KillAfter int64         `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 	// Ends: a signal that somebody had sent may have ended the newest start: it is not tried again
@@ -66,10 +66,10 @@ type Job struct {
 	Code   *int      `json:"-"`
 	Signal string    `json:"-"`
 	Again  *Again    `json:"-"` // the row comes back, and when; nil: it does not
-	Reason string    `json:"-"` // why it was released, ignored or could not be, or is done without an outcome of its own
+	Reason string    `json:"-"` // why it was released, ignored or could not be, or is done without an own outcome
 
 	Retried *Retried `json:"-"` // of a job whose row was set back: which end of it that was
-	Before  *Job     `json:"-"` // of such a job: as it was before, which a conflict brings back; nil where that is not known
+	Before  *Job     `json:"-"` // of such a job: as it was before, which a conflict brings back; nil: not known
 }
 
 // Target is what the journal knows of a target that the worker serves.

@@ -142,7 +142,8 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 	if !slices.Contains(legal, p.Attempt) {
 		return Job{}, &IllegalError{Job: j.ID, kind: KindRunning, status: j.Status, detail: "wrong attempt number"}
 	}
-	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, Moment{e.Time}, nil
+	j.Status, j.Attempt, j.Runner, j.Claimed = StatusStarting, p.Attempt, p.Runner, p.Claimed
+	j.Running, j.Process = Moment{e.Time}, nil
 	j.Executor, j.Timeout, j.KillAfter, j.Ends = p.Executor, p.Timeout, p.KillAfter, false
 	return j, nil
 }

@@ -172,7 +172,9 @@ const sigterm = 15
 func (b *Board) marked(c Cancel, s *Step) {
 	if c.Err = s.Err; c.Err == nil {
 		c.At = s.Events[len(s.Events)-1].Time
-		s.job.cancelled = &journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule}
+		s.job.cancelled = &journal.Cancellation{
+			Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds(), Schedule: c.Schedule,
+		}
 	}
 	s.job.ending = s.job.cancelled != nil
 	b.effects.Cancelled = append(b.effects.Cancelled, c)

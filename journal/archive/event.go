@@ -224,7 +224,9 @@ type linked struct {
 
 // link gives each page what it follows. What can't be read is a page of its own. Where records between
 // those of the pages are left out, before looks up the one that a record follows, and each is a page.
-func link(pages iter.Seq2[[]Record, error], next linked, before func(seq uint64) (*Record, error)) iter.Seq2[linked, error] {
+func link(
+	pages iter.Seq2[[]Record, error], next linked, before func(seq uint64) (*Record, error),
+) iter.Seq2[linked, error] {
 	return func(yield func(linked, error) bool) {
 		next := next
 		for records, err := range pages {

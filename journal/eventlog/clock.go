@@ -230,7 +230,8 @@ func (j *Log) noteClock(now bool) {
 	}
 	j.clockSegment, j.clockNoted = newest, at.real
 	content, err := json.Marshal(clockNote{
-		Boot: j.clock.boot, Uptime: at.up.Microseconds(), Wall: at.wall.UnixMicro(), Real: at.real.UnixMicro(), Segments: begun,
+		Boot: j.clock.boot, Uptime: at.up.Microseconds(),
+		Wall: at.wall.UnixMicro(), Real: at.real.UnixMicro(), Segments: begun,
 	})
 	if err == nil {
 		err = archive.Replace(filepath.Join(j.config.Dir, archive.ClockFile), append(content, '\n'))

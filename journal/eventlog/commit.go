@@ -209,7 +209,8 @@ type appending struct {
 // once.
 func newAppending(drafts []journal.Draft) *appending {
 	a := &appending{
-		drafts: drafts, events: make([]journal.Event, len(drafts)), records: make([]archive.Record, len(drafts)), turn: make(chan bool, 2),
+		drafts: drafts, events: make([]journal.Event, len(drafts)), records: make([]archive.Record, len(drafts)),
+		turn: make(chan bool, 2),
 	}
 	for i, d := range drafts {
 		a.events[i] = journal.Event{Job: d.Job, Payload: d.Payload}
@@ -254,7 +255,7 @@ type staging struct {
 	*journal.Stage
 	events  []journal.Event
 	records []archive.Record
-	link    journal.Hash // what the next event's hash covers: that of the newest, or the header where it opens the segment
+	link    journal.Hash // what the next event's hash covers: the newest one's, or the header of a new segment
 	noted   bool         // the position is part of the commit
 
 	took  time.Duration // until all of it was durable
@@ -269,7 +270,8 @@ func stage(base *journal.State, link journal.Hash, group []*appending, now insta
 		size += len(a.drafts)
 	}
 	s := &staging{
-		Stage: base.Stage(size), link: link, events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
+		Stage: base.Stage(size), link: link,
+		events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
 	}
 	wall := now.wall
 	if wall.Before(base.Time) {

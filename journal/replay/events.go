@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,8 +137,12 @@ func (q *sequence) enter(h archive.Header) error {
 		return q.fold(h)
 	case h.Number > before+1:
 		overtaken, err := q.folder.Overtaken(before)
-		if err != nil || !overtaken {
-			return cmp.Or(err, error(&journal.DamagedError{Seq: after + 1, Err: &archive.MissingError{First: before + 1, Last: h.Number - 1}}))
+		if err == nil && !overtaken {
+			missing := &archive.MissingError{First: before + 1, Last: h.Number - 1}
+			err = &journal.DamagedError{Seq: after + 1, Err: missing}
+		}
+		if err != nil {
+			return err
 		}
 		if h.First > after+1 {
 			return fmt.Errorf("events %d to %d were removed while they were to be read", after+1, h.First-1)

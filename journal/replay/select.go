@@ -45,7 +45,9 @@ func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal
 var errStopped = errors.New("stopped")
 
 // selected gives the events of a selection that match the filter.
-func (r *Reader) selected(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) error {
+func (r *Reader) selected(
+	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
+) error {
 	m, q := r.matcher(f), &sequence{folder: r.folder, sel: sel}
 	return q.read(ctx, func(e *journal.Event) error {
 		if ok, err := m.matches(ctx, e); err != nil || !ok {
@@ -61,7 +63,9 @@ const mostDamages = 100
 // newest gives the newest f.Last events of a selection and then the damage that was met first. Events
 // behind a damaged one are still those that were written after it: their hashes rest on the one that
 // the damaged event bears. Where all that was wanted is damaged, the newest before that are given.
-func (r *Reader) newest(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) error {
+func (r *Reader) newest(
+	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
+) error {
 	var damage error
 	for given := false; !given; {
 		narrow, lost, err := r.narrow(ctx, sel, f)
@@ -94,7 +98,9 @@ func (r *Reader) newest(ctx context.Context, sel archive.Selection, f journal.Fi
 }
 
 // pastDamage is selected, but goes on behind damage, of which met is what it met first.
-func (r *Reader) pastDamage(ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error) (met, err error) {
+func (r *Reader) pastDamage(
+	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
+) (met, err error) {
 	for range mostDamages {
 		err := r.selected(ctx, sel, f, give)
 		var damage *journal.DamagedError

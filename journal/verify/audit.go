@@ -27,7 +27,7 @@ type Audited struct {
 	Error      string    `json:"error,omitempty"`
 
 	Proven   uint64    `json:"proven,omitempty"`           // an anchor proves every event up to this one that is kept
-	Unproven uint64    `json:"removed_unproven,omitempty"` // nothing says that retention removed the events up to this one
+	Unproven uint64    `json:"removed_unproven,omitempty"` // nothing says that retention removed those up to this one
 	Ranges   []Range   `json:"ranges,omitempty"`           // all events by number; older workers tell none
 	Faults   []Finding `json:"faults,omitempty"`           // what is wrong with files, and what contradicts the events
 	More     int       `json:"more,omitempty"`             // how many more of both there are
@@ -126,7 +126,8 @@ func (v *verifier) audited(err error) *Audited {
 		state = v.stateOr()
 	}
 	a := &Audited{
-		Sound: err == nil, First: v.oldest.First, Events: state.Seq, Time: state.Time, Hash: state.Hash.String(), State: state,
+		Sound: err == nil, First: v.oldest.First, State: state,
+		Events: state.Seq, Time: state.Time, Hash: state.Hash.String(),
 		Compared: v.compared, Unproven: v.unproven, More: v.more,
 	}
 	ranges := v.links.ranges(v.oldest.First, v.faults)
@@ -221,7 +222,8 @@ type progress struct {
 }
 
 func newVerifier(f *archive.Folder) *verifier {
-	return &verifier{folder: f, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}, expected: map[uint64][]expected{}}}
+	begun := progress{state: &journal.State{}, expected: map[uint64][]expected{}}
+	return &verifier{folder: f, ends: map[int]journal.Anchor{}, progress: begun}
 }
 
 // maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last

@@ -63,7 +63,10 @@ type cursor struct {
 // open, the one that has not been asked for longest ends for it.
 func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id string) {
 	ctx, cancel := context.WithCancel(ctx)
-	one := &cursor{owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1), asked: time.Now()}
+	one := &cursor{
+		owner: owner, cancel: cancel, asked: time.Now(),
+		items: make(chan json.RawMessage), taken: make(chan struct{}, 1),
+	}
 	id = rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +74,9 @@ func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id stri
 		c.open = make(map[string]*cursor)
 	}
 	if len(c.open) >= maxCursors {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.open)), func(a, b string) int { return c.open[a].asked.Compare(c.open[b].asked) })
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.open)), func(a, b string) int {
+			return c.open[a].asked.Compare(c.open[b].asked)
+		})
 		c.open[oldest].cancel()
 		delete(c.open, oldest)
 	}

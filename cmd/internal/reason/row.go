@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/screen"
 	jobexec "jobd/exec"
 	"jobd/exec/schedule"
 	"jobd/journal"
@@ -538,14 +539,11 @@ func (v *view) comes(seconds int64) string {
 	if v.abroad() {
 		text += at.In(v.Location).Format(" MST")
 	}
-	const day = 24 * time.Hour
 	switch left := at.Sub(now); {
 	case left <= 0:
 		return text
-	case left >= day:
-		return fmt.Sprintf("%s (in %dd%dh)", text, left/day, left%day/time.Hour)
 	case left >= time.Hour:
-		return fmt.Sprintf("%s (in %s)", text, lengthy(left.Truncate(time.Minute)))
+		return fmt.Sprintf("%s (in %s)", text, screen.Length(left))
 	default:
 		return fmt.Sprintf("%s (in %s)", text, lengthy(left.Truncate(time.Second)))
 	}

@@ -314,13 +314,6 @@ func (w *Worker) follow(e board.Effects) {
 	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
 		w.others.Go(func() { w.OnRetried(slices.Compact(slices.Sorted(slices.Values(free)))) })
 	}
-	for _, t := range e.Changed {
-		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch, time.Now()) > 0 {
-			e.Wake = true
-		} else if t.Behind() {
-			w.awaitTable()
-		}
-	}
 	w.expect(e.Coming)
 	if e.Wake {
 		w.wake()

@@ -11,15 +11,14 @@ import (
 // Effects is what follows a change of the board. The worker carries it out in the order of the
 // fields.
 type Effects struct {
-	Notes   []Note     // are logged
-	Changed []*Target  // may have more room than before, or less
-	Poll    []string   // targets whose rows the worker looks for
-	Free    []string   // targets of rows that were set back: all who serve them are told
-	Coming  []Coming   // rows that come back, and when
-	Wake    bool       // the claim loop has something to do
-	Turn    bool       // the inbox has something for a turn
-	Look    []*Starter // their launchers are looked at
-	Empty   []*Target  // are removed: somebody wanted that once they are empty
+	Notes  []Note     // are logged
+	Poll   []string   // targets whose rows the worker looks for
+	Free   []string   // targets of rows that were set back: all who serve them are told
+	Coming []Coming   // rows that come back, and when
+	Wake   bool       // the claim loop has something to do
+	Turn   bool       // the inbox has something for a turn
+	Look   []*Starter // their launchers are looked at
+	Empty  []*Target  // are removed: somebody wanted that once they are empty
 
 	Held      []Held    // may do their work, or are not to
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled

@@ -66,7 +66,6 @@ type Target struct {
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase
 	unseen      []uint64        // ends and releases of its jobs that the table may not show yet, oldest first
-	changed     bool            // it is among the effects of the call under way
 	rates       []second        // of the last minute, oldest first
 }
 

@@ -108,9 +108,6 @@ func (b *Board) follow() Effects {
 	}
 	b.redispatch = nil
 	e := b.effects
-	for _, t := range e.Changed {
-		t.changed = false
-	}
 	b.effects = Effects{}
 	return e
 }

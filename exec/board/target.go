@@ -206,15 +206,13 @@ func (b *Board) enqueueFirst(j *Job) {
 	j.target.queue = slices.Insert(j.target.queue, 0, j)
 }
 
-// dispatch gives a target's free slots to the next of its jobs, which the next turn announces.
+// dispatch gives a target's free slots to the next of its jobs, which the next turn announces. There may be more
+// room than before.
 func (b *Board) dispatch(t *Target) {
 	for !b.stopping && t.startable() {
 		b.due(t.pop())
 	}
-	if !t.changed {
-		t.changed = true
-		b.effects.Changed = append(b.effects.Changed, t)
-	}
+	b.effects.Wake = true
 }
 
 // due has the next turn announce a job.

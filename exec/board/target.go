@@ -61,7 +61,7 @@ func (t *Target) Room(prefetch int) int {
 	if prefetch < 0 {
 		prefetch = t.concurrency
 	}
-	if !t.Open() || t.Crowded(prefetch) || t.Behind() {
+	if !t.Open() || t.Crowded(prefetch) || t.behind() {
 		return 0
 	}
 	if t.starter.why != "" && t.idle() {

@@ -247,9 +247,9 @@ func (b *Board) SetUnable(t *Target, why string, now time.Time) Effects {
 //
 // Nothing of it is journalled, and a new process begins to count anew.
 
-// Behind tells whether nothing is claimed for the target because the table does not show yet how
+// behind tells whether nothing is claimed for the target because the table does not show yet how
 // its former jobs ended.
-func (t *Target) Behind() bool { return t.over() > 0 }
+func (t *Target) behind() bool { return t.over() > 0 }
 
 // over is how many more rows the table has to show before the target may claim.
 func (t *Target) over() int {

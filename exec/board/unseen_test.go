@@ -69,10 +69,10 @@ func TestEndsAndReleasesAreAwaited(t *testing.T) {
 		{then: b.finished, job: b.jobs[1], Events: []journal.Event{{Seq: 7, Time: time.Now()}, {Seq: 8, Time: time.Now()}}},
 		{then: b.left, job: b.jobs[2], Events: []journal.Event{{Seq: 9, Time: time.Now()}}},
 	}})
-	if !target.Behind() || b.Awaited() != 8 {
-		t.Errorf("behind: %t, awaited is event %d; want the end, 8", target.Behind(), b.Awaited())
+	if !target.behind() || b.Awaited() != 8 {
+		t.Errorf("behind: %t, awaited is event %d; want the end, 8", target.behind(), b.Awaited())
 	}
-	if b.Seen(8); target.Behind() || b.Awaited() != 0 {
-		t.Errorf("behind: %t, awaited is event %d; want only the release owed, which is not more than it has slots", target.Behind(), b.Awaited())
+	if b.Seen(8); target.behind() || b.Awaited() != 0 {
+		t.Errorf("behind: %t, awaited is event %d; want only the release owed, which is not more than it has slots", target.behind(), b.Awaited())
 	}
 }

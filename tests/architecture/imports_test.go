@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"store/reconcile":     {"jobd/journal", "jobd/store"},
 	"store/mysql":         {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
 	"store/sqlite":        {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "golang.org/x/sys/unix", "modernc.org/sqlite"},
-	"exec":                {"jobd/exec/board", "jobd/exec/runner/proc", "jobd/exec/schedule", "jobd/journal", "golang.org/x/sys/unix", "golang.org/x/time/rate"},
+	"exec":                {"jobd/exec/board", "jobd/exec/runner/proc", "jobd/journal", "golang.org/x/sys/unix", "golang.org/x/time/rate"},
 	"exec/board":          {"jobd/exec/schedule", "jobd/journal"},
 	"exec/schedule":       {},
 	"exec/request":        {"jobd/exec", "jobd/exec/request/fcgi", "jobd/journal", "golang.org/x/sys/unix"},

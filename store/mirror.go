@@ -323,7 +323,7 @@ type Bookmark interface {
 
 // Changer is the part of a Table that looks at rows and brings them to what a journal says.
 type Changer interface {
-	Looker
+	looker
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
 }

@@ -114,8 +114,8 @@ type Table interface {
 	// after: so many at most, by id. It locks nothing.
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 
-	// Looker reads rows without locking them; Explainer and Timekeeper tell people about them.
-	Looker
+	// looker reads rows without locking them; Explainer and Timekeeper tell people about them.
+	looker
 	Explainer
 	Timekeeper
 
@@ -249,9 +249,9 @@ type Seen struct {
 	Signal   string // sig of a row that is done; "" where it is NULL
 }
 
-// Looker is the part of a Table that reads without a lock, so that nobody waits for it: what it
+// looker is the part of a Table that reads without a lock, so that nobody waits for it: what it
 // finds may be about to change. Its errors are the table's.
-type Looker interface {
+type looker interface {
 	// Look gives the rows that exist, by job.
 	Look(ctx context.Context, ids []int64) (map[int64]*Seen, error)
 }

@@ -70,7 +70,7 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 			}
 		})
 	}
-	query := "SELECT run_at FROM jobs" + table.layout.Load().By(table.layout.Load().ByDue) + " WHERE status = 'delayed' AND target = ? AND " + anID + " AND id NOT IN () ORDER BY run_at LIMIT 1"
+	query := "SELECT run_at FROM jobs INDEXED BY jobs_status_target_run_at_idx WHERE status = 'delayed' AND target = ? AND " + anID + " AND id NOT IN () ORDER BY run_at LIMIT 1"
 	if plan := explain(t, table.db, query, "a"); !strings.Contains(plan, "jobs_status_target_run_at_idx (status=? AND target=?)") || strings.Contains(plan, "TEMP") {
 		t.Errorf("the next: %s", plan)
 	}

@@ -29,7 +29,7 @@ const dueWindow = 100
 type Statement struct {
 	Query  string
 	Args   []any
-	Target string // of which it reads rows; "": of any
+	target string // of which it reads rows; "": of any
 }
 
 // Ask is how many rows of a target a claim wants. Waiting ones have ids behind one; 0: from the front.
@@ -45,22 +45,22 @@ type Ask struct {
 // that of times. Where the rows behind an id are asked for, and many wait, MariaDB passes the entries
 // of all that have gone before them, unless the index is named.
 func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
-	but, hint, order := s.but(except), s.ByClaims(), "id"
+	but, hint, order := s.but(except), s.byClaims(), "id"
 	behind, window := "", one.Room
 	if one.Behind != 0 {
-		behind, hint = " AND id > "+strconv.FormatInt(one.Behind, 10), s.By(s.ByID)
+		behind, hint = " AND id > "+strconv.FormatInt(one.Behind, 10), s.by(s.byID)
 	}
 	if s.Uses.Has(store.ColumnPriority) {
-		hint, order, window = s.By(s.ByPriority), "priority DESC, id", max(window, dueWindow)
+		hint, order, window = s.by(s.byPriority), "priority DESC, id", max(window, dueWindow)
 	}
-	query, _ := s.SelectRow(nil)
+	query, _ := s.selectRow(nil)
 	add := func(hint, condition, order string, limit int) {
 		text := query + hint + " WHERE " + condition + but + " ORDER BY " + order + " LIMIT ?" + s.Locking
 		list = append(list, Statement{text, []any{one.Target, limit}, one.Target})
 	}
 	add(hint, "status = 'waiting' AND target = ?"+behind, order, one.Room)
 	for _, due := range s.due() {
-		add(s.By(s.ByDue), due, "run_at", window)
+		add(s.by(s.byDue), due, "run_at", window)
 	}
 	return list
 }
@@ -91,7 +91,7 @@ const IDsLimit = 1000
 
 // Named are the statements that choose rows by their ids, in order.
 func (s *Shape) Named(ids []int64, names []string) (list []Statement) {
-	query, args := s.SelectRow(names)
+	query, args := s.selectRow(names)
 	for some := range slices.Chunk(ids, IDsLimit) {
 		text := query + s.ByKey + " WHERE id IN (" + List(some) + ")" + s.AnID + " ORDER BY id" + s.Locking
 		list = append(list, Statement{Query: text, Args: args})
@@ -118,7 +118,7 @@ func (s *Shape) Lines(results *sql.Rows, of Statement, names []string) (lines []
 		if place > 0 {
 			one.Target = names[place-1]
 		}
-		one.Target = cmp.Or(of.Target, one.Target)
+		one.Target = cmp.Or(of.target, one.Target)
 		lines = append(lines, one)
 	}
 	return lines, results.Err()

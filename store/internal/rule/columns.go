@@ -244,7 +244,7 @@ type Index struct {
 }
 
 // Chosen are the indexes that claims name; "": there is none.
-type Chosen struct{ ByID, ByDue, ByPriority string }
+type Chosen struct{ byID, byDue, byPriority string }
 
 // JudgeIndexes finds the indexes that claims name. Without one that they need nothing is claimed: each
 // claim would read, and lock, the whole table. behind is the primary key, in which each index ends.
@@ -260,15 +260,15 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 		columns := "status, " + target + ", " + more
 		f.bare("it has no index on ("+columns+"), without which nothing is claimed", n.Index(false, name, columns))
 	}
-	chosen.ByID = find(func(i Index) bool { return i.orders("id", false, behind) })
-	if chosen.ByID == "" && (n.Uses.Ordered() || find(Index.begins) == "") {
+	chosen.byID = find(func(i Index) bool { return i.orders("id", false, behind) })
+	if chosen.byID == "" && (n.Uses.Ordered() || find(Index.begins) == "") {
 		lack("status_target_idx", "id")
 	}
 	if n.Uses.Delays() {
 		due := func(i Index) bool {
 			return i.begins() && len(i.Columns) > 2 && i.Columns[2] == store.ColumnRunAt && !i.Falling[2]
 		}
-		if chosen.ByDue = find(due); chosen.ByDue == "" {
+		if chosen.byDue = find(due); chosen.byDue == "" {
 			lack("status_target_run_at_idx", store.ColumnRunAt)
 		}
 	}
@@ -276,7 +276,7 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 		f.Fault("take priority out of use_columns, or use MySQL from 8.0.1 or MariaDB from 10.8",
 			"column priority needs an index in descending order, which this server does not have: with an ascending one each claim would lock all rows of its target that wait")
 	} else if n.Uses.Has(store.ColumnPriority) {
-		if chosen.ByPriority = find(func(i Index) bool { return i.orders(store.ColumnPriority, true, behind) }); chosen.ByPriority == "" {
+		if chosen.byPriority = find(func(i Index) bool { return i.orders(store.ColumnPriority, true, behind) }); chosen.byPriority == "" {
 			lack("status_target_priority_idx", "priority DESC, id")
 		}
 	}

@@ -5,9 +5,6 @@ import (
 	"jobd/store"
 )
 
-// Found is a row as an update that did not match it left it.
-type Found = store.Seen
-
 // Judge tells what became of a change whose update matched no row; found is
 // nil where there is none of that id.
 //
@@ -29,7 +26,7 @@ type Found = store.Seen
 // plan anew; and workers share a row over time: one with a newer end, that is not ours, has had this
 // end before. A newer start says the same of a running, but only where that claim is over, which the
 // table can't know: the mirror does.
-func Judge(change store.Change, found *Found, uses store.Uses) store.Outcome {
+func Judge(change store.Change, found *store.Seen, uses store.Uses) store.Outcome {
 	if change.GivesBack() {
 		return store.Outcome{Fate: store.Applied}
 	}
@@ -64,7 +61,7 @@ func Judge(change store.Change, found *Found, uses store.Uses) store.Outcome {
 }
 
 // wentOn tells whether a row shows a newer end than the change brings, or a newer start.
-func wentOn(change store.Change, found *Found) bool {
+func wentOn(change store.Change, found *store.Seen) bool {
 	if change.Status == journal.RowRunning {
 		return found.Started > store.Seconds(change.Start)
 	}
@@ -72,7 +69,7 @@ func wentOn(change store.Change, found *Found) bool {
 }
 
 // isEdited tells whether a row that is ours has another schedule than its end was planned from.
-func isEdited(change store.Change, found *Found, uses store.Uses) bool {
+func isEdited(change store.Change, found *store.Seen, uses store.Uses) bool {
 	if !isGuarded(change, uses) || found.Plan == nil {
 		return false
 	}
@@ -104,17 +101,17 @@ func same(column, text string) (condition string, args []any) {
 }
 
 // guarded tells whether a row is one that the change's update meets.
-func guarded(change store.Change, found *Found) bool {
+func guarded(change store.Change, found *store.Seen) bool {
 	return change.Token != "" && found.Owner == change.Token && (found.Status == journal.RowAccepted || found.Status == journal.RowRunning)
 }
 
 // newer tells that a row is a later job than the one that the change is about.
-func newer(change store.Change, found *Found) bool {
+func newer(change store.Change, found *store.Seen) bool {
 	return !change.Accepted.IsZero() && found.Created > store.Seconds(change.Accepted)
 }
 
 // sameRun tells whether a done row is the end of the very run that the change is about.
-func sameRun(change store.Change, found *Found) bool {
+func sameRun(change store.Change, found *store.Seen) bool {
 	if change.Status == journal.RowRunning {
 		return found.Started == store.Seconds(change.Start)
 	}

@@ -46,17 +46,17 @@ type Shape struct {
 	Output  func(done *journal.Done, reduced bool) (stdout, stderr string) // what a job wrote, as its columns hold it
 }
 
-// ByClaims has a query use the index that has the order of ids, where another one could be taken for it.
-func (s *Shape) ByClaims() string {
+// byClaims has a query use the index that has the order of ids, where another one could be taken for it.
+func (s *Shape) byClaims() string {
 	if !s.Uses.Ordered() {
 		return ""
 	}
-	return s.By(s.ByID)
+	return s.by(s.byID)
 }
 
-// By has a query use an index, where it is known. With several that begin with the same columns a server
+// by has a query use an index, where it is known. With several that begin with the same columns a server
 // may take the wrong one, or none.
-func (s *Shape) By(index string) string {
+func (s *Shape) by(index string) string {
 	if index == "" {
 		return ""
 	}
@@ -121,15 +121,15 @@ func (s *Shape) base() string {
 	return "SELECT id, " + s.Text("target", "null") + ", " + s.Text("status", "") + ", " + s.Text(s.Quote(s.Owner), "")
 }
 
-// SelectRow begins a query for rows as claims see them; behind these columns stands the place of the
+// selectRow begins a query for rows as claims see them; behind these columns stands the place of the
 // target.
-func (s *Shape) SelectRow(names []string) (query string, args []any) {
+func (s *Shape) selectRow(names []string) (query string, args []any) {
 	place, args := place(names)
 	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
 		", " + place + ", " + s.Clock + s.planned() + " FROM " + s.Table, args
 }
 
-// scanRow reads a row of SelectRow.
+// scanRow reads a row of selectRow.
 func (s *Shape) scanRow(scan func(...any) error, l *Line, place *int) (err error) {
 	var now int64
 	l.priority, err = s.scan(scan, &l.Row, &l.Job, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
@@ -252,9 +252,9 @@ func (r *Reader) Waiting(ctx context.Context, targets []string, except []int64) 
 					looks = append(looks, fmt.Sprintf("SELECT * FROM (SELECT %d AS place FROM %s WHERE %s LIMIT 1) AS some%d", i, s.Table+hint, condition+s.but(except), len(looks)))
 					args = append(args, name)
 				}
-				add(s.ByClaims(), "status = 'waiting' AND target = ?")
+				add(s.byClaims(), "status = 'waiting' AND target = ?")
 				for _, due := range s.due() {
-					add(s.By(s.ByDue), due)
+					add(s.by(s.byDue), due)
 				}
 			}
 			query := strings.Join(looks, " UNION ALL ")
@@ -339,7 +339,7 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 		}
 		var more int
 		err := r.ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
-			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() +
+			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.byClaims() +
 					" WHERE status = 'waiting' AND target = ? AND id < ?" + condition + s.AnID + " LIMIT ?) AS stretch",
 				append(slices.Clip(args), max(most-rows+1, 0))
 		}, func(scan func(...any) error) error { return scan(&more) })
@@ -361,7 +361,7 @@ func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (cou
 		return counted, err
 	}
 	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
-		from := " FROM " + s.Table + s.ByClaims() + " WHERE status = 'waiting' AND target = ?"
+		from := " FROM " + s.Table + s.byClaims() + " WHERE status = 'waiting' AND target = ?"
 		return "SELECT (SELECT COUNT(*) FROM (SELECT 1" + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
 			" COALESCE((SELECT " + s.Seconds("time_created") + from + " ORDER BY id LIMIT 1), 0)", []any{target, target}
 	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
@@ -390,7 +390,7 @@ func (r *Reader) CountDue(ctx context.Context, target string, before int64, most
 		before = math.MaxInt64
 	}
 	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
-		return "SELECT COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.By(s.ByDue) +
+		return "SELECT COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.by(s.byDue) +
 			" WHERE status = 'delayed' AND target = ? AND run_at <= " + s.Now + " AND run_at < ? ORDER BY run_at LIMIT ?) AS some", []any{target, before, most + 1}
 	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
 	return counted.UpTo(most), err
@@ -420,7 +420,7 @@ func (r *Reader) byTime(ctx context.Context, op string, targets []string, except
 					query += " UNION ALL "
 				}
 				query += fmt.Sprintf("SELECT * FROM (SELECT %d AS place, id, %s AS due FROM %s WHERE status = 'delayed' AND target = ?%s ORDER BY run_at LIMIT %d) AS some%[1]d",
-					i, s.number(store.ColumnRunAt), s.Table+s.By(s.ByDue), but, limit)
+					i, s.number(store.ColumnRunAt), s.Table+s.by(s.byDue), but, limit)
 				args = append(args, name)
 			}
 			return query, args
@@ -540,7 +540,7 @@ func (r *Reader) UnderWay(ctx context.Context, owner string, targets []string) (
 	err = r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
 		shape, rows = s, nil
 		condition, args := underWay(s.Text(s.Quote(s.Owner), ""), owner, names)
-		query, _ := s.SelectRow(nil)
+		query, _ := s.selectRow(nil)
 		return query + " WHERE id <> 0" + s.AnID + " AND " + condition, args
 	}, func(scan func(...any) error) error {
 		var one Line

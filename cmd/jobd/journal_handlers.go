@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,11 +76,20 @@ func (d *daemon) toldOfJournal(err error) string {
 	return err.Error()
 }
 
+// hostOfClient is the host of who asks: its ports come and go.
+func hostOfClient(by string) string {
+	client, _, _ := strings.Cut(by, " ")
+	if host, _, err := net.SplitHostPort(client); err == nil {
+		return host
+	}
+	return by
+}
+
 // open opens a stream over the journal for the client that asks, over its own link or its master's.
 func (h journalHandlers) open(
-	ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error,
+	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
 ) api.Opened {
-	id := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
+	id := h.cursors.Open(ctx, link, hostOfClient(link.Caller(request.Fields())), func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
@@ -132,7 +142,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
 		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
 	}
-	opened := h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	opened := h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
 			if err != nil {
 				return err
@@ -155,7 +165,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
 		return nil, jobnet.Refusef("unknown status '%s'", q.Status).With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for job, err := range history.Jobs(ctx, r, q) {
 			if err != nil {
 				return err
@@ -185,7 +195,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	if err != nil {
 		return nil, jobnet.Refusal("anchors: " + err.Error()).With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		told := time.Now()
 		verdict, err := history.Audit(ctx, r, anchors, func(seq uint64) {
 			if time.Since(told) >= history.PageTime/2 {
@@ -217,7 +227,7 @@ func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jo
 	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		return h.refusalOf(reconcile.Diff(ctx, h.own(r), func(d reconcile.Difference) error {
 			item := history.Difference{
 				Job: jobnet.Whole(d.Job.ID), Want: rowOf(store.Wanted(d.Job)), Found: rowOf(d.Row),
@@ -261,7 +271,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
 	by := link.Caller(request.Fields())
-	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
 			By: by, Since: q.Since, Folder: q.Journal, DryRun: q.DryRun, AcceptUnknown: q.AcceptUnknown, Among: q.Among,

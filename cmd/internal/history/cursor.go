@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -56,15 +57,16 @@ type cursor struct {
 	err    error                // why it ended; set before items is closed
 	taken  chan struct{}        // holds a token while a page is taken
 	idle   *time.Timer
+	peer   string    // that opened it
 	asked  time.Time // when a page was last asked for; guarded by Cursors.mu
 }
 
-// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Where maxCursors are
-// open, the one that has not been asked for longest ends for it.
-func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id string) {
+// Open begins a stream of a peer, which lives until ctx ends. Only its owner may ask for it. Where
+// maxCursors are open, the peer that has most of them loses the one that it has not asked for longest.
+func (c *Cursors) Open(ctx context.Context, owner any, peer string, produce Produce) (id string) {
 	ctx, cancel := context.WithCancel(ctx)
 	one := &cursor{
-		owner: owner, cancel: cancel, asked: time.Now(),
+		owner: owner, peer: peer, cancel: cancel, asked: time.Now(),
 		items: make(chan json.RawMessage), taken: make(chan struct{}, 1),
 	}
 	id = rand.Text()
@@ -74,8 +76,13 @@ func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id stri
 		c.open = make(map[string]*cursor)
 	}
 	if len(c.open) >= maxCursors {
+		of := make(map[string]int)
+		for _, other := range c.open {
+			of[other.peer]++
+		}
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.open)), func(a, b string) int {
-			return c.open[a].asked.Compare(c.open[b].asked)
+			one, other := c.open[a], c.open[b]
+			return cmp.Or(of[other.peer]-of[one.peer], one.asked.Compare(other.asked))
 		})
 		c.open[oldest].cancel()
 		delete(c.open, oldest)

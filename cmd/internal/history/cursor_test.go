@@ -31,7 +31,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
 		taken, total := 0, 2*pageItems+5
-		id := c.Open(t.Context(), "me", numbers(total, nil, &taken))
+		id := c.Open(t.Context(), "me", "here", numbers(total, nil, &taken))
 		got := 0
 		for pages := 1; ; pages++ {
 			page, err := c.Next(t.Context(), "me", id)
@@ -62,7 +62,7 @@ func TestPageOfAStreamThatGivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
-		id := c.Open(t.Context(), "me", func(ctx context.Context, _ func(any) error) error {
+		id := c.Open(t.Context(), "me", "here", func(ctx context.Context, _ func(any) error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -88,7 +88,7 @@ func TestStreamThatFails(t *testing.T) {
 	t.Parallel()
 	var taken int
 	c := Cursors{Tell: func(err error) string { return "told: " + err.Error() }}
-	id := c.Open(t.Context(), "me", numbers(3, errors.New("damaged"), &taken))
+	id := c.Open(t.Context(), "me", "here", numbers(3, errors.New("damaged"), &taken))
 	page, err := c.Next(t.Context(), "me", id)
 	if err != nil || page.More || len(page.Items) != 3 || page.Error != "told: damaged" {
 		t.Errorf("%+v, %v", page, err)
@@ -104,13 +104,13 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		var taken int
 		var id string
 		for range maxCursors + 1 {
-			id = c.Open(link, "me", numbers(1, nil, &taken))
+			id = c.Open(link, "me", "here", numbers(1, nil, &taken))
 		}
 		if len(c.open) != maxCursors || c.open[id] == nil {
 			t.Fatalf("%d are open", len(c.open))
 		}
 		time.Sleep(time.Second)
-		id = c.Open(link, "me", numbers(1, nil, &taken))
+		id = c.Open(link, "me", "here", numbers(1, nil, &taken))
 		time.Sleep(idleTime - time.Second)
 		synctest.Wait()
 		if len(c.open) != 1 {
@@ -124,29 +124,36 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 	})
 }
 
-// Where as many are open as may be, the one ends that nobody has asked for longest. So those whose clients have
-// left a master don't keep new ones out, and one that is asked for stays.
+// One peer does not take the streams of others: where as many are open as may be, the peer with most of them
+// loses the one that it has not asked for longest. So those whose clients have left a master don't keep new
+// ones out, and one that is asked for stays.
 func TestCursorsOfOnePeer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
 		link, end := context.WithCancel(t.Context())
 		var ids []string
-		open := func() string {
+		open := func(peer string) string {
 			time.Sleep(time.Millisecond)
-			return c.Open(link, "master", func(ctx context.Context, yield func(any) error) error {
+			return c.Open(link, "master", peer, func(ctx context.Context, yield func(any) error) error {
 				for yield(1) == nil {
 				}
 				return ctx.Err()
 			})
 		}
 		for range maxCursors {
-			ids = append(ids, open())
+			ids = append(ids, open("greedy"))
 			if _, err := c.Next(link, "master", ids[0]); err != nil {
 				t.Fatalf("a stream that is asked for has ended: %v", err)
 			}
 		}
-		other := open()
+		other := open("modest")
+		for range maxCursors {
+			ids[maxCursors-1] = open("greedy")
+			if _, err := c.Next(link, "master", ids[0]); err != nil {
+				t.Fatalf("a stream that is asked for has ended: %v", err)
+			}
+		}
 		for _, id := range []string{ids[0], ids[maxCursors-1], other} {
 			if _, err := c.Next(link, "master", id); err != nil {
 				t.Error(err)

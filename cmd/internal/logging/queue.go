@@ -181,21 +181,11 @@ func Patient(w io.Writer) io.Writer { return patient{w} }
 
 // Write implements io.Writer.
 func (p patient) Write(text []byte) (int, error) {
-	type result struct {
-		n   int
-		err error
-	}
-	done, text := make(chan result, 1), bytes.Clone(text)
-	go func() {
-		n, err := p.w.Write(text)
-		done <- result{n, err}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case r := <-done:
-		return r.n, r.err
-	case <-timer.C:
+	var failed error
+	q := newQueue(p.w, nil, func(err error) { failed = err })
+	_, _ = q.Write(text)
+	if !q.close(func() {}) {
 		return 0, fmt.Errorf("nobody has read this within %v", patience)
 	}
+	return len(text), failed
 }

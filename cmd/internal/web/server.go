@@ -18,7 +18,7 @@ const (
 	answerTimeout = 15 * time.Second // for the request and its answer together
 	idleTimeout   = 2 * time.Minute  // until a connection without requests is closed
 	mostHead      = 8 << 10          // bytes of a head
-	mostLinks     = 32               // connections; more are held by nobody, see bounded
+	mostLinks     = 32               // connections; more are held by nobody, see bound
 	stopTimeout   = time.Second      // for the answers under way at the end
 )
 
@@ -39,10 +39,12 @@ func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error
 		return nil, fmt.Errorf("listen for HTTP (key http_listen): %w", err)
 	}
 	log.Info("metrics are served", "address", listener.Addr().String())
-	return &Server{bound(listener, mostLinks), &http.Server{
-		Handler: answering(handler), ConnContext: withConn, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}}, nil
+	}
+	(&bound{most: mostLinks}).watch(server)
+	return &Server{listener, server}, nil
 }
 
 // listen takes the address.

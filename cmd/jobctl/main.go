@@ -291,15 +291,15 @@ func defaultFile(environ []string) string {
 func (c *config) register(set *conf.Set) {
 	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
-	set.Add("host", "127.0.0.1", "where it listens", conf.Host(&c.host, "port")).Alias("hostname")
-	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
-	set.Add("master_port", "", "with --master, its port in place of --port, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
-	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret().Kept()
+	set.Add("host", "127.0.0.1", "where it listens; `hostname` is the same", conf.Host(&c.host, "port")).Alias("hostname")
+	set.Add("port", "", "its port", conf.Int(&c.port, 1, 65535)).Without("7080, with `master` 7081")
+	set.Add("master_port", "", "with `master`, its port in place of `port`, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
+	set.Add("password", "", "the password. The flag `--password` takes no value: it asks", conf.Text(&c.password)).Switch().Secret().Kept()
 	c.tls.Register(set, "", "the daemon", true)
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
-	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
-	set.Add("precise", "false", "on a terminal, too, times to the microsecond and with their date", conf.Bool(&c.precise)).Switch()
-	set.Add("timeout", "", "how long the command may take in all; 0: no limit. Without it each answer may take 10 s, and what waits for jobs any time", conf.Duration(&c.timeout, 0))
+	set.Add("output", "table", "`table`, or `json` for programs", conf.OneOf(&c.output, "table", "json"))
+	set.Add("precise", "false", "times to the microsecond, with their date, on a terminal too", conf.Bool(&c.precise)).Switch()
+	set.Add("timeout", "", "how long a command may take in all; 0: no limit. Without it [each answer may take 10 s](jobctl.md#how-long-it-waits)", conf.Duration(&c.timeout, 0))
 }
 
 func (c *config) validate(set *conf.Set) {

@@ -15,13 +15,14 @@ func TestManualPages(t *testing.T) {
 	p := &program{}
 	p.set = newSet([]string{"HOME=~"}, nil, nil)
 	p.config.register(p.set)
+	manualtest.CheckKeys(t, filepath.Join("..", "..", "docs", "configuration.md"), "jobctl", p.set)
 	manualtest.Check(t, filepath.Join("..", "..", "packaging", "man"), p.manualPage(p.tree()), p.configurationPage())
 }
 
 func (p *program) manualPage(root *cmd) manualtest.Page {
 	var flags []page.Term
 	for _, key := range p.set.Keys() {
-		flags = append(flags, page.Term{Name: key.Flag, Meaning: manualtest.Meaning(key)})
+		flags = append(flags, page.Term{Name: key.Flag, Meaning: key.Plain()})
 	}
 	return manualtest.Page{Name: "jobctl", Section: 1, Summary: "ask jobd's workers and masters, and read journals", Sections: []manualtest.Section{
 		{Title: "Synopsis", Blocks: []manualtest.Block{{Text: "jobctl [flags] " + root.ShortUsage}}},

@@ -16,6 +16,7 @@ func TestManualPages(t *testing.T) {
 	set := conf.New(about())
 	new(check.Mode).Register(set)
 	new(config).Register(set)
+	manualtest.CheckKeys(t, filepath.Join("..", "..", "docs", "configuration.md"), "jobd-master", set)
 	manualtest.CheckDaemon(t, filepath.Join("..", "..", "packaging", "man"), set, manualtest.Daemon{
 		Name: "jobd-master", Summary: "find the workers that serve a target", Other: "jobd", Option: "--ping-interval", Prefix: about().Prefix,
 		Description: []string{

@@ -61,7 +61,8 @@ func about() conf.Program {
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
 	c.HTTP.Register(set)
-	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
+	set.Group("Name and masters")
+	set.Add("name", "", "the worker's name towards masters, database and journal. It must be unique among the workers of a table", conf.NonEmpty(&c.name)).Without("`$JOBD_DEFAULT_NAME`, else the host's name")
 	c.masters.register(set)
 	c.Log.Register(set)
 	c.store.register(set)
@@ -69,7 +70,8 @@ func (c *config) Register(set *conf.Set) {
 	addLauncher(set, "", func([]string) *launcherConfig { return &c.launcher })
 	c.journal.register(set)
 	c.jobs.register(set)
-	set.AddNamed("targets.NAME", "", "a target to serve, and how many of its jobs may run at once", c.slots).Live()
+	set.Group("Jobs")
+	set.AddNamed("targets.NAME", "", "a target, and how many of its jobs may run at once, at least 1. The name `null` is reserved", c.slots).Live().Without("at least one")
 	c.addTarget(set)
 }
 
@@ -151,15 +153,17 @@ type jobsConfig struct {
 const onePerSlot = -1
 
 func (c *jobsConfig) register(set *conf.Set) {
-	set.Add("max_output_buffer", "1MiB", "kept of a job's stdout, and of its stderr", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
-	set.Add("prefetch", "1 per slot", "jobs claimed beyond a target's free slots", c.decodePrefetch)
-	set.Add("poll_interval", "30", "also poll about this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
-	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))
-	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", conf.Either(&c.requeueCrashed, "fail", "requeue"))
-	set.Add("max_attempts", "3", "how often a job is started at most, with on_crash = requeue", conf.Int(&c.maxAttempts, 1, math.MaxInt))
-	set.Add("shutdown_timeout", "30", "what running jobs get on SIGTERM before it is passed on to them; 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
-	set.Add("lost_after", "5m", "how long rows are left alone that bear a mark of this worker's name and are unknown to its new journal", conf.Duration(&c.lostAfter, 0))
-	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", conf.Either(&c.handover, "drain", "handover"))
+	set.Group("Jobs")
+	set.Add("max_output_buffer", "1MiB", "how much is kept of a job's stdout, and of its stderr, up to 1GiB each; the rest is cut and marked", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
+	set.Add("prefetch", "1 per slot", "how many jobs of a target are claimed beyond its free slots; 0: none", c.decodePrefetch)
+	set.Add("poll_interval", "30", "how often the worker looks for rows without a poke, give or take a fifth. 0: only when asked, at the start, when a master is reached and after an outage", conf.Duration(&c.pollInterval, 0))
+	set.Group("Trouble")
+	set.Add("launch_offline", "wait", "while the database is away: `wait` with starts, or `run` claimed jobs on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))
+	set.Add("on_crash", "fail", "a job of unknown outcome: `fail` it, or `requeue` it, with `JOBD_ATTEMPT=2` (3, …) and `JOBD_RECOVERED=1` in its environment", conf.Either(&c.requeueCrashed, "fail", "requeue"))
+	set.Add("max_attempts", "3", "how often such a job is started at most with `on_crash = requeue`", conf.Int(&c.maxAttempts, 1, math.MaxInt))
+	set.Add("shutdown_timeout", "30", "how long running jobs may go on after SIGTERM; then they get SIGTERM, and 5 s later SIGKILL. 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
+	set.Add("lost_after", "5m", "how long a worker with a new journal leaves rows alone that carry a worker id of its name; then their outcome is unknown", conf.Duration(&c.lostAfter, 0))
+	set.Add("on_stop", "drain", "on SIGTERM `drain`, or `handover`: leave the jobs to the runner for the next start", conf.Either(&c.handover, "drain", "handover"))
 }
 
 func (c *jobsConfig) decodePrefetch(text string) error {
@@ -183,9 +187,9 @@ type masterConfig struct {
 }
 
 func (c *masterConfig) register(set *conf.Set) {
-	set.Add("master_host", "", "the master; several: a, b:7082", conf.Text(&c.hosts))
-	set.Add("master_port", "", "its port", conf.Int(&c.port, 1, 65535))
-	set.Add("master_reconnect_timeout", "10", "the wait before a lost master is tried again", conf.Duration(&c.reconnect, time.Millisecond))
+	set.Add("master_host", "", "the master, or several: `a, b:7082`. The worker registers with each", conf.Text(&c.hosts))
+	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
+	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
 }
 
@@ -256,18 +260,19 @@ type storeConfig struct {
 
 func (c *storeConfig) register(set *conf.Set) {
 	table := &c.mysql
-	set.Add("store", storeMySQL, "where the table is: mysql or sqlite", conf.OneOf(&c.kind, storeMySQL, storeSQLite))
-	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
-	set.Add("mysql_port", "", "its port", conf.Int(&table.Port, 1, 65535))
-	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&table.User))
-	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&table.Password)).Secret().Kept()
-	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&table.ServerKey))
+	set.Group("Table")
+	set.Add("store", storeMySQL, "`mysql`, or `sqlite` for a table in a file", conf.OneOf(&c.kind, storeMySQL, storeSQLite))
+	set.Add("mysql_host", "", "the server, or the path of its socket", c.decodeHost).Without("required for mysql")
+	set.Add("mysql_port", "", "its port; a socket needs none", conf.Int(&table.Port, 1, 65535)).Without("required for mysql")
+	set.Add("mysql_user", "", "the account; `GRANT SELECT, UPDATE` on the table is enough", conf.NonEmpty(&table.User)).Without("required for mysql")
+	set.Add("mysql_password", "", "its password; it may be empty, but must be given", conf.Text(&table.Password)).Secret().Kept().Without("required for mysql")
+	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for `caching_sha2_password` from [another host](security.md#the-password-of-the-database)", conf.NonEmpty(&table.ServerKey))
 	c.tls.Register(set, "mysql_", "the database", true)
-	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database))
-	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&table.Table))
-	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
-	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&table.MaxOpen, leastConnections, mostConnections))
-	set.Add("sqlite_path", "", "the table's file, for store = sqlite", conf.NonEmpty(&c.sqlitePath))
+	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database)).Without("required for mysql")
+	set.Add("mysql_table", "jobs", "the table; also `database.table`", conf.NonEmpty(&table.Table))
+	set.Add("mysql_fetch_limit", "100", "the most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
+	set.Add("mysql_max_connections", "8", "the most connections to the server, from 4 to 1000: one for the advisory locks on name and worker id, one for claims, one for the mirror, the rest for clients' requests", conf.Int(&table.MaxOpen, leastConnections, mostConnections))
+	set.Add("sqlite_path", "", "the table's file; jobd makes it if it is missing", conf.NonEmpty(&c.sqlitePath)).Without("required for sqlite")
 	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&table.ClaimColumn))
 }
 

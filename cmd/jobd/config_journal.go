@@ -26,12 +26,13 @@ type journalConfig struct {
 }
 
 func (c *journalConfig) register(set *conf.Set) {
-	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.dir))
-	set.Add("journal_segment_size", "64MiB", "the journal begins a new segment at this size", conf.Size(&c.log.SegmentSize, 64<<10, 1<<40))
-	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.log.SegmentAge, time.Second))
-	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.log.Retention, 0))
-	set.Add("journal_archive_dir", "", "a folder to which old segments are moved, instead of being removed", conf.NonEmpty(&c.log.ArchiveDir))
-	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room (or less than a tenth of it)", conf.Size(&c.minFree, 0, 1<<40))
+	set.Group("Trouble")
+	set.Add("journal_dir", "", "the folder of the journal", conf.NonEmpty(&c.dir)).Without("by the worker's name")
+	set.Add("journal_segment_size", "64MiB", "the journal begins a new segment at this size, from 64KiB, and compresses the old one", conf.Size(&c.log.SegmentSize, 64<<10, 1<<40))
+	set.Add("journal_segment_age", "24h", "and at this age, from 1s", conf.Duration(&c.log.SegmentAge, time.Second))
+	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever. Nothing goes that the table does not show yet", conf.Duration(&c.log.Retention, 0))
+	set.Add("journal_archive_dir", "", "an existing folder; old segments are moved there instead of being removed", conf.NonEmpty(&c.log.ArchiveDir))
+	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room, or less than a tenth of it where that is less", conf.Size(&c.minFree, 0, 1<<40))
 }
 
 // shortRetention is too short for any journal: a number below it was hardly meant as seconds.

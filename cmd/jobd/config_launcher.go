@@ -58,36 +58,39 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		}
 		return set.AddNamed(prefix+key, def, usage, func(names []string) conf.Decode { return field(of(names)) }).Live()
 	}
-	add("launcher", "", "the command that runs a job, or the address of a service: http://HOST/PATH, https://HOST/PATH, fastcgi:SOCKET SCRIPT; {id} in it is the job's id",
-		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.command) }).OwnQuotes()
+	command, folder, group := "required", "where jobd was started", "Executors"
 	if prefix == "" {
-		add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell",
+		set.Group("Jobs")
+	} else {
+		command, folder, group = "the common one", "that of the common one", "-"
+	}
+	add("launcher", "", "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](#executors): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.command) }).OwnQuotes().Without(command)
+	if prefix == "" {
+		add("launcher_split", "spaces", "`spaces`: words end at spaces and quotes are ordinary characters. `shell`: quotes and `\\` work as in a shell",
 			func(l *launcherConfig) conf.Decode { return conf.OneOf(&l.split, "spaces", "shell") })
 	}
-	where := "jobd was started"
-	if prefix != "" {
-		where = "the common one does"
-	}
-	add("launcher.cwd", "", "where it runs; where "+where+" if not given",
-		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.dir) })
-	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable added to its environment", func(names []string) conf.Decode {
+	add("launcher.cwd", "", "the folder it runs in",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.dir) }).Without(folder)
+	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable for it, or another value for one. It also gets jobd's environment, less everything that begins with `JOBD_`", func(names []string) conf.Decode {
 		return of(names).variable(names[len(names)-1])
 	}).Live()
-	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a process of its own, a fork of one that is kept, or a turn of a pool",
+	set.Group(group)
+	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a `process` of its own, a `fork` of one that is kept, or a turn of a `pool`; not with a service",
 		func(l *launcherConfig) conf.Decode { return decodeMode(&l.mode) })
-	add("max_jobs", "", "jobs after which a kept process is replaced; 0: never",
+	add("max_jobs", "0", "`fork` and `pool`: jobs after which a process is replaced; 0: never",
 		func(l *launcherConfig) conf.Decode { return conf.Int(&l.keep.MaxJobs, 0, math.MaxInt32) })
-	add("max_age", "", "age at which a kept process is replaced; 0: never",
+	add("max_age", "0", "`fork` and `pool`: age at which a process is replaced, in whole seconds; 0: never",
 		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.MaxAge) })
-	add("max_memory", "", "memory beyond which a kept process is replaced; 0: never",
+	add("max_memory", "0", "`fork` and `pool`: resident memory beyond which a process is replaced, from 1MiB; 0: never",
 		func(l *launcherConfig) conf.Decode { return decodeMemory(&l.keep.MaxMemory) })
-	add("idle_timeout", "", "how long a kept process may be without a job before it ends; 0: for ever",
+	add("idle_timeout", "0", "`fork` and `pool`: how long a process may be without a job before it ends, in whole seconds; 0: for ever",
 		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.IdleTimeout) })
-	add("boot_timeout", "30", "how long a kept process may take until it is ready",
+	add("boot_timeout", "30", "`fork` and `pool`: how long a process may take to get ready, from 1s to 1h",
 		func(l *launcherConfig) conf.Decode { return conf.WholeSeconds(&l.keep.BootTimeout, longestBoot) })
-	add("launcher_watch", "", "replace kept processes when a file of the command has changed",
+	add("launcher_watch", "false", "`fork` and `pool`: replace processes when a file that the command names has changed, [not one that it loads](executors.md#a-new-version-of-the-application)",
 		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
-	add("launcher_secret", "", "what requests to an http launcher are signed with; better kept in the file",
+	add("launcher_secret", "", "signs [requests over HTTP](executors-http.md)",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.secret) }).Secret().Kept()
 }
 

@@ -54,22 +54,23 @@ func keyOf(name, key string) string { return targetSection + "." + name + "." + 
 
 // addTarget declares the keys of the sections of targets.
 func (c *config) addTarget(set *conf.Set) {
-	add := func(key, def, usage string, field func(t *targetConfig) conf.Decode) {
-		set.AddNamed(keyOf("NAME", key), def, usage, func(names []string) conf.Decode { return field(c.target(names)) }).Live()
+	set.Group("One target")
+	add := func(key, def, usage string, field func(t *targetConfig) conf.Decode) *conf.Setting {
+		return set.AddNamed(keyOf("NAME", key), def, usage, func(names []string) conf.Decode { return field(c.target(names)) }).Live()
 	}
-	add("attempts", "", "how often a job is started in all until it succeeds; 1, or nothing: once",
-		func(t *targetConfig) conf.Decode { return conf.Int(&t.terms.Attempts, 1, mostAttempts) })
-	add("backoff", "10s..1h", "how long a failed job waits for its next start: FIRST..MOST, doubled each time; or always the same",
+	add("attempts", "", "how often a job is started until it succeeds, up to 65535. More than 1 needs `use_columns` with `run_at`, `planned_at` and `attempts`",
+		func(t *targetConfig) conf.Decode { return conf.Int(&t.terms.Attempts, 1, mostAttempts) }).Without("1")
+	add("backoff", "10s..1h", "the wait before the next attempt: the first value, doubled each time up to the second, give or take a fifth; one value is always that. Whole seconds",
 		func(t *targetConfig) conf.Decode { return t.decodeBackoff })
-	add("timeout", "", "how long a job may run; nothing: for ever",
+	add("timeout", "", "how long a job may run, in whole seconds; then its process group gets SIGTERM and it has failed",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout, conf.Longest) })
-	add("kill_after", "10s", "how long a job has after its timeout, between SIGTERM and SIGKILL",
+	add("kill_after", "10s", "how long after that the group gets SIGKILL; whole seconds",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter, conf.Longest) })
-	add("spread", "", "within which time rows that recur start behind their planned times, each always as late as before; nothing: at these",
+	add("spread", "", "[spreads](time.md) the starts of rows that recur over this time, from 1s to 24h",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Spread, mostSpread) })
-	add("rate", "", "how many jobs are started at most in a second, a minute or an hour: 50/s, 100/m, 1000/h",
+	add("rate", "", "how many jobs are started at most: `50/s`, `100/m` or `1000/h`",
 		func(t *targetConfig) conf.Decode { return t.decodeRate })
-	add("rate_scope", "worker", "whose starts these are: this worker's, or those of all workers of its master: fleet",
+	add("rate_scope", "worker", "whose starts count: this `worker`'s, or those of all workers of its master: `fleet`",
 		func(t *targetConfig) conf.Decode { return conf.Either(&t.terms.Rate.Fleet, "worker", "fleet") })
 	addLauncher(set, keyOf("NAME", ""), func(names []string) *launcherConfig {
 		t := c.target(names)
@@ -204,9 +205,11 @@ type timeConfig struct {
 }
 
 func (c *timeConfig) register(set *conf.Set) {
-	set.Add("use_columns", "", "the optional columns of the table that are jobd's: "+strings.Join(store.TimeColumns(), ", ")+"; or all", conf.Text(&c.columns))
-	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, as Europe/Berlin", conf.Text(&c.zone)).Live()
-	set.Add("missed", "once", "what becomes of a scheduled run that was missed: it is made up for once, or not: skip", conf.Either(&c.skipMissed, "once", "skip")).Live()
+	columns := "`" + strings.Join(store.TimeColumns(), "`, `") + "`"
+	set.Group("Time")
+	set.Add("use_columns", "", "the optional columns that jobd may use, with commas: "+columns+"; or `all`. jobd ignores the others", conf.Text(&c.columns))
+	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, from the tz database: `Europe/Berlin`. `Local` and offsets are refused", conf.Text(&c.zone)).Live()
+	set.Add("missed", "once", "a scheduled run that was missed is made up for `once`, or not: `skip`", conf.Either(&c.skipMissed, "once", "skip")).Live()
 }
 
 func (c *timeConfig) validate(set *conf.Set, claimColumn string) {

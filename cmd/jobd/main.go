@@ -12,11 +12,9 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
-	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/net/api"
 )
@@ -58,7 +56,7 @@ func run(p jobdaemon.Process) error {
 		config: config, log: log.Logger, begun: time.Now(), next: next,
 		ending: jobdaemon.NewEnding(), notices: &notices{}, memory: limitMemory(config),
 		pulse:   pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look}),
-		manager: manager, metrics: metrics.NewWorker(version.Of()),
+		manager: manager, metrics: newCounting(),
 	}
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
@@ -161,7 +159,7 @@ type root struct {
 	pulse   *pulse.Pulse // of the loops of all parts
 	manager *systemd.Manager
 	reading jobdaemon.Reading
-	metrics *metrics.Worker
+	metrics counting
 }
 
 // loop gives the pulse of a loop, by its name.

@@ -16,6 +16,7 @@ func TestManualPages(t *testing.T) {
 	set := conf.New(about())
 	new(check.Mode).Register(set)
 	new(config).Register(set)
+	manualtest.CheckKeys(t, filepath.Join("..", "..", "docs", "configuration.md"), "jobd", set)
 	manualtest.CheckDaemon(t, filepath.Join("..", "..", "packaging", "man"), set, manualtest.Daemon{
 		Name: "jobd", Summary: "run the jobs of a table's rows", Other: "jobd-master", Option: "--mysql-host", Prefix: environPrefix,
 		Description: []string{

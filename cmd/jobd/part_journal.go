@@ -32,7 +32,7 @@ func (r *root) openJournal() (*journalPart, error) {
 		return nil, err
 	}
 	config := r.journal.log
-	config.Dir, config.Logger, config.Committed = dir, r.log, r.metrics.Committed
+	config.Dir, config.Logger, config.Committed = dir, r.log, r.metrics.committed
 	opened, err := eventlog.Open(context.Background(), config)
 	if err != nil {
 		return nil, cmp.Or(conf.Closed(err, dir), err)

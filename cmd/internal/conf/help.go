@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"jobd/cmd/internal/page"
@@ -19,10 +20,7 @@ func (s *Set) Help(w io.Writer) {
 	fmt.Fprintf(w, "flags:\n")
 	var terms []page.Term
 	for _, key := range s.Keys() {
-		meaning := key.Meaning
-		if key.Default != "" {
-			meaning = fmt.Sprintf("%s (default: %s)", meaning, key.Default)
-		}
+		meaning := key.Plain()
 		if strings.HasPrefix(key.Name, "[") {
 			meaning += "; in the file: " + key.Name + " = …"
 		}
@@ -51,18 +49,38 @@ func (s *Set) OwnFlags() []page.Term {
 	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version; with --verbose commit and date, too"})
 }
 
-// Key is a key as the help and manual pages list it.
+// Key is a key as the help, manual pages and the documentation list it.
 type Key struct {
 	Name    string // in the file: [targets] NAME of a section's
 	Flag    string // with its hyphens
+	Group   string // the heading in the documentation; "-": it is not listed there
 	Default string // "": none
-	Meaning string
+	Without string // what holds then, in words; "": nothing
+	Meaning string // with marks of Markdown
+}
+
+var links = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+
+// Plain is the meaning without marks, and what holds where the key is not given.
+func (k Key) Plain() string {
+	text := k.Meaning
+	switch {
+	case k.Default != "":
+		text += " (default: " + k.Default + ")"
+	case k.Without != "":
+		text += " (" + k.Without + ")"
+	}
+	return withoutMarks(text)
+}
+
+func withoutMarks(text string) string {
+	return strings.ReplaceAll(links.ReplaceAllString(text, "$1"), "`", "")
 }
 
 // Keys are all keys, in the order of their declaration.
 func (s *Set) Keys() (keys []Key) {
 	for _, d := range s.table {
-		key := Key{Name: d.key, Flag: "--" + d.spelt(hyphens), Default: d.def, Meaning: d.usage}
+		key := Key{d.key, "--" + d.spelt(hyphens), d.group, d.def, d.words, d.usage}
 		switch {
 		case d.isListed():
 			key.Name = d.head() + " NAME"

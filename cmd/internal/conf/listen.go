@@ -22,11 +22,12 @@ type Listen struct {
 
 // Register registers the keys.
 func (l *Listen) Register(set *Set) {
-	set.Add("host", "", "address or name to listen on; :: for all", Host(&l.Host, "port"))
-	set.Add("port", "", "port to listen on; 0 for any", Int(&l.Port, 0, 65535))
-	set.Add("password", "", "what everybody who connects must know; better kept in the file", Text(&l.Password)).Secret().Kept()
-	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
-	set.Add("max_message_size", "16MiB", "longest message accepted", Size(&l.MaxMessageSize, 64<<10, 1<<30))
+	set.Group("Clients")
+	set.Add("host", "", "address or name to listen on; `::` is every address of the host", Host(&l.Host, "port")).Without("required")
+	set.Add("port", "", "port to listen on; 0 takes any free one", Int(&l.Port, 0, 65535)).Without("required")
+	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()
+	set.Add("always_allow_localhost", "false", "clients from a loopback address need no password", Bool(&l.AllowLocalhost)).Switch()
+	set.Add("max_message_size", "16MiB", "the longest message accepted, from 64KiB to 1GiB", Size(&l.MaxMessageSize, 64<<10, 1<<30))
 	l.TLS.register(set)
 }
 
@@ -72,7 +73,7 @@ var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addre
 
 // Register registers the key.
 func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or a unix socket's path, for /metrics, /healthz and /readyz; nowhere if not given", h.decode)
+	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [`/metrics`, `/healthz` and `/readyz`](monitoring.md). It asks for no password, so keep it local: `127.0.0.1:9180`", h.decode)
 }
 
 // decode takes an address with its host: one without would be all addresses, which nobody is to

@@ -35,6 +35,7 @@ type Set struct {
 	program  Program
 	flags    *flag.FlagSet
 	table    []*Setting          // as declared
+	group    string              // of what is declared next
 	settings []*Setting          // with the names in them, those of the table that need none first
 	byKey    map[string]*Setting // likewise
 	heads    map[string]int      // sections [word NAME] that are there, by the beginning of their keys, and their lines
@@ -78,7 +79,9 @@ func New(program Program) *Set {
 // wrong flags one of exit code 2. Wrong values are gathered for Err.
 func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
 	s.environ(environ)
-	if err := ff.Parse(s.flags, s.Args(args), s.options()...); err != nil {
+	err := ff.Parse(s.flags, s.Args(args), ff.WithConfigFileFlag("config"),
+		ff.WithConfigFileParser(s.parseFile), ff.WithAllowMissingConfigFile(true))
+	if err != nil {
 		return s.failed(err, stdout)
 	}
 	if rest := s.flags.Args(); len(rest) > 0 {
@@ -88,17 +91,8 @@ func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
 	return s.finish(stdout)
 }
 
-// FlagSet is the flags of all keys, for a program that tells which of its arguments are flags.
+// FlagSet is the flags of all keys.
 func (s *Set) FlagSet() *flag.FlagSet { return s.flags }
-
-// options are what ff needs to read the file.
-func (s *Set) options() []ff.Option {
-	return []ff.Option{
-		ff.WithConfigFileFlag("config"),
-		ff.WithConfigFileParser(s.parseFile),
-		ff.WithAllowMissingConfigFile(true),
-	}
-}
 
 // environ takes the values of the program's environment variables. An empty
 // variable counts as none.

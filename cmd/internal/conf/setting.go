@@ -22,8 +22,10 @@ type Setting struct {
 	set    *Set
 	key    string
 	parts  []string // what stands before, between and behind each NAME
+	group  string   // under which the documentation has it
 	def    string
-	usage  string
+	words  string // what holds where neither it nor a default is given
+	usage  string // with marks of Markdown
 	decode func(names []string) Decode
 
 	alias     string
@@ -48,6 +50,10 @@ type place struct {
 	kept     bool // in a file that this place names
 }
 
+// Group puts the keys that are declared from now on below a heading of the documentation; below "-" is
+// none.
+func (s *Set) Group(heading string) { s.group = heading }
+
 // Add declares a key. A default of "" leaves the field as it is. The
 // key's flag has hyphens for its underscores.
 func (s *Set) Add(key, def, usage string, decode Decode) *Setting {
@@ -57,7 +63,7 @@ func (s *Set) Add(key, def, usage string, decode Decode) *Setting {
 // AddNamed declares all keys of a form with NAME in it. decode is given the names that stand in their
 // places, with their case.
 func (s *Set) AddNamed(key, def, usage string, decode func(names []string) Decode) *Setting {
-	d := &Setting{set: s, key: key, parts: strings.Split(key, "NAME"), def: def, usage: usage, decode: decode}
+	d := &Setting{set: s, key: key, parts: strings.Split(key, "NAME"), group: s.group, def: def, usage: usage, decode: decode}
 	s.table = append(s.table, d)
 	if len(d.parts) == 1 {
 		s.known(d)
@@ -69,7 +75,7 @@ func (s *Set) AddNamed(key, def, usage string, decode func(names []string) Decod
 func (s *Set) known(setting *Setting) *Setting {
 	s.settings = append(s.settings, setting)
 	s.byKey[setting.key] = setting
-	s.flags.Var(setting, setting.spelt(hyphens), setting.usage)
+	s.flags.Var(setting, setting.spelt(hyphens), withoutMarks(setting.usage))
 	return setting
 }
 
@@ -95,6 +101,12 @@ func (s *Setting) OwnQuotes() *Setting {
 // Live marks a key of which a change takes effect when the configuration is read again.
 func (s *Setting) Live() *Setting {
 	s.live = true
+	return s
+}
+
+// Without says in words what holds where the key is not given and has no default.
+func (s *Setting) Without(words string) *Setting {
+	s.words = words
 	return s
 }
 

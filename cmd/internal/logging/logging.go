@@ -46,12 +46,13 @@ const mostKept = 10_000
 
 // Register registers the keys.
 func (c *Config) Register(set *conf.Set) {
-	const levels = ": trace, debug, info, warn or error"
-	set.Add("log_file", "", "also log to this file, rotated at 50 MiB", conf.Text(&c.File))
+	const levels = ": `trace`, `debug`, `info`, `warn` or `error`"
+	set.Group("Log")
+	set.Add("log_file", "", "also log to this file; rotated at 50 MiB", conf.Text(&c.File))
 	set.Add("log_level_file", "warn", "what goes to the file"+levels, conf.Level(&c.FileLevel)).Live()
 	set.Add("log_level_console", "warn", "what goes to stderr"+levels, conf.Level(&c.ConsoleLevel)).Live()
-	set.Add("log_format", formatText, "how both are written: text, or json, an object a line", conf.OneOf(&c.Format, formatText, formatJSON))
-	set.Add("log_keep", "10", "how many rotated log files stay beside log_file", conf.Int(&c.Keep, 1, mostKept))
+	set.Add("log_format", formatText, "`text`, or `json`: an object a line ([messages](operations.md#what-the-log-tells))", conf.OneOf(&c.Format, formatText, formatJSON))
+	set.Add("log_keep", "10", "how many rotated files stay, up to 10,000", conf.Int(&c.Keep, 1, mostKept))
 }
 
 // Log is a logger with its sinks.

@@ -2,11 +2,13 @@ package manualtest
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"jobd/cmd/internal/conf"
@@ -50,17 +52,62 @@ func Check(t *testing.T, folder string, pages ...Page) {
 func KeysOf(set *conf.Set) Block {
 	var terms []page.Term
 	for _, key := range set.Keys() {
-		terms = append(terms, page.Term{Name: key.Name, Meaning: Meaning(key)})
+		terms = append(terms, page.Term{Name: key.Name, Meaning: key.Plain()})
 	}
 	return Block{Terms: terms}
 }
 
-// Meaning is what a key is for, with its default.
-func Meaning(key conf.Key) string {
-	if key.Default == "" {
-		return key.Meaning
+// CheckKeys compares the tables of keys in docs/configuration.md, below the heading of a program, with
+// what is declared.
+func CheckKeys(t *testing.T, path, program string, set *conf.Set) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return key.Meaning + " (default: " + key.Default + ")"
+	var want []string
+	of, group, within := "", "", false
+	for line := range strings.SplitSeq(string(got), "\n") {
+		if heading, is := strings.CutPrefix(line, "## "); is {
+			of, group = heading, ""
+		} else if heading, is := strings.CutPrefix(line, "### "); is {
+			group = heading
+		}
+		isRow := strings.HasPrefix(line, "|")
+		switch {
+		case of == program && strings.HasPrefix(line, "| key"):
+			within = true
+			want = append(append(want, line, "|---|---|---|"), rowsOf(set, group)...)
+		case !isRow:
+			within = false
+		}
+		if !within {
+			want = append(want, line)
+		}
+	}
+	text := strings.Join(want, "\n")
+	if *update && text != string(got) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(got) {
+		t.Errorf("%s does not have the keys of %s as they are declared: go test %s -run Manual -update writes them anew", path, program, packages)
+	}
+}
+
+// rowsOf are the rows of the keys of a group; of none, where a program has all in one table, of all.
+func rowsOf(set *conf.Set, group string) (rows []string) {
+	for _, key := range set.Keys() {
+		if key.Group == "-" || group != "" && key.Group != group {
+			continue
+		}
+		name := "`" + strings.TrimPrefix(key.Name, "[target NAME] ") + "`"
+		if line, listed := strings.CutPrefix(key.Name, "[targets] "); listed {
+			name = "`[targets]` `" + line + "`"
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", name, cmp.Or(key.Default, key.Without, "–"), key.Meaning))
+	}
+	return rows
 }
 
 // Flags lists the flags that are no keys.

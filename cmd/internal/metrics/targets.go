@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"jobd/journal"
 )
 
 // mostTargets is how many targets have series of their own: those that were met first. All others
@@ -113,24 +111,33 @@ func (b *byTarget) make(label string) *target {
 	}
 }
 
+// End is how a job has ended.
+type End struct {
+	OK        bool
+	Ran       time.Duration // 0: nobody knows
+	TimedOut  bool
+	Cancelled bool
+	Retried   bool // its row comes back for another attempt
+}
+
 // ended counts the end of a job.
-func (t *target) ended(done journal.Done) {
-	if done.Result == "ok" {
+func (t *target) ended(e End) {
+	if e.OK {
 		t.ok.Inc()
 		t.last.SetToCurrentTime()
 	} else {
 		t.fail.Inc()
 	}
-	if done.Elapsed > 0 { // else nobody knows
-		t.run.Observe((time.Duration(done.Elapsed) * time.Microsecond).Seconds())
+	if e.Ran > 0 {
+		t.run.Observe(e.Ran.Seconds())
 	}
-	if done.Timeout > 0 {
+	if e.TimedOut {
 		t.timeouts.Inc()
 	}
-	if done.WasCancelled() {
+	if e.Cancelled {
 		t.stopped.Inc()
 	}
-	if done.Again != nil && done.Again.Why == journal.AgainRetry {
+	if e.Retried {
 		t.retries.Inc()
 	}
 }

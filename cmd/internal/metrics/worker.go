@@ -9,13 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"jobd/cmd/internal/version"
-	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-// Worker counts what a worker does, which tells it when that has happened: it is a jobexec.Observer.
-// Its methods are safe for concurrent use, and fast.
+// Worker counts what a worker does, which is told it when that has happened. Its methods are safe for
+// concurrent use, and fast.
 type Worker struct {
 	registry *prometheus.Registry
 	targets  *byTarget
@@ -24,14 +23,14 @@ type Worker struct {
 	failed   prometheus.Counter
 	commits  prometheus.Histogram
 	written  prometheus.Counter
-	events   map[journal.Kind]prometheus.Counter
+	events   map[string]prometheus.Counter
 }
 
-// NewWorker makes the counters of a worker of a build.
-func NewWorker(build version.Build) *Worker {
+// NewWorker makes the counters of a worker of a build, whose journal has events of some kinds.
+func NewWorker(build version.Build, kinds []string) *Worker {
 	r := newRegistry("jobd_build_info", build)
 	register := func(c prometheus.Collector) { r.MustRegister(c) }
-	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[journal.Kind]prometheus.Counter)}
+	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[string]prometheus.Counter)}
 	claims := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"})
 	claimed := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds})
 	w.claimed, w.won, w.failed = claimed, claims.WithLabelValues("ok"), claims.WithLabelValues("failed")
@@ -40,8 +39,8 @@ func NewWorker(build version.Build) *Worker {
 	})
 	w.written = prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."})
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"})
-	for _, kind := range journal.Kinds() {
-		w.events[kind] = events.WithLabelValues(string(kind))
+	for _, kind := range kinds {
+		w.events[kind] = events.WithLabelValues(kind)
 	}
 	r.MustRegister(claims, claimed, w.commits, w.written, events)
 	return w
@@ -53,26 +52,28 @@ func (w *Worker) JobStarted(target string, waited time.Duration) {
 }
 
 // JobEnded counts the end of a job.
-func (w *Worker) JobEnded(target string, done journal.Done) { w.targets.of(target).ended(done) }
+func (w *Worker) JobEnded(target string, end End) { w.targets.of(target).ended(end) }
 
 // Claimed counts a claim, and how long the table took to answer it.
-func (w *Worker) Claimed(took time.Duration, err error) {
+func (w *Worker) Claimed(took time.Duration, ok bool) {
 	w.claimed.Observe(took.Seconds())
-	if err == nil {
+	if ok {
 		w.won.Inc()
 	} else {
 		w.failed.Inc()
 	}
 }
 
-// Committed counts a commit of the journal, and its events.
-func (w *Worker) Committed(events []journal.Event, bytes int64, took time.Duration) {
+// Committed counts a commit of the journal.
+func (w *Worker) Committed(bytes int64, took time.Duration) {
 	w.commits.Observe(took.Seconds())
 	w.written.Add(float64(max(0, bytes)))
-	for _, e := range events {
-		if count := w.events[e.Kind()]; count != nil {
-			count.Inc()
-		}
+}
+
+// Journalled counts an event.
+func (w *Worker) Journalled(kind string) {
+	if count := w.events[kind]; count != nil {
+		count.Inc()
 	}
 }
 

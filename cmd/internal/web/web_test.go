@@ -72,11 +72,11 @@ func get(t *testing.T, address, path string, header ...string) (code int, body s
 
 func TestWhatIsTold(t *testing.T) {
 	t.Parallel()
-	well := serve(t, anyPort, routes()).Address()
+	well := serve(t, anyPort, routes()).address()
 	since := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	ill := serve(t, anyPort, routes(
 		api.NotReady{What: "database", Why: "no route\nto host", Since: since}, api.NotReady{What: "name", Why: "taken"},
-	)).Address()
+	)).address()
 	for _, test := range []struct {
 		address, path string
 		code          int
@@ -235,7 +235,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	s := serve(t, anyPort, routes())
 	var held []net.Conn
 	for i := range mostLinks {
-		conn, err := net.Dial("tcp", s.Address())
+		conn, err := net.Dial("tcp", s.address())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	for range 5 {
-		report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.Address()})
+		report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()})
 		if err != nil || !report.OK {
 			t.Fatalf("beside %d connections that are held: %+v, %v", mostLinks, report, err)
 		}
@@ -277,7 +277,7 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 	s := serve(t, anyPort, told)
 	answers := make(chan string, mostLinks)
 	for range mostLinks {
-		conn, err := net.Dial("tcp", s.Address())
+		conn, err := net.Dial("tcp", s.address())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 		}()
 		<-begun
 	}
-	if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.Address()}); err == nil {
+	if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err == nil {
 		t.Errorf("one more was answered: %+v", report)
 	}
 	close(end)

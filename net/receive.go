@@ -96,6 +96,7 @@ type receiver struct {
 	in         splitter
 	begun      time.Time // when the frame that is not complete began; zero where there is none
 	recognised bool      // the peer speaks this protocol
+	blank      int       // bytes of the buffer that are known to be blank, while nothing was recognised
 	complaint  string    // what the peer last said that belongs to no request
 	unproven   int       // bytes of the frames that came before the password
 }
@@ -125,9 +126,10 @@ func (l *Link) receive() error {
 		case l.secured != nil && l.secured.refused():
 			return l.dismissUnasked(PlainRefused)
 		case frame == nil:
+			r.blank = len(r.in.buf)
 			err = l.read()
 		default:
-			r.begun = time.Time{}
+			r.begun, r.blank = time.Time{}, 0
 			err = l.handle(frame)
 			r.unproven += len(frame) + 1
 		}
@@ -160,7 +162,7 @@ func (r *receiver) isForeign(said []byte) bool {
 	if r.recognised {
 		return false
 	}
-	said = bytes.TrimLeft(said, " \t\r\n")
+	said = bytes.TrimLeft(said[min(r.blank, len(said)):], " \t\r\n")
 	if len(said) == 0 {
 		return false
 	}
@@ -187,7 +189,7 @@ func (l *Link) read() error {
 	case err == nil:
 		l.reads.Add(1)
 		return nil
-	case errors.Is(err, errHandshake):
+	case errors.Is(err, errHandshake) && l.Err() == nil: // else it was us who closed it
 		l.log.Warn("connection closed", "error", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return l.dismissUnasked(reason)

@@ -53,11 +53,15 @@ func Secure(ctx context.Context, conn net.Conn, with func() (*tls.Config, error)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := over.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", errHandshake, err), conn.Close())
+		_ = conn.Close() // it may be closed already
+		return nil, handshakeError(err)
 	}
 	s.over.Store(over)
 	return s, nil
 }
+
+// handshakeError is a handshake's error without more of a peer's certificate than a log may hold.
+func handshakeError(err error) error { return fmt.Errorf("%w: %s", errHandshake, Excerpt(err.Error())) }
 
 // Read implements net.Conn. The first one waits for the first byte, and for the handshake behind it.
 func (s *secured) Read(p []byte) (int, error) {
@@ -80,7 +84,7 @@ func (s *secured) Read(p []byte) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	if err := over.HandshakeContext(ctx); err != nil {
-		return 0, fmt.Errorf("%w: %w", errHandshake, err)
+		return 0, handshakeError(err)
 	}
 	s.over.Store(over)
 	return over.Read(p)
@@ -109,6 +113,9 @@ func (s *secured) CloseWrite() error {
 func (s *secured) Close() error {
 	if over := s.over.Load(); over != nil {
 		s.carrier.closing.Store(true)
+		// What TLS writes by itself, as answers to new keys, may wait for a peer that reads nothing, and
+		// holds what Close needs.
+		_ = s.carrier.SetWriteDeadline(time.Time{})
 		return over.Close()
 	}
 	return s.carrier.Close()

@@ -1,11 +1,18 @@
 package net
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
-	"errors"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net"
 	"strings"
 	"testing"
@@ -215,12 +222,97 @@ func TestTLSEndIsTold(t *testing.T) {
 		t.Errorf("%d bytes, error %v, want io.EOF: the peer said its end", n, err)
 	}
 	<-ended
-	stuck, other := net.Pipe() // nobody reads there
+}
+
+// bounds notes the deadlines of writes.
+type bounds struct {
+	net.Conn
+	first time.Time
+}
+
+func (b *bounds) SetWriteDeadline(t time.Time) error {
+	if b.first.IsZero() {
+		b.first = t
+	}
+	return b.Conn.SetWriteDeadline(t)
+}
+
+// TLS answers a peer's new keys from where it reads, with no bound of its own, and its end waits for that. A
+// peer that reads nothing would hold whoever closes the link, and all who wait for them.
+func TestTLSEndWaitsForNoAnswerToNewKeys(t *testing.T) {
+	t.Parallel()
+	ours, other := net.Pipe() // nobody reads there
 	defer other.Close()
-	s := &secured{carrier: &carrier{Conn: stuck}}
+	b := &bounds{Conn: ours}
+	s := &secured{carrier: &carrier{Conn: b}}
 	s.over.Store(tls.Client(s.carrier, &tls.Config{InsecureSkipVerify: true}))
-	if err := s.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	before := time.Now()
+	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+	if b.first.IsZero() || b.first.After(before.Add(time.Minute)) {
+		t.Errorf("a write that was under way has until %v", b.first)
+	}
+}
+
+// hostile is a certificate that nobody vouches for, with a name of many control characters.
+func hostile(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: bytes.Repeat([]byte{1}, 50_000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: name}},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, request, request, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Of a peer's certificate errors and the log hold no more than of all else that peers say, on both sides.
+func TestTLSHostileCertificates(t *testing.T) {
+	t.Parallel()
+	config, trust := withTLS(t, ServerConfig{})
+	var log lineLog
+	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	config.TLS.GetConfigForClient = nil
+	config.TLS.Certificates, config.TLS.ClientAuth = []tls.Certificate{hostile(t)}, tls.RequireAnyClientCert
+	address, server := serve(t, config)
+	_, err := Connect(within(t), address, LinkConfig{TLS: of(trust)})
+	if err == nil || len(err.Error()) > 500 {
+		t.Errorf("a client's error has %d bytes", len(fmt.Sprint(err)))
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	mine := hostile(t)
+	client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &mine, nil }})
+	_ = client.Handshake() // Go's own parser may refuse the server's certificate first: then its alert is what is logged
+	_ = server.Shutdown(within(t))
+	if text := log.String(); len(text) > 5000 || !strings.Contains(text, "TLS handshake failed") {
+		t.Errorf("the log has %d bytes: %.300s", len(text), text)
+	}
+}
+
+// Blanks before the first frame are looked at once, however few bytes each read gives.
+func TestBlanksAreLookedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := &receiver{blank: 4}
+	if r.isForeign([]byte("GET \n")) {
+		t.Error("what was seen to be blank is looked at again")
+	}
+	if !r.isForeign([]byte("    GET")) {
+		t.Error("what is behind it is not looked at")
 	}
 }
 

@@ -495,6 +495,9 @@ func (p *program) goTo(address string) error {
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 		if old := net.ParseIP(strings.Trim(p.config.host, "[]")); ip == nil || old == nil || old.IsLoopback() == ip.IsLoopback() {
+			if p.config.tls.Name == "" { // the certificate has the name that was given
+				p.config.tls.Name = strings.Trim(p.config.host, "[]")
+			}
 			p.config.host = host
 		}
 	}

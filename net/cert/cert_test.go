@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,13 @@ func TestRenewedCertificate(t *testing.T) {
 			t.Errorf("%s as before; the log: %s", second, &log)
 		}
 		log.Reset()
+		if err := os.Chmod(file, 0o640); err != nil { // as when its reader gets the right to read it
+			t.Fatal(err)
+		}
+		if again := look(); again != second || !strings.Contains(log.String(), "the changed certificate is used") {
+			t.Errorf("a new mode is not seen; the log: %s", &log)
+		}
+		log.Reset()
 		if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -132,15 +140,20 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pipe := filepath.Join(folder, "pipe.pem")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		files cert.Files
 		want  string
 	}{
+		"no plain file":     {cert.Files{Cert: pipe, Key: key}, pipe + ": it must be a plain file"},
 		"no file":           {cert.Files{Cert: "/nowhere.pem", Key: key}, "/nowhere.pem: no such file"},
 		"key does not fit":  {cert.Files{Cert: file, Key: other}, "private key does not match"},
 		"no certificate":    {cert.Files{Cert: empty, Key: key}, empty},
 		"nobody to trust":   {cert.Files{Cert: file, Key: key, ClientCA: empty}, "tls_client_ca: " + empty + ": it holds no certificate"},
-		"authority missing": {cert.Files{Cert: file, Key: key, ClientCA: "/nowhere.pem"}, "tls_client_ca: open /nowhere.pem"},
+		"authority missing": {cert.Files{Cert: file, Key: key, ClientCA: "/nowhere.pem"}, "tls_client_ca: stat /nowhere.pem"},
 	} {
 		if _, err := cert.Server(test.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
@@ -151,6 +164,28 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	} {
 		if _, err := trust.Config("server.example"); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// What clients that verify will mind is told, and keeps no server from its start.
+func TestDoubtfulCertificates(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	for want, test := range map[string]struct {
+		end   time.Time
+		names []string
+	}{
+		"":                       {time.Now().Add(time.Hour), []string{"server.example"}},
+		"it has expired":         {time.Now().Add(-time.Minute), []string{"server.example"}},
+		"no name and no address": {time.Now().Add(time.Hour), nil},
+	} {
+		file, key := authority.IssueUntil(t, t.TempDir(), test.end, test.names...)
+		var log bytes.Buffer
+		_, err := cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.NewTextHandler(&log, nil)))
+		doubts, alike := cert.Files{Cert: file, Key: key}.Check()
+		if err != nil || alike != nil || (doubts == "") != (want == "") || !strings.Contains(doubts, want) || !strings.Contains(log.String(), want) {
+			t.Errorf("want %q, got %q, errors %v and %v; the log: %s", want, doubts, err, alike, &log)
 		}
 	}
 }

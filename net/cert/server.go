@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,8 +20,14 @@ type Files struct {
 	ClientCA string
 }
 
-// Check tells why the files can't be used; nil: they can.
-func (f Files) Check() error { return (&kept{files: f}).read() }
+// Check tells why the files can't be used, if so, and what clients that verify will mind.
+func (f Files) Check() (doubts string, err error) {
+	k := kept{files: f}
+	if err := k.read(); err != nil {
+		return "", err
+	}
+	return doubt(k.config.Certificates[0].Leaf), nil
+}
 
 // lookEvery is how often files are looked at, at most; a handshake makes the look.
 const lookEvery = time.Second
@@ -31,6 +38,7 @@ func Server(files Files, log *slog.Logger) (*tls.Config, error) {
 	if err := k.read(); err != nil {
 		return nil, err
 	}
+	k.warn()
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.current(), nil },
@@ -52,6 +60,7 @@ type kept struct {
 type state struct {
 	modified time.Time
 	size     int64
+	changed  int64       // when its owner and mode were changed last, too
 	file     os.FileInfo // for its number: a renewal may keep time and size
 }
 
@@ -61,11 +70,15 @@ func stateOf(path string) state {
 	if path == "" || err != nil {
 		return state{}
 	}
-	return state{info.ModTime(), info.Size(), info}
+	var changed int64
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		changed = stat.Ctim.Nano()
+	}
+	return state{info.ModTime(), info.Size(), changed, info}
 }
 
 func (s state) same(other state) bool {
-	return s.modified.Equal(other.modified) && s.size == other.size &&
+	return s.modified.Equal(other.modified) && s.size == other.size && s.changed == other.changed &&
 		(s.file == nil) == (other.file == nil) && (s.file == nil || os.SameFile(s.file, other.file))
 }
 
@@ -90,8 +103,16 @@ func (k *kept) current() *tls.Config {
 		k.log.Error("the certificate was changed, and can't be used: the former one stays", "error", err)
 	} else {
 		k.log.Info("the changed certificate is used from now on", "file", k.files.Cert)
+		k.warn()
 	}
 	return k.config
+}
+
+// warn tells what clients that verify will mind.
+func (k *kept) warn() {
+	if why := doubt(k.config.Certificates[0].Leaf); why != "" {
+		k.log.Warn("clients that verify the certificate will refuse it", "file", k.files.Cert, "reason", why)
+	}
 }
 
 // read reads the files. Callers must hold mu, or be the only ones that know of it.
@@ -116,15 +137,49 @@ func (k *kept) read() error {
 
 // pairOf reads a certificate and its key.
 func pairOf(certFile, keyFile string) (pair tls.Certificate, err error) {
-	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+	var parts [2][]byte
+	for i, file := range []string{certFile, keyFile} {
+		if parts[i], err = read(file); err != nil {
+			return pair, err
+		}
+	}
+	if pair, err = tls.X509KeyPair(parts[0], parts[1]); err != nil {
 		return pair, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
 	}
 	return pair, nil
 }
 
+// mostBytes is how long a file may be.
+const mostBytes = 8 << 20
+
+// read reads a file. One that is no plain file may keep its reader waiting, and with it all handshakes.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > mostBytes) {
+		err = fmt.Errorf("%s: it must be a plain file of at most %d MiB", file, mostBytes>>20)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// doubt is what clients that verify will mind about a certificate; "": nothing.
+func doubt(leaf *x509.Certificate) string {
+	switch now := time.Now(); {
+	case now.After(leaf.NotAfter):
+		return "it has expired on " + leaf.NotAfter.UTC().Format(time.DateTime)
+	case now.Before(leaf.NotBefore):
+		return "it is not valid before " + leaf.NotBefore.UTC().Format(time.DateTime)
+	case len(leaf.DNSNames)+len(leaf.IPAddresses) == 0:
+		return "it has no name and no address (subjectAltName) that clients could verify"
+	}
+	return ""
+}
+
 // pool reads the certificates of authorities.
 func pool(file string) (*x509.CertPool, error) {
-	content, err := os.ReadFile(file)
+	content, err := read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"regexp"
 	"slices"
@@ -43,7 +44,10 @@ func (t *Table) remedy(err error) string {
 	var unverified *tls.CertificateVerificationError
 	n := number(err)
 	isAccount := slices.Contains([]uint16{1044, 1045, 1130, 1142, 1143, 1251, 1524, 1698, 1820, 1862, 3118, 4151}, n)
+	var file *fs.PathError
 	switch {
+	case errors.As(err, &file):
+		return "mend mysql_tls_ca, mysql_tls_cert and mysql_tls_key"
 	case errors.Is(err, driver.ErrNoTLS):
 		return noTLS
 	case errors.As(err, &unverified):

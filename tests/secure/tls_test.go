@@ -199,3 +199,36 @@ func TestACertificateThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// A worker that starts again by the order of somebody who knows it by its name is known by that name after
+// it, too, though it says that it listens on an address.
+func TestRestartOverTLS(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	file, key := authority.Issue(t, t.TempDir(), "localhost")
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "w1", harness.Script(t, "true")+" {id}", map[string]int{"a": 2}).
+		With(harness.Settings{"tls_cert": file, "tls_key": key}).StartWorker(t)
+	said, code := jobctl(t, worker, "--host", "localhost", "--tls", "verify", "--tls-ca", authority.File, "restart")
+	if code != 0 || !strings.Contains(said, "serves again") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
+// What is said of TLS without TLS is a mistake, not a connection in clear text; and so is a half of a pair.
+func TestHalfOfTheSettings(t *testing.T) {
+	t.Parallel()
+	authority := certtest.New(t)
+	file, key := authority.Issue(t, t.TempDir(), "127.0.0.1")
+	master := harness.StartMaster(t)
+	for want, args := range map[string][]string{
+		"tls_ca: there is no TLS without tls = verify":   {"--tls-ca", authority.File},
+		"tls_name: there is no TLS without tls = verify": {"--tls-name", "master.example"},
+		"tls_cert: required for TLS":                     {"--tls", "verify", "--tls-key", key},
+		"tls_key: required for TLS":                      {"--tls", "verify", "--tls-cert", file},
+	} {
+		if said, code := jobctl(t, master, append(args, "--master", "status")...); code != 2 || !strings.Contains(said, want) {
+			t.Errorf("%v: exit code %d, said %q, want %q", args, code, said, want)
+		}
+	}
+}

@@ -94,8 +94,12 @@ func pings(ctx context.Context, address string) bool {
 // Certificate looks whether the files of a daemon that offers TLS can be used.
 func Certificate(tls conf.TLS) []Finding {
 	f := Finding{What: "certificate " + tls.Files.Cert, Detail: "fits its key"}
-	if err := tls.Files.Check(); err != nil {
+	doubts, err := tls.Files.Check()
+	switch {
+	case err != nil:
 		f.Level, f.Ends, f.Detail, f.Remedy = Wrong, true, err.Error(), "mend the keys tls_cert, tls_key and tls_client_ca"
+	case doubts != "":
+		f.Level, f.Detail, f.Remedy = Warning, doubts, "renew it: it needs the names and addresses by which clients call the daemon"
 	}
 	return []Finding{f}
 }

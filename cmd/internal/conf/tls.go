@@ -2,6 +2,7 @@ package conf
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 
 	"jobd/net/cert"
@@ -47,14 +48,18 @@ func (t *TLS) validate(set *Set) {
 func (t *TLS) Required() bool { return t.mode == require }
 
 // Offered tells whether there is TLS.
-func (t *TLS) Offered() bool { return t.mode != off && t.Files.Cert != "" }
+func (t *TLS) Offered() bool { return t.mode != off && t.Files.Cert != "" && t.Files.Key != "" }
 
 // Server is what the daemon offers; nil: no TLS.
 func (t *TLS) Server(log *slog.Logger) (*tls.Config, error) {
 	if !t.Offered() {
 		return nil, nil
 	}
-	return cert.Server(t.Files, log)
+	config, err := cert.Server(t.Files, log)
+	if err != nil {
+		return nil, fmt.Errorf("keys tls_cert, tls_key, tls_client_ca: %w", err)
+	}
+	return config, nil
 }
 
 // Trust says whether somebody is called with TLS, and who is trusted to be it.
@@ -86,6 +91,11 @@ func (t *Trust) decode(text string) error {
 func (t *Trust) Validate(set *Set, prefix string) {
 	if (t.Cert == "") != (t.Key == "") {
 		set.Require(" for TLS", prefix+"tls_cert", prefix+"tls_key")
+	}
+	for _, given := range [][2]string{{"tls_ca", t.CA}, {"tls_name", t.Name}, {"tls_cert", t.Cert}, {"tls_key", t.Key}} {
+		if given[1] != "" && !t.On {
+			set.Bad(prefix+given[0], "there is no TLS without "+prefix+"tls = verify")
+		}
 	}
 }
 

@@ -106,11 +106,14 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	dialing, cancel := within(ctx, d.Patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)
+	if err != nil {
+		err = jobnet.DialCause(err)
+	}
 	if host, _, _ := net.SplitHostPort(d.Address); err == nil && d.TLS != nil {
 		conn, err = jobnet.Secure(dialing, conn, d.TLS(host))
 	}
 	if err != nil {
-		err = fmt.Errorf("no connection to %s: %w", d.Address, exit.Why(dialing, jobnet.DialCause(err)))
+		err = fmt.Errorf("no connection to %s: %w", d.Address, exit.Why(dialing, err))
 		if exit.Interrupted(ctx) {
 			return nil, exit.Why(ctx, err)
 		}

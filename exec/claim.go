@@ -533,7 +533,8 @@ func (w *Worker) resolve(ctx context.Context) error {
 	return w.giveUp()
 }
 
-// giveUp journals that claims were not won, but for those that the mirror has found lost already.
+// giveUp journals released for claims that were not won. One that the journal holds as over already is
+// only forgotten.
 func (w *Worker) giveUp() error {
 	w.mu.Lock()
 	lost := w.board.LostDoubts()

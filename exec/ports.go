@@ -81,9 +81,8 @@ type Keeper interface {
 	// Ended tells whether a runner is known to have ended by itself, because it had nothing any
 	// more. A start under its instance whose outcome is not journalled never happened.
 	Ended(instance string) bool
-	// Recall lists what the runner had from workers before this one. The starts that are under way
-	// by the journal tell it which claims are meant where an older version has asked for a start, or
-	// has done it: those know of no tokens.
+	// Recall lists what the runner had from workers before this one. underWay are the starts that are
+	// under way by the journal: of a pool job they tell when it began.
 	Recall(underWay []Spec) []Recalled
 	// Left gives what is on disk of what a start has written whose runner is gone, and whose
 	// process too. It stays there until Forget.

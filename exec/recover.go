@@ -86,9 +86,9 @@ func (w *Worker) abandon(key start, process Process) {
 }
 
 // takeUp goes on with one job. process is what the runner has of its newest start, nil where it has
-// nothing. A request whose connection is not journalled was never sent. A process was never started where
-// the runner that is there is the one that was to do it, or where that one ended in order. Callers must
-// hold w.mu.
+// nothing. A request whose connection is not journalled was never sent. Where the runner has nothing
+// of it, a process was never started if the runner is still the one that was announced, or if that one
+// ended by itself. Callers must hold w.mu.
 func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instance string) board.Effects {
 	requests, left := Mode(old.Executor).Requests(), journal.Done{}
 	if process == nil && !requests && old.Status == journal.StatusRunning && old.Process != nil {

@@ -248,8 +248,8 @@ func (w *Worker) Hurry() { w.endPatient() }
 // HandOver makes a worker that stops, or will be, leave what runs to the next start.
 func (w *Worker) HandOver() { w.handover.Store(true) }
 
-// change tells the board what has happened, and carries out what follows; without the lock where the
-// runner may hold it up. The claim that won starts its own jobs.
+// change tells the board what has happened, and carries out what follows. What may wait for the runner is
+// done after the lock is released. Jobs that their claim announced are started by the caller.
 func (w *Worker) change(event func(*board.Board) board.Effects) {
 	w.mu.Lock()
 	w.tellWaiting()
@@ -304,8 +304,8 @@ func (w *Worker) until(ctx context.Context, is func(*board.Board) bool) bool {
 	}
 }
 
-// follow carries out what follows a change of the board, but for what only turns and claims have to
-// follow. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
+// follow carries out the effects of a change of the board, except Held, Forget and the starts that a claim
+// announced, which change carries out. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
 func (w *Worker) follow(e board.Effects) {
 	for _, n := range e.Notes {
 		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)

@@ -132,8 +132,8 @@ func tokenOf(p Payload) string {
 }
 
 // attempt begins a start. A start whose process never came to be may be
-// repeated under its number, and so may a request that was never sent over the
-// connection that it had; after a process was there the number must grow.
+// repeated under its number, and so may a request whose connection was made and
+// over which nothing was sent; after a process was there the number must grow.
 func (j Job) attempt(p Running, e Event) (Job, error) {
 	legal := []int{j.Attempt + 1}
 	if j.Status == StatusStarting || j.Status == StatusRunning && j.Process.Address != "" {

@@ -49,7 +49,7 @@ type Retry struct {
 // mostCauses is how many causes of one outage are reported: some tell a figure that changes.
 const mostCauses = 10
 
-// Intervals between tries: 100 ms at first, 1.5 s at most, so that what is back is used within two
+// Intervals between tries: 100 ms at first, 1 s at most, each half more or less by chance, so that what is back is used within two
 // seconds.
 const (
 	firstInterval = 100 * time.Millisecond

@@ -52,7 +52,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		r.log.Warn("the host's name is not known, and will not be in the history", "error", err)
 	}
 	p := &workerPart{log: r.log, history: history}
-	// Neither tells of a target before the worker has declared it.
+	// Runner and requests call ready only after the worker has declared a target: p.worker is there then.
 	ready := func(target string, mode jobexec.Mode, why string) { p.worker.SetReady(target, mode, why) }
 	requests := request.New(request.Config{
 		OnStanding: func(s jobexec.PoolStanding) { ready(s.Target, s.Mode, s.Unready) },

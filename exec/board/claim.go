@@ -111,8 +111,8 @@ func (b *Board) Decided(c *Claim, events []journal.Event) {
 	}
 }
 
-// Withdraw takes back the slots that a claim gave to its jobs: it was not journalled, is undone, or
-// is in doubt.
+// Withdraw removes the jobs to which a claim gave slots, and frees the slots: the claim was not
+// journalled, is undone, or is in doubt.
 func (b *Board) Withdraw(c *Claim) Effects {
 	for _, j := range c.starts {
 		b.remove(j)
@@ -156,8 +156,8 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	b.takeIn(j)
 }
 
-// doubt is an event whose row may not have been committed, or was not, so that the worker must take
-// the event back: a claim, or a row that should become ignored, or be set back.
+// doubt is a journalled event whose COMMIT may have failed, or did: a claim, or a row that should become
+// ignored, or be set back. Where it failed, the worker must take the event back.
 type doubt struct {
 	of      journal.Payload // Accepted, Ignored or Retried
 	target  string
@@ -262,9 +262,9 @@ func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered 
 	return b.follow()
 }
 
-// judge takes in what the table said of one doubt. A row that should have been set back, and reads as
-// it did before, was not set back: between a retry and the next end the second changes. Anything else
-// came after that, a deletion among it.
+// judge takes in what the table said of one doubt. A row that should have been set back was not, where
+// status, result and the second of its end are as before: a later end would have another second. Any
+// difference means that it was set back, and changed or deleted later.
 func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	same := false // as before the event
 	switch of := d.of.(type) {
@@ -322,7 +322,7 @@ func (b *Board) LostDoubts() (drafts []journal.Draft) {
 	return drafts
 }
 
-// GivenUp forgets claims whose release is journalled.
+// GivenUp forgets claims whose release is journalled, or which the journal holds as over already.
 func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 	for _, draft := range drafts {
 		id, d := draft.Job, b.doubts[draft.Job]

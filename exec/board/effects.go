@@ -25,7 +25,7 @@ type Effects struct {
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
 	Told      []Told    // clients are
-	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
+	Start     []Start   // are started as soon as their rows say so; rows that a claim announced say so already
 	Renewed   []Renewal // are announced once more after a moment, see Board.Renew
 }
 
@@ -61,7 +61,7 @@ type Told struct {
 type Renewal struct {
 	Job   *Job
 	Cause error         // nil: nothing was wrong
-	After time.Duration // how long that moment is, where it is known; what is wrong was told then
+	After time.Duration // how long to wait; 0: by Job.Retry, which logs Cause, too
 }
 
 // Fate is what became of a start.

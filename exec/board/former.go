@@ -42,7 +42,7 @@ func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects 
 	return b.follow()
 }
 
-// lose ends a start that nobody has anything of.
+// lose ends a start whose outcome nobody knows.
 func (b *Board) lose(old journal.Job, claim journal.Accepted, left journal.Done, why string) {
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.takeOver(old)
@@ -75,8 +75,9 @@ func (j *Job) takeOver(old journal.Job) {
 	j.recovered = old.Attempt > First(j.claim)
 }
 
-// requeue goes on with a job that was announced and is known not to have been started. A second attempt
-// of a target that is not served leaves the first one's end, which nobody knows.
+// requeue goes on with a job that was announced and is known not to have been started. If its
+// target is not served and this is a later attempt, the job ends as unknown, since the end of the attempt
+// before is.
 func (b *Board) requeue(old journal.Job) {
 	served, claim := b.serves(old.Target), claimOf(old)
 	if !served && old.Attempt > First(claim) {

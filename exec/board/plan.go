@@ -348,7 +348,7 @@ func (e runEnd) again() (again *journal.Again, note string) {
 	return nil, ""
 }
 
-// follow decides what follows the end of a job, and makes it part of that.
+// followEnd decides what follows the end of a job, and makes it part of that.
 func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Time) {
 	if done.Timeout > 0 {
 		done.Result = "fail"

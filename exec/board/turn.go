@@ -16,7 +16,7 @@ type Step struct {
 	Err    error           // why nothing of it was journalled
 
 	job     *Job
-	process bool        // the job's process is the first that is journalled
+	process bool        // Drafts[0] is the job's Started
 	then    func(*Step) // what follows that, or that it could not be journalled
 }
 
@@ -405,7 +405,7 @@ const byRequeue = "on_crash = requeue"
 // in this turn or a later one.
 func (b *Board) repeat(j *Job, cause error) *Step {
 	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
-	again := func(*Step) {} // where it contradicts the journal the next start does too, which gives the job up
+	again := func(*Step) {} // where the journal refuses this, it refuses the next announcement, too, which gives the job up
 	s := j.step(again, journal.Draft{Job: j.id, Payload: journal.Requeued{
 		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
 	}})

@@ -78,7 +78,7 @@ func gone(err error) bool {
 // errForeign is about a process that listens in the runner's place, and is not the runner.
 var errForeign = errors.New("it is not this worker's runner")
 
-// runners are those that the worker takes for its own, if it does not take any.
+// runners tells which runners the worker accepts: the known ones, or all.
 func (r *Remote) runners() (known []string, all bool) {
 	if l := r.newest(); l != nil {
 		return []string{l.instance}, false

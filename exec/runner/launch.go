@@ -74,9 +74,9 @@ func (c *Config) dialRunning() (called, error) {
 	return called{UnixConn: conn, peer: peer}, nil
 }
 
-// is tells whether the process that listens is the one that a runner's name says, and, where the worker
-// has started a runner, that one. Such a runner may not have listened itself yet: then the worker has,
-// whose socket nobody else has. Where start times can't be seen the process id counts.
+// is tells whether the listener is the runner of that name and, where the worker has started a runner, that
+// one. A runner just started may not have called listen yet: then the kernel names this worker, which made
+// the socket. Where start times can't be seen the process id counts.
 func (c *called) is(runner string) bool {
 	pid, startTime, named := wire.ProcessOf(runner)
 	if c.launched != 0 && c.peer == os.Getpid() {

@@ -36,7 +36,7 @@ type link struct {
 	large     map[wire.ID]bool // those whose large outputs were asked for, and are not journalled yet
 	closing   bool             // the worker ends the connection
 	owed      map[wire.ID]bool // the starts that the runner was asked for and has not forgotten
-	leaving   bool             // that has begun: the runner is asked for nothing more
+	leaving   bool             // the runner is being left (see toLeave): it is asked for nothing more
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
 	answers   []chan wire.Message // of those who wait for one, in order

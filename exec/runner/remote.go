@@ -27,7 +27,7 @@ type Remote struct {
 	left   atomic.Bool // something was read from disk of a runner that is gone
 
 	meter      proc.Meter
-	connecting sync.Mutex // held while a link is made. Before it no other is taken
+	connecting sync.Mutex // held while a link is made; taken before any other lock
 	telling    sync.Mutex // held while the worker is told how pools stand, so that it hears of changes in their order
 
 	recalled map[wire.ID]*process // the jobs that the runner had when the worker started

@@ -50,8 +50,8 @@ type claim struct {
 	refused     *store.RefusedRows // its update failed, and was not committed
 }
 
-// run begins a transaction, in which choose locks rows, has them decided and updates them. Until decide is called, a
-// lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
+// run begins a transaction, in which choose locks rows, has them decided and updates them. Before decide, a
+// transaction that lost a race is begun again. After decide nothing is, and the context no longer cancels (pitfall 7).
 // Where there is no row, decide is called only if it wants to hear of it.
 func (c *claim) run(ctx context.Context, choose func(context.Context, *sql.Conn) ([]journal.Row, error), empty bool) error {
 	err := c.table.retry(ctx, func() (err error) {
@@ -104,7 +104,8 @@ func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, 
 	return err
 }
 
-// explain tells a refusal from a lost race, and from a COMMIT or a link of which nobody knows. A transaction
+// explain finds out why the update failed: refused by the table, lost to another transaction, or not known, because
+// the link or the COMMIT failed; then the claim is in doubt. A transaction
 // that is open after its update has failed has not been committed, whatever the error's number. Then some
 // rows are at fault: each is tried by itself, and the transaction undone.
 func (c *claim) explain(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict, err error) {

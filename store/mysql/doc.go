@@ -47,9 +47,9 @@
 // Before the rows are locked: nothing. Before COMMIT arrives: a transaction that the server rolls
 // back when it notices the loss, after 30 s at the latest (wait_timeout); until then its rows stay
 // locked, which SKIP LOCKED passes by. After COMMIT arrived, and before its answer: rows that bear
-// the claim's token, or changes that are there when Apply comes again. In no case can this side
-// tell which it was: Claim fails, and Rows tells: such a row is locked until its transaction has
-// ended, and then what it has become.
+// the claim's token, or changes that are there when Apply comes again. The worker can't tell
+// which happened. Claim fails. Rows then reports the row as locked until its transaction has ended,
+// and gives it as it is afterwards.
 //
 // # What one row, one target or somebody's lock is about
 //

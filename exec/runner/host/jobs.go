@@ -70,8 +70,8 @@ func (a *jobs) send(m wire.Message) {
 	}
 }
 
-// connect makes a worker the one that hears of the jobs, beginning with what it missed, as far as
-// its hello says that it understands it.
+// connect makes this worker the one that hears of the jobs. It gets the hello with all jobs, then the ends
+// that it missed, as far as its own hello says that it understands them.
 func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +90,7 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	}
 }
 
-// disconnect makes it nobody.
+// disconnect leaves nobody who hears of the jobs.
 func (a *jobs) disconnect() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

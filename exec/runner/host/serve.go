@@ -46,8 +46,8 @@ func Serve(logger *slog.Logger) error {
 	return s.run(socket)
 }
 
-// listen listens on the socket. The kernel tells workers who has called listen: that was the worker so far,
-// which has made the socket. What connects from now on is told that it is this process.
+// listen listens on the socket. As a socket's peer the kernel names the process that called listen last:
+// that was the worker, which made the socket, and is the runner from now on.
 func listen() (*net.UnixListener, error) {
 	if err := unix.Listen(wire.SocketDescriptor, unix.SOMAXCONN); err != nil {
 		return nil, err

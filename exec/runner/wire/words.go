@@ -13,12 +13,12 @@ import (
 )
 
 // The bytes of a hello are those of commit 853d0e5 and before, so that a running upgrade from it, and the
-// way back, find each other: a word stands in the list of jobs as one with the number 0 (there is none),
-// whose boot it is. "elapsed" stands where the runner's hello has the instance. All but the last word say
+// way back, find each other: a word is sent as an entry in the list of jobs, with the id 0, which no
+// job has, and the word in its boot id. "elapsed" stands where the runner's hello has the instance. All but the last word say
 // what both sides understand; a runner answers with those that the worker has said.
 //
-// "build" names the program's file. Of a runner that names another one, or none, the worker takes what it
-// has, and leaves it when it has nothing. Behind it a runner names its process.
+// "build" names the program's file. A runner of another build is used until it has no jobs, and left
+// then. Behind this word a runner names its process.
 const (
 	wordElapsed = "elapsed"
 	wordClasses = "classes"

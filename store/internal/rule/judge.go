@@ -8,8 +8,8 @@ import (
 // Judge tells what became of a change whose update matched no row; found is
 // nil where there is none of that id.
 //
-// A release wants no more than that the row is not ours, and so it has been
-// applied whatever is found: the claim never committed, or a former try did it.
+// A release only wants the row not to be ours. An update that matched no row shows
+// that: the claim never committed, or a former try did it. So it counts as applied.
 //
 // A running that finds its row done with the same start was applied, and what came after
 // it too: a mirror that was cut off goes over its last steps again.

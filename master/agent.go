@@ -286,8 +286,8 @@ func (a *Agent) Poke(targets []string) {
 	}
 }
 
-// sendPending sends until nothing is pending. What the master did not answer stays so, and what it
-// refuses, too: that is told again after a while.
+// sendPending sends targets until none is pending. Targets that the master did not answer stay
+// pending. So do targets that it refuses: they are sent again after answerTimeout.
 func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
 		_, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets})

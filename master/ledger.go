@@ -61,8 +61,8 @@ func (l *ledger) byAge() []string {
 	return slices.SortedFunc(maps.Keys(l.debts), func(a, b string) int { return cmp.Compare(l.debts[a].order, l.debts[b].order) })
 }
 
-// settle takes targets out that a worker has answered for, but for those that were poked again since
-// it was asked.
+// settle takes out the targets that a worker has answered for, except those that were poked again
+// after the worker was asked.
 func (l *ledger) settle(targets []string, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,15 +103,16 @@ func (l *ledger) allOwed() selection {
 	return l.all
 }
 
-// A poke of a target that nobody serves is forgotten when no row of it has waited for so long: somebody
-// has misspelt it. The table is asked every so often.
+// A poke of a target that nobody serves is forgotten if nobody poked the target again, and no row of it
+// was seen to wait, within idleFor: then its name is probably misspelt. Every idleLook the master asks a
+// worker for such rows.
 const (
 	idleFor  = 10 * time.Minute
 	idleLook = time.Minute
 )
 
-// review takes in which of some targets are needed, and forgets those that were not for long enough; it
-// gives them.
+// review notes which of some targets are needed. It forgets the targets that were neither poked nor
+// needed within idleFor, and lists them.
 func (l *ledger) review(targets map[string]bool, now time.Time) (over []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,7 +55,7 @@ func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
 	}
 	w.polls.add(names)
 	m.tasks.Go(func() {
-		for !w.polls.empty() && w.polling.TryLock() { // else the one that has it goes on
+		for !w.polls.empty() && w.polling.TryLock() { // else the goroutine that holds the lock sends them
 			m.pollNow(ctx, w, w.polls.take())
 			w.polling.Unlock()
 		}
@@ -66,10 +66,10 @@ func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
 // The context is that of Run, and the request has another: what was acknowledged is still delivered
 // when the master stops.
 //
-// A worker that refuses a list is asked for one name after the other: it may have left one of them
-// since it registered, and must not keep the others from being polled. What it refuses again waits
-// for a registration. A worker that does not answer is asked once more for what no other worker has
-// answered meanwhile, unless the master stops; that ends with its link.
+// A worker that refuses a list is asked for one name after the other: it may serve one of them no
+// more since it registered, and the others are polled nevertheless. A name that it refuses again stays
+// in the ledger until a worker registers. A worker that does not answer is asked again, for the names
+// that no other worker has answered meanwhile, until its link ends or the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	targets, names := w.profile.Load().match(selectionOf(names))
 	if len(targets) == 0 {

@@ -153,7 +153,7 @@ func (r *registry) fits(p, former *profile) error {
 	return nil
 }
 
-// forget ends what a profile takes. Callers must hold mu.
+// forget takes a profile out of the count of targets and out of byInstance. Callers must hold mu.
 func (r *registry) forget(p *profile) {
 	if p != nil {
 		r.targets -= len(p.targets)
@@ -260,10 +260,10 @@ func (p *profile) equal(other *profile) bool {
 	return p.name == other.name && p.instance == other.instance && p.folds == other.folds && slices.Equal(p.targets, other.targets)
 }
 
-// match compares the worker's targets with a selection. It gives the targets that the selection
-// means, in the worker's own names and order, and the names of the selection that mean them: both
-// are the same where the worker's table does not fold. The shorter side is gone through: a fleet
-// that comes back is looked at for each of many pokes, and each poke for a fleet.
+// match compares the worker's targets with a selection. It gives the targets that both have: as
+// targets in the worker's spelling and order, and as names in the spelling of the selection. The
+// spellings differ only if the worker's table folds. match goes through the shorter of the two lists:
+// a worker that comes back is matched with all pokes that are owed, and one poke with every worker.
 func (p *profile) match(s selection) (targets, names []string) {
 	shorter := s
 	if len(p.index) < len(s) {
@@ -311,8 +311,8 @@ func unique(list []string) (once []string) {
 	return once
 }
 
-// fold gives names the same form that differ in case, as strings.EqualFold sees it, or in spaces at
-// the end only.
+// fold gives two names the same form if they differ only in case, as strings.EqualFold sees it, or in
+// spaces at the end.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

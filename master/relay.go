@@ -13,9 +13,10 @@ import (
 	"jobd/net/api"
 )
 
-// How long workers may take for a request that is handed on. For one that all are asked for that is
-// shorter than jobctl waits for an answer, so that a worker that hangs does not hide what the others
-// say. One that is asked alone for a change may have to wait for rows that somebody holds.
+// How long a worker may take for a request that the master hands on. lookTimeout is shorter than the
+// time for which jobctl waits, so that one worker that hangs does not hide the answers of the others.
+// changeTimeout is for a worker that is asked alone for a change: it may have to wait for rows that
+// somebody holds.
 const (
 	lookTimeout   = 8 * time.Second
 	changeTimeout = 30 * time.Second

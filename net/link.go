@@ -32,8 +32,8 @@ const writeTimeout = 30 * time.Second
 
 // LinkConfig says how a link is kept. The zero value works.
 type LinkConfig struct {
-	// Handlers: requests that the peer may send us: it needs no password, since it was us who chose
-	// it.
+	// Handlers answer the requests that the peer may send us. The peer needs no password, since we have
+	// chosen it.
 	Handlers       map[string]Handler
 	Password       string        // sent with our first request; empty: none
 	MaxMessageSize int           // bytes of a frame that the peer may send; 0: 16 MiB

@@ -365,9 +365,9 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	return stories, err
 }
 
-// addTo takes an event into its job's story, of which the state is a fold. Where the claim was before
-// the first event, the event itself says what is known of it. Events of older versions, which don't name
-// their claim, count where that is there.
+// addTo takes an event into its job's story; state is the fold of the events so far. If the claim came
+// before the first of these events, the event itself says all that is known of the claim. Events of older
+// versions don't name their claim: they count only if the claim is among the events.
 func addTo(stories map[int64]*story, state *journal.State, e journal.Event) {
 	before, begun := state.Job(e.Job), claimIn(e)
 	if before.Status == journal.StatusNone && begun.Token != "" {

@@ -12,7 +12,8 @@ import (
 	"jobd/journal"
 )
 
-// apply has changes applied, and ends planned anew whose rows have another schedule by now.
+// apply has changes applied. If the row of an ended run has another schedule by now, apply plans anew
+// what follows the run, and has that applied.
 func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error) {
 	outcomes, err := m.send(ctx, changes)
 	if err == nil {
@@ -61,7 +62,7 @@ func (m *Mirror) conclude(ctx context.Context, t trial) error {
 	if err := m.append(ctx, t.conflicts); err != nil {
 		return err
 	}
-	if len(t.notices) > 0 { // which are for people: there may be no room
+	if len(t.notices) > 0 { // they are for people only: where there is no room, they are left out
 		if _, err := m.Source.Append(t.notices...); err != nil && !errors.Is(err, journal.ErrFull) {
 			return fmt.Errorf("journal what the mirror found: %w", err)
 		}
@@ -115,9 +116,9 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 	return err
 }
 
-// isLate tells whether a row comes back later than the process that ended its run expects: it was
-// quarantined, or a former process ended the run. The second for which workers look for such a row may
-// be over by now.
+// isLate tells whether a row comes back later than the process that ended its run expects: the row was
+// quarantined, or a former process ended the run. Workers look for such a row at the second in which it
+// is due; that second may be over by now.
 func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
 
 // found is a row as a look finds it; nil where it is gone, or can't be read.
@@ -130,12 +131,13 @@ func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
 	return &row
 }
 
-// superseded tells whether the job was claimed again since, or its row set back. A change can be
-// applied a second time after its COMMIT was not answered, and meet the row as somebody reset it and
-// this worker claimed it anew: that is no conflict. The state knows the claims under way; only where
-// a claim has ended, and the row bears another one, history does. A row with a newer start was
-// claimed by another worker since, where this claim has ended; where it is under way, it was taken
-// from this worker, and is not started here.
+// superseded tells whether the job was claimed again since, or its row set back. If a COMMIT gets no
+// answer, its changes are applied a second time. By then somebody may have reset the row, and this
+// worker may have claimed it anew: that is no conflict. If the job is under way, the state tells its
+// claim. If it has ended, the row decides where it is gone or shows a newer start, else the history
+// does. A newer start shows that another worker has claimed the row since. After the end of this claim
+// that is no conflict. During this claim it is one: the row was taken from this worker, and the job is
+// not started here.
 func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, error) {
 	var job journal.Job
 	m.Source.View(func(s *journal.State) { job = s.Job(c.Job) })

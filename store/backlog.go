@@ -10,9 +10,9 @@ import (
 	"jobd/journal"
 )
 
-// backlog is the rows that can't be updated for now, with what they are owed. Only the mirror's
-// goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without. reckon
-// sums up the rows.
+// backlog holds the rows that can't be updated for now, with the changes that they are owed. Only the
+// mirror's goroutine changes it, and holds the lock of its progress meanwhile. That goroutine reads it
+// without the lock; all others take the lock to read it. reckon computes the sums from the rows.
 type backlog struct {
 	rows    map[int64]*owedRow // by job
 	changes int                // of all of them

@@ -28,8 +28,8 @@ func (c *Change) advance(e journal.Event, of journal.Job) {
 	}
 }
 
-// release makes a change that gives a row back. What the event does not say of how the row was before its
-// claim, one of an older version, the claim does.
+// release makes a change that gives a row back. An event of an older version does not say how the row was
+// before its claim: then the claim says it.
 func (c *Change) release(p journal.Released, of journal.Job) {
 	if p.Plan != nil {
 		of.From, of.Plan = p.From, p.Plan
@@ -37,7 +37,7 @@ func (c *Change) release(p journal.Released, of journal.Job) {
 	c.giveBack(of)
 }
 
-// giveBack makes a change that gives a row back, which reads as before its claim then.
+// giveBack makes a change that gives a row back: the row then reads as before its claim.
 func (c *Change) giveBack(of journal.Job) {
 	c.Status, c.Start, c.Plan = journal.RowWaiting, time.Time{}, of.Plan
 	switch {
@@ -61,8 +61,8 @@ func (c *Change) end(done journal.Done, of journal.Job) {
 	}
 }
 
-// replan makes of the end of a run one after which something else follows, because the row has
-// another schedule by now. It is guarded by that one then.
+// replan changes the end of a run: something else follows the run, because the row has another schedule
+// by now. From then on that schedule guards the change.
 func (c *Change) replan(p journal.Replanned) {
 	if c.Done == nil {
 		return
@@ -106,7 +106,7 @@ func (c *Change) EndsRun() bool {
 	return c.Status == journal.RowDone || c.Status == journal.RowDelayed && c.Done != nil
 }
 
-// follow makes of a change and a later one of the same claim one.
+// follow merges a later change of the same claim into this one.
 func (c *Change) follow(later Change) {
 	if later.Done != nil && later.Start.IsZero() {
 		later.Start = c.Start
@@ -132,14 +132,15 @@ func (c *Change) size() int {
 	return len(c.Done.Stdout.Kept) + len(c.Done.Stderr.Kept)
 }
 
-// Why an end waits whose row has another schedule than its claim had.
+// Why the end of a run waits if its row has another schedule than its claim had.
 const (
 	editedAgain = "its schedule is edited again and again"
 	nobodyPlans = "its schedule was edited while it ran, and this worker plans nothing"
 )
 
-// replan plans the ends anew whose rows have another schedule by now, journals that, and applies
-// them as planned then. Changes and outcomes are what they are after that; what is edited again is held.
+// replan takes the ends of runs whose rows have another schedule by now. It plans anew what follows
+// them, journals that, and applies the new ends, which replace the old ones in changes and outcomes.
+// Where a row was edited once more meanwhile, its end is held.
 func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcome) error {
 	edited := editedOf(outcomes)
 	if m.Replan == nil {
@@ -170,7 +171,7 @@ func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcom
 	return nil
 }
 
-// planAnew is what follows an end whose row was found with another schedule.
+// planAnew plans what follows the end of a run whose row was found with another schedule.
 func (m *Mirror) planAnew(ctx context.Context, c Change, found *journal.Row) (journal.Replanned, error) {
 	claim, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
 	if err != nil && !errors.Is(err, journal.ErrNoClaim) {
@@ -185,7 +186,7 @@ func (m *Mirror) planAnew(ctx context.Context, c Change, found *journal.Row) (jo
 	return p, nil
 }
 
-// editedOf are the places of the outcomes that say so.
+// editedOf gives the indexes of the outcomes whose fate is Edited.
 func editedOf(outcomes []Outcome) (places []int) {
 	for i, o := range outcomes {
 		if o.Fate == Edited {
@@ -195,7 +196,7 @@ func editedOf(outcomes []Outcome) (places []int) {
 	return places
 }
 
-// hold leaves for later what must be planned anew.
+// hold leaves for later the ends of runs that must be planned anew.
 func hold(outcomes []Outcome, why string) {
 	for _, at := range editedOf(outcomes) {
 		outcomes[at].Fate, outcomes[at].Note = Held, why

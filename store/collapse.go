@@ -108,9 +108,9 @@ func mirrored(e journal.Event) bool {
 	return false
 }
 
-// claim is the claim that an event belongs to: the event says it, or, of an older version, memory
-// or the journal does. It is not known where retention has removed it. What the state has of a job under
-// way may be a later claim.
+// claim gives the claim that an event belongs to. The event names it; for an event of an older version,
+// memory or the journal has it. It is not known if retention has removed it. A claim in memory that was
+// accepted after the event is a later one, and does not count.
 func (k *claims) claim(ctx context.Context, e journal.Event) (of journal.Job, known bool, err error) {
 	of, known = k.underWay[e.Job]
 	known = known && !of.Accepted.After(e.Time)

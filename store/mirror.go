@@ -30,8 +30,9 @@ type Config struct {
 	// its server was confirmed. It must not block.
 	OnReturn func()
 
-	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work, or
-	// delayed later than was expected, before those that wait for it are told. It must not block.
+	// OnGivenBack is called with the targets of rows that the mirror has set to waiting again, or to
+	// delayed later than was expected. The watchers of these changes are told after the call. It must
+	// not block.
 	OnGivenBack func(targets []string)
 
 	// Replan says what follows the end of a run whose row has another schedule by now than its
@@ -53,7 +54,7 @@ type Mirror struct {
 	claims    *claims
 	former    uint64      // the newest event that is a former process's
 	lively    time.Time   // when something was mirrored last
-	rested    bool        // the bookmark is on disk since
+	rested    bool        // the bookmark was put on disk after lively
 	confirmed bool        // claims are let on the server that the table is on
 	back      *comparison // of another server with the journal; nil while there is none under way
 }
@@ -297,8 +298,8 @@ type Source interface {
 	Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error)
 	// Retried tells whether a job's row was set back after event seq.
 	Retried(ctx context.Context, job int64, seq uint64) (bool, error)
-	// Back gives the number after which to read to see again what happened up to an age before
-	// event seq.
+	// Back gives the number of an event. Next gives the events after it: those that happened at most
+	// age before event seq, of these the last limit, and all later ones.
 	Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error)
 	// View shows the state after everything appended so far.
 	View(look func(*journal.State))

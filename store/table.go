@@ -287,9 +287,10 @@ type Explainer interface {
 	// output.
 	Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*Detail, error)
 
-	// Ahead tells how many rows of status waiting a claim takes before each of these, whatever their own
-	// status is: those of its target with a lower id, counted up to most. It goes along an index that begins with status and target, and meets no row twice:
-	// for each target it looks at most + 1 rows at most, and one more for each waiter.
+	// Ahead tells for each waiter, whatever its own status is, how many rows of status waiting a claim
+	// takes before it: the rows of its target with a lower id, counted up to most. Ahead reads an index
+	// that begins with status and target, and meets no row twice: for each target it looks at no more
+	// rows than most + 1, and one more for each waiter.
 	Ahead(ctx context.Context, waiters []Waiter, most int) (map[int64]Counted, error)
 }
 

@@ -158,14 +158,14 @@ func (g *given) askForHelp() bool {
 	return true
 }
 
-// separate tells flags, each with its value, from words, and the word that begins with @, the
-// profile. After -- there are only words, and a negative number is one anywhere. Strictly a flag that no
-// command knows is an error; else it is passed over.
+// separate tells flags, each with its value, from words and from the profile, the word that begins with
+// @. After -- there are only words. A negative number is a word wherever it stands. If strict is set, a
+// flag that no command knows is an error; else it is passed over.
 func separate(root *cmd, args []string, strict bool) (g given, err error) {
 	known := map[string]*flag.Flag{}
 	g.known = known
 	collect(root, known)
-	for _, arg := range args { // a flag may have other forms elsewhere: that of the command counts which is named first
+	for _, arg := range args { // commands may have different flags of one name: the first command that is named decides
 		if i := slices.IndexFunc(root.Subcommands, func(c *cmd) bool { return c.Name == arg }); i >= 0 {
 			collect(root.Subcommands[i], known)
 			break

@@ -34,7 +34,7 @@ type jobWait struct {
 	left  []operator.Job        // the others, as they were seen last
 	seen  map[int64]string      // their statuses
 	met   bool                  // a daemon has answered
-	told  bool                  // that nothing is known for now is said
+	told  bool                  // it was said that nothing is known for now
 	line  bool                  // how many are left stands on the terminal
 }
 
@@ -44,11 +44,11 @@ const (
 	lastLook  = 2 * time.Second
 )
 
-// longer is the pause behind one.
+// longer gives the pause that follows a pause.
 func longer(pause time.Duration) time.Duration { return min(pause*3/2, lastLook) }
 
-// run looks at the rows until all are at their end. A daemon that can't be reached, or can't read its
-// table, is waited for, also where that is so from the beginning.
+// run looks at the rows until all are at their end. It waits for a daemon that can't be reached, or can't
+// read its table, also at the very beginning.
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
 	defer w.clear()
@@ -135,7 +135,7 @@ func ofJobs(n, all int) string {
 	return fmt.Sprintf("%d of %d jobs", n, all)
 }
 
-// clear removes that.
+// clear removes the line that tell has written.
 func (w *jobWait) clear() {
 	if w.line {
 		fmt.Fprint(w.err, w.ours("\r\x1b[K"))
@@ -143,7 +143,7 @@ func (w *jobWait) clear() {
 	}
 }
 
-// late is the error of a run that ends before the jobs do.
+// late is the error of a wait that ends before the jobs do.
 func (w *jobWait) late(ctx context.Context) error {
 	w.clear()
 	first := w.left[0].ID
@@ -210,11 +210,11 @@ func rowExit(row history.Row) string {
 	return ""
 }
 
-// ran tells whether the run of a row that recurs is over: the one that was under way when the row was
-// first seen, or the next one then. A row between two attempts has not ended its run: its planned
-// start is the same, and it counts attempts. The table has whole seconds, and a run that was planned
-// anew was none, so a run is over where there is a newer end, or where another one was planned while
-// it was under way.
+// ran tells whether a run of a row that recurs is over: the run that was under way when the row was first
+// seen, or else the next one. A row between two attempts has not ended its run: its planned start is the
+// same, and it counts attempts. The table has whole seconds, so that two ends may look alike, and a run
+// that was only planned anew never ran. So a run is over if the row shows a newer end, or if another run
+// was planned while this one was under way.
 func (w *jobWait) ran(row history.Row) bool {
 	id := int64(row.Job)
 	if row.Plan == nil || row.Plan.Schedule == "" {

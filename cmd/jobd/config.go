@@ -249,7 +249,8 @@ const (
 	storeSQLite = "sqlite"
 )
 
-// storeConfig says which table the jobs are in. What both stores have stands in mysql.
+// storeConfig says which table the jobs are in. The settings that both stores share
+// are fields of mysql.
 type storeConfig struct {
 	kind       string // storeMySQL or storeSQLite
 	mysql      mysql.Config

@@ -65,7 +65,8 @@ func handle[Q, A any](
 	}
 }
 
-// longData is from how many bytes on the data of a request is not kept until it is answered.
+// longData is a number of bytes: if the data of a request is longer, it is not kept until the request is
+// answered.
 const longData = 4 << 10
 
 // callOf is who sends a request, and its words.

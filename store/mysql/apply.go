@@ -76,9 +76,10 @@ func (a *application) sort(err error) (fault rule.Fault, certain bool) {
 	return fault, certain
 }
 
-// apply applies some changes in one transaction, whose cancelling is harmless, as it can be done again. Where rows are skipped that somebody else has locked it takes a round trip more:
-// one asks which rows can be locked, and locks them, the other updates those. Where an update met some of
-// its rows only, each is updated by itself to know which: that changes nothing in the others.
+// apply applies some changes in one transaction. Cancelling it does no harm, since it can be done again.
+// To skip rows that somebody else has locked, it takes one round trip more: the first asks which rows can
+// be locked, and locks them, the second updates those. If an update has met only some of its rows, each
+// row is updated by itself, which tells the rows that are met, and changes nothing in the others.
 func (a *application) apply(ctx context.Context, some []int, skip bool) error {
 	var batch []update
 	var locked []int

@@ -32,7 +32,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 		rows, err = t.lockFromCursor(ctx, conn, run.layout, asks, except)
 		return rows, err
 	}, false)
-	if err != nil || !run.all || t.config.Uses.Has(store.ColumnPriority) { // by which rows don't go by their ids
+	if err != nil || !run.all || t.config.Uses.Has(store.ColumnPriority) { // priorities: ids give no order
 		rows = nil
 	}
 	t.cursors.end(asks, rows)
@@ -78,16 +78,16 @@ func (c *claim) run(ctx context.Context, choose func(context.Context, *sql.Conn)
 	}
 	if isDubious(err) {
 		c.refused.Err = c.table.fail("update jobs", err)
-		if store.IsAway(c.refused.Err) { // the table itself, beside which triggers don't matter
+		if store.IsAway(c.refused.Err) { // the table is away: no row is at fault
 			c.refused.Rows = nil
 		}
 	}
 	return c.refused
 }
 
-// commit updates the rows as decided and commits. An update that misses rows which the transaction
-// has locked tells that the server undid the transaction and went on without: a node of a Galera
-// cluster does (pitfall 15); what is not committed yet must not be then.
+// commit updates the rows as decided and commits. If an update misses rows that the transaction has
+// locked, the server has undone the transaction and goes on without it, as a node of a Galera cluster
+// does (pitfall 15). The rest must not be committed then.
 func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, events []journal.Event) error {
 	verdicts, err := rule.Verdicts(rows, events)
 	if err != nil {
@@ -209,9 +209,9 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	return rows, locked, t.fail("read jobs", err)
 }
 
-// lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds: they
-// are there, and not locked here. It tells which these are, and waits for none of them, unless the server
-// can't but wait.
+// lockNamed begins a transaction and locks rows by their ids. If somebody else holds a row, lockNamed
+// does not lock it, but lists it in locked. It waits for such a row only if the server can't skip locked
+// rows.
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {

@@ -97,9 +97,9 @@ type ask struct {
 // frontInterval is how long claims may go on without a look at the rows with the smallest ids.
 const frontInterval = 500 * time.Millisecond
 
-// cursors are the claim cursors: the last waiting rows of full claims, behind which the next claims of
-// their targets go on, and when claims of these last looked from the front. Nothing of it outlives the
-// process, and to forget it costs a slower read and no row.
+// cursors are the claim cursors. For each target with a full claim they hold the id of its last waiting
+// row, after which the next claim goes on, and the time of the last look from the front. They are in
+// memory only: if they are lost, a read is slower, and no row is missed.
 type cursors struct {
 	mu  sync.Mutex
 	at  map[string]ask
@@ -113,7 +113,7 @@ func (o *cursors) clock() time.Time {
 	return time.Now()
 }
 
-// begin notes in what a claim asks for the places from which it goes on.
+// begin notes in each ask of a claim the id after which the claim goes on.
 func (o *cursors) begin(asks []ask) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,8 +127,8 @@ func (o *cursors) begin(asks []ask) {
 	}
 }
 
-// end keeps where the claims that follow go on: behind a claim that took as many rows as it had room
-// for. All else is forgotten.
+// end keeps the ids after which the next claims go on: for each target of which the claim took as many
+// rows as it had room for. For the other targets it forgets the cursor.
 func (o *cursors) end(asks []ask, rows []journal.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,9 +155,9 @@ func (o *cursors) end(asks []ask, rows []journal.Row) {
 	}
 }
 
-// lockFromCursor begins a transaction, and locks and reads in it rows of targets that wait or are due,
-// the waiting ones behind those of the claim before where enough are there. The asks are left as they
-// were looked for at last.
+// lockFromCursor begins a transaction, in which it locks and reads rows of targets that wait or are due.
+// It reads waiting rows after those of the claim before; if there are too few, it reads once more from
+// the front. It leaves in the asks the ids after which it has read the last time.
 func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
 	t.cursors.begin(asks)
 	rows, met, err := t.lockAsked(ctx, conn, found, begin+"; ", asks, except)

@@ -33,7 +33,7 @@ type Setting struct {
 	secret    bool
 	ownQuotes bool
 	live      bool
-	kept      bool     // there is a key of a file that holds the value
+	kept      bool     // a second key may name a file that holds the value
 	names     []string // in the place of NAME
 
 	text  string
@@ -185,9 +185,9 @@ func (s *Setting) head() string {
 	return "[" + s.section() + " NAME]"
 }
 
-// match finds the key of the table that a text is, and the names in it; nil: there is none. A key
-// without names goes before others, and one whose last name may be anything before those that would
-// end such a name.
+// match finds the key of the table that a text is, and the names in it; nil: there is none. If several
+// keys match, a key without names wins, then a key with two names, of which the last may be any text,
+// then the key with the longest text after its name.
 func (s *Set) match(text string, written func(string) string) (found *Setting, names []string) {
 	weight := -1
 	for _, d := range s.table {

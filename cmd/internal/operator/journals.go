@@ -149,7 +149,8 @@ type From[T any] struct {
 	Item   T
 }
 
-// Merge gives the items of all sources in one order; each source's own are in it. It holds one item of each.
+// Merge gives the items of all sources in the order of before. Each source must give its own items in
+// that order. Merge holds one item of each source at a time.
 func Merge[T any](j *Journals, open func(Source) iter.Seq2[T, error], before func(a, b T) bool) iter.Seq2[From[T], error] {
 	return func(yield func(From[T], error) bool) {
 		type head struct {

@@ -71,7 +71,7 @@ func (v *view) serving() []teller {
 	return slices.DeleteFunc(slices.Clone(v.told), func(t teller) bool { return t.job.Target == nil })
 }
 
-// untold are the workers that serve the row's target, or may, and that told nothing.
+// untold gives the workers without an answer that serve the row's target, or may serve it.
 func (v *view) untold() []Answer {
 	return slices.DeleteFunc(slices.Clone(v.silent), func(a Answer) bool {
 		is := func(name string) bool { return strings.EqualFold(name, v.row.Target) }
@@ -208,7 +208,8 @@ func (v *view) hindered(t teller) string {
 	return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, cut(target.Why))
 }
 
-// newest is who knows what lately tells of, where that is the last that is known of the job.
+// newest gives the worker whose journal has the newest event of the job, if lately tells of that event;
+// nil: it does not.
 func (v *view) newest() *teller {
 	t := v.newestOf(func(teller) bool { return true })
 	if t == nil || !t.gaveBack() && t.history().Status != string(journal.StatusPlanned) && t.history().Last != string(journal.KindRetried) {

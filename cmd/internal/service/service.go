@@ -133,8 +133,8 @@ func (s *Service) RunManual(ctx context.Context, from Call, m api.Manual) (told 
 	return told, err
 }
 
-// answered is an answer about jobs as a client is told, each job in the form that it has on the wire.
-// Where nothing was done about any of them, that is part of the history.
+// answered turns an answer about jobs into the one for a client: each job has its form on the wire. If
+// nothing was done about any job, it notes the first error in the history as a refusal.
 func answered[T, A any](
 	s *Service, request string, from Call, answer jobexec.Answer[T], err error, form func(T) A,
 ) (jobs map[jobnet.Whole]A, refused map[jobnet.Whole]string, _ error) {

@@ -20,9 +20,9 @@ const (
 // recurs are the statuses of rows that are not at their end, as a list of SQL.
 const recurs = "'waiting', 'delayed', 'accepted', 'running'"
 
-// dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
-// the highest priority: no index has both orders. It reads and locks them all, and gives back those
-// that it does not choose.
+// dueWindow is a number of due rows: a claim looks for the highest priority among at least so many of
+// those that are due for longest, since no index has both orders. It reads and locks them all, and gives
+// back those that it does not choose.
 const dueWindow = 100
 
 // Statement is one statement, with its arguments.
@@ -105,9 +105,9 @@ func IDs(ids []int64) []int64 {
 	return slices.DeleteFunc(ids, func(id int64) bool { return id == 0 })
 }
 
-// Lines reads the rows of a statement of Choose or Named. A row's target is the one that was asked for,
-// where the collation may have matched another spelling, or the one of names that the column takes it
-// for, else what the row says. No content of the table makes it fail.
+// Lines reads the rows of a statement of Choose or Named. A row gets the target that was asked for, since
+// the collation may have matched another spelling. If none was asked for, it gets the one of names that
+// the column takes for the same, else its own. No content of the table makes Lines fail.
 func (s *Shape) Lines(results *sql.Rows, of Statement, names []string) (lines []Line, err error) {
 	for results.Next() {
 		var one Line

@@ -33,8 +33,8 @@ type Shape struct {
 	Code      string // return_code as a number, or NULL
 	Locking   string // locks the rows that are read, or ""
 	ByKey     string // a hint that finds rows by their ids, or ""
-	Dirty     string // begins a query that sees what is not committed, too; "": it is for nobody to see
-	Splits    bool   // an OR of two ranges is no range of an index
+	Dirty     string // begins a query that sees what is not committed, too; "": the server shows that to nobody
+	Splits    bool   // the server reads no index by an OR of two ranges: each has its own statement
 
 	Text    func(column, none string) string
 	Seconds func(column string) string                        // unix seconds
@@ -231,11 +231,11 @@ func seen(ctx context.Context, ask asks, op string, within time.Duration, which 
 	return rows, err
 }
 
-// Waiting implements store.Table. Where the server can be asked what is not committed, it is asked twice
-// in one round trip. What is committed shows rows that somebody's open transaction has changed and may
-// leave as they were; what is not committed yet shows rows that somebody is about to insert, or to set
-// back. Else a claim waits for such a transaction, so that none of its rows is hidden from a claim that
-// comes after it. Rows that are due wait, too.
+// Waiting implements store.Table. If the server can show what is not committed, Waiting asks it twice in
+// one round trip. The committed state shows rows that somebody's open transaction has changed, but may
+// still leave as they were. The other shows rows that somebody is about to insert or to set back. If the
+// server can't show it, a claim waits for such a transaction, which so hides no row from the claim. Rows
+// that are due count as waiting.
 func (r *Reader) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
 	const op = "look for waiting jobs"
 	names, err := r.Names(ctx, op, targets)

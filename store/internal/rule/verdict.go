@@ -157,8 +157,8 @@ func (v verdict) clear(s *Shape) []Assignment {
 	return append(list, s.times(v.times)...)
 }
 
-// ProbeEach tries what a claim makes of its rows, row by row, and tells which are refused, and why. try
-// makes one update that is undone: its word is the server's against it, "" where the server takes it.
+// ProbeEach tries the updates of a claim row by row, and tells which rows are refused, and why. try makes
+// one update, which is undone later. why is the server's objection; "" if the server takes the update.
 func ProbeEach(verdicts []Verdict, try func(Verdict) (why string, err error)) (map[int64]string, error) {
 	refused := map[int64]string{}
 	for _, verdict := range verdicts {

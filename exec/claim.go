@@ -21,12 +21,12 @@ import (
 // claims is what only the claim loop knows.
 type claims struct {
 	poll   time.Time            // the next poll that nobody asks for; zero: none
-	taken  time.Time            // when it was last seen to what was due
+	taken  time.Time            // when takeDue last ran
 	away   bool                 // the mirror could not write when a claim was last wanted
 	names  board.Backoff        // of the question whether the table takes the targets' names
-	free   map[string]time.Time // by worker id that unknown rows bear: since when nobody was seen to hold it
+	free   map[string]time.Time // for each worker id found on unknown rows: since when nobody was seen to hold it
 	rounds int                  // claims so far
-	behind []int64              // rows that were told to be behind the journal
+	behind []int64              // rows already logged as behind the journal
 }
 
 // renew polls, and looks at everything again that may have changed while the table was out of
@@ -109,7 +109,8 @@ func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 	return w.claim(ctx)
 }
 
-// takeDue polls for the targets for which that is due, and ends rests.
+// takeDue does what is due by now: it polls targets, has launchers looked at, and ends the rests that
+// are over.
 func (w *Worker) takeDue(now time.Time) {
 	w.claims.taken = now
 	if c := &w.claims; !c.poll.IsZero() && !now.Before(c.poll) {
@@ -127,8 +128,8 @@ func (w *Worker) takeDue(now time.Time) {
 	w.takeDues(now)
 }
 
-// rests visits what waits for a time, with the target that is polled for then; nil where none is. Callers
-// must hold w.mu.
+// rests calls visit for each thing that waits for a time. polls is the target that the worker polls when
+// that time comes; nil: none. Callers must hold w.mu.
 func (w *Worker) rests(visit func(rest *board.Backoff, polls *target)) {
 	w.board.Rests(func(rest *board.Backoff) { visit(rest, nil) })
 	visit(&w.claims.names, nil)
@@ -162,14 +163,14 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		at(w.survey.Due)
 	}
 	for _, t := range w.targets {
-		if t.wanted() { // what has come into hand since then is due, too
+		if t.wanted() { // starts that the rate has allowed since takeDue ran wake the loop, too
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
 	}
 	return max(first.Sub(now), 0)
 }
 
-// concernsAll tells whether an error is not about some rows or some targets.
+// concernsAll tells whether an error concerns the whole worker, and not only some rows or some targets.
 func concernsAll(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || isAway(err) || errors.Is(err, journal.ErrFull))
 }
@@ -192,7 +193,7 @@ func undone(err error) bool {
 	return tells && by.Undone()
 }
 
-// passing tells whether an error is nothing that is wrong.
+// passing tells whether an error is expected and passes by itself.
 func passing(err error) bool {
 	by, tells := told[interface{ Passing() bool }](err)
 	return tells && by.Passing()
@@ -213,9 +214,9 @@ type round struct {
 	except []int64
 }
 
-// claim claims once; more tells whether there was room. Nothing is claimed while the mirror can't
-// write, even where claims could be made: with LaunchOffline the table would be owed ever more.
-// When the mirror is back the worker polls.
+// claim claims once; more tells whether there was room. It claims nothing while the mirror can't write to
+// the table, even where a claim would succeed: with LaunchOffline the worker would start jobs all the
+// same, and owe the table ever more. When the mirror is back, the worker polls.
 func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	if isClosed(w.Mirror.Away()) {
 		w.claims.away = true
@@ -258,7 +259,8 @@ func (w *Worker) nextRound() round {
 		t := w.targets[name]
 		t.bucket.set(w.Terms[name].Rate, now)
 		n, s := t.room(w.Prefetch, now), t.Starter()
-		if why, _ := s.Why(); why != "" && n > 0 { // one job of all its targets tells whether any can be started
+		// While a starter can start nothing, only one of its targets claims: its job shows whether that is over.
+		if why, _ := s.Why(); why != "" && n > 0 {
 			if trials[s] {
 				continue
 			}
@@ -350,7 +352,7 @@ func (t *trouble) ended() {
 	}
 }
 
-// wide is where a claim is not narrow any more.
+// wide is the number of rows above which a claim needs no limit of its own any more.
 const wide = 1000
 
 // claimFailed does what follows a claim that failed. It fails where the error concerns everything.
@@ -373,8 +375,8 @@ func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err erro
 	return nil
 }
 
-// lostReason tells why a claim is given up that is known not to have happened: by row; nil where
-// that is not known.
+// lostReason gives a function that tells, for each row, why a claim is given up that certainly did not
+// happen. It gives nil where the claim may have happened.
 func lostReason(err error, refused map[int64]string) func(id int64) string {
 	if !undone(err) {
 		return nil
@@ -391,11 +393,11 @@ func lostReason(err error, refused map[int64]string) func(id int64) string {
 }
 
 // claimsFail does what follows a claim that failed, with the rows that it had taken of a target. It
-// quarantines those that the table refuses, and claims the others again, with nothing behind them:
-// else they would wait until all refused rows are known. Where nobody knows which rows are at fault,
-// it claims for the target alone, with half of the rows each time, down to a single one, which it
-// quarantines. So no error, whatever its number says, holds up more than what it is about. Callers
-// must hold w.mu.
+// quarantines the rows that the table refuses. Then the worker claims the others again, without rows that
+// come after them: else the others would wait until all refused rows are known. Where nobody knows which
+// rows are at fault, the worker claims for the target alone, half as many rows each time, down to a single
+// one, which it quarantines. So no error, whatever its number says, holds up more than the rows that it is
+// about. Callers must hold w.mu.
 func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, alone bool, err error) {
 	trouble, bad := &t.trouble, false
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
@@ -484,7 +486,8 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	return c.decided(drafts)
 }
 
-// decided journals what a claim decides, behind the client's request where that is not in the journal yet.
+// decided journals the drafts of a claim. Where the client's request is not in the journal yet, it goes
+// there first, in the same append.
 func (c *claiming) decided(drafts []journal.Draft) (events []journal.Event, err error) {
 	w, asks := c.worker, c.wish != nil && !c.wish.journalled.Load()
 	if asks && len(drafts) > 0 {

@@ -14,7 +14,7 @@
 //	turn: journal started ◄───────────────────────────────────────────────────────┤
 //	                                                                              │ the process is gone
 //	turn: journal done ◄──────────────────────────────────────────────────────────┘
-//	  └─► slot to the next ─► Mirror: row done ─► answer to the client
+//	  └─► slot to the next ─► Mirror: row done ─► answer to run-manual's client; jobctl wait looks at the row
 //
 // Where jobs stand is on the board (package board): pure data, which is told what has happened and
 // answers with the effects that follow. The worker (worker.go) carries those out, and does everything
@@ -44,12 +44,14 @@
 //
 // # The crash argument
 //
-// What if the worker is killed, or the link drops, right behind one of these? What was asked of the
+// What if the worker is killed, or the link drops, right after one of these? What was asked of the
 // table is asked again; what the table must be told is in the journal, and the mirror tells it.
 //
 //	the locking SELECT     the server rolls back; nothing was promised
-//	accepted, COMMIT       in doubt: the row is read under a lock. With the claim's token it is queued,
-//	                       else released is journalled. A row that somebody holds stays in doubt
+//	accepted, COMMIT       in doubt: slots are given back, the mirror leaves the row alone, and the worker
+//	                       reads it under a lock. If it bears the claim's token, the job is queued; one
+//	                       that was announced already is announced again, under the same attempt number.
+//	                       Else released is journalled. A row that somebody holds stays in doubt
 //	ignored, retried       in doubt, too: where the row reads as before, a conflict takes it back
 //	planned                the row reads as before, and is planned once more; it was not run
 //	in the queue           the row bears the token: queued again
@@ -61,7 +63,8 @@
 //	the end of a job       the next start hears the outcome from the runner
 //	done                   the mirror brings the row up to date, and what follows stands in done
 //	requeued               the next start finds the job as it was, and says so once more
-//	a signal is journalled it may not have been sent; a run that ends by one is judged by the event
+//	a signal is journalled it may not have been sent. If a signal ends the run, this event says whether
+//	                       the run may be tried again
 //	pause                  the next start is not paused; claims from before go on
 //	replanned              the mirror asks Replan again, and finds the same
 //	the runner, or power   the process is known by pid, start time and boot; its outcome is unknown.

@@ -61,9 +61,9 @@ func (w *Worker) goOn(held []board.Held) {
 	}
 }
 
-// SetReady notes, as the executor of a target says, why it can't start jobs; "": it can. mode is the
-// executor's: what is said of one that the target does not have any more counts for nothing. It does
-// not block.
+// SetReady notes why the executor of a target can't start jobs; "": it can. Pools and services call it.
+// mode is the executor's mode: if the target has another mode by now, the call changes nothing. SetReady
+// does not block.
 func (w *Worker) SetReady(target string, mode Mode, why string) {
 	w.change(func(b *board.Board) board.Effects {
 		t := b.Target(target)
@@ -160,8 +160,8 @@ func (w *Worker) pooledTargets() (names []string) {
 	return names
 }
 
-// executors tells how those stand that run jobs otherwise than in a process for each, in the order
-// of their targets; beside them launchers of a target's own that can start none.
+// executors tells how the targets' pools and services stand, in the order of the targets. It also lists the
+// launchers of a target's own that can start no job.
 func (w *Worker) executors() (all []PoolStanding) {
 	var standings []PoolStanding
 	if w.Pools != nil {
@@ -183,7 +183,7 @@ func (w *Worker) executors() (all []PoolStanding) {
 			why, since = t.Starter().Why()
 		}
 		switch {
-		case l.Mode.Requests(): // what waits for a connection, or has one without a job, concerns nobody
+		case l.Mode.Requests(): // nobody needs to know how many connections are being made, or have no job
 			s = PoolStanding{Mode: l.Mode, Address: l.Service.where(), Busy: t.Running(), Boots: s.Boots, Jobs: s.Jobs}
 		case l.Mode.Pooled():
 			s.Mode = l.Mode
@@ -208,7 +208,7 @@ func (s Service) where() string {
 	return s.Address + " " + s.Script
 }
 
-// look looks at a launcher. Of a file system that hangs it waits.
+// look checks a launcher. If the file system hangs, look waits for it.
 func (w *Worker) look(s *board.Starter) {
 	w.mu.Lock()
 	launcher := w.launcherOf(s.Target())

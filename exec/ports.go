@@ -18,12 +18,14 @@ type Recorder interface {
 	View(look func(*journal.State))
 }
 
-// Claimer is the jobs table as a source of work; see store.Table for the contract. Once decide was
-// called, only Rows can tell whether a claim that ended with an error was committed, unless an error
-// among its causes has a method Undone() bool that says that it was not. One that also has a method
-// Refused() map[int64]string names rows that the table does not let us claim. An error that has a
-// method Away() bool that says true is about the whole table; any other is not. One that has a method
-// Passing() bool that says true tells of what every start has to wait for.
+// Claimer is the jobs table as a source of work; see store.Table for the contract. If a claim ends with
+// an error after decide was called, only Rows can tell whether it was committed, unless the error says so.
+// An error, or one of its causes, says more by these methods:
+//
+//   - Undone() bool: true says that the claim was not committed.
+//   - Refused() map[int64]string: the rows, of a claim that is Undone, that the table does not let us claim.
+//   - Away() bool: true says that the error is about the whole table. Without that it is not.
+//   - Passing() bool: true says that nothing is wrong: after its start every worker has to wait for this.
 type Claimer interface {
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 	Hold(ctx context.Context, name string) (holder string, err error)
@@ -67,8 +69,8 @@ type Runner interface {
 	// the calls. The error is ErrRunnerChanged where the runner is not the one that was announced:
 	// nothing was asked for then.
 	Start(spec Spec) (Process, error)
-	// Adopt takes up the process of a start whose runner is gone, if it is alive still. Of what is
-	// said of the start only its identity and its limits are looked at; those hold on.
+	// Adopt takes up the process of a start whose runner is gone, if the process is still alive. It
+	// reads only the start's identity, mode, time and limits; the limits stay in force.
 	Adopt(of Spec, started journal.Started) (Process, bool)
 }
 
@@ -84,11 +86,11 @@ type Keeper interface {
 	// Recall lists what the runner had from workers before this one. underWay are the starts that are
 	// under way by the journal: of a pool job they tell when it began.
 	Recall(underWay []Spec) []Recalled
-	// Left gives what is on disk of what a start has written whose runner is gone, and whose
-	// process too. It stays there until Forget.
+	// Left reads from disk the output of a start whose runner and process are both gone. The files
+	// stay there until Forget.
 	Left(job int64, token string, attempt int, started journal.Started) (stdout, stderr journal.Output)
-	// Sweep removes what is on disk of starts that nobody needs any more. Of what an older version
-	// has left the token is not known: "".
+	// Sweep removes the output on disk of all starts that are not needed. The files of an older
+	// version do not name a token: for them it asks needed with "".
 	Sweep(needed func(job int64, token string, attempt int) bool)
 	// Forget says that an outcome is journalled.
 	Forget(job int64, token string, attempt int)
@@ -97,7 +99,7 @@ type Keeper interface {
 // Recalled is a start that a former worker asked for.
 type Recalled struct {
 	Job     int64
-	Token   string // "": an older version's, and none of those that are under way
+	Token   string // of the job's claim
 	Attempt int
 	Process Process // runs, or has ended
 }
@@ -139,7 +141,8 @@ type Spec struct {
 	Vars    []string
 	Service Service // of modes that are requests
 
-	// Since is when the start was announced, by the worker's clock, of one that is taken up.
+	// Since is set for a start that is taken up from a former worker: the time when it was announced,
+	// by the worker's clock.
 	Since time.Time
 
 	// Token is that of the job's claim. With the attempt it tells starts of the job apart, for ever.
@@ -149,8 +152,8 @@ type Spec struct {
 	Timeout, KillAfter time.Duration
 
 	// Tell is called with the news of this start: once at most, each, when the process's channels
-	// Begun and Ended have been closed; from any goroutine, and must not block. No news of Begun is
-	// right for a process that has ended.
+	// Begun and Ended have been closed; from any goroutine, and must not block. For a process that has
+	// ended, the news of its end is enough: that of Begun may be left out.
 	Tell func(News)
 }
 
@@ -247,7 +250,7 @@ type Written [2]Part
 
 // Part is a piece of an output stream.
 type Part struct {
-	At    int64  // where it begins: behind From, where what is there was not kept
+	At    int64  // where it begins: after From, where the bytes at From were not kept
 	Bytes []byte // as the job wrote them
 	Size  int64  // of the whole stream so far
 }
@@ -273,9 +276,10 @@ type RefusedError string
 // Error implements error.
 func (e RefusedError) Error() string { return string(e) }
 
-// Observer hears what has happened, to count it. It is told after that is durable, so it counts
-// nothing that a crash takes back; what a former run of the worker did is not told again. Its methods
-// are called from any goroutine and for each job: they must be fast, and must not block.
+// Observer counts what the worker does. The worker tells it of the start and the end of a job after the
+// event is durable, so it counts nothing that a crash takes back. It hears nothing again that a former
+// run of the worker did. Its methods are called from any goroutine and for each job: they must be fast,
+// and must not block.
 type Observer interface {
 	// JobStarted says that a job's process was started, and how long its row had waited for that: since
 	// it was made, was set back by hand, or was due, whichever came last. It is not told of jobs that

@@ -185,7 +185,7 @@ func outcomeOf(done journal.Done, err error) board.Outcome {
 	return o
 }
 
-// announceAgain has a job announced anew, after a moment, whose start did not happen.
+// announceAgain waits a moment, then has a job announced anew. The job's last start did not happen.
 func (w *Worker) announceAgain(r board.Renewal) {
 	if r.After > 0 && w.rest(r.After) || r.After == 0 && w.pause(r.Job.Retry.(Retry), r.Cause) {
 		w.change(func(b *board.Board) board.Effects { return b.Renew(r.Job) })

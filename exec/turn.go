@@ -18,7 +18,7 @@ import (
 // mirror and one message to the runner, however many jobs take part in it; under load turns get
 // larger, not more.
 
-// turnLoop takes turns until ctx ends, with a last one then, or the journal fails.
+// turnLoop takes turns until ctx ends or the journal fails. When ctx ends, it takes one last turn.
 func (w *Worker) turnLoop(ctx context.Context) {
 	defer close(w.turned)
 	for {
@@ -121,8 +121,8 @@ func (w *Worker) journalSteps(steps []*board.Step) {
 // tells each event once, whoever asked for it and in whichever way, and tells nothing that is not in
 // the journal.
 
-// tell writes events to the log: a job that failed, and a row that can't be run as it is, as
-// warnings, what somebody has changed as information, starts and ends for who looks for a mistake.
+// tell writes events to the log. Jobs that failed, and rows that can't be run as they are, are warnings;
+// changes that somebody made are information; starts, and ends that went well, are for debugging.
 func (w *Worker) tell(events []journal.Event) {
 	ctx := context.Background()
 	for _, e := range events {

@@ -61,12 +61,13 @@ type Config struct {
 	OnNameTaken  func(*NameTakenError)
 	NamePatience time.Duration
 
-	// LastStart is when a former run of the worker has started a job of a target last, where that was
-	// after a time; it may be nil. So a restart gives no start beyond a rate.
+	// LastStart gives the time at which a former run of the worker last started a job of a target; zero
+	// where it started none after the given time. So a restart makes no start beyond a rate. It may be nil.
 	LastStart func(target string, after time.Time) time.Time
 
-	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its
-	// end; and, where it was given up and certainly never started, that claim. nil: nobody can tell.
+	// Knows tells whether the journal's history holds the claim of a job that has this token and has come
+	// to its end. It also gives this claim if it was given up and certainly never started the job. Knows
+	// may be nil: nobody can tell then.
 	Knows func(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted)
 
 	// Doubtful gives the rows that were ignored last before this start (journal.Ignored), and those that
@@ -267,8 +268,8 @@ func (w *Worker) change(event func(*board.Board) board.Effects) {
 	}
 }
 
-// changes gives a channel that is closed when the board changes next, or a goroutine ends that a worker which
-// stops waits for. Callers must hold w.mu.
+// changes gives a channel that is closed when the board changes next, or when a goroutine ends for which a
+// stopping worker waits. Callers must hold w.mu.
 func (w *Worker) changes() <-chan struct{} {
 	if w.changed == nil {
 		w.changed = make(chan struct{})
@@ -284,8 +285,8 @@ func (w *Worker) tellWaiting() {
 	}
 }
 
-// until waits until the board is as is says. It is false when ctx ends before, or the worker takes no more
-// turns.
+// until waits until is gives true for the board. It gives false when ctx ends first, or when the worker
+// takes no more turns.
 func (w *Worker) until(ctx context.Context, is func(*board.Board) bool) bool {
 	for {
 		w.mu.Lock()
@@ -311,7 +312,7 @@ func (w *Worker) follow(e board.Effects) {
 		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)
 	}
 	w.poll(e.Poll...)
-	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
+	if free := e.Free; len(free) > 0 { // a copy: if the closure used e, each call would put e on the heap
 		w.others.Go(func() { w.OnRetried(slices.Compact(slices.Sorted(slices.Values(free)))) })
 	}
 	w.expect(e.Coming)

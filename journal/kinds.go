@@ -76,8 +76,8 @@ func (Reapplied) Kind() Kind      { return KindReapplied }
 func (Retention) Kind() Kind      { return KindRetention }
 
 // registry lists a payload of every kind, in the order in which they are documented. Code that needs
-// all kinds asks here; applyWorker in state.go says what an event of a kind means, or for jobs
-// transition.go.
+// all kinds asks here. For what an event does, see applyWorker (state.go) for the worker's events, and
+// transition.go for those of jobs.
 var registry = []Payload{
 	Accepted{},
 	Ignored{},

@@ -33,8 +33,8 @@ import (
 // the one that is under way changes nothing: it is late news of an older one. Anything else with
 // another claim's token is refused. A conflict whose Wanted is "ignored" is about an ignored event
 // whose transaction was not committed, and about nothing else: it takes that event back, and
-// changes no claim. Of a claim that was cancelled it changes nothing either: that is over, whatever
-// its row says. One whose Wanted is "retried" does the same with a retried event.
+// changes no claim. It does not change a cancelled job either: that one has ended already, whatever its
+// row says. A conflict whose Wanted is "retried" does the same with a retried event.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
 	case KindAccepted, KindIgnored, KindRetried, KindPlanned:

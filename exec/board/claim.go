@@ -33,10 +33,10 @@ func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
 	return ids
 }
 
-// Accept takes a row that a claim has found, and gives the events to journal of it: its start too,
-// where a slot is free and instance names a runner. It leaves the row alone of a job that is under
-// way here and that somebody reset; claims leave it out until that job has ended. It plans a row anew
-// that can't run now, and ignores one whose plan makes no sense, with the reason.
+// Accept takes a row that a claim has found, and gives the events to journal of it. Where a slot is free
+// and instance names a runner, they announce its start, too. If somebody has reset the row while its job
+// is under way here, Accept leaves it alone, and claims leave it out until that job has ended. If the row
+// can't run now, Accept plans it anew. If its plan makes no sense, Accept ignores it, and gives the reason.
 func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now time.Time) []journal.Draft {
 	t, served := b.targets[row.Target]
 	switch {

@@ -30,8 +30,8 @@
 // that was overtaken meanwhile.
 //
 // A job that is cancelled (cancel.go) leaves from the phases in which nobody was asked for its start
-// yet, and is marked where it runs; in all others the wish waits for its next move. So it is one of
-// the two, and never both.
+// yet, and is marked where it runs; in all others the wish waits for its next move. So the job either
+// leaves before its start or is ended while it runs, never both.
 //
 // A job that is a request begins when its connection is there, and is held: Effects.Held says that the
 // step with its connection is journalled, and that it may be sent (cancel.go). What can start no job for

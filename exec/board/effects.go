@@ -24,7 +24,7 @@ type Effects struct {
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
-	Told      []Told    // clients are
+	Told      []Told    // clients hear what has become of their jobs or rows
 	Start     []Start   // are started as soon as their rows say so; rows that a claim announced say so already
 	Renewed   []Renewal // are announced once more after a moment, see Board.Renew
 }

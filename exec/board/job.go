@@ -27,7 +27,7 @@ type Job struct {
 	unsaid  *journal.Started // its process, as long as the journal does not know it
 
 	announced uint64    // the event that says running
-	began     time.Time // when that was
+	began     time.Time // when that event was journalled
 	runner    string    // the instance that it names
 	executor  string    // what runs it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
@@ -93,7 +93,7 @@ func (j *Job) Phase() Phase { return j.phase }
 // Waits tells whether the job waits for its start, and can be taken out of the way to it.
 func (j *Job) Waits() bool { return slices.Contains(leavable, j.phase) }
 
-// IsCancelled tells whether somebody wants the job to end, that runs.
+// IsCancelled tells whether the job runs and somebody wants it to end.
 func (j *Job) IsCancelled() bool { return j.cancelled != nil }
 
 // hasProcess tells whether the job's start was asked for, and its end is not journalled yet.
@@ -139,7 +139,8 @@ func released(id int64, claim journal.Accepted, reason string) journal.Draft {
 	}}
 }
 
-// running says that the job is about to be started by a runner; claimed, that its claim says so.
+// running drafts the event that a runner is about to start the job. claimed says that the job's claim
+// announces it.
 func (b *Board) running(j *Job, instance string, claimed bool) journal.Draft {
 	j.runner, j.executor = instance, b.timing.executor(j.target.name)
 	j.timeout, j.killAfter = b.limits(j)
@@ -175,7 +176,7 @@ func (j *Job) Ready() int64 {
 	return ready
 }
 
-// note keeps a row that its events don't tell all of.
+// note keeps a row, because the claim's events do not hold everything that is needed of it later.
 func (c *Claim) note(row journal.Row) {
 	if c.rows == nil {
 		c.rows = make(map[int64]journal.Row)

@@ -10,7 +10,7 @@ import (
 // Phase is where a job stands on its way through the worker.
 type Phase uint8
 
-// The phases. Behind each stands what happens next.
+// The phases. The comment at each says what happens to the job next.
 const (
 	unborn     Phase = iota // before its claim
 	Queued                  // its target gives it a slot

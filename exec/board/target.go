@@ -206,8 +206,8 @@ func (b *Board) enqueueFirst(j *Job) {
 	j.target.queue = slices.Insert(j.target.queue, 0, j)
 }
 
-// dispatch gives a target's free slots to the next of its jobs, which the next turn announces. There may be more
-// room than before.
+// dispatch gives a target's free slots to the next of its jobs, which the next turn announces. It also wakes
+// the claim loop, because the target may have more room for claims than before.
 func (b *Board) dispatch(t *Target) {
 	for !b.stopping && t.startable() {
 		b.due(t.pop())
@@ -273,8 +273,8 @@ func (b *Board) giveBack(j *Job, reason string) {
 	b.effects.Turn = true
 }
 
-// blocked is why a job is given back instead of being started, if it can be given back; "" where it may
-// be started.
+// blocked gives the reason why a job must not be started now; "": it may be. A job that can be given back
+// is given back for this reason.
 func (b *Board) blocked(j *Job) string {
 	switch {
 	case b.stopping:
@@ -300,7 +300,7 @@ func (b *Board) takeBack(j *Job) {
 	switch why := b.blocked(j); {
 	case why != "" && j.mayLeave():
 		b.giveBack(j, why)
-	case b.stopping && j.phase == Queued: // the next start takes it up as what it is
+	case b.stopping && j.phase == Queued: // the journal stays as it is, and the next start goes on from there
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)

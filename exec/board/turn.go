@@ -95,7 +95,8 @@ func (t *Turn) add(s *Step) {
 	}
 }
 
-// step is a step with some drafts, behind what the journal does not know yet of the job's process.
+// step makes a step of some drafts. If the journal does not know the job's process yet, the event that
+// names it comes first.
 func (j *Job) step(then func(*Step), drafts ...journal.Draft) *Step {
 	s := &Step{job: j, Drafts: drafts, then: then}
 	if j.unsaid != nil {
@@ -421,14 +422,16 @@ func (b *Board) mayRepeat(j *Job) bool {
 	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
 }
 
-// mostRefusals is how many starts of one job may be refused before no job counts as startable.
+// mostRefusals is how many starts of one job must be refused, in a row, to show that no job can be
+// started.
 const mostRefusals = 3
 
 // tookBack is how long a start waits that somebody took back, before it is announced anew.
 const tookBack = 100 * time.Millisecond
 
-// notStarted takes back a job whose start was refused. What may be over in a moment is tried again first.
-// One that was taken back while it waited was refused by nobody.
+// notStarted takes back a job whose start was refused. If the cause may be over in a moment, it has the
+// job tried again first. A start that the worker took back while it waited was refused by nobody, and
+// counts as no refusal.
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	s := j.target.starter
 	switch {

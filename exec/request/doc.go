@@ -32,8 +32,8 @@
 //   - After that, before started is journalled: the same. The service saw a connection without a
 //     request.
 //   - After started, before the first byte: the journal can't tell that from what follows. The
-//     outcome is unknown, and on_crash decides; so it is one that was never sent that may be
-//     reported, never one that was sent that is sent again.
+//     outcome is unknown, and on_crash decides. So a request that was never sent may be reported as
+//     unknown, but none is sent twice unless on_crash says so.
 //   - After the first byte, before the end of the answer, or before done is journalled: unknown.
 //   - After done: nothing is lost.
 //

@@ -80,8 +80,8 @@ func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *
 func (l *link) alive() bool { return !isClosed(l.lost) }
 
 // close ends the connection once everything that was sent is written and the runner has read it,
-// but waits for no longer than patience. Processes run on, and their channels stay open. Requests
-// that a stopped runner finds when it goes on it does before it serves the next worker.
+// but waits for no longer than patience. Processes run on, and their channels stay open. A runner that
+// was stopped finds the requests when it goes on, and does them before it serves the next worker.
 func (l *link) close(patience time.Duration) {
 	l.mu.Lock()
 	l.closing = true
@@ -184,8 +184,9 @@ func (l *link) act(m *wire.Message, n *notices) {
 // largeOutputs is how many large outputs may be in the worker's memory at once.
 const largeOutputs = 2
 
-// fetch asks for large outputs as long as there is room for them; forget makes the room again. The next
-// link begins with the outcomes that are not forgotten. Callers must hold l.mu.
+// fetch asks the runner for large outputs as long as the worker has room for them; forget makes room again.
+// After a lost link the runner tells the next one all outcomes that it was not told to forget. Callers must
+// hold l.mu.
 func (l *link) fetch() {
 	for len(l.later) > 0 && len(l.large) < largeOutputs {
 		l.large[l.later[0]] = true
@@ -280,9 +281,9 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-// ask asks the runner something, which answers one question after the other. Those who can't be answered
-// at once wait for those before them, and nobody for long. A runner that has not answered in time is asked
-// for nothing more until it does: what it was asked for already it may do then.
+// ask asks the runner something. The runner answers one question after the other, so a caller may have to
+// wait for those before it, but no longer than askTimeout. If the runner has not answered in time, ask asks
+// it nothing more until it answers. The runner may still do then what it was asked to do.
 func (l *link) ask(ctx context.Context, m wire.Message) (answer wire.Message, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errSilent)
 	defer cancel()

@@ -22,7 +22,7 @@ type process struct {
 	waits  bool                  // it may have to wait for a pool process
 	tell   func(jobexec.News)    // nil where nobody listens
 	shares bool                  // its process was there before, so that since says when it began
-	since  atomic.Int64          // the uptime at which the job began; 0: when its process did
+	since  atomic.Int64          // the uptime at which the job began; 0: it began when its process did
 	link   atomic.Pointer[link]  // to its runner; a lost one, where the worker has no other yet
 	stray  atomic.Pointer[stray] // what there is of it without its runner
 
@@ -76,7 +76,8 @@ func (p *process) begin(started journal.Started, n *notices) {
 	}
 }
 
-// exit notes how the process ended. Which process it was may be known only by that.
+// exit notes how the process ended. The runner's message of the end may be the first that names the
+// process.
 func (p *process) exit(started journal.Started, done journal.Done) {
 	p.done, p.exited = done, true
 	if !isClosed(p.begun) {

@@ -37,7 +37,7 @@ type Remote struct {
 	links     uint64     // so many were made
 	missed    Standing   // why none can be made, and since when; zero where it could
 	wanted    []*pool    // nil: the worker has not said yet which it wants
-	displaced string     // the runner of the journal in whose place the start found another process
+	displaced string     // the runner that the journal names, where Open found another process in its place
 }
 
 // Open connects to the runner that a former worker left, or starts one.
@@ -120,7 +120,8 @@ func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
 	return recalled
 }
 
-// Usage implements jobexec.Watcher. A process that has the number of one that is gone is another.
+// Usage implements jobexec.Watcher. It compares start times, too, because another process may have the
+// number of one that is gone.
 func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
 	used := make([]*jobexec.Usage, len(of))
 	groups := r.meter.Groups()

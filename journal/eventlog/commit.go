@@ -41,8 +41,8 @@ func (j *Log) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	return a.events, a.err
 }
 
-// enqueue lets the append wait for a commit, and lead it where nobody else does. Callers must hold
-// j.mu.
+// enqueue adds the append to those that wait for a commit. If no append leads a commit, this one does.
+// Callers must hold j.mu.
 func (j *Log) enqueue(a *appending) {
 	j.waiting = append(j.waiting, a)
 	if !j.leading {
@@ -162,7 +162,8 @@ func (j *Log) write(group []*appending, position uint64) (*staging, error) {
 	return s, err
 }
 
-// noteInterval is how long a position that only moved on is not written with the events.
+// noteInterval is how much time must pass before a commit writes the position again, if nobody asked for
+// it.
 const noteInterval = 100 * time.Millisecond
 
 // toNote reports whether the position is written with a commit: when somebody asked for it, by an
@@ -239,8 +240,8 @@ func (a *appending) fail(i int, err error) {
 	a.events, a.err = nil, fmt.Errorf("append draft %d of %d: %w", i+1, len(a.drafts), err)
 }
 
-// mayRoll reports whether an append may begin a new segment. What retention says does not: else an
-// idle worker would begin one for each that it removes.
+// mayRoll reports whether an append may begin a new segment. An append of only a Retention event may not:
+// else an idle worker would begin a segment for each that it removes.
 func (a *appending) mayRoll() bool {
 	if len(a.drafts) != 1 {
 		return len(a.drafts) > 0
@@ -345,8 +346,8 @@ func (j *Log) due(now time.Time) bool {
 	return now.UnixMicro()-j.begun[j.newest.Number] >= j.config.SegmentAge.Microseconds()
 }
 
-// closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended
-// is held.
+// closeFormer closes the segments before the newest that are still open, after it has emptied their
+// write-ahead logs. Callers must hold j.tended.
 func (j *Log) closeFormer() error {
 	j.mu.Lock()
 	former := j.former

@@ -12,9 +12,9 @@ import (
 	"jobd/journal/archive"
 )
 
-// Events gives the selected events, oldest first. It ends at the first error: what it gave before
-// that is sound. The newest of them are the newest that can be read, however the journal is damaged
-// among them; the damage is told after them. A job's output is left out unless the filter asks for it.
+// Events gives the selected events, oldest first. It ends at the first error: the events that it gave
+// before are sound. With Last it gives the newest events that can be read, passes over damage among them,
+// and reports the damage at the end. A job's output is left out unless the filter asks for it.
 func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
 		give := func(e *journal.Event) error {

@@ -96,7 +96,7 @@ func (j *job) identity() journal.Started {
 func (j *job) end() (reaped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_ = j.send(unix.SIGKILL) // the process itself is past it
+	_ = j.send(unix.SIGKILL) // it is for the group: the process itself has ended
 	status, reaped, err := reap(j.started.Pid)
 	if !reaped {
 		return false

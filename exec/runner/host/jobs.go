@@ -241,7 +241,7 @@ func (r *requests) do(m *wire.Message) error {
 		if j := r.jobs.get(m.ID); j != nil && j.turn != nil {
 			r.reactor.pools.withdraw(j)
 		}
-	case wire.Recycle: // the next pools have it
+	case wire.Recycle: // nothing to do: the next Pools message says the same
 	default:
 		return fmt.Errorf("message of kind %d: %w", m.Kind, wire.ErrMalformed)
 	}

@@ -35,8 +35,8 @@ type reactor struct {
 // behind may hold the pipe open for as long as it likes.
 const pipeDelay = time.Second
 
-// newReactor makes what jobs run under as children of this process. Nothing is learned of them unless
-// run runs. A process that can't have one ends.
+// newReactor makes a reactor, under which jobs run as children of this process. The reactor learns nothing
+// of them unless run runs. If newReactor fails, the runner ends.
 func newReactor(w watcher, s *spool) (*reactor, error) {
 	spawner, err := newSpawner()
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *reactor) run() error {
 // stop makes run return. Jobs run on.
 func (r *reactor) stop() { r.do(func() { r.stopped = true }) }
 
-// do leaves something for the reactor to do. It fails where that does nothing any more.
+// do leaves something for the reactor to do. It is false if the reactor has ended.
 func (r *reactor) do(what func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *reactor) do(what func()) bool {
 	return true
 }
 
-// await leaves something to be done, and waits for a channel that is closed then.
+// await leaves something for the reactor to do, and waits until done is closed or the reactor has ended.
 func (r *reactor) await(done chan struct{}, what func()) {
 	if !r.do(what) {
 		return
@@ -220,7 +220,7 @@ func (r *reactor) end(j *job) {
 		return
 	}
 	r.conclude(j)
-	if hasZombie() { // a job can make children of ours that nobody waits for: sweep does
+	if hasZombie() { // a job can leave us children that nobody waits for: sweep reaps them
 		r.pools.tickLater()
 	}
 	if j.turn != nil {

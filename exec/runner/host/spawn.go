@@ -92,9 +92,9 @@ type forked struct {
 	output       [2]int // what is read of its stdout and stderr; -1: nothing
 }
 
-// fork starts a process, which has more descriptors behind the usual three. Descriptors are plain numbers:
-// the reactor's epoll watches them, and Go's would be told of each for nothing. An error is a
-// *refusedError.
+// fork starts a process, and gives it the descriptors in more after the usual three. Descriptors are plain
+// numbers: the reactor's epoll watches them, so it would be useless to register each with Go's epoll, too.
+// An error is a *refusedError.
 func (s *spawner) fork(what spec, more ...int) (p forked, err error) {
 	p = forked{pidfd: -1, output: [2]int{-1, -1}}
 	defer func() {
@@ -181,10 +181,11 @@ func closeAll(fds ...int) {
 // so at once is bounded: maxStarts, mostSlow, and one for each of the few loops.
 const spareThreads = 22
 
-// mostSlow is how many file systems may be waited for at once that launchers and their files are on.
+// mostSlow is how many threads may wait at once for the file systems on which launchers and their files
+// are.
 const mostSlow = 8
 
-// slow bounds how much that a file system may hold up is done at the same time.
+// slow bounds how many things are done at once that a file system may hold up.
 type slow chan struct{}
 
 func newSlow() slow { return make(slow, mostSlow) }

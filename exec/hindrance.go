@@ -88,7 +88,7 @@ func (l *locked) note(failed error, now time.Time) {
 }
 
 // long tells whether that lasts longer than other workers' claims do.
-func (l *locked) long() bool { return !l.since.IsZero() && time.Since(l.since) >= slowClaim }
+func (l *locked) long() bool { return !l.since.IsZero() && time.Since(l.since) >= longLocked }
 
 // Outage is what keeps a worker from all that it should do, and since when.
 type Outage struct {
@@ -130,9 +130,13 @@ func (o *outage) status() *Outage {
 	return &now
 }
 
-// slowClaim is how long a claim may be waited for before status tells of it. A locked table gives no error
-// for a long time.
-const slowClaim = 5 * time.Second
+const (
+	// slowClaim is how long a claim may be waited for before status tells of it. A table that somebody has
+	// locked gives an error after 5 s only, a server that is silent much later.
+	slowClaim = 3 * time.Second
+	// longLocked is how long somebody else may hold all rows before status tells of it.
+	longLocked = 5 * time.Second
+)
 
 // noteAsked notes since when the database is asked for a claim; zero: it is not.
 func (w *Worker) noteAsked(since time.Time) {

@@ -58,7 +58,7 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 		"somebody else has locked the rows that wait, since 2000-01-01T00:00:00Z": {
 			begin: func(_ *Worker, a *target) {
 				a.locked.note(nil, time.Now())
-				time.Sleep(slowClaim)
+				time.Sleep(longLocked)
 				a.locked.note(nil, time.Now())
 			},
 			end: func(_ *Worker, a *target) { a.locked = locked{} },

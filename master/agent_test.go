@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,5 +156,37 @@ func TestAgentDrains(t *testing.T) {
 	await(t, m)
 	if down := m.registry.down(time.Now()); len(down) > 0 {
 		t.Errorf("it has stopped in order, and counts as down: %+v", down)
+	}
+}
+
+// What a master refuses is told again after a while, though nobody pokes anything else: rows that were set
+// back would wait for ever where nobody polls.
+func TestRefusedPokeIsToldAgain(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 10)
+	var refused atomic.Bool
+	listener := listen(t)
+	serve(t, jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		api.Register.Name: func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
+		api.Poke.Name: func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			told <- string(request.Data)
+			if !refused.Swap(true) {
+				return nil, jobnet.Refusal("not now")
+			}
+			return "ok", nil
+		},
+	}, Password: "s3cret"}), listener)
+	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
+	start(t, agent.Run)
+	agent.Poke([]string{"elsewhere"})
+	for i := range 2 {
+		select {
+		case data := <-told:
+			if !strings.Contains(data, "elsewhere") {
+				t.Errorf("told %s", data)
+			}
+		case <-time.After(patience):
+			t.Fatalf("told %d times, want 2", i)
+		}
 	}
 }

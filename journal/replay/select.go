@@ -67,7 +67,8 @@ func (r *Reader) newest(
 	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
 ) error {
 	var damage error
-	for given := false; !given; {
+	given := false
+	for range mostDamages {
 		narrow, lost, err := r.narrow(ctx, sel, f)
 		if err != nil {
 			return err
@@ -82,7 +83,9 @@ func (r *Reader) newest(
 			}
 			return nil
 		}
-		sel.End = narrow.After + 1
+		end := narrow.After + 1
+		stuck := end == sel.End // there is nothing older that could be given
+		sel.End = end
 		met, err := r.pastDamage(ctx, narrow, f, take)
 		for i := max(0, len(last)-f.Last); i < len(last) && err == nil; i++ {
 			err = give(&last[i])
@@ -90,7 +93,7 @@ func (r *Reader) newest(
 		if err != nil {
 			return err
 		}
-		if damage = cmp.Or(damage, met, lost); damage == nil || sel.End <= sel.After+1 {
+		if damage = cmp.Or(damage, met, lost); given || damage == nil || stuck || sel.End <= sel.After+1 {
 			break
 		}
 	}

@@ -284,6 +284,7 @@ func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 		"absent job":   last(journal.Filter{Job: 99}),
 		"last":         last(journal.Filter{Last: 2}),
 		"last of job":  last(journal.Filter{Job: 2, Last: 1}),
+		"last, absent": last(journal.Filter{Job: 99, Last: 1}), // it once looked for ever
 		"until":        last(journal.Filter{Until: time.Now().Add(24 * time.Hour)}),
 		"job until":    last(journal.Filter{Job: 3, Until: time.Now().Add(24 * time.Hour)}),
 		"kinds":        last(journal.Filter{Kinds: []journal.Kind{journal.KindDone}}),

@@ -61,6 +61,7 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
 	if err != nil {
 		return err
 	}
+	v.found(0)
 	v.atEnd()
 	return v.problem()
 }

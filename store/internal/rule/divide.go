@@ -84,7 +84,15 @@ func (a *Application) All() []int {
 //
 // Halves are chosen by lot. So the rows that the bounds leave untried are other ones each time, and
 // no row waits behind the same others for ever.
+//
+// The bounds hold for these changes alone: what failed of others before keeps none of them from a try.
 func (a *Application) Divide(ctx context.Context, some []int) error {
+	a.begun, a.succeeded, a.failed, a.last = time.Time{}, false, 0, nil
+	return a.divide(ctx, some)
+}
+
+// divide is Divide, for a part of the changes.
+func (a *Application) divide(ctx context.Context, some []int) error {
 	if len(some) == 0 {
 		return nil
 	}
@@ -113,10 +121,10 @@ func (a *Application) Divide(ctx context.Context, some []int) error {
 	}
 	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	half := len(some) / 2
-	if err := a.Divide(ctx, some[:half]); err != nil {
+	if err := a.divide(ctx, some[:half]); err != nil {
 		return err
 	}
-	return a.Divide(ctx, some[half:])
+	return a.divide(ctx, some[half:])
 }
 
 // sort tells what an error says, and of the whole table the error that Apply returns. What is not
@@ -140,7 +148,7 @@ func (a *Application) single(ctx context.Context, one []int, fault Fault) error 
 	index := one[0]
 	if fault == Values && !a.Reduced[index] && a.Changes[index].Done != nil {
 		a.Reduced[index] = true
-		return a.Divide(ctx, one)
+		return a.divide(ctx, one)
 	}
 	a.failed++
 	if fault == Moment {

@@ -56,11 +56,12 @@ type Known[L any] struct {
 
 // Get gives it; where it is not known, the table is examined.
 func (k *Known[L]) Get(ctx context.Context) (*L, error) {
-	if known := k.Load(); known != nil {
-		return known, nil
+	for { // another server may have been reached meanwhile, whose table is examined then
+		if known := k.Load(); known != nil {
+			return known, nil
+		}
+		if err := k.Examine(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := k.Examine(ctx); err != nil {
-		return nil, err
-	}
-	return k.Load(), nil
 }

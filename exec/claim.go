@@ -532,6 +532,11 @@ func (w *Worker) resolve(ctx context.Context) error {
 		if concernsAll(ctx, err) {
 			return err
 		}
+		w.mu.Lock()
+		if len(w.board.DueDoubts(time.Now())) > 0 { // more than are asked about at once
+			w.wake()
+		}
+		w.mu.Unlock()
 	}
 	return w.giveUp()
 }

@@ -144,6 +144,7 @@ func (w *Worker) cancelGroup(ctx context.Context, ids []int64, wish CancelWish, 
 // doubt, or its start or its end is under way, this waits.
 func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cancelling {
 	failed := func(err error) cancelling { return cancelling{id: id, Cancel: board.Cancel{Err: err}} }
+	var takenBack Process
 	for {
 		to := make(chan board.Cancel, 1)
 		look, limit := w.tellCancel(id, wish, to), ctx.Done()
@@ -154,8 +155,9 @@ func (w *Worker) cancelJob(ctx context.Context, id int64, wish CancelWish) cance
 			return failed(look.err)
 		case look.changes == nil: // it is about to be journalled
 			limit = nil
-		case look.process != nil: // what was taken back may have been started anew
-			takeBack(look.process)
+		case look.process != nil && look.process != takenBack: // what was taken back may have been started anew
+			takenBack = look.process
+			takeBack(takenBack)
 		}
 		select {
 		case c := <-to:
@@ -200,11 +202,11 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 		return look
 	}
 	look.job = j
-	look.process, _ = w.board.Unwanted(j).(Process)
 	if target := wish.Targets[id]; target != "" && target != j.Target() {
 		look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
 		return look
 	}
+	look.process, _ = w.board.Unwanted(j).(Process)
 	taken, e := w.board.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, Schedule: wish.Schedule, To: to})
 	if taken {
 		look.changes = nil

@@ -179,8 +179,14 @@ func (w *Worker) takeSurvey(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	planned := w.survey.Due // by whoever wants a look meanwhile
 	if again || err != nil {
 		w.survey.Grow(time.Now(), firstSurvey, longSurvey)
+	} else {
+		w.survey = board.Backoff{}
+	}
+	if !planned.IsZero() && (w.survey.Due.IsZero() || planned.Before(w.survey.Due)) {
+		w.survey.Due = planned
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -262,6 +263,8 @@ func explained(err error) error {
 	var silent *noAnswerError
 	hint := ""
 	switch {
+	case strings.Contains(err.Error(), jobnet.PlainRefused):
+		return err // which says what to do
 	case errors.As(err, &silent), errors.Is(err, jobnet.ErrLinkClosed):
 		hint = "is it a master that listens there?"
 	case !errors.As(err, &refused):

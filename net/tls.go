@@ -22,7 +22,7 @@ const (
 var errHandshake = errors.New("TLS handshake failed")
 
 // PlainRefused is what a plain peer is told where TLS is required.
-const PlainRefused = "TLS is required here: nothing is read without"
+const PlainRefused = "TLS is required here: call with tls = verify (jobctl) or master_tls = verify (a worker)"
 
 // secured is a connection that is TLS, or may be: of one that was accepted the first byte tells.
 type secured struct {

@@ -87,7 +87,7 @@ func TestTLSRequired(t *testing.T) {
 	address, _ := serve(t, config)
 	plain := dial(t, address)
 	plain.send(`[0,{"no":4,"type":"fatal"}]`, `[2]`)
-	plain.expect(`[1,{"no":0,"error":"TLS is required here: nothing is read without"}]`)
+	plain.expect(`[1,{"no":0,"error":"TLS is required here: call with tls = verify (jobctl) or master_tls = verify (a worker)"}]`)
 	plain.expectEnd()
 	browser := dial(t, address)
 	browser.send("GET / HTTP/1.1\r\n\r\n")

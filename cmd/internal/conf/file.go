@@ -89,7 +89,11 @@ func (s *Set) find(e entry) *Setting {
 		s.badLine(e, "the key %s stands in the section [%s]; allowed is the place above it%s", e.key, e.section, quoted)
 		return nil
 	}
-	setting := s.lookup(prefix+e.key, plainly)
+	var setting *Setting
+	if declared, names := s.match(prefix+e.key, plainly); declared != nil &&
+		(listed || prefix == "" || len(names) > 0 && prefix == declared.parts[0]+names[0]+".") { // else it is another section's
+		setting = s.lookup(prefix+e.key, plainly)
+	}
 	switch {
 	case setting == nil && inOther && !e.alone:
 		s.badLine(e, "the key %s stands in the section [%s]; allowed is the place above all sections", e.key, e.section)

@@ -260,3 +260,16 @@ func FuzzSections(f *testing.F) {
 		}
 	})
 }
+
+// A key with a dot below [target a] is that section's or nobody's: it sets nothing of a target a.b.
+func TestDottedKeysOfASectionAreOfNoOther(t *testing.T) {
+	t.Parallel()
+	set, got := withSections(writeFile(t, "[target a]\nb.attempts = 5\nlauncher.attempts = 6\nattempts = 7\n"))
+	if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*limits{"a": {Attempts: 7, Grace: grace, Env: map[string]string{}}}
+	if diff := cmp.Diff(want, got); diff != "" || len(set.Warnings()) != 2 {
+		t.Errorf("warnings %q, (-want +got):\n%s", set.Warnings(), diff)
+	}
+}

@@ -93,7 +93,7 @@ func (t *Trust) Validate(set *Set, prefix string) {
 		set.Require(" for TLS", prefix+"tls_cert", prefix+"tls_key")
 	}
 	for _, given := range [][2]string{{"tls_ca", t.CA}, {"tls_name", t.Name}, {"tls_cert", t.Cert}, {"tls_key", t.Key}} {
-		if given[1] != "" && !t.On {
+		if given[1] != "" && !t.On && !set.Given(prefix+"tls") { // off by a closer source is no mistake
 			set.Bad(prefix+given[0], "there is no TLS without "+prefix+"tls = verify")
 		}
 	}

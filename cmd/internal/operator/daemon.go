@@ -99,7 +99,7 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	if d.Config.Ask != nil {
 		password, err := d.Config.Ask()
 		if err != nil {
-			return nil, err
+			return nil, &unasked{err}
 		}
 		d.Password, d.Config.Ask = password, nil
 	}

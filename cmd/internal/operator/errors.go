@@ -100,8 +100,15 @@ func Mended(err error) bool {
 		strings.Contains(answer.Text, "the runner does not answer")
 }
 
+// unasked says that nobody could be asked for the password.
+type unasked struct{ error }
+
+func (e *unasked) Unwrap() error { return e.error }
+
 // Awaited tells whether an error may be over after a while: all but those that only somebody who
 // asks otherwise can mend.
 func Awaited(err error) bool {
-	return !IsPassword(err) && exit.Code(err) != exit.Usage && exit.Code(err) != exit.NoJob && !errors.Is(err, errWrongDaemon) && !isOlder(err)
+	var unasked *unasked
+	return !errors.As(err, &unasked) && !IsPassword(err) && exit.Code(err) != exit.Usage && exit.Code(err) != exit.NoJob && !errors.Is(err, errWrongDaemon) && !isOlder(err) &&
+		!strings.Contains(err.Error(), jobnet.PlainRefused) && !strings.Contains(err.Error(), "failed to verify certificate")
 }

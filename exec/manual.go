@@ -127,7 +127,7 @@ func (w *Worker) reserve(m *manualClaim, ids []int64) error {
 		return RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
 	}
 	w.starts.Go(func() {
-		ctx, cancel := context.WithTimeout(w.active, m.limit)
+		ctx, cancel := m.within(w.active)
 		defer cancel()
 		m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostAtOnce)))
 	})
@@ -135,7 +135,8 @@ func (w *Worker) reserve(m *manualClaim, ids []int64) error {
 }
 
 // What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be
-// claimed at all, lockTimeout for a row that somebody else holds.
+// claimed at all (each claim that succeeds begins it anew), lockTimeout for a row that somebody else
+// holds.
 const (
 	claimTimeout = 10 * time.Second
 	mostFailures = 3     // of one row, for a reason that is not known to pass
@@ -148,7 +149,7 @@ type act struct {
 	what    string                // for the log
 	undone  string                // what does not happen to a row that is left as it is
 	doubted func(id int64) string // what is told where it is not known whether a row was changed
-	limit   time.Duration         // until nothing is tried any more
+	limit   time.Duration         // until nothing is tried any more, since the last claim that succeeded
 	accept  accepting
 }
 
@@ -160,6 +161,7 @@ type manualClaim struct {
 	asked   *wish           // nil: what is journalled of each row tells who asked
 	clients map[int64]*waiter
 	retry   Retry         // while nothing can be claimed
+	expiry  *time.Timer   // at the limit
 	failed  map[int64]int // tries that failed for no known reason
 
 	lockedUntil time.Time // when rows are not tried again any more that somebody else holds; zero: none was
@@ -205,7 +207,7 @@ func do[T any](client context.Context, w *Worker, ids []int64, a act, done func(
 
 // change changes rows, as far as that is done in time.
 func (m *manualClaim) change(ids []int64) {
-	ctx, cancel := context.WithTimeout(m.worker.active, m.limit)
+	ctx, cancel := m.within(m.worker.active)
 	defer cancel()
 	defer context.AfterFunc(m.client, cancel)()
 	if err := m.worker.Disk.Check(); err != nil {
@@ -219,6 +221,16 @@ func (m *manualClaim) change(ids []int64) {
 		case <-ctx.Done():
 			c.tell(nil, m.doubted(id))
 		}
+	}
+}
+
+// within gives what claims are made under: it ends with parent, and when none has succeeded for the limit.
+func (m *manualClaim) within(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	m.expiry = time.AfterFunc(m.limit, cancel)
+	return ctx, func() {
+		m.expiry.Stop()
+		cancel()
 	}
 }
 
@@ -246,6 +258,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if err != nil {
 		return m.claimFailed(ctx, ids, &c, err)
 	}
+	m.expiry.Reset(m.limit)
 	m.worker.won(&c.Claim)
 	isLocked := make(map[int64]bool, len(locked))
 	for _, id := range locked {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,4 +149,42 @@ func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ended <- nil
+}
+
+// slowTable takes some time for each claim by hand.
+type slowTable struct {
+	*table
+	takes time.Duration
+}
+
+func (s slowTable) ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, _ error) {
+	select {
+	case <-time.After(s.takes):
+		return s.table.ClaimManual(ctx, ids, targets, decide)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Regression: a client named more jobs than were claimed in ten seconds, and those behind were refused as if
+// the database did not answer.
+func TestManyJobsAreClaimedForAsLongAsClaimsSucceed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const last = 10_001 // of the third claim
+		tab := newTable(manual(last, "a"))
+		_, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.Table = slowTable{tab, 6 * time.Second} })
+		r.instant = true
+		ids := make([]int64, last)
+		for i := range ids {
+			ids[i] = int64(i + 1)
+		}
+		answer, err := w.RunManual(t.Context(), ids, "somebody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.Jobs) != 1 {
+			t.Errorf("not run: %s", answer.Errors[last])
+		}
+	})
 }

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"net":                 {"golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net"},
 	"net/cert":            {},
+	"net/principal":       {},
 	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
 	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/operator", "jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize", "golang.org/x/sys/unix"}, drawn...),

@@ -1,8 +1,8 @@
 package principal
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os/user"
@@ -16,164 +16,128 @@ type Line struct {
 	Name    string
 	Scope   Scope
 	Targets Targets
-	How     string    // it is known by: "token", "certificate", "uid" or "localhost"
+	How     string    // it is known: "token", "certificate", "uid" or "localhost"
 	Expires time.Time // zero: never
 
-	credential string // as it stands in the file, with a digest in small letters and an account by its number
-	ctx        context.Context
+	credential string          // as in the file: a digest in small letters, an account by its number
+	text       string          // all of it, to tell whether it was changed
+	ctx        context.Context // nil: it is of no file, and never ends
 	end        context.CancelFunc
 }
 
-// Done is closed when the line has left the file, was changed, or has expired: its links end then. It is nil
-// for a line that is in no file.
-func (l *Line) Done() <-chan struct{} {
+func (l *Line) life() context.Context {
 	if l.ctx == nil {
-		return nil
+		return context.Background()
 	}
-	return l.ctx.Done()
+	return l.ctx
 }
 
-// AfterDone calls f in a goroutine of its own when Done is closed, unless stop is called before, which tells
-// whether it was in time.
-func (l *Line) AfterDone(f func()) (stop func() bool) {
-	if l.ctx == nil {
-		return func() bool { return true }
-	}
-	return context.AfterFunc(l.ctx, f)
-}
+// Done is closed when the line is removed or changed, or expires.
+func (l *Line) Done() <-chan struct{} { return l.life().Done() }
 
-// same tells whether two lines give the same.
-func (l *Line) same(other *Line) bool {
-	return l.Name == other.Name && l.Scope == other.Scope && l.Targets.String() == other.Targets.String() &&
-		l.credential == other.credential && l.Expires.Equal(other.Expires)
-}
+// AfterDone calls f in its own goroutine when Done is closed. stop keeps it from that, and tells whether it did.
+func (l *Line) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(l.life(), f) }
 
-// certificate is the name that a certificate must have.
-func (l *Line) certificate() (name string, is bool) { return strings.CutPrefix(l.credential, "cert:") }
+func (l *Line) expired() bool { return !l.Expires.IsZero() && !time.Now().Before(l.Expires) }
 
-func (l *Line) expired(now time.Time) bool { return !l.Expires.IsZero() && !now.Before(l.Expires) }
+// valid tells whether the line lets in who comes now.
+func (l *Line) valid() bool { return l.life().Err() == nil && !l.expired() }
 
-// valid tells whether it lets in who comes now.
-func (l *Line) valid(now time.Time) bool { return l != nil && !l.expired(now) && l.ctx.Err() == nil }
-
-// mostLines is how many credentials a file may hold.
+// mostLines is how many credentials a file may have.
 const mostLines = 10_000
 
 // parse reads the lines of a file.
-func parse(content string) ([]*Line, error) {
-	var lines []*Line
-	has := map[string]int{} // where a credential stands
+func parse(content string) (lines []*Line, err error) {
+	numbers := map[string]int{} // of the lines, by credential
 	number := 0
 	for text := range strings.Lines(content) {
 		number++
-		fields := strings.Fields(text)
-		for i, field := range fields {
-			if field[0] == '#' {
-				fields = fields[:i]
+		words := strings.Fields(text)
+		for i, word := range words {
+			if word[0] == '#' {
+				words = words[:i]
 				break
 			}
 		}
-		if len(fields) == 0 {
+		if len(words) == 0 {
 			continue
 		}
-		l, err := parseLine(fields)
+		l, err := parseLine(words)
 		switch {
 		case err != nil:
-		case has[l.credential] > 0:
-			err = fmt.Errorf("it has the credential of line %d; allowed is one line for each", has[l.credential])
+		case numbers[l.credential] > 0:
+			err = fmt.Errorf("line %d has this credential, too; allowed is one line for each", numbers[l.credential])
 		case len(lines) == mostLines:
-			err = fmt.Errorf("it is one too many; allowed are %d", mostLines)
+			err = fmt.Errorf("too many credentials; allowed are %d", mostLines)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		has[l.credential] = number
+		numbers[l.credential] = number
 		lines = append(lines, l)
 	}
 	return lines, nil
 }
 
-func parseLine(fields []string) (*Line, error) {
-	const columns = 4
-	if len(fields) < columns {
-		return nil, errors.New("too few words; it needs a name, a scope, targets and a credential, with blanks between them")
+func parseLine(words []string) (*Line, error) {
+	if len(words) < 4 || len(words) > 5 {
+		return nil, errors.New("allowed are NAME SCOPE TARGETS CREDENTIAL, and behind them expires=TIME")
 	}
-	l := &Line{Name: fields[0]}
-	err := checkName(l.Name)
-	if err != nil {
-		return nil, fmt.Errorf("the first word, the name: %w", err)
+	l := &Line{Name: words[0]}
+	var scope, targets, credential, expires error
+	l.Scope, scope = ParseScope(words[1])
+	l.Targets, targets = ParseTargets(words[2])
+	l.How, l.credential, credential = parseCredential(words[3])
+	if len(words) == 5 {
+		l.Expires, expires = parseExpires(words[4])
 	}
-	if l.Scope, err = ParseScope(fields[1]); err != nil {
-		return nil, fmt.Errorf("the second word, the scope: %w", err)
-	}
-	if l.Targets, err = ParseTargets(fields[2]); err != nil {
-		return nil, fmt.Errorf("the third word, the targets: %w", err)
-	}
-	if l.How, l.credential, err = parseCredential(fields[3]); err != nil {
-		return nil, fmt.Errorf("the fourth word, the credential: %w", err)
-	}
-	for _, option := range fields[columns:] {
-		key, value, _ := strings.Cut(option, "=")
-		if key != "expires" || !l.Expires.IsZero() {
-			return nil, errors.New("what follows the credential: allowed is expires=, once")
-		}
-		if l.Expires, err = ParseTime(value); err != nil {
-			return nil, fmt.Errorf("expires: %w", err)
-		}
-	}
+	l.text = fmt.Sprint(words, l.credential)
 	l.ctx, l.end = context.WithCancel(context.Background())
-	return l, nil
+	return l, cmp.Or(checkName(l.Name), scope, targets, credential, expires)
 }
 
-// ParseTime reads when a line expires.
-func ParseTime(text string) (time.Time, error) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
-			return at.UTC(), nil
-		}
+func parseExpires(word string) (at time.Time, err error) {
+	text, is := strings.CutPrefix(word, "expires=")
+	if at, err = time.Parse(time.DateOnly, text); err != nil {
+		at, err = time.Parse(time.RFC3339, text)
 	}
-	return time.Time{}, errors.New("not a time; allowed are a day, which begins in UTC, as 2027-01-01, and a time, as 2027-01-01T12:00:00Z")
+	if !is || err != nil {
+		return at, errors.New("not an option; allowed is expires=2027-01-01, which is 0:00 UTC, or expires=2027-01-01T12:00:00Z")
+	}
+	return at, nil
 }
 
-// parseCredential tells how somebody is known, and by what.
-func parseCredential(text string) (how, credential string, err error) {
-	kind, value, _ := strings.Cut(text, ":")
-	switch {
-	case text == "localhost":
-		return "localhost", text, nil
-	case kind == "token":
-		digest, is := strings.CutPrefix(strings.ToLower(text), credentialOf)
-		if raw, err := hex.DecodeString(digest); !is || err != nil || len(raw) != 32 {
-			return "", "", errors.New("not a token's digest; allowed is token:sha256: and 64 hexadecimal digits, which jobctl token check makes of a token")
-		}
-		return "token", credentialOf + digest, nil
+// parseCredential tells how a principal is known, and by what.
+func parseCredential(word string) (how, credential string, err error) {
+	switch kind, value, _ := strings.Cut(word, ":"); {
+	case word == "localhost":
+		return word, word, nil
+	case kind == "token" && digestForm.MatchString(strings.ToLower(word)):
+		return kind, strings.ToLower(word), nil
+	case kind == "token" || strings.HasPrefix(word, "jobd_"):
+		return "", "", errors.New("not a token's digest; allowed is token:sha256:HEX, which jobctl token check makes of a token")
+	case kind == "cert" && value != "" && !strings.Contains(value, "*"):
+		return "certificate", word, nil
 	case kind == "cert":
-		if value == "" || strings.Contains(value, "*") {
-			return "", "", errors.New("not a name in a certificate; allowed is a DNS name (subjectAltName), without wildcards, as cert:node-7.example.com")
-		}
-		return "certificate", text, nil
+		return "", "", errors.New("not a certificate's name; allowed is cert:NAME, a DNS name (subjectAltName) without wildcards")
 	case kind == "uid":
 		uid, err := uidOf(value)
-		return "uid", "uid:" + strconv.Itoa(uid), err
-	case strings.HasPrefix(text, tokenPrefix):
-		return "", "", errors.New("a token; its digest belongs here, which jobctl token check makes of it")
+		return kind, "uid:" + uid, err
 	}
-	return "", "", errors.New("allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT and localhost")
+	return "", "", errors.New("not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT and localhost")
 }
 
-// uidOf is the number of an account, which may be given by its name.
-func uidOf(account string) (int, error) {
+// uidOf is the number of an account that is given by its name or number.
+func uidOf(account string) (string, error) {
 	const none = 1<<32 - 1 // the kernel's -1
 	if uid, err := strconv.ParseUint(account, 10, 32); err == nil && uid != none {
-		return int(uid), nil
+		return strconv.FormatUint(uid, 10), nil
 	}
 	known, err := user.Lookup(account)
-	var unknown user.UnknownUserError
-	switch {
-	case errors.As(err, &unknown):
-		return -1, errors.New("no such account in /etc/passwd; allowed are the name of one, and its number")
-	case err != nil:
-		return -1, fmt.Errorf("its account is not known: %w", err)
+	if errors.As(err, new(user.UnknownUserError)) {
+		return "", errors.New("not an account of this host; allowed are uid:NAME with a name of /etc/passwd, and uid:NUMBER")
+	} else if err != nil {
+		return "", fmt.Errorf("the account can't be looked up: %w", err)
 	}
-	return strconv.Atoi(known.Uid)
+	return known.Uid, nil
 }

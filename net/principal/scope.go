@@ -2,15 +2,15 @@ package principal
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Scope is a set of rights.
 type Scope uint8
 
-// The rights. What each is for is in docs/security.md.
+// The rights; docs/security.md says what each is for.
 const (
 	Status Scope = 1 << iota
 	Read
@@ -20,100 +20,76 @@ const (
 	Worker
 )
 
-// scopes are the words that stand in a file, each with the right that it is named after and all that it
-// gives. One that holds another stands behind it.
+// scopes are the words of a file, each with its right and all that it gives; who gives more stands first.
 var scopes = []struct {
 	word       string
 	right, all Scope
 }{
-	{"status", Status, Status},
+	{"admin", Admin, Status | Read | Submit | Run | Admin},
+	{"run", Run, Status | Read | Submit | Run},
 	{"read", Read, Status | Read},
 	{"submit", Submit, Submit},
-	{"run", Run, Status | Read | Submit | Run},
-	{"admin", Admin, Status | Read | Submit | Run | Admin},
+	{"status", Status, Status},
 	{"worker", Worker, Worker},
 }
 
 // ParseScope gives the rights of a word.
 func ParseScope(word string) (Scope, error) {
-	var words []string
 	for _, s := range scopes {
 		if s.word == word {
 			return s.all, nil
 		}
-		words = append(words, s.word)
 	}
-	return 0, errors.New("not a scope; allowed are " + strings.Join(words, ", "))
+	return 0, errors.New("not a scope; allowed are status, read, submit, run, admin and worker")
 }
 
 // Has tells whether one of the rights in need is in s.
 func (s Scope) Has(need Scope) bool { return s&need != 0 }
 
-// String is the word of what a line has, or of a single right; else several words.
+// String is the word that gives the rights, or that a single one is named by; else such words with + between.
 func (s Scope) String() string {
-	for _, known := range scopes {
-		if s == known.all || s == known.right {
-			return known.word
-		}
-	}
 	var words []string
-	for _, whole := range []bool{true, false} {
-		for i := len(scopes) - 1; i >= 0; i-- {
-			part := scopes[i].right
-			if whole {
-				part = scopes[i].all
-			}
-			if s&part == part {
-				words, s = append(words, scopes[i].word), s&^part
-			}
+	for _, known := range scopes {
+		if s.Has(known.right) {
+			words = append(words, known.word)
+			s &^= known.all
 		}
 	}
 	return strings.Join(words, "+")
 }
 
-// Targets are those that a principal reaches. The zero value reaches none.
-type Targets struct {
-	names []string // "*" alone: all; "reports/*": all below reports/
-}
+// Targets are those that a principal reaches: names, patterns that end with /*, or * alone. The zero
+// value reaches none.
+type Targets struct{ names []string }
 
-// all is the word for all targets, and the end of a pattern for those below a name.
-const (
-	all   = "*"
-	below = "/*"
-)
-
-// ParseTargets reads a list with commas: names, and NAME/* for all targets that begin with NAME/ and go on
-// (not for NAME itself). * alone is all targets. There are no other patterns.
+// ParseTargets reads a list with commas.
 func ParseTargets(text string) (Targets, error) {
-	if text == all {
-		return Targets{[]string{all}}, nil
-	}
 	names := strings.Split(text, ",")
-	for _, name := range names {
-		stem := strings.TrimSuffix(name, below)
-		if stem == "" || strings.Contains(stem, all) || !utf8.ValidString(stem) || strings.ContainsFunc(stem, unprintable) {
-			return Targets{}, errors.New("not a list of targets; allowed are names with commas between them, NAME/* for all targets " +
-				"that begin with NAME/, and * alone for all")
-		}
+	odd := slices.ContainsFunc(names, func(name string) bool {
+		name = strings.TrimSuffix(name, "/*")
+		return name == "" || strings.ContainsFunc(name, unfit)
+	})
+	if odd && text != "*" {
+		return Targets{}, errors.New("not a list of targets; allowed are NAME,NAME, with NAME/* for all below NAME/, and * alone for all")
 	}
 	return Targets{names}, nil
 }
 
-func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }
+// unfit is about a rune that no name may have, or the one that stands for bytes that are none.
+func unfit(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("* \ufffd", r) }
 
 // All tells whether these are all targets.
-func (t Targets) All() bool { return len(t.names) == 1 && t.names[0] == all }
+func (t Targets) All() bool { return t.String() == "*" }
 
-// Reach tells whether a target is among them.
+// Reach tells whether a target is among them. NAME/* reaches what goes on behind NAME/, at any depth, and
+// not NAME itself.
 func (t Targets) Reach(target string) bool {
-	for _, name := range t.names {
-		stem, pattern := strings.CutSuffix(name, all)
-		if name == target || pattern && strings.HasPrefix(target, stem) && (t.All() || len(target) > len(stem)) {
-			return true
-		}
-	}
-	return false
+	return t.All() || slices.ContainsFunc(t.names, func(name string) bool {
+		stem, pattern := strings.CutSuffix(name, "*")
+		rest, within := strings.CutPrefix(target, stem)
+		return within && pattern == (rest != "")
+	})
 }
 
-// String is the list as it stands in a file; "" where it is empty.
+// String is the list as it stands in a file.
 func (t Targets) String() string { return strings.Join(t.names, ",") }

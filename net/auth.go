@@ -24,7 +24,7 @@ type guard struct {
 	allowLocalhost bool
 
 	mu        sync.Mutex
-	throttles map[netip.Prefix]*authThrottle
+	throttles map[any]*authThrottle // by what originOf gives
 }
 
 // IsShort tells whether a password has so few characters, less than 16, that it may be guessed online:
@@ -34,14 +34,12 @@ func IsShort(password string) bool { return utf8.RuneCountInString(password) < 1
 func newGuard(password string, allowLocalhost bool) *guard {
 	return &guard{
 		digest: sha256.Sum256([]byte(password)), open: password == "", short: IsShort(password), allowLocalhost: allowLocalhost,
-		throttles: make(map[netip.Prefix]*authThrottle),
+		throttles: make(map[any]*authThrottle),
 	}
 }
 
-// lets tells whether a peer at this address needs no password.
-func (g *guard) lets(address netip.Addr) bool {
-	return g.open || g.allowLocalhost && address.IsLoopback()
-}
+// lets tells whether a peer needs no password.
+func (g *guard) lets(conn net.Conn) bool { return g.open || g.allowLocalhost && isLocal(conn) }
 
 // knows compares in constant time; digests, so that not even the password's length shows.
 func (g *guard) knows(password string) bool {
@@ -63,7 +61,7 @@ func (g *guard) admits(ctx context.Context, conn net.Conn, password string, dead
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errCrowdedOut)
 	defer cancel()
-	from := prefixOf(addressOf(conn.RemoteAddr()))
+	from := originOf(conn)
 	if err := g.wait(ctx, from, conn); err != nil {
 		return false, err
 	}
@@ -91,7 +89,7 @@ type authThrottle struct {
 
 // wait returns when the address's next password may be judged. ctx ends the wait, and so does a
 // peer that has hung up: it takes no turn of those behind it.
-func (g *guard) wait(ctx context.Context, from netip.Prefix, conn net.Conn) error {
+func (g *guard) wait(ctx context.Context, from any, conn net.Conn) error {
 	g.mu.Lock()
 	one := g.throttles[from]
 	free := one == nil || time.Since(one.last) > throttledFor
@@ -119,7 +117,7 @@ func (g *guard) wait(ctx context.Context, from netip.Prefix, conn net.Conn) erro
 }
 
 // failed notes a wrong password.
-func (g *guard) failed(from netip.Prefix) {
+func (g *guard) failed(from any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.throttles[from]
@@ -146,16 +144,22 @@ func (g *guard) forget() {
 // hungUp tells whether a peer has closed its end, even behind bytes that nobody has read yet.
 func hungUp(conn net.Conn) bool {
 	const tcpInfo, established = 11, 1 // of Linux; the state is the first byte of struct tcp_info
-	tcp, ok := tcpOf(conn)
+	carrier, ok := carrierOf(conn).(syscall.Conn)
 	if !ok {
 		return false
 	}
-	raw, err := tcp.SyscallConn()
+	raw, err := carrier.SyscallConn()
 	if err != nil {
 		return true
 	}
 	gone := false
+	_, isTCP := carrier.(*net.TCPConn)
 	err = raw.Control(func(fd uintptr) {
+		if !isTCP { // a unix socket's peer that is gone takes nothing, not even no bytes
+			_, err := syscall.SendmsgN(int(fd), nil, nil, nil, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
+			gone = err != nil
+			return
+		}
 		info, err := syscall.GetsockoptInet4Addr(int(fd), syscall.IPPROTO_TCP, tcpInfo) // four bytes of it
 		gone = err == nil && info[0] != established
 	})

@@ -53,6 +53,7 @@ type LinkConfig struct {
 // use.
 type Link struct {
 	conn     net.Conn
+	remote   net.Addr // see RemoteAddr
 	config   LinkConfig
 	stopping *atomic.Bool        // no further requests are served: of the server, or the link's own
 	slots    *semaphore.Weighted // one for each request of the peer under way
@@ -85,13 +86,12 @@ type Link struct {
 	held     int64 // bytes of the server's memory, for what is received
 }
 
-// Connect makes a link to a server's address, "host:port". The caller must call Run, which
+// Connect makes a link to a server's address, see Dial. The caller must call Run, which
 // receives what the server sends.
 func Connect(ctx context.Context, address string, config LinkConfig) (*Link, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := Dial(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("no connection to %s: %w", address, DialCause(err))
+		return nil, fmt.Errorf("no connection to %s: %w", address, err)
 	}
 	if conn, err = Secure(ctx, conn, config.TLS); err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, err)
@@ -123,7 +123,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		stopping: new(atomic.Bool),
 		slots:    semaphore.NewWeighted(int64(config.maxRequests)),
 		turn:     make(chan struct{}, 1),
-		log:      config.Logger.With("peer", conn.RemoteAddr().String()),
+		remote:   remoteOf(conn),
 		born:     time.Now(),
 		memory:   config.memory,
 		replying: make(chan struct{}, 1),
@@ -132,6 +132,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
 	}
+	l.log = config.Logger.With("peer", l.remote.String())
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
@@ -180,8 +181,8 @@ func (l *Link) Err() error {
 	return context.Cause(l.ctx)
 }
 
-// RemoteAddr is the peer's address.
-func (l *Link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+// RemoteAddr is the peer's address, as logs and the journal call it; of a unix socket's peer a PeerAddr.
+func (l *Link) RemoteAddr() net.Addr { return l.remote }
 
 // end closes everything, once; the first cause stays.
 func (l *Link) end(cause error) {
@@ -397,7 +398,7 @@ const tcpUserTimeout = 18
 // watch has the kernel notice when the peer's host is gone, whether or not something is under way
 // to it.
 func watch(conn net.Conn, timeout time.Duration) {
-	tcp, ok := tcpOf(conn)
+	tcp, ok := carrierOf(conn).(*net.TCPConn)
 	if !ok {
 		return
 	}

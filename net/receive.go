@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -299,7 +300,7 @@ func (l *Link) part(cause error) {
 		}
 		// A peer that was asked something must be able to answer: from this one nothing can come any
 		// more.
-		if _, ok := tcpOf(l.conn); ok && !l.hasAsked() {
+		if _, ok := carrierOf(l.conn).(syscall.Conn); ok && !l.hasAsked() {
 			l.hearOut()
 		}
 	}

@@ -125,11 +125,14 @@ func (l *Link) protected(handler Handler, request Request) (data any, err error)
 // by, and the master. A master that names nobody, as the original does, is named itself. Of all other
 // peers the field is not read: a client must not speak for somebody else.
 func (l *Link) Caller(data Fields) string {
-	peer := l.conn.RemoteAddr().String()
+	peer := l.remote.String()
 	if !l.config.PeerIsMaster {
 		return peer
 	}
 	by, _ := data.Text("by")
+	if unixPeer.MatchString(by) {
+		return by + " via master " + peer
+	}
 	client, err := netip.ParseAddrPort(by)
 	if err != nil {
 		return "master " + peer

@@ -27,7 +27,7 @@ type ServerConfig struct {
 	Logger               *slog.Logger // nil: none
 
 	// TLS is offered on the same port; nil: it is not. A peer without it is let in all the same, unless
-	// RequireTLS is set.
+	// RequireTLS is set. Unix sockets have none.
 	TLS        *tls.Config
 	RequireTLS bool
 
@@ -62,6 +62,8 @@ type Server struct {
 	tasks  sync.WaitGroup // the links
 
 	stopping atomic.Bool
+
+	accepting sync.Mutex // held while a link waits for its place and is started
 
 	mu              sync.Mutex
 	closed          bool
@@ -155,7 +157,7 @@ func mostLinks() int {
 // Serve accepts links from the listener and serves them until ctx ends; then it closes the
 // listener, refuses requests from then on, and returns nil. The links live on until Shutdown, which
 // must be called. It returns an error only where somebody else closed the listener: failures to
-// accept (no descriptor left, say) are waited out.
+// accept (no descriptor left, say) are waited out. It may be called for several listeners at once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	defer listener.Close()
@@ -192,6 +194,8 @@ const unauthenticatedGrace = 50 * time.Millisecond
 
 // accept starts a link. It waits where there are too many unauthenticated links.
 func (s *Server) accept(conn net.Conn) {
+	s.accepting.Lock()
+	defer s.accepting.Unlock()
 	if s.config.Pulse != nil {
 		s.config.Pulse.Works()
 		defer s.config.Pulse.Waits()
@@ -213,13 +217,13 @@ func (s *Server) accept(conn net.Conn) {
 // start runs a link, which is unauthenticated at first.
 func (s *Server) start(conn net.Conn) {
 	var may *secured
-	if s.config.TLS != nil {
+	if s.config.TLS != nil && peerUID(conn) < 0 { // a unix socket needs none
 		may = maySecure(conn, s.config.TLS, s.config.RequireTLS)
 		conn = may
 	}
 	link := NewLink(conn, s.link)
 	link.stopping, link.secured = &s.stopping, may
-	if !s.guard.lets(addressOf(conn.RemoteAddr())) {
+	if !s.guard.lets(conn) {
 		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
 	}
 	s.mu.Lock()

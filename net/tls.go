@@ -161,11 +161,10 @@ func (c *carrier) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// tcpOf is the TCP connection that carries another one.
-func tcpOf(conn net.Conn) (tcp *net.TCPConn, is bool) {
+// carrierOf is the connection that carries another one, or that one itself.
+func carrierOf(conn net.Conn) net.Conn {
 	if s, over := conn.(*secured); over {
-		conn = s.NetConn()
+		return s.NetConn()
 	}
-	tcp, is = conn.(*net.TCPConn)
-	return tcp, is
+	return conn
 }

@@ -295,12 +295,14 @@ type Retried struct {
 
 // Requested says that a client asked for jobs to be run by hand. It is durable together with the
 // first thing that was done about it: the events that follow tell what became of each job. A
-// request that changed nothing is a Refused.
+// request that changed nothing is a Refused. In a master's journal it is about any change, and durable
+// before a worker is asked: the workers' journals tell what became of it.
 type Requested struct {
 	Request string  `json:"request,omitempty"` // its type, as on the wire; "": run-manual
 	Jobs    []int64 `json:"jobs,omitempty"`    // of run-manual, in ascending order
 	More    int     `json:"more,omitempty"`    // how many the client named beyond those
 	By      string  `json:"by"`
+	About   string  `json:"about,omitempty"` // what else was to be changed, cut to a readable length; of a master
 }
 
 // Refused says that somebody asked for a change that was refused as a whole. Repeated requests are
@@ -352,6 +354,26 @@ type Retention struct {
 	Hash    string `json:"hash"`              // its hash, in hexadecimal
 	Reason  string `json:"reason"`            // why, as in "older than 720h0m0s"
 	Archive string `json:"archive,omitempty"` // the folder that they were copied to; "" where they were not
+}
+
+// Registered says that a worker has registered with the master whose journal this is, or registered
+// other targets.
+type Registered struct {
+	Worker  string   `json:"worker"`
+	Targets []string `json:"targets"`        // the first of them
+	More    int      `json:"more,omitempty"` // how many it serves beyond those
+	By      string   `json:"by"`             // the worker's address, and as whom it registered
+	// Times: how often workers have registered or left since the event before of these kinds, without
+	// an event.
+	Times int `json:"times,omitempty"`
+}
+
+// Left says that a worker is registered no more with the master whose journal this is.
+type Left struct {
+	Worker string `json:"worker"`
+	Reason string `json:"reason"` // why: it stops, or how its connection was lost
+	By     string `json:"by"`
+	Times  int    `json:"times,omitempty"` // as in Registered
 }
 
 // Plan is what a row says about time, in the columns of that name: as far as the table's

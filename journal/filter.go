@@ -40,8 +40,8 @@ func askedBy(payload Payload) string {
 	return ""
 }
 
-// isBy tells whether somebody is meant by a text: an address, a host, or words of it. 10.0.0.5 means
-// 10.0.0.5:4711, and not 10.0.0.50.
+// isBy tells whether somebody is meant by a text: an address, a host, a name, or words of it. 10.0.0.5
+// means 10.0.0.5:4711, and not 10.0.0.50; ann means "ann (token, 10.0.0.5:4711)", and not ann-2.
 func isBy(somebody, text string) bool {
 	for rest := somebody; ; {
 		at := strings.Index(rest, text)
@@ -58,4 +58,6 @@ func isBy(somebody, text string) bool {
 }
 
 // goesOn tells whether a character makes a name or an address longer.
-func goesOn(r rune) bool { return r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+func goesOn(r rune) bool {
+	return r == '.' || r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}

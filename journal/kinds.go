@@ -11,7 +11,7 @@ import (
 type Kind string
 
 // The kinds of event. The first group is about a job, the second about the
-// worker itself (job id 0).
+// worker itself (job id 0); the last two stand in a master's journal only.
 const (
 	KindAccepted  Kind = "accepted"
 	KindIgnored   Kind = "ignored"
@@ -43,6 +43,8 @@ const (
 	KindReloaded       Kind = "reloaded"
 	KindReapplied      Kind = "reapplied"
 	KindRetention      Kind = "retention"
+	KindRegistered     Kind = "registered"
+	KindLeft           Kind = "left"
 )
 
 func (Accepted) Kind() Kind       { return KindAccepted }
@@ -74,6 +76,8 @@ func (Refused) Kind() Kind        { return KindRefused }
 func (Reloaded) Kind() Kind       { return KindReloaded }
 func (Reapplied) Kind() Kind      { return KindReapplied }
 func (Retention) Kind() Kind      { return KindRetention }
+func (Registered) Kind() Kind     { return KindRegistered }
+func (Left) Kind() Kind           { return KindLeft }
 
 // registry lists a payload of every kind, in the order in which they are documented. Code that needs
 // all kinds asks here. For what an event does, see applyWorker (state.go) for the worker's events, and
@@ -109,6 +113,8 @@ var registry = []Payload{
 	Reloaded{},
 	Reapplied{},
 	Retention{},
+	Registered{},
+	Left{},
 }
 
 var payloadTypes = func() map[Kind]reflect.Type {

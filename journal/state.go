@@ -201,7 +201,7 @@ func (s *State) applyWorker(e Event) error {
 		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
 	case TargetRemoved:
 		delete(s.Targets, p.Target)
-	case Requested, Refused, Reloaded, Reapplied, Runner: // change nothing but are part of the history
+	case Requested, Refused, Reloaded, Reapplied, Runner, Registered, Left: // change nothing but are part of the history
 	case Retention:
 		s.Removed = s.Removed.After(p)
 	case Marked:

@@ -103,7 +103,7 @@ def fold_worker(s, seq, kind, p, ends):
             if s["removed"] is None or last > before.get("segment", 0):
                 noted = last if s["removed"] is None else before.get("noted")
                 s["removed"] = {"segment": last, "seq": p["seq"], "hash": p["hash"], "noted": noted}
-        case _: need(kind in ("runner", "requested", "refused", "reloaded", "reapplied"), seq, f'illegal transition: "{kind}"')
+        case _: need(kind in ("runner", "requested", "refused", "reloaded", "reapplied", "registered", "left"), seq, f'illegal transition: "{kind}"')
 
 def fold_job(s, seq, time, number, kind, p):
     job = s["jobs"].get(number, {})

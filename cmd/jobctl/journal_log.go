@@ -52,7 +52,7 @@ func (p *program) journalLog() *cmd {
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
-	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for whose address or name has this in it")
+	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for who has this name or address, or this word in it")
 	c.FlagSet.Var(countFlag{n: &q.Last}, "n", "only the newest N of them")
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
@@ -399,9 +399,13 @@ func describe(payload journal.Payload) string {
 	case journal.Replanned:
 		return describeReplanned(e)
 	case journal.Requested:
-		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "by", e.By)
+		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "about", e.About, "by", e.By)
 	case journal.Refused:
 		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
+	case journal.Registered:
+		return pairs("worker", e.Worker, "targets", listed(e.Targets, e.More), "by", e.By, "more_times", someTimes(e.Times))
+	case journal.Left:
+		return pairs("worker", e.Worker, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Reloaded:
 		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "launcher", strings.Join(e.Launcher, " "),
 			"launchers", describeLaunchers(e.Launchers), "by", e.By)
@@ -477,8 +481,13 @@ func someIDs(ids []int64, unlisted int) string {
 	for _, id := range ids[:min(len(ids), most)] {
 		parts = append(parts, fmt.Sprint(id))
 	}
-	text := strings.Join(parts, ",")
-	if more := max(len(ids)-most, 0) + unlisted; more > 0 {
+	return listed(parts, max(len(ids)-most, 0)+unlisted)
+}
+
+// listed are names, and how many there are beyond those.
+func listed(names []string, more int) string {
+	text := strings.Join(names, ",")
+	if more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

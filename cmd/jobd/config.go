@@ -82,7 +82,7 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	c.time.validate(set, c.store.mysql.ClaimColumn)
 	set.Require("", "launcher")
 	c.launcher.validate(set, nil, ofJobs(environ))
-	c.journal.validate(set)
+	c.journal.Validate(set)
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/journal/archive"
 )
 
@@ -26,7 +27,7 @@ func TestJournalCandidates(t *testing.T) {
 		want    []string
 	}{
 		"configured": {
-			"w", journalConfig{dir: "/j"}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
+			"w", journalConfig{jobdaemon.Journal{Dir: "/j"}}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
 		},
 		"systemd": {
 			"w", journalConfig{}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
@@ -62,7 +63,7 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := journalConfig{dir: dir}
+			c := journalConfig{jobdaemon.Journal{Dir: dir}}
 			got, err := c.makeDir("w", lookup(nil))
 			if err != nil || got != dir {
 				t.Fatalf("got %q, %v, want %q", got, err, dir)
@@ -93,7 +94,7 @@ func TestJournalDirThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := journalConfig{dir: test.dir}
+			c := journalConfig{jobdaemon.Journal{Dir: test.dir}}
 			_, err := c.makeDir("w", lookup(nil))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "give one with the key journal_dir") {
 				t.Errorf("error %v, want %q and the key", err, test.want)
@@ -130,7 +131,7 @@ func TestJournalDirOfAnotherAccount(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)); err != nil {
 		t.Fatal(err)
 	}
-	c := journalConfig{dir: dir}
+	c := journalConfig{jobdaemon.Journal{Dir: dir}}
 	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
 		t.Errorf("error %v", err)
 	}

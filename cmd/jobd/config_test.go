@@ -73,10 +73,11 @@ var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}
 
 var defaultTime = timeConfig{zone: "UTC", location: time.UTC}
 
-var defaultJournal = journalConfig{
-	log:     eventlog.Config{SegmentSize: 64 << 20, SegmentAge: 24 * time.Hour, Retention: 30 * 24 * time.Hour},
-	minFree: 64 << 20,
-}
+var defaultJournal = journalConfig{jobdaemon.Journal{
+	Of: "worker", Low: "no job is claimed",
+	Log:     eventlog.Config{SegmentSize: 64 << 20, SegmentAge: 24 * time.Hour, Retention: 30 * 24 * time.Hour},
+	MinFree: 64 << 20,
+}}
 
 func TestConfigOfTheOriginal(t *testing.T) {
 	t.Parallel()

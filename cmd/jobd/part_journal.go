@@ -31,13 +31,13 @@ func (r *root) openJournal() (*journalPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := r.journal.log
+	config := r.journal.Log
 	config.Dir, config.Logger, config.Committed = dir, r.log, r.metrics.committed
 	opened, err := eventlog.Open(context.Background(), config)
 	if err != nil {
 		return nil, cmp.Or(conf.Closed(err, dir), err)
 	}
-	reserve, err := eventlog.OpenReserve(dir, r.journal.minFree)
+	reserve, err := eventlog.OpenReserve(dir, r.journal.MinFree)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -297,7 +297,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		if time.Now().After(deadline) {
 			defer f.Close()
-			return nil, fmt.Errorf("journal %s is in use by %s; every worker needs a journal_dir of its own, or wait until this worker has stopped", dir, holder(f))
+			return nil, fmt.Errorf("journal %s is in use by %s; every daemon needs a journal_dir of its own, or wait until this one has stopped", dir, holder(f))
 		}
 	}
 	if err := sign(f); err != nil {

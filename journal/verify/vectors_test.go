@@ -280,6 +280,9 @@ func vectorDays() [][]journal.Draft {
 			{Job: 11, Payload: journal.Planned{Target: "mail", From: late, To: journal.Again{RunAt: 1795007777, PlannedAt: 1795007777, Why: journal.AgainSchedule}, Reason: "missed <its time>", By: "127.0.0.1:8"}},
 			{Job: 12, Payload: journal.Ignored{Reason: "its schedule can't be read", Told: true}},
 			worker(journal.Runner{Instance: "r-3.4712.9", Before: "r-2"}),
+			worker(journal.Requested{Request: "pause", By: "ann (token, 127.0.0.1:9)", About: `targets=["<a>"]`}),
+			worker(journal.Registered{Worker: name, Targets: []string{"mail", odd}, More: 3, By: "node-1 (cert, 127.0.0.1:9)", Times: 2}),
+			worker(journal.Left{Worker: name, Reason: "it stops", By: "node-1 (cert, 127.0.0.1:9)", Times: 1}),
 			worker(journal.Closed{Reason: "shutdown"}),
 		},
 	}

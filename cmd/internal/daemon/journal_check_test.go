@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestCouldWriteNothingInTheKernelsFolders(t *testing.T) {
 // An empty folder, such as systemd makes, is a journal that nobody has begun.
 func TestAnEmptyFolderIsNoFault(t *testing.T) {
 	t.Parallel()
-	found := checkHistory(t.Context(), "journal", t.TempDir())
+	found := (&Journal{}).history(t.Context(), "journal", t.TempDir())
 	if len(found) != 1 || found[0].Level != check.OK || found[0].Ends {
 		t.Errorf("found %+v", found)
 	}

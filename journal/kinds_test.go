@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // each gives an empty payload of every kind that is registered.
@@ -32,10 +34,7 @@ func each(t *testing.T) map[Kind]Payload {
 func TestEveryPayloadIsRegistered(t *testing.T) {
 	t.Parallel()
 	payloads := each(t)
-	file, err := parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0))(t)
 	var constants, methods int
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {
@@ -87,10 +86,7 @@ func TestEveryTokenCounts(t *testing.T) {
 // The documentation has a row for every kind.
 func TestEveryKindIsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/journal.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/journal.md"))(t)
 	documented := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 // jobPayloads holds a payload of each kind that is about a job. Attempt 1 follows
@@ -104,9 +106,7 @@ func TestAConflictOfAnIgnoringTakesItBack(t *testing.T) {
 				want = Job{ID: 1, Status: StatusConflict, Ended: at, Reason: "a trigger"}
 			}
 			conflict := Conflict{Wanted: RowIgnored, Reason: "a trigger"}
-			if err := state.Apply(Event{Seq: state.Seq + 1, Time: at, Job: 1, Payload: conflict}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, state.Apply(Event{Seq: state.Seq + 1, Time: at, Job: 1, Payload: conflict}))
 			if diff := cmp.Diff(want, state.Job(1)); diff != "" {
 				t.Errorf("job (-want +got):\n%s", diff)
 			}
@@ -118,9 +118,7 @@ func stateAfter(t *testing.T, path []Payload) *State {
 	t.Helper()
 	state := &State{KeepEnded: true}
 	for i, payload := range path {
-		if err := state.Apply(Event{Seq: uint64(i + 1), Job: 1, Payload: payload}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, state.Apply(Event{Seq: uint64(i + 1), Job: 1, Payload: payload}))
 	}
 	return state
 }
@@ -146,9 +144,7 @@ func TestWorkerEventsFold(t *testing.T) {
 	state := &State{}
 	apply := func(p Payload) {
 		t.Helper()
-		if err := state.Apply(Event{Seq: state.Seq + 1, Payload: p}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, state.Apply(Event{Seq: state.Seq + 1, Payload: p}))
 	}
 	expect := func(open bool, targets map[string]Target) {
 		t.Helper()
@@ -231,14 +227,8 @@ func TestCancelledWhileItRuns(t *testing.T) {
 				t.Fatalf("%s, cancelled %d times: %v", status, i+1, err)
 			}
 			want := &Cancellation{Time: Moment{now}, By: by, Grace: grace.Microseconds()}
-			data, err := EncodeCheckpoint(state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := DecodeCheckpoint(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(EncodeCheckpoint(state))(t)
+			again := must.Get(DecodeCheckpoint(data))(t)
 			for _, s := range []*State{state, again} {
 				if job := s.Job(1); job.Status != status || !cmp.Equal(job.Cancelled, want) {
 					t.Errorf("%s: then the job is %s, cancelled %+v; want %+v", status, job.Status, job.Cancelled, want)
@@ -280,9 +270,7 @@ func TestCancelledIsOver(t *testing.T) {
 	t.Parallel()
 	state := stateAfter(t, []Payload{Accepted{Target: "t", Token: "@a"}, Cancelled{By: "10.0.0.5:1", Token: "@a"}})
 	conflict := Conflict{Wanted: RowIgnored, Reason: "done", Token: "@a"}
-	if err := state.Apply(Event{Seq: state.Seq + 1, Time: state.Time, Job: 1, Payload: conflict}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, state.Apply(Event{Seq: state.Seq + 1, Time: state.Time, Job: 1, Payload: conflict}))
 	if job := state.Job(1); job.Status != StatusIgnored || job.Reason != "cancelled by 10.0.0.5" {
 		t.Errorf("the job is %s, because %q", job.Status, job.Reason)
 	}
@@ -317,14 +305,8 @@ func TestARequestThatWasNeverSentMayBeAnnouncedOnceMore(t *testing.T) {
 			if refused := errors.As(err, &illegal); err != nil && !refused || refused != (i == 3 && !legal) {
 				t.Errorf("address %q, event %d: %v", address, i, err)
 			}
-			text, err := EncodeCheckpoint(&s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := DecodeCheckpoint(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(EncodeCheckpoint(&s))(t)
+			again := must.Get(DecodeCheckpoint(text))(t)
 			if diff := cmp.Diff(s.Job(1), again.Job(1)); diff != "" {
 				t.Errorf("address %q, event %d: a checkpoint changes the job (-want +got):\n%s", address, i, diff)
 			}

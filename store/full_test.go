@@ -11,6 +11,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/must"
 )
 
 // fullJournal is a journal on a disk that is full a few times.
@@ -58,10 +59,7 @@ func TestAFullDiskDoesNotEndTheMirror(t *testing.T) {
 
 func countConflicts(t *testing.T, j *eventlog.Log) (n int) {
 	t.Helper()
-	events, err := j.Next(context.Background(), 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(j.Next(context.Background(), 0, 100))(t)
 	for _, e := range events {
 		if e.Kind() == journal.KindConflict {
 			n++

@@ -19,6 +19,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 // What rows should say, over generated jobs, events and rows: each line of testdata/golden.gz is one
@@ -41,15 +42,9 @@ func TestRowsSayWhatTheyDid(t *testing.T) {
 		remakeGolden(t, now.Bytes())
 		return
 	}
-	file, err := os.Open("testdata/golden.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open("testdata/golden.gz"))(t)
 	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unpacked := must.Get(gzip.NewReader(file))(t)
 	want, got := lines(unpacked), lines(&now)
 	lines, differ := 0, 0
 	for want.Scan() {
@@ -78,16 +73,10 @@ func remakeGolden(t *testing.T, text []byte) {
 	t.Helper()
 	var packed bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(text))(t)
+	must.Do(t, w.Close())
 	sample := bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:40], nil)
-	if err := cmp.Or(os.WriteFile("testdata/golden.gz", packed.Bytes(), 0o644), os.WriteFile("testdata/golden.txt", sample, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmp.Or(os.WriteFile("testdata/golden.gz", packed.Bytes(), 0o644), os.WriteFile("testdata/golden.txt", sample, 0o644)))
 }
 
 // generator makes the history of one job, rows that it may meet, and what the store says of them.

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/must"
 )
 
 func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
@@ -66,10 +67,7 @@ func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
 func TestAChangeCarriesTimesAndOutcome(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), newApplier()
-	events, err := j.Append(accepted(1, "@1"), running(1), done(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(j.Append(accepted(1, "@1"), running(1), done(1)))(t)
 	m := newMirror(j, table)
 	run(t, m)
 	shown(t, m, 3)
@@ -160,10 +158,7 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 	m := newMirror(j, table)
 	run(t, m)
 	shown(t, m, seq)
-	events, err := j.Next(t.Context(), seq, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(j.Next(t.Context(), seq, 10))(t)
 	want := []journal.Payload{
 		journal.Conflict{Found: &journal.Row{Target: "a", Status: journal.RowWaiting}, Wanted: journal.RowRunning, Token: "@1"},
 		journal.Conflict{Wanted: journal.RowRunning, Token: "@2"},

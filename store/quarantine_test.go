@@ -14,6 +14,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/must"
 )
 
 // One row locked by somebody's SELECT … FOR UPDATE failed whole batches, the table counted as away
@@ -101,9 +102,7 @@ func TestARowThatWasQuarantinedIsTakenUpAfterACrash(t *testing.T) {
 	newest := add(t, j, accepted(1, token(1)), running(1), done(1), accepted(2, token(2)), running(2), done(2))
 	await(t, "the first mirror", first.Tried(newest))
 	kill()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	second := newMirror(j, table)
 	run(t, second)
 	await(t, "the second mirror", second.Tried(newest))
@@ -125,10 +124,7 @@ func TestARowThatWasQuarantinedIsTakenUpAfterACrash(t *testing.T) {
 func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()}))(t)
 		defer j.Close()
 		table := storetest.NewMemory("")
 		table.Put(1, journal.RowAccepted, token(1))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // Each cause is logged once, as loud as it is bad. That a server is compared with the journal first
@@ -35,9 +36,7 @@ func TestRetryReportsEachCauseOnce(t *testing.T) {
 				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				retry := store.NewRetry(logger, "claim jobs", "target", "mail")
 				for range 3 {
-					if err := retry.Wait(t.Context(), c.cause); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, retry.Wait(t.Context(), c.cause))
 				}
 				if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level="+c.level) || !strings.Contains(text, " target=mail ") {
 					t.Errorf("logged %q, want one line of level %s", text, c.level)
@@ -60,9 +59,7 @@ func TestRetryReportsTheEndOfAnOutage(t *testing.T) {
 		}
 		began := time.Now()
 		for i := range 30 {
-			if err := retry.Wait(t.Context(), fmt.Errorf("%d MiB are free", i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, retry.Wait(t.Context(), fmt.Errorf("%d MiB are free", i)))
 		}
 		took := time.Since(began).Round(time.Millisecond)
 		retry.Over()

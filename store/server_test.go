@@ -16,6 +16,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/must"
 )
 
 // onServer makes a mirror for a journal that knows the table's server.
@@ -251,9 +252,7 @@ func TestGoingBackIsRepeatedAfterACrash(t *testing.T) {
 	killed := store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: &dying{table, kill}, Logger: discard(), Server: "one",
 	})
-	if err := killed.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, killed.Run(ctx))
 	if n := len(of[journal.Server](t, j)); n != 1 {
 		t.Errorf("%d servers are journalled, want one", n)
 	}
@@ -284,10 +283,7 @@ func (d *dying) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 func TestGoingBackIsBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir(), Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir(), Now: func() time.Time { return now }}))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	table, returned := storetest.NewMemory("two"), make(chan struct{}, 10)
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})

@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openJournal(t *testing.T) *eventlog.Log {
 	t.Helper()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)
@@ -35,10 +33,7 @@ func openJournal(t *testing.T) *eventlog.Log {
 // add appends one event after the other and gives the newest number.
 func add(t *testing.T, j *eventlog.Log, drafts ...journal.Draft) uint64 {
 	t.Helper()
-	events, err := j.Append(drafts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(j.Append(drafts...))(t)
 	return events[len(events)-1].Seq
 }
 
@@ -98,10 +93,7 @@ func history(t *testing.T, j *eventlog.Log) (all []journal.Event) {
 	newest := uint64(0)
 	j.View(func(s *journal.State) { newest = s.Seq })
 	for seq := uint64(0); seq < newest; {
-		events, err := j.Next(t.Context(), seq, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(j.Next(t.Context(), seq, 0))(t)
 		all = append(all, events...)
 		seq = events[len(events)-1].Seq
 	}

@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 const workerAnswer = `{"targets": {
@@ -225,10 +226,7 @@ func TestControlCharactersOfAPeerAreShownAsSuch(t *testing.T) {
 // closedPort is a port where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	return strconv.Itoa(port)
 }
 
@@ -243,10 +241,7 @@ func TestCouldNotConnect(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	// A listener that never accepts: the connection stands, and no answer comes.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	patiently(t, func(timeout time.Duration) string {
@@ -263,9 +258,7 @@ func TestPasswords(t *testing.T) {
 	const secret = "s3cret word"
 	d := startDaemon(t, secret, map[string]any{"poll": "ok"})
 	path := filepath.Join(t.TempDir(), "jobctl.conf")
-	if err := os.WriteFile(path, []byte("password = \""+secret+"\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("password = \""+secret+"\"\n"), 0o600))
 	ok, refused := output{out: "ok\n"}, output{code: 1, err: "jobctl: 127.0.0.1:PORT: invalid password\n"}
 	needed := output{code: 1, err: "jobctl: 127.0.0.1:PORT: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"}
 	jobctl{}.expect(t, d, ok, "poll", "--config", path)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 const completionStatus = `{"targets": {"mail": {}, "mail-long": {}, "video:fast": {}, "a b": {}, "\u001b[2J": {}}, "memoryUsage": {}}`
@@ -96,10 +98,7 @@ func TestComplete(t *testing.T) {
 // A daemon that hangs is waited for as long as somebody who has pressed a key waits.
 func TestCompletionDoesNotHang(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	begin := time.Now()

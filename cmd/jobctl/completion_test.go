@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // interactive are shells as somebody has them who has configured nothing, with the completion of
@@ -28,14 +30,9 @@ var loading = map[string]string{
 // Somebody types and presses the tabulator, in each shell, and it writes what was meant.
 func TestCompletionInRealShells(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "jobctl")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, filepath.Join(bin, "jobctl")))
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail-long": {}, "video:fast": {}, "a b": {}, "team@x": {}}, "memoryUsage": {}}`)})
 	for shell, start := range interactive {
 		t.Run(shell, func(t *testing.T) {
@@ -45,9 +42,7 @@ func TestCompletionInRealShells(t *testing.T) {
 			}
 			m := startMultiplexer(t)
 			home := t.TempDir()
-			if err := os.WriteFile(filepath.Join(home, ".jobctl.conf"), []byte("[prod]\nhost = 127.0.0.1\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(home, ".jobctl.conf"), []byte("[prod]\nhost = 127.0.0.1\n"), 0o600))
 			m.ask(t, "new-session", "-d", "-s", "person", "-x", "100", "-y", "30", "env HOME="+home+" XDG_CONFIG_HOME="+home+
 				" XDG_DATA_HOME="+home+" PATH="+bin+":$PATH JOBCTL_PORT="+worker.port+" "+start)
 			m.awaitScreen(t, "$")

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 // An operator's own file is looked at like a daemon's: who else reads it, and what is in it that was hardly meant.
@@ -13,18 +15,12 @@ func TestOwnFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), ".jobctl.conf")
 	text := "password = hunter2#x\nmaster = yes\nmysql_host = db\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Do(t, os.Chmod(path, 0o644))
 	set := newSet([]string{"HOME=" + filepath.Dir(path)}, nil, nil)
 	var c config
 	c.register(set)
-	if err := set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()))
 	want := []string{
 		"environment JOBCTL_TIMEUOT: unknown, and not used; the nearest known one is JOBCTL_TIMEOUT",
 		path + ":1: password: it ends before its #, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the # of a comment",

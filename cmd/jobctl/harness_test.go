@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 func TestMain(m *testing.M) {
@@ -72,10 +73,7 @@ func startTurns(t *testing.T, answers map[string]any, typ string, answer func(da
 // listen serves on a free port until the test ends.
 func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	server := jobnet.NewServer(config)
 	ended := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // The ids that tables have and that many a program rounds or refuses.
@@ -51,14 +52,10 @@ func TestEveryIDInAJournal(t *testing.T) {
 	j := openJournal(t, dir)
 	for _, id := range farIDs {
 		var job int64
-		if err := json.Unmarshal([]byte(id), &job); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(id), &job))
 		appendAll(t, j, journal.Draft{Job: job, Payload: journal.Ignored{Reason: "reason " + id}})
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	for _, id := range farIDs {
 		for _, args := range []string{"show ID", "show -- ID", "log --job ID", "log --job=ID"} {
 			got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(strings.ReplaceAll(args, "ID", id))...)...)

@@ -6,24 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // damageEvent changes a byte of an event in a journal of oneDay's.
 func damageEvent(t *testing.T, dir, within string) {
 	t.Helper()
 	path := filepath.Join(dir, "segment-00000001.db")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	at := bytes.LastIndex(content, []byte(within))
 	if at < 0 {
 		t.Fatalf("%q is not in the journal", within)
 	}
 	content[at] ^= 1
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, content, 0o600))
 }
 
 // The newest events of a damaged journal are the newest that can be read, and the damage is told.

@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 )
 
 // Following goes on where a segment ends, is sealed and even removed meanwhile.
@@ -16,13 +17,10 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	seconds := 0
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
 		seconds++
 		return begin.Add(time.Duration(seconds) * time.Second)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	defer j.Close()
 	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "reason 0"}})
 
@@ -42,18 +40,13 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 		appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: reason}})
 		expectLine(t, reader, reason)
 		j.SetPosition(1 << 40) // all that was appended
-		if err := j.Maintain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Maintain(t.Context()))
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(replay.Open(dir))(t)
 	if first, err := r.First(t.Context()); err != nil || first == 1 {
 		t.Errorf("the history begins with event %d, %v: nothing was removed, so nothing was shown", first, err)
 	}

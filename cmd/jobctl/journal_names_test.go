@@ -10,23 +10,20 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 // journalOf makes a journal of a worker in a folder, with one job.
 func journalOf(t *testing.T, dir, name string, job int64) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	j := openJournal(t, dir)
 	appendAll(
 		t, j,
 		journal.Draft{Payload: journal.Opened{Name: name, Pid: 1}},
 		journal.Draft{Job: job, Payload: journal.Ignored{Reason: fmt.Sprint("reason ", job)}},
 	)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 }
 
 // Copies of two hosts' journals lie in folders of one name: the workers' names tell them apart.
@@ -99,35 +96,24 @@ func TestNamesThatAreNotInAnEvent(t *testing.T) {
 	top := t.TempDir()
 	cut, nameless := filepath.Join(top, "cut"), filepath.Join(top, "nameless")
 	for _, dir := range []string{cut, nameless} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
 	}
 	seconds := 0
-	j, err := eventlog.Open(t.Context(), eventlog.Config{
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
 		Dir: cut, SegmentAge: time.Second, Retention: 3 * time.Second,
 		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	appendAll(t, j, journal.Draft{Payload: journal.Opened{Name: "node-1"}})
 	for n := range 9 {
 		seconds++
 		appendAll(t, j, journal.Draft{Job: int64(n + 1), Payload: journal.Ignored{Reason: "x"}})
 	}
 	j.SetPosition(10)
-	if err := j.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
 	k := openJournal(t, nameless)
 	appendAll(t, k, journal.Draft{Job: 5, Payload: journal.Ignored{Reason: "x"}})
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Close())
 	got := jobctl{}.run(t, "journal", "log", "--journal", cut, "--journal", nameless)
 	if got.code != 0 || strings.Contains(got.out, "opened") || !strings.Contains(got.out, " node-1   ") || !strings.Contains(got.out, " nameless ") {
 		t.Errorf("%+v", got)

@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 // shortened makes a journal of nine events, job n at second n, of which retention has left those from event 6 on.
@@ -15,24 +16,17 @@ func shortened(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	seconds := 0
-	j, err := eventlog.Open(t.Context(), eventlog.Config{
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
 		Dir: dir, SegmentAge: time.Second, Retention: 3 * time.Second,
 		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for n := range 9 {
 		seconds++
 		appendAll(t, j, journal.Draft{Job: int64(n + 1), Payload: journal.Ignored{Reason: fmt.Sprint("reason ", n+1)}})
 	}
 	j.SetPosition(9)
-	if err := j.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
 	return dir
 }
 

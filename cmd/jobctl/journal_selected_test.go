@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // endsOf is a page of ends, as a worker hands them out.
@@ -27,10 +28,7 @@ func endsOf(t *testing.T, more ...journal.Event) history.Page {
 	}, more...)
 	page := history.Page{}
 	for _, e := range events {
-		text, err := json.Marshal(history.Event{Event: e})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(history.Event{Event: e}))(t)
 		page.Items = append(page.Items, text)
 	}
 	return page

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 func TestJournalShow(t *testing.T) {
@@ -89,16 +91,11 @@ func TestJournalVerify(t *testing.T) {
 	}
 
 	path := filepath.Join(dir, "segment-00000001.db")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	if bytes.Count(content, []byte("@tokenseve")) != 1 {
 		t.Fatal("event 11 is not in the file as expected")
 	}
-	if err := os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600))
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
 	const ranges = "not as it was written: 1 event is damaged\nfirst bad sequence number: 11\n" +
 		"EVENTS  COUNT  VERDICT     WHY\n" +

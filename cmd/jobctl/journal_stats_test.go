@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 // longWaits makes a journal whose first segment retention has removed. Job 1 was claimed and started there, and job 2 claimed;
@@ -16,12 +17,9 @@ func longWaits(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	now := begin
-	j, err := eventlog.Open(t.Context(), eventlog.Config{
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
 		Dir: dir, SegmentAge: time.Second, Retention: 10 * time.Second, Now: func() time.Time { return now },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	one := func(second int, job int64, payload journal.Payload) {
 		now = begin.Add(time.Duration(second) * time.Second)
 		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
@@ -46,12 +44,8 @@ func longWaits(t *testing.T) (dir string) {
 	one(12, 5, ok)
 	one(12, 3, journal.Conflict{Wanted: journal.RowDone, Token: "@3"})
 	j.SetPosition(17)
-	if err := j.Maintain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
 	return dir
 }
 
@@ -98,10 +92,7 @@ func TestStatisticsOfWaitsThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	now := begin
 	dir := t.TempDir()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }}))(t)
 	one := func(second int, job int64, payload journal.Payload) {
 		now = begin.Add(time.Duration(second) * time.Second)
 		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
@@ -118,9 +109,7 @@ func TestStatisticsOfWaitsThatNobodyKnows(t *testing.T) {
 	one(6, 4, journal.Done{Result: "fail"})
 	one(10, 4, journal.Retried{Target: "again", From: journal.RowDone, To: journal.RowWaiting, By: "x"})
 	started(20, 4, journal.Accepted{Target: "again", Token: "@5", Created: begin.Add(-90 * 24 * time.Hour).Unix()})
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	got := jobctl{}.run(t, "journal", "stats", "--journal", dir, "--output", "json")
 	for target, want := range map[string]string{"untold": `{"p50":0,`, "in 1970": "null", "not planned": "null", "again": `{"p50":10`} {
 		line := ""

@@ -12,6 +12,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 // begin is when the journals of these tests begin; each event is a second after the one before it.
@@ -20,22 +21,17 @@ var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 func openJournal(t *testing.T, dir string) *eventlog.Log {
 	t.Helper()
 	seconds := 0
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time {
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time {
 		seconds++
 		return begin.Add(time.Duration(seconds) * time.Second)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	return j
 }
 
 func appendAll(t *testing.T, j *eventlog.Log, drafts ...journal.Draft) {
 	t.Helper()
 	for _, draft := range drafts {
-		if _, err := j.Append(draft); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Append(draft))(t)
 	}
 }
 
@@ -68,9 +64,7 @@ func oneDay(t *testing.T) (dir string) {
 		journal.Draft{Payload: journal.Paused{Targets: []string{"a", "b"}, By: "10.0.0.9:4001"}},
 		journal.Draft{Payload: journal.ConcurrencySet{Target: "a", Concurrency: 3, By: "10.0.0.9:4001"}},
 	)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	return dir
 }
 
@@ -131,9 +125,7 @@ func TestJournalLogAsJSON(t *testing.T) {
 		t.Fatalf("exit code %d, %d lines", got.code, len(lines))
 	}
 	var event map[string]any
-	if err := json.Unmarshal([]byte(lines[4]), &event); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(lines[4]), &event))
 	payload, _ := json.Marshal(event["payload"])
 	if event["seq"] != 5.0 || event["time"] != "2026-11-20T10:00:05Z" || event["job"] != 5.0 || event["kind"] != "done" ||
 		len(event["hash"].(string)) != 64 || !strings.Contains(string(payload), `"code":7`) || event["stdout"] != nil {
@@ -254,9 +246,7 @@ func TestJournalConflictsTellTheRowAsFound(t *testing.T) {
 		journal.Draft{Job: 6, Payload: journal.Conflict{Wanted: "done", Reason: "error 1366"}}, // of an older version
 		journal.Draft{Job: 7, Payload: journal.Conflict{Wanted: "running", Token: "@tokenseve"}},
 	)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	for command, want := range map[string][]string{
 		"conflicts": {"5    done     accepted  @tokenfive  CHECK fails", "6    done     not told  -           error 1366", "7    running  no row"},
 		"log": {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // workersJournal is the journal of a worker, of so many events, and an anchor of its newest.
@@ -19,9 +20,7 @@ func workersJournal(t *testing.T, name string, events int64) (dir, anchor string
 	for n := range events - 1 {
 		appendAll(t, j, journal.Draft{Job: n + 1, Payload: journal.Ignored{Reason: "x"}})
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	got := jobctl{}.run(t, "journal", "anchor", "--journal", dir)
 	return dir, strings.TrimSpace(got.out)
 }
@@ -33,9 +32,7 @@ func TestAMastersAnchorsOnAFolder(t *testing.T) {
 	two, twoAnchor := workersJournal(t, "node-2", 7)
 	file := filepath.Join(t.TempDir(), "heads")
 	write := func(format string, args ...any) {
-		if err := os.WriteFile(file, fmt.Appendf(nil, format, args...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, fmt.Appendf(nil, format, args...), 0o600))
 	}
 	write("%s node-1\n%s node-2\n", oneAnchor, twoAnchor)
 	for _, dir := range []string{one, two} {
@@ -76,9 +73,7 @@ func TestAnchorsOfOthersAreNotCompared(t *testing.T) {
 		bad + "\n" + anchor + " w1\n":                    "an anchor knows event 9",
 		anchor + " w1\n" + bad + "\n" + anchor + " w9\n": "an anchor knows event 9",
 	} {
-		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(lines), 0o600))
 		got := jobctl{}.run(t, "journal", "verify", "--journal", dir, "--anchor", file)
 		if (got.code == 0) != (says == "") || !strings.Contains(got.err, says) {
 			t.Errorf("%q: %+v, want %q", lines, got, says)
@@ -91,13 +86,8 @@ func TestReadersEndWithExitCode1(t *testing.T) {
 	t.Parallel()
 	dir, _ := workersJournal(t, "node-1", 5)
 	head := filepath.Join(dir, "head")
-	content, err := os.ReadFile(head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(head, []byte(strings.Replace(string(content), "00005 ", "00006 ", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(head))(t)
+	must.Do(t, os.WriteFile(head, []byte(strings.Replace(string(content), "00005 ", "00006 ", 1)), 0o600))
 	for _, command := range []string{"log", "log -n 2", "export", "stats", "state", "log --kind opened", "show 2", "anchor"} {
 		got := jobctl{}.run(t, append(append([]string{"journal"}, strings.Fields(command)...), "--journal", dir)...)
 		if got.code != 1 || !strings.Contains(got.err, "events up to 6 were acknowledged, the journal ends at 5") {

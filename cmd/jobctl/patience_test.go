@@ -15,6 +15,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // silentDaemon answers the requests that are named, and others never; with asked it tells what it was asked.
@@ -85,10 +86,7 @@ func TestAnAnswerThatDoesNotCome(t *testing.T) {
 // A process that was stopped takes connections and answers nothing.
 func TestADaemonThatWasStopped(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	for _, args := range []string{"status", "run-manual 5", "pause"} {
@@ -164,15 +162,11 @@ func TestInterruptedRuns(t *testing.T) {
 			cmd := ownProcess(t, append([]string{"--port", port}, strings.Fields(test.args)...)...)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			if typ := <-asked; typ != test.asked {
 				t.Fatalf("asked %s", typ)
 			}
-			if err := cmd.Process.Signal(test.signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Signal(test.signal))
 			_ = cmd.Wait()
 			if cmd.ProcessState.ExitCode() != test.code || errs.String() != test.want {
 				t.Errorf("%v, stderr %q, want exit code %d and %q", cmd.ProcessState, errs.String(), test.code, test.want)
@@ -184,10 +178,7 @@ func TestInterruptedRuns(t *testing.T) {
 // endlessServer answers everything with bytes that do not end.
 func endlessServer(t *testing.T, head string) (port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

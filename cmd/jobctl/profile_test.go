@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // profilesFile writes a home with a .jobctl.conf.
@@ -14,9 +16,7 @@ func profilesFile(t *testing.T, content string) (environ []string, path string) 
 	t.Helper()
 	home := t.TempDir()
 	path = filepath.Join(home, ".jobctl.conf")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return []string{"HOME=" + home}, path
 }
 
@@ -107,18 +107,14 @@ func TestPasswordsOfProfilesGoNowhereElse(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
 		}
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o644))
 	for profile, secret := range map[string]string{"@prod": "password", "@other": "password"} {
 		if got := (jobctl{environ: environ}).run(t, profile, "poll"); !strings.Contains(got.err, "everybody on this host can read it (mode 0644), and there is a password in it ("+secret+")") {
 			t.Errorf("%s: %+v", profile, got)
 		}
 	}
 	environ, path = profilesFile(t, fmt.Sprintf("port = %s\n[prod]\npassword = x\n", closedPort(t)))
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o644))
 	if got := (jobctl{environ: environ}).run(t, "poll"); !strings.Contains(got.err, "there is a password in it (prod.password)") {
 		t.Errorf("no profile: %+v", got)
 	}
@@ -159,9 +155,7 @@ func TestPortsOfWorkersAndMasters(t *testing.T) {
 			set.Choose("p")
 			args = args[1:]
 		}
-		if err := set.Parse(args, test.environ, t.Output()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, set.Parse(args, test.environ, t.Output()))
 		if c.validate(set); c.port != test.want || set.Err() != nil || set.Path() != path {
 			t.Errorf("%s: port %d, want %d; %v", name, c.port, test.want, set.Err())
 		}

@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 // setBack makes a journal of a clock that was set back: all its events bear one time. Job 1 ran for 3 s, as measured; of job 2
@@ -15,10 +16,7 @@ func setBack(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	now := begin.Add(time.Second)
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }}))(t)
 	zero := 0
 	life := func(job int64, target string, takes time.Duration, done journal.Done) {
 		appendAll(
@@ -34,9 +32,7 @@ func setBack(t *testing.T) (dir string) {
 	now = begin.Add(time.Second)
 	life(3, "lost", time.Hour, journal.Done{Result: "fail", Reason: "outcome unknown: the worker and its runner were killed"})
 	life(4, "plain", 2*time.Second, journal.Done{Result: "ok", Code: &zero})
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	return dir
 }
 

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // ownProcess is jobctl as a process of its own.
 func ownProcess(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+t.TempDir())
 	return cmd
@@ -73,10 +72,7 @@ func TestAFullDiskUnderStderrAndFiles(t *testing.T) {
 	d := startDaemon(t, "", map[string]any{
 		"run-manual": json.RawMessage(`{"jobs": {"5": {"result": "ok", "code": 0, "stdout": "out", "stderr": "x"}}}`),
 	})
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()
 	cmd := ownProcess(t, "run-manual", "5", "--port", d.port)
 	cmd.Stderr = full
@@ -96,13 +92,8 @@ func headOf(t *testing.T, cmd *exec.Cmd) (line, errs string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
 	line, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Errorf("the first line: %v", err)

@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // The page of a job has times as all pages have them: to the second on a terminal, with the date
@@ -16,10 +17,7 @@ import (
 func TestTimesOfShow(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
-	event, err := json.Marshal(history.Event{Event: journal.Event{Seq: 1, Time: at, Job: 6, Payload: journal.Ignored{Reason: "why not"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	event := must.Get(json.Marshal(history.Event{Event: journal.Event{Seq: 1, Time: at, Job: 6, Payload: journal.Ignored{Reason: "why not"}}}))(t)
 	worker := startDaemon(t, "", map[string]any{
 		"status":         json.RawMessage(workerAnswer),
 		"explain":        json.RawMessage(`{"name":"node-1","jobs":[{"job":6,"row":{"target":"mail","status":"ignored","created":1795168800,"stdout":{"size":0},"stderr":{"size":0}}}]}`),
@@ -55,10 +53,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 	}
 	var events []json.RawMessage
 	for i, payload := range payloads {
-		event, err := json.Marshal(history.Event{Event: journal.Event{Seq: uint64(i + 1), Time: at.Add(2 * time.Second), Job: 6, Payload: payload}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := must.Get(json.Marshal(history.Event{Event: journal.Event{Seq: uint64(i + 1), Time: at.Add(2 * time.Second), Job: 6, Payload: payload}}))(t)
 		events = append(events, event)
 	}
 	worker := startDaemon(t, "", map[string]any{

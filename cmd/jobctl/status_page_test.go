@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // standingAnswer is what a worker of this version says, with so many jobs of target mail running.
@@ -199,10 +200,7 @@ func TestAnotherWorkerCounts(t *testing.T) {
 // The pages in the documentation are those that these tests have seen.
 func TestDocumentedPagesOfStatus(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "jobctl.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "jobctl.md")))(t)
 	worker := standingWorker(t)
 	for _, args := range []string{"status", "queue"} {
 		got := jobctl{terminal: true}.run(t, "--port", worker.port, args)

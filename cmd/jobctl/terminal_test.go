@@ -12,6 +12,7 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // asProgram has the test's binary be jobctl.
@@ -61,10 +62,7 @@ func (m multiplexer) shows(t *testing.T, args ...string) string {
 
 func (m multiplexer) showsIn(t *testing.T, columns int, args ...string) string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	words := []string{"'" + self + "'"}
 	for _, arg := range args {
 		words = append(words, "'"+arg+"'")
@@ -142,9 +140,7 @@ func attacked(t *testing.T) (dir string) {
 			Result: "fail", Stdout: journal.Output{Kept: []byte(attack), Size: int64(len(attack))}, Stderr: journal.Output{Kept: []byte(attack), Size: int64(len(attack))},
 		}},
 	)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	return dir
 }
 

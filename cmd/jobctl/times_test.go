@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata" // Berlin, wherever this runs
+
+	"jobd/store/storetest/must"
 )
 
 func TestParseTime(t *testing.T) {
@@ -63,10 +65,7 @@ func TestParseTime(t *testing.T) {
 // Times are those of the place, also on the days on which its clocks change.
 func TestParseTimeWhereClocksAreChanged(t *testing.T) {
 	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := must.Get(time.LoadLocation("Europe/Berlin"))(t)
 	for text, want := range map[string]time.Time{
 		"2026-10-25 01:59": time.Date(2026, 10, 24, 23, 59, 0, 0, time.UTC),
 		"2026-10-25 03:00": time.Date(2026, 10, 25, 2, 0, 0, 0, time.UTC),

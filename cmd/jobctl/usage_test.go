@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // Wrong usage is told without asking anybody.
@@ -117,15 +118,10 @@ func TestHelp(t *testing.T) {
 func TestConfigurationFiles(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	content, err := os.ReadFile(filepath.Join("..", "..", "testdata", "configurations", "jobctl.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join("..", "..", "testdata", "configurations", "jobctl.conf")))(t)
 	// The original's file, with a host that exists.
 	content = bytes.Replace(content, []byte("192.168.0.8"), []byte("127.0.0.1"), 1)
-	if err := os.WriteFile(filepath.Join(home, ".jobctl.conf"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(home, ".jobctl.conf"), content, 0o600))
 	d := startDaemon(t, "s3cret", map[string]any{"poke": "ok"})
 	jobctl{environ: []string{"HOME=" + home}}.expect(t, d, output{out: "ok\n"}, "poke", "a")
 	jobctl{environ: []string{"HOME=" + t.TempDir(), "JOBCTL_MASTER=1", "JOBCTL_PASSWORD=s3cret"}}.expect(t, d, output{out: "ok\n"}, "poke", "a")
@@ -136,10 +132,7 @@ func TestShippedConfiguration(t *testing.T) {
 	path := filepath.Join("..", "..", "packaging", "jobctl.conf")
 	d := startDaemon(t, "", map[string]any{"poll": "ok"})
 	jobctl{}.expect(t, d, output{out: "ok\n"}, "poll", "--config", path)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	for _, key := range []string{"master", "host", "port", "master_port", "password", "password_file", "log_level", "output", "precise", "timeout"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
@@ -153,9 +146,7 @@ func TestDefaultPorts(t *testing.T) {
 		set := newSet(nil, nil, nil)
 		var c config
 		c.register(set)
-		if err := set.Parse(strings.Fields(args), nil, t.Output()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, set.Parse(strings.Fields(args), nil, t.Output()))
 		if c.validate(set); c.port != want {
 			t.Errorf("%q: port %d, want %d", args, c.port, want)
 		}
@@ -165,9 +156,7 @@ func TestDefaultPorts(t *testing.T) {
 func TestUnknownKeyInTheFileIsAWarning(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobctl.conf")
-	if err := os.WriteFile(path, []byte("hots = h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("hots = h\n"), 0o600))
 	d := startDaemon(t, "", map[string]any{"poll": "ok"})
 	got := jobctl{}.run(t, "--port", d.port, "poll", "--config", path)
 	if got.code != 0 || !strings.Contains(got.err, path+":1: unknown key hots is not used; the nearest known one is host") {
@@ -178,10 +167,7 @@ func TestUnknownKeyInTheFileIsAWarning(t *testing.T) {
 // jobctl links no driver of a database server.
 func TestLinksNoDriver(t *testing.T) {
 	t.Parallel()
-	list, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	if !strings.Contains(string(list), "jobd/journal\n") || strings.Contains(string(list), "go-sql-driver/mysql") {
 		t.Errorf("links:\n%s", list)
 	}

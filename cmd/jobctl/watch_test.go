@@ -13,6 +13,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // seenPages is an output that tells when it holds so many pages.
@@ -114,10 +115,7 @@ func (b both) Write(text []byte) (int, error) {
 // stoppable is a worker that is there until stop is called.
 func stoppable(t *testing.T) (stop func(), port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	status := func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 		return json.RawMessage(workerAnswer), nil
 	}

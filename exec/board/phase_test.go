@@ -7,15 +7,13 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // The table of docs/architecture.md is the one that the board goes by.
 func TestTheTableOfMovesIsTheDocumentedOne(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/architecture.md"))(t)
 	_, table, found := strings.Cut(string(page), "| phase | slot |")
 	if !found {
 		t.Fatal("docs/architecture.md has no table of phases")

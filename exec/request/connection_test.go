@@ -16,6 +16,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // counted is a server that counts connections and requests.
@@ -261,13 +262,8 @@ func TestAConnectionThatIsClosedBeforeItsRequestIsReplaced(t *testing.T) {
 	s := f.newService("mail", of)
 	defer s.close()
 	f.services["mail"] = s
-	if _, err := f.run(specOf(of)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := s.take(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.run(specOf(of)))(t)
+	c := must.Get(s.take(context.Background()))(t)
 	c.used = true // it is one from before, however long the machine stood still
 	made := s.standing().Boots
 	for range made {

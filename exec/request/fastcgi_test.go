@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 const (
@@ -156,10 +157,7 @@ func TestNoConnectionToAFastCGIServerIsKept(t *testing.T) {
 func TestARequestNamesTheSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(shortDir(t), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", path))(t)
 	rawOn(t, listener, func(c net.Conn) {
 		if _, err := heard(bufio.NewReader(c)); err == nil {
 			_, _ = io.WriteString(c, out(done+"\r\n"))
@@ -180,10 +178,7 @@ func TestARequestNamesTheSocket(t *testing.T) {
 
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "jobd-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "jobd-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -192,14 +187,9 @@ func shortDir(t *testing.T) string {
 func full(t *testing.T) (path string, accept func()) {
 	t.Helper()
 	path = filepath.Join(shortDir(t), "s")
-	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
 	t.Cleanup(func() { unix.Close(listener) })
-	if err := errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: path}), unix.Listen(listener, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: path}), unix.Listen(listener, 0)))
 	for {
 		c, err := net.Dial("unix", path)
 		if errors.Is(err, syscall.EAGAIN) {
@@ -245,10 +235,7 @@ func TestAFullQueueIsAShortage(t *testing.T) {
 func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
 	t.Parallel()
 	stale := filepath.Join(shortDir(t), "s")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: stale}))(t)
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
 	for of, want := range map[jobexec.Service]string{

@@ -14,6 +14,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // quiet is the log of servers that are met by clients which refuse them.
@@ -101,10 +102,7 @@ func (f *fixture) standing() jobexec.PoolStanding {
 // start begins a job.
 func (f *fixture) start(spec jobexec.Spec) jobexec.Held {
 	f.t.Helper()
-	p, err := f.Start(spec)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	p := must.Get(f.Start(spec))(f.t)
 	return p.(jobexec.Held)
 }
 
@@ -121,10 +119,7 @@ func (f *fixture) run(spec jobexec.Spec) (journal.Done, error) {
 // raw is a server that does with each connection what a function says, and closes it then.
 func raw(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return "http://" + rawOn(t, listener, handle)
 }
 

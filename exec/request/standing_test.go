@@ -15,6 +15,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 func refused(err error) *jobexec.NotStartedError {
@@ -25,10 +26,7 @@ func refused(err error) *jobexec.NotStartedError {
 
 func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 	t.Parallel()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	address := freeport.Address(port)
 	f, spec := served(t, "http://"+address+"/run/{id}")
 	unable := f.next(false)
@@ -41,10 +39,7 @@ func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 			t.Errorf("a job ended as %+v, %v", done, err)
 		}
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(t)
 	rawOn(t, listener, func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 			fmt.Fprint(c, plain("200 OK", "", "out"))
@@ -63,10 +58,7 @@ func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 func TestThatAServiceIsUnableIsToldBeforeTheJobEnds(t *testing.T) {
 	t.Parallel()
 	requests := make(chan struct{}, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := rawOn(t, listener, func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 			requests <- struct{}{}
@@ -124,10 +116,7 @@ func TestAConnectionThatIsClosedWhileTheStartIsJournalledIsNoStart(t *testing.T)
 	f := newFixture(t)
 	s := f.newService("mail", jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
 	s.close()
-	c, err := s.take(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(s.take(context.Background()))(t)
 	for c.usable() {
 		runtime.Gosched()
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // dialled is a connection to a server that says something to each, and closes it where the test wants
@@ -28,10 +29,7 @@ func dialled(t *testing.T, says string, closes bool) *connection {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	})
-	made, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	c := connected(made, "")
 	c.since = time.Now()
 	t.Cleanup(c.drop)
@@ -58,12 +56,8 @@ func TestWhichConnectionsAreUsable(t *testing.T) {
 		}
 	}
 	read := dialled(t, "xy", false)
-	if _, err := read.reader.ReadByte(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := read.reader.Peek(1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(read.reader.ReadByte())(t)
+	must.Get(read.reader.Peek(1))(t)
 	if read.since = time.Now(); read.usable() {
 		t.Error("one of which something was read that nobody had asked for is usable")
 	}

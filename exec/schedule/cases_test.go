@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // A case is written by hand: the first planned times after a moment, as the clock on the wall shows
@@ -38,27 +39,18 @@ func TestPlannedTimes(t *testing.T) {
 
 func read(t *testing.T, text string) *schedule.Schedule {
 	t.Helper()
-	s, err := schedule.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(schedule.Parse(text))(t)
 	return s
 }
 
 func load(t *testing.T, name string) *time.Location {
 	t.Helper()
-	zone, err := schedule.Zone(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zone := must.Get(schedule.Zone(name))(t)
 	return zone
 }
 
 func parse(t *testing.T, moment string) int64 {
 	t.Helper()
-	at, err := time.Parse(planned, moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(time.Parse(planned, moment))(t)
 	return at.Unix()
 }

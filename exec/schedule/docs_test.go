@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // code is what a page has between backquotes.
@@ -15,10 +16,7 @@ var code = regexp.MustCompile("`([^`]+)`")
 // The page's tables are true: what it says is read is read, and what it says is refused is refused.
 func TestThePageTellsWhatIsReadAndWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../docs/time.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("../../docs/time.md"))(t)
 	_, section, _ := strings.Cut(string(content), "\n## Schedules\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	forms, _, _ := strings.Cut(section, "\n### ")

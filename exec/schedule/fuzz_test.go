@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // No text, moment or zone leads to a panic or an endless search, and what is planned comes after the
@@ -72,16 +73,10 @@ func TestZonesWithoutSenseDoNoHarm(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	zone, err := schedule.Zone("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	zone := must.Get(schedule.Zone("Europe/Berlin"))(b)
 	for _, text := range []string{"* * * * *", "30 2 * * 1-5", "monthly last 23:00", "0 0 29 2 */6", "* * 29 2 */6", "every 15m"} {
 		b.Run(text, func(b *testing.B) {
-			s, err := schedule.Parse(text)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := must.Get(schedule.Parse(text))(b)
 			for b.Loop() {
 				s.Next(1774746000, zone)
 			}

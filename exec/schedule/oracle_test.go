@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // everywhere are plans that meet changes of clocks in all ways: at each change of each zone.
@@ -182,10 +183,7 @@ func TestIntervalsAreElapsedTime(t *testing.T) {
 		length := rapid.Int64Range(1, 500).Draw(t, "length")
 		unit := rapid.SampledFrom([]string{"s", "m", "h", "d"}).Draw(t, "unit")
 		seconds := length * map[string]int64{"s": 1, "m": 60, "h": 3600, "d": day}[unit]
-		s, err := schedule.Parse(fmt.Sprintf("every %d%s", length, unit))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(schedule.Parse(fmt.Sprintf("every %d%s", length, unit)))(t)
 		if every, ok := s.Every(); !ok || every != seconds {
 			t.Fatalf("%s is %d seconds", s, every)
 		}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // Away from changes of clocks all programs should agree on what a schedule means. Near them each
@@ -137,10 +138,7 @@ func TestTheSameAsCroniterAwayFromChanges(t *testing.T) {
 	t.Parallel()
 	python := pythonWith(t, "croniter")
 	all := questions(t, func(p *plan) string { return p.cron })
-	asked, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := must.Get(json.Marshal(all))(t)
 	cmd := exec.Command(python, "-c", croniter)
 	cmd.Stdin = bytes.NewReader(asked)
 	var complaint strings.Builder
@@ -153,9 +151,7 @@ func TestTheSameAsCroniterAwayFromChanges(t *testing.T) {
 	compared := 0
 	for _, q := range all {
 		var theirs []int64
-		if err := answers.Decode(&theirs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, answers.Decode(&theirs))
 		// Its first step over a change, from wherever and however far, goes wrong: such steps aren't compared.
 		change, changes := schedule.NextChange(q.After, q.zone)
 		compared += q.agree(t, theirs, func(moment int64) bool { return !changes || moment < change.At-near })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // A thousand rows of one schedule start all over the spread, each always as late, and each runs once for
@@ -15,10 +16,7 @@ func TestSpread(t *testing.T) {
 	for text, test := range map[string]struct{ every, within int64 }{
 		"daily 00:00": {24 * 3600, 600}, "* * * * *": {60, 60}, "*/5 * * * *": {300, 300},
 	} {
-		plain, err := schedule.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := must.Get(schedule.Parse(text))(t)
 		seen := map[int64]bool{}
 		for id := range int64(1000) {
 			s := plain.Spread(id, 10*time.Minute)
@@ -53,10 +51,7 @@ func TestSpread(t *testing.T) {
 func TestSpreadOfIntervals(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"every 90s", "hourly :15"} {
-		plain, err := schedule.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := must.Get(schedule.Parse(text))(t)
 		most := 10 * time.Minute
 		if text != "every 90s" {
 			most = 0

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 func TestZonesAreNamesOfTheDatabase(t *testing.T) {
@@ -101,19 +102,9 @@ func TestZonesAreKnownWhereTheHostHasNone(t *testing.T) {
 
 func copyOfThisTest(t *testing.T, to string) {
 	t.Helper()
-	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(os.Open("/proc/self/exe"))(t)
 	defer from.Close()
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(file, from); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700))(t)
+	must.Get(io.Copy(file, from))(t)
+	must.Do(t, file.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/must"
 )
 
 // The fifty years that are looked at: Kwajalein and Kiritimati, which left a day out, are in them,
@@ -115,9 +116,6 @@ func changesOf(zone *time.Location) []int64 {
 
 func zones(t *testing.T) *tzdb {
 	t.Helper()
-	db, err := database()
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(database())(t)
 	return db
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // makeAppender makes a first segment and opens it for appending.
@@ -22,10 +23,7 @@ func makeAppender(t *testing.T, dir string) *Appender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := OpenAppender(t.Context(), dir, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(OpenAppender(t.Context(), dir, 1))(t)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -37,9 +35,7 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 	appender := makeAppender(t, dir)
 	path := DatabasePath(dir, 1)
 	reader := &database{path: path}
-	if err := reader.connect(appearance{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.connect(appearance{}))
 	reading := reader.db
 	writing := OpenForWriting(path)
 	for name, c := range map[string]struct {
@@ -51,19 +47,14 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 	} {
 		for n := range 3 {
 			// The pool is made to dial anew each time.
-			conn, err := c.db.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(c.db.Conn(t.Context()))(t)
 			for pragma, want := range c.wants {
 				var got string
 				if err := conn.QueryRowContext(t.Context(), `PRAGMA `+pragma).Scan(&got); err != nil || got != want {
 					t.Errorf("%s, connection %d: %s is %q, want %q (%v)", name, n, pragma, got, want, err)
 				}
 			}
-			if err := discard(conn); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, discard(conn))
 		}
 	}
 	if n := appender.db.Stats().MaxOpenConnections; n != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/store/storetest/must"
 )
 
 // machine has a clock that can be set, and one that can't. It can be booted.
@@ -97,9 +98,7 @@ func (m *machine) job(j *Log) {
 
 func (m *machine) maintain(j *Log) {
 	m.t.Helper()
-	if err := j.Maintain(m.t.Context()); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, j.Maintain(m.t.Context()))
 }
 
 // segments asserts how many segments there are.
@@ -329,13 +328,9 @@ func TestClockOfAnOlderJournal(t *testing.T) {
 			m.days(j, 29)
 			mustClose(t, j)
 			file := filepath.Join(j.config.Dir, archive.ClockFile)
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(file))
 			if content != "" {
-				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 			}
 			m.set(90 * day)
 			j = m.open(j.config.Dir)
@@ -355,10 +350,7 @@ func TestClockOfADamagedFile(t *testing.T) {
 	m.job(j)
 	m.days(j, 2)
 	mustClose(t, j)
-	note, err := readClock(j.config.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	note := must.Get(readClock(j.config.Dir))(t)
 	note.Uptime = -(400 * day).Microseconds()
 	content, err := json.Marshal(note)
 	if err == nil {
@@ -378,9 +370,7 @@ func TestClockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	j := m.open(t.TempDir())
-	if err := os.MkdirAll(filepath.Join(j.config.Dir, archive.ClockFile, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(j.config.Dir, archive.ClockFile, "in the way"), 0o700))
 	m.job(j)
 	m.days(j, 3)
 	m.maintain(j)

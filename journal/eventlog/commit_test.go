@@ -20,6 +20,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/store/storetest/must"
 )
 
 func TestAppendersShareCommits(t *testing.T) {
@@ -154,9 +155,7 @@ func TestPositionIsKept(t *testing.T) {
 			mustAppend(t, j, wholeLife(1)...)
 			j.SetPosition(3)
 			j.SetPosition(2) // never goes back
-			if err := c.write(j); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.write(j))
 			crashed := copyFolder(t, dir)
 			if got, err := positionOnDisk(t, crashed); err != nil || got != c.want {
 				t.Fatalf("position %d, %v; want %d", got, err, c.want)
@@ -399,9 +398,7 @@ func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
 		state := &journal.State{}
 		for i, a := range alone {
 			for _, e := range stage(state, state.Hash, alone[i:i+1], instant{wall: base}).events {
-				if err := state.Apply(e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, state.Apply(e))
 			}
 			if diff := cmp.Diff(a.events, together[i].events, cmpopts.EquateEmpty()); diff != "" || (a.err == nil) != (together[i].err == nil) {
 				t.Fatalf("append %d: alone %v, together %v: %s", i, a.err, together[i].err, diff)
@@ -502,20 +499,15 @@ func TestCommitsAreObserved(t *testing.T) {
 	var kinds []journal.Kind
 	var bytes int64
 	var took time.Duration
-	log, err := Open(context.Background(), Config{Dir: t.TempDir(), Committed: func(events []journal.Event, more int64, time time.Duration) {
+	log := must.Get(Open(context.Background(), Config{Dir: t.TempDir(), Committed: func(events []journal.Event, more int64, time time.Duration) {
 		for _, e := range events {
 			kinds = append(kinds, e.Kind())
 		}
 		bytes += more
 		took += time
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	defer log.Close()
-	if _, err := log.Append(journal.Draft{Payload: journal.Marked{Mark: "aaaa"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(log.Append(journal.Draft{Payload: journal.Marked{Mark: "aaaa"}}))(t)
 	first := bytes
 	if len(kinds) != 1 || kinds[0] != journal.KindMarked || bytes <= 0 || took <= 0 {
 		t.Errorf("told of %v, %d bytes, %v", kinds, bytes, took)

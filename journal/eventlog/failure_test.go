@@ -17,6 +17,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 )
 
 // Pitfall 24: after a failure nothing is accepted, nothing was published, followers are
@@ -90,9 +91,7 @@ func limitPages(t *testing.T, j *Log, pages int) {
 	if pages == 0 {
 		pages = 1 << 30
 	}
-	if _, err := writer(j).ExecContext(t.Context(), fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writer(j).ExecContext(t.Context(), fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)))(t)
 }
 
 // Pitfall 23.
@@ -115,9 +114,7 @@ func TestFullDisk(t *testing.T) {
 	limitPages(t, j, 0)
 	mustAppend(t, j, wholeLife(3)[0], large)
 	mustClose(t, j)
-	if _, err := verifyAll(t.Context(), openReader(t, dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(verifyAll(t.Context(), openReader(t, dir)))(t)
 }
 
 // Pitfall 23 and 24: a checkpoint that finds no room may be tried again, one that
@@ -274,9 +271,7 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 	}
 	write := func(name string, content []byte) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 		}
 	}
 	next := func(t *testing.T, dir string) {
@@ -341,21 +336,15 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, died := range map[string]func(t *testing.T, j *Log, archive string){
 		"while it copied": func(t *testing.T, _ *Log, archive string) {
-			if err := os.WriteFile(filepath.Join(archive, "segment-00000001.partial"), []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(archive, "segment-00000001.partial"), []byte("x"), 0o600))
 		},
 		"before it journalled": func(t *testing.T, j *Log, _ string) {
-			if err := j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}))
 		},
 		"before it removed": func(t *testing.T, j *Log, _ string) {
 			p := archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}
 			ends, err := j.bounds(p)
-			if err := errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, ends}})); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, ends}})))
 		},
 	} {
 		archive := t.TempDir()

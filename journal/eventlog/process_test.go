@@ -20,6 +20,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 )
 
 // childVariable names what a process started by these tests does.
@@ -44,10 +45,7 @@ type child struct {
 
 func newChild(t *testing.T, what, dir string) *exec.Cmd {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	c := exec.Command(program, dir)
 	c.Env = append(os.Environ(), childVariable+"="+what)
 	c.Stderr = t.Output()
@@ -57,18 +55,10 @@ func newChild(t *testing.T, what, dir string) *exec.Cmd {
 func startChild(t *testing.T, what, dir string) *child {
 	t.Helper()
 	c := &child{Cmd: newChild(t, what, dir)}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(c.StdoutPipe())(t)
 	c.out = bufio.NewScanner(out)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(c.StdinPipe())(t)
+	must.Do(t, c.Start())
 	t.Cleanup(func() {
 		c.kill()
 		_ = in.Close()
@@ -275,9 +265,7 @@ func TestNobodyHoldsALockThatWasNeverSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Truncate(0))
 	_, err = lock(dir)
 	if err == nil || !strings.Contains(err.Error(), " is in use by another process;") {
 		t.Fatalf("lock: %v", err)
@@ -295,9 +283,7 @@ func churning(dir string) Config {
 func makeChurning(t *testing.T) Config {
 	t.Helper()
 	c := churning(t.TempDir())
-	if err := errors.Join(os.Mkdir(c.Dir, 0o700), os.Mkdir(c.ArchiveDir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(c.Dir, 0o700), os.Mkdir(c.ArchiveDir, 0o700)))
 	return c
 }
 
@@ -341,18 +327,14 @@ func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 				acknowledged[seq] = hash
 			}
 		}
-		if err := verdictOn(t.Context(), c.Dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, verdictOn(t.Context(), c.Dir))
 	}
 	j := openWith(t, c)
 	mustMaintain(t, j)
 	mustClose(t, j)
 	var all []journal.Event
 	for _, dir := range []string{c.ArchiveDir, c.Dir} {
-		if err := verdictOn(t.Context(), dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, verdictOn(t.Context(), dir))
 		all = append(all, events(t, openReader(t, dir), journal.Filter{})...)
 	}
 	for i, e := range all {

@@ -5,22 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 func TestPitfall23TheReserve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r, err := OpenReserve(dir, 8<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(OpenReserve(dir, 8<<20))(t)
 	free := int64(100 << 20)
 	r.free = func(string) (int64, int64, error) { return free, 1 << 40, nil }
 	size := func() int64 {
-		info, err := os.Stat(filepath.Join(dir, reserveFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(filepath.Join(dir, reserveFile)))(t)
 		return info.Size()
 	}
 	if err := r.Check(); err != nil || size() != 2<<20 {
@@ -65,10 +61,7 @@ func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenReserve(dir, total)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(OpenReserve(dir, total))(t)
 	if r.threshold != total/10 {
 		t.Errorf("threshold %d on a disk of %d bytes", r.threshold, total)
 	}

@@ -18,6 +18,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // rolled is a journal whose segments have so many appends of whole lives each.
@@ -47,10 +48,7 @@ func roll(t testing.TB, j *Log) {
 
 func names(t testing.TB, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -206,10 +204,7 @@ func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mustClose(t, openTest(t, dir))
-	s, err := archive.OpenAppender(t.Context(), dir, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(archive.OpenAppender(t.Context(), dir, 1))(t)
 	defer s.Close()
 	if err := os.Remove(archive.DatabasePath(dir, 1) + "-wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -224,12 +219,8 @@ func TestSQLiteIsNotTooOld(t *testing.T) {
 	t.Parallel()
 	var major, minor, patch int
 	var version string
-	if err := writer(openTest(t, t.TempDir())).QueryRowContext(t.Context(), `SELECT sqlite_version()`).Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writer(openTest(t, t.TempDir())).QueryRowContext(t.Context(), `SELECT sqlite_version()`).Scan(&version))
+	must.Get(fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch))(t)
 	if have := major*1_000_000 + minor*1000 + patch; have < 3_051_003 {
 		t.Fatalf("SQLite %s", version)
 	}
@@ -273,9 +264,7 @@ func TestForeignEventsAreMet(t *testing.T) {
 			j := openTest(t, t.TempDir())
 			mustAppend(t, j, wholeLife(1)...)
 			statement := fmt.Sprintf(`INSERT INTO records VALUES (%d, 0, 1, 'closed', '{}', NULL, NULL, zeroblob(32))`, foreign.seq)
-			if _, err := writer(j).ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(writer(j).ExecContext(t.Context(), statement))(t)
 			var drafts []journal.Draft
 			for job := range lives {
 				drafts = append(drafts, wholeLife(int64(job+2))...)
@@ -315,9 +304,7 @@ func TestFolderNamesAreTakenLiterally(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a b", "50%25", "q?mode=memory", "#1", "ünï", "a&b=c"} {
 		dir := filepath.Join(t.TempDir(), name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
 		j := openTest(t, dir)
 		mustAppend(t, j, wholeLife(1)...)
 		mustClose(t, j)
@@ -331,9 +318,7 @@ func TestOpenSaysWhatIsWrongWithTheFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for _, path := range []string{filepath.Join(dir, "missing"), file} {
 		if _, err := Open(t.Context(), Config{Dir: path}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("Open %s: %v", path, err)
@@ -361,9 +346,7 @@ func TestMakingIsTakenUpAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := prepare(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, prepare(dir))
 			j := openTest(t, dir)
 			mustAppend(t, j, wholeLife(1)...)
 		})
@@ -380,9 +363,7 @@ func TestRestEmptiesALargeLog(t *testing.T) {
 	if info, err := os.Stat(log); err != nil || info.Size() <= maxLog {
 		t.Fatalf("the log has %d bytes (%v)", info.Size(), err)
 	}
-	if err := j.Rest(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Rest())
 	if info, err := os.Stat(log); err != nil || info.Size() != 0 {
 		t.Fatalf("the log has %d bytes (%v)", info.Size(), err)
 	}

@@ -16,6 +16,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -130,9 +131,7 @@ func snapshot(j *Log) (copied journal.State) {
 func copyFolder(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(to, os.DirFS(from)))
 	return to
 }
 
@@ -222,9 +221,7 @@ func tamper(statements ...string) func(t *testing.T, dir string) {
 		defer db.Close()
 		guards := make([]string, 2)
 		for i, name := range []string{"records_no_update", "records_no_delete"} {
-			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]))
 			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
 		}
 		for _, statement := range statements {

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // SegmentFile is the first segment's database.
@@ -62,19 +63,14 @@ func VerifyAll(ctx context.Context, r *replay.Reader) (*journal.State, error) {
 func CopyFolder(t testing.TB, from string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(to, os.DirFS(from)))
 	return to
 }
 
 // Names lists the files of a folder.
 func Names(t testing.TB, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -87,14 +83,8 @@ func Listing(t testing.TB, dir string) map[string]string {
 	files := make(map[string]string)
 	for _, name := range Names(t, dir) {
 		path := filepath.Join(dir, name)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
+		content := must.Get(os.ReadFile(path))(t)
 		files[name] = info.ModTime().String() + string(content)
 	}
 	return files

@@ -15,6 +15,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 )
 
 // life is a journal that lives a random life: it works, rolls over, is maintained, restarted and
@@ -101,9 +102,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 		t.Fatalf("%d segments only", segments)
 	}
 	r := journaltest.OpenReader(t, l.journal.Dir)
-	if _, err := journaltest.VerifyAll(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(journaltest.VerifyAll(t.Context(), r))(t)
 	last := l.states[len(l.states)-1].Time
 	for n := range 300 {
 		at := journaltest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(journaltest.Base)) + 2000)))
@@ -201,10 +200,7 @@ func TestJobsThatWereRetried(t *testing.T) {
 	if len(seen) != len(stories) {
 		t.Errorf("%d jobs were given, of %d", len(seen), len(stories))
 	}
-	state, err := journaltest.StateAt(t.Context(), r, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(journaltest.StateAt(t.Context(), r, time.Time{}))(t)
 	for id, story := range stories {
 		if got := state.Job(id).Status; got != story.want && got != journal.StatusNone {
 			t.Errorf("job %d is %q in the state, want %q", id, got, story.want)
@@ -306,10 +302,7 @@ func TestJobsThatComeBack(t *testing.T) {
 func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
 	ignored, back := journal.Ignored{Reason: "status = waiting != manual"}, journal.Conflict{Wanted: journal.RowIgnored, Reason: "the row is manual"}
 	accepted, running, done := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"}
 	for _, draft := range []journal.Draft{
@@ -327,17 +320,10 @@ func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
 		{Job: 5, Payload: ignored},
 		{Job: 5, Payload: accepted},
 	} {
-		if _, err := j.Append(draft); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Append(draft))(t)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
+	r := must.Get(replay.Open(dir))(t)
 	want := map[int64]journal.Status{
 		1: journal.StatusIgnored, 2: journal.StatusConflict, 3: journal.StatusDone, 4: journal.StatusIgnored, 5: journal.StatusAccepted,
 	}
@@ -361,16 +347,11 @@ func TestUnderWayBeforeATime(t *testing.T) {
 	dir := t.TempDir()
 	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	now := begin
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Now: func() time.Time { return now }}))(t)
 	one := func(second int, job int64, payload journal.Payload) {
 		t.Helper()
 		now = begin.Add(time.Duration(second) * time.Second)
-		if _, err := j.Append(journal.Draft{Job: job, Payload: payload}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Append(journal.Draft{Job: job, Payload: payload}))(t)
 	}
 	accepted := journal.Accepted{Target: "a", Token: "@1"}
 	one(1, 1, accepted)
@@ -378,19 +359,11 @@ func TestUnderWayBeforeATime(t *testing.T) {
 	one(4, 1, journal.Released{Reason: "r"})
 	one(5, 3, accepted)
 	one(9, 2, journal.Released{Reason: "r"})
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
+	r := must.Get(replay.Open(dir))(t)
 	for second, want := range map[int]string{0: "", 1: "", 2: "[1]", 3: "[1 2]", 4: "[1 2]", 5: "[2]", 6: "[2 3]", 9: "[2 3]", 10: "[3]"} {
 		at := begin.Add(time.Duration(second) * time.Second)
-		jobs, err := r.UnderWay(t.Context(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := must.Get(r.UnderWay(t.Context(), at))(t)
 		if got := idsOf(jobs); got != want {
 			t.Errorf("before second %d: %s, want %s", second, got, want)
 		}

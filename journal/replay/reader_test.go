@@ -21,6 +21,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // readAll uses everything that a reader has.
@@ -31,9 +32,7 @@ func readAll(t *testing.T, dir string) {
 	_, verifyErr := journaltest.VerifyAll(ctx, r)
 	_, stateErr := journaltest.StateAt(ctx, r, journaltest.Base)
 	_, newestErr := r.Newest(ctx)
-	if err := errors.Join(verifyErr, stateErr, newestErr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(verifyErr, stateErr, newestErr))
 	journaltest.Events(t, r, journal.Filter{Since: journaltest.Base, Until: journaltest.Base.Add(time.Hour), Last: 2, Target: "a", Output: true})
 }
 
@@ -45,13 +44,9 @@ func TestReaderLeavesNoTrace(t *testing.T) {
 	if diff := cmp.Diff(before, journaltest.Listing(t, dir)); diff != "" {
 		t.Errorf("reading changed the folder: %s", diff)
 	}
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o500))
 	readAll(t, dir)
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o700))
 }
 
 // What a crashed worker left in its write-ahead log is read, and stays there.
@@ -61,9 +56,7 @@ func TestReaderSeesWhatACrashLeft(t *testing.T) {
 	j := journaltest.OpenTest(t, live)
 	journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
 	crashed := journaltest.CopyFolder(t, live)
-	if err := os.Remove(filepath.Join(crashed, journaltest.SegmentFile+"-shm")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(crashed, journaltest.SegmentFile+"-shm")))
 	before := journaltest.Listing(t, crashed)
 	r := journaltest.OpenReader(t, crashed)
 	if n := len(journaltest.Events(t, r, journal.Filter{})); n != 4 {
@@ -103,9 +96,7 @@ func TestReaderMeetsAStartingWorker(t *testing.T) {
 	if count != 16400 {
 		t.Fatalf("%d events, want 16400", count)
 	}
-	if _, err := journaltest.VerifyAll(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(journaltest.VerifyAll(t.Context(), r))(t)
 }
 
 // Pitfall 25: an iteration that pauses holds no snapshot, so the log can be emptied.
@@ -126,9 +117,7 @@ func TestPausedIterationDoesNotKeepTheLog(t *testing.T) {
 		}
 		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 		_, err := db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, db.Close()))
 		if info, err := os.Stat(filepath.Join(dir, journaltest.SegmentFile+"-wal")); err != nil || info.Size() != 0 {
 			t.Fatalf("the log has %d bytes beside a paused reader (%v)", info.Size(), err)
 		}
@@ -391,10 +380,7 @@ func TestStateAtATime(t *testing.T) {
 		{"ended", journaltest.Base.Add(5 * time.Second), journal.StatusDone, journal.StatusReleased, 8},
 		{"now", time.Time{}, journal.StatusConflict, journal.StatusConflict, 19},
 	} {
-		state, err := journaltest.StateAt(t.Context(), r, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(journaltest.StateAt(t.Context(), r, c.at))(t)
 		if got1, got2 := state.Job(1).Status, state.Job(2).Status; got1 != c.job1 || got2 != c.job2 || state.Seq != c.seq {
 			t.Errorf("%s: jobs %q and %q at event %d, want %q and %q at %d", c.name, got1, got2, state.Seq, c.job1, c.job2, c.seq)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // An event of the worker that names a target is about it, whatever its kind. Opened names all of
@@ -12,10 +13,7 @@ import (
 func TestEveryEventThatNamesATargetIsAboutIt(t *testing.T) {
 	t.Parallel()
 	for _, kind := range journal.Kinds() {
-		payload, err := journal.DecodePayload(kind, []byte(`{"target":"a"}`), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		payload := must.Get(journal.DecodePayload(kind, []byte(`{"target":"a"}`), nil, nil))(t)
 		if (&journal.State{}).Apply(journal.Event{Seq: 1, Payload: payload}) != nil {
 			continue // it is of a job, whose claim tells its target
 		}

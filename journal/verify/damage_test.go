@@ -19,6 +19,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 )
 
 // tamper runs statements on the database with the guards off.
@@ -29,9 +30,7 @@ func tamper(statements ...string) func(t *testing.T, dir string) {
 		defer db.Close()
 		guards := make([]string, 2)
 		for i, name := range []string{"records_no_update", "records_no_delete"} {
-			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]))
 			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
 		}
 		for _, statement := range statements {
@@ -59,9 +58,7 @@ func onFile(name string, change func(content []byte) []byte) func(t *testing.T, 
 func remove(name string) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, name)))
 	}
 }
 
@@ -151,10 +148,7 @@ func TestOldHeadIsLegal(t *testing.T) {
 	dir := t.TempDir()
 	j := journaltest.OpenTest(t, dir)
 	journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
-	old, err := os.ReadFile(filepath.Join(dir, "head"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(os.ReadFile(filepath.Join(dir, "head")))(t)
 	journaltest.MustAppend(t, j, journaltest.WholeLife(2)...)
 	journaltest.MustClose(t, j)
 	onFile("head", func([]byte) []byte { return old })(t, dir)
@@ -194,13 +188,9 @@ func TestVerifyChecksTheIndex(t *testing.T) {
 		`PRAGMA writable_schema = RESET`, `REINDEX`, `PRAGMA writable_schema = ON`,
 		`UPDATE sqlite_schema SET sql = replace(sql, 'job = 77', 'job <> 0') WHERE name = 'records_job'`,
 	} {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(statement))(t)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Close())
 	refused(t, "Verify", verdictOn(t.Context(), dir), 0, "missing from index records_job")
 }
 
@@ -209,19 +199,14 @@ func TestEveryBlockMatters(t *testing.T) {
 	t.Parallel()
 	original := journaltest.ClosedJournal(t, 40)
 	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
-	content, err := os.ReadFile(filepath.Join(original, journaltest.SegmentFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(original, journaltest.SegmentFile)))(t)
 	const block = 512
 	dir := journaltest.CopyFolder(t, original)
 	found := 0
 	for at := 0; at < len(content); at += block {
 		damaged := slices.Clone(content)
 		clear(damaged[at : at+block])
-		if err := os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600))
 		if err := verdictOn(t.Context(), dir); err != nil {
 			found++
 			continue
@@ -236,9 +221,7 @@ func TestEveryBlockMatters(t *testing.T) {
 			}
 		}
 		if j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir}); err == nil {
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.Close())
 		}
 	}
 	if found < len(content)/block/2 {
@@ -251,17 +234,12 @@ func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	original := journaltest.ClosedJournal(t, 10)
 	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
-	content, err := os.ReadFile(filepath.Join(original, journaltest.SegmentFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(original, journaltest.SegmentFile)))(t)
 	dir := journaltest.CopyFolder(t, original)
 	for at := 0; at < len(content); at += 97 {
 		damaged := slices.Clone(content)
 		damaged[at] ^= 1 << (at % 8)
-		if err := os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600))
 		if verdictOn(t.Context(), dir) != nil {
 			continue
 		}
@@ -334,10 +312,7 @@ func TestEveryReadingMeetsAMissingHead(t *testing.T) {
 func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.Large(t)
-	parts, err := archive.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := must.Get(archive.List(dir))(t)
 	files := 0
 	for _, p := range parts {
 		if !p.Sealed {
@@ -350,15 +325,11 @@ func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 		t.Fatal("nothing is sealed")
 	}
 	for _, name := range []string{"head", archive.LockFile, archive.ClockFile} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	checkEndReadings(t, dir, "")
 	for _, name := range []string{archive.LockFile, archive.ClockFile} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 		checkEndReadings(t, dir, archive.DetailAllSealed)
 		remove(name)(t, dir)
 	}

@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/must"
 )
 
 // forgery changes records and gives the first event that differs from what was there.
@@ -95,9 +96,7 @@ func rewriteSealed(forge forgery, rehash bool) tampering {
 
 func writeSealed(t *testing.T, path string, h archive.Header, records []archive.Record) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	seal(t, path, h, records)
 }
 
@@ -138,13 +137,8 @@ func rewriteOpen(forge forgery, thorough bool) tampering {
 func writeOpen(t *testing.T, dir string, h archive.Header, records []archive.Record) {
 	t.Helper()
 	path := archive.DatabasePath(dir, h.Number)
-	if err := errors.Join(archive.RemoveDatabase(path), archive.Make(t.Context(), dir, h, 0)); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(archive.RemoveDatabase(path), archive.Make(t.Context(), dir, h, 0)))
+	db := must.Get(sql.Open("sqlite", path))(t)
 	defer db.Close()
 	var statements []string
 	for _, r := range records {
@@ -173,20 +167,14 @@ func forgeCheckpoint(t *testing.T, random *rand.Rand, dir string) uint64 {
 		p = archive.Part{Number: number, Path: archive.DatabasePath(dir, number)}
 	}
 	h, records := readPart(t, p)
-	s, err := h.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(h.State())(t)
 	job := int64(1_000_001 + random.IntN(20))
 	if _, there := s.Jobs[job]; there {
 		delete(s.Jobs, job)
 	} else {
 		s.Jobs[job] = &journal.Job{ID: job, Target: "t", Status: journal.StatusAccepted}
 	}
-	forged, err := archive.NewHeader(number, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := must.Get(archive.NewHeader(number, s))(t)
 	if random.IntN(2) == 0 {
 		rechain(forged, records)
 	}

@@ -15,6 +15,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // rejoined is a journal of six segments of 25 events, of which retention has archived four, in one
@@ -29,9 +30,7 @@ func rejoined(t *testing.T) (dir string, all []journal.Event) {
 	journaltest.MustMaintain(t, j)
 	journaltest.MustClose(t, j)
 	dir = journaltest.CopyFolder(t, j.Dir)
-	if err := os.CopyFS(dir, os.DirFS(archive)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(archive)))
 	all = journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})
 	if len(all) != 151 || all[150].Kind() != journal.KindRetention {
 		t.Fatalf("%d events", len(all))
@@ -132,12 +131,8 @@ func TestAnEditedNoteHidesNoHole(t *testing.T) {
 	journaltest.MustClose(t, j)
 	dir := j.Dir
 	db := archive.OpenForWriting(archive.DatabasePath(dir, 4))
-	if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Exec(`UPDATE mirror SET kept = 3`))(t)
+	must.Do(t, db.Close())
 	remove("segment-00000001.zst")(t, dir)
 	remove("segment-00000002.zst")(t, dir)
 	a, err := audit(t, dir)
@@ -150,9 +145,7 @@ func old(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	h, err := archive.NewHeader(1, &journal.State{})
-	if err := errors.Join(err, archive.Make(t.Context(), dir, h, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, archive.Make(t.Context(), dir, h, 0)))
 	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
 	for s := range 4 {
 		if s > 0 {
@@ -171,13 +164,9 @@ func old(t *testing.T) string {
 	for _, p := range parts[:3] {
 		h, records := readPart(t, p)
 		seal(t, archive.SealedPath(dir, p.Number), h, records)
-		if err := archive.RemoveDatabase(p.Path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.RemoveDatabase(p.Path))
 	}
-	if err := errors.Join(os.Remove(archive.SealedPath(dir, 1)), os.Remove(archive.SealedPath(dir, 2))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(archive.SealedPath(dir, 1)), os.Remove(archive.SealedPath(dir, 2))))
 	return dir
 }
 

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/must"
 )
 
 // forgeFrom changes an event of a journal of four segments of 25 and chains everything behind it
@@ -137,12 +138,8 @@ func onOpen(number int, statements ...string) func(t *testing.T, dir string) {
 		guards := []string{"records_no_update", "records_no_delete"}
 		for i, name := range guards {
 			var text string
-			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&text); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.Exec(`DROP TRIGGER ` + name); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&text))
+			must.Get(db.Exec(`DROP TRIGGER ` + name))(t)
 			guards[i] = text
 		}
 		for _, statement := range append(guards[:0:0], append(statements, guards...)...) {
@@ -169,9 +166,7 @@ func cutTo(name string, size int) func(t *testing.T, dir string) {
 func swapFiles(t *testing.T, a, b string) {
 	t.Helper()
 	spare := a + ".spare"
-	if err := errors.Join(os.Rename(a, spare), os.Rename(b, a), os.Rename(spare, b)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Rename(a, spare), os.Rename(b, a), os.Rename(spare, b)))
 }
 
 // Damage in an older segment keeps nobody from reading a newer one.

@@ -12,6 +12,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/must"
 )
 
 // scene is a journal with its archive in one folder, and what somebody may put in its place.
@@ -40,9 +41,7 @@ func makeScene(t *testing.T) scene {
 	journaltest.MustClose(t, j)
 	s.dir = journaltest.CopyFolder(t, j.Dir)
 	for _, dir := range []string{s.dir, s.earlier} {
-		if err := os.CopyFS(dir, os.DirFS(archive)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(dir, os.DirFS(archive)))
 	}
 	other := journaltest.Rolled(t, 4, 5)
 	journaltest.MustAppend(t, other, journal.Draft{Job: 77, Payload: journal.Ignored{Reason: "it is another worker's"}})
@@ -64,10 +63,7 @@ func makeScene(t *testing.T) scene {
 func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 	t.Helper()
 	found := map[uint64][]byte{}
-	parts, err := archive.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := must.Get(archive.List(dir))(t)
 	for _, p := range parts {
 		s, err := p.Open()
 		if err != nil {
@@ -82,9 +78,7 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 				}
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close())
 	}
 	return found
 }

@@ -21,6 +21,7 @@ import (
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // tamperings is how often each kind of tampering is tried, at another place each time.
@@ -46,10 +47,7 @@ func collect(t *testing.T) evidence {
 	journaltest.MustClose(t, j)
 	r := journaltest.OpenReader(t, j.Dir)
 	e := evidence{dir: j.Dir, events: journaltest.Events(t, r, journal.Filter{Output: true})}
-	anchor, err := r.Anchor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	anchor := must.Get(r.Anchor(t.Context()))(t)
 	middle := e.events[anchored-1]
 	e.anchors = []journal.Anchor{anchor, {Seq: middle.Seq, Hash: middle.Hash}}
 	return e
@@ -105,9 +103,7 @@ func TestTamperingIsFound(t *testing.T) {
 				if !errors.As(err, &d) || seq > 0 && d.Seq != seq {
 					t.Fatalf("seed %d: want damage at event %d, got: %v", seed, seq, err)
 				}
-				if err := os.RemoveAll(dir); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.RemoveAll(dir))
 			}
 		})
 	}
@@ -153,9 +149,7 @@ func cutSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 
 func removeSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 	number := 1 + random.IntN(3)
-	if err := os.Remove(archive.SealedPath(dir, number)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(archive.SealedPath(dir, number)))
 	if number == 1 {
 		return 1 // nothing was ever removed
 	}
@@ -168,9 +162,7 @@ func swapSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 		b = anySealed(random, dir)
 	}
 	spare := filepath.Join(dir, "spare")
-	if err := errors.Join(os.Rename(a, spare), os.Rename(b, a), os.Rename(spare, b)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Rename(a, spare), os.Rename(b, a), os.Rename(spare, b)))
 	return 0
 }
 
@@ -297,17 +289,13 @@ var allMutations = []mutation{
 	{"a file removed", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
 		path := anyFile(t, random, dir)
 		t.Log(filepath.Base(path))
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 		return filepath.Base(path) == filepath.Base(archive.SealedPath("", 1)) // which retention has removed, as its event says
 	}},
 	{"the oldest removed, and the note edited", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
 		n := 1 + random.IntN(3)
 		for number := 1; number <= n; number++ {
-			if err := os.Remove(archive.SealedPath(dir, number)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(archive.SealedPath(dir, number)))
 		}
 		onOpen(4, fmt.Sprintf(`UPDATE mirror SET kept = %d`, n+1))(t, dir)
 		return n == 1
@@ -340,12 +328,8 @@ var allMutations = []mutation{
 		return false
 	}},
 	{"another worker's journal", func(t *testing.T, _ *rand.Rand, s scene, dir string) bool {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(dir))
+		must.Do(t, os.Mkdir(dir, 0o700))
 		take(t, s.foreign, dir, journaltest.Names(t, s.foreign)...)
 		return true
 	}},
@@ -424,9 +408,7 @@ func TestTamperingRun(t *testing.T) {
 					harmless++
 				}
 			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(dir))
 		})
 		if !ok {
 			t.Fatalf("again: go test ./journal -run 'TestTamperingRun' -tampering-seed %d -mutations %d", seed, n)

@@ -5,6 +5,7 @@ import (
 
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // A million rows wait: what is asked about some of them looks at no more rows than its bound says,
@@ -22,23 +23,15 @@ func TestAheadOfAMillion(t *testing.T) {
 	}
 	db.exec(t, "ANALYZE TABLE jobs")
 	var newest int64
-	if err := db.app.QueryRow("SELECT MAX(id) FROM jobs").Scan(&newest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.app.QueryRow("SELECT MAX(id) FROM jobs").Scan(&newest))
 	read := func() (rows int64) {
-		err := db.app.QueryRow("SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'", db.name).Scan(&rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.app.QueryRow("SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'", db.name).Scan(&rows))
 		return rows
 	}
 	const most = 10_000
 	waiters := []store.Waiter{{Job: id, Target: "a"}, {Job: newest / 2, Target: "a"}, {Job: newest - 1, Target: "a"}, {Job: newest, Target: "a"}}
 	before := read()
-	ahead, err := table.Ahead(t.Context(), waiters, most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ahead := must.Get(table.Ahead(t.Context(), waiters, most))(t)
 	if got := ahead[newest]; got != (store.Counted{Rows: most, More: true}) || ahead[id] != (store.Counted{}) {
 		t.Errorf("%+v", ahead)
 	}
@@ -46,9 +39,7 @@ func TestAheadOfAMillion(t *testing.T) {
 	if rows := counted - before; rows == 0 || rows > most+int64(len(waiters)) {
 		t.Errorf("%d rows were looked at to count them", rows)
 	}
-	if _, err := table.Details(t.Context(), []int64{id, newest}, []string{"a"}, 100); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.Details(t.Context(), []int64{id, newest}, []string{"a"}, 100))(t)
 	if rows := read() - counted; rows != 2 {
 		t.Errorf("%d rows were looked at to show two", rows)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // What is wrong with the table itself is still said, though only an update of rows met it.
@@ -63,9 +64,7 @@ func TestWhatCountsAsAway(t *testing.T) {
 	if err := apply(); err != nil {
 		t.Errorf("when it takes writes again: %v", err)
 	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Kill())
 	methods := map[string]error{
 		"Apply": apply(), "Check": table.Check(t.Context()),
 		"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept),
@@ -87,14 +86,9 @@ func TestLockedTableIsNotAway(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	table := db.table(t)
 	changes := db.running(t, 20)
-	locker, err := db.app.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locker := must.Get(db.app.Conn(t.Context()))(t)
 	defer locker.Close()
-	if _, err := locker.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(locker.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"))(t)
 	begun := time.Now()
 	got, err := table.Apply(t.Context(), changes)
 	if err != nil {
@@ -103,9 +97,7 @@ func TestLockedTableIsNotAway(t *testing.T) {
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
-	if _, err := locker.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(locker.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
 	if held := db.held(t, changes, got); len(held) != len(changes) {
 		t.Errorf("held %v, want all", held)
 	}

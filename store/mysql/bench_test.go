@@ -13,6 +13,7 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 const batch = 100
@@ -20,10 +21,7 @@ const batch = 100
 // benchmarkDatabase is a database on a server with its own defaults for durability.
 func benchmarkDatabase(b *testing.B) *database {
 	b.Helper()
-	server, err := dbserver.Start(context.Background(), dbserver.Options{Durable: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(context.Background(), dbserver.Options{Durable: true}))(b)
 	b.Cleanup(func() { server.Close() })
 	return newDatabaseOn(b, server, dbserver.JobsTable)
 }
@@ -49,9 +47,7 @@ func BenchmarkApply(b *testing.B) {
 		b.StopTimer()
 		db.fill(b, batch, journal.RowRunning, token)
 		b.StartTimer()
-		if _, err := table.Apply(b.Context(), changes); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(table.Apply(b.Context(), changes))(b)
 	}
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "rows/s")
 }
@@ -66,9 +62,7 @@ func BenchmarkEightClaimers(b *testing.B) {
 			var tables []*mysql.Table
 			for range workers {
 				table := db.table(b)
-				if err := table.Pretend(version); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, table.Pretend(version))
 				tables = append(tables, table)
 			}
 			for b.Loop() {
@@ -126,9 +120,7 @@ func BenchmarkClaim(b *testing.B) {
 		b.StopTimer()
 		db.fill(b, batch, journal.RowWaiting, "")
 		b.StartTimer()
-		if err := table.Claim(b.Context(), map[string]int{"a": batch}, nil, accept); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, table.Claim(b.Context(), map[string]int{"a": batch}, nil, accept))
 	}
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "rows/s")
 }

@@ -6,6 +6,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // A row is ignored also where stderr has no room for the reason, or can't hold its characters: it
@@ -27,12 +28,9 @@ func TestCancelledRowsOfNarrowColumns(t *testing.T) {
 			if err != nil || got[0].Fate != store.Applied {
 				t.Fatalf("Apply: %+v, %v; want it applied", got, err)
 			}
-			_, err = table.ClaimManual(t.Context(), []int64{2}, nil, func([]journal.Row) ([]journal.Event, error) {
+			must.Get(table.ClaimManual(t.Context(), []int64{2}, nil, func([]journal.Row) ([]journal.Event, error) {
 				return []journal.Event{{Job: 2, Payload: journal.Ignored{Reason: reason, By: "€"}}}, nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			for _, id := range []int64{1, 2} {
 				db.expect(t, id, "status", "ignored")
 				var stderr string

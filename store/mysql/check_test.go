@@ -11,6 +11,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 // What waiting cannot mend is said clearly, at once.
@@ -88,9 +89,7 @@ func TestCheckAccount(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, dbserver.JobsTable)
 			account := dbserver.Account{User: "x_" + db.name, Password: "x"}
-			if err := db.server.CreateAccount(t.Context(), account, strings.ReplaceAll(c.grant, "%", db.name)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.server.CreateAccount(t.Context(), account, strings.ReplaceAll(c.grant, "%", db.name)))
 			config := db.config()
 			config.User, config.Password = account.User, account.Password
 			err := open(t, config).Check(t.Context())
@@ -128,10 +127,7 @@ func TestAccessLostAndRegained(t *testing.T) {
 // What waiting mends is an ordinary error.
 func TestCheckOfAnAbsentServer(t *testing.T) {
 	t.Parallel()
-	closed, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := must.Get(freeport.Take())(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +175,7 @@ func TestTooManyConnections(t *testing.T) {
 	for _, conn := range held {
 		conn.Close()
 	}
-	if err := hogs.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, hogs.Close())
 	untilChecked(t, table)
 }
 
@@ -225,9 +219,7 @@ func TestCheckWarnsWithoutIndex(t *testing.T) {
 			config.Logger = written.logger()
 			table := open(t, config)
 			for range 2 {
-				if err := table.Check(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, table.Check(t.Context()))
 			}
 			if n := strings.Count(written.String(), "ADD INDEX"); n != c.warns {
 				t.Errorf("%d warnings, want %d:\n%s", n, c.warns, written.String())

@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/must"
 )
 
 // cursorTable is a table whose clock stands still until it is moved.
@@ -162,19 +163,12 @@ func TestRowsThatWereLockedAreNotLeftBehind(t *testing.T) {
 	for range 4 {
 		ids = append(ids, db.insert(t, "a", "waiting", ""))
 	}
-	tx, err := db.app.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.app.Begin())(t)
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec("SELECT id FROM jobs WHERE id = ? FOR UPDATE", ids[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.Exec("SELECT id FROM jobs WHERE id = ? FOR UPDATE", ids[0]))(t)
 	two := map[string]int{"a": 2}
 	claims(t, table, two, accept, ids[1], ids[2])
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	claims(t, table, two, accept, ids[0], ids[3])
 }
 
@@ -226,13 +220,10 @@ func modelClaimCursor(t *testing.T, rt *rapid.T, db *database, uses store.Uses) 
 		"claim": func(rt *rapid.T) {
 			n, room := rapid.IntRange(0, len(tables)-1).Draw(rt, "worker"), rapid.IntRange(1, 5).Draw(rt, "room")
 			var got []int64
-			err := tables[n].Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			must.Do(rt, tables[n].Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 				got = jobs(rows)
 				return accept(rows)
-			})
-			if err != nil {
-				rt.Fatal(err)
-			}
+			}))
 			first := slices.Sorted(maps.Keys(waiting))
 			place, _ := slices.BinarySearch(first, last[n]+1)
 			short := len(first)-place < room // behind the claim before: so it looked from the front, too

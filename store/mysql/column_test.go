@@ -8,6 +8,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // Output ends up in the row as far as the column can hold it (pitfall 10).
@@ -58,9 +59,7 @@ func TestPitfall10Columns(t *testing.T) {
 func (d *database) stdout(t *testing.T, id int64) string {
 	t.Helper()
 	var text string
-	if err := d.app.QueryRow("SELECT COALESCE(stdout, 'NULL') FROM jobs WHERE id = ?", id).Scan(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.app.QueryRow("SELECT COALESCE(stdout, 'NULL') FROM jobs WHERE id = ?", id).Scan(&text))
 	return text
 }
 
@@ -146,14 +145,10 @@ func TestReleaseEmptiesOwner(t *testing.T) {
 			config.ClaimColumn = c.column
 			table := confirmed(t, open(t, config))
 			db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', 1)")
-			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept))
 			db.expect(t, 1, "status "+c.column, "accepted "+token)
 			release := store.Change{Job: 1, Token: token, Status: journal.RowWaiting}
-			if _, err := table.Apply(t.Context(), []store.Change{release}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(table.Apply(t.Context(), []store.Change{release}))(t)
 			db.expect(t, 1, "status "+c.column, "waiting "+c.want)
 		})
 	}
@@ -170,10 +165,7 @@ func TestRefusedUpdate(t *testing.T) {
 	}
 	db.exec(t, `CREATE TRIGGER house BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
 		IF NEW.id IN (7, 23) AND NEW.status = 'done' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not in this house'; END IF; END`)
-	got, err := table.Apply(t.Context(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Apply(t.Context(), changes))(t)
 	for i, outcome := range got {
 		bad := changes[i].Job == 7 || changes[i].Job == 23
 		if bad && (outcome.Fate != store.Refused || !strings.Contains(outcome.Note, "not in this house")) || !bad && outcome != (store.Outcome{}) {
@@ -252,10 +244,7 @@ func TestPitfall9PacketLimit(t *testing.T) {
 	for range 6 {
 		changes = append(changes, done(db.insert(t, "a", journal.RowRunning, token), strings.Repeat("x", 300<<10)))
 	}
-	got, err := table.Apply(t.Context(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Apply(t.Context(), changes))(t)
 	for i, outcome := range got {
 		if outcome != (store.Outcome{}) {
 			t.Errorf("change %d: %+v", i, outcome)
@@ -265,10 +254,8 @@ func TestPitfall9PacketLimit(t *testing.T) {
 	for i, c := range cases {
 		var out, err int
 		var outCut, errCut bool
-		if err := db.app.QueryRow("SELECT LENGTH(stdout), LENGTH(stderr), stdout LIKE ?, stderr LIKE ? FROM jobs WHERE id = ?", mark, mark, changes[i].Job).
-			Scan(&out, &err, &outCut, &errCut); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.app.QueryRow("SELECT LENGTH(stdout), LENGTH(stderr), stdout LIKE ?, stderr LIKE ? FROM jobs WHERE id = ?", mark, mark, changes[i].Job).
+			Scan(&out, &err, &outCut, &errCut))
 		if out+err < 500_000 || outCut != (len(c.stdout.Kept) > 1) || errCut != (len(c.stderr.Kept) > 1) {
 			t.Errorf("%s: %d bytes of stdout (cut: %t), %d of stderr (cut: %t); want as much as fits", c.name, out, outCut, err, errCut)
 		}

@@ -10,6 +10,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // replaced is the usual table with some of its text replaced, old and new in turns.
@@ -72,10 +73,7 @@ func TestConformanceInSQLModes(t *testing.T) {
 // newServer starts a server of the test's own.
 func newServer(t testing.TB, args ...string) *dbserver.Server {
 	t.Helper()
-	server, err := dbserver.Start(t.Context(), dbserver.Options{Args: args})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{Args: args}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -103,9 +101,7 @@ func TestTableByWayOf(t *testing.T) {
 			c.change(&config)
 			table := confirmed(t, open(t, config))
 			id := db.insert(t, c.name[:1], journal.RowWaiting, "")
-			if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(table.ClaimManual(t.Context(), []int64{id}, nil, accept))(t)
 			if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
 				t.Fatalf("Apply: %v, %v", got, err)
 			}

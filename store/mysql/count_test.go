@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // double inserts so many waiting rows of a target, as fast as the server can, doubling them.
@@ -26,18 +27,13 @@ func (d *database) double(t testing.TB, target string, rows int) {
 // reads is how many rows, and entries of indexes, the server has read since it was last asked.
 func (d *database) reads(t testing.TB) (read map[string]int) {
 	t.Helper()
-	rows, err := d.app.Query("SHOW GLOBAL STATUS LIKE 'Handler_read%'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(d.app.Query("SHOW GLOBAL STATUS LIKE 'Handler_read%'"))(t)
 	defer rows.Close()
 	read = map[string]int{}
 	for rows.Next() {
 		var name string
 		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&name, &n))
 		read[name] = n
 	}
 	return read
@@ -92,9 +88,7 @@ func TestACountThatTakesTooLongIsGivenUp(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	db.insert(t, "a", journal.RowWaiting, "")
 	table := db.table(t)
-	if _, err := table.CountWaiting(t.Context(), "a", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.CountWaiting(t.Context(), "a", 1))(t)
 	// A row that takes ten seconds to be looked at.
 	db.exec(t, "RENAME TABLE jobs TO slow_jobs")
 	db.exec(t, "CREATE SQL SECURITY DEFINER VIEW jobs AS SELECT * FROM slow_jobs WHERE SLEEP(10) = 0")
@@ -119,9 +113,7 @@ func TestACountUsesTheIndex(t *testing.T) {
 	db.exec(t, "ANALYZE TABLE jobs")
 	log := &statements{}
 	db.record(t, log, func() {
-		if _, err := db.table(t).CountWaiting(t.Context(), "a", 100); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.table(t).CountWaiting(t.Context(), "a", 100))(t)
 	})
 	query := log.with("AS some")
 	query = unlimited(query)
@@ -165,16 +157,11 @@ func (d *database) record(t testing.TB, into *statements, meanwhile func()) {
 	}
 	meanwhile()
 	d.exec(t, "SET GLOBAL general_log = 0")
-	rows, err := d.app.Query("SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE user_host LIKE ?", "%"+d.account.User+"%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(d.app.Query("SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE user_host LIKE ?", "%"+d.account.User+"%"))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&text))
 		into.all = append(into.all, text)
 	}
 }
@@ -191,18 +178,13 @@ func (d *database) plan(t testing.TB, query string) (lines []string) {
 		t.Fatalf("%s%s: %v", how, query, err)
 	}
 	defer rows.Close()
-	heads, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	heads := must.Get(rows.Columns())(t)
 	values, into := make([]sql.NullString, len(heads)), make([]any, len(heads))
 	for i := range values {
 		into[i] = &values[i]
 	}
 	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(into...))
 		var line strings.Builder
 		for i, head := range heads {
 			fmt.Fprintf(&line, "%s=%s ", head, values[i].String)

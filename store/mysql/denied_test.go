@@ -10,6 +10,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 // The error of a refused login says which user that is, which account the server takes it for, where
@@ -124,10 +125,7 @@ func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 // What keeps the way from leading to the server, in words for those who can mend it.
 func TestNoWayToTheServer(t *testing.T) {
 	t.Parallel()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	for name, c := range map[string]struct {
 		config mysql.Config
 		want   string

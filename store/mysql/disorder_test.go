@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // A trigger may raise any number. None is taken for the table's being away, for a race that is lost
@@ -37,9 +38,7 @@ func TestRefusedClaimWhateverTheNumber(t *testing.T) {
 				err = table.Claim(t.Context(), room, nil, accept)
 			}
 			expectRefused(t, err, ids[2])
-			if err := table.Claim(t.Context(), room, ids[2:3], accept); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, table.Claim(t.Context(), room, ids[2:3], accept))
 			db.expect(t, ids[3], "status", "accepted")
 			db.expect(t, ids[2], "status", "waiting")
 		})
@@ -105,15 +104,12 @@ func TestIDsBeyondOurs(t *testing.T) {
 			table := db.table(t)
 			var got []int64
 			for range 4 {
-				err := table.Claim(t.Context(), map[string]int{"a": 100}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+				must.Do(t, table.Claim(t.Context(), map[string]int{"a": 100}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 					for _, row := range rows {
 						got = append(got, row.Job)
 					}
 					return accept(rows)
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			if !slices.Equal(got, []int64{id}) {
 				t.Errorf("claimed: %v", got)
@@ -180,13 +176,10 @@ func TestManualTargetAsTheCollationSays(t *testing.T) {
 	table := db.table(t)
 	db.insert(t, "Reports", journal.RowManual, "")
 	db.insert(t, "other", journal.RowManual, "")
-	_, err := table.ClaimManual(t.Context(), []int64{1, 2}, []string{"a", "😀", "reports"}, func(rows []journal.Row) ([]journal.Event, error) {
+	must.Get(table.ClaimManual(t.Context(), []int64{1, 2}, []string{"a", "😀", "reports"}, func(rows []journal.Row) ([]journal.Event, error) {
 		if rows[0].Target != "reports" || rows[1].Target != "other" {
 			t.Errorf("targets %q and %q", rows[0].Target, rows[1].Target)
 		}
 		return nil, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }

@@ -13,6 +13,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // replicated makes a primary and a replica that follows it.
@@ -40,9 +41,7 @@ func replicated(t *testing.T) (primary, replica *dbserver.Server) {
 func catchUp(t *testing.T, primary, replica *dbserver.Server) {
 	t.Helper()
 	var position string
-	if err := primary.Admin().QueryRowContext(t.Context(), "SELECT @@gtid_binlog_pos").Scan(&position); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, primary.Admin().QueryRowContext(t.Context(), "SELECT @@gtid_binlog_pos").Scan(&position))
 	var late int
 	if err := replica.Admin().QueryRowContext(t.Context(), "SELECT MASTER_GTID_WAIT(?, 30)", position).Scan(&late); err != nil || late != 0 {
 		t.Fatalf("the replica does not follow: %d, %v", late, err)
@@ -61,10 +60,7 @@ func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	reach := func(s *dbserver.Server) { addr := s.Addr(); address.Store(&addr) }
 	reach(primary)
 
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	var mirror atomic.Pointer[store.Mirror]
 	config := db.config()
@@ -114,9 +110,7 @@ func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	show := func(ids []int64, payload journal.Payload) {
 		t.Helper()
 		for _, id := range ids {
-			if _, err := j.Append(journal.Draft{Job: id, Payload: payload}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(j.Append(journal.Draft{Job: id, Payload: payload}))(t)
 		}
 		var newest uint64
 		j.View(func(s *journal.State) { newest = s.Seq })
@@ -125,24 +119,16 @@ func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	done := journal.Done{Result: "ok", Token: token, Stdout: journal.Output{Kept: []byte("out\n"), Size: 4}}
 
 	ends, runs := insert(33), insert(5) // running when the replica stops
-	if err := claim(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, claim())
 	show(slices.Concat(ends, runs), journal.Running{Attempt: 1, Token: token})
 	unseen := insert(20) // waiting when it stops
 	catchUp(t, primary, replica)
-	if _, err := replica.Admin().Exec("STOP SLAVE"); err != nil {
-		t.Fatal(err)
-	}
-	if err := claim(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(replica.Admin().Exec("STOP SLAVE"))(t)
+	must.Do(t, claim())
 	show(unseen, journal.Running{Attempt: 1, Token: token})
 	show(slices.Concat(ends, unseen[:15]), done)
 
-	if err := primary.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, primary.Kill())
 	reach(replica)
 	claimed = nil
 	retry := store.NewRetry(slog.New(slog.DiscardHandler), "claim")
@@ -156,22 +142,14 @@ func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	}
 	show(slices.Concat(runs, unseen[15:]), done)
 
-	app, err := replica.Open(db.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := must.Get(replica.Open(db.name))(t)
 	defer app.Close()
 	var whole int
-	if err := app.QueryRow("SELECT COUNT(*) FROM jobs WHERE status = 'done' AND result = 'ok' AND stdout = 'out\n' AND time_started > 0").Scan(&whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, app.QueryRow("SELECT COUNT(*) FROM jobs WHERE status = 'done' AND result = 'ok' AND stdout = 'out\n' AND time_started > 0").Scan(&whole))
 	if want := len(ends) + len(runs) + len(unseen); whole != want {
 		t.Errorf("%d of %d rows are done", whole, want)
 	}
-	events, err := j.Next(t.Context(), 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(j.Next(t.Context(), 0, 0))(t)
 	var met []journal.Server
 	for _, e := range events {
 		switch p := e.Payload.(type) {

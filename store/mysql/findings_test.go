@@ -7,6 +7,7 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // about are the findings whose text has a word.
@@ -92,10 +93,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 			inspect := func() []store.Finding {
 				t.Helper()
 				table := open(t, config)
-				findings, err := table.Findings(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				findings := must.Get(table.Findings(t.Context(), nil))(t)
 				if isIndex := strings.Contains(c.want, "no index"); len(about(findings, c.want)) > 0 && (table.Check(t.Context()) != nil) != (c.severity == store.Fault && !isIndex) {
 					t.Errorf("Check: %v, beside a finding that is a %v", table.Check(t.Context()), c.severity)
 				}

@@ -12,6 +12,7 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // Regression: on two nodes of a Galera cluster both workers believed to have claimed a row, a few
@@ -23,10 +24,7 @@ func TestPitfall15EachRowIsClaimedOnOneNode(t *testing.T) {
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
 		t.Skip("MySQL has no Galera")
 	}
-	pair, err := dbserver.StartPair(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() { _ = errors.Join(pair[0].Close(), pair[1].Close()) })
 	const rows = 3000
 	here := newDatabaseOn(t, pair[0], dbserver.JobsTable)

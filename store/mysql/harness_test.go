@@ -22,6 +22,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -80,9 +81,7 @@ func newDatabase(t testing.TB, ddl string) *database {
 func newDatabaseOn(t testing.TB, server *dbserver.Server, ddl string) *database {
 	t.Helper()
 	db := &database{server: server, name: fmt.Sprintf("db%d", databases.Add(1))}
-	if err := server.CreateDatabase(t.Context(), db.name, ddl); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.CreateDatabase(t.Context(), db.name, ddl))
 	var err error
 	if db.account, err = server.Limited(t.Context(), db.name); err != nil {
 		t.Fatal(err)
@@ -105,10 +104,7 @@ func (d *database) config() mysql.Config {
 // open makes a table and closes it when the test ends.
 func open(t testing.TB, config mysql.Config) *mysql.Table {
 	t.Helper()
-	table, err := mysql.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(mysql.New(config))(t)
 	t.Cleanup(func() { table.Close() })
 	return table
 }
@@ -123,10 +119,7 @@ func (d *database) table(t testing.TB) *mysql.Table {
 // confirmed lets a table make claims on the server that it reaches.
 func confirmed(t testing.TB, table *mysql.Table) *mysql.Table {
 	t.Helper()
-	server, err := table.Server(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(table.Server(t.Context()))(t)
 	table.Confirm(server)
 	return table
 }
@@ -134,10 +127,7 @@ func confirmed(t testing.TB, table *mysql.Table) *mysql.Table {
 // proxied is a worker's access through a proxy, examined already.
 func (d *database) proxied(t testing.TB) (*mysql.Table, *linkproxy.Proxy) {
 	t.Helper()
-	proxy, err := linkproxy.Start(d.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(d.server.Addr()))(t)
 	config := d.config()
 	config.Port = proxy.Port()
 	table := confirmed(t, open(t, config))
@@ -155,14 +145,8 @@ func (d *database) exec(t testing.TB, query string, args ...any) {
 // insert adds a row and gives its id.
 func (d *database) insert(t testing.TB, target, status, owner string) int64 {
 	t.Helper()
-	result, err := d.app.Exec("INSERT INTO jobs (target, time_created, status, sig) VALUES (?, 1, ?, NULLIF(?, ''))", target, status, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(d.app.Exec("INSERT INTO jobs (target, time_created, status, sig) VALUES (?, 1, ?, NULLIF(?, ''))", target, status, owner))(t)
+	id := must.Get(result.LastInsertId())(t)
 	return id
 }
 
@@ -174,9 +158,7 @@ func (d *database) expect(t testing.TB, id int64, columns, want string) {
 		parts = append(parts, "COALESCE("+column+", '-')")
 	}
 	var got string
-	if err := d.app.QueryRow("SELECT CONCAT_WS(' ', "+strings.Join(parts, ", ")+") FROM jobs WHERE id = ?", id).Scan(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.app.QueryRow("SELECT CONCAT_WS(' ', "+strings.Join(parts, ", ")+") FROM jobs WHERE id = ?", id).Scan(&got))
 	if got != want {
 		t.Errorf("job %d: %s are %q, want %q", id, columns, got, want)
 	}

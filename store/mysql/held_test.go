@@ -10,6 +10,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // running inserts n rows that run under the token, and gives the changes that end them.
@@ -38,10 +39,7 @@ func (d *database) applied(t *testing.T, table store.Table, changes []store.Chan
 		for _, i := range left {
 			again = append(again, changes[i])
 		}
-		got, err := table.Apply(t.Context(), again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(table.Apply(t.Context(), again))(t)
 		var held []int
 		for n, outcome := range got {
 			if outcomes[left[n]] = outcome; outcome.Fate == store.Held {
@@ -92,9 +90,7 @@ func TestLockedRowHoldsUpNoOther(t *testing.T) {
 			db := newDatabase(t, dbserver.JobsTable)
 			table := db.table(t)
 			if c.pretend != "" {
-				if err := table.Pretend(c.pretend); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, table.Pretend(c.pretend))
 			}
 			changes := db.running(t, 8)
 			holder := db.begin(t, "SELECT * FROM jobs WHERE id = 5 FOR UPDATE")
@@ -102,10 +98,7 @@ func TestLockedRowHoldsUpNoOther(t *testing.T) {
 			for try := 1; ; try++ {
 				changes := again
 				begun := time.Now()
-				got, err := table.Apply(t.Context(), changes)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(table.Apply(t.Context(), changes))(t)
 				took := time.Since(begun)
 				held := db.held(t, changes, got)
 				alone := len(held) == 1 || c.pretend != "" // on a busy machine not all others are tried at once
@@ -126,9 +119,7 @@ func TestLockedRowHoldsUpNoOther(t *testing.T) {
 				}
 				limit = c.second
 			}
-			if err := holder.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, holder.Rollback())
 			if got := db.applied(t, table, again); len(db.held(t, again, got)) > 0 {
 				t.Errorf("with the row free again: %v", got)
 			}
@@ -210,10 +201,7 @@ func TestTriggerFailsForAllRows(t *testing.T) {
 			changes := db.running(t, 512)
 			db.refusing(t, "TRUE", number)
 			begun := time.Now()
-			got, err := table.Apply(t.Context(), changes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(table.Apply(t.Context(), changes))(t)
 			for i, outcome := range got {
 				if outcome.Fate != store.Held && (outcome.Fate != store.Refused || number != 1644) {
 					t.Fatalf("job %d: %+v", changes[i].Job, outcome)
@@ -261,10 +249,7 @@ func TestRefusedRowIsShown(t *testing.T) {
 	table := db.table(t)
 	changes := db.running(t, 3)
 	db.refusing(t, "NEW.id = 2", 1644)
-	got, err := table.Apply(t.Context(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Apply(t.Context(), changes))(t)
 	want := journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: token}
 	if got[1].Fate != store.Refused || got[1].Found == nil || *got[1].Found != want || !strings.Contains(got[1].Note, "says the trigger") {
 		t.Errorf("%+v, found %+v; want it refused, and the row as it is", got[1], got[1].Found)

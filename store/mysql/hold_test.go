@@ -14,6 +14,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // hold takes a lock and gives the holder's name.
@@ -68,9 +69,7 @@ func TestHoldIsCheapAndStarvesNobody(t *testing.T) {
 		t.Errorf("%d packets for locks that were held", n)
 	}
 	db.insert(t, "a", journal.RowWaiting, "")
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept))
 }
 
 // The connection that has the locks is one of those that the table may have.
@@ -186,14 +185,9 @@ func TestHoldAsksAfterAnyLostLink(t *testing.T) {
 func TestHoldWhereTheServerRefuses(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
-	proxy, err := linkproxy.Start(db.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.server.Addr()))(t)
 	t.Cleanup(func() { proxy.Close() })
-	if _, err := proxy.Replace("GET_LOCK", "GOT_LOCK"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(proxy.Replace("GET_LOCK", "GOT_LOCK"))(t)
 	var written log
 	config := db.config()
 	config.Port, config.Logger = proxy.Port(), written.logger()

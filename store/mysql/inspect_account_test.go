@@ -7,6 +7,7 @@ import (
 
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // Regression: rights on three columns and more were taken for rights that are not needed.
@@ -18,10 +19,7 @@ func TestRightsOnColumnsAreNotTooMany(t *testing.T) {
 	db.exec(t, "CREATE USER few@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE (status, result, return_code, sig, stdout, stderr, time_started, time_finished) ON jobs TO few@'%'")
 	told := func() string {
 		t.Helper()
-		seen, err := open(t, config).Inspect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := must.Get(open(t, config).Inspect(t.Context()))(t)
 		if at := slices.IndexFunc(seen.Findings, func(f store.Finding) bool { return strings.HasPrefix(f.Where, "account few@") }); at >= 0 {
 			return seen.Findings[at].What
 		}

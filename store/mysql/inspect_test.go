@@ -8,15 +8,13 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // found tells whether an inspection of a table's server has a warning of that, with a remedy.
 func found(t *testing.T, table *mysql.Table, what string) bool {
 	t.Helper()
-	seen, err := table.Inspect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(table.Inspect(t.Context()))(t)
 	return slices.ContainsFunc(seen.Findings, func(f store.Finding) bool {
 		return f.Severity == store.Warning && f.Where == "server" && strings.Contains(f.What, what) && f.Remedy != ""
 	})
@@ -75,10 +73,7 @@ func TestInspectTellsWhoHasRights(t *testing.T) {
 	db.exec(t, "CREATE USER who@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON jobs TO who@'%'")
 	told := func() store.Finding {
 		t.Helper()
-		seen, err := open(t, config).Inspect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := must.Get(open(t, config).Inspect(t.Context()))(t)
 		at := slices.IndexFunc(seen.Findings, func(f store.Finding) bool { return f.Where == "account who@%" })
 		if at < 0 {
 			return store.Finding{}

@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // With binlog_format=STATEMENT the server refuses READ COMMITTED.
@@ -28,9 +29,7 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	config.Logger = written.logger()
 	table := confirmed(t, open(t, config))
 	id := db.insert(t, "a", journal.RowWaiting, "")
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept))
 	if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
 		t.Fatalf("Apply: %v, %v", got, err)
 	}
@@ -49,16 +48,12 @@ func TestServersWithDefaultsOfTheirOwn(t *testing.T) {
 			t.Parallel()
 			db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
 			db.app.SetMaxOpenConns(1) // and that one is as usual
-			if _, err := db.app.Exec("SET GLOBAL " + setting); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.app.Exec("SET GLOBAL " + setting))(t)
 			ids := []int64{db.insert(t, "a", journal.RowWaiting, ""), db.insert(t, "a", journal.RowWaiting, "")}
 			config := db.config()
 			table := confirmed(t, open(t, config))
 			table.DB().SetMaxOpenConns(1)
-			if err := table.Claim(t.Context(), map[string]int{"a": 2}, nil, accept); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, table.Claim(t.Context(), map[string]int{"a": 2}, nil, accept))
 			for _, id := range ids {
 				if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
 					t.Fatalf("Apply: %v, %v", got, err)
@@ -81,31 +76,23 @@ func TestPitfall2LocksNoMoreThanItTakes(t *testing.T) {
 			want = append(want, id)
 		}
 	}
-	err := table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, nil, func([]journal.Row) ([]journal.Event, error) {
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, nil, func([]journal.Row) ([]journal.Event, error) {
 		if diff := cmp.Diff(want, db.unlocked(t)); diff != "" {
 			t.Errorf("rows that are not locked (-want +got):\n%s", diff)
 		}
 		return nil, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // unlocked are the rows that no transaction holds.
 func (d *database) unlocked(t *testing.T) []int64 {
 	t.Helper()
-	rows, err := d.app.Query("SELECT id FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(d.app.Query("SELECT id FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED"))(t)
 	defer rows.Close()
 	var ids []int64
 	for rows.Next() {
 		var id int64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&id))
 		ids = append(ids, id)
 	}
 	return ids
@@ -119,9 +106,7 @@ func TestPitfall3OldServer(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, dbserver.JobsTable)
 			first, second := db.table(t), db.table(t)
-			if err := errors.Join(first.Pretend(version), second.Pretend(version)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(first.Pretend(version), second.Pretend(version)))
 			for range 4 {
 				db.insert(t, "a", journal.RowWaiting, "")
 			}
@@ -138,9 +123,7 @@ func TestPitfall3OldServer(t *testing.T) {
 				db.awaitWaiter(t)
 				return accept(rows)
 			})
-			if err := errors.Join(err, <-behind); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, <-behind))
 			if diff := cmp.Diff([2][]int64{{1, 2}, {3, 4}}, got); diff != "" {
 				t.Errorf("the two claims (-want +got):\n%s", diff)
 			}
@@ -177,10 +160,7 @@ func TestPitfall6Session(t *testing.T) {
 	table := newDatabase(t, dbserver.JobsTable).table(t)
 	var idle, lock, tableLock int
 	var mode, charset, level string
-	err := table.DB().QueryRow("SELECT @@wait_timeout, @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_mode, @@character_set_connection").Scan(&idle, &lock, &tableLock, &mode, &charset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.DB().QueryRow("SELECT @@wait_timeout, @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_mode, @@character_set_connection").Scan(&idle, &lock, &tableLock, &mode, &charset))
 	name := "@@transaction_isolation"
 	if table.DB().QueryRow("SELECT "+name).Scan(&level) != nil {
 		name = "@@tx_isolation" // MariaDB before 11.1
@@ -209,15 +189,11 @@ func TestPitfall16RoundTrips(t *testing.T) {
 		changes = append(changes, done(db.insert(t, target, journal.RowWaiting, ""), "x"))
 	}
 	writes.Store(0)
-	if err := table.Claim(t.Context(), map[string]int{"a": 5, "b": 5, "c": 5}, nil, accept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 5, "b": 5, "c": 5}, nil, accept))
 	if n := writes.Swap(0); n != 2 {
 		t.Errorf("a claim of three targets took %d round trips, want 2", n)
 	}
-	if _, err := table.Apply(t.Context(), changes); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.Apply(t.Context(), changes))(t)
 	if n := writes.Load(); n != 1 {
 		t.Errorf("applying %d changes took %d round trips, want 1", len(changes), n)
 	}

@@ -13,6 +13,7 @@ import (
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // A claim whose COMMIT goes astray fails, and Rows tells whether it happened.
@@ -176,17 +177,12 @@ func TestKilledInTransaction(t *testing.T) {
 // killAll ends all sessions of the database's account.
 func (d *database) killAll(t *testing.T) {
 	t.Helper()
-	rows, err := d.app.Query("SELECT id FROM information_schema.PROCESSLIST WHERE user = ?", d.account.User)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(d.app.Query("SELECT id FROM information_schema.PROCESSLIST WHERE user = ?", d.account.User))(t)
 	defer rows.Close()
 	var kills []string
 	for rows.Next() {
 		var id int64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&id))
 		kills = append(kills, fmt.Sprint("KILL ", id))
 	}
 	for _, kill := range kills {
@@ -242,18 +238,14 @@ func TestServerAway(t *testing.T) {
 	db := newDatabaseOn(t, server, dbserver.JobsTable)
 	table := db.table(t)
 	id := db.insert(t, "a", journal.RowRunning, token)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Kill())
 	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err == nil || unusable(err) {
 		t.Errorf("with the server killed: %v; want an ordinary error", err)
 	}
 	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err == nil || unusable(err) {
 		t.Errorf("with the server killed: %v; want an ordinary error", err)
 	}
-	if err := server.Restart(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Restart(context.Background()))
 	untilApplied(t, table, []store.Change{done(id, "x")})
 	var status string
 	if err := table.DB().QueryRow("SELECT status FROM jobs WHERE id = ?", id).Scan(&status); err != nil || status != "done" {

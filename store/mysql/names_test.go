@@ -8,6 +8,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // One target's name outside of the column's character set does not fail the others (1267).
@@ -28,9 +29,7 @@ func TestNameOutsideTheCharset(t *testing.T) {
 	if err := table.Claim(t.Context(), room, nil, accept); err == nil || store.IsAway(err) {
 		t.Errorf("a claim with names that are unfit: %v", err)
 	}
-	if err := table.Claim(t.Context(), map[string]int{"a": 1, "b": 1}, nil, accept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1, "b": 1}, nil, accept))
 	db.expect(t, id, "status", "accepted")
 }
 
@@ -69,10 +68,7 @@ func TestNames(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := newDatabase(t, c.table).table(t).Names(t.Context(), c.ask)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(newDatabase(t, c.table).table(t).Names(t.Context(), c.ask))(t)
 			for name, why := range got {
 				if c.want[name] == "" || !strings.Contains(why, c.want[name]) {
 					t.Errorf("%q: %s; want %q", name, why, c.want[name])

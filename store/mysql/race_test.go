@@ -9,15 +9,13 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // begin opens a transaction of the application's.
 func (d *database) begin(t *testing.T, statements ...string) *sql.Tx {
 	t.Helper()
-	tx, err := d.app.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(d.app.BeginTx(context.Background(), nil))(t)
 	t.Cleanup(func() { _ = tx.Rollback() }) // where the test has not ended it
 	for _, statement := range statements {
 		if _, err := tx.Exec(statement); err != nil {
@@ -143,10 +141,7 @@ func TestPitfall7Cancel(t *testing.T) {
 	id := db.insert(t, "a", journal.RowManual, "")
 
 	t.Run("before decide", func(t *testing.T) {
-		holder, err := db.app.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder := must.Get(db.app.Conn(t.Context()))(t)
 		defer holder.Close()
 		if _, err := holder.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil { // as ALTER TABLE does
 			t.Fatal(err)
@@ -158,15 +153,11 @@ func TestPitfall7Cancel(t *testing.T) {
 		if err := <-result; !errors.Is(err, context.Canceled) || *calls != 0 {
 			t.Errorf("the claim: %v, decide called %d times", err, *calls)
 		}
-		if _, err := holder.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(holder.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
 	})
 	t.Run("after decide", func(t *testing.T) {
 		for free := 0; free == 0; { // the server may only be ending the statement that was cancelled
-			if err := db.app.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM (SELECT id FROM jobs WHERE id = ? FOR UPDATE SKIP LOCKED) AS held", id).Scan(&free); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, db.app.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM (SELECT id FROM jobs WHERE id = ? FOR UPDATE SKIP LOCKED) AS held", id).Scan(&free))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := table.ClaimManual(ctx, []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {

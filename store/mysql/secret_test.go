@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"jobd/store/mysql"
+	"jobd/store/storetest/must"
 )
 
 // thief is who stands between a worker and its server: it wants the whole password, and offers a key of
@@ -33,14 +34,8 @@ const scramble = "abcdefghijklmnopqrst"
 
 func newThief(t *testing.T) *thief {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	th := &thief{listener.Addr().String(), key, make(chan bool, 10), make(chan string, 10)}
 	go func() {
@@ -56,9 +51,7 @@ func newThief(t *testing.T) *thief {
 func (th *thief) keyFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(path, th.public(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, th.public(), 0o600))
 	return path
 }
 
@@ -164,9 +157,7 @@ func TestAServerFarAwayGetsThePasswordByItsKey(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "key", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}))} {
 		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(wrong), 0o600))
 		if _, err := mysql.New(mysql.Config{Host: "db.example", User: "jobd", Database: "d", ServerKey: path}); err == nil || !strings.Contains(err.Error(), "mysql_server_public_key: "+path) {
 			t.Errorf("%q: %v", wrong, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // failover is a table behind an address that moves from one server to another.
@@ -31,9 +32,7 @@ func newFailover(t *testing.T) *failover {
 	there := newServer(t)
 	f.after = newDatabaseOn(t, there, dbserver.JobsTable)
 	f.after.exec(t, "CREATE DATABASE "+f.before.name+"; CREATE TABLE "+f.before.name+".jobs LIKE jobs")
-	if err := there.CreateAccount(t.Context(), f.before.account, "SELECT, UPDATE ON "+f.before.name+".jobs"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.CreateAccount(t.Context(), f.before.account, "SELECT, UPDATE ON "+f.before.name+".jobs"))
 	f.after.exec(t, "USE "+f.before.name)
 	for i, db := range []*database{f.before, f.after} {
 		var err error
@@ -150,9 +149,7 @@ func TestConnectionsToTheFormerServerAreGivenUp(t *testing.T) {
 	}
 	f.moved.Store(true)
 	second := f.server(t) // by a new one
-	if err := keep.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, keep.Close())
 	for range 3 {
 		if now := f.server(t); now != second || now == first {
 			t.Errorf("the server is %q, though the newest connection reached %q", now, second)
@@ -166,16 +163,9 @@ func TestServerIsTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
 	table := newDatabaseOn(t, server, dbserver.JobsTable).table(t)
-	before, err := table.Server(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(table.Server(t.Context()))(t)
+	must.Do(t, server.Kill())
+	must.Do(t, server.Restart(t.Context()))
 	untilChecked(t, table)
 	if after, err := table.Server(t.Context()); err != nil || after != before {
 		t.Errorf("the server is %q, was %q: %v", after, before, err)

@@ -13,15 +13,13 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // silentServer is where connections are taken, and nothing is said.
 func silentServer(t *testing.T) *net.TCPAddr {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().(*net.TCPAddr)
 }
@@ -101,9 +99,7 @@ func TestSlowLinkIsNoSilentServer(t *testing.T) {
 		return slowLink{conn}, err
 	}
 	table, begun := open(t, config), time.Now()
-	if _, err := table.Server(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.Server(ctx))(t)
 	if took := time.Since(begun); took < config.ReadTimeout {
 		t.Fatalf("a connection was made within %s: that shows nothing", took)
 	}

@@ -6,6 +6,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // A worker was killed behind a proxy that keeps the server's side open, or its link was swallowed:
@@ -42,10 +43,7 @@ func TestAFormerConnectionIsEnded(t *testing.T) {
 func TestASwallowedConnectionIsEnded(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
-	proxy, err := linkproxy.Start(db.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.server.Addr()))(t)
 	defer proxy.Close()
 	config := db.config()
 	config.Port, config.Place = proxy.Port(), "here"

@@ -12,6 +12,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // oldServers are a version without SKIP LOCKED, and ""; that is the real one's.
@@ -47,20 +48,15 @@ func TestClaimsInOrder(t *testing.T) {
 			} {
 				table := db.timedTable(t, c.uses)
 				if version != "" {
-					if err := table.Pretend(version); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, table.Pretend(version))
 				}
 				for _, room := range []int{1, 3, 100} {
-					err := table.Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+					must.Do(t, table.Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 						if diff := cmp.Diff(c.want[:min(room, len(c.want))], jobs(rows)); diff != "" {
 							t.Errorf("using %v, %d of them (-want +got):\n%s", c.uses, room, diff)
 						}
 						return nil, nil
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 			}
 		})
@@ -75,13 +71,10 @@ func TestClaimsOfRowsThatWereCreatedWhoKnowsWhen(t *testing.T) {
 	table := db.timedTable(t, allTimes)
 	seen := map[string]bool{}
 	for range 1000 {
-		err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 			seen[rows[0].Status] = true
 			return nil, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if len(seen) == 2 {
 			return
 		}
@@ -137,9 +130,7 @@ func TestPlansAreRead(t *testing.T) {
 				return nil, nil
 			})
 			under, err4 := table.UnderWay(t.Context(), "@abcd", target)
-			if err := errors.Join(err, err1, err2, err3, err4); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, err1, err2, err3, err4))
 			for how, plans := range got {
 				if diff := cmp.Diff(c.want, plans); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", how, diff)
@@ -199,9 +190,7 @@ func TestNextDueAndClaimsTellTheClockInAnyZone(t *testing.T) {
 	const inTheSecondPass = 1_761_440_400 // 2025-10-26 02:00 in Berlin, in winter time
 	db.insertAt(t, "delayed", 1, inTheSecondPass, 0)
 	for _, zone := range []string{"+13:00", "-11:00", "+00:00"} {
-		if _, err := table.DB().Exec(fmt.Sprintf("SET time_zone = '%s', timestamp = %d.25", zone, inTheSecondPass)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(table.DB().Exec(fmt.Sprintf("SET time_zone = '%s', timestamp = %d.25", zone, inTheSecondPass)))(t)
 		got, err := table.NextDue(t.Context(), []string{"a"}, nil)
 		if want := time.UnixMicro(inTheSecondPass*1e6 + 250_000); err != nil || !got.Now.Equal(want) {
 			t.Errorf("%s: %v, %v; want %v", zone, got.Now, err, want)
@@ -234,9 +223,7 @@ func TestDueRowsWait(t *testing.T) {
 	look()
 	inserting := db.begin(t, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 5)")
 	look("b")
-	if err := inserting.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, inserting.Rollback())
 	id := db.insertAt(t, "delayed", 1, 5, 0)
 	holder := db.begin(t, fmt.Sprint("UPDATE jobs SET status = 'accepted' WHERE id = ", id))
 	look("a")
@@ -253,10 +240,7 @@ func TestDoubtfulCommitOfDelayedRows(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[linkproxy.Fault]string{linkproxy.Unsent: "delayed - 5 0", linkproxy.Unanswered: "accepted " + token + " 5 77"} {
 		db := newDatabase(t, timedDDL())
-		proxy, err := linkproxy.Start(db.server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		proxy := must.Get(linkproxy.Start(db.server.Addr()))(t)
 		t.Cleanup(func() { proxy.Close() })
 		config := db.config()
 		config.Port, config.Uses = proxy.Port(), allTimes

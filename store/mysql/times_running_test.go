@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/must"
 )
 
 // The application may rename an index while the worker runs, or drop it: that is no outage. The
@@ -151,13 +152,10 @@ func TestNumbersThatDoNotFitAreCut(t *testing.T) {
 	db := newDatabase(t, timedDDL("`planned_at` int UNSIGNED", "`planned_at` bigint UNSIGNED"))
 	table := db.timedTable(t, allTimes)
 	id := db.insertAt(t, "delayed", 1, 5, 0)
-	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		events, err := acceptAt(token, -8)(rows)
 		return append(events, journal.Event{Job: id, Time: time.Unix(9, 0), Payload: journal.Running{Attempt: 70_000}}), err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	db.expect(t, id, "status attempts planned_at", "running 65535 0")
 	again := store.Change{Job: id, Token: token, Status: journal.RowDelayed, Finish: time.Unix(10, 0), Done: &journal.Done{Result: "fail", Again: &journal.Again{RunAt: 1 << 40, PlannedAt: 1 << 40, Attempts: -1}}}
 	if got, err := table.Apply(t.Context(), []store.Change{again}); err != nil || got[0] != (store.Outcome{}) {
@@ -221,8 +219,6 @@ func TestEndsOfRecurringRows(t *testing.T) {
 func updates(t testing.TB, table *mysql.Table) (n int) {
 	t.Helper()
 	var name string
-	if err := table.DB().QueryRow("SHOW SESSION STATUS LIKE 'Com_update'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.DB().QueryRow("SHOW SESSION STATUS LIKE 'Com_update'").Scan(&name, &n))
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/must"
 )
 
 // withFuture is a database with so many thousand rows that are due in the next century. It gets its
@@ -35,31 +36,20 @@ func withFuture(t testing.TB, thousands int) *database {
 // insertAt adds a row of a status, with what it says about time, and gives its id.
 func (d *database) insertAt(t testing.TB, status string, created, runAt, priority int64) int64 {
 	t.Helper()
-	result, err := d.app.Exec("INSERT INTO jobs (target, time_created, status, run_at, priority) VALUES ('a', ?, ?, ?, ?)", created, status, runAt, priority)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(d.app.Exec("INSERT INTO jobs (target, time_created, status, run_at, priority) VALUES ('a', ?, ?, ?, ?)", created, status, runAt, priority))(t)
+	id := must.Get(result.LastInsertId())(t)
 	return id
 }
 
 // handlers is how many rows and entries of indexes the only session of a table has read.
 func handlers(t testing.TB, table *mysql.Table) (reads int) {
 	t.Helper()
-	rows, err := table.DB().Query("SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%' AND Variable_name NOT LIKE '%rnd_deleted'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(table.DB().Query("SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%' AND Variable_name NOT LIKE '%rnd_deleted'"))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var name string
 		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&name, &n))
 		reads += n
 	}
 	return reads
@@ -154,15 +144,9 @@ func explain(t testing.TB, app *sql.DB, query string, args ...any) string {
 	if !shared.IsMariaDB() {
 		how = "EXPLAIN FORMAT=TRADITIONAL "
 	}
-	rows, err := app.Query(how+strings.TrimSuffix(query, "; "), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(app.Query(how+strings.TrimSuffix(query, "; "), args...))(t)
 	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(rows.Columns())(t)
 	var plan strings.Builder
 	for rows.Next() {
 		values := make([]sql.NullString, len(names))
@@ -170,9 +154,7 @@ func explain(t testing.TB, app *sql.DB, query string, args ...any) string {
 		for i := range values {
 			targets[i] = &values[i]
 		}
-		if err := rows.Scan(targets...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(targets...))
 		for i, name := range names {
 			if values[i].Valid {
 				fmt.Fprintf(&plan, "%s=%s ", strings.ToLower(name), values[i].String)

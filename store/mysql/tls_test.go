@@ -16,6 +16,7 @@ import (
 	"jobd/net/cert/certtest"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // tlsServer is a MariaDB with a certificate for a name, whose account may come with TLS only.
@@ -24,28 +25,16 @@ func tlsServer(t *testing.T, authority *certtest.Authority, name string) mysql.C
 	folder := t.TempDir()
 	file, key := authority.Issue(t, folder, name)
 	for path, mode := range map[string]os.FileMode{filepath.Dir(folder): 0o755, folder: 0o755, file: 0o644, key: 0o644} { // the server has an account of its own
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 	}
-	server, err := dbserver.Start(t.Context(), dbserver.Options{Args: []string{"--ssl-cert=" + file, "--ssl-key=" + key}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{Args: []string{"--ssl-cert=" + file, "--ssl-key=" + key}}))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	if !server.IsMariaDB() {
 		t.Skip("the server's root folder does not have the certificate")
 	}
-	if err := server.CreateDatabase(t.Context(), "d", dbserver.JobsTable); err != nil {
-		t.Fatal(err)
-	}
-	account, err := server.Limited(t.Context(), "d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.Admin().Exec("ALTER USER ?@'%' REQUIRE SSL; ALTER USER ?@'localhost' REQUIRE SSL", account.User, account.User); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.CreateDatabase(t.Context(), "d", dbserver.JobsTable))
+	account := must.Get(server.Limited(t.Context(), "d"))(t)
+	must.Get(server.Admin().Exec("ALTER USER ?@'%' REQUIRE SSL; ALTER USER ?@'localhost' REQUIRE SSL", account.User, account.User))(t)
 	host, port, _ := net.SplitHostPort(server.Addr())
 	number, _ := strconv.Atoi(port)
 	return mysql.Config{
@@ -65,12 +54,8 @@ func TestTLSToTheServer(t *testing.T) {
 	config := tlsServer(t, authority, "127.0.0.1")
 	config.TLS = with(cert.Trust{CA: authority.File})
 	table := open(t, config)
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := table.Hold(t.Context(), "a name"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Check(t.Context()))
+	must.Get(table.Hold(t.Context(), "a name"))(t)
 	for name, test := range map[string]struct {
 		tls  func() (*tls.Config, error)
 		want []string

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 func TestLockingByVersion(t *testing.T) { // pitfall 3
@@ -27,10 +28,7 @@ func TestLockingByVersion(t *testing.T) { // pitfall 3
 	for _, c := range cases {
 		t.Run(c.version, func(t *testing.T) {
 			t.Parallel()
-			v, err := parseVersion(c.version)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(parseVersion(c.version))(t)
 			if got := v.locking(); got != c.want {
 				t.Errorf("locking clause %q, want %q", got, c.want)
 			}

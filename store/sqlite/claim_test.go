@@ -9,6 +9,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store/sqlite"
+	"jobd/store/storetest/must"
 )
 
 // Regression: a row with the least id that there is waited for ever, and nobody was told: claims
@@ -17,9 +18,7 @@ func TestTheRowWithTheLeastIDIsClaimed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	table := confirmed(t, open(t, sqlite.Config{Path: path}))
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Check(t.Context()))
 	ids := []int64{math.MinInt64, math.MinInt64 + 1, 7, math.MaxInt64}
 	db := application(t, path)
 	for _, id := range ids {
@@ -36,15 +35,12 @@ func TestTheRowWithTheLeastIDIsClaimed(t *testing.T) {
 	if err := table.Claim(t.Context(), map[string]int{"a": 9}, []int64{math.MinInt64}, look); err != nil || !slices.Equal(seen, ids[1:]) {
 		t.Errorf("all but the least id: %v, %v", seen, err)
 	}
-	err := table.Claim(t.Context(), map[string]int{"a": 9}, nil, func(rows []journal.Row) (events []journal.Event, _ error) {
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 9}, nil, func(rows []journal.Row) (events []journal.Event, _ error) {
 		for _, row := range rows {
 			events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: row.Target, Token: "@abcd01234"}})
 		}
 		return events, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	rows, _, err := table.Rows(t.Context(), ids)
 	statuses := map[int64]string{}
 	for _, row := range rows {

@@ -12,6 +12,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 // However many rows are not due yet, a claim reads none of them, and sorts nothing of what waits or
@@ -24,9 +25,7 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer table.Close()
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Check(t.Context()))
 	_, err = table.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO jobs (target, time_created, status, run_at) SELECT 'a', 1, 'delayed', 4000000000 + i FROM n`, rows)
 	if err == nil {
@@ -79,23 +78,16 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 // explain is how SQLite carries out a query.
 func explain(t *testing.T, db *sql.DB, query string, args ...any) string {
 	t.Helper()
-	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Query("EXPLAIN QUERY PLAN "+query, args...))(t)
 	defer rows.Close()
 	var steps []string
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&id, &parent, &unused, &step))
 		steps = append(steps, step)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return strings.Join(steps, "; ")
 }
 
@@ -103,10 +95,7 @@ func explain(t *testing.T, db *sql.DB, query string, args ...any) string {
 func BenchmarkClaimBesideFutureRows(b *testing.B) {
 	for _, rows := range []int{0, 500_000} {
 		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			table, err := New(Config{Path: filepath.Join(b.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				b.Fatal(err)
-			}
+			table := must.Get(New(Config{Path: filepath.Join(b.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)}))(b)
 			defer table.Close()
 			server, err := table.Server(b.Context())
 			if err == nil {
@@ -121,15 +110,12 @@ func BenchmarkClaimBesideFutureRows(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				err := table.Claim(b.Context(), map[string]int{"a": 10}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+				must.Do(b, table.Claim(b.Context(), map[string]int{"a": 10}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 					if len(rows) != 2 {
 						return nil, fmt.Errorf("%d rows", len(rows))
 					}
 					return nil, nil
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				}))
 			}
 		})
 	}

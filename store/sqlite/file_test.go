@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/sqlite"
+	"jobd/store/storetest/must"
 )
 
 const token = "@abcd01234"
@@ -60,18 +61,11 @@ func (w *watched) remove(t *testing.T) {
 func (w *watched) another(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join(w.dir, name)
-	table, err := sqlite.New(sqlite.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(table.Check(t.Context()), table.Close()); err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(sqlite.New(sqlite.Config{Path: path}))(t)
+	must.Do(t, errors.Join(table.Check(t.Context()), table.Close()))
 	db := application(t, path)
 	exec(t, db, "INSERT INTO jobs (target, time_created, status, sig) VALUES ('a', 1, 'running', ?)", token)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Close())
 }
 
 func (w *watched) apply(t *testing.T) error {
@@ -106,10 +100,7 @@ func expectStatus(t *testing.T, path, want string) {
 func TestFileThatIsGoneIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	before, err := w.Server(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(w.Server(t.Context()))(t)
 	w.move(t, "jobs.db", "aside.db")
 	for range 2 {
 		expectAway(t, "Apply", w.apply(t), "is gone")
@@ -158,10 +149,7 @@ func TestFileThatIsReplacedIsOpenedAnew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := watch(t)
-			before, err := w.Server(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(w.Server(t.Context()))(t)
 			calls := w.calls.Load()
 			c.replace(t, w)
 			expectAway(t, "the first Apply", w.apply(t), "replaced")
@@ -193,9 +181,7 @@ func TestEmptyFileInPlaceOfTheTable(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
 	w.remove(t)
-	if err := os.WriteFile(w.path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.path, nil, 0o600))
 	expectAway(t, "Apply", w.apply(t), "replaced")
 	var unusable *store.Unusable
 	if err := w.apply(t); !errors.As(err, &unusable) || !strings.Contains(err.Error(), "no such table") {
@@ -216,9 +202,7 @@ func TestFileThatIsReplacedUnderATransaction(t *testing.T) {
 	})
 	expectAway(t, "the claim", err, "replaced")
 	expectAway(t, "the first Apply", w.apply(t), "replaced")
-	if err := w.apply(t); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.apply(t))
 	expectStatus(t, w.path, "done")
 	expectStatus(t, filepath.Join(w.dir, "old.db"), "running")
 }

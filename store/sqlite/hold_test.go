@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/sqlite"
+	"jobd/store/storetest/must"
 )
 
 // tableOf makes a table with n running jobs.
@@ -53,10 +54,7 @@ func TestTriggerOfEveryKind(t *testing.T) {
 			table, path := tableOf(t, n)
 			db := application(t, path)
 			exec(t, db, "CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.id IN (5, 6, 17) BEGIN "+c.body+"; END")
-			got, err := table.Apply(t.Context(), doneJobs(n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(table.Apply(t.Context(), doneJobs(n)))(t)
 			for i, outcome := range got {
 				job, status := int64(i+1), "done"
 				want := store.Applied
@@ -64,9 +62,7 @@ func TestTriggerOfEveryKind(t *testing.T) {
 					want, status = c.fate, "running"
 				}
 				var now string
-				if err := db.QueryRow("SELECT status FROM jobs WHERE id = ?", job).Scan(&now); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, db.QueryRow("SELECT status FROM jobs WHERE id = ?", job).Scan(&now))
 				if outcome.Fate != want || now != status || want != store.Applied && outcome.Note == "" {
 					t.Errorf("job %d is %s: %+v; want fate %d", job, now, outcome, want)
 				}
@@ -130,8 +126,6 @@ func TestAnythingInAnyColumn(t *testing.T) {
 		if seen[2].Created != 0 || seen[2].Finished != 12 || seen[3].Finished != 12 || seen[3].Started != 1 {
 			t.Errorf("%s: %+v, %+v", name, seen[2], seen[3])
 		}
-		if err := table.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.Close())
 	}
 }

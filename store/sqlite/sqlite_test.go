@@ -15,6 +15,7 @@ import (
 	"jobd/store"
 	"jobd/store/sqlite"
 	"jobd/store/storetest"
+	"jobd/store/storetest/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,10 +26,7 @@ func open(t *testing.T, config sqlite.Config) *sqlite.Table {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	table, err := sqlite.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(sqlite.New(config))(t)
 	t.Cleanup(func() {
 		if err := table.Close(); err != nil {
 			t.Error(err)
@@ -40,10 +38,7 @@ func open(t *testing.T, config sqlite.Config) *sqlite.Table {
 // confirmed lets a table make claims in the file that it finds.
 func confirmed(t *testing.T, table *sqlite.Table) *sqlite.Table {
 	t.Helper()
-	server, err := table.Server(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(table.Server(t.Context()))(t)
 	table.Confirm(server)
 	return table
 }
@@ -51,19 +46,14 @@ func confirmed(t *testing.T, table *sqlite.Table) *sqlite.Table {
 // application is the application's own access to the file.
 func application(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
 
 func exec(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	if _, err := db.Exec(query, args...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Exec(query, args...))(t)
 }
 
 func TestConformance(t *testing.T) {
@@ -93,9 +83,7 @@ func TestConformanceOfTimes(t *testing.T) {
 func TestSQLiteIsNotTheOneWithTheWALBug(t *testing.T) { // pitfall 22
 	t.Parallel()
 	var version string
-	if err := application(t, filepath.Join(t.TempDir(), "x.db")).QueryRow("SELECT sqlite_version()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, application(t, filepath.Join(t.TempDir(), "x.db")).QueryRow("SELECT sqlite_version()").Scan(&version))
 	if strings.HasPrefix(version, "3.52.") || version < "3.51.3" {
 		t.Errorf("SQLite %s can corrupt its WAL: 3.51.3 or at least 3.53 is needed", version)
 	}
@@ -104,9 +92,7 @@ func TestSQLiteIsNotTheOneWithTheWALBug(t *testing.T) { // pitfall 22
 func TestEveryConnectionIsDurable(t *testing.T) { // pitfalls 18 and 19
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	if err := open(t, sqlite.Config{Path: path}).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, open(t, sqlite.Config{Path: path}).Check(t.Context()))
 	var mode string
 	if err := application(t, path).QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
 		t.Errorf("journal_mode is %q (%v), want wal", mode, err)
@@ -128,12 +114,9 @@ func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
 	}
 
 	exec(t, db, "INSERT INTO work (target, time_created) VALUES ('a', 1)")
-	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		return []journal.Event{{Job: rows[0].Job, Payload: journal.Accepted{Target: "a", Token: "@abcd01234"}}}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	expectOwner(t, db, "accepted", "@abcd01234", "")
 	change := store.Change{Job: 1, Token: "@abcd01234", Status: "done", Done: &journal.Done{Result: "fail", Signal: "SIGTERM"}}
 	if got, err := table.Apply(t.Context(), []store.Change{change}); err != nil || got[0].Fate != store.Applied {
@@ -145,9 +128,7 @@ func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
 func expectOwner(t *testing.T, db *sql.DB, status, ranBy, sig string) {
 	t.Helper()
 	var got [3]string
-	if err := db.QueryRow("SELECT status, ran_by, COALESCE(sig, '') FROM work").Scan(&got[0], &got[1], &got[2]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.QueryRow("SELECT status, ran_by, COALESCE(sig, '') FROM work").Scan(&got[0], &got[1], &got[2]))
 	if want := [3]string{status, ranBy, sig}; got != want {
 		t.Errorf("status, ran_by and sig are %q, want %q", got, want)
 	}
@@ -157,9 +138,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	notDatabase := filepath.Join(dir, "letter.txt")
-	if err := os.WriteFile(notDatabase, []byte(strings.Repeat("Dear sir or madam, ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(notDatabase, []byte(strings.Repeat("Dear sir or madam, ", 100)), 0o600))
 	other := filepath.Join(dir, "other.db")
 	exec(t, application(t, other), "CREATE TABLE letters (id INTEGER)")
 	incomplete := filepath.Join(dir, "incomplete.db")
@@ -203,9 +182,7 @@ func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	table := open(t, sqlite.Config{Path: path})
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Check(t.Context()))
 	db := application(t, path)
 	exec(t, db, "INSERT INTO jobs (target, time_created, status, sig) VALUES ('a',1,'running','@'), ('a',1,'running','@'), ('a',1,'running','@')")
 	exec(t, db, `CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.id = 3
@@ -216,10 +193,7 @@ func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
 			Result: "ok", Stdout: journal.Output{Kept: []byte(text), Size: int64(len(text))},
 		}})
 	}
-	got, err := table.Apply(t.Context(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Apply(t.Context(), changes))(t)
 	for _, outcome := range got[:2] {
 		if outcome != (store.Outcome{}) {
 			t.Errorf("a good one: %+v", outcome)
@@ -274,25 +248,19 @@ func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	table := open(t, sqlite.Config{Path: path})
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Check(t.Context()))
 	writer, err := application(t, path).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	if _, err := writer.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writer.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	_, _, err = table.Rows(t.Context(), []int64{1})
 	var unusable *store.Unusable
 	if err == nil || errors.As(err, &unusable) {
 		t.Errorf("with another writer at work: %v; want an error that waiting mends", err)
 	}
-	if _, err := writer.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writer.ExecContext(t.Context(), "ROLLBACK"))(t)
 	if _, _, err := table.Rows(t.Context(), []int64{1}); err != nil {
 		t.Errorf("after the other writer: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -94,10 +95,7 @@ func tail(s string) string { return s[max(0, len(s)-60):] }
 // journalled is how the journal says that a job ended.
 func journalled(t *testing.T, dir string, id int64) journal.Done {
 	t.Helper()
-	reader, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(dir))(t)
 	filter := journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindDone}, Output: true}
 	for event, err := range reader.Events(t.Context(), filter) {
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -41,9 +42,7 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 	changed := settings.With(harness.Settings{"password": "an0ther", "launcher": "/bin/true --job={id}"}, harness.Targets(map[string]int{"mail": 3, "print": 1}))
 	reload := func(content, done string) {
 		t.Helper()
-		if err := os.WriteFile(worker.Config, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(worker.Config, []byte(content), 0o600))
 		worker.Signal(t, syscall.SIGHUP)
 		harness.Until(t, func() string {
 			if !strings.Contains(worker.Output(), done) {
@@ -83,10 +82,7 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 func TestTheTablesCaseIsLearntWhenItIsThere(t *testing.T) {
 	t.Parallel()
 	db, master := harness.NewDatabase(t), harness.StartMaster(t)
-	proxy, err := linkproxy.Start(db.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.Addr))(t)
 	defer proxy.Close()
 	proxy.Refuse(true)
 	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"mail": 1}).

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -26,14 +27,9 @@ func TestFollowThroughTheMaster(t *testing.T) {
 
 	_, port, _ := strings.Cut(master.Addr, ":")
 	cmd := exec.CommandContext(t.Context(), harness.Program(t, "jobctl"), "--config", os.DevNull, "--master", "--port", port, "journal", "log", "--follow", "--kind", "done")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	next := func(words ...string) {
 		t.Helper()
@@ -54,9 +50,7 @@ func TestFollowThroughTheMaster(t *testing.T) {
 		harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 		next(name, []string{"job 21 ", "job 22 "}[i])
 	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGINT))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
@@ -78,10 +72,7 @@ func follow(t *testing.T, addr string, args ...string) *following {
 		open func() (io.ReadCloser, error)
 		into chan string
 	}{{f.cmd.StdoutPipe, f.lines}, {f.cmd.StderrPipe, f.errs}} {
-		reader, err := pipe.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(pipe.open())(t)
 		go func() {
 			defer close(pipe.into)
 			for lines := bufio.NewScanner(reader); lines.Scan(); {
@@ -89,9 +80,7 @@ func follow(t *testing.T, addr string, args ...string) *following {
 			}
 		}()
 	}
-	if err := f.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.cmd.Start())
 	return f
 }
 
@@ -168,9 +157,7 @@ func TestFollowSurvivesTheWorker(t *testing.T) {
 					t.Fatalf("event %d came after %d others", number, i)
 				}
 			}
-			if err := f.cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.cmd.Process.Signal(syscall.SIGINT))
 			if err := f.cmd.Wait(); err != nil {
 				t.Errorf("interrupted: %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -19,15 +20,9 @@ var restoreJobs = flag.Int("restore", 1000, "jobs of TestReapplyAfterARestoreUnd
 // content is the whole table, every column of every row.
 func content(t *testing.T, db *harness.Database) map[int64]string {
 	t.Helper()
-	rows, err := db.Admin.QueryContext(t.Context(), "SELECT * FROM jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Admin.QueryContext(t.Context(), "SELECT * FROM jobs"))(t)
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	columns := must.Get(rows.Columns())(t)
 	all := make(map[int64]string)
 	for rows.Next() {
 		values := make([]sql.RawBytes, len(columns)-1)
@@ -36,18 +31,14 @@ func content(t *testing.T, db *harness.Database) map[int64]string {
 		for i := range values {
 			into = append(into, &values[i])
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(into...))
 		var text strings.Builder
 		for i, value := range values {
 			fmt.Fprintf(&text, "%s=%q(%t) ", columns[i+1], value, value == nil)
 		}
 		all[id] = text.String()
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return all
 }
 
@@ -71,10 +62,7 @@ func expectContent(t *testing.T, when string, got, want map[int64]string) {
 // backup copies the table as it is at one moment, beside the workers.
 func backup(t *testing.T, db *harness.Database) {
 	t.Helper()
-	conn, err := db.Admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(db.Admin.Conn(t.Context()))(t)
 	defer conn.Close()
 	for _, statement := range []string{
 		"CREATE TABLE kept LIKE jobs",
@@ -89,18 +77,13 @@ func backup(t *testing.T, db *harness.Database) {
 
 func restore(t *testing.T, db *harness.Database) {
 	t.Helper()
-	tx, err := db.Admin.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Admin.BeginTx(t.Context(), nil))(t)
 	for _, statement := range []string{"DELETE FROM jobs", "INSERT INTO jobs SELECT * FROM kept"} {
 		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit())
 }
 
 // counting is a launcher that notes each start in a file, and fails for ids that 4 divides.
@@ -116,10 +99,7 @@ func counting(t *testing.T) (settings harness.Settings, starts string) {
 // expectEachOnce checks that every job from 1 to n was started, and none twice.
 func expectEachOnce(t *testing.T, starts string, n int) {
 	t.Helper()
-	content, err := os.ReadFile(starts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(starts))(t)
 	ids := strings.Fields(string(content))
 	seen := make(map[string]bool)
 	for _, id := range ids {
@@ -231,17 +211,12 @@ func awaitDone(t *testing.T, db *harness.Database, n int) {
 // expectAccount checks that the daemons' account can neither insert nor delete a row.
 func expectAccount(t *testing.T, db *harness.Database) {
 	t.Helper()
-	rows, err := db.Admin.QueryContext(t.Context(), "SELECT DISTINCT PRIVILEGE_TYPE FROM information_schema.TABLE_PRIVILEGES WHERE GRANTEE LIKE ? AND TABLE_SCHEMA = ?", "'"+db.Account.User+"'@%", db.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(db.Admin.QueryContext(t.Context(), "SELECT DISTINCT PRIVILEGE_TYPE FROM information_schema.TABLE_PRIVILEGES WHERE GRANTEE LIKE ? AND TABLE_SCHEMA = ?", "'"+db.Account.User+"'@%", db.Name))(t)
 	defer rows.Close()
 	var all []string
 	for rows.Next() {
 		var one string
-		if err := rows.Scan(&one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&one))
 		all = append(all, one)
 	}
 	if text := strings.Join(all, " "); rows.Err() != nil || text != "SELECT UPDATE" && text != "UPDATE SELECT" {

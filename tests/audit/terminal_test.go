@@ -15,16 +15,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 // openTerminal opens a real terminal: what is written to its end for programs comes out of the master's.
 func openTerminal(t *testing.T) (master, end *os.File) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { master.Close() })
 	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -66,9 +64,7 @@ func shown(t *testing.T, outTerminal, errTerminal bool, environ []string, args .
 		streams[i].from, streams[i].end = open()
 	}
 	cmd.Stdout, cmd.Stderr = streams[0].end, streams[1].end
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	read := make(chan error, 2)
 	for i := range streams {
 		streams[i].end.Close()
@@ -85,9 +81,7 @@ func shown(t *testing.T, outTerminal, errTerminal bool, environ []string, args .
 			t.Error(err)
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Wait())
 	return streams[0].content.String(), streams[1].content.String()
 }
 
@@ -96,9 +90,7 @@ func shown(t *testing.T, outTerminal, errTerminal bool, environ []string, args .
 func TestTerminals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := writeWeek(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeWeek(dir))
 	const escape, progress = "\x1b[", "events exported"
 	log := []string{"journal", "log", "-n", "50", "--journal", filepath.Join(dir, "node-1")}
 	export := []string{"journal", "export", "--journal", filepath.Join(dir, "node-1"), "--journal", filepath.Join(dir, "node-2")}

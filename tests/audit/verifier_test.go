@@ -22,6 +22,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // to change rows behind the journal's back
@@ -73,13 +74,9 @@ func joined(t *testing.T, dirs ...string) string {
 	t.Helper()
 	to := t.TempDir()
 	for _, dir := range dirs {
-		if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(to, os.DirFS(dir)))
 		for name := range contents(t, to) {
-			if err := os.Chmod(filepath.Join(to, name), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Join(to, name), 0o600))
 		}
 	}
 	return to
@@ -109,9 +106,7 @@ func TestTheOtherVerifierAgrees(t *testing.T) {
 	fresh, archive := t.TempDir(), t.TempDir()
 	j := writeShortened(t, fresh, archive, random)
 	running := joined(t, fresh) // with a write-ahead log, as a crash leaves it
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	agree(t, "an older version's", vectorsDir+"/before", "sound")
 	for name, dirs := range map[string][]string{
 		"vectors": {vectorsDir + "/journal", vectorsDir + "/archive"}, "fresh": {fresh, archive}, "running": {running, archive},
@@ -140,12 +135,9 @@ func writeShortened(t *testing.T, dir, archive string, random *rand.Rand) *event
 	week := &week{random: random, worker: "node-1 <&>\u2028", targets: map[string]int{"mail": 2, "vidéo/\"high\"": 1}, id: 1}
 	week.live()
 	now := monday
-	j, err := eventlog.Open(context.Background(), eventlog.Config{
+	j := must.Get(eventlog.Open(context.Background(), eventlog.Config{
 		Dir: dir, ArchiveDir: archive, Now: func() time.Time { return now }, SegmentAge: 24 * time.Hour, Retention: 80 * time.Hour,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	for _, h := range week.happenings {
 		day := now.Day()
@@ -168,22 +160,14 @@ func writeShortened(t *testing.T, dir, archive string, random *rand.Rand) *event
 // anchors compares with anchors that agree, and with one that does not.
 func anchors(t *testing.T, dir string) {
 	t.Helper()
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest, err := r.Anchor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(replay.Open(dir))(t)
+	newest := must.Get(r.Anchor(t.Context()))(t)
 	file := filepath.Join(t.TempDir(), "heads")
 	for anchor, sound := range map[journal.Anchor]bool{
 		newest: true, {Seq: newest.Seq - 1, Hash: newest.Hash}: false, {Seq: newest.Seq + 1, Hash: newest.Hash}: false,
 	} {
 		text := fmt.Sprintf("# heads\n\n%s node-1\n", anchor)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := theirs(t, "--anchor", file, dir); (err == nil) != sound {
 			t.Errorf("with %s: %v", anchor, err)
 		}
@@ -213,9 +197,7 @@ func flips(t *testing.T, dir string, random *rand.Rand) {
 			content := bytes.Clone(all[name])
 			content[at] ^= 1
 			copied := joined(t, dir)
-			if err := os.WriteFile(filepath.Join(copied, name), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(copied, name), content, 0o600))
 			agree(t, fmt.Sprintf("byte %d of %s flipped", at, name), copied, expected)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -79,18 +80,13 @@ func TestThroughTheWorker(t *testing.T) {
 	expect(t, 0, []string{"verified: ", "anchors: 1 agree", "proven up to event "}, addr, "journal", "verify", "--anchor", heads)
 	expect(t, 0, []string{`"ranges":[{"first":1,`, `"verdict":"proven"`}, addr, "journal", "verify", "--anchor", heads, "--output", "json")
 	forged := filepath.Join(t.TempDir(), "forged")
-	if err := os.WriteFile(forged, []byte("3 "+strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(forged, []byte("3 "+strings.Repeat("ab", 32)+"\n"), 0o600))
 	expect(t, 1, []string{"damaged  an anchor knows another history", "event 3: it is not the event that the anchor knows"}, addr, "journal", "verify", "--anchor", forged)
 	expect(t, 0, nil, addr, "journal", "diff")
 
 	// What the worker hands out is what is in its folder, to the byte.
 	local := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "journal", "export", "--journal", dir, "--until", "2100-01-01")
-	want, err := local.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(local.Output())(t)
 	if got := expect(t, 0, nil, addr, "journal", "export"); got != string(want) {
 		t.Errorf("exported through the worker:\n%s\nfrom the folder:\n%s", got, want)
 	}
@@ -110,9 +106,7 @@ func TestThroughTheMaster(t *testing.T) {
 	ask := func(code int, words []string, args ...string) string {
 		t.Helper()
 		config := filepath.Join(t.TempDir(), "jobctl.conf")
-		if err := os.WriteFile(config, []byte("password = s3cret\nmaster = 1\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config, []byte("password = s3cret\nmaster = 1\n"), 0o600))
 		return expect(t, code, words, master.Addr, append(args, "--config", config)...)
 	}
 	log := ask(0, []string{" node-1 ", " node-2 "}, "journal", "log")
@@ -148,10 +142,7 @@ func TestThroughTheMaster(t *testing.T) {
 // A peer that is no jobd of ours says so, in words.
 func TestOriginalDaemon(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	go func() {
 		for {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -36,10 +37,7 @@ type language struct {
 // languages are the clients; each begins with its driver's command.
 func languages(t *testing.T) []language {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	return []language{
 		{name: "php", command: []string{"php", testdata(t, "driver.php")}},
 		{name: "python", command: []string{python(t), testdata(t, "driver.py")}},
@@ -51,10 +49,7 @@ func languages(t *testing.T) []language {
 
 func testdata(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join("testdata", name)))(t)
 	return path
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -131,9 +132,7 @@ var named = regexp.MustCompile("(?s)```(?:php|python|ruby)\n((?:<\\?php //|#) ([
 func unpacked(t *testing.T, name, client string) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(testdata(t, name))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(folder, os.DirFS(testdata(t, name))))
 	text := readFile(t, "docs", "clients", name+".md")
 	blocks := named.FindAllStringSubmatch(text, -1)
 	if all := strings.Count(text, "```php\n") + strings.Count(text, "```python\n") + strings.Count(text, "```ruby\n"); len(blocks) != all || all == 0 {
@@ -162,10 +161,7 @@ func pageLauncher(t *testing.T, name string) string {
 
 func readFile(t *testing.T, names ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(append([]string{harness.Top()}, names...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(append([]string{harness.Top()}, names...)...)))(t)
 	return string(content)
 }
 

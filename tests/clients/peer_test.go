@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -141,10 +142,7 @@ func listen(t *testing.T, serve func(*peer)) (addr string) {
 
 func listenAll(t *testing.T, serve func(p *peer, request string)) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var connections sync.WaitGroup
 	t.Cleanup(func() {
 		listener.Close()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -82,13 +83,9 @@ func (v version) make(t *testing.T) {
 	}
 	v.clean(t, s.dir)
 	for name, content := range map[string][]byte{"jobd.conf": []byte(text), "log.jsonl": log} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(s.dir, name), content, 0o644))
 	}
-	if err := os.CopyFS(v.folder(), os.DirFS(s.dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(v.folder(), os.DirFS(s.dir)))
 }
 
 // clean removes what says nothing of the history, or is not the version's; not all versions have
@@ -107,9 +104,7 @@ func (v version) clean(t *testing.T, dir string) {
 		names = append(names, "journal/"+filepath.Base(name))
 	}
 	for _, name := range names {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
 }
 

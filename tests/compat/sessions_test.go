@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -54,9 +55,7 @@ func (v version) record(t *testing.T, to string) {
 	binary := filepath.Join(build(t, v.commit), "jobd")
 	s := newSite(t, t.TempDir())
 	dir := filepath.Join(s.dir, "journal")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	recorder := newRecorder(t, dir, binary)
 	launcher := fmt.Sprintf("launcher = %q\nlauncher_split = shell\nlauncher.cwd = /\non_stop = handover\n", recordedLauncher)
 	config := s.configure(t, strings.Replace(configuration, "launcher = /bin/sh @DIR@/launcher.sh {id}\n", launcher, 1))
@@ -114,27 +113,16 @@ type about struct {
 // newRecorder starts a runner of a version, and listens where its workers look for it.
 func newRecorder(t *testing.T, dir, binary string) *recorder {
 	t.Helper()
-	own, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "real.sock")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "real.sock")}))(t)
 	defer own.Close()
-	socket, err := own.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := must.Get(own.File())(t)
 	defer socket.Close()
 	own.SetUnlinkOnClose(false)
 	runner := exec.Command(binary, "runner")
 	runner.Dir, runner.Env, runner.ExtraFiles = dir, []string{"PATH=/usr/bin:/bin"}, []*os.File{socket}
-	if err := runner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runner.Start())
 	r := &recorder{had: map[about]bool{}}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)}))(t)
 	t.Cleanup(func() {
 		listener.Close()
 		_ = runner.Process.Kill() // it has ended by itself, if all went well
@@ -247,11 +235,7 @@ func (r *recorder) save(t *testing.T, dir, name string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".txt"), []byte(strings.Join(r.lines, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, name+".txt"), []byte(strings.Join(r.lines, "")), 0o644))
 	r.lines = nil
 }

@@ -10,6 +10,7 @@ import (
 
 	_ "modernc.org/sqlite" // the application's driver
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -37,13 +38,8 @@ esac
 // newSite makes the launcher; the rest is there, or becomes.
 func newSite(t *testing.T, dir string) *site {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "launcher.sh"), []byte(launcher), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "jobs.db")+"?_pragma=busy_timeout(30000)&_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "launcher.sh"), []byte(launcher), 0o600))
+	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(dir, "jobs.db")+"?_pragma=busy_timeout(30000)&_txlock=immediate"))(t)
 	t.Cleanup(func() { db.Close() })
 	return &site{dir: dir, port: harness.FreePort(t), db: db}
 }
@@ -54,9 +50,7 @@ func (s *site) configure(t *testing.T, text string) (file string) {
 	t.Helper()
 	file = filepath.Join(s.dir, "jobd.conf")
 	text = strings.NewReplacer("@DIR@", s.dir, "@PORT@", s.port).Replace(text)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

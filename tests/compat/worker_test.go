@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -107,16 +108,11 @@ func TestAJournalOfBeforeTheFirstReleaseIsRefused(t *testing.T) {
 func (v version) copy(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(v.folder())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(v.folder())))
 	if err := os.Chmod(filepath.Join(dir, "journal"), 0o700); err != nil { // git keeps no such mode
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "jobd.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "jobd.conf")))(t)
 	s := newSite(t, dir)
 	s.configure(t, string(text))
 	return s
@@ -135,10 +131,7 @@ type event struct {
 // read of it.
 func sameLog(t *testing.T, v version, s *site) {
 	t.Helper()
-	theirs, err := os.ReadFile(filepath.Join(v.folder(), "log.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := must.Get(os.ReadFile(filepath.Join(v.folder(), "log.jsonl")))(t)
 	ours, err := s.jobctl(t, "--output", "json", "journal", "log")
 	if err != nil {
 		t.Fatalf("jobctl journal log: %v: %s", err, ours)
@@ -191,16 +184,13 @@ func (s *site) jobctl(t *testing.T, args ...string) (output string, err error) {
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var text strings.Builder
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == "lock" || strings.HasSuffix(path, "-shm") {
 			return err
 		}
 		content, err := os.ReadFile(path)
 		text.WriteString(path + "\n" + string(content) + "\n")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return text.String()
 }

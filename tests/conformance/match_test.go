@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -87,9 +88,7 @@ func (e *expectation) receive(t *testing.T, wire *harness.Wire) {
 		if err != nil {
 			t.Fatalf("%v; still expected: %v", err, e.frames)
 		}
-		if err := e.take(frame); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.take(frame))
 	}
 }
 
@@ -126,9 +125,7 @@ func TestMatching(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var want any
-			if err := json.Unmarshal([]byte(c.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(c.want), &want))
 			err := (&expectation{frames: []any{want}}).take(c.got)
 			switch {
 			case c.wrong == "" && err != nil:

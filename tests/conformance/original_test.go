@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -18,10 +19,7 @@ type passed struct {
 
 func (p passed) json(t *testing.T) string {
 	t.Helper()
-	b, err := json.Marshal(p.Frame)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(p.Frame))(t)
 	return string(b)
 }
 
@@ -63,20 +61,14 @@ func TestOurWorkerUnderAnOriginalMaster(t *testing.T) {
 	db.Insert(t, 900242, "a", "manual")
 	db.Insert(t, 900341, "a", "manual")
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
 	node1(t, db).With(harness.Settings{
 		"password": password, "master_host": host, "master_port": port,
 	}).StartWorker(t)
 	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(harness.Patience))
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	original := harness.Wrap(t, conn)
 
 	lines := read[passed](t, "worker-master")
@@ -254,9 +246,7 @@ func expectAnswer(t *testing.T, client *harness.Wire, no int, want string) {
 		t.Fatalf("request %d was answered with %+v", no, response)
 	}
 	var wanted, got any
-	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(want), &wanted))
 	response.Decode(t, &got)
 	if d := differs(wanted, got); d != "" {
 		t.Fatalf("request %d: %s", no, d)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -88,10 +89,7 @@ func node1(t *testing.T, db *harness.Database) harness.Settings {
 // read gives the lines of a recording.
 func read[T any](t *testing.T, recording string) []T {
 	t.Helper()
-	file, err := os.Open(filepath.Join(harness.Top(), "testdata", "conformance", recording+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(filepath.Join(harness.Top(), "testdata", "conformance", recording+".jsonl")))(t)
 	defer file.Close()
 	var lines []T
 	scanner := bufio.NewScanner(file)

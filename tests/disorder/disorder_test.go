@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/must"
 )
 
 // Variables of the environment that repeat a case.
@@ -36,10 +38,7 @@ func TestRecorded(t *testing.T) {
 		for range times(t) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				s, err := parse(c.text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(parse(c.text))(t)
 				lane := <-lanes
 				defer func() { lanes <- lane }()
 				tr := try(t, lane, s)
@@ -151,9 +150,7 @@ func check(t *testing.T, seed uint64, property func(*rapid.T), after func()) {
 	settingSeed.Lock()
 	var unlock sync.Once
 	for name, value := range map[string]string{"rapid.seed": strconv.FormatUint(seed, 10), "rapid.checks": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, flag.Set(name, value))
 	}
 	t.Logf("to repeat it: cd tests && %s=%d go test -count=1 -v -run TestGenerated ./disorder", seedsVariable, seed)
 	rapid.Check(t, func(r *rapid.T) {

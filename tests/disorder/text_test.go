@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 // What is printed of a schedule is what is read again, and no step is ever taken for another.
@@ -12,10 +14,7 @@ func TestSchedulesAreText(t *testing.T) {
 	verbsSeen := map[string]bool{}
 	for seed := range 500 {
 		drawn := schedules().Example(seed)
-		again, err := parse(drawn.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(parse(drawn.String()))(t)
 		if again.String() != drawn.String() || !cmp.Equal(again.site, drawn.site) || len(again.steps) != len(drawn.steps) {
 			t.Fatalf("%s\nbecame\n%s", drawn, again)
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // violation is a rule that did not hold.
@@ -39,14 +41,8 @@ type trial struct {
 // try runs a schedule on a server and gives what did not hold.
 func try(t testing.TB, lane *lane, s schedule) *trial {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "jobd-disorder-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "trial.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "jobd-disorder-"))(t)
+	log := must.Get(os.Create(filepath.Join(dir, "trial.log")))(t)
 	tr := &trial{TB: t, dir: dir, log: log, begun: time.Now()}
 	tr.ctx, tr.cancel = context.WithTimeout(t.Context(), mostTime)
 	ended := make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -165,9 +166,7 @@ func complaints(t *testing.T, program, text string) string {
 	if program == "jobd" {
 		text = folder.ReplaceAllString(completed(text), "launcher.cwd = /")
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	args := []string{"--config", file}
 	if program == "jobctl" {
 		args = append(args, "schedule", "hourly :00") // asks nobody
@@ -198,9 +197,7 @@ func credentials(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"password", "mysql_password"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("something long\n"), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("something long\n"), 0o400))
 	}
 	return dir
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -78,9 +79,6 @@ func TestPicturesAreXML(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(file))(t)
 	return string(content)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -28,10 +29,7 @@ func TestKeysOfThePageAreThoseOfTheHelp(t *testing.T) {
 		for _, row := range described.FindAllStringSubmatch(section, -1) {
 			defaults[row[1]] = row[2]
 		}
-		output, err := exec.Command(harness.Program(t, program), "--help").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		output := must.Get(exec.Command(harness.Program(t, program), "--help").Output())(t)
 		known := map[string]bool{"process": true, "fork": true, "pool": true} // a table of the modes
 		for _, flag := range helped.FindAllStringSubmatch(string(output), -1) {
 			switch flag[1] {

@@ -9,6 +9,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 )
 
 // aboutTime is what docs/time.md adds to a table, and a column of the application's own.
@@ -30,10 +31,7 @@ const inFile = `CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, target 
 // in which its blocks follow each other. Those of README.md are run by tests/walk.
 func TestStatementsOfPagesAreTaken(t *testing.T) {
 	t.Parallel()
-	server, err := dbserver.Start(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -100,15 +98,10 @@ func onServer(t *testing.T, server *dbserver.Server, table string) func(string) 
 // inAFile runs statements in a database of SQLite.
 func inAFile(t *testing.T, table string) func(string) []string {
 	t.Helper()
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", ":memory:"))(t)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
-	if _, err := db.ExecContext(t.Context(), table); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ExecContext(t.Context(), table))(t)
 	return func(text string) []string {
 		if _, err := db.ExecContext(t.Context(), text); err != nil {
 			return []string{"SQLite: " + err.Error()}

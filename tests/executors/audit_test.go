@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -96,10 +97,7 @@ func (l *load) how(row harness.Row, id int64) string {
 // undone tells of some rows that are not done.
 func (l *load) undone() (rows string) {
 	l.t.Helper()
-	err := l.Admin.QueryRowContext(l.t.Context(), "SELECT COALESCE(GROUP_CONCAT(CONCAT(id, ' ', status, ' ', COALESCE(sig, '')) SEPARATOR ', '), '') "+
-		"FROM (SELECT id, status, sig FROM jobs WHERE status <> 'done' LIMIT 10) AS some").Scan(&rows)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, l.Admin.QueryRowContext(l.t.Context(), "SELECT COALESCE(GROUP_CONCAT(CONCAT(id, ' ', status, ' ', COALESCE(sig, '')) SEPARATOR ', '), '') "+
+		"FROM (SELECT id, status, sig FROM jobs WHERE status <> 'done' LIMIT 10) AS some").Scan(&rows))
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -118,13 +119,8 @@ func kill(t *testing.T, pid int) {
 func above(t *testing.T, pid, generations int) int {
 	t.Helper()
 	for range generations {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " %s %d", new(string), &pid); err != nil {
-			t.Fatal(err)
-		}
+		stat := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)
+		must.Get(fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " %s %d", new(string), &pid))(t)
 	}
 	return pid
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -55,9 +56,7 @@ func startFPM(t *testing.T, dir string, processes int) *fpm {
 	if os.Getuid() == 0 {
 		lines = append(lines, "user = root", "group = root")
 	}
-	if err := os.WriteFile(f.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(f.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	f.start(t)
 	t.Cleanup(f.kill)
 	return f
@@ -75,9 +74,7 @@ func (f *fpm) start(t *testing.T) {
 	}
 	f.master = exec.Command(slices.Max(programs), args...)
 	f.master.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := f.master.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.master.Start())
 	awaitAddress(t, "unix", f.socket)
 }
 
@@ -99,10 +96,7 @@ const turnInPHP = `$files = [tempnam('DIR', 'out'), tempnam('DIR', 'err')];
 // script is the launcher of jobs that php-fpm runs, in a version of it.
 func (s *site) script(version string) string {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php")))(s.t)
 	const prints = `echo "job $id, attempt ", $_SERVER['JOBD_ATTEMPT'], "\n";`
 	if !strings.Contains(string(text), prints) {
 		s.t.Fatal("fastcgi.php has no line that prints the attempt")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -70,12 +71,8 @@ def turn(job):
 func newPlace(t *testing.T) *site {
 	t.Helper()
 	s := &site{Database: harness.NewDatabase(t, harness.TimesTable), t: t, dir: t.TempDir()}
-	if err := os.Mkdir(s.path("work"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(s.path("gate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(s.path("work"), 0o755))
+	must.Do(t, syscall.Mkfifo(s.path("gate"), 0o600))
 	s.settings = s.Worker(t, "worker", "true {id}", nil).With(harness.UsesAll)
 	t.Cleanup(s.clean)
 	return s
@@ -132,10 +129,7 @@ func (s *site) copyLoop(e executor) {
 	if e.file == "" {
 		return
 	}
-	text, err := os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", e.file))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", e.file)))(s.t)
 	lines, replaced := strings.Split(string(text), "\n"), false
 	for i, line := range lines {
 		if strings.Contains(line, ", attempt ") && !replaced {
@@ -182,9 +176,7 @@ func (s *site) insert(e executor, n int, script string, more ...string) int64 {
 	s.t.Helper()
 	id := s.id(e, n)
 	if script != "" {
-		if err := os.WriteFile(s.path("work/"+strconv.FormatInt(id, 10)), []byte(script), 0o644); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, os.WriteFile(s.path("work/"+strconv.FormatInt(id, 10)), []byte(script), 0o644))
 	}
 	s.Exec(s.t, "INSERT INTO jobs SET "+strings.Join(append(more, "id = ?, target = ?, time_created = UNIX_TIMESTAMP()"), ", "), id, e.name)
 	return id
@@ -203,10 +195,7 @@ func (s *site) poke() {
 // open lets the jobs that wait at the gate, and all to come, go on.
 func (s *site) open() {
 	s.t.Helper()
-	gate, err := os.OpenFile(s.path("gate"), os.O_RDWR, 0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	gate := must.Get(os.OpenFile(s.path("gate"), os.O_RDWR, 0))(s.t)
 	s.t.Cleanup(func() { gate.Close() })
 }
 

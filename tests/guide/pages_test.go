@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -14,10 +15,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 // blocks are the pieces of code of a page that are of one language, in their order.
 func blocks(t *testing.T, page, language string) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Top(), "docs", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", page)))(t)
 	for i, part := range strings.Split(string(text), "\n```") {
 		if code, ok := strings.CutPrefix(part, language+"\n"); ok && i > 0 {
 			all = append(all, code+"\n")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -25,10 +26,7 @@ const (
 func TestPruneBesideAWorker(t *testing.T) {
 	t.Parallel()
 	// A server of its own: it counts the deadlocks of all.
-	server, err := dbserver.Start(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -120,9 +118,7 @@ func pruning(t *testing.T, db *harness.Database) *exec.Cmd {
 		t.Fatal(err)
 	}
 	access := fmt.Sprintf("[client]\nprotocol = tcp\nhost = %s\nport = %s\nuser = prune_%s\npassword = secret\n", host, port, db.Name)
-	if err := os.WriteFile(filepath.Join(dir, ".my.cnf"), []byte(access), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".my.cnf"), []byte(access), 0o600))
 	script := exec.Command("sh", "-c", blocks(t, "prune.md", "sh")[0], "prune", db.Name, "30")
 	script.Env = append(os.Environ(), "HOME="+dir)
 	return script
@@ -151,9 +147,7 @@ func deadlocks(t *testing.T, db *harness.Database) (n int) {
 func lastDeadlock(t *testing.T, db *harness.Database) string {
 	t.Helper()
 	var kind, name, status string
-	if err := db.Admin.QueryRowContext(t.Context(), "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Admin.QueryRowContext(t.Context(), "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status))
 	_, status, _ = strings.Cut(status, "LATEST DETECTED DEADLOCK")
 	status, _, _ = strings.Cut(status, "\nTRANSACTIONS\n")
 	return status
@@ -162,10 +156,7 @@ func lastDeadlock(t *testing.T, db *harness.Database) string {
 // eachOnce compares the ids that were run with those of the rows.
 func eachOnce(t *testing.T, db *harness.Database, oracle string) {
 	t.Helper()
-	text, err := os.ReadFile(oracle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(oracle))(t)
 	ran := strings.Fields(string(text))
 	slices.Sort(ran)
 	if n := len(slices.Compact(slices.Clone(ran))); n != len(ran) || n != working {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 // Settings are the keys of a configuration file. Keys that begin with a section, as in
@@ -138,9 +139,6 @@ func MasterOf(master *Daemon) Settings {
 // FreePort is a port for a daemon: nobody has it, and nobody else gets it, see freeport.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	return strconv.Itoa(port)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/must"
 )
 
 // Armed builds the daemons that kill themselves at failpoints, or hang, once a process and one process
@@ -27,9 +29,7 @@ func ArmedMaster(t testing.TB) string {
 
 func armed(t testing.TB, program string) string {
 	t.Helper()
-	if err := buildArmed(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, buildArmed())
 	return filepath.Join(armedFolder(), program)
 }
 
@@ -62,18 +62,12 @@ var buildArmed = sync.OnceValue(func() error {
 // a point.
 func Arm(t testing.TB, journalDir, point string, nth int) {
 	t.Helper()
-	if err := os.MkdirAll(journalDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(journalDir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(journalDir, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(journalDir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600))
 }
 
 // Disarm takes that back.
 func Disarm(t testing.TB, journalDir string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(journalDir, "failpoint")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(journalDir, "failpoint")))
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // Flood is peers of a master that send as much as they can of one thing.
@@ -179,16 +181,11 @@ func numberOf(frame []byte) int {
 func Fleet(t testing.TB, master *Daemon, password string, n int) {
 	t.Helper()
 	for i := range n {
-		conn, err := net.Dial("tcp", master.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", master.Addr))(t)
 		t.Cleanup(func() { conn.Close() })
 		data := frame("register-worker", fmt.Sprintf(`{"name":"w%d","targets":["a","b%d"]}`, i, i))
 		data = strings.Replace(data, `"no":1,`, fmt.Sprintf(`"no":1,"password":%q,`, password), 1)
-		if _, err := io.WriteString(conn, data+string(rune(EOT))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, data+string(rune(EOT))))(t)
 		go answerAll(conn, conn)
 	}
 	AwaitWorkers(t, master, password, n)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Crash kills the worker, its runner and all their jobs at the same moment, as a
@@ -162,10 +164,7 @@ func descendants(t testing.TB, top int) []int {
 // parents gives every process's parent.
 func parents(t testing.TB) map[int]int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	parents := map[int]int{}
 	for _, file := range files {
 		stat, err := os.ReadFile(file)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -29,22 +30,15 @@ func TestKeptProcessesOfAnotherAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(folder, 0o755))
 	const php = `echo posix_getpwuid(posix_geteuid())['name'], "\n";`
 	db := harness.NewDatabase(t)
 	settings := db.Worker(t, "node-1", "true {id}", map[string]int{"fork": 1, "pool": 1})
 	for target, body := range map[string]string{"fork": php, "pool": php} {
 		l := named(t, target+".php")
-		source, err := os.ReadFile(l.with(t, body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must.Get(os.ReadFile(l.with(t, body)))(t)
 		path := filepath.Join(folder, l.file)
-		if err := os.WriteFile(path, source, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, source, 0o644))
 		settings = settings.With(harness.Terms(target, harness.Settings{
 			"launcher": change + l.interpreter + " " + path, "launcher_mode": target,
 		}))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 	"jobd/tests/launchers/loop"
 )
@@ -53,10 +54,7 @@ func TestALoopWithoutItsDescriptorsFails(t *testing.T) {
 // What docs/executors.md has people run by hand shows that a loop gets ready, in all languages.
 func TestALoopIsTriedByHand(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "executors.md")))(t)
 	const command = "php /srv/app/jobs.php"
 	line := regexp.MustCompile(`(?m)^ *(echo quit \| ` + command + ` .*)$`).FindSubmatch(page)
 	if line == nil {
@@ -128,13 +126,8 @@ func TestOutputOfLoadingIsNoJobs(t *testing.T) {
 			defer output.Close()
 			defer written.Close()
 			path := l.replaced(t, loads[l.interpreter], boots[l.interpreter])
-			process, err := loop.Start(l.ends, written, os.Stderr, "env", "-u", "PYTHONUNBUFFERED", l.interpreter, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := written.WriteString("ready\n"); err != nil {
-				t.Fatal(err)
-			}
+			process := must.Get(loop.Start(l.ends, written, os.Stderr, "env", "-u", "PYTHONUNBUFFERED", l.interpreter, path))(t)
+			must.Get(written.WriteString("ready\n"))(t)
 			if _, err := process.Run(1); err != nil && (l.ends != "" || !errors.Is(err, io.EOF)) {
 				t.Fatal(err)
 			}

@@ -9,16 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 // gearman is the part of docs/migration.md about Gearman, by the languages of its blocks.
 func gearman(t *testing.T) map[string][]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "migration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "migration.md")))(t)
 	_, part, _ := strings.Cut(string(page), "\n## From Gearman\n")
 	part, _, _ = strings.Cut(part, "\n## ")
 	blocks := map[string][]string{}
@@ -55,9 +53,7 @@ func TestAnApplicationMovesFromGearman(t *testing.T) {
 	pdo := fmt.Sprintf("new PDO('mysql:host=%s;port=%s;dbname=%s', '%s', 'secret')", host, port, db.Name, user)
 	put := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 
@@ -72,10 +68,7 @@ function resize(array $image): bool
     return true;
 }
 `)
-	source, err := os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "pool.php"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "pool.php")))(t)
 	program := swapped(t, string(source), "// require __DIR__ . '/vendor/autoload.php';", "require __DIR__ . '/application.php';")
 	begin, end := strings.Index(program, "/** Runs one job"), strings.Index(program, "\n}\n")+len("\n}\n")
 	program = program[:begin] + swapped(t, blocks["php"][1], connects, pdo) + program[end:]
@@ -83,15 +76,10 @@ function resize(array $image): bool
 	ini := swapped(t, blocks["ini"][0], "/srv/app/jobs.php", launcher)
 	settings := db.Worker(t, "node-1", "", nil)
 	config := settings.Write(t)
-	base, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(os.ReadFile(config))(t)
 	head, _, _ := strings.Cut(string(base), "[targets]")
 	head = regexp.MustCompile(`(?m)^launcher .*\n`).ReplaceAllString(head, "")
-	if err := os.WriteFile(config, []byte(head+ini), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte(head+ini), 0o600))
 	worker := harness.Launch(t, "jobd", config, settings.Addr()).Ready(t)
 
 	// The clients: each call is a row.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 	"jobd/tests/launchers/loop"
 )
 
@@ -57,10 +58,7 @@ func (l language) with(t *testing.T, body string) string {
 // replaced is the path of a copy that has something else in place of the first line with that part.
 func (l language) replaced(t *testing.T, part, by string) string {
 	t.Helper()
-	source, err := os.ReadFile(l.path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(l.path()))(t)
 	lines := strings.Split(string(source), "\n")
 	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, part) })
 	if at < 0 {
@@ -69,9 +67,7 @@ func (l language) replaced(t *testing.T, part, by string) string {
 	indent := lines[at][:len(lines[at])-len(strings.TrimLeft(lines[at], " "))]
 	lines[at] = indent + by
 	path := filepath.Join(t.TempDir(), l.file)
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 	return path
 }
 
@@ -106,10 +102,7 @@ func (l language) end(said int, process error) string {
 func (l language) run(t *testing.T, path string, jobs ...string) (end, out string) {
 	t.Helper()
 	var written bytes.Buffer
-	process, err := loop.Start(l.ends, &written, &written, l.interpreter, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	process := must.Get(loop.Start(l.ends, &written, &written, l.interpreter, path))(t)
 	for i, variables := range jobs {
 		said, err := process.Run(int64(i+1), strings.Fields(variables)...)
 		if errors.Is(err, io.EOF) && i == len(jobs)-1 { // its end is the job's
@@ -208,10 +201,7 @@ func TestALoopEndsWithoutJobd(t *testing.T) {
 	for _, l := range languages {
 		t.Run(l.file, func(t *testing.T) {
 			t.Parallel()
-			process, err := loop.Start(l.ends, nil, os.Stderr, l.interpreter, l.path())
-			if err != nil {
-				t.Fatal(err)
-			}
+			process := must.Get(loop.Start(l.ends, nil, os.Stderr, l.interpreter, l.path()))(t)
 			if err := process.Close(); err != nil {
 				t.Error(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -22,12 +23,8 @@ func framework(t *testing.T) (folder string) {
 	put := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for i := range classes {
 		put(fmt.Sprintf("src/Service%d.php", i), fmt.Sprintf(
@@ -71,10 +68,7 @@ exit((new App\Kernel())->handle((int) $argv[1]));
 // how many lines differ.
 func moved(t *testing.T) (text string, changed int) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("..", "..", "examples", "launchers", "fork.php"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "launchers", "fork.php")))(t)
 	before := strings.Split(string(source), "\n")
 	text = strings.NewReplacer(
 		"// require __DIR__ . '/vendor/autoload.php';", "require __DIR__ . '/vendor/autoload.php';\n$kernel = new App\\Kernel();",
@@ -118,13 +112,9 @@ func TestAnApplicationMovesToFork(t *testing.T) {
 	if changed != 3 {
 		t.Errorf("%d lines of the example are changed:\n%s", changed, text)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "jobs.php"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "jobs.php"), []byte(text), 0o644))
 	now := settings.With(harness.Settings{"launcher": "php " + filepath.Join(folder, "jobs.php"), "launcher_mode": "fork"})
-	if err := os.WriteFile(file, []byte(now.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(now.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
 		if out := worker.Output(); strings.Contains(out, "configuration is taken over") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -31,9 +32,6 @@ func TestNamesOfProcesses(t *testing.T) {
 
 func comm(t *testing.T, pid int) string {
 	t.Helper()
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)))(t)
 	return strings.TrimSpace(string(name))
 }

@@ -11,6 +11,7 @@ import (
 
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -99,9 +100,7 @@ func TestKilledRunner(t *testing.T) {
 	launcher := newGated(t)
 	db, settings, worker := midway(t, launcher)
 	ran := launcher.starts(t)
-	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done'")
 	for id := range int64(4) {
@@ -166,10 +165,7 @@ func isReported(row harness.Row) bool {
 // verifyJournal reads the worker's journal from its beginning: sequence, chain and transitions.
 func verifyJournal(t *testing.T, settings harness.Settings) {
 	t.Helper()
-	reader, err := replay.Open(settings["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -26,14 +27,8 @@ rename "$ARGV[0].new", $ARGV[0]; kill 9, getppid; open(F, ">", "$ARGV[1].new"); 
 	client := harness.Dial(t, worker.Addr)
 	client.Ask(t, "poll", nil)
 	harness.AwaitFile(t, dir+"/listens")
-	text, err := os.ReadFile(dir + "/listens")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(dir + "/listens"))(t)
+	pid := must.Get(strconv.Atoi(string(text)))(t)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 	for id := range int64(4) {
 		db.Insert(t, id+2, "a", "waiting")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -20,10 +21,7 @@ func TestPitfall33JobsDoNotInheritTheRaisedLimit(t *testing.T) {
 	limited := harness.Script(t, fmt.Sprintf(`exec prlimit --nofile=%d:%d %s "$@"`, soft, hard, harness.Program(t, "jobd")))
 	worker := harness.LaunchBinary(t, limited, s.Write(t), s.Addr()).Ready(t)
 
-	limits, err := os.ReadFile(worker.Proc("limits"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := must.Get(os.ReadFile(worker.Proc("limits")))(t)
 	_, limit, _ := strings.Cut(string(limits), "Max open files")
 	var files int
 	if _, err := fmt.Sscan(limit, &files); err != nil || files < hard-1 {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -24,10 +25,7 @@ func newLog(t *testing.T) (logFile, harness.Settings) {
 // records gives the records of a text; each line of the file has to be an object.
 func (f logFile) records(t *testing.T, text string) (found []map[string]any) {
 	t.Helper()
-	content, err := os.ReadFile(string(f))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(string(f)))(t)
 	whole := content[:strings.LastIndexByte(string(content), '\n')+1]
 	for line := range strings.Lines(string(whole)) {
 		var record map[string]any
@@ -111,9 +109,7 @@ func TestWhatTheLogTells(t *testing.T) {
 	workerLog.await(t, "claim jobs failed; trying again until it succeeds")
 	master.Kill(t)
 	workerLog.await(t, "no connection to the master, trying again")
-	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
 	workerLog.await(t, "connection to the runner is lost")
 	link.back()
 	harness.StartMaster(t, port)

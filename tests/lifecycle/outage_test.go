@@ -8,6 +8,7 @@ import (
 
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -16,10 +17,7 @@ type link struct{ *linkproxy.Proxy }
 
 func newLink(t *testing.T, db *harness.Database) link {
 	t.Helper()
-	proxy, err := linkproxy.Start(db.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.Addr))(t)
 	t.Cleanup(func() { proxy.Close() })
 	return link{proxy}
 }
@@ -188,34 +186,23 @@ func TestLinksCutAgainAndAgain(t *testing.T) {
 func TestServerKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	const jobs = 200
-	server, err := dbserver.Start(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() { server.Close() })
 	db := harness.NewDatabaseOn(t, server)
 	launcher := newGated(t)
 	launcher.open(t)
 	db.InsertMany(t, jobs, "a", "waiting")
-	if err := server.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Stop())
 	db.Worker(t, "worker", launcher.command, map[string]int{"a": 4}).StartWorker(t)
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Restart(t.Context()))
 	harness.Until(t, func() string {
 		if done := db.Count(t, "status = 'done'"); done < jobs/4 {
 			return fmt.Sprintf("only %d jobs are done", done)
 		}
 		return ""
 	})
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Kill())
+	must.Do(t, server.Restart(t.Context()))
 	db.AwaitCount(t, jobs, "status = 'done' AND result = 'ok'")
 	expectOnce(t, launcher, jobs)
 }

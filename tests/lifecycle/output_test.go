@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -31,10 +32,7 @@ while [ -d %[1]s ] && [ ! -e %[1]s/gate$n ]; do sleep 0.02; done; echo more`, di
 // onDisk is what a worker's runners have on disk, by the ends of the files' names.
 func onDisk(t *testing.T, settings harness.Settings) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(settings["journal_dir"], "runner.output", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(settings["journal_dir"], "runner.output", "*")))(t)
 	found := make(map[string]string)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -94,9 +92,7 @@ func TestCrashKeepsTheOutput(t *testing.T) {
 func TestKilledRunnerKeepsTheOutput(t *testing.T) {
 	t.Parallel()
 	db, settings, worker, dir := writing(t)
-	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
 	client := harness.Dial(t, worker.Addr)
 	var told api.JobOutput
 	harness.Until(t, func() string {
@@ -124,9 +120,7 @@ func TestAStrayKeepsTheOutput(t *testing.T) {
 	db, settings, worker, dir := writing(t)
 	runner := worker.Runner(t)
 	worker.Kill(t)
-	if err := syscall.Kill(runner, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(runner, syscall.SIGKILL))
 	settings.StartWorker(t)
 	harness.Touch(t, filepath.Join(dir, "gate1"))
 	row := db.AwaitDone(t, 1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -50,10 +51,7 @@ func (h *halfDead) lose() {
 
 func startRelay(t *testing.T, target *harness.Daemon) *relay {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{addr: listener.Addr().String(), links: make(chan *halfDead, 100)}
 	ended := make(chan struct{})
 	var tasks sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -35,17 +36,13 @@ func newRestartable(t *testing.T) restartable {
 // configure writes the worker's file anew.
 func (r restartable) configure(t *testing.T, settings harness.Settings) {
 	t.Helper()
-	if err := os.WriteFile(r.Config, []byte(settings.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(r.Config, []byte(settings.String()), 0o600))
 }
 
 func (r restartable) install(t *testing.T, script string) {
 	t.Helper()
 	broken := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(broken, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte(script), 0o755))
 	replace(t, r.binary, broken)
 }
 
@@ -79,9 +76,7 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 			r.configure(t, r.settings.With(harness.Targets(map[string]int{"a": 0})))
 		}, []string{"jobd.conf:", "targets.a", "at least 1"}},
 		"no configuration": {func(t *testing.T, r restartable) {
-			if err := os.Remove(r.Config); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(r.Config))
 		}, []string{"jobd.conf", "no such file"}},
 		"a launcher that is missing": {func(t *testing.T, r restartable) {
 			r.configure(t, r.settings.With(harness.Settings{"launcher": "/nowhere/launcher {id}"}))

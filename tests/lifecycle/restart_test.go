@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -24,9 +25,7 @@ func replace(t *testing.T, path, by string) {
 	if out, err := exec.Command("cp", by, path+".new").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path+".new", path))
 }
 
 // After jobctl restart the same process runs another binary; its jobs were not interrupted, and
@@ -72,9 +71,7 @@ func TestRestartRefusesABinaryThatCannotBeRun(t *testing.T) {
 	launcher.awaitStarts(t, 1)
 
 	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("no program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("no program"), 0o755))
 	replace(t, binary, broken)
 	out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not restarted: "+binary+" --check: ") {

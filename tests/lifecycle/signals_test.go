@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -147,9 +148,7 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 
 	changed := settings.Without("[targets] gone").
 		With(harness.Settings{"launcher": "/bin/echo new {id}"}, harness.Targets(map[string]int{"a": 4, "b": 2}))
-	if err := os.WriteFile(worker.Config, []byte(changed.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(changed.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
 		if got, want := targets(t, client), "map[a:4 b:2]"; got != want {
@@ -171,9 +170,7 @@ func TestSIGHUPWithAWrongFile(t *testing.T) {
 	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1})
 	worker := settings.StartWorker(t)
 	wrong := settings.With(harness.Targets(map[string]int{"a": 0}))
-	if err := os.WriteFile(worker.Config, []byte(wrong.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(wrong.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
 		if !strings.Contains(worker.Output(), "at least 1") {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -43,9 +44,7 @@ func TestLaunchersOfTargets(t *testing.T) {
 	expect("e", "common ID in "+common+" with a1 b2")
 
 	changed := settings.Without("target.b.launcher").With(harness.Settings{"target.a.launcher": says("new"), "launcher.env.A": "a2"})
-	if err := os.WriteFile(worker.Config, []byte(changed.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(changed.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	awaitReadAgain(t, worker)
 	expect("a", "new ID in "+common+" with a2 b1")
@@ -77,9 +76,7 @@ func TestTimeoutReadAgain(t *testing.T) {
 	client.Ask(t, "poll", nil)
 	db.AwaitCount(t, 1, "status = 'running'")
 
-	if err := os.WriteFile(worker.Config, []byte(settings.With(harness.Settings{"target.a.timeout": "1"}).String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(settings.With(harness.Settings{"target.a.timeout": "1"}).String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	awaitReadAgain(t, worker)
 	db.Insert(t, 2, "a", "waiting")

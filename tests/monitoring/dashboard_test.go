@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -33,10 +34,7 @@ func namesOf(scraped string) map[string]bool {
 // and no other.
 func documented(t *testing.T, told map[string]bool) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
 	known := map[string]bool{}
 	for line := range strings.Lines(string(page)) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`jobd_") {
@@ -71,9 +69,7 @@ func dashboard(t *testing.T, p *prometheus, told map[string]bool) {
 		Templating struct{ List []struct{ Definition string } }
 	}
 	text := packaged(t, "grafana-dashboard.json")
-	if err := json.Unmarshal([]byte(text), &board); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &board))
 	var queries []string
 	for _, panel := range board.Panels {
 		for _, target := range panel.Targets {

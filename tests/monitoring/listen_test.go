@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -18,15 +19,9 @@ func over(t *testing.T, socket, path string) string {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
-	answer, err := (&http.Client{Transport: transport}).Get("http://jobd" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get((&http.Client{Transport: transport}).Get("http://jobd" + path))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(answer.Body))(t)
 	return string(body)
 }
 
@@ -57,10 +52,7 @@ func TestASocketOutlivesWorkers(t *testing.T) {
 // what was asked for.
 func TestAnAddressThatIsInUse(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	in := harness.Settings{"http_listen": listener.Addr().String()}
 	worker := harness.NewDatabase(t).Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).With(in)

@@ -8,15 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 func packaged(t *testing.T, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(harness.Top(), "packaging", "monitoring", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(harness.Top(), "packaging", "monitoring", name)))(t)
 	return string(content)
 }
 
@@ -120,14 +118,8 @@ func shortened(t *testing.T, rules string) string {
 // Each alert of the rules fires above; one that is added is to be made to fire, too.
 func TestEveryAlertIsMadeToFire(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("monitoring_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("monitoring_test.go"))(t)
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(packaged(t, "jobd.rules.yml"), -1)
 	tests := packagedTests(t)
 	for _, a := range alerts {
@@ -148,10 +140,7 @@ func TestEveryAlertIsMadeToFire(t *testing.T) {
 
 func packagedTests(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "rules.test.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join("testdata", "rules.test.yml")))(t)
 	return string(content)
 }
 

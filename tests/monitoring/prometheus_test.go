@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -25,10 +26,7 @@ func startPrometheus(t *testing.T, jobs map[string][]string, rules string) *prom
 	var config strings.Builder
 	fmt.Fprintf(&config, "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [rules.yml]\nscrape_configs:\n")
 	for job, targets := range jobs {
-		list, err := json.Marshal(targets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(json.Marshal(targets))(t)
 		fmt.Fprintf(&config, "- job_name: %s\n  static_configs:\n  - targets: %s\n", job, list)
 	}
 	write(t, filepath.Join(dir, "prometheus.yml"), config.String())
@@ -37,10 +35,7 @@ func startPrometheus(t *testing.T, jobs map[string][]string, rules string) *prom
 	p := &prometheus{address: "127.0.0.1:" + harness.FreePort(t)}
 	cmd := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+p.address, "--log.level=error")
-	output, err := os.Create(filepath.Join(dir, "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(os.Create(filepath.Join(dir, "output")))(t)
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start prometheus (make deps installs it): %v", err)
@@ -130,23 +125,15 @@ func has(all, some map[string]string) bool {
 // get gives the body of an answer, whatever its code.
 func get(t *testing.T, address, path string) string {
 	t.Helper()
-	answer, err := http.Get("http://" + address + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Get("http://" + address + path))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(answer.Body))(t)
 	return string(body)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // promtool runs Prometheus' own judge, which must have nothing to say.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -80,9 +81,7 @@ func (s *site) add(t *testing.T, d *daemon, target string, n int) {
 func (s *site) runs(t *testing.T, target string) (id int64) {
 	t.Helper()
 	s.db.AwaitCount(t, 1, "status = 'running' AND target = ?", target)
-	if err := s.db.Admin.QueryRow("SELECT id FROM jobs WHERE status = 'running' AND target = ?", target).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.db.Admin.QueryRow("SELECT id FROM jobs WHERE status = 'running' AND target = ?", target).Scan(&id))
 	return id
 }
 
@@ -92,24 +91,17 @@ func (s *site) open(t *testing.T, target string) { harness.Touch(t, filepath.Joi
 // lock holds a row until the test ends.
 func (s *site) lock(t *testing.T, id int64) {
 	t.Helper()
-	tx, err := s.db.Admin.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.db.Admin.Begin())(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	var found int64
-	if err := tx.QueryRow("SELECT id FROM jobs WHERE id = ? FOR UPDATE", id).Scan(&found); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.QueryRow("SELECT id FROM jobs WHERE id = ? FOR UPDATE", id).Scan(&found))
 }
 
 // killRunner kills the runner of a worker, where it has one.
 func (d *daemon) killRunner(t *testing.T) {
 	t.Helper()
 	var status struct{ Runner struct{ PID int } }
-	if err := json.Unmarshal(harness.Dial(t, d.Addr).Ask(t, "status", nil).Data, &status); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(harness.Dial(t, d.Addr).Ask(t, "status", nil).Data, &status))
 	if pid := status.Runner.PID; pid > 0 {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)
@@ -148,9 +140,7 @@ func (s *site) breakLauncher(t *testing.T) {
 // mountSmall mounts a small disk.
 func mountSmall(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", smallDisk))
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("only root can mount the small disk that one of the alerts is about")
@@ -169,10 +159,7 @@ func mountSmall(t *testing.T, dir string) {
 // fill writes some more to the small disk, until it is full.
 func (s *site) fill(t *testing.T) {
 	t.Helper()
-	file, err := os.OpenFile(filepath.Join(s.smallDir, "filler"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.OpenFile(filepath.Join(s.smallDir, "filler"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	defer file.Close()
 	if _, err := file.Write(make([]byte, 100<<10)); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -14,9 +15,7 @@ import (
 func smallDisk(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "journal")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=0700"); err != nil {
 		t.Skipf("only root can mount a small disk (%v); the journal's own tests of a full disk stand in", err)
 	}
@@ -28,13 +27,9 @@ func smallDisk(t *testing.T) (dir string) {
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 60<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ballast, make([]byte, 60<<20), 0o600))
 	return func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(ballast))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -60,10 +61,7 @@ func TestManyRowsAreSetBackInSeveralRequests(t *testing.T) {
 	})
 
 	db.AwaitCount(t, 2*each, "status = 'done' AND result = 'ok'")
-	text, err := os.ReadFile(starts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(starts))(t)
 	started := map[string]int{}
 	for _, job := range strings.Fields(string(text)) {
 		started[job]++

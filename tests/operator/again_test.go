@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -45,16 +46,12 @@ if [ -e $f ]; then echo "first line" >&2; echo "it breaks: $(cat $f)" >&2; exit 
 // fails has a job end with an exit code for as long as it is not mended.
 func (s *site) fails(t *testing.T, id int64, code int) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.codes, fmt.Sprint(id)), fmt.Appendf(nil, "%d", code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(s.codes, fmt.Sprint(id)), fmt.Appendf(nil, "%d", code), 0o600))
 }
 
 func (s *site) mended(t *testing.T, id int64) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(s.codes, fmt.Sprint(id))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(s.codes, fmt.Sprint(id))))
 }
 
 // starts counts how often a job was started.
@@ -230,10 +227,7 @@ func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <
 // tapped is another way to a daemon, on which somebody sees each answer that has come over it.
 func tapped(t *testing.T, addr string, see func(frame []byte)) *harness.Daemon {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	forward := func(client net.Conn) {
 		defer client.Close()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -31,10 +32,7 @@ func TestJobsAsRequests(t *testing.T) {
 			fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, r.Header.Get("Jobd-Id"))
 		}))
 		service.Listener.Close()
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("tcp", address))(t)
 		service.Listener = listener
 		service.Start()
 		return service
@@ -74,9 +72,7 @@ func TestJobsAsRequests(t *testing.T) {
 	if signed.Load() != 2 || other.Load() != 0 {
 		t.Errorf("%d requests were signed, %d were not", signed.Load(), other.Load())
 	}
-	if err := os.WriteFile(worker.Config, []byte(settings.Without("[target hook] launcher_secret").String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(settings.Without("[target hook] launcher_secret").String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
 		if !strings.Contains(worker.Output(), "configuration was read again") {

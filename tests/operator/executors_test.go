@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -37,12 +38,8 @@ while (defined(my $line = <$requests>)) {
 func preload(t *testing.T, path, gates, version string) {
 	t.Helper()
 	text := strings.NewReplacer("GATES", gates, "VERSION", version).Replace(forks)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path+".new", []byte(text), 0o600))
+	must.Do(t, os.Rename(path+".new", path))
 }
 
 // executorStanding is how an executor stands, as jobctl status tells programs.
@@ -91,9 +88,7 @@ func TestDeploymentUnderLoad(t *testing.T) {
 	}).StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
 	gate := filepath.Join(gates, fmt.Sprint("gate-", long))
-	if err := os.Mkdir(gate, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(gate, 0o700))
 	expect := func(want string, args ...string) {
 		t.Helper()
 		if got := jobctl(t, worker, args...); got.code != 0 || got.stdout != want {
@@ -158,15 +153,9 @@ func seen(t *testing.T, worker *harness.Daemon, at string) {
 	if !strings.Contains(page, line) {
 		t.Errorf("jobctl status has no table %q: %q", line, page)
 	}
-	answer, err := http.Get("http://" + at + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Get("http://" + at + "/metrics"))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	for _, want := range []string{
 		`jobd_executor_processes{mode="fork",state="ready",target="mail"} 3`, fmt.Sprintf(`jobd_executor_boots_total{mode="fork",target="mail"} %d`, e.Boots),
 		`jobd_executor_recycles_total{mode="fork",reason="recycle",target="mail"} 6`, fmt.Sprintf(`jobd_executor_turns_total{mode="fork",target="mail"} %d`, e.Jobs),
@@ -235,9 +224,7 @@ while read word job rest <&3; do
 	[ "$word" = run ] || exit 0
 	echo started $job >&4; echo done by $$; echo exit $job 0 >&4
 done`
-	if err := os.Rename(harness.Script(t, mended), launcher); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(harness.Script(t, mended), launcher))
 	if row := db.AwaitDone(t, 1); !strings.HasPrefix(harness.Text(row.Stdout), "done by ") {
 		t.Errorf("the row: %s", row)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -41,27 +42,18 @@ echo "end $1"; exit $(($1 % 2))`)
 		cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), arguments(t, test.on, strings.Fields(test.args)...)...)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
-		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		pipe := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
 		out := bufio.NewReader(pipe)
 		first, err := out.ReadString('\n') // the job can't end before this came
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range test.ids {
-			if err := os.WriteFile(filepath.Join(gates, fmt.Sprint(id)), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(gates, fmt.Sprint(id)), nil, 0o600))
 		}
 		var rest bytes.Buffer
-		if _, err := rest.ReadFrom(out); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(rest.ReadFrom(out))(t)
 		_ = cmd.Wait()
 		if got := sorted(first + rest.String()); got != test.out || sorted(errs.String()) != test.err || cmd.ProcessState.ExitCode() != test.code {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", test.args, cmd.ProcessState.ExitCode(), got, errs.String())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -29,10 +30,7 @@ type scene struct {
 // newScene starts workers node-1, node-2, …, each of which serves the target a, and one of its own.
 func newScene(t *testing.T, workers, waiting int) *scene {
 	t.Helper()
-	server, err := dbserver.Start(context.Background(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(context.Background(), dbserver.Options{}))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	s := &scene{Database: harness.NewDatabaseOn(t, server), server: server, master: harness.StartMaster(t)}
 	launcher := harness.Script(t, `
@@ -194,9 +192,7 @@ func TestAnOperatorAsksBesideAWorkerThatHangs(t *testing.T) {
 func TestAnOperatorAsksWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2, 20)
-	if err := s.server.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.server.Stop())
 	for _, side := range []struct {
 		d     *harness.Daemon
 		flags []string
@@ -247,10 +243,7 @@ func asksBesideAMillionRows(t *testing.T, s *scene) {
 // rowsRead is how many rows the server has read since it started.
 func (s *scene) rowsRead(t *testing.T) (rows int) {
 	t.Helper()
-	err := s.server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows))
 	return rows
 }
 

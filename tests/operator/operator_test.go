@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -50,10 +51,7 @@ func inTerminal(t *testing.T, d *harness.Daemon, args ...string) string {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is missing: make deps installs it")
 	}
-	dir, err := os.MkdirTemp("", "mux")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "mux"))(t)
 	defer os.RemoveAll(dir)
 	tmux := func(args ...string) string {
 		cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(dir, "s"), "-f", "/dev/null"}, args...)...)

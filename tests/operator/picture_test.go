@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -37,14 +38,9 @@ func TestThePictureOfTopInColours(t *testing.T) {
 	})
 	file := filepath.Join(harness.Top(), "docs", "top.svg")
 	if *update {
-		if err := os.WriteFile(file, []byte(picture), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(picture), 0o644))
 	}
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(colourful(string(kept)), colourful(picture)); diff != "" {
 		t.Errorf("docs/top.svg is not what top shows (-picture +now): go test ./operator -run %s -update\n%s\nnow:\n%s", t.Name(), diff, seen)
 	}

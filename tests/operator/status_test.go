@@ -16,6 +16,7 @@ import (
 
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -70,10 +71,7 @@ func shows(t *testing.T, d *harness.Daemon, text string, args ...string) {
 func TestStatusFollowsTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	proxy, err := linkproxy.Start(db.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.Addr))(t)
 	t.Cleanup(func() { proxy.Close() })
 	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 2}).
 		With(harness.Settings{"mysql_port": strconv.Itoa(proxy.Port())}).StartWorker(t)
@@ -108,10 +106,7 @@ func TestStatusFollowsTheDatabase(t *testing.T) {
 // Status without counts asks the database nothing, however often; the server's own counter tells.
 func TestStatusCostsTheDatabaseNothing(t *testing.T) {
 	t.Parallel()
-	server, err := dbserver.Start(context.Background(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(context.Background(), dbserver.Options{}))(t)
 	t.Cleanup(func() { server.Close() })
 	db := harness.NewDatabaseOn(t, server)
 	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 2}).StartWorker(t)
@@ -121,9 +116,7 @@ func TestStatusCostsTheDatabaseNothing(t *testing.T) {
 	db.Admin.SetMaxOpenConns(1)
 	questions := func() (n int) {
 		var name string
-		if err := db.Admin.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Admin.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n))
 		return n
 	}
 	harness.Until(t, func() string { // until the worker rests
@@ -184,9 +177,7 @@ func TestStatusTellsOfARunnerThatWasKilled(t *testing.T) {
 	if pid := worker.Runner(t); before.PID != pid || !before.Reachable || before.Since.IsZero() {
 		t.Fatalf("%+v, want process %d", before, pid)
 	}
-	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(before.PID, syscall.SIGKILL))
 	harness.Until(t, func() string {
 		after := status(t, worker).Runner
 		if after.Reachable && after.PID != before.PID && after.PID > 0 && after.Since.After(before.Since) {
@@ -277,10 +268,7 @@ func TestStatusOfAFleet(t *testing.T) {
 // name than node-1.
 func original(t *testing.T, master *harness.Daemon, name string) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(harness.Top(), "testdata", "conformance", "worker-master.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(filepath.Join(harness.Top(), "testdata", "conformance", "worker-master.jsonl")))(t)
 	defer file.Close()
 	var registration, status json.RawMessage
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -292,9 +280,7 @@ func original(t *testing.T, master *harness.Daemon, name string) {
 			Type string
 			Data json.RawMessage
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(lines.Bytes(), &line))
 		if len(line.Frame) < 2 || json.Unmarshal(line.Frame[1], &body) != nil || line.From != "worker" {
 			continue
 		}

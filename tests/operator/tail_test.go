@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -26,17 +27,9 @@ type following struct {
 func follow(t *testing.T, d *harness.Daemon, args ...string) *following {
 	t.Helper()
 	cmd := exec.Command(harness.Program(t, "jobctl"), arguments(t, d, args...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	errs := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
@@ -60,14 +53,8 @@ func (f *following) line(t *testing.T) string {
 // end gives what is left of both, and the exit code.
 func (f *following) end(t *testing.T) ran {
 	t.Helper()
-	out, err := io.ReadAll(f.lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs, err := io.ReadAll(f.errors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(io.ReadAll(f.lines))(t)
+	errs := must.Get(io.ReadAll(f.errors))(t)
 	_ = f.cmd.Wait()
 	return ran{string(out), string(errs), f.cmd.ProcessState.ExitCode()}
 }
@@ -77,16 +64,12 @@ func (f *following) end(t *testing.T) ran {
 func talker(t *testing.T, before string) (launcher string, say func(string)) {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	return harness.Script(t, before+`
 exec 3<>`+fifo+`
 while read -r words <&3; do eval "$words"; done`) + " {id}", func(words string) {
 			t.Helper()
-			if err := exec.Command("/bin/sh", "-c", `printf '%s\n' "$0" >`+fifo, words).Run(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, exec.Command("/bin/sh", "-c", `printf '%s\n' "$0" >`+fifo, words).Run())
 		}
 }
 
@@ -201,9 +184,7 @@ func TestTailOnATerminal(t *testing.T) {
 	cmd := exec.Command("script", "-qec", "NO_COLOR=1 "+harness.Program(t, "jobctl")+" "+strings.Join(arguments(t, worker, "tail", "1"), " "), "/dev/null")
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Run())
 	if got := strings.ReplaceAll(out.String(), "\r", ""); got != "out \\x1b[2J\nend\nstderr| bad \\x1b[H\nstderr| more\n" {
 		t.Errorf("without colours: %q", got)
 	}
@@ -230,9 +211,7 @@ func TestTailOfAJobWhoseRunnerIsKilled(t *testing.T) {
 		}
 		return ""
 	})
-	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
 	say("exit 0")
 	got := f.end(t)
 	if got.stdout != "" || got.code != 0 || strings.Count(got.stderr, "trouble\n") != 1 ||

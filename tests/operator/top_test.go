@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -50,14 +51,9 @@ func golden(t *testing.T, name, shown string, height int) {
 	shown = masked(shown)
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(shown), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(shown), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(string(want), shown); diff != "" {
 		t.Errorf("%s:\n%s", name, diff)
 	}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 var programs = []string{"jobd", "jobd-master", "jobctl"}
@@ -121,10 +123,7 @@ func everything(t *testing.T, deb, rpm string) map[string]string {
 // in an emulator, which `make test-package` installs.
 func TestProgramsOfThePackagesRun(t *testing.T) {
 	t.Parallel()
-	journal, err := filepath.Abs(filepath.Join(checkout, "testdata/journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := must.Get(filepath.Abs(filepath.Join(checkout, "testdata/journal")))(t)
 	for _, arch := range strings.Split(madeArchs, ",") {
 		dir := t.TempDir()
 		output(t, "tar", "-xzf", the(t, made, "*-linux-"+arch+".tar.gz"), "-C", dir, "--strip-components", "1")
@@ -147,9 +146,7 @@ func TestProgramsOfThePackagesRun(t *testing.T) {
 		}
 		config := filepath.Join(dir, "jobd.conf")
 		settings := fmt.Sprintf("store = sqlite\nsqlite_path = %s/jobs.db\njournal_dir = %s/new\nlauncher = /bin/true {id}\nhost = 127.0.0.1\nport = 0\n[targets]\na = 1\n", dir, dir)
-		if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config, []byte(settings), 0o600))
 		if said := run("jobd", "--config", config, "--check"); !strings.Contains(said, "it will be made") {
 			t.Errorf("jobd --check for %s says\n%s", arch, said)
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // Built in another folder, of files with other times and modes, by somebody with another mask, time
@@ -25,9 +27,7 @@ func TestPackagesAreReproducible(t *testing.T) {
 	output(t, "find", elsewhere, "-exec", "touch", "-d", "2001-02-03 04:05:06", "{}", "+")
 	again := filepath.Join(t.TempDir(), "again")
 	environ := []string{"TZ=Asia/Tokyo", "GOAMD64=v3", "GOFLAGS=-mod=mod", "SOURCE_DATE_EPOCH=1", "LC_ALL=C", "HOSTNAME=other"}
-	if err := makePackagesUnder(environ, elsewhere, again, "--arch", madeArchs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, makePackagesUnder(environ, elsewhere, again, "--arch", madeArchs))
 	first, second := contents(t, made), contents(t, again)
 	if got, want := slices.Sorted(maps.Keys(second)), slices.Sorted(maps.Keys(first)); !slices.Equal(got, want) {
 		t.Fatalf("made %q, before %q", got, want)
@@ -88,20 +88,12 @@ func TestListOfWhatIsLinked(t *testing.T) {
 			Checksums []struct{ Algorithm, ChecksumValue string }
 		}
 	}
-	content, err := os.ReadFile(the(t, made, "*-linux-amd64.spdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(content, &list); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(the(t, made, "*-linux-amd64.spdx.json")))(t)
+	must.Do(t, json.Unmarshal(content, &list))
 	want := map[string]bool{}
 	bodies := unpack(t, "amd64")
 	for _, program := range programs {
-		info, err := buildinfo.Read(bytes.NewReader(bodies["usr/bin/"+program]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(buildinfo.Read(bytes.NewReader(bodies["usr/bin/"+program])))(t)
 		want["pkg:golang/stdlib@"+strings.TrimPrefix(info.GoVersion, "go")] = true
 		for _, dep := range info.Deps {
 			want["pkg:golang/"+dep.Path+"@"+dep.Version] = true
@@ -166,15 +158,9 @@ func unpack(t *testing.T, arch string) map[string][]byte {
 
 func eachFile(t *testing.T, arch string, see func(name string, header *tar.Header, body []byte)) {
 	t.Helper()
-	file, err := os.Open(the(t, made, "*-linux-"+arch+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(the(t, made, "*-linux-"+arch+".tar.gz")))(t)
 	defer file.Close()
-	plain, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(gzip.NewReader(file))(t)
 	r := tar.NewReader(plain)
 	for {
 		header, err := r.Next()
@@ -184,10 +170,7 @@ func eachFile(t *testing.T, arch string, see func(name string, header *tar.Heade
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(io.ReadAll(r))(t)
 		folder, name, _ := strings.Cut(header.Name, "/")
 		if folder != "jobd-1.0.0-linux-"+arch {
 			t.Fatalf("%s is not in the archive's one folder", header.Name)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -29,10 +30,7 @@ func inRoot(t *testing.T, script, packages string) {
 	if err != nil {
 		t.Fatalf("tools/fresh-root.sh: %v", err)
 	}
-	script, err = filepath.Abs(filepath.Join("testdata", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script = must.Get(filepath.Abs(filepath.Join("testdata", script)))(t)
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--", "sh", "-eu", "-c", `
 mount -t tmpfs -o mode=0755 above "$ABOVE"
 mkdir -m 0755 "$ABOVE/changed" "$ABOVE/work" "$ABOVE/root"
@@ -56,17 +54,10 @@ func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	next := copyCheckout(t)
 	example := filepath.Join(next, "packaging/jobd.conf")
-	text, err := os.ReadFile(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(example, append(text, "\n; said by the next version\n"...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(example))(t)
+	must.Do(t, os.WriteFile(example, append(text, "\n; said by the next version\n"...), 0o644))
 	packages := t.TempDir()
-	if err := makePackages(next, packages, "--arch", "amd64", "--format", "deb", "--release", "2", "--commit", strings.Repeat("fedcba98", 5)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, makePackages(next, packages, "--arch", "amd64", "--format", "deb", "--release", "2", "--commit", strings.Repeat("fedcba98", 5)))
 	output(t, "cp", the(t, made, "*_amd64.deb"), packages)
 	inRoot(t, "deb.sh", packages)
 }
@@ -78,10 +69,7 @@ func TestRPMPackage(t *testing.T) {
 
 // The archive is installed by the commands of the page.
 func TestArchiveByThePage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(checkout, "docs/install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(checkout, "docs/install.md")))(t)
 	_, section, _ := strings.Cut(string(page), "\n## Elsewhere\n")
 	_, block, _ := strings.Cut(section, "\n```sh\n")
 	block, _, found := strings.Cut(block, "\n```\n")

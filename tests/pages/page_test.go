@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -28,10 +29,7 @@ const (
 func TestJobctlPage(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(harness.Top(), "docs", "jobctl.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	s := newScene(t)
 	var updated []string
 	lines := strings.Split(string(text), "\n")
@@ -75,9 +73,7 @@ func TestJobctlPage(t *testing.T) {
 		t.Error("the page shows no command")
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(strings.Join(updated, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(strings.Join(updated, "\n")), 0o644))
 	}
 }
 

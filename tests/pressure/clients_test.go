@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -55,10 +56,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	s := newSite(t)
 	w := s.start("unread", s.gated(), map[string]int{"a": 2}, harness.Settings{"max_message_size": "65536"})
 	memory := w.resident()
-	conn, err := net.Dial("tcp", w.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", w.Addr))(t)
 	defer conn.Close()
 	requests := []byte(strings.Repeat(`[0,{"no":1,"type":"status"}]`+"\x04", 1000))
 	taken := 0

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -40,10 +41,7 @@ func TestNewJobDoesNotWaitForTheBacklogOfOtherTargets(t *testing.T) {
 // started lists the jobs in the order of their starts.
 func started(t *testing.T, log string) []string {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	return strings.Fields(string(text))
 }
 

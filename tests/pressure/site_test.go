@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -129,10 +130,7 @@ func atMost[N int | int64](t *testing.T, what string, got, bound N) {
 // descriptors is how many files a process has open.
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	return len(files)
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -37,7 +38,7 @@ func check(t *testing.T, program string, settings harness.Settings) (code int, r
 // tree is the files below a folder, with their sizes and times.
 func tree(t *testing.T, dir string) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -46,10 +47,7 @@ func tree(t *testing.T, dir string) (files []string) {
 			files = append(files, fmt.Sprint(path, info.Size(), info.ModTime(), info.Mode()))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -95,10 +93,7 @@ func TestCheckBesideAWorker(t *testing.T) {
 // Whatever is wrong is told at once, though the database hangs.
 func TestCheckTellsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	_, port, _ := net.SplitHostPort(silent.Addr().String())
 	file := filepath.Join(t.TempDir(), "file")
@@ -127,9 +122,7 @@ func TestCheckTellsEverythingAtOnce(t *testing.T) {
 func TestFilesThatArePipes(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	settings := harness.Targets(map[string]int{"a": 1}).With(harness.Settings{
 		"host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker", "launcher": "/bin/true {id}", "store": "sqlite",
 		"sqlite_path": filepath.Join(t.TempDir(), "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_file": pipe,
@@ -154,9 +147,7 @@ func TestCheckOfTheTableAndTheJournal(t *testing.T) {
 	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1})
 	settings.StartWorker(t).Crash(t)
 	head := filepath.Join(settings["journal_dir"], "head")
-	if err := os.WriteFile(head, []byte("jobd-head 999999 nothing\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(head, []byte("jobd-head 999999 nothing\n"), 0o600))
 	long := strings.Repeat("x", 300)
 	code, report := check(t, "jobd", settings.With(harness.Targets(map[string]int{long: 1})))
 	expect(t, code, 1, report, "wrong    journal ", "head file", long)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -77,12 +78,8 @@ func TestOddValuesAreTold(t *testing.T) {
 	text = "password = do-not-tell#me\nalways_allow_localhost = yes\nport = 1\n" + text + "b = 1\n  mysql_table = 3\n"
 	text = strings.Replace(text, "password = do-not-tell#me", "password = #do-not-tell", 1)
 	file := filepath.Join(t.TempDir(), "jobd.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	must.Do(t, os.Chmod(file, 0o644))
 	launched := harness.Launch(t, "jobd", file, "", "--on-crash=never") // a mistake, so that it ends
 	code, output := launched.ExitCode(t), launched.Output()
 	expect(t, code, 2, output,

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -95,13 +96,9 @@ func awaitTrouble(t *testing.T, worker *harness.Daemon, reason string) (s troubl
 func TestLauncherThatBreaksWhileTheWorkerRuns(t *testing.T) {
 	t.Parallel()
 	remove := func(t *testing.T, path string) func() {
-		if err := os.Rename(path, path+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(path, path+".away"))
 		return func() {
-			if err := os.Rename(path+".away", path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(path+".away", path))
 		}
 	}
 	replace := func(content string, mode os.FileMode) func(*testing.T, string) func() {
@@ -111,10 +108,7 @@ func TestLauncherThatBreaksWhileTheWorkerRuns(t *testing.T) {
 		}
 	}
 	busy := func(t *testing.T, path string) func() {
-		writer, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		writer := must.Get(os.OpenFile(path, os.O_WRONLY, 0))(t)
 		return func() { writer.Close() }
 	}
 	folder := func(t *testing.T, path string) func() { return remove(t, filepath.Join(filepath.Dir(path), "cwd")) }
@@ -142,9 +136,7 @@ func breakAndMend(t *testing.T, harm func(*testing.T, string) func(), reason str
 	db := harness.NewDatabase(t)
 	path := program(t, sound, 0o755)
 	cwd := filepath.Join(filepath.Dir(path), "cwd")
-	if err := os.Mkdir(cwd, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(cwd, 0o755))
 	worker := db.Worker(t, "worker", path+" {id}", map[string]int{"a": 4, "b": 4}).
 		With(harness.Settings{"launcher.cwd": cwd}).StartWorker(t)
 	mend := harm(t, path)
@@ -202,19 +194,13 @@ func TestShortageFailsNoJob(t *testing.T) {
 	db := harness.NewDatabase(t)
 	worker := db.Worker(t, "worker", program(t, sound, 0o755)+" {id}", map[string]int{"a": 4}).StartWorker(t)
 	var usual unix.Rlimit
-	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, nil, &usual); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4, Max: usual.Max}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, nil, &usual))
+	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4, Max: usual.Max}, nil))
 	db.InsertMany(t, rows, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 	awaitTrouble(t, worker, "no job can be started for now: start ")
 	db.AwaitCount(t, rows, "status = 'waiting' AND result IS NULL")
-	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &usual, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &usual, nil))
 	db.AwaitCount(t, rows, "status = 'done' AND result = 'ok'")
 	awaitTrouble(t, worker, "")
 }
@@ -259,9 +245,7 @@ func TestLauncherIsLookedAtWhenTheConfigurationIsReadAgain(t *testing.T) {
 	client.Ask(t, "poll", nil)
 	db.AwaitDone(t, 1)
 
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	db.Insert(t, 2, "a", "waiting")
 	client.Ask(t, "poll", nil)
 	awaitTrouble(t, worker, "no such file")
@@ -284,16 +268,10 @@ func TestSecondAttemptWaitsForTheLauncher(t *testing.T) {
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 	harness.AwaitFile(t, filepath.Join(folder, "runs"))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	group := jobBelow(t, worker)
-	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(-group, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
+	must.Do(t, syscall.Kill(-group, syscall.SIGKILL))
 	awaitTrouble(t, worker, "no such file")
 	if row := db.Row(t, 1); row.Status != "running" {
 		t.Errorf("%s; want it to stay running", row)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -58,9 +59,7 @@ func TestHalfFrames(t *testing.T) {
 			}
 			// The same request in two halves is one request.
 			wire := harness.Dial(t, daemon.Addr)
-			if err := wire.Write([]byte(request[:10])); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, wire.Write([]byte(request[:10])))
 			wire.Send(t, request[10:])
 			if response, ok := wire.Answer(t); !ok || response.No != 1 || response.Error != "" {
 				t.Errorf("two halves were answered with %+v", response)
@@ -143,9 +142,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 func allowFiles(t *testing.T, n uint64) {
 	t.Helper()
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	files.Max = max(files.Max, n)
 	files.Cur = files.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -155,10 +152,7 @@ func allowFiles(t *testing.T, n uint64) {
 
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	return len(entries)
 }
 

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -47,9 +48,7 @@ func TestJobsDoNotReadThePasswords(t *testing.T) {
 	var output strings.Builder
 	worker.Stdout, worker.Stderr = &output, &output
 	db.Insert(t, 1, "a", "waiting")
-	if err := worker.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, worker.Start())
 	t.Cleanup(func() {
 		_ = worker.Process.Signal(syscall.SIGTERM) // it may be gone
 		if err := worker.Wait(); err != nil {
@@ -76,10 +75,7 @@ func TestJobsDoNotReadThePasswords(t *testing.T) {
 // byNobody is a worker of the account nobody, which is not started yet.
 func byNobody(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
-	program, err := os.ReadFile(harness.Program(t, "jobd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.ReadFile(harness.Program(t, "jobd")))(t)
 	binary := filepath.Join(home, "jobd")
 	writeFor(t, nobody, binary, string(program), 0o755)
 	worker := exec.Command(binary, args...)
@@ -91,14 +87,9 @@ func byNobody(t *testing.T, home string, args ...string) *exec.Cmd {
 // homeOf makes a folder for another account, which it can reach.
 func homeOf(t *testing.T, account int) string {
 	t.Helper()
-	home, err := os.MkdirTemp("", "jobd-home-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(os.MkdirTemp("", "jobd-home-"))(t)
 	t.Cleanup(func() { os.RemoveAll(home) })
-	if err := os.Chown(home, account, account); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(home, account, account))
 	return home
 }
 

@@ -7,16 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	code, output := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).

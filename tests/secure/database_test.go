@@ -8,6 +8,7 @@ import (
 
 	"jobd/net/cert/certtest"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -18,14 +19,9 @@ func TestAWorkerWithTLSToTheDatabase(t *testing.T) {
 	authority, folder := certtest.New(t), t.TempDir()
 	file, key := authority.Issue(t, folder, "127.0.0.1")
 	for path, mode := range map[string]os.FileMode{filepath.Dir(folder): 0o755, folder: 0o755, file: 0o644, key: 0o644} { // the server has an account of its own
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 	}
-	server, err := dbserver.Start(t.Context(), dbserver.Options{Args: []string{"--ssl-cert=" + file, "--ssl-key=" + key}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{Args: []string{"--ssl-cert=" + file, "--ssl-key=" + key}}))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	if !server.IsMariaDB() {
 		t.Skip("the server's root folder does not have the certificate")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -153,20 +154,10 @@ func TestOpenSSL(t *testing.T) {
 		}
 	}
 	cmd := exec.CommandContext(harness.Bounded(t), "openssl", "s_client", "-quiet", "-connect", master.Addr, "-CAfile", authority.File, "-verify_return_error")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(stdin, `[0,{"no":4,"type":"status"}]`+"\x04"); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	must.Get(io.WriteString(stdin, `[0,{"no":4,"type":"status"}]`+"\x04"))(t)
 	if answer, err := bufio.NewReader(stdout).ReadString(harness.EOT); err != nil || !strings.HasPrefix(answer, `[1,{"no":4,"data":{"workers":[]`) {
 		t.Errorf("error %v, answer %q", err, answer)
 	}

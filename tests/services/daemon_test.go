@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -154,10 +155,7 @@ func TestAServiceThatIsAwayUsesUpNoRow(t *testing.T) {
 		return ""
 	})
 	db.AwaitCount(t, 20, "status = 'waiting'")
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(t)
 	app.Listener.Close()
 	app.Listener = listener
 	app.Start()

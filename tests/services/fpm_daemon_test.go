@@ -8,26 +8,21 @@ import (
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 // example is the script that people copy.
 func example(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php")))(t)
 	return path
 }
 
 // changed is the service of a copy of the example in which jobs do something else.
 func (f *fpm) changed(name, body string) jobexec.Service {
 	f.t.Helper()
-	source, err := os.ReadFile(example(f.t))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(example(f.t)))(f.t)
 	const prints = `    echo "job $id, attempt ", $_SERVER['JOBD_ATTEMPT'], "\n";`
 	code, found := strings.CutPrefix(strings.Replace(string(source), prints, body, 1), "<?php\n")
 	if !found || !strings.Contains(code, body) {
@@ -38,14 +33,8 @@ func (f *fpm) changed(name, body string) jobexec.Service {
 
 func TestThePageHasTheExample(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-fastcgi.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := os.ReadFile(example(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-fastcgi.md")))(t)
+	script := must.Get(os.ReadFile(example(t)))(t)
 	if !strings.Contains(string(page), "\n```php\n"+string(script)+"```\n") {
 		t.Errorf("the page's script is not\n%s", script)
 	}

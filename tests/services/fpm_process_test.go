@@ -12,6 +12,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -47,16 +48,12 @@ func errorText(err error) string {
 // release lets the scripts that are held go on.
 func (f *fpm) release() {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.folder, "go"), nil, 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.WriteFile(filepath.Join(f.folder, "go"), nil, 0o600))
 }
 
 func (f *fpm) signal(signal syscall.Signal) {
 	f.t.Helper()
-	if err := f.master.Process.Signal(signal); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.master.Process.Signal(signal))
 }
 
 // ended is the end of a job, in a line.
@@ -174,10 +171,7 @@ func TestPHPEndsBeforeARequestIsSent(t *testing.T) {
 	service := a.serve(f.script("job", held))
 	first := a.start(service, harness.Patience)
 	f.notes("came", "1 ")
-	waiting, err := a.Start(jobexec.Spec{Mode: service.Mode, Target: "mail", Job: 7, Attempt: 1, Service: service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiting := must.Get(a.Start(jobexec.Spec{Mode: service.Mode, Target: "mail", Job: 7, Attempt: 1, Service: service}))(t)
 	<-waiting.Begun()
 	f.signal(unix.SIGTERM)
 	if got := ended(t, first); !strings.HasSuffix(got, connectionLost) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -53,9 +54,7 @@ func newFPM(t *testing.T, address string, children int, more ...string) *fpm {
 		lines = append(lines, "user = root", "group = root")
 	}
 	f.config = filepath.Join(folder, "fpm.conf")
-	if err := os.WriteFile(f.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(f.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	f.start()
 	t.Cleanup(f.stop)
 	return f
@@ -75,9 +74,7 @@ func (f *fpm) start() {
 	f.master = exec.Command(f.program, args...)
 	f.master.Stderr = in
 	f.master.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := f.master.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.master.Start())
 	in.Close()
 	f.read = make(chan struct{})
 	go func() {
@@ -124,8 +121,6 @@ func (f *fpm) says(text string) {
 func (f *fpm) script(name, code string) jobexec.Service {
 	f.t.Helper()
 	path := filepath.Join(f.folder, name+".php")
-	if err := os.WriteFile(path, []byte("<?php\n"+code), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.WriteFile(path, []byte("<?php\n"+code), 0o600))
 	return jobexec.Service{Mode: jobexec.ModeFastCGI, Address: f.address, Script: path}
 }

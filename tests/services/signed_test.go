@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 // receivers are the servers that check who is asking, each by the code of the page.
@@ -106,22 +107,14 @@ func (s *server) ask(t *testing.T, change string) int {
 			told[change] = value + "1"
 		}
 	}
-	c, err := net.Dial("tcp", freeport.Address(s.port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", freeport.Address(s.port)))(t)
 	defer c.Close()
 	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n", method, path, host)
 	for name, value := range told {
 		head += name + ": " + value + "\r\n"
 	}
-	if _, err := fmt.Fprint(c, head+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprint(c, head+"\r\n"))(t)
+	response := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	defer response.Body.Close()
 	return response.StatusCode
 }

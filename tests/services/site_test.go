@@ -17,6 +17,7 @@ import (
 	"jobd/exec/request"
 	"jobd/journal"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -42,10 +43,7 @@ func serve(t *testing.T, env []string, command ...string) *server {
 
 func port(t *testing.T) int {
 	t.Helper()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	return port
 }
 
@@ -58,9 +56,7 @@ func (s *server) start(t *testing.T, env []string, command ...string) {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = in, in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	in.Close()
 	read := make(chan struct{})
 	go func() {
@@ -114,10 +110,7 @@ func (s *server) says(t *testing.T, line string) {
 // page is what people are told of all this.
 func page(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-http.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-http.md")))(t)
 	return string(text)
 }
 
@@ -130,9 +123,7 @@ func signed(t *testing.T, language, before, after string) string {
 		t.Fatalf("the page has no code in %s", language)
 	}
 	file := filepath.Join(t.TempDir(), "signed."+language)
-	if err := os.WriteFile(file, []byte(before+code+"\n"+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(before+code+"\n"+after), 0o644))
 	return file
 }
 
@@ -193,13 +184,10 @@ func (a *asker) start(s jobexec.Service, timeout time.Duration) jobexec.Process 
 		timeout = 0 // with one it would be told anew when the request is sent
 	}
 	deadline := cmp.Or(a.deadline, strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10))
-	process, err := a.Start(jobexec.Spec{
+	process := must.Get(a.Start(jobexec.Spec{
 		Mode: s.Mode, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
 		Timeout: timeout, Vars: []string{"JOBD_DEADLINE=" + deadline},
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	}))(a.t)
 	<-process.Begun()
 	process.(jobexec.Held).Proceed()
 	return process

@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -47,20 +48,13 @@ func TestARefusedRowIsNotToldAsGone(t *testing.T) {
 func TestConflictsTellARowThatExists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
 	for job, conflict := range []journal.Conflict{{Wanted: "done"}, {Wanted: "done", Reason: "not this one"}} {
 		for _, payload := range []journal.Payload{journal.Accepted{Target: "a", Token: "@mark12345"}, conflict} {
-			if _, err := j.Append(journal.Draft{Job: int64(job) + 100, Payload: payload}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(j.Append(journal.Draft{Job: int64(job) + 100, Payload: payload}))(t)
 		}
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "--config=", "journal", "conflicts", "--journal", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("jobctl journal conflicts: %v: %s", err, out)

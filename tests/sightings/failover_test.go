@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -67,9 +68,7 @@ func failover(t *testing.T, killed bool) {
 		}
 		return ""
 	})
-	if err := replica.StopFollowing(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, replica.StopFollowing(t.Context()))
 	behind := after.Count(t, "status = 'done'")
 	insert(t, db, "b", "waiting", span(jobs+1, jobs+10)...) // these will be lost
 	poll(t, worker)
@@ -78,12 +77,8 @@ func failover(t *testing.T, killed bool) {
 	if killed {
 		worker.Kill(t)
 	}
-	if err := primary.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, primary.Kill())
+	must.Do(t, replica.Promote(t.Context()))
 	to.lead(replica.Addr())
 	if killed {
 		worker = s.StartWorker(t)
@@ -112,10 +107,7 @@ func failover(t *testing.T, killed bool) {
 // how many rows were mended.
 func untoldServer(t *testing.T, s harness.Settings) string {
 	t.Helper()
-	reader, err := replay.Open(s["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(s["journal_dir"]))(t)
 	var told []journal.Server
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindServer}}) {
 		if err != nil {

@@ -3,6 +3,8 @@ package sightings
 import (
 	"fmt"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Two workers of one target meet the promoted replica one after the other. The one that was there first must not claim rows that
@@ -27,17 +29,11 @@ func TestFailoverOfTwoWorkers(t *testing.T) {
 		}
 		return ""
 	})
-	if err := replica.StopFollowing(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, replica.StopFollowing(t.Context()))
 	behind := after.Count(t, "status = 'done'")
 	await(t, func() string { return atLeast(t, db, behind+80, "target = 'a' AND status = 'done'") })
-	if err := primary.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, primary.Kill())
+	must.Do(t, replica.Promote(t.Context()))
 	to.lead(replica.Addr())
 	awaitCount(t, after, int(jobs), "status = 'done'")
 	l.expectOnce(t, int(jobs))

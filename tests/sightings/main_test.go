@@ -12,6 +12,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -157,9 +158,7 @@ func ctl(t *testing.T, daemon *harness.Daemon, words ...string) (output string, 
 // reload gives a worker another configuration and the signal to read it.
 func reload(t *testing.T, worker *harness.Daemon, s harness.Settings) {
 	t.Helper()
-	if err := os.WriteFile(worker.Config, []byte(s.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(s.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 }
 
@@ -206,10 +205,7 @@ func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) 
 // timesOf are the times of these events.
 func timesOf(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (times []time.Time) {
 	t.Helper()
-	reader, err := replay.Open(s["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(s["journal_dir"]))(t)
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
 		if err != nil {
 			t.Fatal(err)

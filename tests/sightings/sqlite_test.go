@@ -7,6 +7,7 @@ import (
 
 	_ "modernc.org/sqlite" // the application's driver
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -36,10 +37,7 @@ func openFile(t *testing.T, path string) *file {
 // reopen opens a file that may have the table already.
 func reopen(t *testing.T, path string) *file {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_txlock=immediate"))(t)
 	t.Cleanup(func() { db.Close() })
 	return &file{path, db}
 }

@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -21,20 +22,13 @@ func TestATableThatIsLockedForAWhile(t *testing.T) {
 	poll(t, worker)
 	l.awaitStarts(t, 1)
 	insert(t, db, "a", "waiting", span(2, 21)...)
-	conn, err := db.Admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(db.Admin.Conn(t.Context()))(t)
 	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"))(t)
 	poll(t, worker)
 	l.letGo(t)
 	<-time.After(2 * moment) // that is how long it is locked
-	if _, err := conn.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
 	awaitCount(t, db, 21, "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 21)
 }
@@ -47,15 +41,10 @@ func TestALockedTableIsTold(t *testing.T) {
 	insert(t, db, "a", "waiting", 1)
 	poll(t, worker)
 	awaitCount(t, db, 1, "status = 'done'")
-	conn, err := db.Admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(db.Admin.Conn(t.Context()))(t)
 	defer conn.Close()
 	insert(t, db, "a", "waiting", 2)
-	if _, err := conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"))(t)
 	poll(t, worker)
 	client := harness.Dial(t, worker.Addr)
 	await(t, func() string {
@@ -68,9 +57,7 @@ func TestALockedTableIsTold(t *testing.T) {
 		}
 		return ""
 	})
-	if _, err := conn.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
 	awaitCount(t, db, 2, "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 2)
 }
@@ -79,10 +66,7 @@ func TestALockedTableIsTold(t *testing.T) {
 // hint.
 func TestAServerThatTakesNoWritesForAWhile(t *testing.T) {
 	t.Parallel()
-	server, err := dbserver.Start(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

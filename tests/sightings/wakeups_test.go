@@ -6,16 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 // lockRows is somebody's open transaction that holds rows; unlock ends it, and changes nothing.
 func lockRows(t *testing.T, db *harness.Database, ids ...int64) (unlock func()) {
 	t.Helper()
-	tx, err := db.Admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted}))(t)
 	for _, id := range ids {
 		var found int64
 		if err := tx.QueryRow("SELECT id FROM jobs WHERE id = ? FOR UPDATE", id).Scan(&found); err != nil {
@@ -97,20 +95,13 @@ func TestPokeBeforeTheCommit(t *testing.T) {
 	master := harness.StartMaster(t)
 	quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2, "b": 1}), harness.MasterOf(master)).StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
-	tx, err := db.Admin.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Admin.BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback()
-	if _, err := tx.Exec("INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', UNIX_TIMESTAMP())"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.Exec("INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', UNIX_TIMESTAMP())"))(t)
 	insert(t, db, "b", "waiting", 2)
 	poke(t, master, "a", "b")
 	awaitCount(t, db, 1, "id = 2 AND status = 'done'") // so the worker has looked
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit())
 	awaitCount(t, db, 2, "status = 'done'")
 	l.expectOnce(t, 2)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -45,10 +46,7 @@ type link struct {
 
 func newWay(t *testing.T, target string) *way {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w := &way{listener: listener, target: target, links: map[*link]bool{}, log: t}
 	w.moved = sync.NewCond(&w.mu)
 	var all sync.WaitGroup

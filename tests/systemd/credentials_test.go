@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -16,9 +17,7 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	db, dir := harness.NewDatabase(t), t.TempDir()
 	keep := func(name, password string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(password+"\n"), 0o600))
 	}
 	keep("net", "s3cret")
 	keep("db", db.Account.Password)
@@ -40,9 +39,7 @@ func TestCredentials(t *testing.T) {
 	keep("net", "another")
 	worker.Signal(t, syscall.SIGHUP)
 	tells(t, worker, `keys="password"`, "keys=password")
-	if err := os.Remove(filepath.Join(dir, "db")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "db")))
 	worker.Signal(t, syscall.SIGHUP)
 	tells(t, worker, "mysql_password_file: "+dir+"/db: no such file; the unit's LoadCredential puts it there, under this name")
 	if strings.Contains(worker.Output(), "another") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -41,10 +42,7 @@ func newManager(t *testing.T, watchdog time.Duration) *manager {
 		t.Fatal(err)
 	}
 	m := &manager{t: t, path: filepath.Join(dir, "s"), watchdog: watchdog}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}))(t)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

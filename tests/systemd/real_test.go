@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -27,25 +28,14 @@ func boot(t *testing.T) *machine {
 	if _, err := os.Stat(groups); err != nil {
 		groups = "/sys/fs/cgroup"
 	}
-	group, err := os.MkdirTemp(groups, "jobd-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	group := must.Get(os.MkdirTemp(groups, "jobd-test-"))(t)
 	t.Cleanup(func() { removeGroups(t, group) })
-	script, err := filepath.Abs("testdata/boot.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("testdata/boot.sh"))(t)
 	cmd := exec.Command("sh", "-c", fmt.Sprintf(
 		"echo $$ >%s/cgroup.procs && exec unshare --pid --fork --kill-child --mount --cgroup --uts --ipc sh %s %s", group, script, t.TempDir()))
-	log, err := os.Create(filepath.Join(t.TempDir(), "console"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.Create(filepath.Join(t.TempDir(), "console")))(t)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the systemd goes with it
 		_ = cmd.Wait()

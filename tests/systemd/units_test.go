@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -23,19 +24,14 @@ func shipped(t *testing.T) string {
 			"ExecStart=/usr/bin/jobd ", "ExecStart="+harness.Program(t, "jobd")+" ",
 			"ExecStart=/usr/bin/jobd-master ", "ExecStart="+harness.Program(t, "jobd-master")+" ",
 		).Replace(unit(t, name))
-		if err := os.WriteFile(filepath.Join(dir, as), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, as), []byte(text), 0o644))
 	}
 	return dir
 }
 
 func unit(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Top(), "packaging", "systemd", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "packaging", "systemd", name)))(t)
 	return string(text)
 }
 
@@ -72,9 +68,7 @@ func TestPrivilegedJobs(t *testing.T) {
 	t.Parallel()
 	dir := shipped(t)
 	open := unit(t, "privileged-jobs.conf")
-	if err := os.WriteFile(filepath.Join(dir, "jobd.service"), []byte(unit(t, "jobd.service")+open), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "jobd.service"), []byte(unit(t, "jobd.service")+open), 0o644))
 	if out, err := analyze(t, dir, "jobd.service", "security", "--offline=true", "--no-pager", "--threshold=80"); err == nil {
 		t.Errorf("the drop-in leaves much closed: %s", out)
 	}
@@ -106,10 +100,7 @@ func TestTheTemplateIsTheUnit(t *testing.T) {
 // master, to which all else is closed; no unit that stops takes it from another one.
 func TestTheSocketOfThePageHasAFolder(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
 	socket := regexp.MustCompile("`http_listen = /run/([^/]+)/[^/`]+`").FindSubmatch(page)
 	if socket == nil {
 		t.Fatal("the page names no socket below /run")

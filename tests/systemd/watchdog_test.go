@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -110,13 +111,8 @@ func TestWhatIsOutsideIsNoReason(t *testing.T) {
 			return func() { s.link.Refuse(false) }
 		},
 		"the table is locked": func(t *testing.T, s *site) func() {
-			conn, err := s.db.Admin.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(s.db.Admin.Conn(t.Context()))(t)
+			must.Get(conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"))(t)
 			return func() {
 				if _, err := conn.ExecContext(context.Background(), "UNLOCK TABLES"); err != nil {
 					t.Error(err)
@@ -134,9 +130,7 @@ func TestWhatIsOutsideIsNoReason(t *testing.T) {
 		},
 		"the runner is stopped": func(t *testing.T, s *site) func() {
 			runner := s.worker.Runner(t)
-			if err := syscall.Kill(runner, syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(runner, syscall.SIGSTOP))
 			return func() { _ = syscall.Kill(runner, syscall.SIGCONT) }
 		},
 	} {
@@ -193,15 +187,11 @@ func newSite(t *testing.T) *site {
 // mount makes a folder a disk of 64 MiB. Only root can.
 func mount(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	if os.Geteuid() != 0 {
 		return
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=0700"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=0700"))
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 

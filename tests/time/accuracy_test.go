@@ -6,6 +6,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -178,10 +179,7 @@ func claimsOf(t testing.TB, settings harness.Settings) (claims []claimed) {
 // events reads a worker's journal: the events of some kinds, or all.
 func events(t testing.TB, settings harness.Settings, kinds ...journal.Kind) (found []journal.Event) {
 	t.Helper()
-	reader, err := replay.Open(settings["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -18,10 +19,7 @@ func TestDelayedRowsOfAGaleraPair(t *testing.T) {
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
 		t.Skip("MySQL has no Galera")
 	}
-	pair, err := dbserver.StartPair(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		for _, node := range pair {
 			if err := node.Close(); err != nil {

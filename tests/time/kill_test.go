@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -130,9 +131,7 @@ func TestRunnerKilledWhileARecurringJobRuns(t *testing.T) {
 			worker := settings.StartWorker(t)
 			s.oracle.await(t, 1, 1)
 			s.awaitStatus(1, "running")
-			if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
 			s.oracle.touch(t, "go", "")
 			s.oracle.killRunning(t)
 			starts := s.oracle.await(t, 1, 4)
@@ -234,10 +233,7 @@ func (s *site) expectRuns(id int64, killed bool) {
 // verifyJournal reads a worker's journal from its beginning: sequence, chain and transitions.
 func verifyJournal(t testing.TB, settings harness.Settings) {
 	t.Helper()
-	reader, err := replay.Open(settings["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}

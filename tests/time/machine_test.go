@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -27,10 +28,7 @@ func clockServer(t *testing.T) *dbserver.Server {
 
 func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
 	t.Helper()
-	server, err := dbserver.Start(context.Background(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(context.Background(), options))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

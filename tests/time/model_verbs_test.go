@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -93,9 +94,7 @@ func (t *trial) editSchedule(s step) {
 	}
 	defer tx.Rollback() // after a Commit it does nothing
 	var status string
-	if err := tx.QueryRowContext(t.Context(), "SELECT status FROM jobs WHERE id = ? FOR UPDATE", row.id).Scan(&status); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.QueryRowContext(t.Context(), "SELECT status FROM jobs WHERE id = ? FOR UPDATE", row.id).Scan(&status))
 	schedule := any("every 2s")
 	if s.worker == 1 {
 		schedule = nil
@@ -120,10 +119,7 @@ func (t *trial) lock(s step) {
 	if row == nil {
 		return
 	}
-	tx, err := t.Admin.BeginTx(context.WithoutCancel(t.Context()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(t.Admin.BeginTx(context.WithoutCancel(t.Context()), nil))(t)
 	var id int64
 	if err := tx.QueryRow("SELECT id FROM jobs WHERE id = ? FOR UPDATE", row.id).Scan(&id); err != nil {
 		_ = tx.Rollback()

@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -15,10 +16,7 @@ type way struct{ *linkproxy.Proxy }
 
 func (s *site) newWay() way {
 	s.t.Helper()
-	proxy, err := linkproxy.Start(s.Addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(s.Addr))(s.t)
 	s.t.Cleanup(func() { proxy.Close() })
 	return way{proxy}
 }
@@ -137,13 +135,9 @@ func TestServerAwayOverAPlannedTime(t *testing.T) {
 	s.insert(timed{id: 1, runAt: due}, timed{id: 2, runAt: due, schedule: "every 1h"})
 	worker := settings.StartWorker(t)
 	idle(t, worker)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Kill())
 	awaitMachine(t, due+1)
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Restart(t.Context()))
 	s.awaitStatus(1, "done")
 	row := s.await(2, "delayed behind its run", func(r timed) bool { return r.result == "ok" })
 	if row.plannedAt != due+3600 || row.runAt != due+3600 {
@@ -162,20 +156,13 @@ func TestARowIsLockedWhileItsRunEnds(t *testing.T) {
 	settings.StartWorker(t)
 	s.oracle.await(t, 1, 1)
 	s.awaitStatus(1, "running")
-	tx, err := s.Admin.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(s.Admin.BeginTx(t.Context(), nil))(t)
 	defer tx.Rollback() // at the latest
-	if _, err := tx.ExecContext(t.Context(), "SELECT id FROM jobs WHERE id = 1 FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.ExecContext(t.Context(), "SELECT id FROM jobs WHERE id = 1 FOR UPDATE"))(t)
 	s.oracle.touch(t, "go", "")
 	at := s.now()
 	s.awaitTime(at + 4)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	s.oracle.await(t, 1, 4)
 	s.expectSchedule(1)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -127,10 +128,7 @@ func others(t testing.TB, settings harness.Settings, behind int64) (last time.Ti
 func measureDelay(t *testing.T) (most func() time.Duration) {
 	t.Helper()
 	const pause = 10 * time.Millisecond
-	file, err := os.Create(filepath.Join(t.TempDir(), "delay"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "delay")))(t)
 	var delay atomic.Int64
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -104,23 +105,15 @@ func (s *site) row(id int64) timed {
 // rows reads the rows for which a condition holds, in the order of their ids.
 func (s *site) rows(where string, args ...any) (rows []timed) {
 	s.t.Helper()
-	result, err := s.Admin.QueryContext(s.t.Context(), `SELECT id, target, status, run_at, planned_at, attempts, COALESCE(schedule, ''), COALESCE(time_zone, ''),
+	result := must.Get(s.Admin.QueryContext(s.t.Context(), `SELECT id, target, status, run_at, planned_at, attempts, COALESCE(schedule, ''), COALESCE(time_zone, ''),
 		COALESCE(max_attempts, 0), COALESCE(timeout, 0), priority, COALESCE(unique_key, ''), COALESCE(result, ''), COALESCE(return_code, -1),
-		COALESCE(stderr, ''), time_started FROM jobs WHERE `+where+" ORDER BY id", args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+		COALESCE(stderr, ''), time_started FROM jobs WHERE `+where+" ORDER BY id", args...))(s.t)
 	defer result.Close()
 	for result.Next() {
-		r, err := scan(result)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		r := must.Get(scan(result))(s.t)
 		rows = append(rows, r)
 	}
-	if err := result.Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, result.Err())
 	return rows
 }
 
@@ -132,9 +125,7 @@ func scan(result *sql.Rows) (r timed, err error) {
 // now is what the server's clock says.
 func (s *site) now() (now int64) {
 	s.t.Helper()
-	if err := s.Admin.QueryRowContext(s.t.Context(), "SELECT UNIX_TIMESTAMP()").Scan(&now); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.Admin.QueryRowContext(s.t.Context(), "SELECT UNIX_TIMESTAMP()").Scan(&now))
 	return now
 }
 

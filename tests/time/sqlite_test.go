@@ -8,6 +8,7 @@ import (
 
 	_ "modernc.org/sqlite" // the application's driver
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -22,22 +23,16 @@ func TestTheTableInAFile(t *testing.T) {
 		"launcher": o.launcher + " {id}", "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_level_console": "info",
 	}, harness.Terms("a", harness.Settings{"attempts": "3", "backoff": "1s"}))
 	worker := settings.StartWorker(t)
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_txlock=immediate"))(t)
 	t.Cleanup(func() { db.Close() })
-	_, err = db.ExecContext(t.Context(), `INSERT INTO jobs (id, target, time_created, status, run_at, schedule, unique_key) VALUES
+	must.Get(db.ExecContext(t.Context(), `INSERT INTO jobs (id, target, time_created, status, run_at, schedule, unique_key) VALUES
 		(1, 'a', unixepoch(), 'delayed', unixepoch() + 2, NULL, NULL),
 		(2, 'a', unixepoch(), 'delayed', 0, 'every 1s', NULL),
 		(3, 'a', unixepoch(), 'waiting', 0, NULL, 'three'),
 		(4, 'a', unixepoch(), 'delayed', unixepoch(), NULL, NULL),
 		(5, 'a', unixepoch(), 'delayed', unixepoch() * 1000, NULL, 'five'),
 		(6, 'a', unixepoch(), 'delayed', 0, 'sometimes', NULL),
-		(7, 'a', unixepoch(), 'delayed', 0, strftime('daily %H:30', 'now', 'localtime', '+12 hours'), NULL)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+		(7, 'a', unixepoch(), 'delayed', 0, strftime('daily %H:30', 'now', 'localtime', '+12 hours'), NULL)`))(t)
 	poll(t, worker)
 	o.await(t, 2, 2)
 	worker.Kill(t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -134,10 +135,7 @@ var (
 
 func universal(t testing.TB, text string) int64 {
 	t.Helper()
-	at, err := time.Parse("2006-01-02 15:04", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(time.Parse("2006-01-02 15:04", text))(t)
 	return at.Unix()
 }
 
@@ -251,9 +249,7 @@ func (y *yearly) next(behind, to int64) int64 {
 		}
 	}
 	var due int64
-	if err := y.Admin.QueryRowContext(t.Context(), "SELECT COALESCE(MIN(run_at), 0) FROM jobs WHERE status = 'delayed'").Scan(&due); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, y.Admin.QueryRowContext(t.Context(), "SELECT COALESCE(MIN(run_at), 0) FROM jobs WHERE status = 'delayed'").Scan(&due))
 	if begins != 0 && begins <= due {
 		y.set(begins - 1)
 		y.refresh()
@@ -277,9 +273,7 @@ func (y *yearly) set(at int64) {
 	y.t.Helper()
 	y.sets++
 	y.told = strings.Count(y.daemon.Output(), "server is ahead by")
-	if err := y.server.SetClock(time.Until(time.Unix(at, 0)) + 20*time.Millisecond); err != nil {
-		y.t.Fatal(err)
-	}
+	must.Do(y.t, y.server.SetClock(time.Until(time.Unix(at, 0))+20*time.Millisecond))
 }
 
 // refresh waits until the worker has learnt what the server's clock says, so that it plans with that. It

@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/must"
 )
 
 // outcome is a row as the audit reads it.
@@ -87,32 +88,22 @@ func (s *site) audit(t *testing.T, journals ...string) tally {
 // outcomes reads all rows, in the order of ids.
 func (s *site) outcomes(t *testing.T) (outcomes []outcome) {
 	t.Helper()
-	rows, err := s.Admin.QueryContext(t.Context(), "SELECT id, status, COALESCE(result, ''), COALESCE(return_code, -1), "+
-		"COALESCE(RIGHT(stdout, 100), ''), COALESCE(LENGTH(stdout), 0), COALESCE(stderr, ''), time_started, time_finished FROM jobs ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(s.Admin.QueryContext(t.Context(), "SELECT id, status, COALESCE(result, ''), COALESCE(return_code, -1), "+
+		"COALESCE(RIGHT(stdout, 100), ''), COALESCE(LENGTH(stdout), 0), COALESCE(stderr, ''), time_started, time_finished FROM jobs ORDER BY id"))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var o outcome
-		if err := rows.Scan(&o.id, &o.status, &o.result, &o.code, &o.stdout, &o.stdoutSize, &o.stderr, &o.started, &o.finished); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&o.id, &o.status, &o.result, &o.code, &o.stdout, &o.stdoutSize, &o.stderr, &o.started, &o.finished))
 		outcomes = append(outcomes, o)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return outcomes
 }
 
 // checkJournal verifies a journal, and that it names no other processes than the oracle.
 func checkJournal(t *testing.T, dir string, seen history) {
 	t.Helper()
-	reader, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(dir))(t)
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -61,10 +62,7 @@ func TestClockSet(t *testing.T) {
 // checkTimes checks that no event of a journal is older than the one before it.
 func checkTimes(t *testing.T, dir string) {
 	t.Helper()
-	reader, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(dir))(t)
 	var last journal.Event
 	for e, err := range reader.Events(t.Context(), journal.Filter{}) {
 		if err != nil {

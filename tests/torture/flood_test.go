@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -164,24 +165,13 @@ type running struct {
 // startFlooder starts a flooder, with the lowest priority, and waits until each of its clients has come.
 func startFlooder(t *testing.T, task flood) *running {
 	t.Helper()
-	encoded, err := json.Marshal(task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(task))(t)
 	command := exec.Command("nice", "-n", "19", os.Args[0])
 	command.Env = append(os.Environ(), fmt.Sprintf("%s=%s", floodVariable, encoded))
 	command.Stderr = os.Stderr
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(command.StdinPipe())(t)
+	stdout := must.Get(command.StdoutPipe())(t)
+	must.Do(t, command.Start())
 	t.Cleanup(func() { _ = command.Process.Kill() }) // it has ended, unless the test failed
 	r := &running{command: command, stdin: stdin, stdout: bufio.NewScanner(stdout)}
 	if !r.stdout.Scan() {

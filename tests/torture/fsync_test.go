@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -69,13 +70,8 @@ func failFsync(t *testing.T, worker *harness.Daemon, nth int) (failed func() str
 	log := filepath.Join(t.TempDir(), "strace")
 	strace := exec.Command("strace", "-f", "-y", "-p", fmt.Sprint(worker.Pid), "-o", log,
 		"-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d", nth))
-	says, err := strace.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := strace.Start(); err != nil {
-		t.Fatal(err)
-	}
+	says := must.Get(strace.StderrPipe())(t)
+	must.Do(t, strace.Start())
 	attached, err := bufio.NewReader(says).ReadString('\n')
 	if strings.Contains(attached, "not permitted") && os.Geteuid() != 0 {
 		t.Skip("this account may not trace other processes; the journal's own tests of a failing fsync stand in")
@@ -85,10 +81,7 @@ func failFsync(t *testing.T, worker *harness.Daemon, nth int) (failed func() str
 	}
 	return func() string {
 		_ = strace.Wait() // it ends with the worker
-		content, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(log))(t)
 		found := injected.FindSubmatch(content)
 		if found == nil {
 			t.Fatalf("no fsync was made to fail:\n%s", content)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -21,10 +22,7 @@ func TestGaleraNodeKilled(t *testing.T) {
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
 		t.Skip("MySQL has no Galera")
 	}
-	pair, err := dbserver.StartPair(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		for _, node := range pair {
 			if err := node.Close(); err != nil {
@@ -38,9 +36,7 @@ func TestGaleraNodeKilled(t *testing.T) {
 	s.insert(t, size(300, 3000), "a")
 	awaitProgress(t, s, s.jobs/4)
 	begun := time.Now()
-	if err := pair[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pair[0].Kill())
 	router.Lead(pair[1].Addr())
 	admin := pair[1].Admin()
 	harness.Until(t, func() string { // SHOW is what a node without a majority answers
@@ -55,9 +51,7 @@ func TestGaleraNodeKilled(t *testing.T) {
 	if _, err := admin.ExecContext(t.Context(), "SELECT COUNT(*) FROM "+s.Name+".jobs"); !errors.As(err, &refused) || refused.Number != 1047 {
 		t.Errorf("one node of two is asked for rows: %v, want error 1047", err)
 	}
-	if _, err := admin.ExecContext(t.Context(), "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ExecContext(t.Context(), "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"))(t)
 	told := time.Now()
 	s.moveTo(t, pair[1])
 	harness.Until(t, func() string { // it takes statements a moment later

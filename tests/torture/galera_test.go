@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -19,10 +20,7 @@ func TestGalera(t *testing.T) {
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
 		t.Skip("MySQL has no Galera")
 	}
-	pair, err := dbserver.StartPair(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		for _, node := range pair {
 			if err := node.Close(); err != nil {
@@ -56,10 +54,7 @@ func TestGalera(t *testing.T) {
 // countKind counts a journal's events of one kind.
 func countKind(t *testing.T, dir string, kind journal.Kind) (n int) {
 	t.Helper()
-	reader, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(dir))(t)
 	for _, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{kind}}) {
 		if err != nil {
 			t.Fatal(err)

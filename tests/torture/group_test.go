@@ -9,6 +9,7 @@ import (
 
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -20,10 +21,7 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") == "" {
 		t.Skip("only MySQL has Group Replication: make test-group")
 	}
-	group, err := dbserver.StartGroup(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	group := must.Get(dbserver.StartGroup(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		if err := dbserver.CloseGroup(group); err != nil {
 			t.Error(err)
@@ -42,13 +40,9 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 		s.insert(t, size(300, 1000), "a")
 		awaitProgress(t, s, before+size(100, 300))
 		begun := time.Now()
-		if err := group[primary].Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, group[primary].Kill())
 		router.Lead(group[next].Addr()) // where it is read-only until the group has noticed
-		if err := group[next].AwaitPrimary(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, group[next].AwaitPrimary(t.Context()))
 		elected = append(elected, time.Since(begun))
 		s.moveTo(t, group[next])
 		s.insert(t, 1, "b") // a target for which nothing was claimed before
@@ -59,12 +53,8 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 			return ""
 		})
 		on = append(on, time.Since(begun))
-		if err := group[primary].Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := group[primary].Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, group[primary].Restart(t.Context()))
+		must.Do(t, group[primary].Join(t.Context()))
 		primary, next = next, s.heir(t, group, next)
 	}
 	s.awaitDone(t)
@@ -81,9 +71,7 @@ func (s *site) heir(t *testing.T, group [3]*dbserver.Server, primary int) (next 
 	most := -1
 	for i, member := range group {
 		var weight int
-		if err := member.Admin().QueryRowContext(t.Context(), "SELECT @@group_replication_member_weight").Scan(&weight); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, member.Admin().QueryRowContext(t.Context(), "SELECT @@group_replication_member_weight").Scan(&weight))
 		if i != primary && weight > most {
 			next, most = i, weight
 		}
@@ -94,10 +82,7 @@ func (s *site) heir(t *testing.T, group [3]*dbserver.Server, primary int) (next 
 // moveTo has the application use another server.
 func (s *site) moveTo(t *testing.T, server *dbserver.Server) {
 	t.Helper()
-	db, err := server.Open(s.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(server.Open(s.Name))(t)
 	t.Cleanup(func() { db.Close() })
 	s.Admin = db
 }
@@ -107,10 +92,7 @@ type router struct{ *linkproxy.Proxy }
 
 func newRouter(t *testing.T, addr string) router {
 	t.Helper()
-	proxy, err := linkproxy.Start(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(addr))(t)
 	t.Cleanup(func() {
 		if err := proxy.Close(); err != nil {
 			t.Error(err)

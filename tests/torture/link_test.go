@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -76,10 +77,7 @@ func (s *site) known(t *testing.T, journals ...string) tally {
 func TestLinkCutAtCommits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "", map[string]int{"a": 4}, polling)
-	proxy, err := linkproxy.Start(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(s.Addr))(t)
 	t.Cleanup(func() { proxy.Close() })
 	s.settings["mysql_port"] = strconv.Itoa(proxy.Port())
 	s.start(t)
@@ -174,9 +172,6 @@ func TestLinkSlow(t *testing.T) {
 // descriptors counts what a process has open.
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	return len(open)
 }

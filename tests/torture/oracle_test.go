@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -26,9 +27,7 @@ func newOracle(t *testing.T, script string) oracle {
 	t.Helper()
 	dir := t.TempDir()
 	o := oracle{file: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
-	if err := syscall.Mkfifo(o.gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(o.gate, 0o600))
 	o.launcher = harness.Script(t, fmt.Sprintf(`gate=%s
 echo "start $1 ${JOBD_ATTEMPT:-1} $$" >> %[2]s
 %[3]s
@@ -45,10 +44,7 @@ const atGate = `: < $gate`
 // open lets the jobs that wait, and all to come, pass the gate.
 func (o oracle) open(t *testing.T) {
 	t.Helper()
-	gate, err := os.OpenFile(o.gate, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := must.Get(os.OpenFile(o.gate, os.O_RDWR, 0))(t)
 	t.Cleanup(func() { gate.Close() })
 }
 

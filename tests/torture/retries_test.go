@@ -14,6 +14,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -77,10 +78,7 @@ func setBack(t *testing.T, journals []string) map[int]int {
 // retriedBy gives for each job the ends that one journal says were set back, by their times.
 func retriedBy(t *testing.T, dir string) map[int][]int64 {
 	t.Helper()
-	reader, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(dir))(t)
 	ends := map[int][]int64{}
 	kinds := []journal.Kind{journal.KindRetried, journal.KindConflict}
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
@@ -266,10 +264,7 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 func TestLinkCutAtRetries(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "", map[string]int{"a": 4}, polling)
-	proxy, err := linkproxy.Start(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(s.Addr))(t)
 	t.Cleanup(func() { proxy.Close() })
 	s.settings["mysql_port"] = fmt.Sprint(proxy.Port())
 	s.insert(t, 4, "a")

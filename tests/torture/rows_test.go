@@ -6,6 +6,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -86,10 +87,7 @@ func (s *site) quiet(t *testing.T) {
 // count counts a job's events of one kind.
 func (s *site) count(t *testing.T, job int64, kind journal.Kind) (n int) {
 	t.Helper()
-	reader, err := replay.Open(s.settings["journal_dir"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(replay.Open(s.settings["journal_dir"]))(t)
 	for _, err := range reader.Events(t.Context(), journal.Filter{Job: job, Kinds: []journal.Kind{kind}}) {
 		if err != nil {
 			t.Fatal(err)

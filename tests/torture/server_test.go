@@ -7,16 +7,14 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
 // newServer starts a database server of the test's own.
 func newServer(t *testing.T) *dbserver.Server {
 	t.Helper()
-	server, err := dbserver.Start(t.Context(), dbserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -35,12 +33,8 @@ func TestServerKilled(t *testing.T) {
 	for range kills {
 		s.insert(t, size(100, 300), "a")
 		awaitProgress(t, s, s.jobs-size(50, 200))
-		if err := server.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Kill())
+		must.Do(t, server.Restart(t.Context()))
 	}
 	s.awaitDone(t)
 	suite.matrix.add(line{fault: "5 database server killed", runs: kills, tally: s.known(t)})
@@ -55,9 +49,7 @@ func TestServerReadOnly(t *testing.T) {
 	s.insert(t, size(300, 3000), "a")
 	awaitProgress(t, s, s.jobs/3)
 	readOnly := func(value int) {
-		if _, err := server.Admin().ExecContext(t.Context(), fmt.Sprintf("SET GLOBAL read_only = %d", value)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(server.Admin().ExecContext(t.Context(), fmt.Sprintf("SET GLOBAL read_only = %d", value)))(t)
 	}
 	readOnly(1)
 	<-time.After(size(3*time.Second, 30*time.Second)) // that is how long it is read-only

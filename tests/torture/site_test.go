@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -85,19 +86,13 @@ func (s *site) start(t *testing.T) (*harness.Daemon, time.Duration) {
 func (s *site) arm(t *testing.T, point string, nth int) {
 	t.Helper()
 	dir := s.settings["journal_dir"]
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600))
 }
 
 func (s *site) disarm(t *testing.T) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(s.settings["journal_dir"], "failpoint")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(s.settings["journal_dir"], "failpoint")))
 }
 
 // awaitDone waits until all jobs are done; as long as there are more and more of them it

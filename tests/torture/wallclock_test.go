@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // wallClock is the clock of one process, which can be set while the program, as it is shipped, runs on. A program asks for
@@ -62,10 +64,7 @@ func (c wallClock) write(t *testing.T, at int64, content []byte) {
 	t.Helper()
 	signalAll(t, []int{c.pid}, syscall.SIGSTOP)
 	defer signalAll(t, []int{c.pid}, syscall.SIGCONT)
-	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := must.Get(os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_WRONLY, 0))(t)
 	defer memory.Close()
 	if _, err := memory.WriteAt(content, at); err != nil {
 		t.Fatalf("write the clock of process %d: %v", c.pid, err)

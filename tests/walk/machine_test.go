@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -53,20 +54,13 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	harness.NeedMachines(t)
-	lower, err := freshRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lower := must.Get(freshRoot())(t)
 	m := &machine{t.TempDir()}
 	for _, folder := range []string{"space", "root", "files"} {
-		if err := os.Mkdir(filepath.Join(m.dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(m.dir, folder), 0o755))
 	}
 	for name, target := range map[string]string{"lower": lower, "checkout": harness.Top()} {
-		if err := os.Symlink(target, filepath.Join(m.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(m.dir, name)))
 	}
 	m.give(t, "prepare", file(t, "testdata/prepare"), 0o755)
 	m.give(t, "systemctl", file(t, "testdata/systemctl"), 0o755)
@@ -76,9 +70,7 @@ func newMachine(t *testing.T) *machine {
 // give puts a file into /files of the machine.
 func (m *machine) give(t *testing.T, name, content string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(m.dir, "files", name), []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(m.dir, "files", name), []byte(content), mode))
 }
 
 // run runs a bash script there, by a user who may use sudo, in a home with the checkout in it, and
@@ -88,10 +80,7 @@ func (m *machine) run(t *testing.T, script string) string {
 	m.give(t, "script", script, 0o644)
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	init := exec.CommandContext(ctx, own)
 	init.Env = []string{machineFolder + "=" + m.dir}
 	init.SysProcAttr = &syscall.SysProcAttr{
@@ -108,9 +97,6 @@ func (m *machine) run(t *testing.T, script string) string {
 
 func file(t *testing.T, name string) string {
 	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(name))(t)
 	return string(content)
 }

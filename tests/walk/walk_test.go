@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -39,10 +40,7 @@ func (m *machine) givePackage(t *testing.T) string {
 		harness.Program(t, "jobd")
 		return ""
 	}
-	made, err := packaged()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(packaged())(t)
 	m.give(t, made.name, string(made.content), 0o644)
 	return made.name
 }
@@ -80,10 +78,7 @@ func metrics(t *testing.T) string {
 	t.Helper()
 	help := exec.Command(harness.Program(t, "jobd"), "--help")
 	help.Env = os.Environ()
-	output, err := help.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(help.Output())(t)
 	if strings.Contains(string(output), "--http-listen") {
 		return "yes"
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -171,9 +172,7 @@ func TestAMillionRowsWait(t *testing.T) {
 	db.Exec(t, "SET GLOBAL userstat = 1")
 	read := func() (rows int64) {
 		const query = "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'"
-		if err := db.Admin.QueryRowContext(t.Context(), query, db.Name).Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Admin.QueryRowContext(t.Context(), query, db.Name).Scan(&rows))
 		return rows
 	}
 	before := read()
@@ -190,10 +189,7 @@ func TestAMillionRowsWait(t *testing.T) {
 // not know it says so.
 func original(t *testing.T, master *harness.Daemon, name, target string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", master.Addr))(t)
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, `[0,{"no":1,"type":"register-worker","data":{"name":%q,"targets":[%q]}}]%c`, name, target, harness.EOT)
 	go func() {

@@ -3,6 +3,7 @@ package why
 import (
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -16,19 +17,12 @@ func TestAJobWhoseRowIsHeld(t *testing.T) {
 	db.Insert(t, 2, "a", "waiting")
 	jobctl(t, w, "poll")
 	await(t, w, 2, "prefetched", "job 2 was claimed by node-1 .*")
-	tx, err := db.Admin.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Admin.Begin())(t)
 	defer tx.Rollback()
-	if _, err := tx.Exec("SELECT * FROM jobs WHERE id = 2 FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.Exec("SELECT * FROM jobs WHERE id = 2 FOR UPDATE"))(t)
 	open()
 	await(t, w, 2, "parked", `job 2 is about to start on node-1, and has lent its slot to others meanwhile: its row can't be made running since `+clock+`: .+`)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	db.AwaitDone(t, 2)
 	await(t, w, 2, "done", "job 2 is done: ok .*")
 }

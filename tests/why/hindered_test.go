@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -33,20 +34,13 @@ func TestWhatKeepsARowFromBeingClaimed(t *testing.T) {
 	await(t, w, 5, "refused", `job 5 is quarantined on node-1 since `+clock+`: the table refuses that it is claimed: .*not this one.*`)
 	db.Exec(t, "DROP TRIGGER only")
 
-	tx, err := db.Admin.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Admin.Begin())(t)
 	defer tx.Rollback()
 	db.Insert(t, 6, "pics", "waiting")
-	if _, err := tx.Exec("SELECT * FROM jobs WHERE id = 6 FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tx.Exec("SELECT * FROM jobs WHERE id = 6 FOR UPDATE"))(t)
 	jobctl(t, w, "poll", "pics")
 	await(t, w, 6, "locked", `job 6 waits: somebody else has locked its row( since `+clock+`)?`)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Rollback())
 	db.AwaitDone(t, 6)
 	await(t, w, 6, "done", `job 6 is done: ok at `+clock+` on node-1, after .*`)
 }
@@ -57,15 +51,11 @@ func TestALauncherThatBreaks(t *testing.T) {
 	db := harness.NewDatabase(t)
 	launcher := harness.Script(t, "exit 0")
 	w := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
-	if err := os.Rename(launcher, launcher+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(launcher, launcher+".away"))
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, w, "poll")
 	await(t, w, 1, "launcher", `job 1 waits: node-1 claims nothing for target a since `+clock+`: .*no such file or directory.*; node-1 gave it back at `+clock+`, because .*`)
-	if err := os.Rename(launcher+".away", launcher); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(launcher+".away", launcher))
 	jobctl(t, w, "poll")
 	await(t, w, 1, "done", "job 1 is done: ok .*")
 }
@@ -74,10 +64,7 @@ func TestALauncherThatBreaks(t *testing.T) {
 func TestTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	proxy, err := linkproxy.Start(db.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(db.Addr))(t)
 	defer proxy.Close()
 	launcher, open := gate(t, "exit 0")
 	settings := db.Worker(t, "node-1", launcher, map[string]int{"a": 1})

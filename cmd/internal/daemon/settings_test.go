@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // settings is a daemon's configuration with one key of its own.
@@ -90,13 +91,8 @@ func TestLook(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
-	log, err := logging.Open(logging.Config{File: file, FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelError}, new(bytes.Buffer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file, file+".1"); err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(logging.Config{File: file, FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelError}, new(bytes.Buffer)))(t)
+	must.Do(t, os.Rename(file, file+".1"))
 	quiet, loud := daemon.Settings{Log: logging.Config{FileLevel: slog.LevelError}}, daemon.Settings{
 		Path: "/etc/testd.conf", Warnings: []string{"something is odd"}, Log: logging.Config{FileLevel: slog.LevelInfo},
 	}
@@ -117,13 +113,8 @@ func TestReload(t *testing.T) {
 	if words := reading.Words("it serves"); words != "it serves" {
 		t.Errorf("of one that was taken over it says %q", words)
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, log.Close())
+	content := must.Get(os.ReadFile(file))(t)
 	for _, want := range []string{"the old one stays in force", "it is wrong", "something is odd", "configuration was read again", "/etc/testd.conf"} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("the log has no %q:\n%s", want, content)
@@ -136,14 +127,9 @@ func TestReload(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	c := conf.Listen{Host: "127.0.0.1"}
-	server, err := daemon.Listen(c, "peers", jobnet.ServerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(daemon.Listen(c, "peers", jobnet.ServerConfig{}))(t)
 	taken := net.TCPAddr{}
-	if _, err := fmt.Sscanf(server.Address(), "127.0.0.1:%d", &taken.Port); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(server.Address(), "127.0.0.1:%d", &taken.Port))(t)
 	c.Port = taken.Port
 	if _, err := daemon.Listen(c, "peers", jobnet.ServerConfig{}); err == nil || !strings.Contains(err.Error(), "listen for peers (keys host and port): ") {
 		t.Errorf("error %v", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Every kind that there is comes over the wire as it was.
@@ -52,10 +53,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		want := Event{journal.Event{
 			Seq: uint64(i + 1), Job: 5, Time: time.Date(2026, 11, 20, 1, 2, 3, 4000, time.UTC), Payload: payload, Hash: journal.Hash{byte(i)},
 		}}
-		encoded, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(json.Marshal(want))(t)
 		var got Event
 		if err := json.Unmarshal(encoded, &got); err != nil {
 			t.Errorf("%s: %v", payload.Kind(), err)

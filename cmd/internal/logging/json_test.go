@@ -15,6 +15,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
+	"jobd/store/storetest/must"
 )
 
 // Console and file both have an object a line, whatever is in the values.
@@ -67,19 +68,12 @@ func TestNobodyWritesRecordsOfTheirOwn(t *testing.T) {
 func TestGapsInJSON(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobd.log")
-	if err := os.Symlink("/dev/full", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/full", path))
 	var console locked
-	log, err := logging.Open(logging.Config{File: path, Format: "json"}, &console)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(logging.Config{File: path, Format: "json"}, &console))(t)
 	log.Info("one")
 	log.Flush()
-	if err := errors.Join(os.Remove(path), log.Reopen()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(path), log.Reopen()))
 	log.Info("two")
 	end(t, log)
 	for _, text := range []string{console.String(), read(t, path)} {
@@ -101,18 +95,13 @@ func TestRotatedFilesAreKeptToANumber(t *testing.T) {
 	path := filepath.Join(dir, "jobd.log")
 	for day := range 5 {
 		old := filepath.Join(dir, fmt.Sprintf("jobd-2026-01-%02dT00-00-00.000.log", day+1))
-		if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(old, []byte("old"), 0o600))
 	}
 	log, _ := open(t, logging.Config{File: path, Keep: 2})
 	log.Info("one")
 	end(t, log)
 	rotated := func() (left []string) {
-		left, err := filepath.Glob(filepath.Join(dir, "jobd-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		left = must.Get(filepath.Glob(filepath.Join(dir, "jobd-*")))(t)
 		return left
 	}
 	for ctx := t.Context(); ctx.Err() == nil && len(rotated()) > 2; { // they are removed beside the log

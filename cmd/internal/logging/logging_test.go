@@ -11,15 +11,13 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
+	"jobd/store/storetest/must"
 )
 
 func open(t *testing.T, config logging.Config) (*logging.Log, *strings.Builder) {
 	t.Helper()
 	var console strings.Builder
-	log, err := logging.Open(config, &console)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(config, &console))(t)
 	t.Cleanup(func() { _ = log.Close() }) // for the second time, mostly
 	return log, &console
 }
@@ -34,10 +32,7 @@ func end(t *testing.T, log *logging.Log) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	return string(content)
 }
 
@@ -79,12 +74,8 @@ func TestReopenFollowsAMovedFile(t *testing.T) {
 	log, _ := open(t, logging.Config{File: path})
 	log.Info("one")
 	log.Flush()
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".1"))
+	must.Do(t, log.Reopen())
 	log.Info("two")
 	end(t, log)
 	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "one") || strings.Contains(now, "one") || !strings.Contains(now, "two") {
@@ -107,9 +98,7 @@ func TestAFileThatCannotBeOpened(t *testing.T) {
 func TestALogFileThatIsNoFile(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, "/dev/zero"} {
 		if _, err := logging.Open(logging.Config{File: path}, t.Output()); err == nil || !strings.Contains(err.Error(), "log_file: "+path+": it is no regular file") {
 			t.Errorf("%s: %v, want that it is no regular file", path, err)

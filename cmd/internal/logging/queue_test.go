@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
+	"jobd/store/storetest/must"
 )
 
 // A pipe that nobody reads takes 64 KiB: a worker that logs more goes on, and where the reader goes
@@ -25,10 +26,7 @@ func TestAReaderThatHangsBlocksNobody(t *testing.T) {
 	}
 	defer reader.Close()
 	defer writer.Close()
-	log, err := logging.Open(logging.Config{}, writer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(logging.Config{}, writer))(t)
 	const records = 5000
 	filler := strings.Repeat("x", 1000)
 	for i := range records {
@@ -70,10 +68,7 @@ func TestTheEndDoesNotWaitForAReader(t *testing.T) {
 	}
 	defer reader.Close()
 	defer writer.Close()
-	log, err := logging.Open(logging.Config{}, writer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(logging.Config{}, writer))(t)
 	for range 200 {
 		log.Info(strings.Repeat("x", 1000))
 	}
@@ -88,23 +83,14 @@ func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "jobd.log")
-	if err := os.Symlink("/dev/full", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/full", path))
 	var console locked
-	log, err := logging.Open(logging.Config{File: path}, &console)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(logging.Open(logging.Config{File: path}, &console))(t)
 	log.Info("one")
 	log.Info("two")
 	log.Flush()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
+	must.Do(t, log.Reopen())
 	log.Info("three")
 	end(t, log)
 	if got := console.String(); strings.Count(got, "log_file can't be written") != 1 || !strings.Contains(got, unix.ENOSPC.Error()) {

@@ -13,6 +13,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/page"
+	"jobd/store/storetest/must"
 )
 
 // packages are those that have manual pages, by a pattern; all of them know the flag update, which the
@@ -29,9 +30,7 @@ func Check(t *testing.T, folder string, pages ...Page) {
 		name := filepath.Join(folder, fmt.Sprintf("%s.%d", p.Name, p.Section))
 		want := p.Roff()
 		if *update {
-			if err := os.WriteFile(name, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, want, 0o644))
 		}
 		got, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got, want) {
@@ -61,10 +60,7 @@ func KeysOf(set *conf.Set) Block {
 // what is declared.
 func CheckKeys(t *testing.T, path, program string, set *conf.Set) {
 	t.Helper()
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(path))(t)
 	var want []string
 	of, group, within := "", "", false
 	for line := range strings.SplitSeq(string(got), "\n") {
@@ -87,9 +83,7 @@ func CheckKeys(t *testing.T, path, program string, set *conf.Set) {
 	}
 	text := strings.Join(want, "\n")
 	if *update && text != string(got) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	} else if text != string(got) {
 		t.Errorf("%s does not have the keys of %s as they are declared: go test %s -run Manual -update writes them anew", path, program, packages)
 	}

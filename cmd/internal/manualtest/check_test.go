@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // The command that Check names runs: go test fails for a package whose test does not know the flag.
@@ -34,16 +36,10 @@ func TestThePagesCanBeWrittenAnew(t *testing.T) {
 // testsOf is what all files of tests in a folder say.
 func testsOf(t *testing.T, folder string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(folder, "*_test.go")))(t)
 	var all strings.Builder
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(file))(t)
 		all.Write(content)
 	}
 	return all.String()

@@ -3,6 +3,8 @@ package process
 import (
 	"encoding/json"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 func TestMemoryUsageKeys(t *testing.T) {
@@ -11,14 +13,9 @@ func TestMemoryUsageKeys(t *testing.T) {
 	if usage.RSS == 0 || usage.HeapUsed == 0 || usage.HeapTotal < usage.HeapUsed {
 		t.Errorf("implausible: %+v", usage)
 	}
-	text, err := json.Marshal(usage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(usage))(t)
 	var members map[string]uint64
-	if err := json.Unmarshal(text, &members); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &members))
 	for _, key := range []string{"rss", "heapTotal", "heapUsed", "external", "arrayBuffers"} {
 		if _, there := members[key]; !there {
 			t.Errorf("%s has no %s", text, key)

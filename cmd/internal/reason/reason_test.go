@@ -11,6 +11,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // now is 2026-11-20 12:00 UTC; at gives milliseconds of that day.
@@ -184,10 +185,7 @@ var constant = regexp.MustCompile(`(?m)^\t\w+ +Code = "([a-z-]+)"`)
 // allCodes are the codes as the source has them.
 func allCodes(t *testing.T) (all []Code) {
 	t.Helper()
-	source, err := os.ReadFile("reason.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("reason.go"))(t)
 	for _, match := range constant.FindAllStringSubmatch(string(source), -1) {
 		all = append(all, Code(match[1]))
 	}

@@ -11,23 +11,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // deafManager listens on a socket whose queue is full.
 func deafManager(t *testing.T) *net.UnixConn {
 	t.Helper()
 	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
-	conn, err := net.ListenUnixgram(at.Net, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.ListenUnixgram(at.Net, at))(t)
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv(socketVariable, at.Name)
 	for full := false; !full; { // each sender may have so much under way; the queue has room for many
-		sender, err := net.DialUnix(at.Net, nil, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sender := must.Get(net.DialUnix(at.Net, nil, at))(t)
 		defer sender.Close() // what it sent stays in the queue
 		for n := 0; ; n++ {
 			_ = sender.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))

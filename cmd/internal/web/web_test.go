@@ -19,15 +19,13 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // serve serves at an address until the test ends.
 func serve(t *testing.T, at conf.HTTP, routes Routes) *Server {
 	t.Helper()
-	s, err := Listen(at, routes.Handler(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(at, routes.Handler(), slog.New(slog.DiscardHandler)))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -51,22 +49,13 @@ func routes(reasons ...api.NotReady) Routes {
 
 func get(t *testing.T, address, path string, header ...string) (code int, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody))(t)
 	if len(header) > 0 {
 		request.Header.Set(header[0], header[1])
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(content)
 }
 
@@ -105,10 +94,7 @@ func TestWhatIsTold(t *testing.T) {
 	if code, body := get(t, well, "/"); code != 200 || !strings.Contains(body, "/readyz") {
 		t.Errorf("/: %d %q", code, body)
 	}
-	answer, err := http.Post("http://"+well+"/metrics", "text/plain", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Post("http://"+well+"/metrics", "text/plain", strings.NewReader("x")))(t)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST was answered with %s", answer.Status)
@@ -122,10 +108,7 @@ func TestWhatIsTold(t *testing.T) {
 // A page in a browser on this host, whose server leads its own name here, reads no page of this server.
 func TestAnotherHostsNameIsRefused(t *testing.T) {
 	t.Parallel()
-	own, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Hostname())(t)
 	handler := routes().Handler()
 	for host, code := range map[string]int{
 		"127.0.0.1:9180": 200, "[::1]:9180": 200, "::1": 200, "192.0.2.1": 200, "localhost": 200, "LocalHost:9180": 200,
@@ -151,14 +134,8 @@ func TestAnotherHostsNameIsRefused(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://jobd/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://jobd/", http.NoBody))(t)
+	answer := must.Get(client.Do(request))(t)
 	if answer.Body.Close(); answer.StatusCode != http.StatusOK {
 		t.Errorf("by a unix socket: %s", answer.Status)
 	}
@@ -168,10 +145,7 @@ func TestAnotherHostsNameIsRefused(t *testing.T) {
 func TestSocketsOfFormerRuns(t *testing.T) {
 	t.Parallel()
 	at := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "s")}
-	left, err := net.Listen("unix", at.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(net.Listen("unix", at.Address))(t)
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	left.Close()
 	serve(t, at, routes())
@@ -186,9 +160,7 @@ func TestSocketsOfFormerRuns(t *testing.T) {
 		t.Errorf("a socket that is served: %v", err)
 	}
 	file := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "f")}
-	if err := os.WriteFile(file.Address, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file.Address, []byte("mine"), 0o600))
 	if _, err := listen(file); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a file: %v", err)
 	}
@@ -201,17 +173,9 @@ func TestSocketsOfFormerRuns(t *testing.T) {
 func TestAnothersSocketIsLeft(t *testing.T) {
 	t.Parallel()
 	at := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "s")}
-	former, err := listen(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(at.Address); err != nil {
-		t.Fatal(err)
-	}
-	next, err := listen(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	former := must.Get(listen(at))(t)
+	must.Do(t, os.Remove(at.Address))
+	next := must.Get(listen(at))(t)
 	for range 2 {
 		if err := former.Close(); err != nil {
 			t.Error(err)
@@ -235,21 +199,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 	s := serve(t, anyPort, routes())
 	var held []net.Conn
 	for i := range mostLinks {
-		conn, err := net.Dial("tcp", s.address())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", s.address()))(t)
 		defer conn.Close()
 		held = append(held, conn)
 		if i%2 == 0 {
 			continue
 		}
-		if _, err := conn.Write([]byte("GET /readyz HTTP/1.1\r\nHost: jobd\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write([]byte("GET /readyz HTTP/1.1\r\nHost: jobd\r\n\r\n")))(t)
+		must.Get(conn.Read(make([]byte, 1)))(t)
 	}
 	for range 5 {
 		report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()})
@@ -277,10 +234,7 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 	s := serve(t, anyPort, told)
 	answers := make(chan string, mostLinks)
 	for range mostLinks {
-		conn, err := net.Dial("tcp", s.address())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", s.address()))(t)
 		go func() {
 			defer conn.Close()
 			_, _ = conn.Write([]byte("GET /metrics HTTP/1.0\r\n\r\n"))

@@ -18,6 +18,7 @@ import (
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -188,14 +189,9 @@ func (p *person) golden(name string) {
 	}
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Do(p.t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(p.t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		p.t.Errorf("%s:\n%s", name, diff)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 // asked reads a request as a server does, by the rules of FastCGI and nothing of this package.
@@ -136,10 +138,7 @@ func TestWhatIsNoAnswerIsRefused(t *testing.T) {
 			t.Errorf("%q is read as %v, not %s", sent, err, want)
 		}
 	}
-	got, err := NewReader(strings.NewReader(record(1, 3, 1, ended[1:], 1))).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(NewReader(strings.NewReader(record(1, 3, 1, ended[1:], 1))).Next())(t)
 	if end, err := got.End(); err == nil || err.Error() != "the answer is none of FastCGI: an end of the request with 7 bytes" {
 		t.Errorf("a short end is %+v, %v", end, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 var (
@@ -130,10 +131,7 @@ func TestDivideIsolatesWhatFails(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			fates, err := c.updater.divide(t, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fates := must.Get(c.updater.divide(t, 8))(t)
 			for fate := range store.Held + 1 {
 				if !slices.Equal(fates[fate], c.want[fate]) {
 					t.Errorf("fate %d: changes %v, want %v", fate, fates[fate], c.want[fate])

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 // What is not NULL is emptied, the owner column and sig both, and the time of the end stays.
@@ -52,10 +53,7 @@ func TestNothingInAColumn(t *testing.T) {
 		{"stdout", rule.Column{Holds: rule.Text, Nullable: true}, "[stdout] = ? [<nil>]"},
 		{"stderr", rule.Column{Holds: rule.Bytes}, "[stderr] = ? []"},
 	} {
-		verdicts, err := rule.Verdicts([]journal.Row{{Job: 1, Status: "done"}}, []journal.Event{{Job: 1, Payload: journal.Retried{From: "done", To: "manual"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		verdicts := must.Get(rule.Verdicts([]journal.Row{{Job: 1, Status: "done"}}, []journal.Event{{Job: 1, Payload: journal.Retried{From: "done", To: "manual"}}}))(t)
 		s := shape("sig", nil)
 		s.Columns = map[string]rule.Column{c.column: c.is}
 		got := ""

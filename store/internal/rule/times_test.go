@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/must"
 )
 
 func brackets(name string) string { return "[" + name + "]" }
@@ -172,10 +173,7 @@ func TestARetryForgetsThePlan(t *testing.T) {
 		"waiting": cleared + ", [run_at] = ?, [planned_at] = ?, [attempts] = ?",
 		"manual":  cleared + ", [planned_at] = ?, [attempts] = ?",
 	} {
-		verdicts, err := rule.Verdicts([]journal.Row{row}, []journal.Event{{Job: 1, Payload: journal.Retried{From: "done", To: to, Finished: 7}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		verdicts := must.Get(rule.Verdicts([]journal.Row{row}, []journal.Event{{Job: 1, Payload: journal.Retried{From: "done", To: to, Finished: 7}}}))(t)
 		if got, _ := rule.Set(verdicts[0].Write(shape("sig", all)), brackets); got != want {
 			t.Errorf("%s: SET %s, want %s", to, got, want)
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // The server tells the time that it is set to, on connections that are there already, too; what waits
@@ -14,20 +16,13 @@ func TestClockIsSet(t *testing.T) {
 	if os.Getenv(rootVariable) != "" {
 		t.Skip("only MariaDB's clock can be set")
 	}
-	server, err := Start(t.Context(), Options{Clock: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Start(t.Context(), Options{Clock: true}))(t)
 	pid := server.process.command.Process.Pid
 	server.Admin().SetMaxOpenConns(1)
 	for _, ahead := range []time.Duration{0, 400 * 24 * time.Hour, time.Hour, -30 * 24 * time.Hour} {
-		if err := server.SetClock(ahead); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.SetClock(ahead))
 		var told int64
-		if err := server.Admin().QueryRow("SELECT UNIX_TIMESTAMP()").Scan(&told); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Admin().QueryRow("SELECT UNIX_TIMESTAMP()").Scan(&told))
 		if off := time.Until(time.Unix(told, 0)) - ahead; off.Abs() > time.Minute {
 			t.Errorf("set %s ahead, the server's clock is %s off", ahead, off)
 		}

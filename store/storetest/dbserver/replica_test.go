@@ -3,6 +3,8 @@ package dbserver
 import (
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // A replica has what its primary has, until it follows it no more; promoted, it takes writes.
@@ -19,22 +21,12 @@ func TestReplicaFollows(t *testing.T) {
 			}
 		}
 	})
-	if err := primary.CreateDatabase(t.Context(), "app", JobsTable, "INSERT INTO jobs (target, time_created) VALUES ('a', 1)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, primary.CreateDatabase(t.Context(), "app", JobsTable, "INSERT INTO jobs (target, time_created) VALUES ('a', 1)"))
 	awaitRows(t, replica, 1)
-	if err := replica.StopFollowing(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := primary.Admin().Exec("INSERT INTO app.jobs (target, time_created) VALUES ('a', 2)"); err != nil {
-		t.Fatal(err)
-	}
-	if err := primary.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, replica.StopFollowing(t.Context()))
+	must.Get(primary.Admin().Exec("INSERT INTO app.jobs (target, time_created) VALUES ('a', 2)"))(t)
+	must.Do(t, primary.Kill())
+	must.Do(t, replica.Promote(t.Context()))
 	if _, err := replica.Admin().Exec("INSERT INTO app.jobs (id, target, time_created) VALUES (2, 'b', 3)"); err != nil {
 		t.Fatalf("the replica has what came after it stopped to follow, or takes no writes: %v", err)
 	}

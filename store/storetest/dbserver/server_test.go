@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // childVariable makes this test's own binary the process that starts a server and is killed.
@@ -35,40 +37,23 @@ func child() int {
 
 func TestServerLosesNothingByAKill(t *testing.T) {
 	t.Parallel()
-	server, err := Start(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Start(t.Context(), Options{}))(t)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := server.CreateDatabase(t.Context(), "app", JobsTable); err != nil {
-		t.Fatal(err)
-	}
-	account, err := server.Limited(t.Context(), "app")
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, err := server.Open("app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.CreateDatabase(t.Context(), "app", JobsTable))
+	account := must.Get(server.Limited(t.Context(), "app"))(t)
+	app := must.Get(server.Open("app"))(t)
 	t.Cleanup(func() { app.Close() })
-	if _, err := app.Exec("INSERT INTO jobs (target, time_created) VALUES ('a', 1)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(app.Exec("INSERT INTO jobs (target, time_created) VALUES ('a', 1)"))(t)
 	for name, end := range map[string]func() error{"killed": server.Kill, "stopped": server.Stop} {
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, end())
 		if err := app.Ping(); err == nil {
 			t.Fatalf("%s: the server still answers", name)
 		}
-		if err := server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Restart(t.Context()))
 		expectGrants(t, app, account)
 	}
 }
@@ -80,17 +65,12 @@ func expectGrants(t *testing.T, app *sql.DB, account Account) {
 	if err := app.QueryRow("SELECT COUNT(*) FROM jobs").Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v; want the one that was inserted", rows, err)
 	}
-	grants, err := app.Query("SHOW GRANTS FOR ?@'%'", account.User)
-	if err != nil {
-		t.Fatal(err)
-	}
+	grants := must.Get(app.Query("SHOW GRANTS FOR ?@'%'", account.User))(t)
 	defer grants.Close()
 	var all []string
 	for grants.Next() {
 		var grant string
-		if err := grants.Scan(&grant); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, grants.Scan(&grant))
 		all = append(all, grant)
 	}
 	if len(all) != 2 || !strings.HasPrefix(all[0], "GRANT USAGE ON *.*") || !strings.HasPrefix(all[1], "GRANT SELECT, UPDATE ON `app`.`jobs`") {
@@ -102,13 +82,8 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 	t.Parallel()
 	starter := exec.Command(os.Args[0])
 	starter.Env = append(os.Environ(), childVariable+"=1")
-	output, err := starter.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := starter.Start(); err != nil {
-		t.Fatal(err)
-	}
+	output := must.Get(starter.StdoutPipe())(t)
+	must.Do(t, starter.Start())
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the starter said %q: %v", line, err)
@@ -118,16 +93,11 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 	if _, err := fmt.Sscan(line, &pid, &dir); err != nil {
 		t.Fatalf("the starter said %q: %v", line, err)
 	}
-	if err := starter.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, starter.Process.Kill())
 	_ = starter.Wait() // it was killed
 	awaitGone(t, fmt.Sprintf("/proc/%d/exe", pid))
 
-	server, err := Start(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Start(t.Context(), Options{}))(t)
 	defer server.Close()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("stat %s: %v; want the folder swept by the next start", dir, err)

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // bookVariable has the test's program take all ports of that book, and hold them until its input
@@ -39,17 +41,9 @@ func TestAPortIsReservedAgainstOtherProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "book")
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), bookVariable+"="+path)
-	input, err := other.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(other.StdinPipe())(t)
+	output := must.Get(other.StdoutPipe())(t)
+	must.Do(t, other.Start())
 	its, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil || its == "\n" {
 		t.Fatalf("the other process has no ports: %q, %v", its, err)
@@ -59,9 +53,7 @@ func TestAPortIsReservedAgainstOtherProcesses(t *testing.T) {
 		t.Errorf("port %d is given though the other process has %s", port, its)
 	}
 	input.Close()
-	if err := other.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Wait())
 	if _, err := b.take(); err != nil {
 		t.Errorf("the other process is gone, and its ports are not free: %v", err)
 	}
@@ -105,10 +97,7 @@ func TestNoneOfTheKernels(t *testing.T) {
 		}
 	}
 	kernelLow, kernelHigh := kernels()
-	port, err := Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(Take())(t)
 	if low, high := span(kernelLow, kernelHigh); port < low || port > high {
 		t.Errorf("port %d is given, which the kernel may give, too: it gives %d to %d", port, kernelLow, kernelHigh)
 	}

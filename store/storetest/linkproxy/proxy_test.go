@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,10 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // echo answers every line with itself and reports it.
 func echo(t *testing.T) (addr string, lines <-chan string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	heard := make(chan string, 10)
 	go func() {
 		for {
@@ -70,22 +68,14 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			addr, heard := echo(t)
-			proxy, err := linkproxy.Start(addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proxy := must.Get(linkproxy.Start(addr))(t)
+			client := must.Get(net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port())))(t)
 			defer client.Close()
 			exchange(t, client, "hello\n")
 			<-heard
 
 			broken := c.arm(proxy)
-			if _, err := io.WriteString(client, "COMMIT\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(client, "COMMIT\n"))(t)
 			if n, err := client.Read(make([]byte, 1)); err == nil {
 				t.Errorf("the client heard %d bytes of an answer", n)
 			}
@@ -105,9 +95,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("the server heard %q, want %q", line, c.heard)
 				}
 			}
-			if err := proxy.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, proxy.Close())
 			select {
 			case line := <-heard:
 				t.Errorf("the server also heard %q", line)
@@ -120,16 +108,10 @@ func TestFaults(t *testing.T) {
 func TestCutAndRefuse(t *testing.T) {
 	t.Parallel()
 	addr, _ := echo(t)
-	proxy, err := linkproxy.Start(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(addr))(t)
 	defer proxy.Close()
 	dial := func() net.Conn {
-		client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port())))(t)
 		t.Cleanup(func() { client.Close() })
 		return client
 	}
@@ -150,28 +132,17 @@ func TestCutAndRefuse(t *testing.T) {
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	addr, heard := echo(t)
-	proxy, err := linkproxy.Start(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(linkproxy.Start(addr))(t)
 	defer proxy.Close()
 	if _, err := proxy.Replace("abc", "d"); err == nil {
 		t.Error("a packet whose length would change is allowed")
 	}
-	replacement, err := proxy.Replace("abc", "xyz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	replacement := must.Get(proxy.Replace("abc", "xyz"))(t)
+	client := must.Get(net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port())))(t)
 	defer client.Close()
 	exchange(t, client, "hello\n")
 	<-heard
-	if _, err := io.WriteString(client, "abc-abc\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(client, "abc-abc\n"))(t)
 	if line := <-heard; line != "xyz-xyz\n" || replacement.Met() != 1 {
 		t.Errorf("the server heard %q, %d packets had the text", line, replacement.Met())
 	}
@@ -179,9 +150,7 @@ func TestReplace(t *testing.T) {
 
 func exchange(t *testing.T, conn net.Conn, line string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, line); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, line))(t)
 	got := make([]byte, len(line))
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != line {
 		t.Fatalf("echo of %q: %q, %v", line, got, err)

@@ -31,15 +31,10 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, log: log}
 	content, err := read(path)
 	if err == nil {
+		k.seen = content
 		err = k.take(content)
 	}
 	return k, err
-}
-
-// Parse makes a keeper of a file's content alone.
-func Parse(content []byte) (*Keeper, error) {
-	k := &Keeper{log: slog.New(slog.DiscardHandler)}
-	return k, k.take(string(content))
 }
 
 // Run looks at the file each second, until the context ends.

@@ -86,7 +86,7 @@ func (k *Keeper) take(content string) error {
 		}
 	}
 	for i, l := range lines {
-		if old := before[l.credential]; old != nil && old.text == l.text && old.valid() {
+		if old := before[l.credential]; old != nil && old.text == l.text {
 			lines[i] = old
 			delete(before, l.credential)
 		} else if l.Scope.Has(Worker) && l.Targets.All() {

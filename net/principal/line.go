@@ -20,7 +20,7 @@ type Line struct {
 	Expires time.Time // zero: never
 
 	credential string          // as in the file: a digest in small letters, an account by its number
-	text       string          // all of it, to tell whether it was changed
+	text       string          // as in the file, to tell whether it was changed
 	ctx        context.Context // nil: it is of no file, and never ends
 	end        context.CancelFunc
 }
@@ -83,7 +83,7 @@ func parseLine(words []string) (*Line, error) {
 	if len(words) < 4 || len(words) > 5 {
 		return nil, errors.New("allowed are NAME SCOPE TARGETS CREDENTIAL, and behind them expires=TIME")
 	}
-	l := &Line{Name: words[0]}
+	l := &Line{Name: words[0], text: strings.Join(words, " ")}
 	var scope, targets, credential, expires error
 	l.Scope, scope = ParseScope(words[1])
 	l.Targets, targets = ParseTargets(words[2])
@@ -91,7 +91,6 @@ func parseLine(words []string) (*Line, error) {
 	if len(words) == 5 {
 		l.Expires, expires = parseExpires(words[4])
 	}
-	l.text = fmt.Sprint(words, l.credential)
 	l.ctx, l.end = context.WithCancel(context.Background())
 	return l, cmp.Or(checkName(l.Name), scope, targets, credential, expires)
 }

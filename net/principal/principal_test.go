@@ -53,9 +53,10 @@ func TestWhoIsLetIn(t *testing.T) {
 		"root-1   run       mail             uid:root",
 		"node-7   worker    mail,reports/*   cert:node-7.example.com",
 		"node-8   worker    mail             cert:NODE-8 #expires=2020-01-01",
-		"local    status    *                localhost")
-	if n := k.Lines(); n != 7 {
-		t.Errorf("%d lines, want 7", n)
+		"local    status    *                localhost",
+		"guess    run       *                "+principal.Credential("hunter2"))
+	if n := k.Lines(); n != 8 {
+		t.Errorf("%d lines, want 8", n)
 	}
 	for want, l := range map[string]*principal.Line{
 		"ann admin * token":                        k.Token(token),
@@ -75,7 +76,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 	for name, l := range map[string]*principal.Line{
 		"another token": k.Token(other), "what stands for it": k.Token(otherCredential), "what stands in the file": k.Token(credential),
-		"no token": k.Token("ann"), "nothing": k.Token(""), "a part": k.Token(token[:len(token)-1]), "more": k.Token(token + "0"),
+		"no token": k.Token("ann"), "no token, whose digest is there": k.Token("hunter2"), "nothing": k.Token(""), "a part": k.Token(token[:len(token)-1]), "more": k.Token(token + "0"),
 		"another uid": k.UID(1), "an unknown uid": k.UID(-1),
 		"another case": k.Certificate([]string{"NODE-7.example.com", "node-8", ""}), "no name": k.Certificate(nil),
 	} {

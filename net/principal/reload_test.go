@@ -202,6 +202,7 @@ func TestExpiry(t *testing.T) {
 		if !done(l) || w.k.UID(1) != nil || done(w.k.UID(2)) {
 			w.t.Error("it has not expired, or another one has")
 		}
+		w.looks(3)
 		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "has expired\" principal=a") {
 			w.t.Errorf("told was: %s", told)
 		}

@@ -16,23 +16,29 @@ import (
 	"jobd/tests/harness"
 )
 
-// scene is what an operator finds: one server of its own, a master, and workers that share the table.
+// scene is what an operator finds: a master, and workers that share the table.
 //
 //	job 1 runs on node-1, job 2 has failed, job 3 is manual, the jobs from 10 on wait,
 //	job 4 is for a target that nobody serves
 type scene struct {
 	*harness.Database
-	server  *dbserver.Server
 	master  *harness.Daemon
 	workers []*harness.Daemon
+	waits   string // how long a command waits for what may not come
 }
 
-// newScene starts workers node-1, node-2, …, each of which serves the target a, and one of its own.
-func newScene(t *testing.T, workers, waiting int) *scene {
+// ownServer starts a server that stops, or whose counters count, for one test only.
+func ownServer(t *testing.T) *dbserver.Server {
 	t.Helper()
 	server := must.Get(dbserver.Start(context.Background(), dbserver.Options{}))(t)
 	t.Cleanup(func() { _ = server.Close() })
-	s := &scene{Database: harness.NewDatabaseOn(t, server), server: server, master: harness.StartMaster(t)}
+	return server
+}
+
+// newScene starts workers node-1, node-2, …, each of which serves the target a, and one of its own.
+func newScene(t *testing.T, db *harness.Database, workers, waiting int) *scene {
+	t.Helper()
+	s := &scene{Database: db, master: harness.StartMaster(t), waits: "20s"}
 	launcher := harness.Script(t, `
 case $1 in
 1) echo working; exec sleep 600;;
@@ -84,7 +90,7 @@ var sees = []struct {
 	{"why 4", "its target nobodys", true},
 	{"tail 1", "working", false},
 	{"tail 2", "it went wrong", false},
-	{"wait 2 --timeout 20s", "fail", true},
+	{"wait 2 --timeout WAITS", "fail", true},
 	{"retry --failed --dry-run", "2", true},
 }
 
@@ -110,7 +116,7 @@ func (s *scene) all(t *testing.T, d *harness.Daemon, flags ...string) (looks []l
 			}
 			running.Go(func() {
 				begun := time.Now()
-				args := slices.Concat(flags, []string{"--output", output}, strings.Fields(see.words))
+				args := slices.Concat(flags, []string{"--output", output}, strings.Fields(strings.ReplaceAll(see.words, "WAITS", s.waits)))
 				l := look{strings.Join(args, " "), see.table, see.says, jobctl(t, d, args...), time.Since(begun)}
 				if output == "json" {
 					l.says = ""
@@ -146,9 +152,10 @@ func saysAll(t *testing.T, looks []look, withTable bool) {
 	}
 }
 
-func TestAnOperatorAsksOneWorker(t *testing.T) {
+// In each scene an operator first asks, which changes nothing, and then acts.
+func TestAnOperatorOfOneWorker(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 1, 20)
+	s := newScene(t, harness.NewDatabase(t), 1, 20)
 	looks := s.all(t, s.workers[0])
 	saysAll(t, looks, true)
 	for _, l := range looks {
@@ -156,11 +163,12 @@ func TestAnOperatorAsksOneWorker(t *testing.T) {
 			t.Errorf("%s: %+v", l.words, l.ran)
 		}
 	}
+	s.act(t, s.workers[0])
 }
 
-func TestAnOperatorAsksAMasterWithThreeWorkers(t *testing.T) {
+func TestAnOperatorOfAMasterWithThreeWorkers(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 3, 20)
+	s := newScene(t, harness.NewDatabase(t), 3, 20)
 	looks := s.all(t, s.master, "--master")
 	saysAll(t, looks, true)
 	for _, l := range looks {
@@ -168,12 +176,14 @@ func TestAnOperatorAsksAMasterWithThreeWorkers(t *testing.T) {
 			t.Errorf("%s: %+v", l.words, l.ran)
 		}
 	}
+	s.act(t, s.master, "--master")
 }
 
-// A worker that hangs is named, and what the others know is told all the same.
-func TestAnOperatorAsksBesideAWorkerThatHangs(t *testing.T) {
+// A worker that hangs is named, and what the others know is told all the same. A retry and a cancel need
+// the worker that has the job, and wait for no other one without end.
+func TestAnOperatorBesideAWorkerThatHangs(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 3, 20)
+	s := newScene(t, harness.NewDatabase(t), 3, 20)
 	s.workers[1].Signal(t, syscall.SIGSTOP)
 	t.Cleanup(func() { s.workers[1].Signal(t, syscall.SIGCONT) })
 	looks := s.all(t, s.master, "--master")
@@ -185,14 +195,26 @@ func TestAnOperatorAsksBesideAWorkerThatHangs(t *testing.T) {
 			t.Errorf("%s does not name the worker that hangs: %+v", l.words, l.ran)
 		}
 	}
+	got := jobctl(t, s.master, "--master", "retry", "2")
+	if !strings.Contains(got.stdout, "waiting") {
+		t.Errorf("retry: %+v", got)
+	}
+	s.AwaitStatus(t, 2, "waiting")
+	got = jobctl(t, s.master, "--master", "cancel", "1", "--grace", "1s")
+	if !strings.Contains(got.stdout, "cancelling") {
+		t.Errorf("cancel: %+v", got)
+	}
+	s.AwaitStatus(t, 1, "done")
 }
 
-// With the database away everything that the journals and the workers know is told, and what is
-// not is said.
-func TestAnOperatorAsksWithoutTheDatabase(t *testing.T) {
+// With the database away everything that the journals and the workers know is told, and what a worker
+// has is cancelled; of all else it is said that it is not.
+func TestAnOperatorWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2, 20)
-	must.Do(t, s.server.Stop())
+	server := ownServer(t)
+	s := newScene(t, harness.NewDatabaseOn(t, server), 2, 20)
+	s.waits = "5s" // which run out
+	must.Do(t, server.Stop())
 	for _, side := range []struct {
 		d     *harness.Daemon
 		flags []string
@@ -209,27 +231,27 @@ func TestAnOperatorAsksWithoutTheDatabase(t *testing.T) {
 			}
 		}
 	}
+	for _, a := range acts {
+		got := jobctl(t, s.master, append([]string{"--master"}, strings.Fields(a.words)...)...)
+		if all := got.stdout + got.stderr; !strings.Contains(all, a.away) || (got.code == 0) != (a.away == a.says) {
+			t.Errorf("%s: %+v", a.words, got)
+		}
+	}
 }
 
-// A million waiting rows cost nothing: the rows that the server reads are counted. Looks change nothing,
-// so that the acts find the same scene, which takes long to make.
+// A million waiting rows cost nothing: the rows that the server reads are counted.
 func TestAnOperatorBesideAMillionRows(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2, 1_000_000)
-	t.Run("asks", func(t *testing.T) { asksBesideAMillionRows(t, s) })
-	t.Run("acts", func(t *testing.T) { actsBesideAMillionRows(t, s) })
-}
-
-// asksBesideAMillionRows looks through a worker and through the master.
-func asksBesideAMillionRows(t *testing.T, s *scene) {
+	server := ownServer(t)
+	s := newScene(t, harness.NewDatabaseOn(t, server), 2, 1_000_000)
 	for _, side := range []struct {
 		d     *harness.Daemon
 		flags []string
 	}{{s.workers[0], nil}, {s.master, []string{"--master"}}} {
-		before := s.rowsRead(t)
+		before := rowsRead(t, server)
 		looks := s.all(t, side.d, side.flags...)
 		saysAll(t, looks, true)
-		if read, most := s.rowsRead(t)-before, 30_000*len(looks); read > most {
+		if read, most := rowsRead(t, server)-before, 30_000*len(looks); read > most {
 			t.Errorf("%v: the server has read %d rows for %d commands, and at most %d are allowed", side.flags, read, len(looks), most)
 		}
 		for _, l := range looks {
@@ -238,19 +260,24 @@ func asksBesideAMillionRows(t *testing.T, s *scene) {
 			}
 		}
 	}
+	before := rowsRead(t, server)
+	s.act(t, s.master, "--master")
+	if read := rowsRead(t, server) - before; read > 30_000*len(acts) {
+		t.Errorf("the server has read %d rows for %d commands", read, len(acts))
+	}
 }
 
 // rowsRead is how many rows the server has read since it started.
-func (s *scene) rowsRead(t *testing.T) (rows int) {
+func rowsRead(t *testing.T, server *dbserver.Server) (rows int) {
 	t.Helper()
-	must.Do(t, s.server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows))
+	must.Do(t, server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows))
 	return rows
 }
 
 // What the original's worker can't answer is said, and hides nothing of what the others know.
-func TestAnOperatorAsksBesideAnOriginalWorker(t *testing.T) {
+func TestAnOperatorBesideAnOriginalWorker(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 2, 20)
+	s := newScene(t, harness.NewDatabase(t), 2, 20)
 	original(t, s.master, "old-1")
 	harness.AwaitWorkers(t, s.master, "", 3)
 	looks := s.all(t, s.master, "--master")
@@ -260,5 +287,33 @@ func TestAnOperatorAsksBesideAnOriginalWorker(t *testing.T) {
 		if !complete && !strings.Contains(l.stdout+l.stderr, "old-1") {
 			t.Errorf("%s does not name the original's worker: %+v", l.words, l.ran)
 		}
+	}
+	s.act(t, s.master, "--master")
+}
+
+// acts are the commands that change something, in this order, each with what it says and what its
+// row becomes. With the database away only what a worker has by itself can be cancelled.
+var acts = []struct {
+	words, says, row string
+	id               int64
+	away             string // what is said without the database
+}{
+	{"cancel 10", "ignored", "ignored", 10, "job 10"},
+	{"cancel 3", "ignored", "ignored", 3, "job 3"},
+	{"cancel 4", "ignored", "ignored", 4, "job 4"},
+	{"retry 10", "waiting", "waiting", 10, "the table can't be read now"},
+	{"retry 2", "waiting", "waiting", 2, "the table can't be read now"},
+	{"cancel 1 --grace 1s", "cancelling", "done", 1, "cancelling"},
+}
+
+// act carries them all out.
+func (s *scene) act(t *testing.T, d *harness.Daemon, flags ...string) {
+	t.Helper()
+	for _, a := range acts {
+		got := jobctl(t, d, append(flags, strings.Fields(a.words)...)...)
+		if !strings.Contains(got.stdout, a.says) || strings.Contains(got.stderr, "job ") {
+			t.Errorf("%s: %+v", a.words, got)
+		}
+		s.AwaitStatus(t, a.id, a.row)
 	}
 }

@@ -15,7 +15,7 @@ func TestPs(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	master := harness.StartMaster(t)
-	spins := harness.Script(t, `while :; do :; done`)
+	spins := harness.Script(t, `while :; do n=0; while [ $n -lt 5000 ]; do n=$((n+1)); done; sleep 0.1; done`)
 	holds := harness.Script(t, `sleep 300 & exec sleep 300`)
 	one := db.Worker(t, "node-1", spins+" {id}", map[string]int{"a": 1}).With(harness.MasterOf(master)).StartWorker(t)
 	db.Worker(t, "node-2", holds+" {id}", map[string]int{"b": 1}).With(harness.MasterOf(master)).StartWorker(t)

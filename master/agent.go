@@ -17,6 +17,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // AgentConfig says where a worker registers and as what.
@@ -37,6 +38,7 @@ type AgentConfig struct {
 	Handlers       map[string]jobnet.Handler   // what the master may ask
 	Password       string                      // empty: none
 	TLS            func() (*tls.Config, error) // see jobnet.LinkConfig
+	Scope          principal.Scope             // what the master may ask at most; 0: everything
 	MaxMessageSize int                         // bytes; 0: 16 MiB
 	// ReconnectTimeout: the longest wait before the next try, the real one being random; 0: 10 s.
 	ReconnectTimeout time.Duration
@@ -92,6 +94,8 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
 		Handlers:       a.config.Handlers,
 		PeerIsMaster:   true,
+		Unverified:     a.config.TLS == nil,
+		MasterScope:    a.config.Scope,
 		Password:       a.config.Password,
 		TLS:            a.config.TLS,
 		MaxMessageSize: a.config.MaxMessageSize,
@@ -226,7 +230,7 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if len(targets) == 0 {
 		return errNoTargets
 	}
-	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.config.Instance, Folds: a.config.Folds()}
+	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.config.Instance, Folds: a.config.Folds(), Askers: true}
 	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}

@@ -62,7 +62,7 @@ func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) 
 	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
 		"register-worker": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
 		"poke": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-			poked, err := api.Poke.Read(request.Fields())
+			poked, err := api.Poke.Read(request.From, request.Fields())
 			if err == nil {
 				err = poke(poked.Targets)
 			}

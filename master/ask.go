@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // answerTimeout is how long a worker may take for anything but a manual job.
@@ -23,14 +25,30 @@ func (e *noAnswerError) Error() string { return fmt.Sprintf("no answer within %v
 // requestWithin sends a request and waits so long for its answer. A noAnswerError is its failure
 // where none comes.
 func requestWithin(ctx context.Context, timeout time.Duration, link *jobnet.Link, typ string, data any) ([]byte, error) {
+	return requestIn(ctx, timeout, func(ctx context.Context) (json.RawMessage, error) { return link.Request(ctx, typ, data) })
+}
+
+func requestIn(ctx context.Context, timeout time.Duration, ask func(context.Context) (json.RawMessage, error)) ([]byte, error) {
 	silent := &noAnswerError{timeout}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, silent)
 	defer cancel()
-	answer, err := link.Request(ctx, typ, data)
+	answer, err := ask(ctx)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == error(silent) {
 		err = silent
 	}
 	return answer, err
+}
+
+// askFor asks a worker for a client. One that does not know for whom it is asked can keep nobody from targets
+// that it has not.
+func (w *worker) askFor(ctx context.Context, who *principal.Session, typ string, data any) (json.RawMessage, error) {
+	switch {
+	case w.profile.Load().askers:
+		return w.link.RequestFor(ctx, who, typ, data)
+	case !who.All():
+		return nil, jobnet.Refusef("it is of an older version, which answers nobody who has not all targets: %s has %s", who.Who(), who.Targets)
+	}
+	return w.link.Request(ctx, typ, data)
 }
 
 // clientText is a worker's failure as clients are told: its own words, or why there are none.
@@ -63,6 +81,7 @@ type reply struct {
 type round struct {
 	*Master
 	from    *client
+	who     *principal.Session
 	typ     string
 	timeout time.Duration // of the whole round
 
@@ -99,7 +118,7 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 func (m *Master) askAll(ctx context.Context, link *jobnet.Link, request jobnet.Request, timeout time.Duration, letters []letter) ([]reply, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	r := &round{Master: m, from: from, typ: request.Type, timeout: timeout}
+	r := &round{Master: m, from: from, who: request.From, typ: request.Type, timeout: timeout}
 	request.OnAnswered(r.release)
 	return r.ask(ctx, letters)
 }
@@ -179,7 +198,9 @@ func (r *round) send(ctx, inTime context.Context, data any, replies []reply) {
 // request asks one worker, for which a slot is taken.
 func (r *round) request(ctx context.Context, a *reply, data jobnet.Encoded) {
 	defer func() { <-r.from.slots }()
-	a.answer, a.err = requestWithin(ctx, r.patience, a.worker.link, r.typ, data)
+	a.answer, a.err = requestIn(ctx, r.patience, func(ctx context.Context) (json.RawMessage, error) {
+		return a.worker.askFor(ctx, r.who, r.typ, data)
+	})
 	if tooMuch := r.keep(a.answer); tooMuch != nil {
 		a.answer, a.err = nil, tooMuch
 	}

@@ -14,7 +14,7 @@ func askers(types ...string) (handlers map[string]jobnet.Handler, asked chan str
 	handlers = make(map[string]jobnet.Handler)
 	for _, typ := range types {
 		handlers[typ] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-			asked <- typ + " by " + link.Caller(request.Fields())
+			asked <- typ + " by " + request.From.By()
 			return json.RawMessage(`{}`), nil
 		}
 	}

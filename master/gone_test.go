@@ -43,7 +43,7 @@ func TestWhatIsAskedForClientsEndsWithTheirLinks(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := m.Handlers()[typ](ctx, client, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
+				_, err := m.Handlers()[typ](ctx, client, jobnet.Request{From: anybody, Type: typ, Data: json.RawMessage(data)})
 				ended <- err
 			}()
 			select {
@@ -80,7 +80,7 @@ func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
 	ask := func(typ string) {
 		from, left := m.clients.enter(workers[0].link)
 		defer left()
-		asking := round{Master: m, from: from, typ: typ, timeout: answerTimeout}
+		asking := round{Master: m, from: from, who: anybody, typ: typ, timeout: answerTimeout}
 		if _, err := asking.ask(ctx, []letter{{workers, counted{&made}}, {workers, counted{&made}}}); !errors.Is(err, context.Canceled) {
 			t.Errorf("ended with %v, not with its client", err)
 		}
@@ -116,7 +116,7 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 		go func() {
 			from, left := m.clients.enter(workers[0].link)
 			defer left()
-			asking := round{Master: m, from: from, typ: "pause", timeout: timeout}
+			asking := round{Master: m, from: from, who: anybody, typ: "pause", timeout: timeout}
 			_, err := asking.ask(ctx, []letter{{workers, long}, {workers, long}})
 			ended <- err
 		}()

@@ -23,7 +23,7 @@ func clientOf(t *testing.T, address string) *jobnet.Link {
 func noted() (handlers map[string]jobnet.Handler, polled chan string) {
 	polled = make(chan string, 1000)
 	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-		asked, err := api.Poll.Read(request.Fields())
+		asked, err := api.Poll.Read(request.From, request.Fields())
 		polled <- strings.Join(asked.Targets, " ")
 		return "ok", err
 	}}, polled

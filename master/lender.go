@@ -24,7 +24,7 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if who == "" {
 		who = link.RemoteAddr().String()
 	}
-	asked, err := api.Lend.Read(request.Fields())
+	asked, err := api.Lend.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}

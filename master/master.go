@@ -98,7 +98,9 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 			handlers[typ] = m.told(handler)
 		}
 	}
-	return handlers
+	return api.Gate(handlers, func(request jobnet.Request, err error) {
+		m.peers.Warn("a change was refused", "request", request.Type, "by", request.From.By(), "why", err)
+	})
 }
 
 // Run looks after the workers until ctx ends: it sends what they are poked for, pings them and
@@ -160,7 +162,7 @@ func changes(typ string) bool { return api.Kinds[typ].Changes }
 // journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-		m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", jobnet.Excerpt(string(request.Data)))
+		m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "by", request.From.By(), "about", jobnet.Excerpt(string(request.Data)))
 		return handler(ctx, link, request)
 	}
 }

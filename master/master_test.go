@@ -91,7 +91,7 @@ func (b bubble) joinAs(as api.Registration, handlers map[string]jobnet.Handler) 
 // do has the master handle a request, and gives its answer as JSON, or the error's text.
 func (b bubble) do(typ, data string) string {
 	b.t.Helper()
-	answer, err := b.Handlers()[typ](b.t.Context(), b.client, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
+	answer, err := b.Handlers()[typ](b.t.Context(), b.client, jobnet.Request{From: anybody, Type: typ, Data: json.RawMessage(data)})
 	if err != nil {
 		return err.Error()
 	}
@@ -113,7 +113,7 @@ func newPolls() *polls { return &polls{from: time.Now()} }
 
 func (p *polls) handlers() map[string]jobnet.Handler {
 	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-		asked, err := api.Poll.Read(request.Fields())
+		asked, err := api.Poll.Read(request.From, request.Fields())
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.got = append(p.got, fmt.Sprintf("%v: %s", time.Since(p.from), strings.Join(asked.Targets, " ")))

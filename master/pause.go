@@ -6,18 +6,33 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
+
+// targetsOf are the targets that workers serve and somebody has.
+func (m *Master) targetsOf(who *principal.Session) (targets []string) {
+	for _, w := range m.visible(who) {
+		targets = append(targets, reached(who, w.profile.Load().targets)...)
+	}
+	return unique(targets)
+}
 
 // pause answers pause, continue and recycle: each worker concerned is asked the same for the targets that it
 // serves. The answer is ok when all of them did it.
 func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	asked, err := api.MasterPause.Read(request.Fields())
+	asked, err := api.MasterPause.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
+	who := request.From
+	if asked.Targets == nil && !who.All() {
+		if asked.Targets = m.targetsOf(who); len(asked.Targets) == 0 {
+			return api.Done{}, nil
+		}
+	}
 	var answer api.Done
 	var letters []letter
-	workers, by := m.registry.all(), link.RemoteAddr().String()
+	workers, by := m.visible(who), who.Address
 	if asked.Targets == nil {
 		letters = []letter{{workers, api.Targets{By: by}}}
 	}

@@ -13,7 +13,7 @@ import (
 
 // poke answers poke.
 func (m *Master) poke(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	poked, err := api.Poke.Read(request.Fields())
+	poked, err := api.Poke.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}

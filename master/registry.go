@@ -15,6 +15,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // lengthKeeps is for how long the queue length that a worker told is taken for true.
@@ -196,14 +197,35 @@ func (r *registry) all() []*worker {
 	return slices.Clone(r.workers)
 }
 
+// visible are the workers that exist for somebody: those that serve a target that it has.
+func (m *Master) visible(who *principal.Session) []*worker {
+	workers := m.registry.all()
+	if who.All() {
+		return workers
+	}
+	return slices.DeleteFunc(workers, func(w *worker) bool { return len(reached(who, w.profile.Load().targets)) == 0 })
+}
+
+// reached are those of some targets that somebody has.
+func reached(who *principal.Session, targets []string) []string {
+	if who.All() {
+		return targets
+	}
+	return slices.DeleteFunc(slices.Clone(targets), func(target string) bool { return !who.Targets.Reach(target) })
+}
+
 // register answers register-worker.
 func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	if len(request.Data) > registrationBytes {
 		return nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).With(jobnet.CodeLimit)
 	}
-	r, err := api.Register.Read(request.Fields())
+	r, err := api.Register.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
+	}
+	if line := request.From; line.Scope == principal.Worker && line.Name != r.Name {
+		return nil, jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
+			With(jobnet.CodeForbidden)
 	}
 	w, former, err := m.registry.put(link, newProfile(r))
 	if err != nil {
@@ -234,6 +256,7 @@ type profile struct {
 	targets  []string // in the order given, each once
 	instance string   // tells the worker from all others, whatever their names; "" where it did not say
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
+	askers   bool     // it knows the field by of requests
 	leaving  bool     // it stops in order: nobody misses it once its link has ended
 
 	place map[string]int // where in targets a name is
@@ -241,7 +264,7 @@ type profile struct {
 }
 
 func newProfile(r api.Registration) *profile {
-	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds, leaving: r.Leaving}
+	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds, leaving: r.Leaving, askers: r.Askers}
 	p.place, p.index = make(map[string]int, len(p.targets)), selectionOf(p.targets)
 	for i, target := range p.targets {
 		p.place[target] = i

@@ -37,7 +37,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostRelayedBytes).
 			With(jobnet.CodeLimit)
 	}
-	workers, fields, how := m.registry.all(), request.Fields(), api.Kinds[request.Type]
+	workers, fields, how := m.visible(request.From), request.Fields(), api.Kinds[request.Type]
 	if fields.Has("worker") {
 		name, err := fields.Text("worker")
 		if err != nil {
@@ -52,7 +52,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, jobnet.Refusef("'worker' is missing: %s is for one worker, by its name or address", request.Type).
 			With(jobnet.CodeInvalid)
 	}
-	data := handedOn(fields, link.RemoteAddr().String())
+	data := handedOn(fields, request.From.Address)
 	request.Proceed()
 	replies, err := m.askAll(ctx, link, request, timeoutOf(how, fields.Has("worker")), []letter{{workers, data}})
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 			answers[i].Error = clientText(r.err)
 		}
 	}
-	if !fields.Has("worker") {
+	if !fields.Has("worker") && request.From.All() {
 		answers = append(answers, m.unanswered()...)
 	}
 	return collected(answers)

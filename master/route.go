@@ -13,6 +13,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // job is a job as a client names it.
@@ -27,7 +28,7 @@ func notServed(target string) string {
 
 // merged gathers outcomes from several workers.
 type merged struct {
-	by string // who asks for the jobs
+	who *principal.Session // asks for the jobs
 
 	mu sync.Mutex
 	api.RelayedOutcomes
@@ -60,7 +61,7 @@ func (m *merged) take(jobs []job, answer api.RelayedOutcomes, w *worker) {
 func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	asked, err := api.RouteManual.Read(request.Fields())
+	asked, err := api.RouteManual.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	}
 	defer m.clients.give(from, len(jobs))
 	request.Proceed()
-	result := &merged{by: link.RemoteAddr().String()}
+	result := &merged{who: request.From}
 	result.Jobs, result.Errors = make(map[string]json.RawMessage), make(map[string]any)
 	m.spread(ctx, jobs, nil, result)
 	return result.RelayedOutcomes, nil
@@ -121,12 +122,12 @@ func notDelivered(j job, tried []*worker) string {
 // nothing is sent that starts a job: what was never sent can't be read later, and may be given to
 // another worker.
 func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
-	data := api.Manual{IDs: make([]jobnet.Whole, len(share)), By: result.by}
+	data := api.Manual{IDs: make([]jobnet.Whole, len(share)), By: result.who.Address}
 	for i, j := range share {
 		data.IDs[i] = j.ID
 	}
 	defer m.registry.takeBack(w, share)
-	answer, err := m.askManual(ctx, w, data)
+	answer, err := m.askManual(ctx, w, result.who, data)
 	switch {
 	case err == nil:
 		result.take(share, answer, w)
@@ -146,13 +147,13 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 
 // askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error
 // where the worker has certainly not got it.
-func (m *Master) askManual(ctx context.Context, w *worker, data api.Manual) (answer api.RelayedOutcomes, err error) {
+func (m *Master) askManual(ctx context.Context, w *worker, who *principal.Session, data api.Manual) (answer api.RelayedOutcomes, err error) {
 	living, cancel := context.WithTimeout(ctx, m.config.deliveryTimeout)
 	defer cancel()
 	if err := w.link.Ping(living); err != nil {
 		return answer, fmt.Errorf("%w: %w", jobnet.ErrUnsent, err)
 	}
-	raw, err := w.link.Request(ctx, api.RunManual.Name, data)
+	raw, err := w.askFor(ctx, who, api.RunManual.Name, data)
 	if err != nil {
 		return answer, err
 	}

@@ -190,7 +190,7 @@ func TestClientThatLeavesIsForgotten(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = b.runManual(ctx, b.client, jobnet.Request{Data: json.RawMessage(jobList(1))})
+			_, _ = b.runManual(ctx, b.client, jobnet.Request{From: anybody, Data: json.RawMessage(jobList(1))})
 		}()
 		synctest.Wait()
 		w := b.registry.all()[0]

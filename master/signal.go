@@ -16,11 +16,11 @@ import (
 // delivered. A job has an error too where nobody delivered it and a worker could not be asked: it
 // may be the one.
 func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	asked, err := api.RouteSignal.Read(request.Fields())
+	asked, err := api.RouteSignal.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
-	letters := signalLetters(asked.Jobs, m.registry.all(), link.RemoteAddr().String())
+	letters := signalLetters(asked.Jobs, m.registry.all(), request.From.Address)
 	replies, err := m.askAll(ctx, link, request, answerTimeout, letters)
 	if err != nil {
 		return nil, err

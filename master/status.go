@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,13 +15,24 @@ import (
 
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	workers := m.registry.all()
+	who, workers := request.From, m.visible(request.From)
+	polling, err := api.MasterStatus.Read(who, request.Fields())
+	if err != nil {
+		return nil, err
+	}
 	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers)), Down: m.registry.down(time.Now())}
 	for i, w := range workers {
 		status.Workers[i] = w.info()
+		status.Workers[i].Targets = reached(who, status.Workers[i].Targets)
+	}
+	if !who.All() {
+		for i := range status.Down {
+			status.Down[i].Targets = reached(who, status.Down[i].Targets)
+		}
+		status.Down = slices.DeleteFunc(status.Down, func(w api.DownWorker) bool { return len(w.Targets) == 0 })
 	}
 	cutTargets(status.Workers, mostStatusBytes)
-	if polling, _ := api.MasterStatus.Read(request.Fields()); polling.Workers {
+	if polling.Workers {
 		request.Proceed()
 		replies, err := m.askAll(ctx, link, request, answerTimeout, []letter{{to: workers}})
 		if err != nil {
@@ -34,7 +46,9 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 			status.Workers[i].Status = r.answer
 			m.registry.noteStatus(r.worker, r.answer, time.Now())
 		}
-		status.Unserved, status.UnservedCount = m.unserved(workers)
+		if who.All() {
+			status.Unserved, status.UnservedCount = m.unserved(workers)
+		}
 	}
 	status.Memory, status.Build = m.config.Memory(), m.config.Build
 	return status, nil

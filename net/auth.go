@@ -13,11 +13,14 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/time/rate"
+
+	"jobd/net/principal"
 )
 
-// guard decides which peers of a server need the password, and knows it. It slows down the addresses
-// that gave a wrong one lately, where it is short enough to be guessed.
+// guard knows who a server's peers are: by what the file of principals says, and by the password. It slows
+// down the addresses that gave a wrong one lately, where it is short enough to be guessed.
 type guard struct {
+	principals     *principal.Keeper // nil: there is only the password
 	digest         [sha256.Size]byte
 	open           bool // there is no password
 	short          bool // it may be guessed
@@ -31,15 +34,57 @@ type guard struct {
 // judging it is throttled.
 func IsShort(password string) bool { return utf8.RuneCountInString(password) < 16 }
 
-func newGuard(password string, allowLocalhost bool) *guard {
+func newGuard(principals *principal.Keeper, password string, allowLocalhost bool) *guard {
 	return &guard{
-		digest: sha256.Sum256([]byte(password)), open: password == "", short: IsShort(password), allowLocalhost: allowLocalhost,
+		principals: principals,
+		digest:     sha256.Sum256([]byte(password)), open: password == "", short: IsShort(password), allowLocalhost: allowLocalhost,
 		throttles: make(map[any]*authThrottle),
 	}
 }
 
-// lets tells whether a peer needs no password.
-func (g *guard) lets(conn net.Conn) bool { return g.open || g.allowLocalhost && isLocal(conn) }
+// unasked is who a peer is that gives no password: nil where it must give one. Before the first request it
+// is not known yet which certificate a peer has.
+func (g *guard) unasked(conn net.Conn) *principal.Session {
+	address, local := remoteOf(conn).String(), isLocal(conn)
+	line := g.principals.Certificate(namesOf(conn))
+	if line == nil {
+		line = g.principals.UID(peerUID(conn))
+	}
+	if line == nil && local {
+		line = g.principals.Localhost()
+	}
+	switch {
+	case line != nil:
+		return line.Of(address)
+	case local && g.allowLocalhost && g.principals != nil:
+		return principal.Known("localhost", "", address)
+	case g.principals == nil && (g.open || local && g.allowLocalhost):
+		return principal.Known("", "", address)
+	}
+	return nil
+}
+
+// judge tells who a peer is that gives a password, or a token in its place: nil where it is wrong. A peer may
+// have to wait for its turn until the deadline.
+func (g *guard) judge(ctx context.Context, conn net.Conn, password string, deadline time.Time) (*principal.Session, error) {
+	address := remoteOf(conn).String()
+	if line := g.principals.Token(password); line != nil {
+		return line.Of(address), nil
+	}
+	if g.principals != nil && (password == "" || g.open || principal.IsToken(password)) {
+		if password == "" {
+			return g.unasked(conn), nil
+		}
+		return nil, nil // nobody can guess a token
+	}
+	if admitted, err := g.admits(ctx, conn, password, deadline); !admitted || err != nil {
+		return nil, err
+	}
+	if g.principals != nil {
+		return principal.Known("password", "", address), nil
+	}
+	return principal.Known("", "", address), nil
+}
 
 // knows compares in constant time; digests, so that not even the password's length shows.
 func (g *guard) knows(password string) bool {

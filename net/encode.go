@@ -19,6 +19,7 @@ type requestBody struct {
 	No       int64  `json:"no"`
 	Type     string `json:"type"`
 	Password string `json:"password,omitempty"`
+	By       *asker `json:"by,omitempty"` // for whom it is passed on
 }
 
 type answerBody struct {

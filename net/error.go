@@ -55,14 +55,15 @@ type Code string
 
 // The codes. docs/protocol.md says what each of them means to a client.
 const (
-	CodePassword Code = "invalid-password"
-	CodeUnknown  Code = "unknown-request"
-	CodeInvalid  Code = "invalid-data"
-	CodeNotFound Code = "not-found"
-	CodeLimit    Code = "over-limit"
-	CodeRefused  Code = "refused"
-	CodeStopping Code = "stopping"
-	CodeInternal Code = "internal"
+	CodePassword  Code = "invalid-password"
+	CodeForbidden Code = "forbidden"
+	CodeUnknown   Code = "unknown-request"
+	CodeInvalid   Code = "invalid-data"
+	CodeNotFound  Code = "not-found"
+	CodeLimit     Code = "over-limit"
+	CodeRefused   Code = "refused"
+	CodeStopping  Code = "stopping"
+	CodeInternal  Code = "internal"
 )
 
 // With gives the refusal a code other than CodeRefused.

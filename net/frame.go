@@ -22,6 +22,7 @@ type message struct {
 	no       int64
 	typ      string          // of a request
 	password string          // of a request
+	by       json.RawMessage // of a request that is passed on: who asked, see asker
 	data     json.RawMessage // of a request or a response; nil where absent or null
 	values   int             // of a request: about how many it is made of
 	coded    bool            // a request whose error bears its code
@@ -78,7 +79,7 @@ func parseBody(kind int, body json.RawMessage) (message, error) {
 		known := make(Fields, 4)
 		for name, value := range items(body) {
 			switch name := Text(name); name {
-			case "no", "type", "data", "password", "error", "code":
+			case "no", "type", "data", "password", "by", "error", "code":
 				known[name] = value
 			}
 		}
@@ -116,6 +117,7 @@ func (m *message) read(f *Reader) error {
 		return f.Err
 	}
 	if asks {
+		m.by = bytes.Clone(f.Fields["by"])
 		m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
 	}
 	return nil

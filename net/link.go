@@ -3,6 +3,7 @@ package net
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"jobd/net/principal"
 )
 
 // Numbers of requests run from 1 to lastNumber; a link begins somewhere below firstNumberLimit.
@@ -41,8 +44,10 @@ type LinkConfig struct {
 	Logger         *slog.Logger  // nil: none
 	// TLS gives the configuration for a link that Connect makes; nil: it has none.
 	TLS          func() (*tls.Config, error)
-	Codes        bool // ask the peer for the codes of its errors
-	PeerIsMaster bool // the peer is a master that we chose: it names the client that it asks for, see Caller
+	Codes        bool            // ask the peer for the codes of its errors
+	PeerIsMaster bool            // the peer is a master that we chose: it names the client that it asks for
+	Unverified   bool            // nobody has verified that it is that master
+	MasterScope  principal.Scope // what it may ask at most; 0: everything
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384
 	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
@@ -78,10 +83,14 @@ type Link struct {
 	password string                 // still to be sent with every request: nothing was answered yet
 
 	// What follows belongs to the goroutine in Run.
-	secured  *secured  // the connection, where it may be TLS; nil: it is plain
-	guard    *guard    // to which the password is still to be given; nil: to none
-	deadline time.Time // by which the password must have come
-	shown    func()    // called once, when the peer has shown that it belongs here; nil: nobody asks
+	secured  *secured           // the connection, where it may be TLS; nil: it is plain
+	guard    *guard             // that knows who the peer is; nil: we chose it
+	session  *principal.Session // who it is, as its first request, or the one that brought another password, has shown
+	judged   bool               // a request has
+	digest   [sha256.Size]byte  // of the password that it brought
+	forgo    func() bool        // ends the wait for the end of the peer's credential
+	deadline time.Time          // by which the password must have come; zero: none is needed
+	shown    func()             // called once, when the peer has shown that it belongs here; nil: nobody asks
 	receiver receiver
 	held     int64 // bytes of the server's memory, for what is received
 }
@@ -131,6 +140,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		wrote:    make(chan struct{}),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
+		forgo:    func() bool { return true },
 	}
 	l.log = config.Logger.With("peer", l.remote.String())
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
@@ -236,10 +246,14 @@ type Handler func(ctx context.Context, link *Link, request Request) (data any, e
 // request was carried out, unless ErrUnsent is among them too: then the peer has certainly not got
 // it. Data that goes to several links is best given as Encoded.
 func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	return l.request(ctx, typ, nil, data)
+}
+
+func (l *Link) request(ctx context.Context, typ string, by *asker, data any) (json.RawMessage, error) {
 	answer := make(chan message, 1)
 	body := l.call(answer)
 	defer l.forget(body.No)
-	body.Type = typ
+	body.Type, body.By = typ, by
 	further := ""
 	if l.config.Codes {
 		further = "," + wantsCodes

@@ -97,9 +97,9 @@ func TestAUnixPeerIsKnownByItsAccount(t *testing.T) {
 	t.Parallel()
 	remote := make(chan net.Addr, 1)
 	path, _ := serveUnix(t, ServerConfig{TLS: &tls.Config{MinVersion: tls.VersionTLS12}, RequireTLS: true, Handlers: map[string]Handler{
-		"who": func(_ context.Context, l *Link, _ Request) (any, error) {
+		"who": func(_ context.Context, l *Link, r Request) (any, error) {
 			remote <- l.RemoteAddr()
-			return l.Caller(nil), nil
+			return r.From.By(), nil
 		},
 	}})
 	var peer *wire
@@ -126,7 +126,7 @@ func TestTheCallerOfAMasterMayBeAUnixPeer(t *testing.T) {
 		`{"by":"uid 33 pid 4711"}`:       "uid 33 pid 4711 via master pipe",
 		`{"by":"uid 33 pid 4711, root"}`: "master pipe",
 	} {
-		if got := l.Caller(FieldsOf([]byte(by))); got != want {
+		if got := l.passedOn(message{data: []byte(by)}).By(); got != want {
 			t.Errorf("%s: %q, want %q", by, got, want)
 		}
 	}

@@ -108,6 +108,7 @@ func (l *Link) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
 	l.tasks.Go(l.write)
 	reason := l.receive()
+	l.forgo()
 	_ = l.hold(0)
 	l.part(reason)
 	l.tasks.Wait()

@@ -1,28 +1,32 @@
 package net
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync"
+	"time"
+	"unicode"
+
+	"jobd/net/principal"
 )
 
 // serve starts the handler of a request, if the peer may send requests.
 func (l *Link) serve(m message) error {
-	if l.needsPassword() {
-		admitted, err := l.guard.admits(l.ctx, l.conn, m.password, l.deadline)
-		switch {
-		case errors.Is(err, errCrowdedOut):
-			return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
-		case err != nil:
-			return err
-		case !admitted:
-			l.log.Warn("wrong password")
-			return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
-		}
-		l.guard = nil
+	from, err := l.askerOf(m)
+	switch {
+	case errors.Is(err, errCrowdedOut):
+		return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
+	case err != nil:
+		return err
+	case from == nil:
+		l.log.Warn("wrong password")
+		return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
 	}
 	if l.shown != nil {
 		l.shown()
@@ -49,13 +53,115 @@ func (l *Link) serve(m message) error {
 	l.tasks.Go(func() {
 		defer l.slots.Release(1)
 		defer stay.end()
-		l.answer(handler, m, stay)
+		l.answer(handler, m, from, stay)
 	})
 	return nil
 }
 
 // needsPassword tells whether the password is still to come.
-func (l *Link) needsPassword() bool { return l.guard != nil }
+func (l *Link) needsPassword() bool { return l.guard != nil && l.session == nil }
+
+// askerOf tells who sends a request: nil where it is nobody who may. The first request of a link settles that,
+// and where there are principals each one that brings another password or token.
+func (l *Link) askerOf(m message) (*principal.Session, error) {
+	if l.guard == nil {
+		return l.passedOn(m), nil
+	}
+	if l.session != nil && (l.guard.principals == nil || l.judged && m.password == "") {
+		return l.session, nil
+	}
+	digest, deadline := sha256.Sum256([]byte(m.password)), l.deadline
+	if l.judged && digest == l.digest {
+		return l.session, nil
+	}
+	if l.session != nil {
+		deadline = time.Now().Add(passwordTimeout)
+	}
+	session, err := l.guard.judge(l.ctx, l.conn, m.password, deadline)
+	if session == nil || err != nil {
+		return nil, err
+	}
+	l.forgo()
+	l.session, l.judged, l.digest = session, true, digest
+	l.forgo = session.OnEnd(func() { l.end(errRevoked) })
+	return session, nil
+}
+
+// errRevoked ends the links of a credential that is gone.
+var errRevoked = errors.New("its credential was removed, changed or has expired")
+
+// asker is who asked for a request that a master passes on, on the wire.
+type asker struct {
+	Name    string `json:"name,omitempty"`
+	How     string `json:"known,omitempty"`
+	Address string `json:"address"`
+	Scope   string `json:"scope,omitempty"`   // "": everything
+	Targets string `json:"targets,omitempty"` // "": all
+}
+
+// passedOn is who asks over a link to a peer that we chose. A master says for whom it asks: in the field by
+// beside the data, or, as older ones do, by the address in the data's field by.
+func (l *Link) passedOn(m message) *principal.Session {
+	peer := l.remote.String()
+	s := principal.Known("", "", peer)
+	if !l.config.PeerIsMaster {
+		return s
+	}
+	if l.config.MasterScope != 0 {
+		s.Scope = l.config.MasterScope
+	}
+	s.Address, s.Master = "", peer
+	var by asker
+	switch {
+	case m.by == nil:
+		text, _ := FieldsOf(m.data).Text("by")
+		if unixPeer.MatchString(text) {
+			s.Address = text
+		} else if client, err := netip.ParseAddrPort(text); err == nil {
+			s.Address = netip.AddrPortFrom(client.Addr().WithZone(""), client.Port()).String() // a zone may be any text
+		}
+		return s
+	case json.Unmarshal(m.by, &by) != nil:
+		s.Scope = 0
+		return s
+	}
+	s.Name, s.How, s.Address = line(by.Name), line(by.How), line(by.Address)
+	if s.Name != "" && l.config.Unverified {
+		s.Master = "unverified " + peer
+	}
+	if by.Scope != "" {
+		scope, _ := principal.ParseScope(by.Scope)
+		s.Scope &= scope
+	}
+	if by.Targets != "" {
+		s.Targets, _ = principal.ParseTargets(by.Targets) // none where that is not understood
+	}
+	return s
+}
+
+// line is a peer's text as a part of a line of the journal.
+func line(text string) string {
+	const most = 100
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != '(' && r != ')' {
+			return r
+		}
+		return -1
+	}, text)
+	return text[:min(len(text), most)]
+}
+
+// RequestFor is Request for a client whose request is passed on to a peer that knows the field by.
+func (l *Link) RequestFor(ctx context.Context, from *principal.Session, typ string, data any) (json.RawMessage, error) {
+	by := &asker{Name: from.Name, How: from.How, Address: from.Address}
+	if !from.Everything() {
+		by.Scope = from.Scope.String()
+	}
+	if !from.All() {
+		by.Targets = from.Targets.String()
+	}
+	return l.request(ctx, typ, by, data)
+}
 
 // begin waits until one more request of the peer may begin; meanwhile the link is not read. It fails
 // where the link has ended.
@@ -73,8 +179,8 @@ func (l *Link) begin() bool {
 }
 
 // answer runs a handler and sends what it answers.
-func (l *Link) answer(handler Handler, m message, stay *stay) {
-	data, err := l.protected(handler, Request{Type: m.typ, Data: m.data, stay: stay})
+func (l *Link) answer(handler Handler, m message, from *principal.Session, stay *stay) {
+	data, err := l.protected(handler, Request{Type: m.typ, Data: m.data, From: from, stay: stay})
 	m.data = nil
 	l.reply(func() [][]byte {
 		frame, failed := [][]byte(nil), err
@@ -120,31 +226,11 @@ func (l *Link) protected(handler Handler, request Request) (data any, err error)
 	return handler(l.ctx, l, request)
 }
 
-// Caller names who sent a request over this link, as the journal does: the peer, or, where the link is
-// one to a master that we chose (see LinkConfig), the client that the request's data names in the field
-// by, and the master. A master that names nobody, as the original does, is named itself. Of all other
-// peers the field is not read: a client must not speak for somebody else.
-func (l *Link) Caller(data Fields) string {
-	peer := l.remote.String()
-	if !l.config.PeerIsMaster {
-		return peer
-	}
-	by, _ := data.Text("by")
-	if unixPeer.MatchString(by) {
-		return by + " via master " + peer
-	}
-	client, err := netip.ParseAddrPort(by)
-	if err != nil {
-		return "master " + peer
-	}
-	client = netip.AddrPortFrom(client.Addr().WithZone(""), client.Port()) // a zone may be any text
-	return client.String() + " via master " + peer
-}
-
 // Request is what a peer asks.
 type Request struct {
 	Type string
 	Data json.RawMessage // nil where absent or null
+	From *principal.Session
 
 	stay *stay // nil: the request came over no link
 }

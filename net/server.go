@@ -16,15 +16,18 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"jobd/net/principal"
 )
 
 // ServerConfig says how a server treats its links. The zero value works, and lets everybody in.
 type ServerConfig struct {
 	Handlers             map[string]Handler
-	Password             string       // empty: none is needed
-	AlwaysAllowLocalhost bool         // peers from a loopback address need none either
-	MaxMessageSize       int          // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
-	Logger               *slog.Logger // nil: none
+	Principals           *principal.Keeper // those who have a credential of their own; nil: there is only the password
+	Password             string            // empty: none is needed
+	AlwaysAllowLocalhost bool              // peers from a loopback address need none either
+	MaxMessageSize       int               // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
+	Logger               *slog.Logger      // nil: none
 
 	// TLS is offered on the same port; nil: it is not. A peer without it is let in all the same, unless
 	// RequireTLS is set. Unix sockets have none.
@@ -44,8 +47,10 @@ type ServerConfig struct {
 	// maxUnauthenticated bounds the links whose password is still to come, or their first request. 0: with
 	// a password 1,024, and half of maxLinks at most; without one as maxLinks.
 	maxUnauthenticated int
-	passwordTimeout    time.Duration // within which the password must come; 0: 30 s
+	passwordTimeout    time.Duration // within which the password must come; 0: passwordTimeout
 }
+
+const passwordTimeout = 30 * time.Second
 
 // Pulse hears that a loop does a piece of work that only memory is needed for, and that it waits. The
 // methods must not block.
@@ -75,11 +80,11 @@ type Server struct {
 func NewServer(config ServerConfig) *Server {
 	config.maxLinks = cmp.Or(config.maxLinks, mostLinks())
 	unauthenticated := config.maxLinks // where nobody needs a password, a peer may be silent
-	if config.Password != "" {
+	if config.Password != "" || config.Principals != nil {
 		unauthenticated = min(1024, max(1, config.maxLinks/2))
 	}
 	config.maxUnauthenticated = cmp.Or(config.maxUnauthenticated, unauthenticated)
-	config.passwordTimeout = cmp.Or(config.passwordTimeout, 30*time.Second)
+	config.passwordTimeout = cmp.Or(config.passwordTimeout, passwordTimeout)
 	link := LinkConfig{
 		Handlers:       config.Handlers,
 		MaxMessageSize: config.MaxMessageSize,
@@ -92,7 +97,7 @@ func NewServer(config ServerConfig) *Server {
 	return &Server{
 		config: config,
 		link:   link,
-		guard:  newGuard(config.Password, config.AlwaysAllowLocalhost),
+		guard:  newGuard(config.Principals, config.Password, config.AlwaysAllowLocalhost),
 		links:  make(map[*Link]struct{}),
 	}
 }
@@ -222,9 +227,9 @@ func (s *Server) start(conn net.Conn) {
 		conn = may
 	}
 	link := NewLink(conn, s.link)
-	link.stopping, link.secured = &s.stopping, may
-	if !s.guard.lets(conn) {
-		link.guard, link.deadline = s.guard, time.Now().Add(s.config.passwordTimeout)
+	link.stopping, link.secured, link.guard = &s.stopping, may, s.guard
+	if link.session = s.guard.unasked(conn); link.session == nil {
+		link.deadline = time.Now().Add(s.config.passwordTimeout)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

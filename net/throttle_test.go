@@ -204,7 +204,7 @@ func TestGuessesLockNobodyOutWhereThePasswordIsLong(t *testing.T) {
 func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		one := newGuard("s3cret", false)
+		one := newGuard(nil, "s3cret", false)
 		throttled := func(text string) bool {
 			begun := time.Now()
 			if err := one.wait(t.Context(), prefixOf(netip.MustParseAddr(text)), nil); err != nil {

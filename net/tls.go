@@ -161,6 +161,19 @@ func (c *carrier) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// namesOf are the DNS names of a peer's certificate, which was verified; nil where it has shown none.
+func namesOf(conn net.Conn) []string {
+	s, may := conn.(*secured)
+	if !may || s.over.Load() == nil {
+		return nil
+	}
+	state := s.over.Load().ConnectionState()
+	if len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0].DNSNames
+}
+
 // carrierOf is the connection that carries another one, or that one itself.
 func carrierOf(conn net.Conn) net.Conn {
 	if s, over := conn.(*secured); over {

@@ -15,6 +15,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/net/principal"
 	"jobd/store"
 	"jobd/store/mysql"
 )
@@ -183,6 +184,7 @@ type masterConfig struct {
 	port      int
 	addresses []string // host:port; none: no master
 	tls       conf.Trust
+	scope     string // what a master may ask at most that nobody has verified
 	reconnect time.Duration
 }
 
@@ -191,6 +193,16 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
+	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master without `master_tls = verify` may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
+}
+
+// most is what a master may ask at most.
+func (c *masterConfig) most() principal.Scope {
+	if c.tls.On {
+		return 0 // everything
+	}
+	scope, _ := principal.ParseScope(c.scope) // as its key says, which allows no other words
+	return scope
 }
 
 // validate builds the addresses. A host without a port, while there is no

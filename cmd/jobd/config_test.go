@@ -95,7 +95,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			Log: logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug, Format: "text", Keep: 10},
 		},
 		name:    "web-1",
-		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
+		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, scope: "admin", reconnect: 10 * time.Second},
 		store: storeConfig{
 			kind: "mysql", fetchLimit: 100,
 			mysql: mysql.Config{
@@ -144,7 +144,7 @@ func TestConfigDefaults(t *testing.T) {
 			Log:    logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
 		},
 		name:    host,
-		masters: masterConfig{reconnect: 10 * time.Second},
+		masters: masterConfig{scope: "admin", reconnect: 10 * time.Second},
 		store: storeConfig{
 			kind: "sqlite", sqlitePath: "jobs.db", fetchLimit: 100,
 			mysql: mysql.Config{Table: "jobs", ClaimColumn: "sig", MaxOpen: 8, MaxOutput: 1 << 20, Worker: host},

@@ -40,7 +40,9 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, api.PauseSchedule, s.Plan(api.PauseSchedule.Name, board.Pause))
 	handle(all, s, api.ContinueSchedule, s.Plan(api.ContinueSchedule.Name, board.Continue))
 	d.addJournal(all)
-	return all
+	return api.Gate(all, func(request jobnet.Request, err error) {
+		s.Refused(request.Type, callOf(request, request.Fields()), err)
+	})
 }
 
 // handle adds the handler of a request.
@@ -48,10 +50,10 @@ func handle[Q, A any](
 	all map[string]jobnet.Handler, s *service.Service, r api.Request[Q, A],
 	do func(ctx context.Context, from service.Call, query Q) (A, error),
 ) {
-	all[r.Name] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	all[r.Name] = func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 		data := request.Fields()
-		from := callOf(link, request, data)
-		query, err := r.Read(data)
+		from := callOf(request, data)
+		query, err := r.Read(request.From, data)
 		if err != nil {
 			if r.Changes {
 				s.Refused(r.Name, from, err)
@@ -61,7 +63,7 @@ func handle[Q, A any](
 		if r.Slow {
 			request.Proceed()
 		}
-		return do(ctx, from, query)
+		return service.Limited(ctx, s, from, query, do)
 	}
 }
 
@@ -70,8 +72,8 @@ func handle[Q, A any](
 const longData = 4 << 10
 
 // callOf is who sends a request, and its words.
-func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) service.Call {
-	from := service.Call{From: link.Caller(data)}
+func callOf(request jobnet.Request, data jobnet.Fields) service.Call {
+	from := service.Call{From: request.From.By(), Who: request.From}
 	if len(request.Data) > longData {
 		words := service.About(data)
 		from.About = func() string { return words }

@@ -16,6 +16,7 @@ import (
 	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
@@ -47,7 +48,7 @@ func (h journalHandlers) noted(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 		answer, err := handler(ctx, link, request)
 		if err != nil {
-			h.service.Refused(request.Type, callOf(link, request, request.Fields()), err)
+			h.service.Refused(request.Type, callOf(request, request.Fields()), err)
 		}
 		return answer, err
 	}
@@ -77,19 +78,18 @@ func (d *daemon) toldOfJournal(err error) string {
 }
 
 // hostOfClient is the host of who asks: its ports come and go.
-func hostOfClient(by string) string {
-	client, _, _ := strings.Cut(by, " ")
-	if host, _, err := net.SplitHostPort(client); err == nil {
+func hostOfClient(from *principal.Session) string {
+	if host, _, err := net.SplitHostPort(from.Address); err == nil {
 		return host
 	}
-	return by
+	return from.By()
 }
 
 // open opens a stream over the journal for the client that asks, over its own link or its master's.
 func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
 ) api.Opened {
-	id := h.cursors.Open(ctx, link, hostOfClient(link.Caller(request.Fields())), func(ctx context.Context, yield func(any) error) error {
+	id := h.cursors.Open(ctx, link, hostOfClient(request.From), func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (h journalHandlers) open(
 // next answers with a page. It takes a while where there is little to find, so others need not wait
 // for it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := api.NextPage.Read(request.Fields())
+	open, err := api.NextPage.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jo
 }
 
 func (h journalHandlers) close(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := api.CloseStream.Read(request.Fields())
+	open, err := api.CloseStream.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +142,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
 		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
 	}
+	q.Has = request.From.Has()
 	opened := h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
 			if err != nil {
@@ -165,6 +166,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
 		return nil, jobnet.Refusef("unknown status '%s'", q.Status).With(jobnet.CodeInvalid)
 	}
+	q.Has = request.From.Has()
 	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for job, err := range history.Jobs(ctx, r, q) {
 			if err != nil {
@@ -270,7 +272,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 	if q.Journal != "" && !filepath.IsAbs(q.Journal) {
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
-	by := link.Caller(request.Fields())
+	by := request.From.By()
 	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
@@ -327,7 +329,7 @@ func yieldUnknown(ctx context.Context, wish *reconcile.Reapply, yield func(any) 
 const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
 
 func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-	asked, err := api.LookAtRows.Read(request.Fields())
+	asked, err := api.LookAtRows.Read(request.From, request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -353,7 +355,7 @@ func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobne
 		return nil, errTable
 	}
 	for _, id := range ids {
-		if row := found[id]; row != nil {
+		if row := found[id]; row != nil && request.From.Targets.Reach(row.Target) {
 			answer.Rows = append(answer.Rows, *rowOf(row))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"jobd/cmd/internal/service"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // A client that leaves in the middle of a reading is nothing to warn about.
@@ -43,7 +44,7 @@ func TestLooksAtRowsTakeTurns(t *testing.T) {
 		defer cancel()
 		_, err = h.service.Look(ctx)
 	}
-	_, err = h.rows(ctx, nil, jobnet.Request{Type: api.JournalRows, Data: []byte(`{"ids":[5]}`)})
+	_, err = h.rows(ctx, nil, jobnet.Request{From: principal.Known("", "", "127.0.0.1:1"), Type: api.JournalRows, Data: []byte(`{"ids":[5]}`)})
 	if jobnet.CodeOf(err) != jobnet.CodeLimit {
 		t.Errorf("one look too many: %v", err)
 	}

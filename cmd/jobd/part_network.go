@@ -74,7 +74,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	for _, address := range r.masters.addresses {
 		p.agents = append(p.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
-			Handlers: handlers, Password: r.Listen.Password, TLS: r.masters.tls.For(hostOf(address)),
+			Handlers: handlers, Password: r.Listen.Password, TLS: r.masters.tls.For(hostOf(address)), Scope: r.masters.most(),
 			MaxMessageSize:   r.Listen.MaxMessageSize,
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.InOrder,
 			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -129,7 +130,7 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (sel archive.Sel
 	if f.Result != "" && len(f.Kinds) == 0 {
 		sel.Kinds = []journal.Kind{journal.KindDone}
 	}
-	if f.Target != "" && len(sel.Kinds) > 0 {
+	if (f.Target != "" || f.Has != nil) && len(sel.Kinds) > 0 {
 		sel.Kinds = append(slices.Clone(sel.Kinds), journal.KindAccepted) // which say whose target the others are
 	}
 	if !f.Since.IsZero() {
@@ -248,7 +249,7 @@ func (r *Reader) matcher(f journal.Filter) *matcher {
 }
 
 func (m *matcher) matches(ctx context.Context, e *journal.Event) (bool, error) {
-	if m.Target != "" {
+	if m.Target != "" || m.Has != nil {
 		if about, err := m.isAbout(ctx, e); err != nil || !about {
 			return false, err
 		}
@@ -258,7 +259,7 @@ func (m *matcher) matches(ctx context.Context, e *journal.Event) (bool, error) {
 
 func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 	if e.Job == 0 {
-		return about(e.Payload, m.Target), nil
+		return about(e.Payload, m.Filter), nil
 	}
 	target, known := m.claims[e.Job]
 	switch p := e.Payload.(type) {
@@ -281,27 +282,28 @@ func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 		clear(m.claims)
 	}
 	m.claims[e.Job] = target
-	return target == m.Target, nil
+	return (m.Target == "" || target == m.Target) && (m.Has == nil || m.Has(target)), nil
 }
 
-// about reports whether an event of the worker itself is about a target.
-func about(p journal.Payload, target string) bool {
+// about reports whether an event of the worker itself is about targets that a filter selects.
+func about(p journal.Payload, f journal.Filter) bool {
+	var targets []string
 	switch p := p.(type) {
 	case journal.Opened:
-		_, ok := p.Targets[target]
-		return ok
+		targets = slices.Collect(maps.Keys(p.Targets))
 	case journal.Paused:
-		return slices.Contains(p.Targets, target)
+		targets = p.Targets
 	case journal.Continued:
-		return slices.Contains(p.Targets, target)
+		targets = p.Targets
 	case journal.TargetAdded:
-		return p.Target == target
+		targets = []string{p.Target}
 	case journal.TargetRemoved:
-		return p.Target == target
+		targets = []string{p.Target}
 	case journal.ConcurrencySet:
-		return p.Target == target
+		targets = []string{p.Target}
 	}
-	return false
+	foreign := func(target string) bool { return f.Has != nil && !f.Has(target) }
+	return len(targets) > 0 && (f.Target == "" || slices.Contains(targets, f.Target)) && !slices.ContainsFunc(targets, foreign)
 }
 
 // NewestOf gives the newest event of a job before seq that is of one of these kinds, without output;

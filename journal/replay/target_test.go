@@ -30,8 +30,8 @@ func TestEveryEventThatNamesATargetIsAboutIt(t *testing.T) {
 			continue
 		}
 		named := value.Interface().(journal.Payload)
-		if !about(named, "a") || about(named, "b") {
-			t.Errorf("%s: about a: %t, about b: %t", kind, about(named, "a"), about(named, "b"))
+		if !about(named, journal.Filter{Target: "a"}) || about(named, journal.Filter{Target: "b"}) {
+			t.Errorf("%s: about a: %t, about b: %t", kind, about(named, journal.Filter{Target: "a"}), about(named, journal.Filter{Target: "b"}))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // The requests about journals. A master hands them on to its workers and reads no more of them than
@@ -38,16 +39,16 @@ type Cursor struct {
 
 // The requests about journals whose data has no more to it, and those whose data stands elsewhere.
 var (
-	NextPage    = declare[Cursor, json.RawMessage](Kind{Name: JournalNext, Slow: true, Relayed: true}, readCursor)
-	CloseStream = declare[Cursor, Done](Kind{Name: JournalClose, Relayed: true}, readCursor)
-	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, Slow: true, Relayed: true}, readRowIDs)
+	NextPage    = declare[Cursor, json.RawMessage](Kind{Name: JournalNext, scope: principal.Read, Slow: true, Relayed: true}, readCursor)
+	CloseStream = declare[Cursor, Done](Kind{Name: JournalClose, scope: principal.Read, Relayed: true}, readCursor)
+	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, scope: principal.Read, Slow: true, Relayed: true}, readRowIDs)
 
-	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, Relayed: true}, readNone)
-	_ = declare[None, Opened](Kind{Name: JournalEvents, Relayed: true}, readNone)
-	_ = declare[None, Opened](Kind{Name: JournalState, Relayed: true}, readNone)
-	_ = declare[None, Opened](Kind{Name: JournalVerify, Relayed: true}, readNone)
-	_ = declare[None, Opened](Kind{Name: JournalDiff, Relayed: true}, readNone)
-	_ = declare[None, Opened](Kind{Name: JournalReapply, Changes: true, Relayed: true}, readNone)
+	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, scope: principal.Read, whole: true, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalEvents, scope: principal.Read, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalState, scope: principal.Read, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalVerify, scope: principal.Read, whole: true, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalDiff, scope: principal.Read, whole: true, Relayed: true}, readNone)
+	_ = declare[None, Opened](Kind{Name: JournalReapply, scope: principal.Admin, whole: true, Changes: true, Relayed: true}, readNone)
 )
 
 func readCursor(r *reader) Cursor { return Cursor{r.Text("cursor")} }

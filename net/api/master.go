@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // What a master takes. docs/protocol.md lists it for people who write clients.
@@ -17,9 +18,9 @@ const (
 // What a master answers. A master hands pause, continue and recycle on to its
 // workers.
 var (
-	Register = declare[Registration, Done](Kind{Name: "register-worker"}, readRegistration)
+	Register = declare[Registration, Done](Kind{Name: "register-worker", scope: principal.Worker}, readRegistration)
 
-	Poke           = declare[Targets, Done](Kind{Name: "poke"}, readMasterTargets)
+	Poke           = declare[Targets, Done](Kind{Name: "poke", scope: principal.Submit | principal.Worker}, readMasterTargets)
 	MasterPause    = declare[Targets, Done](Pause.Kind, readAnyMasterTargets)
 	MasterContinue = declare[Targets, Done](Continue.Kind, readAnyMasterTargets)
 	MasterRecycle  = declare[Targets, Done](Recycle.Kind, readAnyMasterTargets)
@@ -36,6 +37,7 @@ type Registration struct {
 	Instance string   `json:"instance,omitempty"` // tells the worker from all others, whatever their names
 	Folds    bool     `json:"folds,omitempty"`    // its table takes names for one that differ in case or in spaces at the end
 	Leaving  bool     `json:"leaving,omitempty"`  // it stops in order: the end of its link will be no failure
+	Askers   bool     `json:"askers,omitempty"`   // it knows the field by of requests that are passed on
 }
 
 func readRegistration(r *reader) Registration {
@@ -49,7 +51,7 @@ func readRegistration(r *reader) Registration {
 	r.limit(len(registration.Name), mostNameBytes, "the name is too long: at most %d bytes are allowed")
 	registration.Instance = r.textOr("instance", "")
 	r.limit(len(registration.Instance), mostInstanceBytes, "the instance is too long: at most %d bytes are allowed")
-	registration.Folds, registration.Leaving = r.Flag("folds"), r.Flag("leaving")
+	registration.Folds, registration.Leaving, registration.Askers = r.Flag("folds"), r.Flag("leaving"), r.Flag("askers")
 	return registration
 }
 
@@ -203,7 +205,7 @@ type RelayedOutcomes struct {
 
 // Lend is how a worker gets its shares of the rates that all workers of a master keep together. It
 // asks again and again; what it does not ask for any more is lent to others after a while.
-var Lend = declare[Borrowing, Shares](Kind{Name: "lend"}, readBorrowing)
+var Lend = declare[Borrowing, Shares](Kind{Name: "lend", scope: principal.Worker}, readBorrowing)
 
 // Borrowing is the data of lend.
 type Borrowing struct {

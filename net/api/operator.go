@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // What operators ask of workers. A master hands these on, as it does the requests about journals:
 // to all its workers, or to the one that the field worker names, by its name or address; its answer
 // is Relayed. What only one worker may do must name it.
 var (
-	Running = declare[RunningQuery, RunningJobs](Kind{Name: "running", Relayed: true}, readRunning)
-	Waiting = declare[WaitingQuery, WaitingRows](Kind{Name: "waiting", Slow: true, Relayed: true}, readWaiting)
+	Running = declare[RunningQuery, RunningJobs](Kind{Name: "running", scope: principal.Read, Relayed: true}, readRunning)
+	Waiting = declare[WaitingQuery, WaitingRows](Kind{Name: "waiting", scope: principal.Status, Slow: true, Relayed: true}, readWaiting)
 )
 
 // The orders in which running jobs may be listed.
@@ -103,7 +104,7 @@ type WaitingTarget struct {
 
 // Unfinished lists the jobs of a target that wait or run: those that the worker has, and the rows that
 // nobody has claimed, delayed ones once they are due.
-var Unfinished = declare[UnfinishedQuery, UnfinishedJobs](Kind{Name: "unfinished", Slow: true, Relayed: true}, readUnfinished)
+var Unfinished = declare[UnfinishedQuery, UnfinishedJobs](Kind{Name: "unfinished", scope: principal.Read, Slow: true, Relayed: true}, readUnfinished)
 
 // UnfinishedQuery is the data of unfinished.
 type UnfinishedQuery struct {
@@ -124,7 +125,7 @@ type UnfinishedJobs struct {
 // Cancel has jobs not run: what has not started is ignored, what runs gets SIGTERM and later
 // SIGKILL. A worker does it to the jobs that it has; with Rows also to rows that nobody has claimed,
 // whatever their target, for which one worker is enough.
-var Cancel = declare[CancelQuery, CancelAnswer](Kind{Name: "cancel", Changes: true, Slow: true, Relayed: true}, readCancel)
+var Cancel = declare[CancelQuery, CancelAnswer](Kind{Name: "cancel", scope: principal.Run, Changes: true, Slow: true, Relayed: true}, readCancel)
 
 // The bounds of a cancel.
 const (
@@ -189,7 +190,7 @@ type ClaimedRow struct {
 
 // Retry sets rows that are done or ignored back, to be run once more. A master hands it to the one
 // worker that it names.
-var Retry = declare[RetryRows, RetriedRows](Kind{Name: "retry", Changes: true, Slow: true, OneWorker: true}, readRetry)
+var Retry = declare[RetryRows, RetriedRows](Kind{Name: "retry", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readRetry)
 
 // mostRetries is how many rows one request may set back.
 const mostRetries = 10_000
@@ -252,7 +253,7 @@ func known(number *int64) int64 {
 
 // Output asks for a part of what a job has written: of one that runs as it comes, of one that has
 // ended what was kept. It may have to read the journal.
-var Output = declare[OutputQuery, JobOutput](Kind{Name: "output", Slow: true, Relayed: true}, readOutput)
+var Output = declare[OutputQuery, JobOutput](Kind{Name: "output", scope: principal.Read, Slow: true, Relayed: true}, readOutput)
 
 // MostOutput is how many bytes of each stream one answer has at most.
 const MostOutput = 64 << 10

@@ -39,7 +39,7 @@ func TestReadCancel(t *testing.T) {
 		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is no id of a job`},
 		`{"ids":[5],"targets":{` + strings.Join(targets, ",") + `}}`: {refusal: "too many targets: at most 10000 are allowed"},
 	} {
-		got, err := Cancel.Read(jobnet.FieldsOf(json.RawMessage(sent)))
+		got, err := Cancel.Read(anybody, jobnet.FieldsOf(json.RawMessage(sent)))
 		if want.refusal != "" {
 			if err == nil || err.Error() != want.refusal || jobnet.CodeOf(err) == jobnet.CodeRefused {
 				t.Errorf("%.60s: %v (code %s), want %s", sent, err, jobnet.CodeOf(err), want.refusal)

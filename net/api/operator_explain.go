@@ -1,9 +1,12 @@
 package api
 
-import jobnet "jobd/net"
+import (
+	jobnet "jobd/net"
+	"jobd/net/principal"
+)
 
 // Explain asks a worker all that it knows of some jobs. It changes nothing.
-var Explain = declare[ExplainQuery, Explained](Kind{Name: "explain", Slow: true, Relayed: true}, readExplain)
+var Explain = declare[ExplainQuery, Explained](Kind{Name: "explain", scope: principal.Read, Slow: true, Relayed: true}, readExplain)
 
 // MostExplained is how many jobs one request may be about.
 const MostExplained = 100

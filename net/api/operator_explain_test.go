@@ -21,7 +21,7 @@ func TestWhatMayBeExplained(t *testing.T) {
 		`{"ids":["x"]}`:                             "all ids must be numbers, got string",
 		`{"ids":[0]}`:                               "no job has the id 0",
 	} {
-		q, err := Explain.Read(jobnet.FieldsOf([]byte(data)))
+		q, err := Explain.Read(anybody, jobnet.FieldsOf([]byte(data)))
 		if want == "" && err == nil && len(q.IDs) > 0 && q.Output == strings.Contains(data, "output") && q.Probe == q.Output {
 			continue
 		}

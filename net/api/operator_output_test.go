@@ -13,7 +13,7 @@ func TestTheDataOfOutput(t *testing.T) {
 		`{"job": 5}`: {Job: 5, Most: MostOutput},
 		`{"job": -5, "attempt": 2, "stdout": 10, "stderr": -20, "most": 1}`: {Job: -5, Attempt: 2, Stdout: 10, Stderr: -20, Most: 1},
 	} {
-		if got, err := Output.Read(jobnet.FieldsOf(json.RawMessage(data))); err != nil || got != want {
+		if got, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", data, got, err, want)
 		}
 	}
@@ -26,7 +26,7 @@ func TestTheDataOfOutput(t *testing.T) {
 		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed is 0 to 1000000000",
 		`{"job": 5, "stdout": true}`: "'stdout' must be integer",
 	} {
-		_, err := Output.Read(jobnet.FieldsOf(json.RawMessage(data)))
+		_, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data)))
 		if err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid {
 			t.Errorf("%s: %v", data, err)
 		} else if err.Error() != want {
@@ -42,11 +42,11 @@ func TestTheDataOfRunning(t *testing.T) {
 		`{"most": 10001}`:  "most: 10001 is not allowed; allowed is 1 to 10000",
 		`{"targets": []}`:  "targets are empty",
 	} {
-		if _, err := Running.Read(jobnet.FieldsOf(json.RawMessage(data))); err == nil || err.Error() != want {
+		if _, err := Running.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %q", data, err, want)
 		}
 	}
-	q, err := Running.Read(nil)
+	q, err := Running.Read(anybody, nil)
 	if err != nil || q.Sort != SortAge || q.Most != MostRunning || q.Targets != nil {
 		t.Errorf("without data: %+v, %v", q, err)
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestRetryIsRead(t *testing.T) {
 	t.Parallel()
-	got, err := api.Retry.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1],"finished":{"5":7},"to":{"-1":"manual"},"x":1}`)))
+	got, err := api.Retry.Read(anybody, jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1],"finished":{"5":7},"to":{"-1":"manual"},"x":1}`)))
 	want := api.RetryRows{
 		IDs: []jobnet.Whole{5, 9007199254740993, -1}, Finished: map[jobnet.Whole]int64{5: 7}, To: map[jobnet.Whole]string{-1: "manual"},
 	}
@@ -29,7 +29,7 @@ func TestRetryIsRead(t *testing.T) {
 		`{"ids":[1],"to":{"x":"waiting"}}`:    `to: "x" is no id of a job`,
 		`{"ids":[` + strings.Repeat("1,", 10_000) + `1]}`: "10000",
 	} {
-		if _, err := api.Retry.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+		if _, err := api.Retry.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
 			t.Errorf("%.60s: %v, want %q and its code", data, err, want)
 		}
 	}

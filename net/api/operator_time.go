@@ -4,17 +4,18 @@ import (
 	"math"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // What operators ask about rows that come at a time. What changes such rows a master hands to the one
 // worker that it names.
 var (
-	Recurring = declare[RecurringQuery, RecurringRows](Kind{Name: "recurring", Slow: true, Relayed: true}, readRecurring)
-	Delayed   = declare[DelayedQuery, DelayedRows](Kind{Name: "delayed", Slow: true, Relayed: true}, readDelayed)
+	Recurring = declare[RecurringQuery, RecurringRows](Kind{Name: "recurring", scope: principal.Read, Slow: true, Relayed: true}, readRecurring)
+	Delayed   = declare[DelayedQuery, DelayedRows](Kind{Name: "delayed", scope: principal.Read, Slow: true, Relayed: true}, readDelayed)
 
-	RunNow           = declare[PlanRows, PlannedRows](Kind{Name: "run-now", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
-	PauseSchedule    = declare[PlanRows, PlannedRows](Kind{Name: "pause-schedule", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
-	ContinueSchedule = declare[PlanRows, PlannedRows](Kind{Name: "continue-schedule", Changes: true, Slow: true, OneWorker: true}, readPlanRows)
+	RunNow           = declare[PlanRows, PlannedRows](Kind{Name: "run-now", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
+	PauseSchedule    = declare[PlanRows, PlannedRows](Kind{Name: "pause-schedule", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
+	ContinueSchedule = declare[PlanRows, PlannedRows](Kind{Name: "continue-schedule", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
 )
 
 // MostRecurring and MostDelayed are how many rows one answer lists at most, and MostPlanned how many

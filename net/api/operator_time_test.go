@@ -12,12 +12,12 @@ import (
 
 func TestRecurringIsRead(t *testing.T) {
 	t.Parallel()
-	got, err := api.Recurring.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"after":"9007199254740993","most":7,"x":1}`)))
+	got, err := api.Recurring.Read(anybody, jobnet.FieldsOf([]byte(`{"targets":["a"],"after":"9007199254740993","most":7,"x":1}`)))
 	after := jobnet.Whole(9007199254740993)
 	if diff := cmp.Diff(api.RecurringQuery{Targets: []string{"a"}, After: &after, Most: 7}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	got, err = api.Recurring.Read(jobnet.FieldsOf([]byte(`{}`)))
+	got, err = api.Recurring.Read(anybody, jobnet.FieldsOf([]byte(`{}`)))
 	if diff := cmp.Diff(api.RecurringQuery{Most: api.MostRecurring}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -28,7 +28,7 @@ func TestRecurringIsRead(t *testing.T) {
 		`{"most":0}`:       "most: 0 is not allowed",
 		`{"most":"three"}`: "most",
 	} {
-		if _, err := api.Recurring.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+		if _, err := api.Recurring.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
 			t.Errorf("%s: %v, want %q and its code", data, err, want)
 		}
 	}
@@ -36,11 +36,11 @@ func TestRecurringIsRead(t *testing.T) {
 
 func TestDelayedIsRead(t *testing.T) {
 	t.Parallel()
-	got, err := api.Delayed.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"most":7,"x":1}`)))
+	got, err := api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(`{"targets":["a"],"most":7,"x":1}`)))
 	if diff := cmp.Diff(api.DelayedQuery{Targets: []string{"a"}, Most: 7}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	got, err = api.Delayed.Read(jobnet.FieldsOf([]byte(`{}`)))
+	got, err = api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(`{}`)))
 	if diff := cmp.Diff(api.DelayedQuery{Most: api.MostDelayed}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -49,7 +49,7 @@ func TestDelayedIsRead(t *testing.T) {
 		`{"most":1001}`:   "most: 1001 is not allowed; allowed is 1 to 1000",
 		`{"most":-1}`:     "most: -1 is not allowed",
 	} {
-		if _, err := api.Delayed.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+		if _, err := api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
 			t.Errorf("%s: %v, want %q and its code", data, err, want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestDelayedIsRead(t *testing.T) {
 
 func TestRunNowIsRead(t *testing.T) {
 	t.Parallel()
-	got, err := api.RunNow.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
+	got, err := api.RunNow.Read(anybody, jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
 	if diff := cmp.Diff(api.PlanRows{IDs: []jobnet.Whole{5, 9007199254740993, -1}}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -67,7 +67,7 @@ func TestRunNowIsRead(t *testing.T) {
 		`{"ids":[0]}`: "no job has the id 0",
 		`{"ids":[` + strings.Repeat("1,", 1000) + `1]}`: "1000",
 	} {
-		if _, err := api.RunNow.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+		if _, err := api.RunNow.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
 			t.Errorf("%.60s: %v, want %q and its code", data, err, want)
 		}
 	}

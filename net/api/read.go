@@ -6,15 +6,18 @@ import (
 	"strconv"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // Kind is what there is to know of a request beside its data and its answer.
 type Kind struct {
-	Name      string // its type on the wire
-	Changes   bool   // it changes something, so that a refusal is part of the history
-	Slow      bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
-	Relayed   bool   // a master hands it on to all its workers, or to the one that the field worker names
-	OneWorker bool   // a master hands it on to the worker that the field worker names, which must be there
+	Name      string          // its type on the wire
+	scope     principal.Scope // who has one of these rights may ask it
+	whole     bool            // it is about the whole process: who has not all targets may not ask it
+	Changes   bool            // it changes something, so that a refusal is part of the history
+	Slow      bool            // its answer waits for jobs or for other hosts: the requests behind it need not wait
+	Relayed   bool            // a master hands it on to all its workers, or to the one that the field worker names
+	OneWorker bool            // a master hands it on to the worker that the field worker names, which must be there
 }
 
 // Kinds are those of all requests, by name.
@@ -28,15 +31,22 @@ type Request[Q, A any] struct {
 }
 
 func declare[Q, A any](kind Kind, read func(r *reader) Q) Request[Q, A] {
+	if kind.scope == 0 {
+		panic("request " + kind.Name + " has no scope")
+	}
 	Kinds[kind.Name] = kind
 	return Request[Q, A]{kind, read}
 }
 
-// Read reads the request's data as a peer sent it. Its error is a net.Refusal.
-func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
-	from := &reader{jobnet.Reader{Fields: data}}
-	query := r.read(from)
-	return query, invalid(from.Err)
+// Read reads the request's data as somebody sent it, who must have the targets that it names. Its error is a
+// net.Refusal.
+func (r Request[Q, A]) Read(from *principal.Session, data jobnet.Fields) (Q, error) {
+	reader := &reader{jobnet.Reader{Fields: data}}
+	query := r.read(reader)
+	if reader.Err != nil {
+		return query, invalid(reader.Err)
+	}
+	return query, has(from, r.Kind, query)
 }
 
 // invalid gives a refusal of a request's data its code, unless it has one.

@@ -44,7 +44,7 @@ func TestTargetsThatClientsSend(t *testing.T) {
 			with Request[Targets, Done]
 			want string
 		}{"worker": {Poll, test.worker}, "master": {Poke, test.master}, "master, any": {MasterPause, test.anyMasterSays}} {
-			got, err := read.with.Read(jobnet.FieldsOf(json.RawMessage(test.data)))
+			got, err := read.with.Read(anybody, jobnet.FieldsOf(json.RawMessage(test.data)))
 			switch {
 			case read.want != "" && (err == nil || err.Error() != read.want):
 				t.Errorf("%s: %.60s: error %v, want %s", name, test.data, err, read.want)
@@ -110,10 +110,10 @@ func TestTargetsThatAreAddedHaveNoControlCharacters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := AddTarget.Read(jobnet.FieldsOf(text)); err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid || strings.ContainsAny(err.Error(), "\x1b\n\t\x00\u0085") {
+		if _, err := AddTarget.Read(anybody, jobnet.FieldsOf(text)); err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid || strings.ContainsAny(err.Error(), "\x1b\n\t\x00\u0085") {
 			t.Errorf("%q: %v", name, err)
 		}
-		if _, err := SetConcurrency.Read(jobnet.FieldsOf(text)); err != nil {
+		if _, err := SetConcurrency.Read(anybody, jobnet.FieldsOf(text)); err != nil {
 			t.Errorf("%q, which is there already: %v", name, err)
 		}
 	}

@@ -9,25 +9,26 @@ import (
 	"unicode"
 
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // What a worker answers. Status has the answer of its own file.
 var (
-	Poll     = declare[Targets, Done](Kind{Name: "poll"}, readTargets)
-	Pause    = declare[Targets, Done](Kind{Name: "pause", Changes: true}, readTargets)
-	Continue = declare[Targets, Done](Kind{Name: "continue", Changes: true}, readTargets)
+	Poll     = declare[Targets, Done](Kind{Name: "poll", scope: principal.Submit}, readTargets)
+	Pause    = declare[Targets, Done](Kind{Name: "pause", scope: principal.Admin, Changes: true}, readTargets)
+	Continue = declare[Targets, Done](Kind{Name: "continue", scope: principal.Admin, Changes: true}, readTargets)
 
-	Recycle = declare[Targets, Done](Kind{Name: "recycle", Changes: true}, readTargets)
+	Recycle = declare[Targets, Done](Kind{Name: "recycle", scope: principal.Admin, Changes: true}, readTargets)
 
-	AddTarget      = declare[Slots, Done](Kind{Name: "add-target", Changes: true}, readNewTarget)
-	SetConcurrency = declare[Slots, Done](Kind{Name: "set-target-concurrency", Changes: true, OneWorker: true}, readSlots)
-	RemoveTarget   = declare[Target, Done](Kind{Name: "remove-target", Changes: true}, readTarget)
+	AddTarget      = declare[Slots, Done](Kind{Name: "add-target", scope: principal.Admin, Changes: true}, readNewTarget)
+	SetConcurrency = declare[Slots, Done](Kind{Name: "set-target-concurrency", scope: principal.Admin, Changes: true, OneWorker: true}, readSlots)
+	RemoveTarget   = declare[Target, Done](Kind{Name: "remove-target", scope: principal.Admin, Changes: true}, readTarget)
 
-	Status     = declare[None, WorkerStatus](Kind{Name: "status"}, readNone)
-	RunManual  = declare[Manual, Outcomes](Kind{Name: "run-manual", Changes: true, Slow: true}, readManual)
-	SendSignal = declare[Signals, Delivered](Kind{Name: "send-signal", Changes: true}, readSignals)
-	Reload     = declare[None, Reloaded](Kind{Name: "reload", Changes: true, Slow: true, OneWorker: true}, readNone)
-	Restart    = declare[Restarting, Restarted](Kind{Name: "restart", Changes: true, OneWorker: true}, readRestarting)
+	Status     = declare[None, WorkerStatus](Kind{Name: "status", scope: principal.Status}, readNone)
+	RunManual  = declare[Manual, Outcomes](Kind{Name: "run-manual", scope: principal.Submit, Changes: true, Slow: true}, readManual)
+	SendSignal = declare[Signals, Delivered](Kind{Name: "send-signal", scope: principal.Run, Changes: true}, readSignals)
+	Reload     = declare[None, Reloaded](Kind{Name: "reload", scope: principal.Admin, whole: true, Changes: true, Slow: true, OneWorker: true}, readNone)
+	Restart    = declare[Restarting, Restarted](Kind{Name: "restart", scope: principal.Admin, whole: true, Changes: true, OneWorker: true}, readRestarting)
 )
 
 // Target is the data of a request about one target.

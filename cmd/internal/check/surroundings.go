@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/web"
 	jobnet "jobd/net"
+	"jobd/net/principal"
 )
 
 // Address looks whether a daemon could listen on host:port. served is where a worker listens that
@@ -101,6 +103,18 @@ func Certificate(tls conf.TLS) []Finding {
 	case doubts != "":
 		f.Level, f.Detail, f.Remedy = Warning, doubts, "renew it: it needs the names and addresses by which clients call the daemon"
 	}
+	return []Finding{f}
+}
+
+// Principals looks whether a file of principals can be used.
+func Principals(path string) []Finding {
+	f := Finding{What: "principals_file " + path}
+	keeper, err := principal.Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Level, f.Ends, f.Detail, f.Remedy = Wrong, true, err.Error(), "mend the file; docs/security.md shows one"
+		return []Finding{f}
+	}
+	f.Detail = fmt.Sprintf("credentials: %d", keeper.Lines())
 	return []Finding{f}
 }
 

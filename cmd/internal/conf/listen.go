@@ -14,6 +14,7 @@ import (
 type Listen struct {
 	Host           string
 	Port           int
+	Principals     string // the file of those who have credentials of their own; "": nobody has
 	Password       string // "": the daemon asks for none
 	AllowLocalhost bool
 	MaxMessageSize int // bytes
@@ -26,6 +27,7 @@ func (l *Listen) Register(set *Set) {
 	set.Add("host", "", "address or name to listen on; `::` is every address of the host", Host(&l.Host, "port")).Without("required")
 	set.Add("port", "", "port to listen on; 0 takes any free one", Int(&l.Port, 0, 65535)).Without("required")
 	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()
+	set.Add("principals_file", "", "a file of [principals](security.md#principals): who may do what. Read again when it changes", NonEmpty(&l.Principals))
 	set.Add("always_allow_localhost", "false", "clients from a loopback address need no password", Bool(&l.AllowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "the longest message accepted, from 64KiB to 1GiB", Size(&l.MaxMessageSize, 64<<10, 1<<30))
 	l.TLS.register(set)
@@ -36,7 +38,7 @@ func (l *Listen) Register(set *Set) {
 func (l *Listen) Validate(set *Set) {
 	set.Require("", "host", "port")
 	l.TLS.validate(set)
-	if l.Host != "" && l.Password == "" && !isLoopback(l.Host) {
+	if l.Host != "" && l.Password == "" && l.Principals == "" && !isLoopback(l.Host) {
 		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
 	}
 	if l.Host != "" && l.Password != "" && !Unread(l.Password) && jobnet.IsShort(l.Password) && !isLoopback(l.Host) {

@@ -77,6 +77,9 @@ func (s *Settings) Look(program string, mistakes error, running func() string, p
 	if s.Listen.TLS.Offered() {
 		own = append(own, check.Part{What: "certificate", Look: func(context.Context) []check.Finding { return check.Certificate(s.Listen.TLS) }})
 	}
+	if s.Listen.Principals != "" {
+		own = append(own, check.Part{What: "principals_file", Look: func(context.Context) []check.Finding { return check.Principals(s.Listen.Principals) }})
+	}
 	if s.HTTP.On() {
 		own = append(own, check.Part{What: "http_listen", Look: func(ctx context.Context) []check.Finding {
 			return check.HTTP(ctx, s.HTTP, s.Check.Served != "", running)

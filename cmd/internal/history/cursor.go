@@ -213,6 +213,8 @@ type Query struct {
 	// AskedBy selects what somebody asked for whose address or name has this in it. (by is who asks for
 	// the events.)
 	AskedBy string `json:"asked_by,omitempty"`
+	// Has tells which targets those have who ask; nil: all.
+	Has func(target string) bool `json:"-"`
 	// LastLine leaves of a job's output the last line of stderr, cut to a readable length.
 	LastLine bool `json:"last_line,omitempty"`
 }
@@ -234,7 +236,7 @@ func (q Query) filter() journal.Filter {
 	return journal.Filter{
 		After: q.After, Job: q.Job, Kinds: q.Kinds, Target: q.Target,
 		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output || q.LastLine,
-		Result: q.Result, By: q.AskedBy,
+		Result: q.Result, By: q.AskedBy, Has: q.Has,
 	}
 }
 

@@ -15,8 +15,10 @@ type AtQuery struct {
 	At     time.Time      `json:"at,omitzero"` // the zero time: now
 	Status journal.Status `json:"status,omitempty"`
 	Target string         `json:"target,omitempty"`
-	Since  time.Time      `json:"since,omitzero"` // only those that came into their status from then on
-	Last   int            `json:"last,omitempty"` // only the last ones in the order of Before; 0, or more than 10,000: all
+	// Has tells which targets those have who ask; nil: all.
+	Has   func(target string) bool `json:"-"`
+	Since time.Time                `json:"since,omitzero"` // only those that came into their status from then on
+	Last  int                      `json:"last,omitempty"` // only the last ones in the order of Before; 0, or more than 10,000: all
 
 	// UnderWay selects, instead, the jobs that were under way just before At; the zero time: where the history begins.
 	UnderWay bool `json:"under_way,omitempty"`
@@ -49,7 +51,7 @@ const mostLast = 10_000
 
 // Selects tells whether a job is of the status and the target, and came into its status late enough.
 func (q AtQuery) Selects(job Job) bool {
-	return (q.Status == "" || job.Status == q.Status) && (q.Target == "" || job.Target == q.Target) &&
+	return (q.Status == "" || job.Status == q.Status) && (q.Target == "" || job.Target == q.Target) && (q.Has == nil || q.Has(job.Target)) &&
 		(q.Since.IsZero() || !job.Changed().Before(q.Since))
 }
 

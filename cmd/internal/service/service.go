@@ -15,6 +15,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 	"jobd/store"
 )
 
@@ -80,7 +81,8 @@ type Process interface {
 
 // Call is who asks for something, and in which words.
 type Call struct {
-	From  string        // see net.Link.Caller
+	From  string // as the journal names it
+	Who   *principal.Session
 	About func() string // what is to be changed, as the caller put it; asked for only where that is refused
 }
 

@@ -14,6 +14,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // stub is a worker and its process: it notes what it was told, and does what the test says.
@@ -154,6 +155,7 @@ func (s *stub) ExplainTargets([]string) map[string]jobexec.TargetStanding { retu
 // asked is a call as a front makes it.
 func asked(about string) Call {
 	return Call{
+		Who:   principal.Known("", "", "127.0.0.1:1"),
 		From:  "10.0.0.5:4711 via master 10.0.0.1:7081",
 		About: func() string { return about },
 	}

@@ -1,0 +1,201 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	jobnet "jobd/net"
+	"jobd/net/api"
+	"jobd/net/principal"
+)
+
+// Limited carries out a request. To somebody who has not all targets, the others do not exist: a request that
+// names no target is about those that it has, and a job of another one is not found. (A target that it names
+// and has not was refused before.)
+func Limited[Q, A any](
+	ctx context.Context, s *Service, from Call, query Q, do func(ctx context.Context, from Call, query Q) (A, error),
+) (answer A, err error) {
+	if from.Who.All() && from.Who.Scope.Has(principal.Read) {
+		return do(ctx, from, query)
+	}
+	l := limit{s, from.Who, nil}
+	narrow, some, err := l.narrow(ctx, query)
+	if err != nil {
+		return answer, err
+	}
+	if some {
+		if answer, err = do(ctx, from, narrow.(Q)); err != nil {
+			return answer, err
+		}
+	}
+	return l.cut(query, answer).(A), nil
+}
+
+// limit is what one request of somebody who has not all targets may be about.
+type limit struct {
+	*Service
+	who    *principal.Session
+	absent []int64 // jobs that it named and that do not exist for it
+}
+
+// narrow is a request without what does not exist for who asks; nothing is left of it where some is false.
+func (l *limit) narrow(ctx context.Context, query any) (narrow any, some bool, err error) {
+	switch q := query.(type) {
+	case api.None: // only status: others need all targets
+		return q, true, nil
+	case api.Target, api.Slots, api.UnfinishedQuery:
+		return q, true, nil // named, and had
+	case api.Targets:
+		q.Targets = l.those(q.Targets)
+		return q, len(q.Targets) > 0, nil
+	case api.RunningQuery:
+		q.Targets = l.those(q.Targets)
+		return q, len(q.Targets) > 0, nil
+	case api.WaitingQuery:
+		q.Targets = l.those(q.Targets)
+		return q, len(q.Targets) > 0, nil
+	case api.RecurringQuery:
+		q.Targets = l.those(q.Targets)
+		return q, len(q.Targets) > 0, nil
+	case api.DelayedQuery:
+		q.Targets = l.those(q.Targets)
+		return q, len(q.Targets) > 0, nil
+	case api.Manual:
+		q.IDs, err = l.jobs(ctx, q.IDs)
+		return q, len(q.IDs) > 0, err
+	case api.CancelQuery:
+		q.IDs, err = l.jobs(ctx, q.IDs)
+		return q, len(q.IDs) > 0, err
+	case api.RetryRows:
+		q.IDs, err = l.jobs(ctx, q.IDs)
+		return q, len(q.IDs) > 0, err
+	case api.PlanRows:
+		q.IDs, err = l.jobs(ctx, q.IDs)
+		return q, len(q.IDs) > 0, err
+	case api.ExplainQuery:
+		q.IDs, err = l.jobs(ctx, q.IDs)
+		return q, len(q.IDs) > 0, err
+	case api.OutputQuery:
+		ids, err := l.jobs(ctx, []jobnet.Whole{q.Job})
+		return q, len(ids) > 0, err
+	case api.Signals:
+		ids, err := l.jobs(ctx, slices.Collect(maps.Keys(q.Jobs)))
+		jobs := make(map[jobnet.Whole]int, len(ids))
+		for _, id := range ids {
+			jobs[id] = q.Jobs[id]
+		}
+		q.Jobs = jobs
+		return q, true, err
+	}
+	panic(fmt.Sprintf("nobody has said what of %T exists for somebody who has not all targets", query))
+}
+
+// those are the targets that a request names, or else those that are served here and had.
+func (l *limit) those(named []string) []string {
+	if named != nil {
+		return named
+	}
+	served := slices.Sorted(maps.Keys(l.Worker.Status().Targets))
+	return slices.DeleteFunc(served, func(target string) bool { return !l.who.Targets.Reach(target) })
+}
+
+// rowsAtOnce is how many rows are looked at at once.
+const rowsAtOnce = 500
+
+// jobs are those of the named ones that exist for who asks: by the claim of those that are under way here, else
+// by their rows.
+func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Whole, err error) {
+	ids := int64s(named)
+	targets := make(map[int64]string, len(ids))
+	var rest []int64
+	for id, known := range l.Worker.Explain(ids) {
+		if known.Standing != nil {
+			targets[id] = known.Standing.Target
+		}
+	}
+	for _, id := range ids {
+		if _, here := targets[id]; !here {
+			rest = append(rest, id)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, tableTime)
+	defer cancel()
+	for some := range slices.Chunk(rest, rowsAtOnce) {
+		rows, err := l.Table.Details(ctx, some, slices.Sorted(maps.Keys(l.Worker.Status().Targets)), 0)
+		if err != nil {
+			return nil, l.unlisted("the rows of these jobs", err)
+		}
+		for id, row := range rows {
+			targets[id] = row.Target
+		}
+	}
+	for i, id := range ids {
+		if target, exists := targets[id]; exists && l.who.Targets.Reach(target) {
+			had = append(had, named[i])
+		} else {
+			l.absent = append(l.absent, id)
+		}
+	}
+	return had, nil
+}
+
+// cut is an answer with what was asked about and does not exist, and without what who asked has not.
+func (l *limit) cut(query, answer any) any {
+	switch a := answer.(type) {
+	case api.WorkerStatus:
+		maps.DeleteFunc(a.Targets, func(target string, _ api.TargetStatus) bool { return !l.who.Targets.Reach(target) })
+		a.Quarantined = slices.DeleteFunc(a.Quarantined, func(row api.QuarantinedRow) bool {
+			return !l.who.Targets.Reach(row.Target) || !l.who.Scope.Has(principal.Read)
+		})
+		a.Executors = slices.DeleteFunc(a.Executors, func(e api.ExecutorStatus) bool { return !l.who.Targets.Reach(e.Target) })
+		return a
+	case api.Outcomes:
+		a.Errors = l.notFound(a.Errors)
+		return a
+	case api.RetriedRows:
+		a.Errors = l.notFound(a.Errors)
+		return a
+	case api.PlannedRows:
+		a.Errors = l.notFound(a.Errors)
+		return a
+	case api.CancelAnswer:
+		if query.(api.CancelQuery).Rows {
+			a.Errors = l.notFound(a.Errors)
+		}
+		return a
+	case api.Delivered:
+		if a.Jobs == nil {
+			a.Jobs = make(map[string]bool)
+		}
+		for _, id := range l.absent {
+			a.Jobs[strconv.FormatInt(id, 10)] = false
+		}
+		return a
+	case api.Explained:
+		a.Targets = slices.DeleteFunc(slices.Clone(a.Targets), func(target string) bool { return !l.who.Targets.Reach(target) })
+		for _, id := range l.absent {
+			a.Jobs = append(a.Jobs, api.ExplainedJob{Job: jobnet.Whole(id)})
+		}
+		return a
+	case api.JobOutput:
+		if a.Job == 0 {
+			return api.JobOutput{Job: query.(api.OutputQuery).Job, State: api.OutputUnknown}
+		}
+		return a
+	}
+	return answer
+}
+
+// notFound adds the jobs that do not exist to the errors of an answer.
+func (l *limit) notFound(errs map[jobnet.Whole]string) map[jobnet.Whole]string {
+	if errs == nil && len(l.absent) > 0 {
+		errs = make(map[jobnet.Whole]string, len(l.absent))
+	}
+	for _, id := range l.absent {
+		errs[jobnet.Whole(id)] = fmt.Sprintf("job %d not found", id)
+	}
+	return errs
+}

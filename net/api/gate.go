@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	jobnet "jobd/net"
+	"jobd/net/principal"
+)
+
+// Gate is the one place where it is decided what somebody may ask: nothing behind it asks again. Handlers of
+// requests that are not declared here have no way in. refused hears of what was refused and would have changed
+// something.
+func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Request, err error)) map[string]jobnet.Handler {
+	for name, handler := range handlers {
+		kind, declared := Kinds[name]
+		if !declared {
+			panic("request " + name + " is not declared")
+		}
+		handlers[name] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+			if err := kind.lets(request.From); err != nil {
+				if kind.Changes {
+					refused(request, err)
+				}
+				return nil, err
+			}
+			return handler(ctx, link, request)
+		}
+	}
+	return handlers
+}
+
+// lets gives why somebody may not ask a request; nil: it may.
+func (k Kind) lets(from *principal.Session) error {
+	switch {
+	case !from.Scope.Has(k.scope):
+		return forbidden("%s may not ask for %s: that needs the scope %s, and it has %s", from.Who(), k.Name, k.scope, from.Scope)
+	case k.whole && !from.All():
+		return forbidden("%s may not ask for %s: that concerns all targets, and it has %s", from.Who(), k.Name, from.Targets)
+	}
+	return nil
+}
+
+func forbidden(format string, args ...any) error {
+	return jobnet.Refusef(format, args...).With(jobnet.CodeForbidden)
+}
+
+// has refuses what names a target that somebody has not.
+func has(from *principal.Session, kind Kind, query any) error {
+	if from.All() {
+		return nil
+	}
+	for target := range named(query) {
+		if !from.Targets.Reach(target) {
+			return forbidden("%s may %s %s, not %s", from.Who(), doing(kind.scope), from.Targets, jobnet.Excerpt(target))
+		}
+	}
+	return nil
+}
+
+// doing says what a right is to do with targets.
+func doing(right principal.Scope) string {
+	switch right {
+	case principal.Status, principal.Read:
+		return "look at"
+	case principal.Worker:
+		return "serve"
+	case principal.Admin:
+		return "command"
+	}
+	return "run jobs of"
+}
+
+// named are the targets that the data of a request names.
+func named(query any) iter.Seq[string] {
+	switch q := query.(type) {
+	case Targets:
+		return slices.Values(q.Targets)
+	case Target:
+		return each(q.Target)
+	case Slots:
+		return each(q.Target)
+	case RunningQuery:
+		return slices.Values(q.Targets)
+	case WaitingQuery:
+		return slices.Values(q.Targets)
+	case RecurringQuery:
+		return slices.Values(q.Targets)
+	case DelayedQuery:
+		return slices.Values(q.Targets)
+	case UnfinishedQuery:
+		return each(q.Target)
+	case Registration:
+		return slices.Values(q.Targets)
+	case Borrowing:
+		return of(q.Rates, func(r SharedRate) string { return r.Target })
+	case ManualJobs:
+		return of(q.Jobs, func(j TargetJob) string { return j.Target })
+	case SignalJobs:
+		return of(q.Jobs, func(j SignalJob) string { return j.Target })
+	}
+	return each()
+}
+
+func each(targets ...string) iter.Seq[string] { return slices.Values(targets) }
+
+// of are the targets of what a request lists.
+func of[V any](list []V, target func(V) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, v := range list {
+			if !yield(target(v)) {
+				return
+			}
+		}
+	}
+}

@@ -24,7 +24,7 @@ func (w *Worker) startWith(l Launcher, s board.Start, more []string) (Process, e
 	case mode.Pooled() && w.Pools == nil, mode.Requests() && w.Requester == nil:
 		return nil, &NotStartedError{Why: "this worker has nothing that runs jobs by launcher_mode " + string(mode)}
 	case mode.Pooled():
-		spec.Argv, spec.Vars = l.Words, more
+		spec.Argv, spec.Vars, spec.Account = l.Words, more, l.Account
 	case mode.Requests():
 		spec.Argv, spec.Vars, spec.Service = l.Words, more, l.Service
 	default:
@@ -118,7 +118,7 @@ func (l Launcher) pool(target string, slots int) Pool {
 	if path, err := l.find(argv[0]); err == nil {
 		argv[0] = path
 	}
-	return Pool{Target: target, Mode: l.Mode, Argv: argv, Dir: l.Dir, Env: l.Env, Slots: slots, Keep: l.Keep}
+	return Pool{Target: target, Mode: l.Mode, Argv: argv, Dir: l.Dir, Env: l.Env, Account: l.Account, Slots: slots, Keep: l.Keep}
 }
 
 // Recycle replaces the pool processes of targets (none named: all), one after the other. why is in words

@@ -18,12 +18,13 @@ import (
 
 // Launcher is the command that runs a job.
 type Launcher struct {
-	Mode    Mode     // how it runs jobs; "": in a process of its own for each
-	Words   []string // the command; {id} in them stands for the job's id
-	Dir     string   // where it runs; "": where the worker does
-	Env     []string // all of its environment, "NAME=value"
-	Keep    Keep     // of modes that keep processes
-	Service Service  // of modes that are requests
+	Mode    Mode          // how it runs jobs; "": in a process of its own for each
+	Words   []string      // the command; {id} in them stands for the job's id
+	Dir     string        // where it runs; "": where the worker does
+	Env     []string      // all of its environment, "NAME=value"
+	Account *proc.Account // whose rights its processes have; nil: the worker's
+	Keep    Keep          // of modes that keep processes
+	Service Service       // of modes that are requests
 }
 
 // placeholder stands for the job's id in the launcher's words.
@@ -41,26 +42,31 @@ func (l Launcher) spec(id int64, attempt int, more []string) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	return Spec{Job: id, Attempt: attempt, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env}, nil
+	return Spec{
+		Job: id, Attempt: attempt, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env, Account: l.Account,
+	}, nil
 }
 
 // find resolves a command without a slash in the PATH that the job will see. What a shell would take for
 // an assignment is no command, and its value may be a secret.
-func (l Launcher) find(command string) (string, error) {
+func (l Launcher) find(command string) (path string, err error) {
 	name, _, assigns := strings.Cut(command, "=")
 	if strings.Contains(name, "/") {
 		return command, nil
 	}
-	for _, folder := range filepath.SplitList(l.variable("PATH")) {
-		path := filepath.Join(folder, command)
-		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && proc.Executable(l.at(path)) {
-			return path, nil
+	err = l.Account.Look(func() error {
+		for _, folder := range filepath.SplitList(l.variable("PATH")) {
+			path = filepath.Join(folder, command)
+			if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && proc.Executable(l.at(path)) {
+				return nil
+			}
 		}
-	}
-	if assigns {
-		name += "=…"
-	}
-	return "", &NotStartedError{Why: name + ": not found in PATH"}
+		if assigns {
+			name += "=…"
+		}
+		return &NotStartedError{Why: name + ": not found in PATH"}
+	})
+	return path, err
 }
 
 func (l Launcher) variable(name string) string {
@@ -119,19 +125,21 @@ func (l Launcher) Check() error {
 	if l.Mode.Requests() {
 		return nil
 	}
-	if l.Dir != "" {
-		if err := checkFolder(l.Dir); err != nil {
-			return fmt.Errorf("working folder: %w", err)
-		}
-	}
 	path, err := l.find(l.Words[0])
 	if err != nil {
 		return err
 	}
-	if err := proc.Check(l.Dir, path); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return l.Account.Look(func() error {
+		if l.Dir != "" {
+			if err := checkFolder(l.Dir); err != nil {
+				return fmt.Errorf("working folder: %w", err)
+			}
+		}
+		if err := proc.Check(l.Dir, path); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	})
 }
 
 func checkFolder(dir string) error {
@@ -206,13 +214,14 @@ type Keep struct {
 
 // Pool is the processes that the runner keeps ready for a target.
 type Pool struct {
-	Target string
-	Mode   Mode
-	Argv   []string
-	Dir    string
-	Env    []string
-	Slots  int // jobs that may run at once, each in a process of its own
-	Keep   Keep
+	Target  string
+	Mode    Mode
+	Argv    []string
+	Dir     string
+	Env     []string
+	Account *proc.Account
+	Slots   int // jobs that may run at once, each in a process of its own
+	Keep    Keep
 }
 
 // PoolStanding tells how a pool stands, or a service to which the jobs of a target are requests.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/exec/board"
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -134,7 +135,8 @@ type Spec struct {
 	Argv      []string
 	Dir       string // "": the worker's own
 	Env       []string
-	MaxOutput int // bytes kept of stdout and of stderr, each
+	Account   *proc.Account // nil: the worker's own
+	MaxOutput int           // bytes kept of stdout and of stderr, each
 
 	// Vars is what this start's own environment has beyond that of its launcher, "JOBD_NAME=value":
 	// a pool process learns it with each job, a service from headers. In ModeProcess it is part of Env.

@@ -80,13 +80,21 @@ func (c *config) findLaunchers(ctx context.Context, start bool) []check.Finding 
 			findings = append(findings, findService(ctx, what, launcher.Service, start))
 		case wrong != nil || len(launcher.Words) == 0: // the configuration has said so, without a password that may stand in it
 		default:
-			findings = append(findings, findLauncher(what, launcher))
+			findings = append(findings, findLauncher(what, launcher, start))
 		}
 	}
 	return findings
 }
 
-func findLauncher(what string, launcher jobexec.Launcher) check.Finding {
+// findLauncher looks at a command. A check that somebody makes may lack what the worker has.
+func findLauncher(what string, launcher jobexec.Launcher, start bool) check.Finding {
+	if err := lacksRights(launcher); err != nil {
+		f := check.Finding{Level: check.Warning, What: what, Detail: err.Error() + ", which a worker needs", Remedy: rightsRemedy, Ends: true}
+		if start {
+			f.Level = check.Wrong
+		}
+		return f
+	}
 	if err := launcher.Check(); err != nil {
 		return check.Finding{Level: check.Wrong, What: what, Detail: "it can't be executed: " + err.Error(), Remedy: "mend the key launcher, or what it names", Ends: true}
 	}

@@ -87,7 +87,7 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}
-	c.validateTargets(set)
+	c.validateTargets(set, ofJobs(environ))
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}

@@ -18,6 +18,7 @@ import (
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/systemd"
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 )
 
 // environPrefix begins the names of jobd's own variables. Jobs don't get them: there may
@@ -27,17 +28,20 @@ const environPrefix = "JOBD_"
 // launcherConfig says how jobs are started: all, or those of one target. That begins as a copy of the
 // common one, and is told what is said of the target alone.
 type launcherConfig struct {
-	prefix  string   // of its keys: that of its target's section; "": it is the common one
-	command string   // or what a request is sent to
-	split   string   // "spaces" or "shell"
-	mode    string   // as given: of a command only
-	secret  string   // signs requests over HTTP
+	prefix  string // of its keys: that of its target's section; "": it is the common one
+	command string // or what a request is sent to
+	split   string // "spaces" or "shell"
+	mode    string // as given: of a command only
+	secret  string // signs requests over HTTP
+	user    string
+	group   string
 	extra   []string // variables of its own
 	keep    jobexec.Keep
 
-	words   []string     // the command; {id} in them is still to be replaced
-	dir     string       // absolute
-	env     []string     // the whole environment, as of os.Environ
+	words   []string // the command; {id} in them is still to be replaced
+	dir     string   // absolute
+	env     []string // the whole environment, as of os.Environ
+	account *proc.Account
 	runs    jobexec.Mode // how it runs jobs, by command and mode together; "": there is a mistake
 	service jobexec.Service
 }
@@ -58,11 +62,11 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		}
 		return set.AddNamed(prefix+key, def, usage, func(names []string) conf.Decode { return field(of(names)) }).Live()
 	}
-	command, folder, group := "required", "where jobd was started", "Executors"
+	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
 	if prefix == "" {
 		set.Group("Jobs")
 	} else {
-		command, folder, group = "the common one", "that of the common one", "-"
+		command, folder, account, group = "the common one", "that of the common one", "that of the common one", "-"
 	}
 	add("launcher", "", "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](#executors): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.command) }).OwnQuotes().Without(command)
@@ -72,6 +76,10 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	}
 	add("launcher.cwd", "", "the folder it runs in",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.dir) }).Without(folder)
+	add("launcher.user", "", "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.user) }).Without(account)
+	add("launcher.group", "", "another primary group for that account, by name or gid",
+		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.group) }).Without("the account's")
 	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable for it, or another value for one. It also gets jobd's environment, less everything that begins with `JOBD_`", func(names []string) conf.Decode {
 		return of(names).variable(names[len(names)-1])
 	}).Live()
@@ -158,10 +166,19 @@ func (c *launcherConfig) validate(set *conf.Set, common *launcherConfig, environ
 	} else {
 		c.dir = common.dir
 	}
-	c.env = append(slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+	c.env = withVariables(environ, c.validateAccount(set))
+	if common != nil {
+		c.env = withVariables(c.env, common.extra)
+	}
+	c.env = withVariables(c.env, c.extra)
+}
+
+// withVariables is an environment with some variables more, or with other values.
+func withVariables(environ, variables []string) []string {
+	return append(slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return slices.ContainsFunc(c.extra, func(own string) bool { return strings.HasPrefix(own, name+"=") })
-	}), c.extra...)
+		return slices.ContainsFunc(variables, func(own string) bool { return strings.HasPrefix(own, name+"=") })
+	}), variables...)
 }
 
 // ofJobs is an environment without what is for jobd alone.
@@ -208,7 +225,7 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 
 // launcher is the launcher that jobs are started with.
 func (c *launcherConfig) launcher() jobexec.Launcher {
-	l := jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
+	l := jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env, Account: c.account}
 	switch {
 	case c.runs.Pooled():
 		l.Mode, l.Keep = c.runs, c.keep

@@ -109,13 +109,13 @@ func (c *targetConfig) decodeRate(text string) error {
 }
 
 // validateTargets finds what is wrong with the sections of targets.
-func (c *config) validateTargets(set *conf.Set) {
+func (c *config) validateTargets(set *conf.Set, environ []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
 		if _, served := c.targets[name]; !served {
 			set.BadSection(targetSection, name, c.unserved(name))
 			continue
 		}
-		c.validateTarget(set, name, c.sections[name])
+		c.validateTarget(set, name, c.sections[name], environ)
 	}
 }
 
@@ -135,7 +135,7 @@ func (c *config) unserved(name string) string {
 // mostListed is how many names of targets an error lists.
 const mostListed = 10
 
-func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig) {
+func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, environ []string) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
 		set.Bad(keyOf(name, "attempts"), "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
 	}
@@ -146,7 +146,7 @@ func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig) {
 		set.Bad(scope, "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port")
 	}
 	if t.launches {
-		t.launcher.validate(set, &c.launcher, c.launcher.env)
+		t.launcher.validate(set, &c.launcher, environ)
 		launcher := t.launcher.launcher()
 		t.terms.Launcher = &launcher
 	}
@@ -172,7 +172,9 @@ func (c *config) terms(inUse store.Uses) map[string]jobexec.Terms {
 func (c *config) checkLaunchers() error {
 	var errs []error
 	for what, launcher := range c.launchers() {
-		if err := launcher.Check(); err != nil {
+		if err := lacksRights(launcher); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w; %s", what, err, rightsRemedy))
+		} else if err := launcher.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: it can't be executed: %w", what, err))
 		}
 	}

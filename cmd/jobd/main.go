@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/net/api"
 )
 
@@ -29,6 +30,9 @@ func main() { jobdaemon.Main(program, run) }
 //	                                      ▼
 //	                                   journal ──► mirror ──► table (updates)
 func run(p jobdaemon.Process) error {
+	if err := proc.KeepCapabilities(); err != nil {
+		return err
+	}
 	if len(p.Args) == 1 && p.Args[0] == runnerCommand {
 		return serveRunner()
 	}
@@ -49,6 +53,7 @@ func run(p jobdaemon.Process) error {
 	if err != nil {
 		return err
 	}
+	next.Capabilities = proc.PassedCapabilities()
 	manager := systemd.Find(log.Logger)
 	defer manager.Close()
 	manager.Begin()
@@ -62,7 +67,7 @@ func run(p jobdaemon.Process) error {
 		return err
 	}
 	log.Flush()
-	return next.Become()
+	return proc.PassCapabilities(next.Become)
 }
 
 // work opens the parts, in an order in which each needs only those before it, runs them until the

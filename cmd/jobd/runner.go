@@ -70,7 +70,7 @@ func relaxTimers(args, environ []string) {
 	if signals.Waiting() { // the program is to stop
 		return
 	}
-	_ = signals.Become("/proc/self/exe", args, environ)
+	_ = proc.PassCapabilities(func() error { return signals.Become("/proc/self/exe", args, environ) })
 }
 
 // Output is the one thing that can fill a worker's memory, and what is left of it is

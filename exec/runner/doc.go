@@ -55,6 +55,8 @@
 //     (connector.go), and ends by itself; until then it has all starts. Killed in between, the next worker
 //     finds one runner or the other, and begins anew. A start that was announced for the one that is
 //     left is announced anew.
+//   - A job that is to have another account is started only by a runner that says that it may change to it.
+//     One that was there before the worker had the right is left as one of another build.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

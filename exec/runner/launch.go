@@ -150,7 +150,7 @@ func (c *Config) spawn(listener *net.UnixListener) (pid int, err error) {
 			Dir:   c.Dir,
 			Env:   slices.DeleteFunc(os.Environ(), isOwn),
 			Files: []*os.File{wire.SocketDescriptor: socket, 0: null, 1: log, 2: log},
-			Sys:   &syscall.SysProcAttr{Setsid: true},
+			Sys:   &syscall.SysProcAttr{Setsid: true, AmbientCaps: proc.PassedCapabilities()},
 		})
 		if err == nil {
 			pid = process.Pid

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 )
 
@@ -28,8 +29,9 @@ type link struct {
 	lost     chan struct{} // closed when the connection is gone
 	end      Standing      // why, and since when; set before that
 
-	toLeave bool          // the runner is of another build: leave it as soon as it has nothing
-	asking  chan struct{} // holds one for each question that is not answered
+	toLeave  bool          // the runner is of another build, or lacks rights: leave it as soon as it has nothing
+	accounts bool          // it may start processes of other accounts
+	asking   chan struct{} // holds one for each question that is not answered
 
 	mu        sync.Mutex
 	later     []wire.ID        // jobs whose large outputs are still with the runner
@@ -49,8 +51,10 @@ func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *
 	l := &link{
 		of: r, conn: conn, out: out, in: in, lost: make(chan struct{}), instance: hello.Instance, pid: hello.PID(), since: time.Now(),
 		processes: make(map[wire.ID]*process), owed: make(map[wire.ID]bool),
-		large: make(map[wire.ID]bool), asking: make(chan struct{}, mostAsked), toLeave: !hello.IsOfThisBuild(),
+		large: make(map[wire.ID]bool), asking: make(chan struct{}, mostAsked),
+		accounts: hello.TakesAccounts(),
 	}
+	l.toLeave = !hello.IsOfThisBuild() || !l.accounts && len(proc.MissingCapabilities()) == 0
 	var known map[wire.ID]*process
 	if former != nil && former.instance == l.instance {
 		former.mu.Lock()
@@ -250,6 +254,9 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	if !l.alive() || l.leaving {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
+	if spec.Account != nil && !l.accounts {
+		return nil, &jobexec.NotStartedError{Why: fmt.Sprintf("the runner (process %d) was started before it was allowed to change to user %s; it is replaced as soon as it has no job", l.pid, spec.Account.Name), Short: true}
+	}
 	l.processes[p.id], l.owed[p.id] = p, true
 	if p.waits {
 		l.out.Post(wire.Message{
@@ -264,6 +271,7 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	}
 	l.out.Post(wire.Message{
 		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.limit,
+		Account: spec.Account,
 	})
 	return p, nil
 }

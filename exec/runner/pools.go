@@ -58,14 +58,17 @@ func (r *Remote) declare() {
 	if r.wanted == nil || r.link == nil || !r.link.alive() {
 		return
 	}
-	pools := make([]wire.Pool, len(r.wanted))
-	for i, w := range r.wanted {
-		pools[i] = wire.Pool{
-			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
+	pools := make([]wire.Pool, 0, len(r.wanted))
+	for _, w := range r.wanted {
+		if w.Account != nil && !r.link.accounts { // it would be passed over
+			continue
+		}
+		pools = append(pools, wire.Pool{
+			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Account: w.Account, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
 			IdleTimeout: w.Keep.IdleTimeout, BootTimeout: w.Keep.BootTimeout, Watch: w.Keep.Watch,
 			Wish: w.wish, Why: w.why,
-		}
+		})
 	}
 	r.link.out.Post(wire.Message{Kind: wire.Pools, Wanted: pools})
 }

@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"exec/runner":         {"jobd/exec", "jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/host":    {"jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},
-	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner/wire":    {"jobd/exec/runner/proc", "jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {"jobd/net/principal", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net", "jobd/net/principal"},
 	"net/cert":            {},

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"jobd/cmd/internal/check"
@@ -23,6 +24,8 @@ type Successor struct {
 	Binary  string
 	Args    []string // without the program's own name
 	Environ []string
+
+	Capabilities []uintptr // that it begins with
 }
 
 // Successor is what would follow this process.
@@ -46,6 +49,7 @@ func (s Successor) Try(ctx context.Context, served string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Binary, append(slices.Clone(s.Args), check.ForStart(served))...)
 	cmd.Env, cmd.WaitDelay = s.Environ, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: s.Capabilities}
 	out, err := cmd.CombinedOutput()
 	report := string(out)
 	named := strings.HasPrefix(report, s.Program+" ")

@@ -126,7 +126,7 @@ func (k *poolProcess) killOrphans(j *job) (killed []int) {
 	defer children.forks.Unlock()
 	socket, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", k.answers.its))
 	for pid, who := range proc.Children(unix.Getpid()) {
-		if children.knows(pid) || who.StartTime < uint64(j.forked/proc.Tick) || !holds(pid, socket) {
+		if children.knows(pid) || who.StartTime < uint64(j.forked/proc.Tick) || !k.holds(pid, socket) {
 			continue
 		}
 		_ = unix.Kill(pid, unix.SIGKILL) // nobody else reaps it
@@ -159,17 +159,18 @@ func awaitEnd(pid int) {
 	}
 }
 
-// holds tells whether a process has a socket.
-func holds(pid int, socket string) bool {
+// holds tells whether a process of the same account has a socket.
+func (k *poolProcess) holds(pid int, socket string) (has bool) {
 	folder := fmt.Sprintf("/proc/%d/fd/", pid)
-	fds, err := os.ReadDir(folder)
-	if err != nil {
-		return !errors.Is(err, os.ErrNotExist) // it is another user's by now: it may
-	}
-	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
-		its, _ := os.Readlink(folder + fd.Name())
-		return its == socket
+	err := k.account.Look(func() error {
+		fds, err := os.ReadDir(folder)
+		has = slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
+			its, _ := os.Readlink(folder + fd.Name())
+			return its == socket
+		})
+		return err
 	})
+	return has || err != nil && !errors.Is(err, os.ErrNotExist) // it is another user's by now: it may
 }
 
 // childList gives the children that the main thread of a pool process has. To open the kernel's list of them

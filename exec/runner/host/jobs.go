@@ -217,7 +217,7 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Environment:
 		r.env = m.Env
 	case wire.Start:
-		switch j := r.jobs.add(m.ID, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit}); {
+		switch j := r.jobs.add(m.ID, spec{m.Argv, m.Dir, r.env, m.Account, m.MaxOutput, m.Limit}); {
 		case j == nil:
 		case m.Pool != "":
 			j.turn = &turn{vars: m.Vars}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -65,9 +66,13 @@ func (p *pool) define(def wire.Pool) {
 		}
 		p.renew(reason)
 	}
-	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
+	another := !reflect.DeepEqual(was.Account, def.Account)
+	if another || was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("reload")
 		p.useless = false
+	}
+	for _, k := range p.processes {
+		k.spent = k.spent || another // no job runs under an account that is not its
 	}
 }
 

@@ -14,9 +14,10 @@ import (
 // poolProcess is a process that was started ahead, for jobs. All of it is the reactor's.
 type poolProcess struct {
 	pool    *pool
-	mode    string // the pool may be of another by now
-	version int    // of the pool, when it was started
-	stamp   string // of its files then
+	mode    string        // the pool may be of another by now
+	account *proc.Account // as above
+	version int           // of the pool, when it was started
+	stamp   string        // of its files then
 	started journal.Started
 	born    int64
 	pidfd   int
@@ -215,7 +216,7 @@ func (k *poolProcess) unfit(why string) {
 
 // keep starts a pool process.
 func (s *spawner) keep(def *wire.Pool) (_ *poolProcess, err error) {
-	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1, wrote: newExcerpt()}
+	k := &poolProcess{mode: def.Mode, account: def.Account, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1, wrote: newExcerpt()}
 	defer func() {
 		if err != nil {
 			k.close()
@@ -231,7 +232,7 @@ func (s *spawner) keep(def *wire.Pool) (_ *poolProcess, err error) {
 	if err := unix.SetsockoptInt(k.answers.ours, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return nil, err
 	}
-	p, err := s.fork(spec{argv: def.Argv, dir: def.Dir, env: def.Env}, k.orders.its, k.answers.its)
+	p, err := s.fork(spec{argv: def.Argv, dir: def.Dir, env: def.Env, account: def.Account}, k.orders.its, k.answers.its)
 	if err != nil {
 		return nil, err
 	}

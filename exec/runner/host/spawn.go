@@ -19,7 +19,8 @@ type spec struct {
 	argv      []string
 	dir       string // "": the runner's own
 	env       []string
-	maxOutput int // bytes kept of stdout and of stderr, each
+	account   *proc.Account // nil: the runner's own
+	maxOutput int           // bytes kept of stdout and of stderr, each
 	limit     wire.Limit
 }
 
@@ -59,13 +60,14 @@ func refusal(what spec, err error) error {
 	if refused.class == wire.Short {
 		return refused
 	}
-	if what.dir != "" {
-		if _, statErr := os.Stat(what.dir); statErr != nil {
-			refused.text = fmt.Sprintf("start %s: working folder: %v", what.argv[0], statErr)
-			return refused
+	if seen := what.account.Look(func() error {
+		if what.dir != "" {
+			if _, err := os.Stat(what.dir); err != nil {
+				return fmt.Errorf("working folder: %w", err)
+			}
 		}
-	}
-	if seen := proc.Check(what.dir, what.argv[0]); seen != nil {
+		return proc.Check(what.dir, what.argv[0])
+	}); seen != nil {
 		refused.text = fmt.Sprintf("start %s: %v", what.argv[0], seen)
 	}
 	return refused
@@ -112,6 +114,11 @@ func (s *spawner) fork(what spec, more ...int) (p forked, err error) {
 		defer unix.Close(pipe.its)
 		p.output[i] = pipe.ours
 		files = append(files, uintptr(pipe.its))
+		if what.account != nil { // which may open it again, as /dev/stderr
+			if err := unix.Fchmod(pipe.its, 0o622); err != nil {
+				return p, err
+			}
+		}
 	}
 	for _, fd := range more {
 		files = append(files, uintptr(fd))
@@ -120,7 +127,8 @@ func (s *spawner) fork(what spec, more ...int) (p forked, err error) {
 	p.forked = proc.Uptime()
 	err = proc.WithTimers(proc.UsualTimers, func() (err error) {
 		pid, err = children.fork(what.argv, &syscall.ProcAttr{
-			Dir: what.dir, Env: what.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &p.pidfd},
+			Dir: what.dir, Env: what.env, Files: files,
+			Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &p.pidfd, Credential: what.account.Credential()},
 		})
 		return err
 	})

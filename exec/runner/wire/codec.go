@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -133,10 +134,30 @@ func (c *codec) token(m *Message) {
 		c.need(m.Done.Timeout >= 0)
 	}
 	c.text(&m.ID.Token)
-	if m.Kind == Start && c.more(m.Pool != "") {
+	if m.Kind == Start && c.more(m.Pool != "" || m.Account != nil) {
 		c.text(&m.Pool)
 		c.texts(&m.Vars)
-		c.need(m.Pool != "")
+		if c.more(m.Account != nil) {
+			c.account(m)
+		}
+		c.need(m.Pool != "" || m.Account != nil)
+	}
+}
+
+func (c *codec) account(m *Message) {
+	if c.reads {
+		m.Account = &proc.Account{}
+	}
+	a := m.Account
+	c.text(&a.Name)
+	number(c, &a.UID)
+	number(c, &a.GID)
+	n := len(a.Groups)
+	if c.count(&n); c.reads {
+		a.Groups = make([]uint32, n)
+	}
+	for i := range a.Groups {
+		number(c, &a.Groups[i])
 	}
 }
 
@@ -250,7 +271,7 @@ func (c *codec) count(n *int) {
 }
 
 // number has a number.
-func number[N ~int | ~int64 | ~uint64](c *codec, n *N) {
+func number[N ~int | ~int64 | ~uint64 | ~uint32](c *codec, n *N) {
 	if !c.reads {
 		c.b = binary.AppendVarint(c.b, int64(*n))
 		return

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -54,6 +55,8 @@ func examples() []Message {
 		{Kind: Fetch, ID: whole},
 		{Kind: Forget, ID: whole},
 		{Kind: Start, ID: whole, Argv: []string{"fork"}, Limit: limit, Pool: "mail", Vars: []string{"JOBD_ATTEMPT=2"}},
+		{Kind: Start, ID: whole, Argv: []string{"/bin/sh"}, Limit: limit, Vars: []string{}, Account: &proc.Account{Name: "app", UID: 1<<32 - 2, GID: 1, Groups: []uint32{1, 1<<32 - 2}}},
+		{Kind: Pools, Wanted: []Pool{{Target: "mail", Mode: "pool", Argv: []string{"/bin/sh"}, Account: &proc.Account{Name: "app", UID: 1, Groups: []uint32{2}}}}},
 		{Kind: Pools, Wanted: []Pool{{Target: "mail", Mode: "fork", Argv: []string{"/bin/sh"}, Slots: 3, MaxAge: 1 << 60, Watch: true}}},
 		{Kind: Pools, Standings: []Standing{{Target: "mail", Mode: "pool", Recycled: map[string]int64{"max_jobs": 1 << 60}}}, Notes: []Note{{Text: "why"}}},
 		{Kind: Withdraw, ID: whole},

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -18,7 +19,8 @@ import (
 //	hello {version, words}       ──►
 //	                             ◄── hello {version, instance, jobs}
 //	environment {env}            ──► for the starts that follow
-//	start {id, argv, dir, limits}──►
+//	start {id, argv, dir, limits,
+//	       account}              ──►
 //	                             ◄── refused {id, text, class}
 //	                             ◄── started {id, process}, when it has run for 4 ms
 //	signal {id, signo}           ──►
@@ -97,13 +99,14 @@ type Message struct {
 	Instance string // hello of the runner: its name; of the worker: the word elapsed
 	Jobs     []Job  // hello of the runner; of the worker: what else it understands
 
-	Argv      []string // start
-	Dir       string   // start
-	MaxOutput int      // start
-	Limit     Limit    // start
-	Env       []string // environment
-	Pool      string   // start: the target whose pool runs it; "": none does
-	Vars      []string // start, of a pool: what the process is told of it, "JOBD_NAME=value"
+	Argv      []string      // start
+	Dir       string        // start
+	MaxOutput int           // start
+	Limit     Limit         // start
+	Env       []string      // environment
+	Pool      string        // start: the target whose pool runs it; "": none does
+	Vars      []string      // start, of a pool: what the process is told of it, "JOBD_NAME=value"
+	Account   *proc.Account // start, of no pool; nil: the runner's own. Only to a runner that has said that it understands it
 
 	Wanted    []Pool     // pools of the worker
 	Standings []Standing // pools of the runner
@@ -185,12 +188,13 @@ func ClassOf(err error) Class {
 
 // Pool is the processes that a worker wants ready for a target.
 type Pool struct {
-	Target string   `json:"target"`
-	Mode   string   `json:"mode"` // fork or pool
-	Argv   []string `json:"argv"`
-	Dir    string   `json:"dir,omitempty"`
-	Env    []string `json:"env,omitempty"`
-	Slots  int      `json:"slots"`
+	Target  string        `json:"target"`
+	Mode    string        `json:"mode"` // fork or pool
+	Argv    []string      `json:"argv"`
+	Dir     string        `json:"dir,omitempty"`
+	Env     []string      `json:"env,omitempty"`
+	Account *proc.Account `json:"account,omitempty"` // as in a start
+	Slots   int           `json:"slots"`
 
 	// Where one of these is 0 there is no such limit. Durations are nanoseconds.
 	MaxJobs     int           `json:"max_jobs,omitempty"`

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -27,6 +28,9 @@ const (
 	wordPools   = "pools"
 	wordBuild   = "build "
 	wordPID     = "pid "
+
+	// A runner says it that may start processes of other accounts.
+	wordAccounts = "accounts"
 )
 
 func word(text string) Job { return Job{Started: journal.Started{BootID: text}} }
@@ -46,15 +50,15 @@ func fileOf(path string) string {
 func WorkerHello() Message {
 	return Message{
 		Kind: Hello, Version: Version, Instance: wordElapsed,
-		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(build)},
+		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(wordAccounts), word(build)},
 	}
 }
 
 // RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
 // that sent this one.
 func (m *Message) RunnerWords() (words []Job) {
-	for _, text := range []string{wordPeeks, wordTokens, wordPools} {
-		if m.says(text) {
+	for _, text := range []string{wordPeeks, wordTokens, wordPools, wordAccounts} {
+		if m.says(text) && (text != wordAccounts || len(proc.MissingCapabilities()) == 0) {
 			words = append(words, word(text))
 		}
 	}
@@ -78,6 +82,9 @@ func (m *Message) PID() (pid int) {
 	}
 	return pid
 }
+
+// TakesAccounts tells whether the runner that sent this hello may start processes of other accounts.
+func (m *Message) TakesAccounts() bool { return m.says(wordAccounts) }
 
 // IsOfThisBuild tells whether the side that sent this hello executes the same file.
 func (m *Message) IsOfThisBuild() bool { return m.says(build) }

@@ -226,6 +226,14 @@ func TestTokens(t *testing.T) {
 	if !principal.IsToken("jobd_ann_000000000000000000000000000000000000000000z2wTwgw") {
 		t.Error("an older token is none any more")
 	}
+	for _, token := range []string{
+		"jobd_ann_000000000000000000000000000000000000000000z2wTwgx", "jobd_ann_000000000000000000000000000000000000000000y2wTwgw",
+		"jobd_anm_000000000000000000000000000000000000000000z2wTwgw", "jobd_ann_000000000000000000000000000000000000000000z2wTwgw\n",
+	} {
+		if principal.IsToken(token) {
+			t.Errorf("%q is a token", token)
+		}
+	}
 }
 
 // Whatever differs from a token in one place is none.

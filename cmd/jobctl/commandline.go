@@ -281,8 +281,8 @@ func names(c *cmd) []string {
 
 // valueNames are what stands for the values of flags in the help, where they don't take certain words.
 var valueNames = map[string]string{
-	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
-	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "since": "TIME", "status": "S", "target": "T", "until": "TIME", "zone": "Z",
+	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "expires": "D", "file": "FILE", "grace": "D", "interval": "D", "job": "ID", "max-age": "D", "max-lag": "D",
+	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "scope": "S", "since": "TIME", "status": "S", "target": "T", "targets": "T,…", "until": "TIME", "zone": "Z",
 }
 
 // withValue is a flag of a command as people write it, with what stands for its value.

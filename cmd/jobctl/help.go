@@ -189,6 +189,9 @@ func examples() map[string][]string {
 		"schedule":               {"jobctl schedule daily 02:30 --zone Europe/Berlin", "jobctl schedule '*/20 8-18 * * mon-fri' -n 3", "jobctl --master schedule --list --target reports", "jobctl schedule pause 4711"},
 		"cancel":                 {"jobctl cancel 4711", "jobctl --master cancel --grace 1m mail:4711 4712", "jobctl --master cancel --target mail --waiting"},
 		"tail":                   {"jobctl tail 4711", "jobctl --master tail -f 4711", "jobctl tail -n 100 mail:4711"},
+		"token":                  {"jobctl token new shop --scope submit --targets 'mail,reports/*' --expires 90d", "jobctl token check --file /etc/jobd/principals <token.txt"},
+		"token new":              {"jobctl token new shop --scope submit --targets 'mail,reports/*' --expires 90d", "jobctl token new prom --scope status --targets '*' --output json"},
+		"token check":            {"jobctl token check <token.txt", "sudo -u jobd jobctl token check --file /etc/jobd/principals"},
 		"completion":             {"source <(jobctl completion bash)", "jobctl completion zsh >~/.zfunc/_jobctl", "jobctl completion fish >~/.config/fish/completions/jobctl.fish"},
 		"help":                   {"jobctl help pause", "jobctl help journal log"},
 		"journal":                {"jobctl journal show 4711", "jobctl --master journal log --since 1h", "jobctl journal verify --journal /var/lib/jobd/node-1"},
@@ -430,7 +433,7 @@ func (c *completing) values(ctx context.Context, name string) []candidate {
 		return nil
 	}
 	switch name {
-	case "config", "journal", "anchor", "out":
+	case "anchor", "config", "file", "journal", "out":
 		return []candidate{{word: offerFiles}}
 	case "target":
 		return c.targets(ctx, "")

@@ -170,6 +170,7 @@ func (p *program) tree() *cmd {
 	group("targets, and the worker itself",
 		p.pause(), p.resume(), p.poll(), p.poke(), p.addTarget(), p.removeTarget(), p.setTargetConcurrency(), p.recycle(), p.reload(), p.restart())
 	group("read what happened", p.journal())
+	group("who may ask", p.token())
 	group("about jobctl", help(), p.completion())
 	illustrate(root, "")
 	return root
@@ -387,7 +388,7 @@ func (p *program) daemon() *operator.Daemon {
 		Patience: patience, Logger: p.log.Logger,
 	}
 	if p.config.askPassword {
-		config.Ask = sync.OnceValues(p.password)
+		config.Ask = sync.OnceValues(func() (string, error) { return p.secret("password") })
 	}
 	p.asked = operator.New(config)
 	return p.asked
@@ -419,20 +420,20 @@ func (p *program) askFor(ctx context.Context, typ string, data, into any) error 
 // json tells whether the answer's data is the output.
 func (p *program) json() bool { return p.config.output == "json" }
 
-// password asks for the password: without echo on a terminal, else it is the first line of stdin.
-func (p *program) password() (string, error) {
+// secret asks for a password or token: without echo on a terminal, else it is the first line of stdin.
+func (p *program) secret(name string) (string, error) {
 	if file, ok := p.in.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
-		fmt.Fprint(p.err, "Password: ")
-		password, err := term.ReadPassword(int(file.Fd()))
+		fmt.Fprintf(p.err, "%s%s: ", strings.ToUpper(name[:1]), name[1:])
+		secret, err := term.ReadPassword(int(file.Fd()))
 		fmt.Fprintln(p.err)
 		if err != nil {
-			return "", fmt.Errorf("read password: %w", err)
+			return "", fmt.Errorf("read %s: %w", name, err)
 		}
-		return string(password), nil
+		return string(secret), nil
 	}
 	line, err := bufio.NewReader(p.in).ReadString('\n')
 	if err != nil && (err != io.EOF || line == "") {
-		return "", fmt.Errorf("read password from stdin: %w", err)
+		return "", fmt.Errorf("read %s from stdin: %w", name, err)
 	}
 	return strings.TrimRight(line, "\r\n"), nil
 }

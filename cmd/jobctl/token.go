@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/net/principal"
+)
+
+// token is the commands about tokens, which a daemon knows by the lines of its principals_file.
+func (p *program) token() *cmd {
+	c := command("token COMMAND", "make a token, by which a daemon knows who asks, or tell what one may do", nil)
+	c.Subcommands = []*cmd{p.tokenNew(), p.tokenCheck()}
+	return c
+}
+
+// tokenForm is what is told of a token, as JSON.
+type tokenForm struct {
+	Token      string `json:"token,omitempty"` // of a new one
+	Line       string `json:"line,omitempty"`  // for the file, of a new one
+	Credential string `json:"credential,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Scope      string `json:"scope,omitempty"`
+	Targets    string `json:"targets,omitempty"`
+	Expires    string `json:"expires,omitempty"` // RFC 3339; "": never
+}
+
+func (p *program) tokenNew() *cmd {
+	scope, targets := "", ""
+	var lasts time.Duration
+	c := command("token new NAME --scope S --targets T,… [--expires D]", "make a token, and the line that lets it in; it is printed once and kept nowhere", func(_ context.Context, args []string) error {
+		if len(args) != 1 || scope == "" || targets == "" {
+			return wrongUsage("token new: needs a name, --scope and --targets, as in: jobctl token new shop --scope submit --targets mail")
+		}
+		token, credential, err := principal.NewToken(args[0])
+		if err != nil {
+			return wrongUsage("token new: %q is %w", args[0], err)
+		}
+		if _, err := principal.ParseTargets(targets); err != nil {
+			return wrongUsage("token new: --targets: %q is %w", targets, err)
+		}
+		form := tokenForm{Token: token, Line: strings.Join([]string{args[0], scope, targets, credential}, "  ")}
+		if lasts > 0 {
+			form.Line += "  expires=" + p.now().Add(lasts).UTC().Format(time.RFC3339)
+		}
+		if p.json() {
+			return p.printJSON(form)
+		}
+		_, err = fmt.Fprintf(p.out, "The token, for the client, as its password. It is shown only now:\n\n%s\n\n"+
+			"The line, for the principals_file of each daemon that is to know it:\n\n%s\n", form.Token, form.Line)
+		return err
+	})
+	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
+	c.FlagSet.StringVar(&targets, "targets", "", "the targets for which it may: names with commas between them, NAME/* for all below NAME/, or * for all")
+	c.FlagSet.Var(lengthFlag{length: &lasts, least: time.Minute}, "expires", "how long it is good for, as 90d (default: for ever)")
+	return c
+}
+
+func (p *program) tokenCheck() *cmd {
+	file := ""
+	c := command("token check [--file FILE]", "tell what stands for a token in a principals_file; with --file what it may do there. The token is asked for, or read from stdin", func(context.Context, []string) error {
+		token, err := p.secret("token")
+		if err != nil {
+			return err
+		}
+		if token = strings.TrimSpace(token); !principal.IsToken(token) {
+			return errors.New("that is no token: one as jobctl token new makes it has another form, or another checksum")
+		}
+		form := tokenForm{Credential: principal.Credential(token)}
+		if file != "" {
+			keeper, err := principal.Open(file, p.log.Logger)
+			if err != nil {
+				return err
+			}
+			line := keeper.Token(token)
+			if line == nil {
+				return fmt.Errorf("%s: no line has this token's digest, or it has expired: %s", file, form.Credential)
+			}
+			form.Name, form.Scope, form.Targets = line.Name, line.Scope.String(), line.Targets.String()
+			if !line.Expires.IsZero() {
+				form.Expires = line.Expires.Format(time.RFC3339)
+			}
+		}
+		switch {
+		case p.json():
+			return p.printJSON(form)
+		case file == "":
+			_, err = fmt.Fprintf(p.out, "It is a token; --file FILE tells what it may do. In the file stands for it:\n\n%s\n", form.Credential)
+		default:
+			_, err = fmt.Fprintf(p.out, "name     %s\nscope    %s\ntargets  %s\nexpires  %s\n", form.Name, form.Scope, form.Targets, cmp.Or(form.Expires, "never"))
+		}
+		return err
+	})
+	c.FlagSet.StringVar(&file, "file", "", "the principals_file, judged as the daemon does: use its account, as in sudo -u jobd")
+	return c
+}

@@ -88,24 +88,44 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 	hangs.Signal(t, syscall.SIGSTOP)
 	t.Cleanup(func() { hangs.Signal(t, syscall.SIGCONT) })
 
-	await(t, master, 1, "silent", `job 1 is running since `+clock+`, as its row says; it was claimed by node-1, to go by the mark in it \(token @\w{9}\), which does not answer`, viaMaster)
-	await(t, master, 3, "nobody", `job 3 is running, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which can't tell`, viaMaster)
-	await(t, master, 2, "running", `job 2 runs on node-2 .*`, viaMaster)
 	db.Insert(t, 4, "a", "waiting") // which is served, though nobody tells
-	await(t, master, 4, "untold", `job 4 waits, and no worker that answers serves its target a \(served are b\); node-1 serves it, and does not answer; old serves it, and can't tell`, viaMaster)
-	_, got := ask(t, master, 2, viaMaster)
-	for _, part := range []string{"worker 'node-1': no answer within ", "worker 'old': it can't tell, because it is an older jobd, or the original"} {
-		if !strings.Contains(got.stderr, part) {
-			t.Errorf("stderr lacks %q: %s", part, got.stderr)
+
+	// All at once: each waits for the one that does not answer.
+	t.Run("asked", func(t *testing.T) {
+		for id, says := range map[int64][2]string{
+			1: {"silent", `job 1 is running since ` + clock + `, as its row says; it was claimed by node-1, to go by the mark in it \(token @\w{9}\), which does not answer`},
+			2: {"running", `job 2 runs on node-2 .*`},
+			3: {"nobody", `job 3 is running, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which can't tell`},
+			4: {"untold", `job 4 waits, and no worker that answers serves its target a \(served are b\); node-1 serves it, and does not answer; old serves it, and can't tell`},
+		} {
+			t.Run(says[0], func(t *testing.T) {
+				t.Parallel()
+				await(t, master, id, says[0], says[1], viaMaster)
+			})
 		}
-	}
-	got = jobctl(t, master, viaMaster, "show", "2")
-	if got.code != 0 || !strings.Contains(got.stdout, "started as process") || !strings.Contains(got.stderr, "worker 'node-1'") {
-		t.Errorf("show: %+v", got)
-	}
-	if got = jobctl(t, hangs, "why", "1"); got.code != 1 || !strings.Contains(got.stderr, "no answer within 10s") {
-		t.Errorf("of the worker itself: %+v", got)
-	}
+		t.Run("whom", func(t *testing.T) {
+			t.Parallel()
+			_, got := ask(t, master, 2, viaMaster)
+			for _, part := range []string{"worker 'node-1': no answer within ", "worker 'old': it can't tell, because it is an older jobd, or the original"} {
+				if !strings.Contains(got.stderr, part) {
+					t.Errorf("stderr lacks %q: %s", part, got.stderr)
+				}
+			}
+		})
+		t.Run("show", func(t *testing.T) {
+			t.Parallel()
+			got := jobctl(t, master, viaMaster, "show", "2")
+			if got.code != 0 || !strings.Contains(got.stdout, "started as process") || !strings.Contains(got.stderr, "worker 'node-1'") {
+				t.Errorf("show: %+v", got)
+			}
+		})
+		t.Run("itself", func(t *testing.T) {
+			t.Parallel()
+			if got := jobctl(t, hangs, "why", "1"); got.code != 1 || !strings.Contains(got.stderr, "no answer within 10s") {
+				t.Errorf("of the worker itself: %+v", got)
+			}
+		})
+	})
 }
 
 // A worker that is not registered with the master, or is gone, and rows that its own journal does

@@ -15,7 +15,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 8) } // most wait for daemons that do not answer
 
 // ran is what a run of jobctl left behind.
 type ran struct {

@@ -15,11 +15,12 @@ MODULES  = . tests
 # The packages of each module whose tests take longest, to be started first: go test starts packages in
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
 # follow in ./...; a package that is named twice runs once.
-LONGEST_.     = ./store/mysql
-LONGEST_tests = ./packages ./torture ./walk ./operator ./pressure
+LONGEST_.     = ./store/mysql ./journal/verify ./exec ./exec/runner/host
+LONGEST_tests = ./packages ./torture ./walk ./time ./pressure ./operator ./sightings ./disorder
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
-TEST = test -count=1
+# Half of the time tests wait for what others do: so one package more at once than there are processors.
+TEST = test -count=1 -p $(shell expr $$(nproc) + 1)
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 # One way to compile for all targets, that of the published programs, so that each package is compiled

@@ -114,8 +114,14 @@ func (r *round) keep(answer []byte) error {
 func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 
 // askAll asks workers the same that a client asked, and gives what each of them says. What they say is
-// kept until the client's own answer is on its way.
+// kept until the client's own answer is on its way. Before they are asked for a change, that is recorded.
 func (m *Master) askAll(ctx context.Context, link *jobnet.Link, request jobnet.Request, timeout time.Duration, letters []letter) ([]reply, error) {
+	if changes(request.Type) {
+		asked := slices.ContainsFunc(letters, func(l letter) bool { return len(l.to) > 0 })
+		if err := m.record(request, nil, asked); err != nil {
+			return nil, err
+		}
+	}
 	from, leave := m.clients.enter(link)
 	defer leave()
 	r := &round{Master: m, from: from, who: request.From, typ: request.Type, timeout: timeout}

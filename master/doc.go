@@ -10,7 +10,8 @@
 //
 // # When things crash
 //
-// The master keeps nothing on disk: jobs live in the table and in the workers' journals. After a
+// The master needs nothing on disk: jobs live in the table and in the workers' journals. What it is
+// asked to change its Recorder may keep, before a worker is asked. After a
 // restart the workers register again, and each of them polls when it registers, when it starts and
 // when its database comes back; so a poke that was acknowledged and then lost with the master is
 // made up for, and no job is lost with it.

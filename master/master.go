@@ -21,6 +21,9 @@ type Config struct {
 	Logger       *slog.Logger  // nil: none
 	Build        api.Build
 
+	Recorder Recorder              // nil: nothing is kept
+	Troubles func() []api.NotReady // what keeps it from a part of its work, for status; nil: nothing
+
 	Memory func() api.MemoryUsage // what this process uses, for status; nil: nobody knows
 
 	// Pulse is told how the loop goes that looks after workers and pokes; nil: nobody is.
@@ -56,6 +59,12 @@ func New(config Config) *Master {
 	config.PingInterval = cmp.Or(config.PingInterval, 30*time.Second)
 	config.deliveryTimeout = cmp.Or(config.deliveryTimeout, 3500*time.Millisecond)
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
+	if config.Recorder == nil {
+		config.Recorder = unrecorded{}
+	}
+	if config.Troubles == nil {
+		config.Troubles = func() []api.NotReady { return nil }
+	}
 	if config.Memory == nil {
 		config.Memory = func() (none api.MemoryUsage) { return none }
 	}
@@ -100,6 +109,7 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 	}
 	return api.Gate(handlers, func(request jobnet.Request, err error) {
 		m.peers.Warn("a change was refused", "request", request.Type, "by", request.From.By(), "why", err)
+		m.recordRefusal(request, err)
 	})
 }
 
@@ -151,19 +161,26 @@ func (m *Master) attend(ctx context.Context, w *worker) {
 	err := w.link.KeepAlive(ctx, m.config.PingInterval)
 	if ctx.Err() == nil {
 		m.registry.remove(w)
-		m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", jobnet.Excerpt(err.Error()))
+		p, reason := w.profile.Load(), jobnet.Excerpt(err.Error())
+		if p.leaving {
+			reason = itStops
+		}
+		m.say(slog.LevelInfo, w.link, "worker left", "worker", p.name, "reason", reason)
+		m.config.Recorder.Left(p.name, reason, p.by)
 	}
 }
 
 // changes tells whether a client changes something by a request, on the master or on workers.
 func changes(typ string) bool { return api.Kinds[typ].Changes }
 
-// told has the log say who asks for a change, and which. What became of it the workers' logs and
-// journals say, with the client's name.
+// told has the log say who asks for a change, and which, and keeps what was refused. What became of the
+// others the workers' logs and journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 		m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "by", request.From.By(), "about", jobnet.Excerpt(string(request.Data)))
-		return handler(ctx, link, request)
+		answer, err := handler(ctx, link, request)
+		m.recordRefusal(request, err)
+		return answer, err
 	}
 }
 

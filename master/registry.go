@@ -224,14 +224,18 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		return nil, err
 	}
 	if line := request.From; line.Scope == principal.Worker && line.Name != r.Name {
-		return nil, jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
+		err := jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
 			With(jobnet.CodeForbidden)
+		m.recordRefusal(request, err)
+		return nil, err
 	}
-	w, former, err := m.registry.put(link, newProfile(r))
+	p := newProfile(r)
+	p.by = request.From.By()
+	w, former, err := m.registry.put(link, p)
 	if err != nil {
 		return nil, err
 	}
-	if former != nil && w.profile.Load().leaving {
+	if former != nil && p.leaving {
 		m.say(slog.LevelInfo, link, "worker stops", "worker", w.name())
 		return api.Done{}, nil
 	}
@@ -244,8 +248,9 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		m.registry.remove(w)
 		return nil, ctx.Err()
 	}
-	if p := w.profile.Load(); former == nil || !former.equal(p) {
+	if former == nil || !former.equal(p) {
 		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
+		m.config.Recorder.Registered(p.name, p.targets, p.by)
 	}
 	return api.Done{}, nil
 }
@@ -258,6 +263,7 @@ type profile struct {
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
 	askers   bool     // it knows the field by of requests
 	leaving  bool     // it stops in order: nobody misses it once its link has ended
+	by       string   // who registered
 
 	place map[string]int // where in targets a name is
 	index selection      // of the targets

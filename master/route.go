@@ -28,7 +28,8 @@ func notServed(target string) string {
 
 // merged gathers outcomes from several workers.
 type merged struct {
-	who *principal.Session // asks for the jobs
+	who    *principal.Session       // asks for the jobs
+	record func(workers bool) error // called before the first worker is asked, also if there is none
 
 	mu sync.Mutex
 	api.RelayedOutcomes
@@ -76,7 +77,10 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	request.Proceed()
 	result := &merged{who: request.From}
 	result.Jobs, result.Errors = make(map[string]json.RawMessage), make(map[string]any)
-	m.spread(ctx, jobs, nil, result)
+	result.record = func(workers bool) error { return m.record(request, jobs, workers) }
+	if err := m.spread(ctx, jobs, nil, result); err != nil {
+		return nil, err
+	}
 	return result.RelayedOutcomes, nil
 }
 
@@ -84,11 +88,20 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 // not answer, and a client must be told within 10 s what was never delivered.
 const mostTries = 2
 
-// spread has the jobs run by workers that were not tried, and waits until all have an outcome.
-func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result *merged) {
+// spread has the jobs run by workers that were not tried, and waits until all have an outcome. Its
+// error, if no worker was tried before, says that none was asked.
+func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result *merged) error {
 	shares, left := map[*worker][]job(nil), jobs
 	if len(tried) < mostTries {
 		shares, left = m.registry.assign(jobs, tried, time.Now())
+	}
+	if len(tried) == 0 {
+		if err := result.record(len(shares) > 0); err != nil {
+			for w, share := range shares {
+				m.registry.takeBack(w, share)
+			}
+			return err
+		}
 	}
 	for _, j := range left {
 		result.fail(j, notDelivered(j, tried))
@@ -98,11 +111,12 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 		all.Go(func() {
 			if !m.runShare(ctx, w, share, result) {
 				m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
-				m.spread(ctx, share, append(slices.Clone(tried), w), result)
+				_ = m.spread(ctx, share, append(slices.Clone(tried), w), result)
 			}
 		})
 	}
 	all.Wait()
+	return nil
 }
 
 // notDelivered is what a client is told of a job that has reached none of the workers that were

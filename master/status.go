@@ -50,17 +50,21 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 			status.Unserved, status.UnservedCount = m.unserved(workers)
 		}
 	}
-	status.Memory, status.Build = m.config.Memory(), m.config.Build
+	status.Memory, status.Build, status.Troubles = m.config.Memory(), m.config.Build, m.config.Troubles()
 	return status, nil
 }
 
-// Describe says in a line which workers the master has.
+// Describe says in a line which workers the master has, and what keeps it from changes.
 func (m *Master) Describe() string {
 	s := m.Standing()
+	words := fmt.Sprintf("workers: %d, targets: %d", s.Workers, s.Targets)
 	if s.Workers == 0 {
-		return "no worker is registered"
+		words = "no worker is registered"
 	}
-	return fmt.Sprintf("workers: %d, targets: %d", s.Workers, s.Targets)
+	for _, t := range m.config.Troubles() {
+		words += "; changes are refused: " + t.Why
+	}
+	return words
 }
 
 func (w *worker) info() workerInfo {

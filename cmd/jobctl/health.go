@@ -165,6 +165,9 @@ func (l limits) judge(v *condition, s *operator.Census, now time.Time) {
 
 // fleet judges the workers of a master. One that takes no work is a warning while others do.
 func (l limits) fleet(v *condition, s *operator.Census, now time.Time) {
+	for _, t := range s.Master.Troubles {
+		v.find(stateWarning, "the master refuses changes: %s", inALine(t.Why))
+	}
 	ready := 0
 	for _, w := range s.Workers {
 		if w.Err == nil && operator.Ready(w.Value) {

@@ -99,6 +99,10 @@ func TestHealthOfAMaster(t *testing.T) {
 		"none":           {"", "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: 0 workers registered"},
 		"one is silent":  {well + "," + away, "", "", 1, "JOBD WARNING - master at 127.0.0.1:%s: worker two: no answer"},
 		"all are silent": {away, "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: worker two: no answer"},
+		"the master refuses changes": {
+			well, `,"troubles": [{"what": "journal", "why": "no space\nleft"}]`, "", 1,
+			"JOBD WARNING - master at 127.0.0.1:%s: the master refuses changes: no space / left, 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0",
+		},
 		"a worker is down": {
 			well, fmt.Sprintf(`,"down": [{"name": "w2", "targets": ["mail"], "since": %d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
 			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0",

@@ -53,6 +53,9 @@ func (p *program) printCensus(s *operator.Census) {
 		p.print(p.fleetTable(s))
 		p.printUntold(s)
 		p.printDown(s)
+		for _, t := range s.Master.Troubles {
+			fmt.Fprintf(p.out, "\nthe master refuses changes%s: %s\n", p.sinceSuffix(t.Since), clean(t.Why))
+		}
 		fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
 	}
 	p.print(p.tallyTable(s, tallies))

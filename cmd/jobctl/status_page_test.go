@@ -130,7 +130,8 @@ func standingFleet(t *testing.T, waiting map[string]string) *daemon {
 				worker(3, "node-3", `"workerStatusError": "no answer within 5s"`),
 				worker(4, "old", `"workerStatus": {"targets": {"other": {"paused": false, "concurrency": 2, "length": 7}}}`),
 			}, ",") + `], "memoryUsage": {"rss": 1048576}, "unserved": [{"target": "mial", "since": 1795172400000}], "unservedCount": 3,
-				"down": [{"name": "w9", "remoteAddr": "10.0.0.9", "targets": ["a", "b", "c", "d", "e", "f"], "targetsCut": 2, "since": 1795172400000}]}`), nil
+				"down": [{"name": "w9", "remoteAddr": "10.0.0.9", "targets": ["a", "b", "c", "d", "e", "f"], "targetsCut": 2, "since": 1795172400000}],
+				"troubles": [{"what": "journal", "why": "no space left", "since": "2026-11-20T11:00:00Z"}]}`), nil
 		}
 		address, err := request.Fields().Text("worker")
 		if err != nil {
@@ -161,6 +162,8 @@ worker node-3 does not answer: no answer within 5s
 worker old can't tell more, because it is an older jobd, or the original
 
 worker w9 down since 11:00:00; it served a, b, c, d, e, 3 more from 10.0.0.9
+
+the master refuses changes since 11:00:00: no space left
 
 4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched
 the table does not show 10 events yet

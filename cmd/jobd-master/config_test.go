@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
+	"jobd/journal/eventlog"
 )
 
 func TestConfigOfTheOriginal(t *testing.T) {
@@ -31,8 +33,12 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			Log:      logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
 		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
+		journal: daemon.Journal{
+			Of: "master", Low: "changes are refused", MinFree: 64 << 20,
+			Log: eventlog.Config{SegmentSize: 64 << 20, SegmentAge: 24 * time.Hour, Retention: 30 * 24 * time.Hour},
+		},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, conf.TLS{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(eventlog.Config{}), cmp.AllowUnexported(config{}, conf.TLS{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -81,7 +87,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
+	for _, key := range []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "journal_dir", "journal_segment_size", "journal_segment_age", "journal_retention", "journal_archive_dir", "journal_min_free"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}

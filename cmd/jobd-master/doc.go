@@ -2,6 +2,6 @@
 // it asks the workers. Its configuration is /etc/jobd-master.conf; see --help and
 // docs/configuration.md.
 //
-// It keeps no state on disk. When it crashes, workers reconnect and register again; package master
+// It keeps no state on disk but a journal of what it was asked to change. When it crashes, workers reconnect and register again; package master
 // tells what that means for pokes and for clients that wait.
 package main

@@ -26,13 +26,14 @@ const stopTimeout = 3 * time.Second
 //	clients ──► server ──► master ──► workers     status, poke, run-manual, …
 //	workers ──► server ──► master                 register-worker
 //	            master ──► workers                polls and pings, over the links that they made
+//	            master ──► record                 who asks for changes, which workers come and go
 //
 // Everything ends together on a signal: the server gives the answers under way a moment, the
 // master delivers the pokes that it acknowledged.
 func run(p daemon.Process) (err error) {
 	config, err := parseConfig(p.Args, p.Environ, p.Stdout)
 	if config.Check.Asked {
-		return config.Look("jobd-master", err, func() string { return "" }, nil, p.Stdout)
+		return config.Look("jobd-master", err, func() string { return "" }, config.parts(), p.Stdout)
 	}
 	if err != nil {
 		return err
@@ -47,11 +48,22 @@ func run(p daemon.Process) (err error) {
 	manager.Begin()
 	beat := pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look})
 	build := version.Of()
-	workers := master.New(master.Config{
+	of := master.Config{
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
 		Build: api.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: failPulse("workers", beat.Loop("workers")),
-	})
-	told, handlers, err := openWeb(config.HTTP, workers, beat, log.Logger)
+	}
+	record, err := newRecord(config.journal, log.Logger)
+	if err != nil {
+		return err
+	}
+	actors := []daemon.Actor{}
+	if record != nil {
+		defer record.close()
+		of.Recorder, of.Troubles = record, record.troubles
+		actors = append(actors, record.Run)
+	}
+	workers := master.New(of)
+	told, handlers, err := openWeb(config.HTTP, workers, of.Troubles, beat, log.Logger)
 	if err != nil {
 		return err
 	}
@@ -63,6 +75,11 @@ func run(p daemon.Process) (err error) {
 		return err
 	}
 
+	if record != nil {
+		if err := record.begin(); err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
 	log.Info("master serves", "version", version.Version, "address", server.Address())
 	serve := func(ctx context.Context) error {
 		return server.Serve(ctx, stopTimeout, "stopped before all requests were answered")
@@ -80,7 +97,7 @@ func run(p daemon.Process) (err error) {
 		Ending: daemon.NewEnding(), Log: log.Logger,
 		Reload: func() { manager.Reload(func() { _ = reading.Reload(log, takeOver) }) },
 		Ends:   func() { manager.End(false) },
-		Stages: [][]daemon.Actor{{told.Serve, workers.Run, serve, beat.Run, tell}},
+		Stages: [][]daemon.Actor{append(actors, told.Serve, workers.Run, serve, beat.Run, tell)},
 	}.Run(signals.Caught())
 	if err != nil {
 		return err

@@ -16,12 +16,12 @@ import (
 // openWeb takes the address where the master tells of itself over HTTP, if there is one, and gives its
 // handlers, whose requests are counted.
 func openWeb(
-	at conf.HTTP, workers *master.Master, beat *pulse.Pulse, log *slog.Logger,
+	at conf.HTTP, workers *master.Master, troubles func() []api.NotReady, beat *pulse.Pulse, log *slog.Logger,
 ) (server *web.Server, handlers map[string]jobnet.Handler, err error) {
 	counting := metrics.NewMaster(version.Of())
 	handlers = counting.Count(workers.Handlers())
 	routes := web.Routes{
-		Program: "jobd-master", Metrics: counting.Handler(workers.Standing),
+		Program: "jobd-master", Metrics: counting.Handler(workers.Standing, troubles),
 		Health: web.Loops(beat), Ready: func() []api.NotReady { return ready(workers) },
 	}
 	server, err = web.Listen(at, routes.Handler(), log)

@@ -32,6 +32,7 @@ type Config struct {
 	SegmentSize int64         // bytes from which on the next segment begins; 0: 64 MiB
 	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
 	Retention   time.Duration // how old a sealed segment's newest event may be before it is removed; 0: for ever
+	NoTable     bool          // no jobs table shows the events: retention waits for none
 	ArchiveDir  string        // an existing folder to which segments are moved instead; "": they are removed
 
 	// uptime is the time since the boot, by a clock that nobody sets; nil: the system's, or as Now

@@ -11,7 +11,7 @@ import (
 
 // Gate is the one place where it is decided what somebody may ask: nothing behind it asks again. Handlers of
 // requests that are not declared here have no way in. refused hears of what was refused and would have changed
-// something.
+// something, or is for workers only.
 func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Request, err error)) map[string]jobnet.Handler {
 	for name, handler := range handlers {
 		kind, declared := Kinds[name]
@@ -20,7 +20,7 @@ func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Reques
 		}
 		handlers[name] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 			if err := kind.lets(request.From); err != nil {
-				if kind.Changes {
+				if kind.Changes || kind.scope == principal.Worker {
 					refused(request, err)
 				}
 				return nil, err

@@ -77,6 +77,8 @@ type FleetStatus[S any] struct {
 	Memory  MemoryUsage      `json:"memoryUsage"`
 	Build                    // of the master
 
+	Troubles []NotReady `json:"troubles,omitempty"` // what keeps the master itself from a part of its work
+
 	// What was poked and is served by nobody: the first of UnservedCount. It is told where workers
 	// were polled.
 	Unserved      []UnservedTarget `json:"unserved,omitempty"`

@@ -3,7 +3,7 @@
 if command -v systemd-tmpfiles >/dev/null; then
   systemd-tmpfiles --create jobd.conf
 else
-  install -d -m 0700 -o jobd -g jobd /var/lib/jobd
+  install -d -m 0700 -o jobd -g jobd /var/lib/jobd /var/lib/jobd-master
   install -d -m 0750 -o jobd -g jobd /var/log/jobd
 fi
 if [ -d /run/systemd/system ]; then

@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
+	"jobd/net/api"
 )
 
 // Master counts what a master does.
@@ -24,8 +25,9 @@ func (m *Master) Count(handlers map[string]jobnet.Handler) map[string]jobnet.Han
 	return counted(m.registry, "jobd_master_requests_total", handlers)
 }
 
-// Handler answers scrapes, for which it asks how the master stands. It is called once.
-func (m *Master) Handler(now func() master.Standing) http.Handler {
+// Handler answers scrapes, for which it asks how the master stands, and how its journal does, if it has
+// one. It is called once.
+func (m *Master) Handler(now func() master.Standing, journal func() []api.NotReady) http.Handler {
 	g := &gauges{}
 	workers := g.desc("jobd_master_workers", "Workers that are registered.")
 	targets := g.desc("jobd_master_targets", "Targets that they serve.")
@@ -34,6 +36,10 @@ func (m *Master) Handler(now func() master.Standing) http.Handler {
 	polls := g.desc("jobd_master_polls_total", "Requests to workers to look for jobs.")
 	unserved := g.desc("jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.")
 	oldest := g.desc("jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.")
+	var refuses *prometheus.Desc
+	if journal != nil {
+		refuses = g.desc("jobd_master_journal_failing", "1 while the master's journal can't be written, so that changes are refused.")
+	}
 	g.tell = func(send send) {
 		s := now()
 		send(workers, prometheus.GaugeValue, float64(s.Workers))
@@ -42,6 +48,9 @@ func (m *Master) Handler(now func() master.Standing) http.Handler {
 		send(pokes, prometheus.CounterValue, float64(s.Poked))
 		send(polls, prometheus.CounterValue, float64(s.Polled))
 		send(unserved, prometheus.GaugeValue, float64(s.Unserved))
+		if refuses != nil {
+			send(refuses, prometheus.GaugeValue, truth(len(journal()) > 0))
+		}
 		send(oldest, prometheus.GaugeValue, age(s.UnservedSince, time.Now()))
 	}
 	m.registry.MustRegister(g)

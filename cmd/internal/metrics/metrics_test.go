@@ -197,10 +197,10 @@ func TestAMastersNumbers(t *testing.T) {
 	t.Parallel()
 	m := NewMaster(built)
 	now := master.Standing{Workers: 2, Targets: 3, Ended: 4, Poked: 5, Polled: 6, Unserved: 7, UnservedSince: time.Now().Add(-time.Hour)}
-	lines := scrape(t, m.Handler(func() master.Standing { return now }))
+	lines := scrape(t, m.Handler(func() master.Standing { return now }, func() []api.NotReady { return []api.NotReady{{What: "journal"}} }))
 	has(t, lines, `jobd_master_workers 2`, `jobd_master_targets 3`, `jobd_master_registrations_ended_total 4`, `jobd_master_pokes_total 5`,
 		`jobd_master_polls_total 6`, `jobd_master_build_info{commit="0123456789abcdef",goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
-		`jobd_master_targets_unserved 7`)
+		`jobd_master_targets_unserved 7`, `jobd_master_journal_failing 1`)
 	if !slices.ContainsFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "jobd_master_targets_unserved_oldest_seconds 3600")
 	}) {

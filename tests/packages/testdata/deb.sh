@@ -40,6 +40,7 @@ is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /etc/jobd-master.conf)" 'root:jobd 640'
 is "$(owner /etc/jobd)" 'root:jobd 750'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
+is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
 is "$(getent passwd jobd | cut -d: -f6,7)" /var/lib/jobd:/usr/sbin/nologin
 as_jobd cat /etc/jobd.conf >/dev/null
@@ -98,6 +99,7 @@ tells commit "\"$COMMIT\""
 cat >/etc/jobd-master.conf <<'END'
 host = 127.0.0.1
 port = 7081
+journal_dir = /var/lib/jobd-master
 END
 # shellcheck disable=SC2046 # the words of the command
 setpriv --reuid jobd --regid jobd --clear-groups -- $(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/jobd-master.service) </dev/null >>/tmp/log 2>&1 &
@@ -106,6 +108,8 @@ until_done jobctl --master status
 jobctl --master status --output json | grep -q "\"commit\": *\"$COMMIT\""
 kill $master
 wait $master
+jobctl journal verify --journal /var/lib/jobd-master
+jobctl journal log --journal /var/lib/jobd-master --kind closed | grep -q stopped
 
 insert
 until_done grep -qx 1 /tmp/started
@@ -198,6 +202,7 @@ mv /usr/bin/systemd-sysusers /usr/bin/systemd-tmpfiles /tmp/aside
 install_package $first
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
+is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
 is "$(getent passwd jobd | cut -d: -f6,7)" /var/lib/jobd:/usr/sbin/nologin
 apt-get purge -y jobd

@@ -19,6 +19,7 @@ is "$(in_root -V --nodeps jobd)" ''
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /etc/jobd)" 'root:jobd 750'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
+is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(chroot "$ROOT" jobd --version)" 1.0.0
 
 # What the administrator changes is seen, and kept.

@@ -13,6 +13,7 @@ is "$(owner /usr/bin/jobd)" 'root:root 755'
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /etc/jobd-master.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
+is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
 is "$(owner /usr/share)" "$mode_before"
 INSIDE

@@ -110,7 +110,7 @@ func (l *Link) passedOn(m message) *principal.Session {
 	if l.config.MasterScope != 0 {
 		s.Scope = l.config.MasterScope
 	}
-	s.Address, s.Master = "", peer
+	s.Address, s.Master = "", "master "+peer
 	var by asker
 	switch {
 	case m.by == nil:
@@ -127,7 +127,7 @@ func (l *Link) passedOn(m message) *principal.Session {
 	}
 	s.Name, s.How, s.Address = line(by.Name), line(by.How), line(by.Address)
 	if s.Name != "" && l.config.Unverified {
-		s.Master = "unverified " + peer
+		s.Master = "unverified " + s.Master
 	}
 	if by.Scope != "" {
 		scope, _ := principal.ParseScope(by.Scope)

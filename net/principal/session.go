@@ -10,7 +10,7 @@ type Session struct {
 	Name    string // of the principal; "": nobody has a name here
 	How     string // it is known: token, certificate, uid, password, localhost
 	Address string // where it comes from
-	Master  string // that passed its request on; "": none did
+	Master  string // that passed its request on, as "master 10.0.0.9:7081"; "": none did
 
 	Scope   Scope
 	Targets Targets
@@ -46,7 +46,7 @@ func (s *Session) Who() string {
 	case s.Name != "":
 		return s.Name
 	case s.Master != "":
-		return "master " + s.Master
+		return s.Master
 	}
 	return s.Address
 }
@@ -75,7 +75,7 @@ func (s *Session) By() string {
 	case s.Master == "":
 		return by
 	case by == "":
-		return "master " + s.Master
+		return s.Master
 	}
-	return by + " via master " + s.Master
+	return by + " via " + s.Master
 }

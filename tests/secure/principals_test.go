@@ -1,0 +1,450 @@
+package secure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/net/principal"
+	"jobd/store/storetest/must"
+	"jobd/tests/harness"
+)
+
+// people is a file of principals under test, and the tokens of those who have one.
+type people struct {
+	t       *testing.T
+	path    string
+	lines   map[string]string // by what they begin with, "NAME SCOPE TARGETS"
+	tokens  map[string]string
+	db      *harness.Database
+	workers string // the token of the worker
+}
+
+func newPeople(t *testing.T, others ...string) *people {
+	t.Helper()
+	p := &people{t, filepath.Join(t.TempDir(), "principals"), make(map[string]string), make(map[string]string), nil, ""}
+	for _, line := range others {
+		p.lines[line] = ""
+	}
+	p.write()
+	return p
+}
+
+// add adds somebody with a token, and gives that.
+func (p *people) add(name, scope, targets string, options ...string) (token string) {
+	p.t.Helper()
+	token, credential, err := principal.NewToken(name)
+	must.Do(p.t, err)
+	if sum := sha256.Sum256([]byte(token)); credential != "token:sha256:"+hex.EncodeToString(sum[:]) {
+		p.t.Fatalf("the credential %s is not the digest", credential)
+	}
+	p.lines[name+" "+scope+" "+targets] = credential + " " + strings.Join(options, " ")
+	p.tokens[name] = token
+	p.write()
+	return token
+}
+
+// remove takes a line away.
+func (p *people) remove(begins string) {
+	for line := range p.lines {
+		if strings.HasPrefix(line, begins) {
+			delete(p.lines, line)
+		}
+	}
+	p.write()
+}
+
+// write puts the file in place in one step.
+func (p *people) write() {
+	p.t.Helper()
+	var text strings.Builder
+	for line, credential := range p.lines {
+		fmt.Fprintln(&text, line, credential)
+	}
+	must.Do(p.t, os.WriteFile(p.path+".new", []byte(text.String()), 0o600))
+	must.Do(p.t, os.Rename(p.path+".new", p.path))
+}
+
+func (p *people) settings() harness.Settings { return harness.Settings{"principals_file": p.path} }
+
+// ask sends a request as original clients do, with a token in its password, and gives the error or the data.
+func ask(t *testing.T, w *harness.Wire, token, request, data string) (answer string) {
+	t.Helper()
+	if data == "" {
+		data = "null"
+	}
+	w.Send(t, fmt.Sprintf(`[0,{"no":7,"type":%q,"data":%s,"password":%q}]`, request, data, token))
+	for {
+		response, ours := w.Answer(t)
+		switch {
+		case !ours || response.No != 7:
+		case response.Error != "":
+			return "error: " + response.Error
+		default:
+			return string(response.Data)
+		}
+	}
+}
+
+// may are the requests of each daemon, who may ask them by their scope, and data with which they change nothing
+// or fail for another reason. restart is asked by those only who may not.
+var may = []struct{ daemon, request, scopes, data string }{
+	{"worker", "poll", "submit run admin", ""},
+	{"worker", "pause", "admin", `{"targets":["nowhere"]}`},
+	{"worker", "continue", "admin", `{"targets":["nowhere"]}`},
+	{"worker", "recycle", "admin", `{"targets":["nowhere"]}`},
+	{"worker", "add-target", "admin", `{"target":"mail","concurrency":1}`},
+	{"worker", "set-target-concurrency", "admin", `{"target":"nowhere","concurrency":1}`},
+	{"worker", "remove-target", "admin", `{"target":"nowhere"}`},
+	{"worker", "status", "status read run admin", ""},
+	{"worker", "run-manual", "submit run admin", `{"ids":[9]}`},
+	{"worker", "send-signal", "run admin", `{"jobs":{"9":0}}`},
+	{"worker", "reload", "admin", ""},
+	{"worker", "restart", "", ""},
+	{"worker", "running", "read run admin", ""},
+	{"worker", "waiting", "status read run admin", ""},
+	{"worker", "unfinished", "read run admin", `{"target":"mail"}`},
+	{"worker", "explain", "read run admin", `{"ids":[9]}`},
+	{"worker", "retry", "run admin", `{"ids":[9]}`},
+	{"worker", "output", "read run admin", `{"job":9}`},
+	{"worker", "cancel", "run admin", `{"ids":[9]}`},
+	{"worker", "recurring", "read run admin", ""},
+	{"worker", "delayed", "read run admin", ""},
+	{"worker", "run-now", "run admin", `{"ids":[9]}`},
+	{"worker", "pause-schedule", "run admin", `{"ids":[9]}`},
+	{"worker", "continue-schedule", "run admin", `{"ids":[9]}`},
+	{"worker", "journal-anchor", "read run admin", ""},
+	{"worker", "journal-rows", "read run admin", `{"ids":[9]}`},
+	{"worker", "journal-events", "read run admin", ""},
+	{"worker", "journal-state", "read run admin", ""},
+	{"worker", "journal-verify", "read run admin", ""},
+	{"worker", "journal-diff", "read run admin", ""},
+	{"worker", "journal-reapply", "admin", `{"dry_run":true}`},
+	{"worker", "journal-next", "read run admin", `{"cursor":"x"}`},
+	{"worker", "journal-close", "read run admin", `{"cursor":"x"}`},
+	{"master", "register-worker", "worker", `{"targets":["x"],"name":""}`},
+	{"master", "lend", "worker", `{"rates":[]}`},
+	{"master", "poke", "submit run admin worker", `{"targets":["mail"]}`},
+	{"master", "pause", "admin", `{"targets":["nowhere"]}`},
+	{"master", "continue", "admin", `{"targets":["nowhere"]}`},
+	{"master", "recycle", "admin", `{"targets":["nowhere"]}`},
+	{"master", "status", "status read run admin", ""},
+	{"master", "run-manual", "submit run admin", `{"jobs":[{"id":9,"target":"nowhere"}]}`},
+	{"master", "send-signal", "run admin", `{"jobs":[{"id":9,"target":"mail","signal":0}]}`},
+	{"master", "running", "read run admin", ""},
+	{"master", "waiting", "status read run admin", ""},
+	{"master", "unfinished", "read run admin", `{"target":"mail"}`},
+	{"master", "explain", "read run admin", `{"ids":[9]}`},
+	{"master", "output", "read run admin", `{"job":9}`},
+	{"master", "cancel", "run admin", `{"ids":[9]}`},
+	{"master", "recurring", "read run admin", ""},
+	{"master", "delayed", "read run admin", ""},
+	{"master", "retry", "run admin", `{"worker":"w1","ids":[9]}`},
+	{"master", "run-now", "run admin", `{"worker":"w1","ids":[9]}`},
+	{"master", "pause-schedule", "run admin", `{"worker":"w1","ids":[9]}`},
+	{"master", "continue-schedule", "run admin", `{"worker":"w1","ids":[9]}`},
+	{"master", "set-target-concurrency", "admin", `{"worker":"w1","target":"nowhere","concurrency":1}`},
+	{"master", "reload", "admin", `{"worker":"w1"}`},
+	{"master", "restart", "", `{"worker":"w1"}`},
+	{"master", "journal-anchor", "read run admin", ""},
+	{"master", "journal-rows", "read run admin", `{"ids":[9]}`},
+	{"master", "journal-events", "read run admin", ""},
+	{"master", "journal-state", "read run admin", ""},
+	{"master", "journal-verify", "read run admin", ""},
+	{"master", "journal-diff", "read run admin", ""},
+	{"master", "journal-reapply", "admin", `{"dry_run":true}`},
+	{"master", "journal-next", "read run admin", `{"cursor":"x"}`},
+	{"master", "journal-close", "read run admin", `{"cursor":"x"}`},
+}
+
+// whole are the requests that need all targets.
+var whole = []string{"reload", "restart", "journal-anchor", "journal-verify", "journal-diff", "journal-reapply"}
+
+// A fleet whose every request is asked by somebody of each scope, with all targets and with one: who may gets an
+// answer or another error, and who may not is told so.
+func TestWhoMayAskWhat(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	fleet := p.fleet("echo $1")
+	p.add("nowhere", "admin", "*") // a name that no target has
+	for _, scope := range []string{"status", "read", "submit", "run", "admin", "worker"} {
+		for kind, targets := range map[string]string{"all-": "*", "some-": "mail,nowhere,x"} {
+			p.add(kind+scope, scope, targets)
+		}
+	}
+	links := make(map[string]*harness.Wire)
+	harness.Until(t, func() string { // until the file was read
+		if a := ask(t, harness.Dial(t, fleet["worker"].Addr), p.tokens["all-admin"], "status", ""); strings.HasPrefix(a, "error") {
+			return a
+		}
+		if a := ask(t, harness.Dial(t, fleet["master"].Addr), p.tokens["all-admin"], "status", ""); strings.HasPrefix(a, "error") {
+			return a
+		}
+		return ""
+	})
+	for _, test := range may {
+		for name, token := range p.tokens {
+			kind, scope, _ := strings.Cut(name, "-")
+			if kind == "nowhere" || kind == "node" {
+				continue
+			}
+			if links[test.daemon+name] == nil {
+				links[test.daemon+name] = harness.Dial(t, fleet[test.daemon].Addr)
+			}
+			allowed := slices.Contains(strings.Fields(test.scopes), scope) && (kind == "all" || !slices.Contains(whole, test.request))
+			if test.request == "restart" && scope == "admin" && kind == "all" {
+				continue
+			}
+			said := ask(t, links[test.daemon+name], token, test.request, test.data)
+			refused := strings.HasPrefix(said, "error: "+name+" may not ask for "+test.request+": ")
+			if refused == allowed || strings.Contains(said, "internal error") || strings.Contains(said, "unknown request") {
+				t.Errorf("%s: %s by %s: allowed %v, but: %s", test.daemon, test.request, name, allowed, said)
+			}
+		}
+	}
+}
+
+// fleet starts a worker and its master, both with the file.
+func (p *people) fleet(script string) map[string]*harness.Daemon {
+	p.t.Helper()
+	token := p.add("w1", "worker", "mail,reports")
+	own := harness.Settings{"password": token, "principals_file": p.path}
+	master := harness.StartMaster(p.t, p.settings())
+	db := harness.NewDatabase(p.t)
+	worker := db.Worker(p.t, "w1", harness.Script(p.t, script)+" {id}", map[string]int{"mail": 1, "reports": 1}).
+		With(harness.MasterOf(master), own).StartWorker(p.t)
+	awaitSaid(p.t, master, "worker registered")
+	delete(p.tokens, "w1")
+	p.db, p.workers = db, token
+	return map[string]*harness.Daemon{"worker": worker, "master": master}
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// To somebody who has not all targets the others do not exist, whether it asks the worker or its master.
+func TestOtherTargetsDoNotExist(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	fleet := p.fleet("echo secret of $1; if [ $1 -gt 100 ]; then while :; do sleep 1; done; fi")
+	p.db.Exec(t, `INSERT INTO jobs (id, target, time_created, status) VALUES (1, 'mail', UNIX_TIMESTAMP(), 'manual'), (2, 'reports', UNIX_TIMESTAMP(), 'manual'),
+		(3, 'mail', UNIX_TIMESTAMP(), 'waiting'), (4, 'reports', UNIX_TIMESTAMP(), 'waiting'), (101, 'mail', UNIX_TIMESTAMP(), 'manual'), (102, 'reports', UNIX_TIMESTAMP(), 'manual')`)
+	all, some := p.add("all", "admin", "*"), p.add("ann", "admin", "mail")
+	worker := harness.Dial(t, fleet["worker"].Addr)
+	harness.Until(t, func() string {
+		if a := ask(t, harness.Dial(t, fleet["worker"].Addr), some, "status", ""); strings.HasPrefix(a, "error") {
+			return a
+		}
+		if a := ask(t, harness.Dial(t, fleet["master"].Addr), some, "status", ""); strings.HasPrefix(a, "error") {
+			return a
+		}
+		return ""
+	})
+	if said := ask(t, worker, all, "poll", ""); said != `"ok"` {
+		t.Fatal(said)
+	}
+	p.db.AwaitCount(t, 2, "status = 'done' AND id < 10")
+	// What runs: one of each target.
+	for _, id := range []string{"101", "102"} {
+		go func() {
+			w := harness.Dial(t, fleet["worker"].Addr)
+			w.Send(t, fmt.Sprintf(`[0,{"no":7,"type":"run-manual","data":{"ids":[%s]},"password":%q}]`, id, all))
+		}()
+	}
+	p.db.AwaitCount(t, 2, "status = 'running'")
+	master := harness.Dial(t, fleet["master"].Addr)
+	for _, test := range []struct {
+		request, data string
+		want, never   []string // in what is said
+	}{
+		{"status", "", []string{`"mail"`}, []string{"reports"}},
+		{"status", `{"poll_workers":true}`, []string{`"mail"`}, []string{"reports"}},
+		{"running", "", []string{`"job":101`}, []string{"102", "reports"}},
+		{"running", `{"targets":["reports"]}`, []string{"ann may look at mail, not reports"}, []string{"102"}},
+		{"waiting", "", []string{`"mail"`}, []string{"reports"}},
+		{"unfinished", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, []string{"102"}},
+		{"explain", `{"ids":[101,102,2,77]}`, []string{`"job":101`}, []string{"reports", "secret of 102"}},
+		{"output", `{"job":102}`, []string{`unknown`}, []string{"c2VjcmV0"}},
+		{"output", `{"job":4}`, []string{`unknown`}, []string{"c2VjcmV0"}},
+		{"output", `{"job":3}`, []string{`c2VjcmV0`}, nil}, // it is in base64
+		{"journal-rows", `{"ids":[2,3]}`, []string{`"job":3`}, []string{"reports", `"job":2`}},
+		{"pause", `{"targets":["reports"]}`, []string{"ann may command mail, not reports"}, nil},
+		{"pause", "", []string{`"ok"`}, nil},
+		{"continue", "", []string{`"ok"`}, nil},
+		{"recycle", "", []string{"no processes are kept for target 'mail'"}, []string{"reports"}},
+		{"cancel", `{"ids":[102,2],"rows":true}`, []string{"job 2 not found", "job 102 not found"}, []string{"cancelling", "ignored"}},
+	} {
+		for name, w := range map[string]*harness.Wire{"worker": worker, "master": master} {
+			said := ask(t, w, some, test.request, test.data)
+			for _, want := range test.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("%s: %s %s: not said: %q: %s", name, test.request, test.data, want, said)
+				}
+			}
+			for _, never := range test.never {
+				if strings.Contains(said, never) {
+					t.Errorf("%s: %s %s: said: %q: %s", name, test.request, test.data, never, said)
+				}
+			}
+		}
+	}
+	for request, data := range map[string]string{
+		"run-manual": `{"ids":[2]}`, "retry": `{"ids":[4]}`, "run-now": `{"ids":[2]}`, "pause-schedule": `{"ids":[2]}`,
+	} {
+		if said := ask(t, worker, some, request, data); !strings.Contains(said, "not found") {
+			t.Errorf("%s of a foreign job: %s", request, said)
+		}
+	}
+	if said := ask(t, worker, some, "send-signal", `{"jobs":{"101":0,"102":9}}`); said != `{"101":true,"102":false}` {
+		t.Errorf("signals: %s", said)
+	}
+	// A client may lie to the master about a job's target.
+	if said := ask(t, master, some, "send-signal", `{"jobs":[{"id":102,"target":"mail","signal":9}]}`); said != `{"102":false}` {
+		t.Errorf("a signal through the master: %s", said)
+	}
+	if said := ask(t, master, some, "run-manual", `{"jobs":[{"id":2,"target":"mail"}]}`); !strings.Contains(said, "job 2 not found") {
+		t.Errorf("a job by hand through the master: %s", said)
+	}
+	if said := ask(t, master, some, "run-manual", `{"jobs":[{"id":2,"target":"reports"}]}`); said != "error: ann may run jobs of mail, not reports" {
+		t.Errorf("a job by hand of a target that is named: %s", said)
+	}
+	if said := ask(t, master, some, "poke", `{"targets":["reports"]}`); said != "error: ann may run jobs of mail, not reports" {
+		t.Errorf("a poke: %s", said)
+	}
+	// The journal: events and states of jobs of mail alone, and of the worker only what is about mail alone.
+	for _, request := range []string{"journal-events", "journal-state"} {
+		var opened struct{ Cursor string }
+		decode(t, ask(t, worker, some, request, ""), &opened)
+		said := ask(t, worker, some, "journal-next", fmt.Sprintf(`{"cursor":%q}`, opened.Cursor))
+		if strings.Contains(said, "reports") || strings.Contains(said, `"job":102`) || !strings.Contains(said, `"job":101`) {
+			t.Errorf("%s: %s", request, said)
+		}
+	}
+	p.db.AwaitCount(t, 1, "id = 2 AND status = 'manual'")
+	p.db.AwaitCount(t, 2, "id > 100 AND status = 'running'")
+	ask(t, worker, all, "send-signal", `{"jobs":{"101":9,"102":9}}`)
+	p.db.AwaitCount(t, 2, "id > 100 AND status = 'done'")
+}
+
+// Whoever asks for a change is named in the journal, with how it is known, also where a master passes it on.
+func TestEveryActHasAName(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t, "here admin * localhost")
+	fleet := p.fleet("echo $1")
+	ann := p.add("ann", "admin", "*")
+	read := p.add("bob", "read", "*")
+	harness.Until(t, func() string {
+		for _, d := range fleet {
+			if a := ask(t, harness.Dial(t, d.Addr), ann, "status", ""); strings.HasPrefix(a, "error") {
+				return a
+			}
+		}
+		return ""
+	})
+	for _, from := range []struct{ daemon, token string }{{"worker", ann}, {"worker", ""}, {"master", ann}, {"master", ""}, {"worker", read}, {"worker", p.workers}} {
+		ask(t, harness.Dial(t, fleet[from.daemon].Addr), from.token, "pause", `{"targets":["mail"]}`)
+		ask(t, harness.Dial(t, fleet[from.daemon].Addr), from.token, "continue", `{"targets":["mail"]}`)
+	}
+	var opened struct{ Cursor string }
+	w := harness.Dial(t, fleet["worker"].Addr)
+	decode(t, ask(t, w, ann, "journal-events", `{"kinds":["paused","refused"]}`), &opened)
+	var page struct {
+		Items []struct {
+			Kind    string `json:"kind"`
+			Payload struct {
+				By string `json:"by"`
+			} `json:"payload"`
+		} `json:"items"`
+	}
+	said := ask(t, w, ann, "journal-next", fmt.Sprintf(`{"cursor":%q}`, opened.Cursor))
+	decode(t, said, &page)
+	var got []string
+	for _, e := range page.Items {
+		got = append(got, e.Kind+" by "+ports.ReplaceAllString(e.Payload.By, "PORT"))
+	}
+	want := []string{
+		"paused by ann (token, 127.0.0.1:PORT)", "paused by here (localhost, 127.0.0.1:PORT)",
+		"paused by ann (token, 127.0.0.1:PORT) via unverified master 127.0.0.1:PORT",
+		"paused by here (localhost, 127.0.0.1:PORT) via unverified master 127.0.0.1:PORT",
+		"refused by bob (token, 127.0.0.1:PORT)", "refused by bob (token, 127.0.0.1:PORT)",
+		"refused by w1 (token, 127.0.0.1:PORT)", "refused by w1 (token, 127.0.0.1:PORT)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the journal says\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), said)
+	}
+	for name, d := range fleet {
+		for who, token := range map[string]string{"ann": ann, "w1": p.workers} {
+			if strings.Contains(d.Output(), token) {
+				t.Errorf("the log of the %s has the token of %s", name, who)
+			}
+		}
+	}
+}
+
+var ports = regexp.MustCompile(`\b[0-9]{4,5}\b`)
+
+// A credential that is removed or expires has no link a second later: neither its clients', nor its workers'.
+func TestARemovedCredentialHasNoLink(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	fleet := p.fleet("echo $1")
+	ann := p.add("ann", "admin", "*")
+	bob := p.add("bob", "read", "*", "expires="+time.Now().Add(4*time.Second).UTC().Format(time.RFC3339))
+	p.add("eve", "read", "*")
+	links := make(map[string]*harness.Wire)
+	for name, token := range p.tokens {
+		for _, d := range fleet {
+			harness.Until(t, func() string {
+				links[name+d.Addr] = harness.Dial(t, d.Addr)
+				if a := ask(t, links[name+d.Addr], token, "status", ""); strings.HasPrefix(a, "error") {
+					return a
+				}
+				return ""
+			})
+		}
+	}
+	_ = bob
+	p.remove("ann ")
+	for _, d := range fleet {
+		links["ann"+d.Addr].Closed(t)
+		links["bob"+d.Addr].Closed(t)
+		if said := ask(t, harness.Dial(t, d.Addr), ann, "status", ""); said != "error: invalid password" {
+			t.Errorf("a removed token: %s", said)
+		}
+		if said := ask(t, links["eve"+d.Addr], p.tokens["eve"], "status", ""); strings.HasPrefix(said, "error") {
+			t.Errorf("who stays: %s", said)
+		}
+	}
+	p.remove("w1 ")
+	awaitSaid(t, fleet["master"], "worker left")
+}
+
+// A worker registers under its own name and for its own targets only.
+func TestAWorkerIsWhoItSays(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	node := p.add("node-7", "worker", "mail,reports/*")
+	master := harness.StartMaster(t, p.settings())
+	for data, want := range map[string]string{
+		`{"name":"node-7","targets":["mail","reports/a"]}`: `"ok"`,
+		`{"name":"node-8","targets":["mail"]}`:             "error: node-7 may register under its own name only, not as node-8",
+		`{"name":"node-7","targets":["mail","billing"]}`:   "error: node-7 may serve mail,reports/*, not billing",
+		`{"name":"node-7","targets":["reports"]}`:          "error: node-7 may serve mail,reports/*, not reports",
+	} {
+		if said := ask(t, harness.Dial(t, master.Addr), node, "register-worker", data); said != want {
+			t.Errorf("%s: %s, want %s", data, said, want)
+		}
+	}
+}

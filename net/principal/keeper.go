@@ -55,7 +55,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) look() {
 	for _, l := range *k.lines.Load() {
 		if l.expired() && l.ctx.Err() == nil {
-			k.log.Warn("a principal's credential has expired", "principal", l.Name, "credential", l.How)
+			k.log.Warn("a principal's credential has expired", "principal", l.Name, "credential", l.how)
 			l.end()
 		}
 	}
@@ -89,7 +89,7 @@ func (k *Keeper) take(content string) error {
 		if old := before[l.credential]; old != nil && old.text == l.text {
 			lines[i] = old
 			delete(before, l.credential)
-		} else if l.Scope.Has(Worker) && l.Targets.All() {
+		} else if l.Scope.Has(Worker) && l.Targets.all() {
 			k.log.Warn("a worker may have all targets: a stolen node could claim every target", "principal", l.Name, "file", k.path)
 		}
 	}

@@ -16,32 +16,19 @@ type Line struct {
 	Name    string
 	Scope   Scope
 	Targets Targets
-	How     string    // it is known: "token", "certificate", "uid" or "localhost"
 	Expires time.Time // zero: never
 
+	how        string          // it is known: token, certificate, uid or localhost
 	credential string          // as in the file: a digest in small letters, an account by its number
 	text       string          // as in the file, to tell whether it was changed
-	ctx        context.Context // nil: it is of no file, and never ends
+	ctx        context.Context // ends when the line is removed or changed, or expires
 	end        context.CancelFunc
 }
-
-func (l *Line) life() context.Context {
-	if l.ctx == nil {
-		return context.Background()
-	}
-	return l.ctx
-}
-
-// Done is closed when the line is removed or changed, or expires.
-func (l *Line) Done() <-chan struct{} { return l.life().Done() }
-
-// AfterDone calls f in its own goroutine when Done is closed. stop keeps it from that, and tells whether it did.
-func (l *Line) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(l.life(), f) }
 
 func (l *Line) expired() bool { return !l.Expires.IsZero() && !time.Now().Before(l.Expires) }
 
 // valid tells whether the line lets in who comes now.
-func (l *Line) valid() bool { return l.life().Err() == nil && !l.expired() }
+func (l *Line) valid() bool { return l.ctx.Err() == nil && !l.expired() }
 
 // mostLines is how many credentials a file may have.
 const mostLines = 10_000
@@ -52,13 +39,8 @@ func parse(content string) (lines []*Line, err error) {
 	number := 0
 	for text := range strings.Lines(content) {
 		number++
+		text, _, _ = strings.Cut(text, "#")
 		words := strings.Fields(text)
-		for i, word := range words {
-			if word[0] == '#' {
-				words = words[:i]
-				break
-			}
-		}
 		if len(words) == 0 {
 			continue
 		}
@@ -87,7 +69,7 @@ func parseLine(words []string) (*Line, error) {
 	var scope, targets, credential, expires error
 	l.Scope, scope = ParseScope(words[1])
 	l.Targets, targets = ParseTargets(words[2])
-	l.How, l.credential, credential = parseCredential(words[3])
+	l.how, l.credential, credential = parseCredential(words[3])
 	if len(words) == 5 {
 		l.Expires, expires = parseExpires(words[4])
 	}

@@ -35,7 +35,7 @@ func said(l *principal.Line) string {
 	if l == nil {
 		return ""
 	}
-	return fmt.Sprint(l.Name, " ", l.Scope, " ", l.Targets, " ", l.How)
+	return fmt.Sprint(l.Name, " ", l.Scope, " ", l.Targets, " ", l.How())
 }
 
 // The example of the manual lets in whom it names, and nobody else.
@@ -95,16 +95,10 @@ func TestNobodyIsLetInWithoutAFile(t *testing.T) {
 	}
 }
 
-// A line that was never in a file, as that of the password, never ends.
-func TestLineOfNoFile(t *testing.T) {
+// What is known otherwise, as who gives the password, never ends.
+func TestSessionWithoutALine(t *testing.T) {
 	t.Parallel()
-	var l principal.Line
-	stop := l.AfterDone(func() { t.Error("it has ended") })
-	select {
-	case <-l.Done():
-		t.Error("it is done")
-	default:
-	}
+	stop := principal.Known("password", "password", "").OnEnd(func() { t.Error("it has ended") })
 	if !stop() {
 		t.Error("it can't be stopped")
 	}
@@ -192,7 +186,7 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s, as %s, reaches %q (all: %t), want %q", text, targets, got, targets.All(), reached)
 		}
 	}
-	for _, text := range []string{"", ",", "mail,", ",mail", "*,mail", "mail,*", "mail*", "*mail", "a*b", "/*", "**", "a/**", "a*/*", "a b", "a\x00", "a\xff", "a\u202eb"} {
+	for _, text := range []string{"", ",", "mail,", ",mail", "*,mail", "mail,*", "mail*", "*mail", "a*b", "/*", "**", "a/**", "a*/*", "a b", "a\x00", "a\xff", "a#b", "a\u202eb"} {
 		if targets, err := principal.ParseTargets(text); err == nil || !strings.Contains(err.Error(), "allowed are") {
 			t.Errorf("%q is %s, %v", text, targets, err)
 		}

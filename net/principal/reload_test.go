@@ -76,39 +76,30 @@ func (w *world) told() string {
 	return w.log.String()
 }
 
-func done(l *principal.Line) bool {
-	select {
-	case <-l.Done():
-		return true
-	default:
-		return false
-	}
-}
-
 // A line that is removed ends at the second look, and so does whatever hangs on it.
 func TestRemovedLineEnds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a run * uid:1\nb run mail uid:2\nc run * localhost\n", func(w *world) {
 		removed, changed, kept := w.k.UID(1), w.k.UID(2), w.k.Localhost()
 		ended := 0
-		removed.AfterDone(func() { ended++ })
-		stopped := removed.AfterDone(func() { w.t.Error("what was stopped was called") })
+		removed.Of("").OnEnd(func() { ended++ })
+		stopped := removed.Of("").OnEnd(func() { w.t.Error("what was stopped was called") })
 		if !stopped() {
 			w.t.Error("it can't be stopped")
 		}
 		w.write("# b is narrower now\nc run *    localhost # as before\nb read mail uid:2\nd run * uid:4\n")
 		w.looks(1)
-		if done(removed) || w.k.UID(1) != removed {
+		if removed.Ended() || w.k.UID(1) != removed {
 			w.t.Error("the file was used before a second look")
 		}
 		w.looks(1)
-		if !done(removed) || ended != 1 || w.k.UID(1) != nil {
-			w.t.Errorf("the removed line is done: %t; what hangs on it was called %d times", done(removed), ended)
+		if !removed.Ended() || ended != 1 || w.k.UID(1) != nil {
+			w.t.Errorf("the removed line is done: %t; what hangs on it was called %d times", removed.Ended(), ended)
 		}
-		if !done(changed) || w.k.UID(2) == nil || w.k.UID(2).Scope.Has(principal.Run) || done(w.k.UID(2)) {
+		if !changed.Ended() || w.k.UID(2) == nil || w.k.UID(2).Scope.Has(principal.Run) || w.k.UID(2).Ended() {
 			w.t.Error("the changed line lives on, or has none in its place")
 		}
-		if done(kept) || w.k.Localhost() != kept || w.k.Lines() != 3 || w.k.UID(4) == nil {
+		if kept.Ended() || w.k.Localhost() != kept || w.k.Lines() != 3 || w.k.UID(4) == nil {
 			w.t.Error("what was not changed has ended, or what is new is not there")
 		}
 		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "the changed file of principals is used") {
@@ -130,7 +121,7 @@ func TestFileThatCannotBeUsed(t *testing.T) {
 			if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "level=ERROR") || !strings.Contains(told, why) {
 				w.t.Errorf("%s: told was %s", why, told)
 			}
-			if done(l) || w.k.UID(1) != l || w.k.Lines() != 1 {
+			if l.Ended() || w.k.UID(1) != l || w.k.Lines() != 1 {
 				w.t.Errorf("%s: the line is not as before", why)
 			}
 		}
@@ -157,7 +148,7 @@ func TestFileThatCannotBeUsed(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.looks(2)
-		if !done(l) || w.k.UID(2) == nil || !strings.Contains(w.told(), "is used") {
+		if !l.Ended() || w.k.UID(2) == nil || !strings.Contains(w.told(), "is used") {
 			w.t.Error("the file is not used when it can be")
 		}
 	})
@@ -174,7 +165,7 @@ func TestHalfAFile(t *testing.T) {
 			w.looks(1)
 			w.write(content)
 			w.looks(3)
-			if done(l) || w.k.UID(2) != l {
+			if l.Ended() || w.k.UID(2) != l {
 				w.t.Errorf("%q has ended a line", half)
 			}
 		}
@@ -183,7 +174,7 @@ func TestHalfAFile(t *testing.T) {
 		}
 		w.write("")
 		w.looks(2)
-		if !done(l) || w.k.Lines() != 0 {
+		if !l.Ended() || w.k.Lines() != 0 {
 			w.t.Error("an empty file that stays so has lines")
 		}
 	})
@@ -195,11 +186,11 @@ func TestExpiry(t *testing.T) {
 	inBubble(t, "a run * uid:1 expires=2000-01-01T00:00:10Z\nb run * uid:2 expires=2000-01-02\n", func(w *world) { // bubbles begin in 2000
 		l := w.k.UID(1)
 		w.looks(9)
-		if done(l) || w.k.UID(1) != l {
+		if l.Ended() || w.k.UID(1) != l {
 			w.t.Error("it has expired too early")
 		}
 		w.looks(1)
-		if !done(l) || w.k.UID(1) != nil || done(w.k.UID(2)) {
+		if !l.Ended() || w.k.UID(1) != nil || w.k.UID(2).Ended() {
 			w.t.Error("it has not expired, or another one has")
 		}
 		w.looks(3)
@@ -209,7 +200,7 @@ func TestExpiry(t *testing.T) {
 		w.looks(5)
 		w.write("a run * uid:1 expires=2000-01-03\nb run * uid:2 expires=2000-01-02\n")
 		w.looks(2)
-		if w.k.UID(1) == nil || done(w.k.UID(1)) {
+		if w.k.UID(1) == nil || w.k.UID(1).Ended() {
 			w.t.Error("it was not prolonged")
 		}
 	})
@@ -274,15 +265,15 @@ func TestLinesThroughChanges(t *testing.T) {
 						want, is := model[uid]
 						_, called := ended.Load(before)
 						switch {
-						case is != (now != nil) || is && said(now) != want+"uid" || is && done(now):
+						case is != (now != nil) || is && said(now) != want+"uid" || is && now.Ended():
 							r.Fatalf("account %d has %q, want %q", uid, said(now), want)
 						case before != nil && is && said(before) == want+"uid" && before != now:
 							r.Fatalf("account %d has another line, which says the same", uid)
-						case before != nil && (done(before) != (before != now) || called != (before != now)):
-							r.Fatalf("the line of account %d that was %q is done: %t; what hangs on it was called: %t", uid, said(before), done(before), called)
+						case before != nil && (before.Ended() != (before != now) || called != (before != now)):
+							r.Fatalf("the line of account %d that was %q is done: %t; what hangs on it was called: %t", uid, said(before), before.Ended(), called)
 						}
 						if held[uid] = now; now != nil && now != before {
-							now.AfterDone(func() { ended.Store(now, true) })
+							now.Of("").OnEnd(func() { ended.Store(now, true) })
 						}
 					}
 				},

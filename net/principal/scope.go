@@ -75,16 +75,16 @@ func ParseTargets(text string) (Targets, error) {
 	return Targets{names}, nil
 }
 
-// unfit is about a rune that no name may have, or the one that stands for bytes that are none.
-func unfit(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("* \ufffd", r) }
+// unfit is about a rune that has a meaning in the file, that nobody sees, or that stands for what is no UTF-8.
+func unfit(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("* #\ufffd", r) }
 
-// All tells whether these are all targets.
-func (t Targets) All() bool { return t.String() == "*" }
+// all tells whether these are all targets.
+func (t Targets) all() bool { return t.String() == "*" }
 
 // Reach tells whether a target is among them. NAME/* reaches what goes on behind NAME/, at any depth, and
 // not NAME itself.
 func (t Targets) Reach(target string) bool {
-	return t.All() || slices.ContainsFunc(t.names, func(name string) bool {
+	return t.all() || slices.ContainsFunc(t.names, func(name string) bool {
 		stem, pattern := strings.CutSuffix(name, "*")
 		rest, within := strings.CutPrefix(target, stem)
 		return within && pattern == (rest != "")

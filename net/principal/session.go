@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -29,7 +30,7 @@ var allTargets, _ = ParseTargets("*")
 
 // Of is the session of a peer that a line of the file lets in.
 func (l *Line) Of(address string) *Session {
-	return &Session{Name: l.Name, How: l.How, Address: address, Scope: l.Scope, Targets: l.Targets, line: l}
+	return &Session{Name: l.Name, How: l.how, Address: address, Scope: l.Scope, Targets: l.Targets, line: l}
 }
 
 // OnEnd calls a function when the session's credential is gone. The function that it gives ends that.
@@ -37,7 +38,7 @@ func (s *Session) OnEnd(do func()) (stop func() bool) {
 	if s.line == nil {
 		return func() bool { return true }
 	}
-	return s.line.AfterDone(do)
+	return context.AfterFunc(s.line.ctx, do)
 }
 
 // Who names somebody in a sentence.
@@ -52,7 +53,7 @@ func (s *Session) Who() string {
 }
 
 // All tells whether somebody has all targets.
-func (s *Session) All() bool { return s.Targets.All() }
+func (s *Session) All() bool { return s.Targets.all() }
 
 // Has tells which targets somebody has; nil: all.
 func (s *Session) Has() func(target string) bool {

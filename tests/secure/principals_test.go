@@ -447,4 +447,7 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 			t.Errorf("%s: %s, want %s", data, said, want)
 		}
 	}
+	if said := ask(t, harness.Dial(t, master.Addr), node, "poke", `{"targets":["billing"]}`); said != `"ok"` {
+		t.Errorf("a poke for rows that it has set back: %s", said)
+	}
 }

@@ -82,7 +82,7 @@ func parseExpires(word string) (at time.Time, err error) {
 	if at, err = time.Parse(time.DateOnly, text); err != nil {
 		at, err = time.Parse(time.RFC3339, text)
 	}
-	if !is || err != nil {
+	if !is || err != nil || at.IsZero() {
 		return at, errors.New("not an option; allowed is expires=2027-01-01, which is 0:00 UTC, or expires=2027-01-01T12:00:00Z")
 	}
 	return at, nil

@@ -47,6 +47,7 @@ var refusals = []struct{ content, why string }{
 	{"a run * localhost expire=2027-01-01", "line 1: not an option; allowed is expires=2027-01-01"},
 	{"a run * localhost expires=", "not an option"},
 	{"a run * localhost expires=2027-02-30", "not an option"},
+	{"a run * localhost expires=0001-01-01", "not an option"},
 	{"a run * localhost expires=2027-01-01T12:00:00", "not an option"},
 	{"a run * localhost 2027-01-01", "not an option"},
 	{"a run * localhost\n\nb run * localhost", "line 3: line 1 has this credential, too; allowed is one line for each"},

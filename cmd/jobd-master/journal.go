@@ -14,9 +14,8 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
-	"jobd/cmd/internal/service"
+	"jobd/cmd/internal/refusals"
 	"jobd/cmd/internal/version"
-	"jobd/exec/runner/proc"
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/master"
@@ -56,7 +55,7 @@ type record struct {
 	config   daemon.Journal
 	log      *slog.Logger
 	opened   journal.Opened
-	refusals *service.Refusals
+	refusals *refusals.Requests
 	nudge    chan struct{} // holds a token while something waits
 
 	mu      sync.Mutex
@@ -79,18 +78,14 @@ func newRecord(config daemon.Journal, log *slog.Logger) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal_dir: %w", cmp.Or(conf.Closed(err, config.Dir), err))
 	}
-	bootID, err := proc.BootID()
-	if err != nil {
-		return nil, err
-	}
 	host, _ := os.Hostname() // without a name it is "" in the history
 	config.Dir, config.Log.Dir, config.Log.Logger, config.Log.NoTable = dir, dir, log, true
 	r := &record{
 		config: config, log: log, nudge: make(chan struct{}, 1),
-		opened: journal.Opened{Name: ownName, Version: version.Version, Pid: os.Getpid(), BootID: bootID, Host: host, Targets: map[string]int{}},
+		opened: journal.Opened{Name: ownName, Version: version.Version, Pid: os.Getpid(), BootID: eventlog.BootID(), Host: host, Targets: map[string]int{}},
 		each:   make(map[string]*rate.Limiter), all: rate.NewLimiter(rate.Every(ofAllEvery), ofAll),
 	}
-	r.refusals = service.NewRefusals(func(refused journal.Payload) error { return r.append(journal.Draft{Payload: refused}) }, log)
+	r.refusals = refusals.New(func(event journal.Payload) error { return r.append(journal.Draft{Payload: event}) }, log)
 	return r, nil
 }
 
@@ -171,7 +166,7 @@ func (r *record) Requested(c master.Change) error {
 	named := c.Jobs[:min(len(c.Jobs), mostJobs)]
 	event := journal.Requested{Request: c.Request, Jobs: named, More: len(c.Jobs) - len(named), By: c.By}
 	if len(named) == 0 {
-		event.About = service.About(c.Data)
+		event.About = refusals.About(c.Data)
 	}
 	err := r.room()
 	if err == nil {
@@ -185,7 +180,7 @@ func (r *record) Requested(c master.Change) error {
 
 // Refused implements master.Recorder.
 func (r *record) Refused(c master.Change, reason string) {
-	r.refusals.NoteRefused(journal.Refused{Request: c.Request, About: service.About(c.Data), Reason: reason, By: c.By})
+	r.refusals.Note(journal.Refused{Request: c.Request, About: refusals.About(c.Data), Reason: reason, By: c.By})
 }
 
 // Registered implements master.Recorder.
@@ -298,8 +293,8 @@ func (r *record) close() {
 		return
 	}
 	var last []journal.Draft
-	for _, refused := range r.refusals.LastWords() {
-		last = append(last, journal.Draft{Payload: refused})
+	for _, event := range r.refusals.LastWords() {
+		last = append(last, journal.Draft{Payload: event})
 	}
 	err := r.append(append(last, journal.Draft{Payload: journal.Closed{Reason: "stopped"}})...)
 	if err = errors.Join(err, j.Close()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"jobd/cmd/internal/refusals"
 	"jobd/cmd/internal/service"
 	jobexec "jobd/exec"
 	"jobd/exec/board"
@@ -75,10 +76,10 @@ const longData = 4 << 10
 func callOf(request jobnet.Request, data jobnet.Fields) service.Call {
 	from := service.Call{From: request.From.By(), Who: request.From}
 	if len(request.Data) > longData {
-		words := service.About(data)
+		words := refusals.About(data)
 		from.About = func() string { return words }
 	} else {
-		from.About = func() string { return service.About(data) }
+		from.About = func() string { return refusals.About(data) }
 	}
 	return from
 }

@@ -258,7 +258,7 @@ func (h journalHandlers) refusalOf(err error, by string) error {
 		h.log.Warn(table.Doing+" failed", "error", table.Err)
 		return errTable
 	case errors.As(err, &unknown):
-		h.refusals.NoteRefused(journal.Refused{Request: api.JournalReapply, Reason: unknown.Error(), By: by})
+		h.refusals.Note(journal.Refused{Request: api.JournalReapply, Reason: unknown.Error(), By: by})
 		return jobnet.Refusal(unknown.Error())
 	}
 	return err

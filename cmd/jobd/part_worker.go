@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"jobd/cmd/internal/service"
+	"jobd/cmd/internal/refusals"
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/exec/request"
@@ -38,7 +38,7 @@ type workerPart struct {
 	runner   *runner.Remote
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
-	refusals *service.Refusals
+	refusals *refusals.Requests
 }
 
 // openWorker connects to the runner, and makes worker and mirror, which begin nothing yet.
@@ -74,7 +74,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 			return p.worker.Replan(job, done, claim, found)
 		},
 	}))
-	p.refusals = service.NewRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
+	p.refusals = refusals.New(func(event journal.Payload) error { return p.worker.Note(event) }, r.log)
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
 		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
 		Targets: r.targets, Launcher: r.launcher.launcher(), Terms: r.terms(r.time.uses),

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	jobdaemon "jobd/cmd/internal/daemon"
-	"jobd/cmd/internal/service"
+	"jobd/cmd/internal/refusals"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/api"
@@ -23,7 +23,7 @@ type reloader struct {
 	args, environ []string
 	log           logger
 	worker        *jobexec.Worker
-	refusals      *service.Refusals
+	refusals      *refusals.Requests
 	changed       func() // tells the masters
 	current       config // that was read last
 	inForce       map[string]jobexec.Terms
@@ -55,7 +55,7 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	if err != nil {
 		// The reason goes to the log only: it may quote a line of the file, and passwords have no
 		// place in a history.
-		r.refusals.NoteRefused(journal.Refused{
+		r.refusals.Note(journal.Refused{
 			Request: api.Reload.Name, About: r.current.Path, By: by,
 			Reason: "the configuration can't be taken over; the worker's log says why",
 		})

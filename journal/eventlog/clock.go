@@ -57,14 +57,14 @@ func newClock(c *Config) *clock {
 		k.now = time.Now
 	}
 	if c.Now == nil && c.uptime == nil {
-		k.uptime, k.boot = uptime, bootID()
+		k.uptime, k.boot = uptime, BootID()
 	}
 	return k
 }
 
-// bootID is the kernel's name of the current boot; "" where it does not tell, which is taken for
+// BootID is the kernel's name of the current boot; "" where it does not tell, which is taken for
 // another one each time.
-func bootID() string {
+func BootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"jobd/cmd/internal/refusals"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -51,7 +52,7 @@ type Config struct {
 	Worker   Worker
 	Logger   *slog.Logger
 	Process  Process
-	Refusals *Refusals // of the worker
+	Refusals *refusals.Requests // of the worker
 
 	Table        Table
 	Journal      Journal
@@ -148,7 +149,7 @@ func answered[T, A any](
 		if more := len(answer.Errors) - 1; more > 0 {
 			first += fmt.Sprintf("; and %d more", more)
 		}
-		s.Refusals.add(request, from, first)
+		s.refused(request, from, first)
 	}
 	return byID(answer.Jobs, form), byID(answer.Errors, as[string]), nil
 }
@@ -201,7 +202,7 @@ func (s *Service) SendSignal(_ context.Context, from Call, q api.Signals) (api.D
 		reached = reached || sent
 	}
 	if wanted && !reached {
-		s.Refusals.add(api.SendSignal.Name, from, "nothing was signalled")
+		s.refused(api.SendSignal.Name, from, "nothing was signalled")
 	}
 	return api.Delivered{Jobs: delivered}, nil
 }
@@ -247,6 +248,11 @@ func refusal(err error) error {
 func (s *Service) Refused(request string, from Call, err error) {
 	var refused jobnet.Refusal
 	if errors.As(err, &refused) {
-		s.Refusals.add(request, from, string(refused))
+		s.refused(request, from, string(refused))
 	}
+}
+
+// refused journals that a caller was refused a request, or counts it.
+func (s *Service) refused(request string, from Call, reason string) {
+	s.Refusals.Note(journal.Refused{Request: request, About: from.About(), Reason: reason, By: from.From})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/cmd/internal/refusals"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -165,7 +166,7 @@ const caller = "10.0.0.5:4711 via master 10.0.0.1:7081"
 
 func newService(s *stub) *Service {
 	log := slog.New(slog.DiscardHandler)
-	return New(Config{Worker: s, Logger: log, Process: s, Refusals: NewRefusals(s.Note, log)})
+	return New(Config{Worker: s, Logger: log, Process: s, Refusals: refusals.New(s.Note, log)})
 }
 
 // Every change reaches the worker with the name of who wants it, and a refusal of the worker's is

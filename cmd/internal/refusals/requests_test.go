@@ -1,4 +1,4 @@
-package service
+package refusals
 
 import (
 	"fmt"
@@ -33,16 +33,16 @@ func (n *noted) all() []journal.Refused {
 }
 
 // refuse has a client that wants a target paused be refused.
-func (r *Refusals) refuse(target, by, reason string) {
+func (r *Requests) refuse(target, by, reason string) {
 	data := jobnet.FieldsOf([]byte(`{"targets":["` + target + `"],"by":"x"}`))
-	r.add("pause", Call{From: by, About: func() string { return About(data) }}, reason)
+	r.Note(journal.Refused{Request: "pause", About: About(data), Reason: reason, By: by})
 }
 
 func TestRefusalsInALoopAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var n noted
-		r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
+		r := New(n.note, slog.New(slog.DiscardHandler))
 		for i := range 1000 {
 			r.refuse("nobody", fmt.Sprint("10.0.0.1:", 1000+i), "target 'nobody' not found")
 		}
@@ -75,7 +75,7 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var n noted
-		r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
+		r := New(n.note, slog.New(slog.DiscardHandler))
 		for i := range 10_000 {
 			r.refuse("nobody", fmt.Sprintf("[2001:db8::%x]:1", i), "no")
 		}
@@ -97,7 +97,7 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 func TestWhatIsToldOfARefusalIsShort(t *testing.T) {
 	t.Parallel()
 	var n noted
-	r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
+	r := New(n.note, slog.New(slog.DiscardHandler))
 	long := strings.Repeat("ö", 1<<20)
 	r.refuse(long, "10.0.0.1:1", "target '"+long+"' not found")
 	r.LastWords()

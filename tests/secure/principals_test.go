@@ -2,6 +2,8 @@ package secure
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/net/cert/certtest"
 	"jobd/net/principal"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -449,5 +452,91 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 	}
 	if said := ask(t, harness.Dial(t, master.Addr), node, "poke", `{"targets":["billing"]}`); said != `"ok"` {
 		t.Errorf("a poke for rows that it has set back: %s", said)
+	}
+}
+
+// Of several credentials of a link the request's password or token decides, else the certificate, else where it
+// comes from; a later request may bring another one. What a certificate is named beside its DNS names, and
+// names that are like, count for nothing.
+func TestOfSeveralCredentials(t *testing.T) {
+	t.Parallel()
+	const password = "the password of all of them"
+	authority := certtest.New(t)
+	p := newPeople(t, "node read * cert:client.example", "here status * localhost")
+	ann := p.add("ann", "admin", "*")
+	master := harness.StartMaster(t, p.settings(), harness.Settings{"password": password, "tls_client_ca": authority.File}, offered(t, authority, t.TempDir(), "allow"))
+	dial := func(names ...string) *harness.Wire {
+		t.Helper()
+		config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
+		config.RootCAs.AppendCertsFromPEM(must.Get(os.ReadFile(authority.File))(t))
+		if names != nil {
+			config.Certificates = []tls.Certificate{must.Get(tls.LoadX509KeyPair(authority.Issue(t, t.TempDir(), names...)))(t)}
+		}
+		return harness.Wrap(t, must.Get(tls.Dial("tcp", master.Addr, config))(t))
+	}
+	const isStatus, isRead, isAdmin = "status", "read", "admin"
+	of := func(w *harness.Wire, secret string) string {
+		t.Helper()
+		for _, scope := range []struct{ scope, request string }{{isAdmin, "pause"}, {isRead, "running"}, {isStatus, "status"}} {
+			said := ask(t, w, secret, scope.request, `{"targets":["a"]}`)
+			if !strings.HasPrefix(said, "error: ") {
+				return scope.scope
+			}
+			if !strings.Contains(said, "may not ask for") {
+				return said
+			}
+			secret = ""
+		}
+		return "nothing"
+	}
+	certified, plain := dial("client.example"), harness.Dial(t, master.Addr)
+	for _, test := range []struct {
+		name, secret, want string
+		link               *harness.Wire
+	}{
+		{"a certificate", "", isRead, certified},
+		{"a token beside it", ann, isAdmin, certified},
+		{"the token once more", "", isAdmin, certified},
+		{"no certificate", "", isStatus, dial()},
+		{"a certificate of another name", "", isStatus, dial("other.example")},
+		{"of a name below it", "", isStatus, dial("a.client.example")},
+		{"of a wildcard", "", isStatus, dial("*.example")},
+		{"of the second name", "", isRead, dial("other.example", "client.example")},
+		{"this host", "", isStatus, plain},
+		{"the password", password, isAdmin, plain},
+		{"a wrong one", "wrong", "error: invalid password", plain},
+		{"a token that is none", ann[:len(ann)-1] + "x", "error: invalid password", harness.Dial(t, master.Addr)},
+		{"a certificate and a wrong password", "wrong", "error: invalid password", dial("client.example")},
+	} {
+		if got := of(test.link, test.secret); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+	// The certificate's line goes, and with it its links.
+	again := dial("client.example")
+	if got := of(again, ""); got != isRead {
+		t.Fatal(got)
+	}
+	p.remove("node ")
+	again.Closed(t)
+}
+
+// A master that nobody has verified may ask what master_scope says, whoever it says that it asks for.
+func TestAnUnverifiedMasterIsLimited(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t, "here admin * localhost")
+	master := harness.StartMaster(t, p.settings())
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "w1", harness.Script(t, "true")+" {id}", map[string]int{"a": 1}).
+		With(harness.MasterOf(master), harness.Settings{"master_scope": "submit"}).StartWorker(t)
+	_ = worker
+	w := harness.Dial(t, master.Addr)
+	db.Insert(t, 1, "a", "waiting")
+	if said := ask(t, w, "", "poke", `{"targets":["a"]}`); said != `"ok"` {
+		t.Errorf("poke: %s", said)
+	}
+	db.AwaitCount(t, 1, "status = 'done'")
+	if said := ask(t, w, "", "pause", ""); said != "error: worker 'w1': here may not ask for pause: that needs the scope admin, and it has submit" {
+		t.Errorf("pause: %s", said)
 	}
 }

@@ -439,3 +439,27 @@ func TestALauncherThatTheAccountMayNotExecute(t *testing.T) {
 		t.Errorf("exit code %d, output %s", code, d.Output())
 	}
 }
+
+// Where a process ends before it says what it has forked for a job, that is killed: what has its socket, and
+// no other process of its account. The runner can't trace any of them.
+func TestWhatAnotherAccountHasForked(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, map[string]int{"fork": 1})
+	g.script("fork", `echo ready >&4
+read -r word id rest <&3
+setsid sh -c 'echo $$ >$TRY_PIDS/1; exec sleep 300' </dev/null >/dev/null 2>&1 &
+setsid sh -c 'echo $$ >$TRY_PIDS/2; exec sleep 300' </dev/null >/dev/null 2>&1 3<&- 4>&- &
+until test -s $TRY_PIDS/1 && test -s $TRY_PIDS/2; do :; done
+kill -KILL $$`)
+	g.configure(other("fork", jobsID, jobsID, harness.Settings{"launcher": g.at("fork"), "launcher_mode": "fork"}))
+	worker := g.launch(ambient).Ready(t)
+	g.begin(worker, 1, "fork")
+	forked, _ := g.held(1)
+	bystander, _ := g.held(2)
+	t.Cleanup(func() { _ = unix.Kill(bystander, unix.SIGKILL) })
+	g.db.AwaitDone(t, 1)
+	awaitSaid(t, worker, fmt.Sprintf("is killed: [%d]", forked))
+	if err := unix.Kill(bystander, 0); err != nil {
+		t.Errorf("the other process is gone: %v", err)
+	}
+}

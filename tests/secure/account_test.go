@@ -406,13 +406,18 @@ func TestAnotherAccountAtAReload(t *testing.T) {
 	g.configure(other("other", jobsID, jobsID), other("pool", jobsID, jobsID, pooled))
 	worker := g.launch(ambient).Ready(t)
 	g.run(worker, 1, "other", "pool")
+	g.script("late", "until test -e $TRY_PIDS/late; do sleep 0.05; done; exec "+g.at("pool"))
+	pooled["launcher"] = g.at("late")
 	g.configure(other("other", anotherID, anotherID), other("pool", anotherID, anotherID, pooled))
 	if out, code := jobctl(t, worker, "reload"); code != 0 {
 		t.Fatalf("reload: %s", out)
 	}
-	for i, said := range g.run(worker, 3, "other", "pool") {
-		if !strings.HasPrefix(said, "is 20103 20103 20103\n") {
-			t.Errorf("job %d says %q", i, said)
+	g.begin(worker, 3, "other", "pool")
+	g.db.AwaitCount(t, 1, "id = 4 AND status <> 'waiting'") // the former process is there, and the next one is not ready
+	harness.Touch(t, g.at("pids/late"))
+	for _, job := range []int64{3, 4} {
+		if row := g.db.AwaitDone(t, job); !strings.HasPrefix(harness.Text(row.Stdout), "is 20103 20103 20103\n") {
+			t.Errorf("job %d: %v", job, row)
 		}
 	}
 	g.configure(other("other", "root2", ""))

@@ -88,8 +88,8 @@ func (c *config) findLaunchers(ctx context.Context, start bool) []check.Finding 
 
 // findLauncher looks at a command. A check that somebody makes may lack what the worker has.
 func findLauncher(what string, launcher jobexec.Launcher, start bool) check.Finding {
-	if err := lacksRights(launcher); err != nil {
-		f := check.Finding{Level: check.Warning, What: what, Detail: err.Error() + ", which a worker needs", Remedy: rightsRemedy, Ends: true}
+	if why, remedy := lacksRights(launcher); why != "" {
+		f := check.Finding{Level: check.Warning, What: what, Detail: why, Remedy: remedy, Ends: true}
 		if start {
 			f.Level = check.Wrong
 		}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -109,14 +109,17 @@ func groupOf(name string) (uint32, error) {
 	return gid, nil
 }
 
-// lacksRights says why this process can't start jobs of a launcher's account; nil where it can.
-func lacksRights(launcher jobexec.Launcher) error {
-	missing := proc.MissingCapabilities()
-	if launcher.Account == nil || len(missing) == 0 {
-		return nil
+// lacksRights says why this process can't start jobs of a launcher's account, and what mends it; "": it can.
+func lacksRights(launcher jobexec.Launcher) (why, remedy string) {
+	if launcher.Account == nil {
+		return "", ""
 	}
-	return fmt.Errorf("its jobs are to run as user %s, and this process lacks %s", launcher.Account.Name, strings.Join(missing, ", "))
+	why = "its jobs are to run as user " + launcher.Account.Name + ", and this process "
+	if missing := proc.MissingCapabilities(); len(missing) > 0 {
+		return why + "lacks " + strings.Join(missing, ", "), "start jobd as root, or under systemd with job-accounts.conf (docs/systemd.md)"
+	}
+	if _, err := os.ReadFile("/proc/1/stat"); err != nil { // nor a job whose runner was killed
+		return why + "sees no processes of other accounts in /proc", "mount it without hidepid, or with gid= and the group of jobd, and leave ProtectProc out of the unit"
+	}
+	return "", ""
 }
-
-// rightsRemedy is what gives a worker the rights.
-const rightsRemedy = "start jobd as root, or under systemd with job-accounts.conf (docs/systemd.md)"

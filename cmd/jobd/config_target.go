@@ -172,8 +172,8 @@ func (c *config) terms(inUse store.Uses) map[string]jobexec.Terms {
 func (c *config) checkLaunchers() error {
 	var errs []error
 	for what, launcher := range c.launchers() {
-		if err := lacksRights(launcher); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w; %s", what, err, rightsRemedy))
+		if why, remedy := lacksRights(launcher); why != "" {
+			errs = append(errs, fmt.Errorf("%s: %s; %s", what, why, remedy))
 		} else if err := launcher.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: it can't be executed: %w", what, err))
 		}

@@ -169,8 +169,13 @@ func (g *ground) configure(more ...harness.Settings) {
 // launch starts the worker under its account, with these privileges.
 func (g *ground) launch(privileges string, args ...string) *harness.Daemon {
 	g.t.Helper()
-	binary := harness.Script(g.t, "exec setpriv --reuid="+workerID+" --regid="+workerID+" --clear-groups --no-new-privs"+privileges+" "+g.at("jobd")+` "$@"`)
-	return harness.LaunchBinary(g.t, binary, g.at("jobd.conf"), g.settings.Addr(), args...)
+	return harness.LaunchBinary(g.t, g.starter(privileges, ""), g.at("jobd.conf"), g.settings.Addr(), args...)
+}
+
+// starter is a program that does something and becomes the worker.
+func (g *ground) starter(privileges, first string) string {
+	g.t.Helper()
+	return harness.Script(g.t, first+"exec setpriv --reuid="+workerID+" --regid="+workerID+" --clear-groups --no-new-privs"+privileges+" "+g.at("jobd")+` "$@"`)
 }
 
 // run runs jobs of some targets, with ids from first, and gives what they say.
@@ -195,20 +200,25 @@ func (g *ground) begin(d *harness.Daemon, first int64, targets ...string) {
 	harness.Dial(g.t, d.Addr).Ask(g.t, "poll", nil)
 }
 
-// held waits until a job of g.at("wait") runs, and gives its process and account.
-func (g *ground) held(id int64) (pid, uid int) {
+// held waits until a process has written its number, as a job of g.at("wait") does, and gives it.
+func (g *ground) held(id int64) (pid int) {
 	g.t.Helper()
-	file := g.at("pids/" + strconv.FormatInt(id, 10))
 	harness.Until(g.t, func() string {
-		text, _ := os.ReadFile(file)
+		text, _ := os.ReadFile(g.at("pids/" + strconv.FormatInt(id, 10)))
 		if pid, _ = strconv.Atoi(strings.TrimSpace(string(text))); pid == 0 {
-			return file + " has no process"
+			return fmt.Sprintf("no process for job %d", id)
 		}
 		return ""
 	})
-	var file2 unix.Stat_t
-	g.must(unix.Stat(fmt.Sprintf("/proc/%d", pid), &file2))
-	return pid, int(file2.Uid)
+	return pid
+}
+
+// accountOf is whose a process is.
+func (g *ground) accountOf(pid int) uint32 {
+	g.t.Helper()
+	var process unix.Stat_t
+	g.must(unix.Stat(fmt.Sprintf("/proc/%d", pid), &process))
+	return process.Uid
 }
 
 // other are the terms of a target whose jobs have an account.
@@ -234,7 +244,7 @@ func TestJobsOfAnotherAccount(t *testing.T) {
 	)
 	worker := g.launch(ambient).Ready(t)
 	g.begin(worker, 1, "held")
-	if _, uid := g.held(1); uid != 20103 {
+	if uid := g.accountOf(g.held(1)); uid != 20103 {
 		t.Errorf("the job that waits is of %d", uid)
 	}
 	said := g.run(worker, 2, "other", "named", "pool", "fork", "own", "root")
@@ -325,7 +335,7 @@ func TestAnAccountOutlivesWorkerAndRunner(t *testing.T) {
 	g.begin(worker, 1, "held", "held", "held")
 	var pids [4]int
 	for job := range int64(3) {
-		pids[job+1], _ = g.held(job + 1)
+		pids[job+1] = g.held(job + 1)
 	}
 	works(worker, "the start")
 	if out, code := jobctl(t, worker, "restart"); code != 0 {
@@ -345,7 +355,7 @@ func TestAnAccountOutlivesWorkerAndRunner(t *testing.T) {
 	g.must(unix.Kill(harness.RunnerOf(g.at("own/journal")), unix.SIGKILL))
 	awaitSaid(t, worker, "another runner starts the jobs from now on")
 	works(worker, "the runner was killed")
-	if _, uid := g.held(3); uid != 20103 {
+	if uid := g.accountOf(g.held(3)); uid != 20103 {
 		t.Errorf("the job without a runner is of %d", uid)
 	}
 	ends(worker, 3, pids[3], "the runner was killed")
@@ -360,7 +370,7 @@ func TestWithoutTheRightToChangeAccounts(t *testing.T) {
 		harness.Terms("pool", harness.Settings{"launcher": g.at("pool"), "launcher_mode": "pool"}))
 	worker := g.launch("").Ready(t)
 	g.begin(worker, 1, "held")
-	pid, _ := g.held(1)
+	pid := g.held(1)
 	for i, said := range g.run(worker, 2, "other", "pool") {
 		if !strings.HasPrefix(said, "is 20101 20101 20101\n") {
 			t.Errorf("job %d without an account says %q", i, said)
@@ -375,7 +385,7 @@ func TestWithoutTheRightToChangeAccounts(t *testing.T) {
 		t.Errorf("exit code %d, output %s", code, d.Output())
 	}
 	checked := g.launch(" --inh-caps=+kill --ambient-caps=+kill", "--check")
-	if code := checked.ExitCode(t); code != 0 || !strings.Contains(checked.Output(), "warning  "+words+", which a worker needs; start jobd as root") {
+	if code := checked.ExitCode(t); code != 0 || !strings.Contains(checked.Output(), "warning  "+words+"; start jobd as root") {
 		t.Errorf("--check: exit code %d, output %s", code, checked.Output())
 	}
 
@@ -459,12 +469,28 @@ kill -KILL $$`)
 	g.configure(other("fork", jobsID, jobsID, harness.Settings{"launcher": g.at("fork"), "launcher_mode": "fork"}))
 	worker := g.launch(ambient).Ready(t)
 	g.begin(worker, 1, "fork")
-	forked, _ := g.held(1)
-	bystander, _ := g.held(2)
+	forked := g.held(1)
+	bystander := g.held(2)
 	t.Cleanup(func() { _ = unix.Kill(bystander, unix.SIGKILL) })
 	g.db.AwaitDone(t, 1)
 	awaitSaid(t, worker, fmt.Sprintf("is killed: [%d]", forked))
 	if err := unix.Kill(bystander, 0); err != nil {
 		t.Errorf("the other process is gone: %v", err)
+	}
+}
+
+// A worker that could not find a job again whose runner was killed does not start it.
+func TestAProcThatHidesOtherAccounts(t *testing.T) {
+	t.Parallel()
+	harness.NeedMachines(t)
+	g := newGround(t, map[string]int{"other": 1})
+	g.configure(other("other", jobsID, jobsID))
+	const words = "this process sees no processes of other accounts in /proc; mount it without hidepid, or with gid="
+	for options, hides := range map[string]bool{"hidepid=2": true, "hidepid=2,gid=" + workerID: false} {
+		inside := g.starter(ambient, "mount --make-rprivate / && mount -t proc -o "+options+" proc /proc && ")
+		d := harness.LaunchBinary(t, harness.Script(t, "exec unshare --mount "+inside+` "$@"`), g.at("jobd.conf"), g.settings.Addr(), "--check")
+		if code := d.ExitCode(t); code != 0 || strings.Contains(d.Output(), words) != hides {
+			t.Errorf("%s: exit code %d, output %s", options, code, d.Output())
+		}
 	}
 }

@@ -89,7 +89,7 @@ func (p *program) tokenCheck() *cmd {
 		case p.json():
 			return p.printJSON(form)
 		case file == "":
-			_, err = fmt.Fprintf(p.out, "It is a token; --file FILE tells what it may do. In the file stands for it:\n\n%s\n", form.Credential)
+			_, err = fmt.Fprintf(p.out, "That is a token; --file FILE tells what it may do. What stands for it in the file:\n\n%s\n", form.Credential)
 		default:
 			_, err = fmt.Fprintf(p.out, "name     %s\nscope    %s\ntargets  %s\nexpires  %s\n", form.Name, form.Scope, form.Targets, cmp.Or(form.Expires, "never"))
 		}

@@ -525,11 +525,12 @@ func TestOfSeveralCredentials(t *testing.T) {
 func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t, "here admin * localhost")
+	token := p.add("w1", "worker", "a")
 	master := harness.StartMaster(t, p.settings())
 	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "w1", harness.Script(t, "true")+" {id}", map[string]int{"a": 1}).
-		With(harness.MasterOf(master), harness.Settings{"master_scope": "submit"}).StartWorker(t)
-	_ = worker
+	db.Worker(t, "w1", harness.Script(t, "true")+" {id}", map[string]int{"a": 1}).
+		With(harness.MasterOf(master), harness.Settings{"master_scope": "submit", "password": token}).StartWorker(t)
+	awaitSaid(t, master, "worker registered")
 	w := harness.Dial(t, master.Addr)
 	db.Insert(t, 1, "a", "waiting")
 	if said := ask(t, w, "", "poke", `{"targets":["a"]}`); said != `"ok"` {

@@ -87,7 +87,7 @@ func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details .
 // Handlers are the requests that the master's server answers.
 func (m *Master) Handlers() map[string]jobnet.Handler {
 	handlers := map[string]jobnet.Handler{
-		api.Register.Name:       m.register,
+		api.Register.Name:       m.recorded(m.register),
 		api.Poke.Name:           m.poke,
 		api.MasterPause.Name:    m.pause,
 		api.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
@@ -104,7 +104,7 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 	}
 	for typ, handler := range handlers {
 		if changes(typ) {
-			handlers[typ] = m.told(handler)
+			handlers[typ] = m.told(m.recorded(handler))
 		}
 	}
 	return api.Gate(handlers, func(request jobnet.Request, err error) {
@@ -173,14 +173,12 @@ func (m *Master) attend(ctx context.Context, w *worker) {
 // changes tells whether a client changes something by a request, on the master or on workers.
 func changes(typ string) bool { return api.Kinds[typ].Changes }
 
-// told has the log say who asks for a change, and which, and keeps what was refused. What became of the
-// others the workers' logs and journals say, with the client's name.
+// told has the log say who asks for a change, and which. What became of it the workers' logs and
+// journals say, with the client's name.
 func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 		m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "by", request.From.By(), "about", jobnet.Excerpt(string(request.Data)))
-		answer, err := handler(ctx, link, request)
-		m.recordRefusal(request, err)
-		return answer, err
+		return handler(ctx, link, request)
 	}
 }
 

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -13,7 +14,7 @@ type Recorder interface {
 	// Requested keeps that somebody asks for a change, before a worker is asked for it. Where it can't,
 	// no worker is asked: its error is a net.Refusal, which the client is told.
 	Requested(Change) error
-	// Refused keeps that a change was refused, or that there was nobody to ask for it.
+	// Refused keeps that a change or a registration was refused, or that there was nobody to ask for it.
 	Refused(change Change, reason string)
 	// Registered keeps that a worker has registered, or registered other targets. It does not block.
 	Registered(worker string, targets []string, by string)
@@ -62,6 +63,15 @@ func (m *Master) record(request jobnet.Request, jobs []job, workers bool) error 
 	}
 	m.config.Recorder.Refused(changeOf(request, jobs), nobodyToAsk)
 	return nil
+}
+
+// recorded has refusals of a handler kept.
+func (m *Master) recorded(handler jobnet.Handler) jobnet.Handler {
+	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+		answer, err := handler(ctx, link, request)
+		m.recordRefusal(request, err)
+		return answer, err
+	}
 }
 
 // recordRefusal keeps that a change was refused, where err is a refusal.

@@ -224,10 +224,8 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		return nil, err
 	}
 	if line := request.From; line.Scope == principal.Worker && line.Name != r.Name {
-		err := jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
+		return nil, jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
 			With(jobnet.CodeForbidden)
-		m.recordRefusal(request, err)
-		return nil, err
 	}
 	p := newProfile(r)
 	p.by = request.From.By()

@@ -214,7 +214,7 @@ func TestMain(m *testing.M) {
 func asNobody(t *testing.T, path string) string {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
-	c.Env = []string{opened + "=" + path}
+	c.Env = []string{opened + "=" + path, "GORACE=atexit_sleep_ms=0"}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	c.Stderr = os.Stderr
 	out, err := c.Output()

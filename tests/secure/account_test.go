@@ -36,7 +36,8 @@ func jobsTries() {
 			fmt.Println("has", name, value)
 		}
 	}
-	fmt.Println("is", os.Getuid(), os.Geteuid(), os.Getgid())
+	groups, _ := os.Getgroups()
+	fmt.Println("is", os.Getuid(), os.Geteuid(), os.Getgid(), groups)
 	could := func(what string, err error) {
 		if err == nil {
 			fmt.Println("could", what)
@@ -175,7 +176,7 @@ func (g *ground) launch(privileges string, args ...string) *harness.Daemon {
 // starter is a program that does something and becomes the worker.
 func (g *ground) starter(privileges, first string) string {
 	g.t.Helper()
-	return harness.Script(g.t, first+"exec setpriv --reuid="+workerID+" --regid="+workerID+" --clear-groups --no-new-privs"+privileges+" "+g.at("jobd")+` "$@"`)
+	return harness.Script(g.t, first+"exec setpriv --reuid="+workerID+" --regid="+workerID+" --groups=4 --no-new-privs"+privileges+" "+g.at("jobd")+` "$@"`)
 }
 
 // run runs jobs of some targets, with ids from first, and gives what they say.
@@ -248,10 +249,10 @@ func TestJobsOfAnotherAccount(t *testing.T) {
 		t.Errorf("the job that waits is of %d", uid)
 	}
 	said := g.run(worker, 2, "other", "named", "pool", "fork", "own", "root")
-	const file = "is 20102 20102 20102\n"
-	own := "is 20101 20101 20101\ncould read the configuration\ncould read the journal\ncould call the runner\ncould signal the runner\ncould signal the worker"
+	const file = "is 20102 20102 20102 []\n"
+	own := "is 20101 20101 20101 [4]\ncould read the configuration\ncould read the journal\ncould call the runner\ncould signal the runner\ncould signal the worker"
 	for i, want := range []string{
-		file + "/ 20102 20102 /bin/sh", "is 65534 65534 65534\n/nonexistent nobody nobody /bin/sh",
+		file + "/ 20102 20102 /bin/sh", "is 65534 65534 65534 [65534]\n/nonexistent nobody nobody /bin/sh",
 		file + "/ 20102 20102 /bin/sh", file + "/srv 20102 20102 /bin/sh",
 	} {
 		if said[i] != want {
@@ -261,7 +262,7 @@ func TestJobsOfAnotherAccount(t *testing.T) {
 	if !strings.HasPrefix(said[4], own) || strings.Contains(said[4], "has Cap") || strings.Contains(said[4], "become root") {
 		t.Errorf("a job of the worker's account says %q, want %q", said[4], own)
 	}
-	if !strings.Contains(said[5], "is 0 0 0\n") || !strings.Contains(said[5], "could signal another account's job") {
+	if !strings.Contains(said[5], "is 0 0 0 [0]\n") || !strings.Contains(said[5], "could signal another account's job") {
 		t.Errorf("a job of root says %q", said[5])
 	}
 	if out, err := exec.Command("grep", "-h", "^Cap[IA]", worker.Proc("status"), fmt.Sprintf("/proc/%d/status", worker.Runner(t))).CombinedOutput(); err != nil || strings.Trim(string(out), "CapInhAmb:\t\n0") != "" {
@@ -285,7 +286,7 @@ func TestJobsOfARootWorker(t *testing.T) {
 	g.begin(worker, 1, "held")
 	g.held(1)
 	said := g.run(worker, 2, "other", "own")
-	if want := "is 20102 20102 20102\n/ 20102 20102 /bin/sh"; said[0] != want {
+	if want := "is 20102 20102 20102 []\n/ 20102 20102 /bin/sh"; said[0] != want {
 		t.Errorf("a job of another account says %q, want %q", said[0], want)
 	}
 	for _, could := range []string{
@@ -315,7 +316,7 @@ func TestAnAccountOutlivesWorkerAndRunner(t *testing.T) {
 	works := func(d *harness.Daemon, after string) {
 		t.Helper()
 		for i, said := range g.run(d, id, "other", "pool") {
-			if want := "is 20102 20102 20102\n/ 20102 20102 /bin/sh"; said != want {
+			if want := "is 20102 20102 20102 []\n/ 20102 20102 /bin/sh"; said != want {
 				t.Errorf("after %s job %d says %q, want %q", after, i, said, want)
 			}
 		}
@@ -372,7 +373,7 @@ func TestWithoutTheRightToChangeAccounts(t *testing.T) {
 	g.begin(worker, 1, "held")
 	pid := g.held(1)
 	for i, said := range g.run(worker, 2, "other", "pool") {
-		if !strings.HasPrefix(said, "is 20101 20101 20101\n") {
+		if !strings.HasPrefix(said, "is 20101 20101 20101 [4]\n") {
 			t.Errorf("job %d without an account says %q", i, said)
 		}
 	}
@@ -402,7 +403,7 @@ func TestWithoutTheRightToChangeAccounts(t *testing.T) {
 	}
 	g.must(unix.Kill(-pid, unix.SIGTERM))
 	for _, job := range []int64{10, 11} {
-		if row := g.db.AwaitDone(t, job); !strings.HasPrefix(harness.Text(row.Stdout), "is 20102 20102 20102\n") {
+		if row := g.db.AwaitDone(t, job); !strings.HasPrefix(harness.Text(row.Stdout), "is 20102 20102 20102 []\n") {
 			t.Errorf("job %d: %v", job, row)
 		}
 	}
@@ -426,7 +427,7 @@ func TestAnotherAccountAtAReload(t *testing.T) {
 	g.db.AwaitCount(t, 1, "id = 4 AND status <> 'waiting'") // the former process is there, and the next one is not ready
 	harness.Touch(t, g.at("pids/late"))
 	for _, job := range []int64{3, 4} {
-		if row := g.db.AwaitDone(t, job); !strings.HasPrefix(harness.Text(row.Stdout), "is 20103 20103 20103\n") {
+		if row := g.db.AwaitDone(t, job); !strings.HasPrefix(harness.Text(row.Stdout), "is 20103 20103 20103 []\n") {
 			t.Errorf("job %d: %v", job, row)
 		}
 	}

@@ -263,22 +263,25 @@ func (p *pool) check() {
 // that its words name. It is empty where one of them is not there at the moment.
 func stampOf(def *wire.Pool) string {
 	var b []byte
-	for i, word := range def.Argv {
-		path := word
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(def.Dir, path)
-		}
-		var file unix.Stat_t
-		if err := unix.Stat(path, &file); err != nil {
-			if i == 0 {
-				return ""
+	_ = def.Account.Look(func() error {
+		for i, word := range def.Argv {
+			path := word
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(def.Dir, path)
 			}
-			continue
+			var file unix.Stat_t
+			if err := unix.Stat(path, &file); err != nil {
+				if i == 0 {
+					return err
+				}
+				continue
+			}
+			if file.Mode&unix.S_IFMT == unix.S_IFREG {
+				b = fmt.Appendf(b, "%d: %d %d %d %d\n", i, file.Dev, file.Ino, file.Size, file.Mtim.Nano())
+			}
 		}
-		if file.Mode&unix.S_IFMT == unix.S_IFREG {
-			b = fmt.Appendf(b, "%d: %d %d %d %d\n", i, file.Dev, file.Ino, file.Size, file.Mtim.Nano())
-		}
-	}
+		return nil
+	})
 	return string(b)
 }
 

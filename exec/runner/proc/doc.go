@@ -1,6 +1,6 @@
 // Package proc is what a worker and its runner need of Linux about processes: which process is
-// meant (its id, its start time and the boot), for how long it has run, what it inherits, and whether a
-// program could be executed at all.
+// meant (its id, its start time and the boot), for how long it has run, what it inherits, with whose
+// rights it runs, and whether a program could be executed at all.
 //
 // # The crash argument
 //

@@ -37,9 +37,12 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 	return k, err
 }
 
-// Run looks at the file each second, until the context ends.
+// lookInterval is how often a keeper looks at its file: a change counts when two looks have found it the same.
+const lookInterval = 400 * time.Millisecond
+
+// Run looks at the file again and again, until the context ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		select {

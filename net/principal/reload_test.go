@@ -64,7 +64,7 @@ func (w *world) write(content string) {
 
 // looks lets the keeper look at the file so often.
 func (w *world) looks(n int) {
-	time.Sleep(time.Duration(n) * time.Second)
+	time.Sleep(time.Duration(n) * 400 * time.Millisecond)
 	synctest.Wait()
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
@@ -99,7 +101,8 @@ func speak(t *testing.T, config *Config, lines []line) {
 }
 
 // Runners of all dialects, with a worker of this version: behind its hello it sends what a worker
-// of theirs sent, byte for byte, and learns what their jobs came to.
+// of theirs sent, byte for byte, and learns what their jobs came to. They are asked for no job of another
+// account, which they would start under their own.
 func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 	t.Parallel()
 	for _, name := range dialects {
@@ -120,6 +123,12 @@ func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 					t.Fatalf("%v, %v", err, <-played)
 				}
 				repeat(t, remote, lines)
+				another := script("true")
+				another.Account = &proc.Account{Name: "app"}
+				var refused *jobexec.NotStartedError
+				if _, err := ask(remote, another); !errors.As(err, &refused) || !refused.Short {
+					t.Errorf("a start under another account: %v", err)
+				}
 				if err := remote.Close(); err != nil {
 					t.Error(err)
 				}

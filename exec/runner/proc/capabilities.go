@@ -24,16 +24,15 @@ var usedCapabilities = []struct {
 // capabilities are those of a thread. All that we use are in the first half.
 type capabilities [2]unix.CapUserData
 
+// The kernel writes to it only where it knows no such version.
 var capabilityHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 
 func capabilitiesHere() (c capabilities, err error) {
-	head := capabilityHeader
-	return c, os.NewSyscallError("capget", unix.Capget(&head, &c[0]))
+	return c, os.NewSyscallError("capget", unix.Capget(&capabilityHeader, &c[0]))
 }
 
 func (c capabilities) set() error {
-	head := capabilityHeader
-	return os.NewSyscallError("capset", unix.Capset(&head, &c[0]))
+	return os.NewSyscallError("capset", unix.Capset(&capabilityHeader, &c[0]))
 }
 
 // KeepCapabilities keeps the capabilities of this process, on all of its threads, from whatever it
@@ -44,8 +43,7 @@ func KeepCapabilities() error {
 		return err
 	}
 	c[0].Inheritable, c[1].Inheritable = 0, 0
-	head := capabilityHeader
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&c[0])), 0)
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&capabilityHeader)), uintptr(unsafe.Pointer(&c[0])), 0)
 	if errno != 0 {
 		return fmt.Errorf("keep capabilities from jobs: %w", errno)
 	}

@@ -28,7 +28,8 @@ type capabilities [2]unix.CapUserData
 var capabilityHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 
 func capabilitiesHere() (c capabilities, err error) {
-	return c, os.NewSyscallError("capget", unix.Capget(&capabilityHeader, &c[0]))
+	err = os.NewSyscallError("capget", unix.Capget(&capabilityHeader, &c[0]))
+	return c, err
 }
 
 func (c capabilities) set() error {

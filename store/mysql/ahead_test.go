@@ -8,9 +8,9 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// A million rows wait: what is asked about some of them looks at no more rows than its bound says,
+// More than a hundred thousand rows wait: what is asked about some of them looks at no more rows than its bound says,
 // which the server counts.
-func TestAheadOfAMillion(t *testing.T) {
+func TestAheadOfAHundredThousand(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
 	if _, err := db.app.Exec("SET GLOBAL userstat = 1"); err != nil {
@@ -18,7 +18,7 @@ func TestAheadOfAMillion(t *testing.T) {
 	}
 	table := db.table(t)
 	id := db.insert(t, "a", "waiting", "")
-	for range 20 {
+	for range 17 {
 		db.exec(t, "INSERT INTO jobs (target, time_created) SELECT target, time_created FROM jobs")
 	}
 	db.exec(t, "ANALYZE TABLE jobs")

@@ -135,7 +135,7 @@ func TestManualJobsRunInParallelOnTwoWorkers(t *testing.T) {
 	db := harness.NewDatabase(t)
 	meeting := t.TempDir()
 	launcher := harness.Script(t, fmt.Sprintf(
-		`cd %s; touch "$1"; while [ "$(ls | wc -l)" -lt 2 ]; do sleep 0.02; done; echo met`, meeting))
+		`cd %s; touch "$1"; while [ "$(ls | wc -l)" -lt 2 ]; do sleep 0.2; done; echo met`, meeting))
 	master := harness.StartMaster(t)
 	for _, name := range []string{"left", "right"} {
 		db.Worker(t, name, launcher+" {id}", map[string]int{"a": 1}).With(harness.MasterOf(master)).StartWorker(t)
@@ -161,7 +161,7 @@ func TestSignalReachesTheWorkerThatRunsTheJob(t *testing.T) {
 	db := harness.NewDatabase(t)
 	ready := t.TempDir()
 	launcher := harness.Script(t, fmt.Sprintf(
-		`trap 'echo caught; exit 5' USR1; touch %s/"$1"; while :; do sleep 0.02; done`, ready))
+		`trap 'echo caught; exit 5' USR1; touch %s/"$1"; while :; do sleep 0.2; done`, ready))
 	master := harness.StartMaster(t)
 	for _, name := range []string{"left", "right"} {
 		db.Worker(t, name, launcher+" {id}", map[string]int{"a": 4}).With(harness.MasterOf(master)).StartWorker(t)

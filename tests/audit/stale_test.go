@@ -20,7 +20,7 @@ func TestReapplyToClaimsThatWereGivenUp(t *testing.T) {
 	master := harness.StartMaster(t)
 	gate := filepath.Join(t.TempDir(), "gate")
 	settings := func(name string) harness.Settings {
-		return db.Worker(t, name, `/bin/sh -c 'until test -e `+gate+`; do sleep 0.02; done; echo job $0' {id}`, map[string]int{"mail": 1}).
+		return db.Worker(t, name, `/bin/sh -c 'until test -e `+gate+`; do sleep 0.2; done; echo job $0' {id}`, map[string]int{"mail": 1}).
 			With(harness.MasterOf(master), harness.Settings{"launcher_split": "shell", "prefetch": "3"})
 	}
 	first := settings("node-1")

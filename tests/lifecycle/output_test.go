@@ -20,7 +20,7 @@ func writing(t *testing.T, others ...harness.Settings) (db *harness.Database, se
 	db, dir = harness.NewDatabase(t), t.TempDir()
 	launcher := harness.Script(t, fmt.Sprintf(`trap '' PIPE; n=${JOBD_ATTEMPT:-1}
 echo said $n; echo trouble $n >&2
-while [ -d %[1]s ] && [ ! -e %[1]s/gate$n ]; do sleep 0.02; done; echo more`, dir))
+while [ -d %[1]s ] && [ ! -e %[1]s/gate$n ]; do sleep 0.2; done; echo more`, dir))
 	settings = db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 1}).With(others...)
 	worker = settings.StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")

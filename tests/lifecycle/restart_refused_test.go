@@ -162,7 +162,7 @@ func TestOneRestartAtATime(t *testing.T) {
 	r := newRestartable(t)
 	real := harness.Program(t, "jobd")
 	dir := t.TempDir()
-	r.install(t, fmt.Sprintf("#!/bin/sh\ntouch %s/asked\nwhile [ -d %[1]s ] && [ ! -e %[1]s/go ]; do sleep 0.02; done\nexec %s \"$@\"\n", dir, real))
+	r.install(t, fmt.Sprintf("#!/bin/sh\ntouch %s/asked\nwhile [ -d %[1]s ] && [ ! -e %[1]s/go ]; do sleep 0.2; done\nexec %s \"$@\"\n", dir, real))
 	first := harness.Dial(t, r.Addr)
 	first.Request(t, "restart", nil)
 	harness.AwaitFile(t, filepath.Join(dir, "asked"))

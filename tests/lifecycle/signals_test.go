@@ -22,7 +22,7 @@ func newGated(t *testing.T) gated {
 	dir := t.TempDir()
 	g := gated{oracle: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
 	g.command = harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
-		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.02; done; echo "out $1"`, g.oracle, dir, g.gate)) + " {id}"
+		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.2; done; echo "out $1"`, g.oracle, dir, g.gate)) + " {id}"
 	return g
 }
 

@@ -68,7 +68,7 @@ func TestTimeoutReadAgain(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	gate := filepath.Join(t.TempDir(), "gate")
-	launcher := harness.Script(t, fmt.Sprintf(`[ "$1" = 2 ] && exec sleep 300; while [ ! -e %s ]; do sleep 0.02; done`, gate))
+	launcher := harness.Script(t, fmt.Sprintf(`[ "$1" = 2 ] && exec sleep 300; while [ ! -e %s ]; do sleep 0.2; done`, gate))
 	settings := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 2})
 	worker := settings.StartWorker(t)
 	client := harness.Dial(t, worker.Addr)

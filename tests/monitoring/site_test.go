@@ -42,7 +42,7 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(func() { s.link.Close() })
 	mountSmall(t, s.smallDir)
 	gated := func(target string) string {
-		return harness.Script(t, fmt.Sprintf("while [ -d %s ] && [ ! -e %[1]s/%s ]; do sleep 0.05; done", s.gates, target)) + " {id}"
+		return harness.Script(t, fmt.Sprintf("while [ -d %s ] && [ ! -e %[1]s/%s ]; do sleep 0.2; done", s.gates, target)) + " {id}"
 	}
 	s.master = s.start(t, "jobd-master", harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)})
 	worker := func(name, launcher string, targets map[string]int, more harness.Settings) *daemon {

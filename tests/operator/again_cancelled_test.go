@@ -14,7 +14,7 @@ func TestCancelledJobsAreNoFailures(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	gate := t.TempDir() + "/gate"
-	launcher := harness.Script(t, "[ $1 = 3 ] && exit 3; while [ ! -e "+gate+" ]; do sleep 0.05; done")
+	launcher := harness.Script(t, "[ $1 = 3 ] && exit 3; while [ ! -e "+gate+" ]; do sleep 0.2; done")
 	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 3}).StartWorker(t)
 	for id := int64(1); id <= 3; id++ {
 		db.Insert(t, id, "a", "waiting")

@@ -41,7 +41,7 @@ func TestAManualJobCancelledBeforeItsStartIsRetriedAsManual(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	gate := t.TempDir() + "/gate"
-	launcher := harness.Script(t, "while [ ! -e "+gate+" ]; do sleep 0.05; done")
+	launcher := harness.Script(t, "while [ ! -e "+gate+" ]; do sleep 0.2; done")
 	third := s.db.Worker(t, "node-3", launcher, map[string]int{"c": 1}).With(harness.MasterOf(s.master)).StartWorker(t)
 	harness.AwaitWorkers(t, s.master, "", 3)
 	s.db.Insert(t, 1, "c", "manual")

@@ -265,7 +265,7 @@ func tapped(t *testing.T, addr string, see func(frame []byte)) *harness.Daemon {
 func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
 	t.Parallel()
 	db, gate := harness.NewDatabase(t), filepath.Join(t.TempDir(), "gate")
-	launcher := harness.Script(t, `until [ -e `+gate+` ]; do sleep 0.05; done`)
+	launcher := harness.Script(t, `until [ -e `+gate+` ]; do sleep 0.2; done`)
 	settings := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1})
 	worker := settings.StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")

@@ -16,7 +16,7 @@ import (
 func stubborn(t *testing.T) (launcher, marks string) {
 	t.Helper()
 	marks = t.TempDir()
-	return harness.Script(t, fmt.Sprintf(`trap '' TERM; touch %s/$1; while :; do sleep 0.05; done`, marks)) + " {id}", marks
+	return harness.Script(t, fmt.Sprintf(`trap '' TERM; touch %s/$1; while :; do sleep 0.2; done`, marks)) + " {id}", marks
 }
 
 // never checks that a job was not started.

@@ -16,7 +16,7 @@ func TestJobsThatWaitForAProcessAreTakenBack(t *testing.T) {
 	db, dir := harness.NewDatabase(t), t.TempDir()
 	loaded, launcher, preloaded := filepath.Join(dir, "loaded"), filepath.Join(dir, "launcher"), filepath.Join(dir, "preload.pl")
 	preload(t, preloaded, dir, "one")
-	if err := os.WriteFile(launcher, []byte("until test -e "+loaded+"; do sleep 0.02; done; exec perl "+preloaded+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(launcher, []byte("until test -e "+loaded+"; do sleep 0.2; done; exec perl "+preloaded+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settings := db.Worker(t, "node-1", "sh "+launcher, map[string]int{"mail": 2}).With(harness.Settings{

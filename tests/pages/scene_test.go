@@ -34,7 +34,7 @@ case $1 in
 140) echo "thumbnail made"; exit 0;;
 120) echo "message 1 of 3 sent"; echo "message 2 of 3 sent"; echo "greylisted, trying again" >&2;;
 esac
-if [ "$1" -ge 120 ]; then while [ ! -e `+s.gate+` ]; do sleep 0.05; done; fi
+if [ "$1" -ge 120 ]; then while [ ! -e `+s.gate+` ]; do sleep 0.2; done; fi
 echo sent`)
 	master := harness.StartMaster(t)
 	start := func(name string, targets map[string]int) *harness.Daemon {

@@ -25,7 +25,7 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	s := newSite(t)
 	s.InsertMany(t, jobs, "a", "waiting")
 	dir := filepath.Join(t.TempDir(), "journal")
-	mount(t, dir, "size=96m", 0)
+	mount(t, dir, "size=40m", 0)
 	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
 	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{"journal_dir": dir, "log_level_console": "error"})
 	s.awaitStill(w)

@@ -15,7 +15,7 @@ func TestRunnerKeepsOutcomesOfAWorkerThatStandsStill(t *testing.T) {
 	const slots, written, kept = 8, 16 << 20, 1 << 20
 	s := newSite(t)
 	s.InsertMany(t, 1000, "a", "waiting")
-	launcher := harness.Script(t, fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done; head -c %d /dev/zero", s.gate, written))
+	launcher := harness.Script(t, fmt.Sprintf("while [ ! -e %s ]; do sleep 0.2; done; head -c %d /dev/zero", s.gate, written))
 	w := s.start("still", launcher+" {id}", map[string]int{"a": slots}, harness.Settings{"prefetch": "0"})
 	runner := w.Runner(t)
 	before := descriptors(t, runner)

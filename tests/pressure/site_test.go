@@ -37,7 +37,7 @@ func newSite(t *testing.T) *site {
 
 // gated is a launcher whose jobs wait until the gate is open, or the test has ended.
 func (s *site) gated() string {
-	waits := fmt.Sprintf("while [ -d %s ] && [ ! -e %s ]; do sleep 0.05; done", filepath.Dir(s.gate), s.gate)
+	waits := fmt.Sprintf("while [ -d %s ] && [ ! -e %s ]; do sleep 0.2; done", filepath.Dir(s.gate), s.gate)
 	return harness.Script(s.t, waits) + " {id}"
 }
 

@@ -28,7 +28,7 @@ func newLauncher(t *testing.T, held ...int64) launcher {
 	}
 	script := harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
 		`echo "$1" >> %[1]s/oracle
-case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.05; done;; esac
+case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.2; done;; esac
 echo "out $1"`, dir, waits))
 	return launcher{dir: dir, command: script + " {id}"}
 }
@@ -38,7 +38,7 @@ func newTurnstile(t *testing.T) launcher {
 	t.Helper()
 	dir := t.TempDir()
 	script := harness.Script(t, fmt.Sprintf(
-		`echo "$1" >> %[1]s/oracle; while [ -d %[1]s ] && ! rm %[1]s/go-"$1" 2>/dev/null; do sleep 0.05; done; echo "out $1"`, dir))
+		`echo "$1" >> %[1]s/oracle; while [ -d %[1]s ] && ! rm %[1]s/go-"$1" 2>/dev/null; do sleep 0.2; done; echo "out $1"`, dir))
 	return launcher{dir: dir, command: script + " {id}"}
 }
 

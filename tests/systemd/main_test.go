@@ -117,6 +117,6 @@ func (m *manager) hung() (told []string) {
 func gated(t *testing.T) (command, running string, open func()) {
 	t.Helper()
 	dir := t.TempDir()
-	script := harness.Script(t, fmt.Sprintf(`touch %[1]s/running; until test -e %[1]s/open; do sleep 0.05; done; env`, dir))
+	script := harness.Script(t, fmt.Sprintf(`touch %[1]s/running; until test -e %[1]s/open; do sleep 0.2; done; env`, dir))
 	return script + " {id}", filepath.Join(dir, "running"), func() { harness.Touch(t, filepath.Join(dir, "open")) }
 }

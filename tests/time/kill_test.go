@@ -250,7 +250,7 @@ func TestKilledBeforeTheTableShowsThatARowComesBack(t *testing.T) {
 			}
 			t.Run(point+" "+edited, func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+				s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
 				settings := s.worker("w1", map[string]int{"a": 1})
 				schedule := "every 2s"
 				if edited != "" {

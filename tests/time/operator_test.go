@@ -114,7 +114,7 @@ func TestManualRowsRunOnce(t *testing.T) {
 // no further run; one that can't be read ends the row, and its stderr says so.
 func TestSchedulesEditedDuringARun(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
 	settings := s.worker("w1", map[string]int{"a": 8})
 	at := s.now()
 	for id := int64(1); id <= 4; id++ {
@@ -150,7 +150,7 @@ func TestSchedulesEditedDuringARun(t *testing.T) {
 // row and nobody polls.
 func TestAScheduleIsEditedToComeSooner(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
 	settings := s.worker("w1", map[string]int{"a": 1})
 	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1h"})
 	settings.StartWorker(t)

@@ -101,7 +101,7 @@ func TestDatabaseAwayOverPlannedTimes(t *testing.T) {
 // run, and while its row can't be updated, are dropped or missed once, never made up for one by one.
 func TestARunEndsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
 	way := s.newWay()
 	settings := s.worker("w1", map[string]int{"a": 1}, way.settings())
 	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
@@ -150,7 +150,7 @@ func TestServerAwayOverAPlannedTime(t *testing.T) {
 // as it is let go the row comes back, and its schedule goes on.
 func TestARowIsLockedWhileItsRunEnds(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
 	settings := s.worker("w1", map[string]int{"a": 1})
 	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
 	settings.StartWorker(t)

@@ -31,7 +31,7 @@ func (s *site) reload(worker *harness.Daemon, settings harness.Settings) {
 // needed, and nobody polls but where a row is inserted.
 func TestTermsAreReadAgainWhileRowsWait(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `case $1 in 1|2|3) until [ -e $dir/fail ]; do sleep 0.05; done; exit 1;; esac`)
+	s := newSite(t, `case $1 in 1|2|3) until [ -e $dir/fail ]; do sleep 0.2; done; exit 1;; esac`)
 	settings := s.worker("w1", map[string]int{"a": 8, "b": 1}, harness.Terms("a", harness.Settings{"attempts": "1"}),
 		harness.Settings{"time_zone": "UTC", "missed": "once"})
 	at := s.now()

@@ -100,7 +100,7 @@ const clock = `(\d{4}-\d\d-\d\d )?\d\d:\d\d`
 func gate(t *testing.T, then string) (launcher string, open func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "open")
-	return harness.Script(t, fmt.Sprintf("while ! [ -e %s ]; do [ -e $0 ] || exit; sleep 0.05; done\n%s", file, then)) + " {id}",
+	return harness.Script(t, fmt.Sprintf("while ! [ -e %s ]; do [ -e $0 ] || exit; sleep 0.2; done\n%s", file, then)) + " {id}",
 		func() { harness.Touch(t, file) }
 }
 

@@ -185,11 +185,11 @@ func TestExpiry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a run * uid:1 expires=2000-01-01T00:00:10Z\nb run * uid:2 expires=2000-01-02\n", func(w *world) { // bubbles begin in 2000
 		l := w.k.UID(1)
-		w.looks(9)
+		w.looks(24)
 		if l.Ended() || w.k.UID(1) != l {
 			w.t.Error("it has expired too early")
 		}
-		w.looks(1)
+		w.looks(1) // of 400 ms each
 		if !l.Ended() || w.k.UID(1) != nil || w.k.UID(2).Ended() {
 			w.t.Error("it has not expired, or another one has")
 		}

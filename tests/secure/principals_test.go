@@ -7,6 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -539,5 +542,60 @@ func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	db.AwaitCount(t, 1, "status = 'done'")
 	if said := ask(t, w, "", "pause", ""); said != "error: worker 'w1': here may not ask for pause: that needs the scope admin, and it has submit" {
 		t.Errorf("pause: %s", said)
+	}
+}
+
+// Neither a token nor a password stands anywhere but in the configuration: not in arguments, environments of
+// jobs, logs, errors, rows, numbers, the journal and its export.
+func TestSecretsAreNowhere(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	node, ann := p.add("w1", "worker", "mail"), p.add("ann", "admin", "*")
+	secrets := []string{node, ann, "a password of twenty-four"}
+	web := harness.FreePort(t)
+	master := harness.StartMaster(t, p.settings(), harness.Settings{"password": secrets[2], "log_level_console": "debug"})
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "w1", harness.Script(t, `env; cat /proc/$PPID/environ /proc/$PPID/cmdline /proc/*/cmdline; echo "$0 $*" >&2; exit 1`)+" {id}", map[string]int{"mail": 1}).
+		With(harness.MasterOf(master), harness.Settings{"password": node, "principals_file": p.path, "log_level_console": "debug", "http_listen": "127.0.0.1:" + web})
+	worker := settings.StartWorker(t)
+	awaitSaid(t, master, "worker registered")
+	db.Insert(t, 1, "mail", "waiting")
+	var said strings.Builder
+	for _, d := range []*harness.Daemon{worker, master} {
+		for _, secret := range secrets {
+			for _, request := range []string{"poke", "poll", "status", "pause", "continue", "explain", "register-worker", secret} {
+				w := harness.Dial(t, d.Addr)
+				w.Send(t, fmt.Sprintf(`[0,{"no":7,"type":%q,"data":{"targets":["mail",%q],"ids":[1],"name":"x"},"password":%q}]`, request, secret[:5], secret))
+				response, _ := w.Answer(t)
+				if request != secret { // which it repeats
+					said.WriteString(response.Error)
+					said.Write(response.Data)
+				}
+			}
+		}
+	}
+	row := db.AwaitDone(t, 1)
+	rows := harness.Text(row.Stdout) + harness.Text(row.Stderr)
+	numbers := must.Get(http.Get("http://127.0.0.1:" + web + "/metrics"))(t)
+	must.Get(io.Copy(&said, numbers.Body))(t)
+	must.Do(t, numbers.Body.Close())
+	found := map[string]string{"answers and numbers": said.String(), "the row": rows, "the worker's log": worker.Output(), "the master's log": master.Output()}
+	must.Do(t, filepath.WalkDir(settings["journal_dir"], func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			found[path] = string(must.Get(os.ReadFile(path))(t))
+		}
+		return err
+	}))
+	exported, _ := jobctl(t, worker, "journal", "log", "--journal", settings["journal_dir"], "--output", "json")
+	found["the journal's log"] = exported
+	for where, text := range found {
+		for i, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("secret %d stands in %s", i, where)
+			}
+		}
+	}
+	if !strings.Contains(rows, "PATH=") || !strings.Contains(exported, "done") {
+		t.Error("the job has not told its environment, or the journal not its end")
 	}
 }

@@ -126,7 +126,7 @@ func TestChoicesAreTaken(t *testing.T) {
 			}
 		})
 	})
-	for _, key := range []string{"output", "log-level"} {
+	for _, key := range []string{"output", "log-level", "tls"} {
 		for _, choice := range choicesOf(root.FlagSet.Lookup(key)) {
 			p, _ := newTree()
 			if err := p.set.Parse([]string{"--" + key, choice}, nil, t.Output()); err != nil || p.set.Err() != nil {

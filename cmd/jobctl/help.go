@@ -420,6 +420,8 @@ func choicesOf(f *flag.Flag) []string {
 	switch f.Name {
 	case "output":
 		return []string{"table", "json"}
+	case "tls":
+		return []string{"off", "verify"}
 	case "log-level":
 		return []string{"trace", "debug", "info", "warn", "error"}
 	}
@@ -433,7 +435,7 @@ func (c *completing) values(ctx context.Context, name string) []candidate {
 		return nil
 	}
 	switch name {
-	case "anchor", "config", "file", "journal", "out":
+	case "anchor", "config", "file", "journal", "out", "tls-ca", "tls-cert", "tls-key":
 		return []candidate{{word: offerFiles}}
 	case "target":
 		return c.targets(ctx, "")

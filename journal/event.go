@@ -199,7 +199,10 @@ type SetAside struct {
 	Token  string `json:"token,omitempty"` // of the claim
 }
 
-// Opened is the first event of every run of a worker.
+// MasterName is the Name of a master's runs.
+const MasterName = "jobd-master"
+
+// Opened is the first event of every run of a worker, or of a master.
 type Opened struct {
 	Name    string         `json:"name"`
 	Version string         `json:"version"`

@@ -23,9 +23,6 @@ import (
 	"jobd/net/api"
 )
 
-// ownName is whose journal it is: the events of workers bear their workers' names.
-const ownName = "jobd-master"
-
 // openAgain is how long a journal that can't be written is left alone.
 const openAgain = 5 * time.Second
 
@@ -82,7 +79,7 @@ func newRecord(config daemon.Journal, log *slog.Logger) (*record, error) {
 	config.Dir, config.Log.Dir, config.Log.Logger, config.Log.NoTable = dir, dir, log, true
 	r := &record{
 		config: config, log: log, nudge: make(chan struct{}, 1),
-		opened: journal.Opened{Name: ownName, Version: version.Version, Pid: os.Getpid(), BootID: eventlog.BootID(), Host: host, Targets: map[string]int{}},
+		opened: journal.Opened{Name: journal.MasterName, Version: version.Version, Pid: os.Getpid(), BootID: eventlog.BootID(), Host: host, Targets: map[string]int{}},
 		each:   make(map[string]*rate.Limiter), all: rate.NewLimiter(rate.Every(ofAllEvery), ofAll),
 	}
 	r.refusals = refusals.New(func(event journal.Payload) error { return r.append(journal.Draft{Payload: event}) }, log)
@@ -110,7 +107,7 @@ func (r *record) open() error {
 	var name string
 	var unended bool
 	j.View(func(s *journal.State) { name, unended = s.Name, s.Open })
-	if name != "" && name != ownName {
+	if name != "" && name != journal.MasterName {
 		return errors.Join(fmt.Errorf("journal %s is that of worker '%s': the master needs a folder of its own (key journal_dir)", r.config.Dir, name), j.Close())
 	}
 	if _, err := j.Append(journal.Draft{Payload: r.opened}); err != nil {

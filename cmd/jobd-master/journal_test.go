@@ -148,7 +148,7 @@ func TestActsAreInTheJournal(t *testing.T) {
 	if got := kindsOf(all); !slices.Equal(got, want) {
 		t.Errorf("journalled %v, want %v", got, want)
 	}
-	if o := all[0].(journal.Opened); o.Name != ownName || o.Pid != d.process.Process.Pid || o.BootID == "" {
+	if o := all[0].(journal.Opened); o.Name != journal.MasterName || o.Pid != d.process.Process.Pid || o.BootID == "" {
 		t.Errorf("%+v", o)
 	}
 	if r := all[1].(journal.Registered); r.Worker != "node-1" || !slices.Equal(r.Targets, []string{"a"}) || !strings.HasPrefix(r.By, "127.0.0.1") {
@@ -379,7 +379,7 @@ func TestOldSegmentsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := j.Append(journal.Draft{Payload: journal.Opened{Name: ownName}}); err != nil {
+		if _, err := j.Append(journal.Draft{Payload: journal.Opened{Name: journal.MasterName}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -110,7 +110,7 @@ func handedOn(fields jobnet.Fields, by string) jobnet.Fields {
 	return data
 }
 
-// address is where the worker connected from, as host:port.
+// address is where the worker connected from, as host:port; over a unix socket unix:PID.
 func (w *worker) address() string {
 	info := w.info()
 	return net.JoinHostPort(info.RemoteAddr, fmt.Sprint(info.RemotePort))

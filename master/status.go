@@ -70,8 +70,11 @@ func (m *Master) Describe() string {
 func (w *worker) info() workerInfo {
 	profile := w.profile.Load()
 	info := workerInfo{Targets: profile.targets, Name: profile.name}
-	if address, ok := w.link.RemoteAddr().(*net.TCPAddr); ok {
+	switch address := w.link.RemoteAddr().(type) {
+	case *net.TCPAddr:
 		info.RemoteAddr, info.RemotePort = address.IP.String(), address.Port
+	case jobnet.PeerAddr:
+		info.RemoteAddr, info.RemotePort = address.Network(), address.PID
 	}
 	return info
 }

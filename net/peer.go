@@ -24,13 +24,13 @@ func peerUID(conn net.Conn) int {
 }
 
 // PeerAddr is the address of a unix socket's peer: its account and process.
-type PeerAddr struct{ UID, PID int }
+type PeerAddr struct{ uid, PID int }
 
 // Network implements net.Addr.
 func (PeerAddr) Network() string { return "unix" }
 
 // String implements net.Addr.
-func (a PeerAddr) String() string { return fmt.Sprintf("uid %d pid %d", a.UID, a.PID) }
+func (a PeerAddr) String() string { return fmt.Sprintf("uid %d pid %d", a.uid, a.PID) }
 
 // remoteOf is the address of a peer.
 func remoteOf(conn net.Conn) net.Addr {

@@ -38,10 +38,10 @@ func maySecure(conn net.Conn, config *tls.Config, must bool) *secured {
 	return &secured{carrier: &carrier{Conn: conn}, config: config, must: must}
 }
 
-// Secure makes TLS of a connection that was just made, for NewLink; without a configuration it stays as it
-// is. Where it fails, the connection is closed.
+// Secure makes TLS of a connection that was just made, for NewLink; a unix socket, or one without a
+// configuration, stays as it is. Where it fails, the connection is closed.
 func Secure(ctx context.Context, conn net.Conn, with func() (*tls.Config, error)) (net.Conn, error) {
-	if with == nil {
+	if with == nil || peerUID(conn) >= 0 {
 		return conn, nil
 	}
 	config, err := with()

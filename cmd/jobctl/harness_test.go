@@ -74,6 +74,13 @@ func startTurns(t *testing.T, answers map[string]any, typ string, answer func(da
 func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	serveOn(t, listener, config)
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// serveOn serves on a listener until the test ends.
+func serveOn(t *testing.T, listener net.Listener, config jobnet.ServerConfig) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	server := jobnet.NewServer(config)
 	ended := make(chan error, 1)
@@ -89,7 +96,6 @@ func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
 			t.Errorf("shutdown: %v", err)
 		}
 	})
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // asked is what the daemon was asked, as "type data".
@@ -112,6 +118,7 @@ type jobctl struct {
 	terminal bool          // stdout and stderr are one
 	columns  int           // how wide it is; 0: nobody knows
 	patience time.Duration // 0: as ever
+	sockets  string        // the folder of the daemons' sockets
 }
 
 func (j jobctl) run(t *testing.T, args ...string) output {
@@ -119,7 +126,7 @@ func (j jobctl) run(t *testing.T, args ...string) output {
 	var out, errs strings.Builder
 	code := shell(t.Context(), args, surroundings{
 		environ: j.environ, in: strings.NewReader(j.stdin), out: &out, err: &errs,
-		terminal: j.terminal, errTerminal: j.terminal, width: func() int { return j.columns }, patience: j.patience,
+		terminal: j.terminal, errTerminal: j.terminal, width: func() int { return j.columns }, patience: j.patience, sockets: j.sockets,
 		now:      func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
 		location: time.UTC,
 	})

@@ -58,8 +58,9 @@ func (v *condition) find(s state, format string, args ...any) {
 func (p *program) health() *cmd {
 	var limits limits
 	c := command("health", "for Nagios and its like: one line, and exit code 0, 1, 2 or 3 for well, warning, critical and unknown", func(ctx context.Context, args []string) error {
-		v := &condition{who: p.config.address()}
-		switch s, err := operator.TakeCensus(ctx, p.daemon()); {
+		s, err := operator.TakeCensus(ctx, p.daemon())
+		v := &condition{who: p.daemon().Where()}
+		switch {
 		case err == nil:
 			s.Count(ctx, append(s.Targets(), s.Unserved()...))
 			limits.judge(v, s, p.now())

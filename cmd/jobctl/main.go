@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ func main() {
 	os.Exit(shell(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, giveWay: giveWay,
+		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, sockets: "/run/jobd", giveWay: giveWay,
 	}))
 }
 
@@ -67,6 +68,7 @@ type surroundings struct {
 	now         func() time.Time
 	location    *time.Location // of times that are told and given
 	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
+	sockets     string         // the folder of the daemons' sockets, which are tried where nothing says where to go; "": none
 	giveWay     func()         // lowers the process's priority, before it reads beside a worker; may be nil
 }
 
@@ -256,6 +258,7 @@ const (
 type config struct {
 	master      bool
 	host        string
+	socket      string // in place of host and port; "": not given, or not meant
 	port        int
 	masterPort  int // 0: not given
 	password    string
@@ -290,10 +293,12 @@ func defaultFile(environ []string) string {
 }
 
 func (c *config) register(set *conf.Set) {
-	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key")
+	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key", "socket")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
 	set.Add("host", "127.0.0.1", "where it listens; `hostname` is the same", conf.Host(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port", conf.Int(&c.port, 1, 65535)).Without("7080, with `master` 7081")
+	set.Add("socket", "", "path of its [unix socket](security.md#unix-sockets), in place of `host` and `port`", conf.Socket(&c.socket)).
+		Without("where neither of these is given either, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")
 	set.Add("master_port", "", "with `master`, its port in place of `port`, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
 	set.Add("password", "", "the password. The flag `--password` takes no value: it asks", conf.Text(&c.password)).Switch().Secret().Kept()
 	c.tls.Register(set, "", "the daemon", true)
@@ -312,6 +317,11 @@ func (c *config) validate(set *conf.Set) {
 	}
 	c.tls.Validate(set, "")
 	c.choosePort(set)
+	if near := nearness(set, "socket"); near < max(nearness(set, "host"), nearness(set, "port")) {
+		c.socket = ""
+	} else if near == fromFlag && (set.FromFlag("host") || set.FromFlag("port")) {
+		set.Bad("socket", "with --host or --port there is no telling which is meant; give one of them")
+	}
 	c.keepPassword(set)
 }
 
@@ -337,13 +347,44 @@ func (c *config) choosePort(set *conf.Set) {
 // keepPassword drops the password of a profile where the command line names another host: no host
 // hears another one's.
 func (c *config) keepPassword(set *conf.Set) {
-	if set.Profile() != "" && set.FromFlag("host") && c.password != "" && set.FromFile("password") {
+	if set.Profile() != "" && (set.FromFlag("host") || set.FromFlag("socket")) && c.password != "" && set.FromFile("password") {
 		c.password = ""
 		set.Warn("host", "the password of @"+clean(set.Profile())+" is not sent to a host that the command line names; --password asks for one")
 	}
 }
 
+// fromFlag is the nearness of a flag, which counts before a variable, and that before the file.
+const fromFlag = 3
+
+// nearness is how close to who calls jobctl a key was given; 0: nowhere.
+func nearness(set *conf.Set, key string) int {
+	switch {
+	case !set.Given(key):
+		return 0
+	case set.FromFile(key):
+		return 1
+	case set.FromFlag(key):
+		return fromFlag
+	}
+	return 2
+}
+
+// first is a socket that is tried where nothing says where to go; "": none.
+func (p *program) first() string {
+	c, given := &p.config, slices.ContainsFunc([]string{"host", "port", "socket"}, p.set.Given)
+	switch {
+	case given || c.master && c.masterPort != 0 || c.tls.On || p.sockets == "":
+		return ""
+	case c.master:
+		return filepath.Join(p.sockets, "jobd-master.sock")
+	}
+	return filepath.Join(p.sockets, "jobd.sock")
+}
+
 func (c *config) address() string {
+	if c.socket != "" {
+		return c.socket
+	}
 	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
 }
 
@@ -384,7 +425,7 @@ func (p *program) daemon() *operator.Daemon {
 		patience = p.surroundings.patience
 	}
 	config := operator.Config{
-		Address: p.config.address(), Master: p.config.master, Password: p.config.password, TLS: p.config.tls.For,
+		Address: p.config.address(), First: p.first(), Master: p.config.master, Password: p.config.password, TLS: p.config.tls.For,
 		Patience: patience, Logger: p.log.Logger,
 	}
 	if p.config.askPassword {

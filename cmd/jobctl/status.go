@@ -47,7 +47,7 @@ func (p *program) showStatus(ctx context.Context, c *operator.Daemon) error {
 func (p *program) printCensus(s *operator.Census) {
 	tallies := s.Tallies()
 	if s.Master == nil {
-		p.printHead(s.Workers[0].Value, p.config.address())
+		p.printHead(s.Workers[0].Value, p.daemon().Where())
 		fmt.Fprintln(p.out)
 	} else {
 		p.print(p.fleetTable(s))

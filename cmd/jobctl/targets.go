@@ -457,12 +457,13 @@ func (p *program) startAgain(ctx context.Context) error {
 	if before.Started == 0 {
 		return errors.Join(err, p.restarted(before, "ok: the worker is an older one and does not tell when it serves again"))
 	}
-	if answer.Next != nil { // else it is where it was
+	if answer.Next != nil && !jobnet.IsPath(d.Where()) { // else it is where it was
 		if err := p.goTo(answer.Next.Address); err != nil {
 			return err
 		}
+		d.Move(p.config.address())
 	}
-	d.Move(p.config.address())
+	d.Move(d.Where())
 	after, err := awaitNext(ctx, before, func(ctx context.Context) (now process, err error) {
 		err = d.AskInto(ctx, api.Status.Name, nil, &now)
 		d.Move(d.Address) // over the old one's link only the old one answers
@@ -471,7 +472,7 @@ func (p *program) startAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), p.config.address())
+	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), d.Where())
 	return p.restarted(after, strings.Join(append([]string{words}, undone(before, after)...), "\n"))
 }
 

@@ -69,7 +69,7 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 		what = "master at "
 	}
 	err := live.Run(ctx, live.Config{
-		Source: &topSource{&quiet, d, p}, Daemon: what + p.config.address(), Master: p.config.master, Interval: interval,
+		Source: &topSource{&quiet, d, p}, Daemon: what + d.Where(), Master: p.config.master, Interval: interval,
 		Now: p.now, Location: p.location, Colour: p.coloured(), In: p.in, Out: p.bare, Environ: p.environ,
 	})
 	switch cause := context.Cause(ctx); {

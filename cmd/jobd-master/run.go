@@ -68,7 +68,11 @@ func run(p daemon.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, told.Close()) }()
-	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
+	sockets, err := manager.Sockets()
+	if err != nil {
+		return err
+	}
+	server, err := daemon.Listen(config.Listen, sockets, "clients and workers", jobnet.ServerConfig{
 		Handlers: handlers, Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
 	})
 	if err != nil {
@@ -80,7 +84,7 @@ func run(p daemon.Process) (err error) {
 			return errors.Join(err, server.Close())
 		}
 	}
-	log.Info("master serves", "version", version.Version, "address", server.Address())
+	log.Info("master serves", "version", version.Version, "address", server.Address(), "sockets", server.Sockets())
 	serve := func(ctx context.Context) error {
 		return server.Serve(ctx, stopTimeout, "stopped before all requests were answered")
 	}

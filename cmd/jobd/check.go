@@ -162,9 +162,9 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	case errors.Is(err, errPassword):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both"
 	case errors.Is(err, errNoMaster):
-		f.Level, f.Detail, f.Remedy = check.Wrong, "it is no master that listens there", "mend master_host and master_port: a master has port 7081 unless it is told otherwise"
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it is no master that listens there", "mend master_host and master_port: a master has port 7081 unless it is told otherwise; or master_unix"
 	default:
-		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "start it, or mend master_host and master_port; the worker runs without it, and is not poked"
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "start it, or mend master_host and master_port, or master_unix; the worker runs without it, and is not poked"
 	}
 	return []check.Finding{f}
 }

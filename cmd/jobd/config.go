@@ -182,7 +182,8 @@ func (c *jobsConfig) decodePrefetch(text string) error {
 type masterConfig struct {
 	hosts     string
 	port      int
-	addresses []string // host:port; none: no master
+	unix      string
+	addresses []string // host:port, or a unix socket's path; none: no master
 	tls       conf.Trust
 	scope     string // what a master may ask at most that nobody has verified
 	reconnect time.Duration
@@ -191,6 +192,7 @@ type masterConfig struct {
 func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_host", "", "the master, or several: `a, b:7082`. The worker registers with each", conf.Text(&c.hosts))
 	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
+	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside `master_host` or in its place", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
 	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master without `master_tls = verify` may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
@@ -209,6 +211,9 @@ func (c *masterConfig) most() principal.Scope {
 // master_port, is none: that is how the original understood it.
 func (c *masterConfig) validate(set *conf.Set) {
 	c.tls.Validate(set, "master_")
+	if c.unix != "" {
+		c.addresses = append(c.addresses, c.unix)
+	}
 	for host := range strings.SplitSeq(c.hosts, ",") {
 		host = strings.TrimSpace(host)
 		if host == "" {

@@ -143,7 +143,7 @@ func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, env
 	case set.Given(scope) && !set.Given(keyOf(name, "rate")):
 		set.Bad(scope, "there is no rate that it could be about; allowed is rate_scope beside rate")
 	case t.terms.Rate.Fleet && len(c.masters.addresses) == 0:
-		set.Bad(scope, "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port")
+		set.Bad(scope, "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port, or master_unix")
 	}
 	if t.launches {
 		t.launcher.validate(set, &c.launcher, environ)

@@ -67,6 +67,7 @@ func run(p jobdaemon.Process) error {
 		return err
 	}
 	log.Flush()
+	manager.HandOn()
 	return proc.PassCapabilities(next.Become)
 }
 
@@ -135,7 +136,7 @@ func (r *root) work(log *logging.Log) (err error) {
 		})
 		return told, err
 	}
-	r.log.Info("worker serves", "name", r.name, "address", network.address(), "targets", worker.worker.TargetNames())
+	r.log.Info("worker serves", "name", r.name, "address", network.address(), "sockets", network.server.Sockets(), "targets", worker.worker.TargetNames())
 	r.manager.Ready()
 	return jobdaemon.Life{
 		Ending: r.ending, Log: r.log, Hurry: worker.worker.Hurry,

@@ -85,7 +85,11 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			Logger:       r.log,
 		}))
 	}
-	p.server, err = jobdaemon.Listen(r.Listen, "clients", jobnet.ServerConfig{
+	sockets, err := r.manager.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	p.server, err = jobdaemon.Listen(r.Listen, sockets, "clients", jobnet.ServerConfig{
 		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked, Pulse: r.loop(journal, "accept"),
 	})
 	if err != nil {

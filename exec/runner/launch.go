@@ -167,7 +167,7 @@ func reap(process *os.Process) { _, _ = process.Wait() }
 // isOwn tells the worker's own variables, passwords among them, and what the service manager says to
 // the worker alone. A runner has no use for them.
 func isOwn(variable string) bool {
-	return slices.ContainsFunc([]string{"JOBD_", "NOTIFY_SOCKET=", "WATCHDOG_"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{"JOBD_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="}, func(prefix string) bool {
 		return strings.HasPrefix(variable, prefix)
 	})
 }

@@ -5,6 +5,7 @@ if command -v systemd-tmpfiles >/dev/null; then
 else
   install -d -m 0700 -o jobd -g jobd /var/lib/jobd /var/lib/jobd-master
   install -d -m 0750 -o jobd -g jobd /var/log/jobd
+  install -d -m 1775 -o root -g jobd /run/jobd
 fi
 if [ -d /run/systemd/system ]; then
   systemctl --system daemon-reload >/dev/null || :

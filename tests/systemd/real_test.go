@@ -130,8 +130,13 @@ func (m *machine) install(worker string) {
 		m.t.Fatalf("%v: no unit was found", err)
 	}
 	m.copy("/usr/bin", worker, harness.Program(m.t, "jobd-master"), harness.Program(m.t, "jobctl"))
-	m.copy("/etc/systemd/system", units...)
-	m.run("id jobd >/dev/null 2>&1 || useradd --system --home-dir /var/lib/jobd --shell /usr/sbin/nologin jobd")
+	sockets, err := filepath.Glob(filepath.Join(harness.Top(), "packaging", "systemd", "*.socket"))
+	if err != nil || len(sockets) == 0 {
+		m.t.Fatalf("%v: no socket was found", err)
+	}
+	m.copy("/etc/systemd/system", append(units, sockets...)...)
+	m.copy("/usr/lib/tmpfiles.d", filepath.Join(harness.Top(), "packaging", "tmpfiles", "jobd.conf"))
+	m.run("id jobd >/dev/null 2>&1 || useradd --system --home-dir /var/lib/jobd --shell /usr/sbin/nologin jobd; systemd-tmpfiles --create jobd.conf")
 }
 
 // The shipped units under a real systemd: a start returns when the worker serves, with its password
@@ -196,10 +201,42 @@ func TestUnitsUnderSystemd(t *testing.T) {
 	if strings.Contains(out, "NOTIFY_SOCKET") || strings.Contains(out, "WATCHDOG") {
 		t.Errorf("the job's environment is %q", out)
 	}
+	m.checkSockets()
 	m.run("systemctl stop jobd-master && test -S /run/jobd/http.sock && ! test -e /run/jobd/master.sock && systemctl stop jobd")
 	for _, unit := range []string{"jobd", "jobd-master"} {
 		if result := m.property(unit, "Result") + " " + m.property(unit, "SubState"); result != "success dead" {
 			t.Errorf("%s ended so: %s", unit, result)
 		}
 	}
+}
+
+// checkSockets looks at the sockets of a worker and a master that run: the group jobd reaches them, and
+// nobody but root can take their places; they go with the daemons, and no client starts one of these.
+func (m *machine) checkSockets() {
+	m.t.Helper()
+	nobody := "setpriv --reuid nobody --regid nogroup --groups "
+	m.run("rm /var/lib/jobd/open")
+	for _, test := range []struct{ script, want string }{ // nobody listens on the port where jobctl goes else
+		{"stat -c '%U:%G %a' /run/jobd /run/jobd/jobd.sock /run/jobd/jobd-master.sock", "root:jobd 1775\nroot:jobd 660\nroot:jobd 660"},
+		{"jobctl --config= status", "worker worker, version"},
+		{"jobctl --config= --master list-workers", "worker"},
+		{nobody + "jobd jobctl --config= list-targets", "a"},
+		{nobody + "nogroup jobctl --config= list-targets 2>&1 || true", "no connection to /run/jobd/jobd.sock (permission denied), nor to 127.0.0.1:7080: "},
+		{"setpriv --reuid jobd --regid jobd --clear-groups rm -f /run/jobd/jobd.sock 2>&1 || true", "Operation not permitted"},
+		{"jobctl --config= restart", "at /run/jobd/jobd.sock"},
+		{"systemctl restart jobd; jobctl --config= list-targets", "a"},
+		{"systemctl kill --signal=KILL jobd; until jobctl --config= list-targets; do sleep 0.1; done", "a"},
+	} {
+		if out := m.run(test.script); !strings.Contains(out, test.want) {
+			m.t.Errorf("%s: %q, want %q", test.script, out, test.want)
+		}
+	}
+	m.run("systemctl stop jobd")
+	out := m.run("ls /run/jobd; jobctl --config= status 2>&1 || true; systemctl show --value -p ActiveState jobd jobd.socket")
+	if strings.Contains(out, "jobd.sock\n") || !strings.Contains(out, "no connection to /run/jobd/jobd.sock (no such file or directory), nor to 127.0.0.1:7080: ") || strings.Count(out, "inactive") != 2 {
+		m.t.Errorf("after a stop: %q", out)
+	}
+	m.run("cp /etc/jobd.conf /etc/jobd.kept; echo 'b = x' >>/etc/jobd.conf; if systemctl start jobd; then exit 1; fi; cp /etc/jobd.kept /etc/jobd.conf")
+	m.await("jobd.socket", "ActiveState", "inactive")
+	m.run("systemctl start jobd; test -S /run/jobd/jobd.sock")
 }

@@ -19,6 +19,7 @@ func shipped(t *testing.T) string {
 	dir := t.TempDir()
 	for name, as := range map[string]string{
 		"jobd.service": "jobd.service", "jobd-master.service": "jobd-master.service", "jobd@.service": "jobd@one.service",
+		"jobd.socket": "jobd.socket", "jobd-master.socket": "jobd-master.socket", "jobd@.socket": "jobd@one.socket",
 	} {
 		text := strings.NewReplacer(
 			"ExecStart=/usr/bin/jobd ", "ExecStart="+harness.Program(t, "jobd")+" ",
@@ -81,13 +82,17 @@ func TestPrivilegedJobs(t *testing.T) {
 	}
 }
 
+// ownFolder is what makes a folder for the http_listen of one of several workers.
+const ownFolder = "# For http_listen = /run/jobd/NAME/http.sock. Several units share /run/jobd, so none takes it away.\n" +
+	"RuntimeDirectory=jobd/%i\nRuntimeDirectoryMode=0750\nRuntimeDirectoryPreserve=yes\n"
+
 // The unit for several workers differs from the one for one in its names only.
 func TestTheTemplateIsTheUnit(t *testing.T) {
 	t.Parallel()
 	names := strings.NewReplacer(
 		" %i", "", "jobd/%i.conf", "jobd.conf", "=jobd/%i", "=jobd", "jobd/%i.", "jobd/", "jobd@\"", "jobd\"",
-		"/run/jobd/NAME/", "/run/jobd/", "=jobd/%i\n", "=jobd\n",
-		"Environment=JOBD_DEFAULT_NAME=%H-%i\n", "",
+		"=jobd/%i\n", "=jobd\n", " jobd@%i.socket", " jobd.socket",
+		"Environment=JOBD_DEFAULT_NAME=%H-%i\n", "", ownFolder, "",
 	)
 	_, template, _ := strings.Cut(unit(t, "jobd@.service"), "[Unit]")
 	_, one, _ := strings.Cut(unit(t, "jobd.service"), "[Unit]")
@@ -105,11 +110,18 @@ func TestTheSocketOfThePageHasAFolder(t *testing.T) {
 	if socket == nil {
 		t.Fatal("the page names no socket below /run")
 	}
-	for name, below := range map[string]string{"jobd.service": "", "jobd-master.service": "", "jobd@.service": "/%i"} {
-		for _, line := range []string{"RuntimeDirectory=" + string(socket[1]) + below, "RuntimeDirectoryPreserve=yes"} {
-			if !strings.Contains(unit(t, name), "\n"+line+"\n") {
-				t.Errorf("%s does not say %s", name, line)
-			}
+	folder := "/run/" + string(socket[1])
+	for name, said := range map[string]string{
+		"jobd-master.service": "\nReadWritePaths=-" + folder + "\n", "jobd@.service": ownFolder, "../tmpfiles/jobd.conf": "\nd " + folder + " 1775 root jobd -\n",
+		"jobd.socket": "\nListenStream=" + folder + "/jobd.sock\n", "jobd@.socket": "\nListenStream=" + folder + "/%i.sock\n",
+	} {
+		if !strings.Contains(unit(t, name), said) {
+			t.Errorf("%s does not say %s", name, said)
+		}
+	}
+	for _, name := range []string{"jobd.service", "jobd-master.service"} { // it would be given to their account, with the sockets in it
+		if strings.Contains(unit(t, name), "\nRuntimeDirectory=") {
+			t.Errorf("%s has a RuntimeDirectory", name)
 		}
 	}
 }

@@ -30,6 +30,7 @@ func (o order) stage(arch string, programs []string, linked []module) (files.Con
 		s.add("/usr/bin/"+filepath.Base(program), program, 0o755)
 	}
 	s.each("packaging/systemd/*.service", "/usr/lib/systemd/system/")
+	s.each("packaging/systemd/*.socket", "/usr/lib/systemd/system/")
 	s.own("/usr/lib/sysusers.d/jobd.conf", "packaging/sysusers/jobd.conf")
 	s.own("/usr/lib/tmpfiles.d/jobd.conf", "packaging/tmpfiles/jobd.conf")
 	s.configuration()

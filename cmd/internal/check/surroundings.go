@@ -32,7 +32,21 @@ func Address(ctx context.Context, address, served string, runs func() string) []
 			_, port, _ := net.SplitHostPort(address)
 			_, own, _ := net.SplitHostPort(served)
 			return port == own, ""
-		case pings(ctx, address):
+		case pings(ctx, address) >= 0:
+			return false, "a daemon of jobd"
+		}
+		return false, ""
+	})
+}
+
+// Socket looks whether a daemon could listen on a unix socket. start: the daemon that has started
+// this process makes room for it, or the service manager made the socket for both.
+func Socket(ctx context.Context, path string, start bool, runs func() string) []Finding {
+	return found("listen_unix "+path, "key listen_unix", tryHTTP(conf.HTTP{Network: "unix", Address: path}), runs, func() (leaves bool, who string) {
+		switch pid := pings(ctx, path); {
+		case start:
+			return pid == os.Getppid() || pid == 1, ""
+		case pid >= 0:
 			return false, "a daemon of jobd"
 		}
 		return false, ""
@@ -79,18 +93,21 @@ func found(what, keys string, err error, runs func() string, holder func() (leav
 	return []Finding{f}
 }
 
-// pings tells whether one of jobd's daemons answers there.
-func pings(ctx context.Context, address string) bool {
+// pings is which process listens there, 0 where nobody knows; -1: it is none of jobd's daemons.
+func pings(ctx context.Context, address string) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{})
 	if err != nil {
-		return false
+		return -1
 	}
 	defer link.Close()
 	go func() { _ = link.Run(ctx) }()
-	err = link.Ping(ctx)
-	return err == nil || strings.Contains(err.Error(), jobnet.PlainRefused)
+	if err := link.Ping(ctx); err != nil && !strings.Contains(err.Error(), jobnet.PlainRefused) {
+		return -1
+	}
+	peer, _ := link.RemoteAddr().(jobnet.PeerAddr)
+	return peer.PID
 }
 
 // Certificate looks whether the files of a daemon that offers TLS can be used.

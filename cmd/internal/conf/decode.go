@@ -69,6 +69,20 @@ func Host(field *string, portKey string) Decode {
 	}
 }
 
+// longestSocket is how many bytes the path of a unix socket may have.
+const longestSocket = 107
+
+// Socket takes the absolute path of a unix socket.
+func Socket(field *string) Decode {
+	return func(text string) error {
+		if text != "" && (!strings.HasPrefix(text, "/") || len(text) > longestSocket) {
+			return fmt.Errorf("the absolute path of a unix socket, of at most %d bytes", longestSocket)
+		}
+		*field = text
+		return nil
+	}
+}
+
 // Int takes whole numbers from least to most.
 func Int(field *int, least, most int) Decode {
 	allowed := fmt.Errorf("a whole number from %d to %d", least, most)

@@ -14,6 +14,7 @@ import (
 type Listen struct {
 	Host           string
 	Port           int
+	Unix           string // path of a socket; "": there is none
 	Principals     string // the file of those who have credentials of their own; "": nobody has
 	Password       string // "": the daemon asks for none
 	AllowLocalhost bool
@@ -24,8 +25,9 @@ type Listen struct {
 // Register registers the keys.
 func (l *Listen) Register(set *Set) {
 	set.Group("Clients")
-	set.Add("host", "", "address or name to listen on; `::` is every address of the host", Host(&l.Host, "port")).Without("required")
-	set.Add("port", "", "port to listen on; 0 takes any free one", Int(&l.Port, 0, 65535)).Without("required")
+	set.Add("host", "", "address or name to listen on; `::` is every address of the host", Host(&l.Host, "port")).Without("required, but for `listen_unix` alone")
+	set.Add("port", "", "port to listen on; 0 takes any free one", Int(&l.Port, 0, 65535)).Without("required with `host`")
+	set.Add("listen_unix", "", "absolute path of a [unix socket](security.md#unix-sockets) (mode 0660), beside `host` and `port`, or in their place", Socket(&l.Unix))
 	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()
 	set.Add("principals_file", "", "a file of [principals](security.md#principals): who may do what. Read again when it changes", NonEmpty(&l.Principals))
 	set.Add("always_allow_localhost", "false", "clients from a loopback address need no password", Bool(&l.AllowLocalhost)).Switch()
@@ -36,7 +38,9 @@ func (l *Listen) Register(set *Set) {
 // Validate requires an address, and warns of a daemon that listens beyond its host and asks for
 // no password, or for one that can be guessed.
 func (l *Listen) Validate(set *Set) {
-	set.Require("", "host", "port")
+	if l.Unix == "" || set.Given("host") || set.Given("port") {
+		set.Require("", "host", "port")
+	}
 	l.TLS.validate(set)
 	if l.Host != "" && l.Password == "" && l.Principals == "" && !isLoopback(l.Host) {
 		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
@@ -47,8 +51,11 @@ func (l *Listen) Validate(set *Set) {
 	}
 }
 
-// Address is the address in the form that net.Listen takes.
+// Address is the address in the form that net.Listen takes; without host and port, the socket.
 func (l *Listen) Address() string {
+	if l.Host == "" {
+		return l.Unix
+	}
 	return net.JoinHostPort(strings.Trim(l.Host, "[]"), strconv.Itoa(l.Port))
 }
 
@@ -68,9 +75,6 @@ type HTTP struct {
 	Address string // host:port, or the socket's path
 }
 
-// longestSocket is how many bytes the path of a unix socket may have.
-const longestSocket = 107
-
 var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addresses of this host are 0.0.0.0), or the absolute path of a unix socket")
 
 // Register registers the key.
@@ -85,8 +89,8 @@ func (h *HTTP) decode(text string) error {
 	switch {
 	case text == "":
 		return nil
-	case strings.HasPrefix(text, "/") && len(text) <= longestSocket:
-		*h = HTTP{"unix", text}
+	case Socket(&h.Address)(text) == nil:
+		h.Network = "unix"
 		return nil
 	}
 	host, port, err := net.SplitHostPort(text)
@@ -107,6 +111,9 @@ func (h *HTTP) Validate(set *Set, daemon *Listen) {
 	if h.Network == "tcp" && h.Address == daemon.Address() && daemon.Port != 0 { // in other words it ends the start
 		set.Bad("http_listen", "host and port are the same; allowed is another port")
 		return
+	}
+	if h.Network == "unix" && h.Address == daemon.Unix {
+		set.Bad("http_listen", "listen_unix is the same; allowed is another path")
 	}
 	if host, _, _ := net.SplitHostPort(h.Address); h.Network == "tcp" && !isLoopback(host) {
 		set.Warn("http_listen", "it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only")

@@ -6,26 +6,36 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/socket"
 	jobnet "jobd/net"
 	"jobd/net/principal"
 )
 
-// Server is a daemon's address and the server behind it.
+// Server is where a daemon listens, and the server behind it.
 type Server struct {
-	listener   net.Listener
+	listeners  []net.Listener // that for TCP first, where there is one
 	server     *jobnet.Server
 	principals *principal.Keeper // nil: there are none
 	log        *slog.Logger
 }
 
-// Listen takes the address, so that one that is in use ends the start; nobody is served yet. peers
-// names those who connect, for the error. Of config, Listen sets what c says.
-func Listen(c conf.Listen, peers string, config jobnet.ServerConfig) (*Server, error) {
-	var err error
+// Listen takes the addresses, so that one that is in use ends the start; nobody is served yet. given
+// are the sockets that the service manager made. peers names those who connect, for the error. Of
+// config, Listen sets what c says.
+func Listen(c conf.Listen, given []net.Listener, peers string, config jobnet.ServerConfig) (_ *Server, err error) {
+	s := &Server{listeners: given, log: config.Logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
 	if config.TLS, err = c.TLS.Server(config.Logger); err != nil {
 		return nil, err
 	}
@@ -34,28 +44,54 @@ func Listen(c conf.Listen, peers string, config jobnet.ServerConfig) (*Server, e
 			return nil, fmt.Errorf("key principals_file: %w", err)
 		}
 	}
-	listener, err := net.Listen("tcp", c.Address())
-	if err != nil {
-		return nil, fmt.Errorf("listen for %s (keys host and port): %w", peers, err)
+	isGiven := func(l net.Listener) bool { return l.Addr().String() == c.Unix }
+	if c.Unix != "" && !slices.ContainsFunc(given, isGiven) {
+		listener, err := socket.Listen(c.Unix)
+		if err != nil {
+			return nil, fmt.Errorf("listen for %s (key listen_unix): %w", peers, err)
+		}
+		s.listeners = slices.Insert(s.listeners, 0, listener)
+	}
+	if c.Host != "" {
+		listener, err := net.Listen("tcp", c.Address())
+		if err != nil {
+			return nil, fmt.Errorf("listen for %s (keys host and port): %w", peers, err)
+		}
+		s.listeners = slices.Insert(s.listeners, 0, listener)
 	}
 	config.Password, config.AlwaysAllowLocalhost = c.Password, c.AllowLocalhost
 	config.MaxMessageSize, config.RequireTLS = c.MaxMessageSize, c.TLS.Required()
-	return &Server{listener, jobnet.NewServer(config), config.Principals, config.Logger}, nil
+	s.server, s.principals = jobnet.NewServer(config), config.Principals
+	return s, nil
 }
 
 // Address is where the server listens, with the port that the system chose if the configured one
-// is 0.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+// is 0; without one, the first socket.
+func (s *Server) Address() string { return s.listeners[0].Addr().String() }
+
+// Sockets are the paths of the unix sockets.
+func (s *Server) Sockets() (paths []string) {
+	for _, l := range s.listeners {
+		if l.Addr().Network() == "unix" {
+			paths = append(paths, l.Addr().String())
+		}
+	}
+	return paths
+}
 
 // Serve serves until ctx ends. It then lets requests under way end and their answers be written,
 // for some time; where that is too short, it logs why.
 func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) error {
+	serving, ctx := errgroup.WithContext(ctx)
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	if s.principals != nil {
 		looking.Go(func() { _ = s.principals.Run(ctx) })
 	}
-	served := s.server.Serve(ctx, s.listener)
+	for _, listener := range s.listeners {
+		serving.Go(func() error { return s.server.Serve(ctx, listener) })
+	}
+	served := serving.Wait()
 	answering, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.server.Shutdown(answering); err != nil {
@@ -64,10 +100,12 @@ func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) 
 	return served
 }
 
-// Close lets go of the address, whether Serve was called or not.
-func (s *Server) Close() error {
-	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
+// Close lets go of the addresses, whether Serve was called or not.
+func (s *Server) Close() (err error) {
+	for _, listener := range s.listeners {
+		if closed := listener.Close(); !errors.Is(closed, net.ErrClosed) {
+			err = errors.Join(err, closed)
+		}
 	}
-	return nil
+	return err
 }

@@ -74,6 +74,11 @@ func (s *Settings) Look(program string, mistakes error, running func() string, p
 			return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
 		}})
 	}
+	if s.Listen.Unix != "" {
+		own = append(own, check.Part{What: "listen_unix", Look: func(ctx context.Context) []check.Finding {
+			return check.Socket(ctx, s.Listen.Unix, s.Check.Served != "", running)
+		}})
+	}
 	if s.Listen.TLS.Offered() {
 		own = append(own, check.Part{What: "certificate", Look: func(context.Context) []check.Finding { return check.Certificate(s.Listen.TLS) }})
 	}

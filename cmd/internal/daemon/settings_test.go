@@ -127,11 +127,11 @@ func TestReload(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	c := conf.Listen{Host: "127.0.0.1"}
-	server := must.Get(daemon.Listen(c, "peers", jobnet.ServerConfig{}))(t)
+	server := must.Get(daemon.Listen(c, nil, "peers", jobnet.ServerConfig{}))(t)
 	taken := net.TCPAddr{}
 	must.Get(fmt.Sscanf(server.Address(), "127.0.0.1:%d", &taken.Port))(t)
 	c.Port = taken.Port
-	if _, err := daemon.Listen(c, "peers", jobnet.ServerConfig{}); err == nil || !strings.Contains(err.Error(), "listen for peers (keys host and port): ") {
+	if _, err := daemon.Listen(c, nil, "peers", jobnet.ServerConfig{}); err == nil || !strings.Contains(err.Error(), "listen for peers (keys host and port): ") {
 		t.Errorf("error %v", err)
 	}
 	if err := errors.Join(server.Close(), server.Close()); err != nil {

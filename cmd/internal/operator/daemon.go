@@ -20,7 +20,8 @@ import (
 
 // Config says how a daemon is reached.
 type Config struct {
-	Address  string                                        // host:port
+	Address  string                                        // host:port, or a unix socket's path
+	First    string                                        // a socket that is tried before Address; the one that is reached stays; "": none
 	Master   bool                                          // a master is to be there, else a worker
 	Password string                                        // "": none
 	Ask      func() (string, error)                        // asks a person for it before the first link is made; nil: nobody is asked
@@ -70,6 +71,13 @@ func (d *Daemon) Move(address string) {
 	d.Address = address
 }
 
+// Where is the address that was reached, or that is tried.
+func (d *Daemon) Where() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Address
+}
+
 // hangUp ends the link. Callers must hold d.mu.
 func (d *Daemon) hangUp() {
 	if d.line != nil {
@@ -105,15 +113,12 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	}
 	dialing, cancel := within(ctx, d.Patience)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(dialing, "tcp", d.Address)
-	if err != nil {
-		err = jobnet.DialCause(err)
-	}
+	conn, tried, err := d.reach(dialing)
 	if host, _, _ := net.SplitHostPort(d.Address); err == nil && d.TLS != nil {
 		conn, err = jobnet.Secure(dialing, conn, d.TLS(host))
 	}
 	if err != nil {
-		err = fmt.Errorf("no connection to %s: %w", d.Address, exit.Why(dialing, err))
+		err = fmt.Errorf("no connection to %s: %w", tried, exit.Why(dialing, err))
 		if exit.Interrupted(ctx) {
 			return nil, exit.Why(ctx, err)
 		}
@@ -129,6 +134,21 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 	}()
 	d.line = l
 	return l, nil
+}
+
+// reach makes a connection, and says what was tried. Callers must hold d.mu.
+func (d *Daemon) reach(ctx context.Context) (conn net.Conn, tried string, err error) {
+	if d.First != "" {
+		if conn, err = jobnet.Dial(ctx, d.First); err == nil {
+			d.Address, d.First = d.First, ""
+			return conn, d.Address, nil
+		}
+		tried = fmt.Sprintf("%s (%v), nor to ", d.First, err)
+	}
+	if conn, err = jobnet.Dial(ctx, d.Address); err == nil {
+		d.First = ""
+	}
+	return conn, tried + d.Address, err
 }
 
 // Ask sends a request and gives the data of its answer. Before anything else over a link the daemon

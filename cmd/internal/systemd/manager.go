@@ -3,14 +3,19 @@ package systemd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/pulse"
 )
@@ -19,6 +24,7 @@ import (
 // methods are safe for concurrent use, and do nothing where nobody listens.
 type Manager struct {
 	log      *slog.Logger
+	sockets  []*os.File // that it made; no child inherits them
 	listens  bool
 	watchdog time.Duration // within which it wants a sign of life; 0: it wants none
 	begun    chan struct{} // closed when the start is over
@@ -39,7 +45,7 @@ type Manager struct {
 // Find looks in the environment for the service manager. Jobs and other children must not inherit
 // what it finds there, see IsOwn.
 func Find(log *slog.Logger) *Manager {
-	m := &Manager{log: log, listens: os.Getenv(socketVariable) != "", begun: make(chan struct{})}
+	m := &Manager{log: log, sockets: activation.Files(false), listens: os.Getenv(socketVariable) != "", begun: make(chan struct{})}
 	if !m.listens {
 		return m
 	}
@@ -62,7 +68,36 @@ const socketVariable = "NOTIFY_SOCKET"
 // and not to those that it starts.
 func IsOwn(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return name == socketVariable || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
+	return slices.Contains([]string{socketVariable, "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}, name)
+}
+
+// Sockets are the unix sockets that the service manager has made for this process to listen on.
+func (m *Manager) Sockets() (listeners []net.Listener, err error) {
+	for i, file := range m.sockets {
+		listener, err := net.FileListener(file) // the file stays, for HandOn
+		if err == nil && listener.Addr().Network() != "unix" {
+			err = errors.Join(errors.New("it has the address "+listener.Addr().String()), listener.Close())
+		}
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close()
+			}
+			return nil, fmt.Errorf("descriptor %d, given by LISTEN_FDS: %w; allowed are unix sockets that listen, as ListenStream=/run/… of a socket unit makes them", firstSocket+i, err)
+		}
+		listeners = append(listeners, listener)
+	}
+	return listeners, nil
+}
+
+// firstSocket is the descriptor of the first one.
+const firstSocket = 3
+
+// HandOn leaves the sockets to the program that this process is about to execute, with what the
+// environment says of them. Whoever connects meanwhile waits in their queues.
+func (m *Manager) HandOn() {
+	for i := range m.sockets {
+		_, _ = unix.FcntlInt(uintptr(firstSocket+i), unix.F_SETFD, 0) // it is open, so this can't fail
+	}
 }
 
 const (

@@ -3,6 +3,5 @@
 // anything, so that it does not matter whose it is (docs/monitoring.md has the answers).
 //
 // Every request is bounded: in the time and the bytes of its head, in the time of its answer, and
-// in how many there are at once. It keeps nothing on disk but a unix socket's name, which the next
-// start finds and replaces.
+// in how many there are at once. It keeps nothing on disk but a unix socket's name (package socket).
 package web

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/socket"
 )
 
 // What bounds those who connect.
@@ -50,7 +51,7 @@ func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error
 // listen takes the address.
 func listen(c conf.HTTP) (net.Listener, error) {
 	if c.Network == "unix" {
-		return listenUnix(c.Address)
+		return socket.Listen(c.Address)
 	}
 	return net.Listen(c.Network, c.Address)
 }

@@ -150,7 +150,7 @@ func TestSocketsOfFormerRuns(t *testing.T) {
 	left.Close()
 	serve(t, at, routes())
 	info, err := os.Stat(at.Address)
-	if err != nil || info.Mode().Perm() != socketMode {
+	if err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
 	if report, err := Ask(t.Context(), at); err != nil || !report.OK {

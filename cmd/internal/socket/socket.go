@@ -1,6 +1,9 @@
-package web
+// Package socket makes the unix sockets on which a daemon listens. It keeps nothing on disk but their
+// names; one that a process which was killed has left there is found and replaced by the next start.
+package socket
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -9,8 +12,8 @@ import (
 	"syscall"
 )
 
-// socketMode lets the service's group read what is told.
-const socketMode = 0o660
+// mode lets the daemon's group connect.
+const mode = 0o660
 
 // socket is a listener at a path, which it removes at its end: where it is still its own.
 type socket struct {
@@ -20,24 +23,22 @@ type socket struct {
 	close func() error
 }
 
-// listenUnix takes a path. A socket that a former run has left, and that nobody answers, is
+// Listen takes a path. A socket that a former run has left, and that nobody answers, is
 // replaced.
-func listenUnix(path string) (net.Listener, error) {
-	at := &net.UnixAddr{Name: path, Net: "unix"}
-	listener, err := net.ListenUnix(at.Net, at)
+func Listen(path string) (net.Listener, error) {
+	listener, err := bind(path)
 	if errors.Is(err, syscall.EADDRINUSE) && isLeft(path) {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
-		listener, err = net.ListenUnix(at.Net, at)
+		listener, err = bind(path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false)
 	s := &socket{UnixListener: listener, path: path}
 	s.close = sync.OnceValue(s.end)
-	err = os.Chmod(path, socketMode)
+	err = os.Chmod(path, mode)
 	if err == nil {
 		s.own, err = os.Lstat(path)
 	}
@@ -45,6 +46,22 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// bind makes the socket. It lets in nobody whom mode does not, from its first moment on, whatever the
+// umask: its name has the mode of its descriptor, less the umask's bits.
+func bind(path string) (*net.UnixListener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		_ = raw.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), mode) })
+		return err
+	}}
+	made, err := config.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	listener := made.(*net.UnixListener)
+	listener.SetUnlinkOnClose(false)
+	return listener, nil
 }
 
 // Close implements net.Listener.

@@ -1,0 +1,105 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/daemon"
+	jobnet "jobd/net"
+)
+
+// who tells by what the peer is known.
+var who = map[string]jobnet.Handler{"who": func(_ context.Context, l *jobnet.Link, _ jobnet.Request) (any, error) {
+	return l.RemoteAddr().Network(), nil
+}}
+
+// ask sends one request over a link of its own.
+func ask(t *testing.T, address string) string {
+	t.Helper()
+	link, err := jobnet.Connect(t.Context(), address, jobnet.LinkConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	go func() { _ = link.Run(t.Context()) }()
+	answer, err := link.Request(t.Context(), "who", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// One server answers on TCP, on the socket that is configured and on those that it was given; at its
+// end the first two are gone.
+func TestServeOnSockets(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	given, err := net.Listen("unix", filepath.Join(folder, "given"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given.(*net.UnixListener).SetUnlinkOnClose(false)
+	c := conf.Listen{Host: "127.0.0.1", Unix: filepath.Join(folder, "own")}
+	config := jobnet.ServerConfig{Handlers: who, Logger: slog.New(slog.DiscardHandler)}
+	server, err := daemon.Listen(c, []net.Listener{given}, "peers", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := server.Sockets(); !slices.Equal(got, []string{c.Unix, given.Addr().String()}) {
+		t.Errorf("sockets %q", got)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, time.Second, "too late") }()
+	for address, want := range map[string]string{server.Address(): `"tcp"`, c.Unix: `"unix"`, given.Addr().String(): `"unix"`} {
+		if got := ask(t, address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+	stop()
+	if err := errors.Join(<-served, server.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(c.Unix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its socket is left: %v", err)
+	}
+}
+
+// A socket that is configured and given is listened on once; without host and port it is the address.
+func TestASocketThatIsGiven(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	given, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := daemon.Listen(conf.Listen{Unix: path}, []net.Listener{given}, "peers", jobnet.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if server.Address() != path || len(server.Sockets()) != 1 {
+		t.Errorf("%s, %q", server.Address(), server.Sockets())
+	}
+	if _, err := daemon.Listen(conf.Listen{Unix: path}, nil, "peers", jobnet.ServerConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "listen for peers (key listen_unix): ") || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("a live one: %v", err)
+	}
+	// What was taken before an error is let go of.
+	if _, err := daemon.Listen(conf.Listen{Unix: path + ".2", Host: "192.0.2.1"}, nil, "peers", jobnet.ServerConfig{}); err == nil {
+		t.Error("listens at an address of nobody")
+	}
+	if _, err := os.Lstat(path + ".2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its socket is left: %v", err)
+	}
+}

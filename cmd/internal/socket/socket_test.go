@@ -1,0 +1,73 @@
+package socket
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Whatever the umask, a socket lets in nobody else from its first moment on.
+func TestASocketsModeFromItsFirstMoment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	former := syscall.Umask(0) // of the whole process: nothing runs beside this test
+	listener, err := bind(path)
+	syscall.Umask(former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A umask that takes the group's bits away takes none here.
+func TestASocketLetsTheGroupIn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	former := syscall.Umask(0o077)
+	listener, err := Listen(path)
+	syscall.Umask(former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+}
+
+// A socket on which somebody listens is that one's; one that a process has left is replaced.
+func TestASocketThatIsThere(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	first, err := bind(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a live one: %v", err)
+	}
+	if conn, err := net.Dial("unix", path); err != nil {
+		t.Errorf("the first one: %v", err)
+	} else {
+		conn.Close()
+	}
+	first.Close()
+	second, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	if _, err := Listen(filepath.Join(path, "below")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}

@@ -113,6 +113,23 @@ func TestAJobThatRunsIsCancelled(t *testing.T) {
 	}
 }
 
+// Regression: the SIGKILL of a cancelled job was sent once, and lost where the runner was away at that moment.
+func TestASignalThatIsLostIsSentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour}, map[int64]string{1: "signals of a"})
+	<-p.signals
+	p.lost.Store(1)
+	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Millisecond}, map[int64]string{1: "hurries of a"})
+	if signo := <-p.signals; signo != 9 {
+		t.Errorf("signal %d came", signo)
+	}
+	p.exit(137)
+	f.wait("it is done", ended(1))
+}
+
 // One that ends by itself within the grace gets no more.
 func TestAJobThatEndsInTimeIsNotKilled(t *testing.T) {
 	t.Parallel()

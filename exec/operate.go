@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -245,11 +246,30 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 		w.Logger.Warn("a job that was cancelled still runs; killing it", "job", j.ID(), "by", c.By, "grace", c.Grace)
 		switch err := w.journalSignal(j, journal.Signal{Signo: int(unix.SIGKILL), By: c.By}); {
 		case err == nil:
-			_ = process.Signal(int(unix.SIGKILL))
+			w.kill(process)
 		case !errors.Is(err, board.ErrGone):
 			w.Logger.Warn("a job was not killed: that could not be journalled", "job", j.ID(), "error", err)
 		}
 	})
+}
+
+// killAgain is how long a SIGKILL that the runner has not got waits for the next try.
+const killAgain = time.Second
+
+// kill sends SIGKILL until the runner has got it, which may be away or stand still for a moment.
+func (w *Worker) kill(process Process) {
+	for {
+		if err := process.Signal(int(unix.SIGKILL)); err == nil || errors.Is(err, os.ErrProcessDone) {
+			return
+		}
+		select {
+		case <-process.Ended():
+			return
+		case <-w.turned: // the next start sends it
+			return
+		case <-time.After(killAgain):
+		}
+	}
 }
 
 // cancelRows ignores rows that nobody has claimed, whatever their target. It waits for a claim that

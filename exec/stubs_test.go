@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jobexec "jobd/exec"
@@ -216,6 +217,8 @@ type process struct {
 	known   bool
 	signals chan int
 	stderr  string // that it has written at its end
+
+	lost atomic.Int32 // how many signals are lost on their way
 }
 
 func (p *process) Started() journal.Started {
@@ -227,6 +230,9 @@ func (p *process) Signal(signo int) error {
 	case <-p.ended:
 		return errors.New("process is gone")
 	default:
+		if p.lost.Add(-1) >= 0 {
+			return errors.New("the runner is away")
+		}
 		p.signals <- signo
 		return nil
 	}

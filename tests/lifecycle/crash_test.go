@@ -2,12 +2,10 @@ package lifecycle
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"jobd/journal/replay"
 	"jobd/journal/verify"
@@ -110,45 +108,6 @@ func TestKilledRunner(t *testing.T) {
 		}
 	}
 	expectOnce(t, launcher, 4)
-	verifyJournal(t, settings)
-}
-
-// The worker, or everything, is killed at random moments, over and over, while the table is
-// drained. No job starts twice, none is lost, and the journal stays whole.
-func TestKilledAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	const jobs, kills = 300, 8
-	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	launcher.open(t)
-	settings := db.Worker(t, "worker", launcher.command, map[string]int{"a": 4})
-	db.InsertMany(t, jobs, "a", "waiting")
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, seed))
-	for i := range kills {
-		worker := settings.StartWorker(t)
-		<-time.After(time.Duration(random.IntN(250)) * time.Millisecond) // the moment of the crash
-		if i%2 == 0 {
-			worker.Kill(t)
-		} else {
-			worker.Crash(t)
-		}
-	}
-	settings.StartWorker(t)
-	db.AwaitCount(t, jobs, "status = 'done'")
-
-	starts := launcher.starts(t)
-	for id := range int64(jobs) {
-		row, times := db.Row(t, id+1), starts[fmt.Sprint(id+1)]
-		if times > 1 || times == 0 && !isReported(row) {
-			t.Errorf("job %d was started %d times: %s", id+1, times, row)
-		}
-		if !isRight(row, id+1) && !isReported(row) {
-			t.Errorf("job %d: %s", id+1, row)
-		}
-	}
-	t.Logf("%d of %d jobs were running when all was killed", db.Count(t, "result = 'fail'"), jobs)
 	verifyJournal(t, settings)
 }
 

@@ -89,23 +89,6 @@ func TestWorkerKilledWhileAClientWaits(t *testing.T) {
 	expectOnce(t, launcher, 1)
 }
 
-// A poke that went into a link that is dead without having been closed is made up for when the worker registers again.
-func TestPokeIntoAHalfDeadLink(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	relay := startRelay(t, master)
-	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).
-		With(relay.master(), harness.Settings{"poll_interval": "0"}).StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	link := relay.next(t)
-	link.swallow()
-	db.Insert(t, 1, "a", "waiting")
-	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
-	link.lose()
-	db.AwaitDone(t, 1)
-}
-
 // A worker comes back over a new connection while the master still holds the old one, on which nobody answers: no job
 // is lost to that ghost, and clients don't wait for it.
 func TestGhostOfAWorkerGetsNoJob(t *testing.T) {

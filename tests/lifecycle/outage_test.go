@@ -1,12 +1,9 @@
 package lifecycle
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
-	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -125,86 +122,6 @@ func TestLaunchOffline(t *testing.T) {
 	launcher.awaitStarts(t, 2)
 	link.back()
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
-}
-
-// However the answer to a COMMIT is lost, no job runs twice and none is forgotten.
-func TestLostCommit(t *testing.T) {
-	t.Parallel()
-	faults := map[string]linkproxy.Fault{
-		"unsent": linkproxy.Unsent, "unanswered": linkproxy.Unanswered, "held": linkproxy.Held,
-	}
-	for name, fault := range faults {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := harness.NewDatabase(t)
-			launcher := newGated(t)
-			launcher.open(t)
-			link := newLink(t, db)
-			worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(link.settings()).StartWorker(t)
-			broken := link.Break("; COMMIT", fault)
-			db.InsertMany(t, 5, "a", "waiting")
-			harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-			select {
-			case <-broken.Done:
-			case <-time.After(harness.Patience):
-				t.Fatal("no COMMIT was sent")
-			}
-			if fault == linkproxy.Held {
-				broken.Release()
-			}
-			db.AwaitCount(t, 5, "status = 'done' AND result = 'ok'")
-			expectOnce(t, launcher, 5)
-		})
-	}
-}
-
-// Links are cut over and over while the table is drained.
-func TestLinksCutAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	const jobs, cuts = 200, 10
-	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	launcher.open(t)
-	link := newLink(t, db)
-	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 4}).With(link.settings()).StartWorker(t)
-	db.InsertMany(t, jobs, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	for cut := range cuts {
-		harness.Until(t, func() string {
-			if done := db.Count(t, "status = 'done'"); done < jobs*cut/cuts {
-				return fmt.Sprintf("%d jobs are done before cut %d", done, cut)
-			}
-			return ""
-		})
-		link.Cut()
-	}
-	db.AwaitCount(t, jobs, "status = 'done' AND result = 'ok'")
-	expectOnce(t, launcher, jobs)
-}
-
-// The server itself is not there when the worker starts, comes, is killed in the middle of the work, and comes again.
-func TestServerKilledAndRestarted(t *testing.T) {
-	t.Parallel()
-	const jobs = 200
-	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
-	t.Cleanup(func() { server.Close() })
-	db := harness.NewDatabaseOn(t, server)
-	launcher := newGated(t)
-	launcher.open(t)
-	db.InsertMany(t, jobs, "a", "waiting")
-	must.Do(t, server.Stop())
-	db.Worker(t, "worker", launcher.command, map[string]int{"a": 4}).StartWorker(t)
-	must.Do(t, server.Restart(t.Context()))
-	harness.Until(t, func() string {
-		if done := db.Count(t, "status = 'done'"); done < jobs/4 {
-			return fmt.Sprintf("only %d jobs are done", done)
-		}
-		return ""
-	})
-	must.Do(t, server.Kill())
-	must.Do(t, server.Restart(t.Context()))
-	db.AwaitCount(t, jobs, "status = 'done' AND result = 'ok'")
-	expectOnce(t, launcher, jobs)
 }
 
 // expectOnce reads the oracle: n jobs were started, each once.

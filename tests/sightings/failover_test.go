@@ -2,7 +2,6 @@ package sightings
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,33 +126,4 @@ func atLeast(t *testing.T, r rows, n int, where string) string {
 		return fmt.Sprintf("%d rows, not %d, where %s", got, n, where)
 	}
 	return ""
-}
-
-// New jobs have ids that the journal knows from former ones, as after a failover that lost rows: reapply,
-// diff and the mirror leave them alone, and say why.
-func TestReapplyLeavesNewJobsWithOldIdsAlone(t *testing.T) {
-	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t)
-	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4})).StartWorker(t)
-	insert(t, db, "a", "waiting", span(1, 10)...)
-	poll(t, worker)
-	awaitCount(t, db, 10, "status = 'done'")
-	ask(t, worker, "pause", nil)
-	db.Exec(t, "DELETE FROM jobs")
-	<-time.After(moment) // so that the new rows are newer than the claims of the old ones
-	insert(t, db, "a", "waiting", span(1, 10)...)
-	out, _ := ctl(t, worker, "journal", "reapply")
-	if left := db.Count(t, "status = 'waiting'"); left != 10 {
-		t.Errorf("%d of 10 new rows are waiting after reapply:\n%s", left, out)
-	}
-	if !strings.Contains(out, "another job") && !strings.Contains(out, "newer") {
-		t.Errorf("reapply does not say why:\n%s", out)
-	}
-	ask(t, worker, "continue", nil)
-	awaitCount(t, db, 10, "status = 'done' AND result = 'ok'")
-	for id, times := range l.starts(t) {
-		if times != 2 {
-			t.Errorf("the jobs of id %s were started %d times, want 2", id, times)
-		}
-	}
 }

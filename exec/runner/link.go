@@ -31,6 +31,7 @@ type link struct {
 
 	toLeave  bool          // the runner is of another build, or lacks rights: leave it as soon as it has nothing
 	accounts bool          // it may start processes of other accounts
+	again    bool          // it is one more link to the same runner, which tells again what the worker knows
 	asking   chan struct{} // holds one for each question that is not answered
 
 	mu        sync.Mutex
@@ -56,7 +57,7 @@ func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *
 	}
 	l.toLeave = !hello.IsOfThisBuild() || !l.accounts && len(proc.MissingCapabilities()) == 0
 	var known map[wire.ID]*process
-	if former != nil && former.instance == l.instance {
+	if l.again = former != nil && former.instance == l.instance; l.again {
 		former.mu.Lock()
 		defer former.mu.Unlock()
 		known = former.processes
@@ -66,7 +67,14 @@ func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *
 			continue
 		}
 		p := known[old.ID]
-		if delete(known, old.ID); p == nil {
+		switch delete(known, old.ID); {
+		case p == nil && l.again && former.owed[old.ID]: // its outcome is on its way into the journal
+			l.owed[old.ID] = true
+			continue
+		case p == nil && l.again: // the order to forget it was lost
+			out.Post(wire.Message{Kind: wire.Forget, ID: old.ID})
+			continue
+		case p == nil:
 			p = newProcess(claim{old.ID, old.Limit})
 		}
 		p.link.Store(l)
@@ -166,6 +174,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 		l.answers[0] <- *m
 		l.answers, l.silent = l.answers[1:], false
 		<-l.asking
+	case p == nil && l.again:
 	case p == nil:
 		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:

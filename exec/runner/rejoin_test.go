@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
 )
 
 // A connection that breaks while worker and runner live costs nothing: the worker connects again
@@ -55,5 +58,34 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	}
 	for job := range int64(3) {
 		remote.Forget(job+1, "", 1)
+	}
+}
+
+// Regression: the order to forget large outputs was lost with the connection. The next one had the outputs
+// again, nobody wanted them, and no other large output was ever fetched.
+func TestWhatWasForgottenOverALostConnectionTakesNoRoom(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	const size = 200_000
+	large := func(job int64) jobexec.Process {
+		return begin(t, remote, job, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
+	}
+	for job := range int64(largeOutputs) {
+		if done, err := wait(large(job + 1)); err != nil || len(done.Stdout.Kept) != size {
+			t.Fatalf("error %v, %d bytes", err, len(done.Stdout.Kept))
+		}
+	}
+	lost := linkOf(remote)
+	lost.conn.Close()
+	<-lost.lost
+	for job := range int64(largeOutputs) {
+		lost.forget(wire.ID{Job: job + 1, Attempt: 1}) // as the worker does that has not noticed yet
+	}
+	for job := range int64(largeOutputs) {
+		job += largeOutputs + 1
+		if done, err := wait(large(job)); err != nil || len(done.Stdout.Kept) != size {
+			t.Errorf("error %v, %d bytes", err, len(done.Stdout.Kept))
+		}
+		remote.Forget(job, "", 1)
 	}
 }

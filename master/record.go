@@ -16,9 +16,9 @@ type Recorder interface {
 	Requested(Change) error
 	// Refused keeps that a change or a registration was refused, or that there was nobody to ask for it.
 	Refused(change Change, reason string)
-	// Registered keeps that a worker has registered, or registered other targets. It does not block.
+	// Registered keeps that a worker has registered, or registered other targets.
 	Registered(worker string, targets []string, by string)
-	// Left keeps that a worker is registered no more. It does not block.
+	// Left keeps that a worker is registered no more.
 	Left(worker, reason, by string)
 }
 

@@ -40,9 +40,6 @@ func (p *program) journalShow() *cmd {
 
 // tell prints the story of one job.
 func (s *story) tell(ctx context.Context, id int64) error {
-	if err := s.requests(ctx, id); err != nil {
-		return err
-	}
 	for e, err := range s.journals.Events(ctx, history.Query{Job: id, Output: true}) {
 		if err != nil {
 			s.outcome() // of what is sound
@@ -52,33 +49,10 @@ func (s *story) tell(ctx context.Context, id int64) error {
 			return err
 		}
 	}
-	if s.last == nil && s.begun {
-		return nil
-	}
 	if s.last == nil {
 		return s.unknown(ctx, id)
 	}
 	return s.end(ctx, id)
-}
-
-// requests tells who asked masters to run the job, as far as their folders are read.
-func (s *story) requests(ctx context.Context, id int64) error {
-	for _, source := range s.journals.Sources {
-		if f, is := source.(operator.Folder); !is || f.Own != journal.MasterName {
-			continue
-		}
-		for e, err := range source.Events(ctx, history.Query{Kinds: []journal.Kind{journal.KindRequested}}) {
-			if err != nil {
-				return err
-			}
-			if asked := e.Payload.(journal.Requested); !slices.Contains(asked.Jobs, id) {
-				continue
-			} else if err := s.line(source, id, e, "the master was asked to run it by "+clean(asked.By)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // unknown is the error of a job without events, which retention may have removed.
@@ -96,8 +70,7 @@ func (s *story) unknown(ctx context.Context, id int64) error {
 type story struct {
 	*program
 	journals *operator.Journals
-	begun    bool            // something was printed
-	last     operator.Source // of the job's newest event; nil before the first
+	last     operator.Source // of the newest event; nil before the first
 	clocks   clocks
 
 	claimed, running, started time.Time // of the newest claim
@@ -112,29 +85,20 @@ type story struct {
 
 // printEvent prints one event.
 func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) error {
+	first := s.last == nil
 	s.last = e.Source
 	if s.json() {
-		return s.line(e.Source, e.Item.Job, e.Item, "")
+		return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
+	}
+	if first {
+		fmt.Fprintf(s.out, "job %d\n\n", e.Item.Job)
 	}
 	text, err := s.words(ctx, e)
 	if err != nil {
 		return err
 	}
-	return s.line(e.Source, e.Item.Job, e.Item, text)
-}
-
-// line prints one event, in words or as JSON.
-func (s *story) line(source operator.Source, id int64, e journal.Event, text string) error {
-	first := !s.begun
-	s.begun = true
-	if s.json() {
-		return s.printJSON(eventJSON(source.Worker(), e))
-	}
-	if first {
-		fmt.Fprintf(s.out, "job %d\n\n", id)
-	}
-	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.Time), text)
-	_, err := fmt.Fprintln(s.out, s.paint(line, toneOf(e.Payload)))
+	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.Item.Time), text)
+	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
 	return err
 }
 

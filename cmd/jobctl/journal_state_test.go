@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/journal"
 	"jobd/store/storetest/must"
 )
 
@@ -53,31 +52,6 @@ waited  1s
 	asJSON := jobctl{}.run(t, "journal", "show", "5", "--journal", dir, "--output=json")
 	if strings.Count(asJSON.out, "\n") != 4 || !strings.Contains(asJSON.out, `"stdout":"out","stderr":"bad\n"`) {
 		t.Errorf("as JSON: %+v", asJSON)
-	}
-}
-
-// A master's journal says who asked for a job to be run by hand; the worker's goes on from there.
-func TestShowTellsWhoAskedTheMaster(t *testing.T) {
-	t.Parallel()
-	masters, worker := t.TempDir(), oneDay(t)
-	j := openJournal(t, masters)
-	appendAll(
-		t, j,
-		journal.Draft{Payload: journal.Opened{Name: journal.MasterName}},
-		journal.Draft{Payload: journal.Requested{Request: "run-manual", Jobs: []int64{5, 77}, By: "ann (token, 10.0.0.5:4000)"}},
-		journal.Draft{Payload: journal.Requested{Request: "pause", About: "a", By: "bob (token, 10.0.0.5:4000)"}},
-	)
-	must.Do(t, j.Close())
-	asked := "2026-11-20 10:00:02.000000  the master was asked to run it by ann (token, 10.0.0.5:4000)\n"
-	if got := (jobctl{}).run(t, "journal", "show", "77", "--journal", masters); got != (output{out: "job 77\n\n" + asked}) {
-		t.Errorf("%+v", got)
-	}
-	got := jobctl{}.run(t, "journal", "show", "5", "--journal", masters, "--journal", worker)
-	if got.code != 0 || !strings.HasPrefix(got.out, "job 5\n\n"+asked+"2026-11-20 10:00:02.000000  claimed by web-1 ") || strings.Contains(got.out, "bob") {
-		t.Errorf("%+v", got)
-	}
-	if got := (jobctl{}).run(t, "journal", "show", "99", "--journal", masters); got.code != 4 {
-		t.Errorf("%+v", got)
 	}
 }
 

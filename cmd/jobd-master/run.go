@@ -60,7 +60,7 @@ func run(p daemon.Process) (err error) {
 	if record != nil {
 		defer record.close()
 		of.Recorder, of.Troubles = record, record.troubles
-		actors = append(actors, record.Run)
+		actors = append(actors, record.run)
 	}
 	workers := master.New(of)
 	told, handlers, err := openWeb(config.HTTP, workers, of.Troubles, beat, log.Logger)
@@ -80,7 +80,7 @@ func run(p daemon.Process) (err error) {
 	}
 
 	if record != nil {
-		if err := record.begin(); err != nil {
+		if err := record.open(); err != nil {
 			return errors.Join(err, server.Close())
 		}
 	}

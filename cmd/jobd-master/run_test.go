@@ -105,8 +105,9 @@ func (d *program) address() (address string) {
 	d.t.Helper()
 	d.until("listening", func() bool {
 		_, rest, found := strings.Cut(d.stderr.String(), "address=")
-		address, _, _ = strings.Cut(rest, "\n")
-		return found && strings.Contains(rest, "\n")
+		line, _, whole := strings.Cut(rest, "\n")
+		address, _, _ = strings.Cut(line, " ")
+		return found && whole
 	})
 	return address
 }

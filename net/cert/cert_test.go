@@ -86,11 +86,20 @@ func TestRenewedCertificate(t *testing.T) {
 			t.Errorf("%s as before; the log: %s", second, &log)
 		}
 		log.Reset()
-		if err := os.Chmod(file, 0o640); err != nil { // as when its reader gets the right to read it
+		// It can't be read for a moment, as without the right to read it, and then as it was.
+		if err := os.Rename(file, file+".away"); err != nil {
 			t.Fatal(err)
 		}
-		if again := look(); again != second || !strings.Contains(log.String(), "the changed certificate is used") {
-			t.Errorf("a new mode is not seen; the log: %s", &log)
+		for range 2 {
+			if again := look(); again != second || strings.Count(log.String(), "can't be used") != 1 {
+				t.Errorf("%s, want %s, for a file that is away; the log: %s", again, second, &log)
+			}
+		}
+		if err := os.Rename(file+".away", file); err != nil {
+			t.Fatal(err)
+		}
+		if again := look(); again != second || strings.Count(log.String(), "can't be used") != 1 {
+			t.Errorf("%s, want %s, for a file that is back; the log: %s", again, second, &log)
 		}
 		log.Reset()
 		if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
@@ -152,8 +161,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		"no file":           {cert.Files{Cert: "/nowhere.pem", Key: key}, "/nowhere.pem: no such file"},
 		"key does not fit":  {cert.Files{Cert: file, Key: other}, "private key does not match"},
 		"no certificate":    {cert.Files{Cert: empty, Key: key}, empty},
-		"nobody to trust":   {cert.Files{Cert: file, Key: key, ClientCA: empty}, "tls_client_ca: " + empty + ": it holds no certificate"},
-		"authority missing": {cert.Files{Cert: file, Key: key, ClientCA: "/nowhere.pem"}, "tls_client_ca: stat /nowhere.pem"},
+		"nobody to trust":   {cert.Files{Cert: file, Key: key, ClientCA: empty}, empty + ": it holds no certificate of an authority"},
+		"authority missing": {cert.Files{Cert: file, Key: key, ClientCA: "/nowhere.pem"}, "stat /nowhere.pem"},
 	} {
 		if _, err := cert.Server(test.files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)

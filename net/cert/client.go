@@ -1,9 +1,6 @@
 package cert
 
-import (
-	"crypto/tls"
-	"fmt"
-)
+import "crypto/tls"
 
 // Trust says whom a client trusts, and what it shows.
 type Trust struct {
@@ -18,13 +15,15 @@ func (t Trust) Config(host string) (config *tls.Config, err error) {
 	if t.Name != "" {
 		config.ServerName = t.Name
 	}
-	if t.CA != "" {
-		if config.RootCAs, err = pool(t.CA); err != nil {
-			return nil, fmt.Errorf("certificates of authorities: %w", err)
-		}
+	now, err := Files{t.Cert, t.Key, t.CA}.read()
+	if err == nil && t.CA != "" {
+		config.RootCAs, err = pool(t.CA, now[2])
+	}
+	if err != nil {
+		return nil, err
 	}
 	if t.Cert != "" || t.Key != "" {
-		pair, err := pairOf(t.Cert, t.Key)
+		pair, err := pairOf(t.Cert, t.Key, now[0], now[1])
 		if err != nil {
 			return nil, err
 		}

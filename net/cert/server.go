@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -23,7 +22,11 @@ type Files struct {
 // Check tells why the files can't be used, if so, and what clients that verify will mind.
 func (f Files) Check() (doubts string, err error) {
 	k := kept{files: f}
-	if err := k.read(); err != nil {
+	now, err := f.read()
+	if err == nil {
+		err = k.use(now)
+	}
+	if err != nil {
 		return "", err
 	}
 	return doubt(k.config.Certificates[0].Leaf), nil
@@ -35,7 +38,11 @@ const lookEvery = time.Second
 // Server is the configuration of a server. It fails where the files can't be used at the start.
 func Server(files Files, log *slog.Logger) (*tls.Config, error) {
 	k := &kept{files: files, log: log}
-	if err := k.read(); err != nil {
+	now, err := files.read()
+	if err == nil {
+		err = k.use(now)
+	}
+	if err != nil {
 		return nil, err
 	}
 	k.warn()
@@ -51,40 +58,26 @@ type kept struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	state  [3]state // of the files when they were read last, whether or not they could be used
+	used   contents // what config is made of
+	told   string   // why the files could not be used at the last look; "": they could
 	looked time.Time
 	config *tls.Config
 }
 
-// state tells one version of a file from the next.
-type state struct {
-	modified time.Time
-	size     int64
-	changed  int64       // when its owner and mode were changed last, too
-	file     os.FileInfo // for its number: a renewal may keep time and size
-}
+// contents are those of Cert, Key and ClientCA; "" of one that is not given.
+type contents [3]string
 
-// stateOf is the state of a file; the zero one where it is not there.
-func stateOf(path string) state {
-	info, err := os.Stat(path)
-	if path == "" || err != nil {
-		return state{}
+// read reads all files.
+func (f Files) read() (all contents, err error) {
+	for i, file := range []string{f.Cert, f.Key, f.ClientCA} {
+		if file == "" {
+			continue
+		}
+		if all[i], err = read(file); err != nil {
+			return all, err
+		}
 	}
-	var changed int64
-	if stat, is := info.Sys().(*syscall.Stat_t); is {
-		changed = stat.Ctim.Nano()
-	}
-	return state{info.ModTime(), info.Size(), changed, info}
-}
-
-func (s state) same(other state) bool {
-	return s.modified.Equal(other.modified) && s.size == other.size && s.changed == other.changed &&
-		(s.file == nil) == (other.file == nil) && (s.file == nil || os.SameFile(s.file, other.file))
-}
-
-// states are those of all files.
-func (f Files) states() [3]state {
-	return [3]state{stateOf(f.Cert), stateOf(f.Key), stateOf(f.ClientCA)}
+	return all, nil
 }
 
 // current is the configuration for a client that comes now.
@@ -95,15 +88,19 @@ func (k *kept) current() *tls.Config {
 		return k.config
 	}
 	k.looked = time.Now()
-	now := k.files.states()
-	if now[0].same(k.state[0]) && now[1].same(k.state[1]) && now[2].same(k.state[2]) {
-		return k.config
+	now, err := k.files.read()
+	if err == nil && now != k.used {
+		if err = k.use(now); err == nil {
+			k.log.Info("the changed certificate is used from now on", "file", k.files.Cert)
+			k.warn()
+		}
 	}
-	if err := k.read(); err != nil {
+	switch {
+	case err == nil:
+		k.told = ""
+	case err.Error() != k.told:
+		k.told = err.Error()
 		k.log.Error("the certificate was changed, and can't be used: the former one stays", "error", err)
-	} else {
-		k.log.Info("the changed certificate is used from now on", "file", k.files.Cert)
-		k.warn()
 	}
 	return k.config
 }
@@ -115,10 +112,9 @@ func (k *kept) warn() {
 	}
 }
 
-// read reads the files. Callers must hold mu, or be the only ones that know of it.
-func (k *kept) read() error {
-	k.state = k.files.states() // before the files: what changes meanwhile is read again
-	pair, err := pairOf(k.files.Cert, k.files.Key)
+// use makes a configuration of what was read. Callers must hold mu, or be the only ones that know of it.
+func (k *kept) use(now contents) error {
+	pair, err := pairOf(k.files.Cert, k.files.Key, now[0], now[1])
 	if err != nil {
 		return err
 	}
@@ -126,24 +122,19 @@ func (k *kept) read() error {
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
 	}
 	if k.files.ClientCA != "" {
-		if config.ClientCAs, err = pool(k.files.ClientCA); err != nil {
-			return fmt.Errorf("tls_client_ca: %w", err)
+		if config.ClientCAs, err = pool(k.files.ClientCA, now[2]); err != nil {
+			return err
 		}
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	k.config = config
+	k.config, k.used = config, now
 	return nil
 }
 
-// pairOf reads a certificate and its key.
-func pairOf(certFile, keyFile string) (pair tls.Certificate, err error) {
-	var parts [2][]byte
-	for i, file := range []string{certFile, keyFile} {
-		if parts[i], err = read(file); err != nil {
-			return pair, err
-		}
-	}
-	if pair, err = tls.X509KeyPair(parts[0], parts[1]); err != nil {
+// pairOf is a certificate with its key, of files with these contents.
+func pairOf(certFile, keyFile, cert, key string) (tls.Certificate, error) {
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
 		return pair, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
 	}
 	return pair, nil
@@ -153,15 +144,16 @@ func pairOf(certFile, keyFile string) (pair tls.Certificate, err error) {
 const mostBytes = 8 << 20
 
 // read reads a file. One that is no plain file may keep its reader waiting, and with it all handshakes.
-func read(file string) ([]byte, error) {
+func read(file string) (string, error) {
 	info, err := os.Stat(file)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > mostBytes) {
 		err = fmt.Errorf("%s: it must be a plain file of at most %d MiB", file, mostBytes>>20)
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return os.ReadFile(file)
+	content, err := os.ReadFile(file)
+	return string(content), err
 }
 
 // doubt is what clients that verify will mind about a certificate; "": nothing.
@@ -177,15 +169,11 @@ func doubt(leaf *x509.Certificate) string {
 	return ""
 }
 
-// pool reads the certificates of authorities.
-func pool(file string) (*x509.CertPool, error) {
-	content, err := read(file)
-	if err != nil {
-		return nil, err
-	}
+// pool are the certificates of authorities, of a file with this content.
+func pool(file, content string) (*x509.CertPool, error) {
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("%s: %w", file, errors.New("it holds no certificate in PEM"))
+	if !authorities.AppendCertsFromPEM([]byte(content)) {
+		return nil, errors.New(file + ": it holds no certificate of an authority in PEM")
 	}
 	return authorities, nil
 }

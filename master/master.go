@@ -163,7 +163,7 @@ func (m *Master) attend(ctx context.Context, w *worker) {
 		m.registry.remove(w)
 		p, reason := w.profile.Load(), jobnet.Excerpt(err.Error())
 		if p.leaving {
-			reason = itStops
+			reason = "it stops"
 		}
 		m.say(slog.LevelInfo, w.link, "worker left", "worker", p.name, "reason", reason)
 		m.config.Recorder.Left(p.name, reason, p.by)

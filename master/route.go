@@ -66,9 +66,9 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]job, len(asked.Jobs))
+	jobs, ids := make([]job, len(asked.Jobs)), make([]int64, len(asked.Jobs))
 	for i, j := range asked.Jobs {
-		jobs[i].ID, jobs[i].Target = j.ID, j.Target
+		jobs[i].ID, jobs[i].Target, ids[i] = j.ID, j.Target, int64(j.ID)
 	}
 	if err := m.clients.take(from, len(jobs)); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	request.Proceed()
 	result := &merged{who: request.From}
 	result.Jobs, result.Errors = make(map[string]json.RawMessage), make(map[string]any)
-	result.record = func(workers bool) error { return m.record(request, jobs, workers) }
+	result.record = func(workers bool) error { return m.record(request, ids, workers) }
 	if err := m.spread(ctx, jobs, nil, result); err != nil {
 		return nil, err
 	}

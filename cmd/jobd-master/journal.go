@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"jobd/cmd/internal/version"
 	"jobd/journal"
 	"jobd/journal/eventlog"
-	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -136,11 +136,12 @@ func (r *record) append(event journal.Payload) error {
 }
 
 // Requested implements master.Recorder.
-func (r *record) Requested(c master.Change) error {
-	named := c.Jobs[:min(len(c.Jobs), mostJobs)]
-	event := journal.Requested{Request: c.Request, Jobs: named, More: len(c.Jobs) - len(named), By: c.By}
-	if len(named) == 0 {
-		event.About = refusals.About(c.Data)
+func (r *record) Requested(request jobnet.Request, jobs []int64) error {
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	event := journal.Requested{Request: request.Type, Jobs: jobs[:min(len(jobs), mostJobs)], More: max(0, len(jobs)-mostJobs), By: request.From.By()}
+	if len(jobs) == 0 {
+		event.About = refusals.About(request.Fields())
 	}
 	err := r.room()
 	if err == nil {
@@ -153,8 +154,8 @@ func (r *record) Requested(c master.Change) error {
 }
 
 // Refused implements master.Recorder.
-func (r *record) Refused(c master.Change, reason string) {
-	r.refusals.Note(journal.Refused{Request: c.Request, About: refusals.About(c.Data), Reason: reason, By: c.By})
+func (r *record) Refused(request jobnet.Request, reason string) {
+	r.refusals.Note(journal.Refused{Request: request.Type, About: refusals.About(request.Fields()), Reason: reason, By: request.From.By()})
 }
 
 // Registered implements master.Recorder.

@@ -435,7 +435,7 @@ func (c *completing) values(ctx context.Context, name string) []candidate {
 		return nil
 	}
 	switch name {
-	case "anchor", "config", "file", "journal", "out", "tls-ca", "tls-cert", "tls-key":
+	case "anchor", "config", "file", "journal", "out", "socket", "tls-ca", "tls-cert", "tls-key":
 		return []candidate{{word: offerFiles}}
 	case "target":
 		return c.targets(ctx, "")

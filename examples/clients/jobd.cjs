@@ -12,7 +12,9 @@
  * A Jobd keeps no connection: each request makes its own. docs/clients.md says more,
  * docs/protocol.md what else a daemon can be asked.
  */
+const fs = require('node:fs');
 const net = require('node:net');
+const path = require('node:path');
 
 const EOT = 4;              // the byte that ends each message
 const LONGEST = 64 << 20;   // bytes of an answer
@@ -33,10 +35,33 @@ class JobdError extends Error {
 class Jobd {
   /**
    * master: false where a worker (7080) listens, and not a master (7081). timeout: in seconds.
-   * pulse: seconds of silence after which the daemon must answer a ping.
+   * pulse: seconds of silence after which the daemon must answer a ping. unix: path of a socket, in
+   * place of host and port; where none of the three is given, one in the folder sockets is tried
+   * first. owner: a uid to which sockets may belong beside root and this account.
    */
-  constructor({ host = '127.0.0.1', port, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
-    Object.assign(this, { host, port: port || (master ? 7081 : 7080), password, master, timeout, pulse });
+  constructor({ host, port, unix, sockets = '/run/jobd', owner = 0, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
+    const near = unix || (host || port ? undefined : path.join(sockets, master ? 'jobd-master.sock' : 'jobd.sock'));
+    Object.assign(this, { host: host || '127.0.0.1', port: port || (master ? 7081 : 7080), unix, near, owner, password, master, timeout, pulse });
+  }
+
+  /** A connection to the socket that is tried first; a password goes to nobody who took its place. */
+  async socket() {
+    this.missed = '';
+    if (!this.near) return undefined;
+    try {
+      const mine = [0, this.owner, process.geteuid?.()];
+      if (![this.near, path.dirname(this.near)].every((name) => mine.includes(fs.statSync(name).uid))) {
+        throw new Error('it, or its folder, belongs to another account');
+      }
+      return await new Promise((resolve, reject) => {
+        const link = net.connect(this.near);
+        link.once('error', reject).once('connect', () => resolve(link.off('error', reject)));
+      });
+    } catch (error) {
+      if (this.unix) throw this.error(`can't be reached: ${error.message}`, 'unreachable');
+      this.missed = `; nor at ${this.near}: ${error.message}`;
+      return undefined;
+    }
   }
 
   /**
@@ -92,14 +117,15 @@ class Jobd {
   }
 
   /** Asks anything of docs/protocol.md and gives the answer's data. */
-  request(type, data = null, timeout = this.timeout) {
+  async request(type, data = null, timeout = this.timeout) {
     const body = { no: 1, type, data, password: this.password };
     let message = encoded([0, body, 'codes']);
     if (message.length > 60000) { // what is longer is taken only from those who gave the password
       message = Buffer.concat([encoded([0, { ...body, no: 2, type: 'status', data: null }, 'codes']), message]);
     }
+    const socket = await this.socket();
     return new Promise((resolve, reject) => {
-      const link = net.connect({ host: this.host, port: this.port });
+      const link = socket || net.connect({ host: this.host, port: this.port });
       const timers = {};
       const end = (settle, value) => {
         Object.values(timers).forEach(clearTimeout);
@@ -119,15 +145,17 @@ class Jobd {
         timers.all = setTimeout(fail, timeout * 1000, `did not answer ${type} in time`, 'timeout');
       }
       let connected = false;
-      link.on('connect', () => {
+      const begin = () => {
         connected = true;
         clearTimeout(timers.connect);
         link.write(message);
         listen();
-      });
+      };
+      if (socket) begin();
+      else link.on('connect', begin);
       link.on('error', (error) => (connected
         ? fail(`was lost before it answered ${type}: ${error.message}`, 'lost')
-        : fail(`can't be reached: ${error.message || error.code}`, 'unreachable')));
+        : fail(`can't be reached: ${error.message || error.code}${this.missed}`, 'unreachable')));
       let [pieces, length] = [[], 0];
       link.on('end', () => {
         const rest = Buffer.concat(pieces).toString().trimStart();
@@ -156,7 +184,7 @@ class Jobd {
   }
 
   error(text, code) {
-    return new JobdError(`${this.master ? 'jobd-master' : 'jobd'} at ${this.host}:${this.port} ${text}`, code);
+    return new JobdError(`${this.master ? 'jobd-master' : 'jobd'} at ${this.unix || `${this.host}:${this.port}`} ${text}`, code);
   }
 }
 

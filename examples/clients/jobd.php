@@ -29,12 +29,17 @@ class Jobd
     const LONGEST = 64 << 20;     // bytes of an answer
     const OBJECTS = ['run-manual', 'send-signal', 'status']; // are answered with an object
 
-    public string $host = '127.0.0.1';
+    public ?string $host = null;      // 127.0.0.1
     public ?int $port = null;         // 7081, a worker's 7080
+    public ?string $unix = null;      // path of a socket, in place of host and port
+    public string $sockets = '/run/jobd'; // where one is tried first if none of these is set
+    public ?int $owner = null;        // uid to which sockets may belong beside root and this account
     public string $password = '';
     public bool $master = true;       // false: a worker listens there
     public float $timeout = 10;       // seconds
     public float $pulse = 30;         // seconds of silence after which the daemon must answer a ping
+
+    private ?string $near = null;     // the socket that is tried first
 
     public function __construct(array $settings = [])
     {
@@ -44,6 +49,9 @@ class Jobd
             }
             $this->$name = $value;
         }
+        $here = $this->sockets . ($this->master ? '/jobd-master.sock' : '/jobd.sock');
+        $this->near = $this->unix ?? (isset($this->host) || isset($this->port) ? null : $here);
+        $this->host ??= '127.0.0.1';
         $this->port ??= $this->master ? 7081 : 7080;
     }
 
@@ -121,11 +129,7 @@ class Jobd
             $proof = ['no' => 2, 'type' => 'status', 'data' => null] + $body;
             $message = self::encoded([0, $proof, 'codes']) . $message;
         }
-        $host = str_contains($this->host, ':') ? "[$this->host]" : $this->host;
-        $link = @stream_socket_client("tcp://$host:$this->port", $number, $error, min($timeout, $this->timeout));
-        if (!$link) {
-            throw $this->error("can't be reached: $error", 'unreachable');
-        }
+        $link = $this->connect(min($timeout, $this->timeout));
         try {
             $this->send($link, $message, $type);
             foreach ($this->messages($link, $type, $deadline) as $items) {
@@ -146,6 +150,30 @@ class Jobd
         } finally {
             fclose($link);
         }
+    }
+
+    private function connect(float $timeout)
+    {
+        $missed = '';
+        if ($this->near !== null) {
+            $why = 'it, or its folder, belongs to another account';
+            $mine = [0, $this->owner ?? 0, function_exists('posix_geteuid') ? posix_geteuid() : 0];
+            clearstatcache(true, $this->near); // a password goes to nobody who took the socket's place
+            if (!file_exists($this->near)) {
+                $why = 'no such file';
+            } elseif (in_array(fileowner($this->near), $mine, true) && in_array(fileowner(dirname($this->near)), $mine, true)) {
+                if ($link = @stream_socket_client("unix://$this->near", $number, $why, $timeout)) {
+                    return $link;
+                }
+            }
+            if ($this->unix !== null) {
+                throw $this->error("can't be reached: $why", 'unreachable');
+            }
+            $missed = "; nor at $this->near: $why";
+        }
+        $host = str_contains($this->host, ':') ? "[$this->host]" : $this->host;
+        return @stream_socket_client("tcp://$host:$this->port", $number, $error, $timeout)
+            ?: throw $this->error("can't be reached: $error$missed", 'unreachable');
     }
 
     /** Writes all of it: fwrite comes back early only where the connection is gone, or blocks for too long. */
@@ -211,7 +239,7 @@ class Jobd
 
     private function error(string $text, string $reason): JobdException
     {
-        return new JobdException(($this->master ? 'jobd-master' : 'jobd') . " at $this->host:$this->port $text", $reason);
+        return new JobdException(($this->master ? 'jobd-master' : 'jobd') . ' at ' . ($this->unix ?? "$this->host:$this->port") . " $text", $reason);
     }
 
     private static function encoded(array $message): string

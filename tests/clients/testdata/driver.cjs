@@ -5,7 +5,8 @@ const { Jobd, JobdError } = require(`${env.CLIENTS}/jobd.cjs`);
 
 const limit = Number(env.JOBCTL_TIMEOUT || 0);
 const jobs = new Jobd({
-  host: env.JOBCTL_HOST, port: Number(env.JOBCTL_PORT), password: env.JOBCTL_PASSWORD,
+  host: env.JOBCTL_HOST, port: Number(env.JOBCTL_PORT || 0), password: env.JOBCTL_PASSWORD,
+  unix: env.JOBCTL_SOCKET, sockets: env.JOBCTL_SOCKETS, owner: Number(env.JOBCTL_OWNER || 0),
   master: env.JOBCTL_MASTER === 'true', timeout: limit || 10, pulse: Number(env.JOBCTL_PULSE || 30),
 });
 

@@ -36,10 +36,7 @@ func (m *Master) Handler(now func() master.Standing, journal func() []api.NotRea
 	polls := g.desc("jobd_master_polls_total", "Requests to workers to look for jobs.")
 	unserved := g.desc("jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.")
 	oldest := g.desc("jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.")
-	var refuses *prometheus.Desc
-	if journal != nil {
-		refuses = g.desc("jobd_master_journal_failing", "1 while the master's journal can't be written, so that changes are refused.")
-	}
+	refuses := g.desc("jobd_master_journal_failing", "1 while the master has a journal that can't be written, so that changes are refused.")
 	g.tell = func(send send) {
 		s := now()
 		send(workers, prometheus.GaugeValue, float64(s.Workers))
@@ -48,9 +45,7 @@ func (m *Master) Handler(now func() master.Standing, journal func() []api.NotRea
 		send(pokes, prometheus.CounterValue, float64(s.Poked))
 		send(polls, prometheus.CounterValue, float64(s.Polled))
 		send(unserved, prometheus.GaugeValue, float64(s.Unserved))
-		if refuses != nil {
-			send(refuses, prometheus.GaugeValue, truth(len(journal()) > 0))
-		}
+		send(refuses, prometheus.GaugeValue, truth(journal != nil && len(journal()) > 0))
 		send(oldest, prometheus.GaugeValue, age(s.UnservedSince, time.Now()))
 	}
 	m.registry.MustRegister(g)

@@ -19,8 +19,9 @@ LONGEST_.     = ./store/mysql ./journal/verify ./exec ./exec/runner/host
 LONGEST_tests = ./packages ./torture ./walk ./time ./pressure ./operator ./sightings ./disorder
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
+TEST = test -count=1
 # Half of the time tests wait for what others do: so one package more at once than there are processors.
-TEST = test -count=1 -p $(shell expr $$(nproc) + 1)
+AT_ONCE = -p $(shell expr $$(nproc) + 1)
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 # One way to compile for all targets, that of the published programs, so that each package is compiled
@@ -64,7 +65,7 @@ deps: ## install what the tests run on (MariaDB, PHP, Python, Node.js and others
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
 go-test: build
-	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && $(GO) $(TEST) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
+	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
 	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"

@@ -10,6 +10,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func TestSetConcurrencyTakesEffectAtOnce(t *testing.T) {
@@ -18,9 +19,7 @@ func TestSetConcurrencyTakesEffectAtOnce(t *testing.T) {
 	f.start()
 	f.next()
 	f.none()
-	if err := f.worker.SetConcurrency("b", 2, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.SetConcurrency("b", 2, "me"))
 	f.next()
 }
 
@@ -28,9 +27,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(), nil)
 	f.start()
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	if err := f.worker.Pause([]string{"a"}, "somebody else"); err != nil {
 		t.Errorf("pausing twice: %v", err)
 	}
@@ -50,9 +47,7 @@ func TestPause(t *testing.T) {
 	if got != want {
 		t.Errorf("status while paused: %+v", got)
 	}
-	if err := f.worker.Continue(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue(nil, "me"))
 	f.next().exit(0)
 	f.next().exit(0) // the row that waited: continue polls
 	<-answers
@@ -93,9 +88,7 @@ func TestTargetsChangeAtRunTime(t *testing.T) {
 		t.Errorf("targets: %s", got)
 	}
 	f.next().exit(0) // the row of the target that was added
-	if err := f.worker.RetireTarget("a", "file"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.RetireTarget("a", "file"))
 	f.table.insert(waiting(3, "a"))
 	busy.exit(0)
 	f.wait("the target is gone when it is empty", func(s *journal.State) bool {

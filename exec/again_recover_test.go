@@ -9,6 +9,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // A worker is killed at each point of the way of a row that comes at a time: what the next start
@@ -168,17 +169,13 @@ func TestWhatIsGivenBackIsDueAsBefore(t *testing.T) {
 	f.start()
 	first := f.next()
 	f.claimed(2)
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	f.reach(map[int64]string{2: journal.RowDelayed})
 	if diff := cmp.Diff(plan, tab.plan(2)); diff != "" {
 		t.Errorf("the row says (-want +got):\n%s", diff)
 	}
 	first.exit(0)
-	if err := f.worker.Continue(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue(nil, "me"))
 	if p := f.next(); p.spec.Job != 2 || p.spec.Attempt != 2 {
 		t.Errorf("job %d is started, attempt %d", p.spec.Job, p.spec.Attempt)
 	}

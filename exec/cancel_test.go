@@ -11,6 +11,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // canceller is who cancels jobs in the tests.
@@ -20,10 +21,7 @@ const canceller = "10.0.0.5:4711"
 func (f *fixture) cancel(wish jobexec.CancelWish) map[int64]string {
 	f.t.Helper()
 	wish.By = canceller
-	told, err := f.worker.Cancel(f.t.Context(), wish)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	told := must.Get(f.worker.Cancel(f.t.Context(), wish))(f.t)
 	words := make(map[int64]string)
 	for id, job := range told.Jobs {
 		words[id] = [...]string{"not run", "signals", "hurries", "already", "given up"}[job.Did] + " of " + job.Target
@@ -215,18 +213,13 @@ func TestASecondAttemptIsCancelled(t *testing.T) {
 	f := newFixture(t, newTable(row), func(c *jobexec.Config) { c.Requeue = true })
 	left(t, f.journal, journal.Accepted{Target: "b", Token: token}, journal.Running{Attempt: 1, Runner: "runner-0"}, journal.Started{Pid: 9})
 	for _, p := range []journal.Payload{journal.Accepted{Target: "b", Token: "@abcdefghj"}, journal.Running{Attempt: 1}, journal.Started{Pid: 4711}} {
-		if _, err := f.journal.Append(journal.Draft{Job: 2, Payload: p}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.journal.Append(journal.Draft{Job: 2, Payload: p}))(t)
 	}
 	other := &process{pid: 4711, ended: make(chan struct{}), known: true} // has the slot
 	f.runner.alive[4711] = other
 	f.start()
 	for newest := uint64(0); words(f.story(1)) != "accepted running started requeued"; {
-		events, err := f.journal.Next(t.Context(), newest, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(f.journal.Next(t.Context(), newest, 1000))(t)
 		newest = events[len(events)-1].Seq
 	}
 	f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "given up of b"})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Nobody saw how a process ended that outlived its runner, but how long it ran is known, and
@@ -21,10 +22,7 @@ func TestHowLongAnAdoptedJobRanIsJournalled(t *testing.T) {
 	f.wait("the job is at its end", ended(1))
 	done := journal.Done{}
 	for seq := uint64(3); done.Result == ""; seq++ {
-		events, err := f.journal.Next(t.Context(), seq, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(f.journal.Next(t.Context(), seq, 1))(t)
 		done, _ = events[0].Payload.(journal.Done)
 	}
 	if done.Elapsed != 3_000_000 || !strings.HasPrefix(done.Reason, "outcome unknown") {

@@ -13,6 +13,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // modes gives target a the launcher that runs its jobs, and executors to the worker.
@@ -103,15 +104,11 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 		}
 	}
 	check("at the start", map[string]int{"a": 2})
-	if err := f.worker.SetConcurrency("a", 5, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.SetConcurrency("a", 5, "me"))
 	check("with other slots", map[string]int{"a": 5})
 	f.worker.SetTerms(forks, nil, nil, false)
 	check("with a common launcher", map[string]int{"a": 5, "b": 1})
-	if err := f.worker.SetTargets(map[string]int{"a": 5, "c": 3}, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.SetTargets(map[string]int{"a": 5, "c": 3}, "me"))
 	check("with other targets", map[string]int{"a": 5, "c": 3})
 	f.worker.SetTerms(forks, map[string]jobexec.Terms{"c": {Launcher: &posts}}, nil, false)
 	check("with other terms", map[string]int{"a": 5}, "c")
@@ -139,9 +136,7 @@ func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 	for id := int64(2); id <= 3; id++ {
 		f.table.insert(waiting(id, "a"))
 	}
-	if err := f.worker.Poll(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Poll(nil))
 	f.wait("three are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
 	f.worker.SetReady("a", jobexec.ModePool, "another one's trouble")
 	f.worker.SetReady("a", jobexec.ModeFork, "it ends at once")
@@ -159,9 +154,7 @@ func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 	f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowWaiting, 9: journal.RowManual})
 	f.table.insert(waiting(4, "b"))
 	f.runner.refuseAll(nil)
-	if err := f.worker.Poll(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Poll(nil))
 	if p := f.next(); p.spec.Job != 4 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
@@ -202,9 +195,7 @@ func TestAHandoverWaitsForRequests(t *testing.T) {
 	default:
 	}
 	p.ends(answered("ok"), nil)
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	f.journal.View(func(s *journal.State) {
 		if s.Job(1).Status != journal.StatusNone || s.Job(2).Status != journal.StatusRunning {
@@ -271,9 +262,7 @@ func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {
 	})
 	f.until("no job is left", func(s jobexec.Status) bool { return s.Targets["a"].Length == 0 })
 	missing.refuses.Store(false)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
 	for range 4 {
 		f.next().exit(0)
 	}

@@ -11,6 +11,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -48,10 +49,7 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 
 func openJournal(t *testing.T, dir string) *eventlog.Log {
 	t.Helper()
-	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)
@@ -79,9 +77,7 @@ func (f *fixture) build(change func(*jobexec.Config)) {
 // start opens and runs the worker until the test ends.
 func (f *fixture) start() {
 	f.t.Helper()
-	if err := f.worker.Open(1); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.worker.Open(1))
 	f.run()
 }
 
@@ -225,10 +221,7 @@ func (f *fixture) events(id int64) (found []journal.Event) {
 	var newest uint64
 	f.journal.View(func(s *journal.State) { newest = s.Seq })
 	for after := uint64(0); after < newest; {
-		events, err := f.journal.Next(f.t.Context(), after, 1000)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		events := must.Get(f.journal.Next(f.t.Context(), after, 1000))(f.t)
 		for _, e := range events {
 			after = e.Seq
 			if e.Job == id {

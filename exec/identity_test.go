@@ -7,6 +7,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Regression: the worker id was a hash of the name; two names, or the default name twice on one host,
@@ -34,9 +35,7 @@ func TestAMarkThatIsTakenIsReplacedByAnother(t *testing.T) {
 func TestTheJournalsMarkIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	if _, err := f.journal.Append(journal.Draft{Payload: journal.Marked{Mark: "qqqq"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.journal.Append(journal.Draft{Payload: journal.Marked{Mark: "qqqq"}}))(t)
 	f.start()
 	p := f.next()
 	f.journal.View(func(s *journal.State) {
@@ -79,9 +78,7 @@ func TestNothingIsClaimedUnderATakenName(t *testing.T) {
 func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	if _, err := f.journal.Append(journal.Draft{Payload: journal.Marked{Mark: "qqqq"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.journal.Append(journal.Draft{Payload: journal.Marked{Mark: "qqqq"}}))(t)
 	f.table.holders["name:node-1"], f.table.holders["mark:qqqq"] = "connection 7", "connection 7"
 	if err := f.worker.Identify(t.Context()); !jobexec.IsFormer(err) {
 		t.Errorf("Identify: %v", err)
@@ -126,16 +123,12 @@ func TestANameThatNeverWasOursIsGivenUp(t *testing.T) {
 				p := &process{pid: 5, ended: make(chan struct{}), signals: make(chan int, 10), known: true}
 				f.runner.alive[5] = p
 				for _, payload := range []journal.Payload{journal.Accepted{Target: "a", Token: "@qqqqaaaaa"}, journal.Running{Attempt: 1, Runner: instance, Token: "@qqqqaaaaa"}, p.Started()} {
-					if _, err := f.journal.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(f.journal.Append(journal.Draft{Job: 1, Payload: payload}))(t)
 				}
 				defer p.exit(0)
 			}
 			if test.had {
-				if err := f.worker.Identify(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.worker.Identify(t.Context()))
 			}
 			f.table.change(func() { f.table.holders["name:node-1"] = "connection 7" })
 			if err := f.worker.Identify(t.Context()); err == nil {

@@ -8,6 +8,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // soundLauncher is a launcher in which looking finds nothing wrong.
@@ -55,9 +56,7 @@ func TestALauncherThatCannotBeExecutedFailsNothing(t *testing.T) {
 		t.Errorf("answer %+v, %v; want %q", answer, err, want)
 	}
 	for range 50 {
-		if err := f.worker.Poll(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.worker.Poll(nil))
 	}
 	f.reach(map[int64]string{1: journal.RowWaiting, 2: journal.RowWaiting, 50: journal.RowWaiting, 100: journal.RowManual})
 	f.runner.refuseAll(nil)
@@ -148,9 +147,7 @@ func TestALauncherThatIsBackIsSeen(t *testing.T) {
 	f.reach(map[int64]string{1: journal.RowWaiting})
 	f.table.change(func() { delete(f.table.rows, 1) })
 	f.runner.refuseAll(nil)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700))
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Launcher == nil })
 }
 
@@ -162,9 +159,7 @@ func TestStopWhileNothingCanBeStarted(t *testing.T) {
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool { return s.Launcher != nil })
 	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	f.reach(map[int64]string{1: journal.RowWaiting, 2: journal.RowWaiting})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // No shell reads the launcher: what only a shell understands is not found, and told without the value of a
@@ -13,12 +14,8 @@ import (
 func TestWordsOfAShellAreNoCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "A=b"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "A=b/run"), []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "A=b"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "A=b/run"), []byte("#!/bin/sh\n"), 0o700))
 	for command, want := range map[string]string{
 		"cd":                "cd: not found in PATH",
 		"APP_ENV=hunter2":   "APP_ENV=…: not found in PATH",

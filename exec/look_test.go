@@ -7,6 +7,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Regression: rows that somebody's transaction held when a claim looked were stranded: SKIP LOCKED
@@ -85,9 +86,7 @@ func TestAPausedTargetDoesNotLook(t *testing.T) {
 	f := newFixture(t, tab, nil)
 	f.start()
 	<-tab.selected
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	var before int
 	tab.change(func() { before = tab.claims })
 	select {
@@ -100,9 +99,7 @@ func TestAPausedTargetDoesNotLook(t *testing.T) {
 			t.Errorf("%d claims while paused", tab.claims-before)
 		}
 	})
-	if err := f.worker.Continue(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue(nil, "me"))
 	f.next().exit(0)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Regression: clients with locked rows held connections until all were gone, and were told that the
@@ -145,9 +146,7 @@ func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
 	f.until("it waits", func(s jobexec.Status) bool { return s.Clients == 1 })
 	f.stop()
 	<-answers
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 }
 
@@ -179,10 +178,7 @@ func TestManyJobsAreClaimedForAsLongAsClaimsSucceed(t *testing.T) {
 		for i := range ids {
 			ids[i] = int64(i + 1)
 		}
-		answer, err := w.RunManual(t.Context(), ids, "somebody")
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(w.RunManual(t.Context(), ids, "somebody"))(t)
 		if len(answer.Jobs) != 1 {
 			t.Errorf("not run: %s", answer.Errors[last])
 		}

@@ -9,6 +9,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func TestManualJobsThatCannotBeRun(t *testing.T) {
@@ -23,10 +24,7 @@ func TestManualJobsThatCannotBeRun(t *testing.T) {
 	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"b": 1} })
 	f.start()
 	go func() { (<-f.runner.started).exit(0) }()
-	answer, err := f.worker.RunManual(t.Context(), []int64{8, 1, 2, 3, 4, 5, 6, 7, 8}, "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(f.worker.RunManual(t.Context(), []int64{8, 1, 2, 3, 4, 5, 6, 7, 8}, "me"))(t)
 	want := map[int64]string{
 		1: "status = waiting != manual", 2: "status = accepted != manual", 3: "status = running != manual",
 		4: "status = done != manual", 5: "status = ignored != manual",
@@ -88,10 +86,7 @@ func TestAManualClaimThatWasNotWonIsToldToTheClient(t *testing.T) {
 	tab.commit = func(func()) error { return errors.New("link lost before the commit") }
 	f := newFixture(t, tab, nil)
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(f.worker.RunManual(t.Context(), []int64{1}, "me"))(t)
 	if want := "job 1 was not run: the claim was not won"; answer.Errors[1] != want {
 		t.Errorf("told %q, want %q", answer.Errors[1], want)
 	}

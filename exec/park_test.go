@@ -9,6 +9,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // What the log says of a job that is parked, and of one that is not any more.
@@ -123,12 +124,8 @@ func TestAParkedJobWhoseRowWasTakenIsDropped(t *testing.T) {
 	if err := f.worker.RemoveTarget("b", "me"); err == nil {
 		t.Error("the target was removed under a parked job")
 	}
-	if err := f.worker.RetireTarget("b", "me"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.journal.Append(journal.Draft{Job: 2, Payload: journal.Conflict{}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.RetireTarget("b", "me"))
+	must.Get(f.journal.Append(journal.Draft{Job: 2, Payload: journal.Conflict{}}))(t)
 	close(held)
 	if got := (<-answers).Errors[2]; got != "job 2 was not run: the job's row was changed by somebody else" {
 		t.Errorf("the client was told %q", got)
@@ -143,9 +140,7 @@ func TestAPauseGivesAParkedJobBack(t *testing.T) {
 	t.Parallel()
 	f, log, _ := newParking(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
 	f.park(log)
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	f.wait("it is given back", func(s *journal.State) bool { return s.Job(2).Status.Ended() })
 	if got := words(f.story(2)); got != "accepted running released" {
 		t.Errorf("story %q", got)
@@ -162,16 +157,12 @@ func TestAManualJobStaysParkedThroughAPause(t *testing.T) {
 	f.manual(2)
 	first.exit(0)
 	log.await(t, isParked)
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	close(held)
 	log.await(t, isUnparked)
 	f.until("it waits", func(s jobexec.Status) bool { return s.Targets["b"].Length == 1 })
 	f.none()
-	if err := f.worker.Continue(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue(nil, "me"))
 	if p := f.next(); p.spec.Job != 2 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
@@ -185,9 +176,7 @@ func TestAStopGivesAParkedJobBack(t *testing.T) {
 			f, log, _ := newParking(t, newTable(waiting(1, "b"), waiting(2, "b")), func(c *jobexec.Config) { c.Handover = handover })
 			f.park(log)
 			f.stop()
-			if err := <-f.ended; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-f.ended)
 			f.ended <- nil
 			if got := words(f.story(2)); got != "accepted running released" {
 				t.Errorf("story %q", got)
@@ -202,16 +191,12 @@ func TestAStopLeavesAParkedSecondAttempt(t *testing.T) {
 	claim := journal.Accepted{Target: "b", Token: "@abcdefghi"}
 	f, log, _ := newParking(t, newTable(), func(c *jobexec.Config) { c.Requeue = true })
 	for _, p := range []journal.Payload{claim, journal.Running{Attempt: 1, Runner: "runner-0", Token: claim.Token}} {
-		if _, err := f.journal.Append(journal.Draft{Job: 2, Payload: p}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.journal.Append(journal.Draft{Job: 2, Payload: p}))(t)
 	}
 	f.start()
 	log.await(t, isParked)
 	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	if got := words(f.story(2)); got != "accepted running requeued running" {
 		t.Errorf("story %q", got)

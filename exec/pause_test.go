@@ -7,6 +7,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Regression: a paused target kept its prefetched rows. LENGTH never reached 0, and nobody else
@@ -18,9 +19,7 @@ func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
 	p := f.next()
 	f.claimed(2)
 	f.manual(3)
-	if err := f.worker.Pause([]string{"b"}, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause([]string{"b"}, "me"))
 	f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowAccepted})
 	release := f.events(2)[1].Payload.(journal.Released)
 	if release.Reason != "the target was paused" || release.Target != "b" || release.Manual || release.Token == "" {
@@ -29,9 +28,7 @@ func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
 	p.exit(0)
 	f.until("only the manual job is left", func(s jobexec.Status) bool { return s.Targets["b"].Length == 1 })
 	f.none()
-	if err := f.worker.Continue(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue(nil, "me"))
 	if p := f.next(); p.spec.Job != 3 {
 		t.Errorf("job %d was started first, want the manual one that waited", p.spec.Job)
 	} else {
@@ -54,16 +51,12 @@ func TestNothingStartsAfterAPause(t *testing.T) {
 	held := f.hold(first, 2)
 	second.exit(0)
 	f.wait("the manual job is announced too", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusStarting })
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	f.wait("the background job is given back", func(s *journal.State) bool { return s.Job(2).Status.Ended() })
 	close(held) // the database is back
 	f.until("the manual job waits", func(s jobexec.Status) bool { return s.Targets["b"].Length == 0 && s.Targets["a"].Length == 2 })
 	f.none()
-	if err := f.worker.Continue([]string{"a"}, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Continue([]string{"a"}, "me"))
 	if p := f.next(); p.spec.Job != 5 || p.spec.Attempt != 1 {
 		t.Errorf("job %d was started, attempt %d", p.spec.Job, p.spec.Attempt)
 	}
@@ -90,9 +83,7 @@ func TestPauseWaitsForAStartUnderWay(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	late.answer <- nil
-	if err := <-paused; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-paused)
 	select {
 	case p := <-f.runner.started:
 		p.exit(0)
@@ -115,9 +106,7 @@ func TestAClaimUnderWayIsGivenBackWhenItsTargetIsPaused(t *testing.T) {
 	}
 	f.start()
 	<-committing
-	if err := f.worker.Pause(nil, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Pause(nil, "me"))
 	close(paused)
 	f.wait("all are given back", func(s *journal.State) bool { return len(s.Jobs) == 0 })
 	f.none()

@@ -9,6 +9,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // until waits for something that the worker's status shows; status has no signal.
@@ -68,9 +69,7 @@ func TestRefusedRowsLeaveWithTheirTarget(t *testing.T) {
 	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.start()
 	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 })
-	if err := f.worker.SetTargets(map[string]int{"b": 1}, "somebody"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.SetTargets(map[string]int{"b": 1}, "somebody"))
 	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Quarantined) == 0 })
 }
 
@@ -225,9 +224,7 @@ func TestARowThatContradictsTheJournalIsQuarantined(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"))
 	f := newFixture(t, tab, nil)
-	if err := f.worker.Open(1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.Open(1))
 	left(t, f.journal, journal.Accepted{Target: "a", Token: "@abcdefghi"})
 	f.run()
 	if p := f.next(); p.spec.Job != 2 {

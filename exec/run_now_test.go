@@ -14,6 +14,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // runNow has row 1 run now.
@@ -30,10 +31,7 @@ func TestRunNow(t *testing.T) {
 		told := make(chan []string, 10)
 		m, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.OnRetried = func(targets []string) { told <- targets } })
 		synctest.Wait()
-		answer, err := w.Plan(t.Context(), jobexec.PlanWish{IDs: []int64{1, 2, 3, 4, 5, 1}, By: "somebody"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(w.Plan(t.Context(), jobexec.PlanWish{IDs: []int64{1, 2, 3, 4, 5, 1}, By: "somebody"}))(t)
 		want := jobexec.Answer[int64]{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
 			3: "status = waiting: only what is delayed is run before its time",
 			4: "status = manual: only what is delayed is run before its time", 5: "job 5 not found",

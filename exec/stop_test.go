@@ -14,6 +14,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
@@ -36,9 +37,7 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 		t.Error("a stopping worker takes manual jobs")
 	}
 	p.exit(0)
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	f.journal.View(func(s *journal.State) {
 		if s.Open || len(s.Jobs) != 0 {
@@ -62,9 +61,7 @@ func TestStopEndsWhatRunsForTooLong(t *testing.T) {
 		t.Errorf("signal %d comes second, want SIGKILL", signo)
 	}
 	p.exit(1)
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 }
 
@@ -95,9 +92,7 @@ func TestTheEndsThatAStopCausesSaySo(t *testing.T) {
 	processes[1].kill("SIGTERM")
 	processes[2].exit(0)
 	processes[3].exit(130)
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	const why = "ended because worker node-1 was stopped"
 	for id, want := range map[int64]string{1: why, 2: "", 3: why} {
@@ -123,9 +118,7 @@ func TestAStopSaysWhatItWaitsFor(t *testing.T) {
 	log.await("those that run for longer get SIGTERM", `running=2 jobs="[1 2]" at=`)
 	one.exit(0)
 	other.exit(0)
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 }
 
@@ -158,9 +151,7 @@ func TestHandoverLeavesWhatRuns(t *testing.T) {
 		return s.Job(1).Status == journal.StatusRunning && s.Job(2).Status == journal.StatusAccepted
 	})
 	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	select {
 	case signo := <-p.signals:
@@ -197,9 +188,7 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 	if got := (<-answers).Errors[1]; got != want {
 		t.Errorf("the client was told %q, want %q", got, want)
 	}
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 }
 
@@ -209,9 +198,7 @@ func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
 	f.start()
 	f.hold(f.next(), 2)
 	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindReleased}
 	if diff := cmp.Diff(story, f.story(2)); diff != "" {
@@ -258,9 +245,7 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 		}
 	}
 	late.answer <- jobexec.ErrRunnerChanged
-	if err := <-f.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-f.ended)
 	f.ended <- nil
 	var newest uint64
 	f.journal.View(func(s *journal.State) { newest = s.Seq })

@@ -8,6 +8,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func (f *fixture) targets() map[string]int {
@@ -25,12 +26,8 @@ func TestATargetThatIsToBeRemovedIsTakenBack(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
 	f.start()
 	p := f.next()
-	if err := f.worker.SetTargets(map[string]int{"b": 1}, "file"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.worker.SetTargets(map[string]int{"a": 3, "b": 1}, "file"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.SetTargets(map[string]int{"b": 1}, "file"))
+	must.Do(t, f.worker.SetTargets(map[string]int{"a": 3, "b": 1}, "file"))
 	p.exit(0)
 	f.wait("the job is done", ended(1))
 	f.table.insert(waiting(2, "a"))
@@ -58,9 +55,7 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	}
 	want := map[string]int{"a": 2, "b": 1}
 	for range 2 {
-		if err := f.worker.SetTargets(want, "file"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.worker.SetTargets(want, "file"))
 		if got := f.targets(); !maps.Equal(got, want) {
 			t.Errorf("targets %v, want %v", got, want)
 		}
@@ -90,9 +85,7 @@ func TestATargetIsRemovedWhenThereIsRoomAgain(t *testing.T) {
 	})
 	f.start()
 	p := f.next()
-	if err := f.worker.RetireTarget("a", "file"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.RetireTarget("a", "file"))
 	p.exit(0)
 	f.wait("it is gone", func(s *journal.State) bool { return len(s.Targets) == 1 })
 }
@@ -119,9 +112,7 @@ func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "A"), waiting(2, "a")), nil)
 	f.table.unfit["A"], f.table.namesErr = "the table takes it for target a", errAway
 	f.start()
-	if err := f.worker.AddTarget("A", 1, "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.AddTarget("A", 1, "me"))
 	f.table.change(func() { f.table.namesErr = nil })
 	if p := f.next(); p.spec.Job != 2 {
 		t.Errorf("job %d was started", p.spec.Job)
@@ -132,9 +123,7 @@ func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {
 	f.none()
 	// The other one goes, so that this one is fit.
 	f.table.change(func() { clear(f.table.unfit) })
-	if err := f.worker.RemoveTarget("b", "me"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.worker.RemoveTarget("b", "me"))
 	if p := f.next(); p.spec.Job != 1 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}

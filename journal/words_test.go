@@ -6,16 +6,14 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // Every payload that says who asked is found by who that was.
 func TestWhoAskedIsKnownOfEveryKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range journal.Kinds() {
-		payload, err := journal.DecodePayload(kind, []byte(`{"by":"10.0.0.5:4711"}`), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		payload := must.Get(journal.DecodePayload(kind, []byte(`{"by":"10.0.0.5:4711"}`), nil, nil))(t)
 		_, has := reflect.TypeOf(payload).FieldByName("By")
 		if found := (journal.Filter{By: "10.0.0.5"}).Says(payload); found != has {
 			t.Errorf("%s: is it found by who asked: %t", kind, found)

@@ -12,6 +12,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // A worker that gives rows back has the others look for them, and itself.
@@ -49,10 +50,7 @@ func TestAgentPokesAgainAfterAReconnect(t *testing.T) {
 // fakeMaster answers register-worker, and poke with what the test says; it notes the pokes.
 func fakeMaster(t *testing.T, poke func(targets []string) error) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	serveFake(t, listener, poke)
 	return listener.Addr().String()
 }
@@ -131,9 +129,7 @@ func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 				agent.Poke([]string{"a"})
 				cancel()
 			}
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-ended)
 			select {
 			case got := <-pokes:
 				if got != "[a]" {
@@ -180,10 +176,7 @@ func TestAgentWithoutTargetsPokes(t *testing.T) {
 // What the master refuses is kept, and told again over the next connection.
 func TestAgentKeepsARefusedPoke(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	pokes := make(chan string, 10)
 	var refuse atomic.Bool
 	refuse.Store(true)

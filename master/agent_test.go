@@ -12,6 +12,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // agentOf is an agent with targets that the test can change.
@@ -93,10 +94,7 @@ func TestAgentReconnects(t *testing.T) {
 
 	listener := listenAt(t, address)
 	for range 3 { // a master that drops everybody, and is tried again
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(listener.Accept())(t)
 		_ = conn.Close()
 	}
 }
@@ -114,19 +112,13 @@ func TestAgentWithAWrongPasswordKeepsTrying(t *testing.T) {
 // A master that falls silent without closing the connection is left, and tried again.
 func TestPitfall36AgentLeavesADeadMaster(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
 	agent.config.pingInterval = 5 * time.Millisecond
 	start(t, agent.Run)
 	for range 2 {
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(listener.Accept())(t)
 		defer conn.Close()
 	}
 }

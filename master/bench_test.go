@@ -9,6 +9,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // One operation is a poke that every worker of a fleet is polled for.
@@ -27,9 +28,7 @@ func BenchmarkPoke(b *testing.B) {
 			client := connect(b, address, jobnet.LinkConfig{})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := client.Request(b.Context(), "poke", api.Targets{Targets: []string{"a"}}); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(client.Request(b.Context(), "poke", api.Targets{Targets: []string{"a"}}))(b)
 				for range fleet {
 					<-polled
 				}
@@ -75,8 +74,6 @@ func BenchmarkRunManual(b *testing.B) {
 	jobs := json.RawMessage(`{"jobs":[{"id":5,"target":"a"}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := client.Request(b.Context(), "run-manual", jobs); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(client.Request(b.Context(), "run-manual", jobs))(b)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // askers gives handlers that tell who asked.
@@ -64,10 +65,7 @@ func TestWhatAMasterSaysOfItsClientIsAnAddress(t *testing.T) {
 	handlers, asked := askers("pause")
 	listener := listen(t)
 	start(t, agentOf(listener.Addr().String(), targetsOf("a"), handlers).Run)
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	master := newWire(t, conn)
 	master.receive()
 	own := " via master " + conn.LocalAddr().String()

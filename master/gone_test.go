@@ -10,6 +10,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // asking are the requests for which the master asks workers and waits for their answers.
@@ -122,9 +123,7 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 		}()
 		return ended
 	}
-	if err := m.forwarded.Acquire(t.Context(), forwardedBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.forwarded.Acquire(t.Context(), forwardedBytes))
 	ended := ask(time.Hour)
 	until(t, "the first letter waits", func() bool {
 		return !m.forwarded.TryAcquire(0) || len(ended) == 1 // which fails while somebody waits
@@ -135,9 +134,7 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 	}
 	until(t, "both letters are there", func() bool { return len(got) == 2 })
 
-	if err := m.forwarded.Acquire(t.Context(), forwardedBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.forwarded.Acquire(t.Context(), forwardedBytes))
 	if err := <-ask(time.Millisecond); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v, not with its client", err)
 	}

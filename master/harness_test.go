@@ -20,6 +20,7 @@ import (
 	"jobd/net/api"
 	"jobd/net/principal"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -70,20 +71,14 @@ func serveMaster(t testing.TB, config Config, password string) (address string, 
 // listen listens where nobody else does, also while this listener is closed.
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	return listenAt(t, freeport.Address(port))
 }
 
 // listenAt listens where somebody has listened before.
 func listenAt(t testing.TB, address string) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
@@ -103,10 +98,7 @@ func serve(t testing.TB, server *jobnet.Server, listener net.Listener) (stop fun
 // known is a client's link, and its address as the server sees it.
 func known(t testing.TB, address string) (link *jobnet.Link, own string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", address))(t)
 	link = jobnet.NewLink(conn, jobnet.LinkConfig{Password: "s3cret"})
 	start(t, link.Run)
 	return link, conn.LocalAddr().String()
@@ -115,10 +107,7 @@ func known(t testing.TB, address string) (link *jobnet.Link, own string) {
 // connect gives a running link.
 func connect(t testing.TB, address string, config jobnet.LinkConfig) *jobnet.Link {
 	t.Helper()
-	link, err := jobnet.Connect(within(t), address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(jobnet.Connect(within(t), address, config))(t)
 	start(t, link.Run)
 	return link
 }
@@ -134,10 +123,7 @@ func registered(t testing.TB, address, name string, targets []string, handlers m
 // ask asks and expects an answer.
 func ask(t testing.TB, link *jobnet.Link, typ string, data any) json.RawMessage {
 	t.Helper()
-	answer, err := link.Request(within(t), typ, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(link.Request(within(t), typ, data))(t)
 	return answer
 }
 
@@ -194,15 +180,10 @@ func decoded(t testing.TB, text []byte) (value any) {
 // recorded reads the lines of a file in testdata/conformance.
 func recorded[T any](t testing.TB, file string) (lines []T) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "testdata", "conformance", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join("..", "testdata", "conformance", file)))(t)
 	for line := range strings.Lines(string(content)) {
 		var decoded T
-		if err := json.Unmarshal([]byte(line), &decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &decoded))
 		lines = append(lines, decoded)
 	}
 	return lines
@@ -224,9 +205,7 @@ func newWire(t testing.TB, conn net.Conn) *wire {
 
 func (w *wire) send(frame string) {
 	w.t.Helper()
-	if _, err := w.conn.Write([]byte(frame + "\x04")); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.conn.Write([]byte(frame + "\x04")))(w.t)
 }
 
 // receive gives the next frame that is no ping, and answers pings.

@@ -13,14 +13,12 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 func jsonOf(t testing.TB, value any) string {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(value))(t)
 	return string(text)
 }
 
@@ -129,9 +127,7 @@ func TestJobsThatClientsWaitForAreLimited(t *testing.T) {
 	var c clients
 	for range mostJobsOfAll / mostJobs {
 		from, _ := c.enter(new(jobnet.Link))
-		if err := c.take(from, mostJobs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.take(from, mostJobs))
 		if err := c.take(from, 1); err == nil || err.Error() !=
 			"too many jobs: a connection may wait for at most 100000 at once, and waits for 100000" {
 			t.Errorf("error %v", err)
@@ -246,9 +242,7 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 		r := &round{Master: m}
 		rounds = append(rounds, r)
 		for range 4 {
-			if err := r.keep(part); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.keep(part))
 		}
 		if err := r.keep(part[:1]); !errors.Is(err, errTooMuch) {
 			t.Errorf("one byte more of a client: %v", err)

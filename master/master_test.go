@@ -16,6 +16,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 func TestRefusals(t *testing.T) {
@@ -95,10 +96,7 @@ func (b bubble) do(typ, data string) string {
 	if err != nil {
 		return err.Error()
 	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(answer))(b.t)
 	return string(text)
 }
 
@@ -204,9 +202,7 @@ func TestPitfall36DeadWorkerIsDropped(t *testing.T) {
 		defer theirs.Close()
 		accepted := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()})
 		start(t, accepted.Run)
-		if _, err := theirs.Write([]byte(`[0,{"no":1,"type":"register-worker","data":{"targets":["a"],"name":"dead"}}]` + "\x04")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(theirs.Write([]byte(`[0,{"no":1,"type":"register-worker","data":{"targets":["a"],"name":"dead"}}]` + "\x04")))(t)
 		synctest.Wait()
 		if n := len(b.registry.all()); n != 2 {
 			t.Fatalf("%d workers, want 2", n)
@@ -279,9 +275,7 @@ func TestManyWorkersOfWhichManyAreSilent(t *testing.T) {
 		}
 		begun := time.Now()
 		var status api.FleetStatus[json.RawMessage]
-		if err := json.Unmarshal([]byte(b.do("status", `{"poll_workers":true}`)), &status); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(b.do("status", `{"poll_workers":true}`)), &status))
 		if waited := time.Since(begun); waited > answerTimeout {
 			t.Errorf("status took %v", waited)
 		}

@@ -13,6 +13,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // nodeOne is the worker of the recordings: its jobs do what testdata/conformance/launch.sh does.
@@ -117,10 +118,7 @@ func TestRecordedMasterExchanges(t *testing.T) {
 			t.Parallel()
 			address, _, _ := serveMaster(t, Config{PokeThrottle: 10 * time.Millisecond}, "")
 			registered(t, address, "node-1", []string{"a", "b"}, new(nodeOne).handlers())
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", address))(t)
 			peer := newWire(t, conn)
 			for _, frame := range e.Send {
 				peer.send(frame)
@@ -168,9 +166,7 @@ func (f frame) body(t *testing.T) (no json.Number, rest map[string]any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(string(f.Frame[1])))
 	decoder.UseNumber()
-	if err := decoder.Decode(&rest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&rest))
 	no = rest["no"].(json.Number)
 	delete(rest, "no")
 	return no, rest
@@ -178,9 +174,7 @@ func (f frame) body(t *testing.T) (no json.Number, rest map[string]any) {
 
 func parseFrame(t *testing.T, text string) (f frame) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &f.Frame); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &f.Frame))
 	return f
 }
 
@@ -200,10 +194,7 @@ func sameRequest(t *testing.T, got, want frame) (no json.Number) {
 
 func toAny(t *testing.T, value any) any {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(value))(t)
 	return decoded(t, text)
 }
 
@@ -212,10 +203,7 @@ func toAny(t *testing.T, value any) any {
 func TestOriginalWorkerUnderOurMaster(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{}, "s3cret")
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", address))(t)
 	lines := recorded[frame](t, "worker-master.jsonl")
 	worker := newWire(t, conn)
 	register, _ := json.Marshal(lines[0].Frame)
@@ -264,20 +252,14 @@ func TestOriginalWorkerUnderOurMaster(t *testing.T) {
 // original worker did.
 func TestOurAgentUnderOriginalMaster(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	agent := newAgent(AgentConfig{
 		Address: listener.Addr().String(), Name: "node-1", Targets: func() []string { return []string{"a", "b"} },
 		Handlers: new(nodeOne).handlers(), Password: "s3cret",
 	})
 	start(t, agent.Run)
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	master := newWire(t, conn)
 	lines := recorded[frame](t, "worker-master.jsonl")
 	no := sameRequest(t, parseFrame(t, master.receive()), lines[0])

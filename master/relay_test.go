@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // relay passes connections on to one address. Any of them can be made half dead: what is sent is
@@ -23,10 +25,7 @@ type relayed struct {
 
 func startRelay(t *testing.T, target string) *relay {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{address: listener.Addr().String(), made: make(chan *relayed, 100)}
 	var tasks sync.WaitGroup
 	var mu sync.Mutex
@@ -95,9 +94,7 @@ func (c *relayed) swallow(server, client bool) {
 // inject sends the client a frame that its server did not send.
 func (c *relayed) inject(t *testing.T, frame string) {
 	t.Helper()
-	if _, err := c.client.Write([]byte(frame + "\x04")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.client.Write([]byte(frame + "\x04")))(t)
 }
 
 // lose makes the connection half dead for good: the client sees its end, the server does not.

@@ -8,6 +8,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // A worker is asked about many signals in parts; one part that fails says nothing of the others.
@@ -42,14 +43,10 @@ func TestManySignalsGoInParts(t *testing.T) {
 			jobs[i] = map[string]any{"id": i + 1, "signal": 15, "target": target}
 		}
 		var answer map[string]json.RawMessage
-		if err := json.Unmarshal(ask(t, client, "send-signal", map[string]any{"jobs": jobs}), &answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(ask(t, client, "send-signal", map[string]any{"jobs": jobs}), &answer))
 		var errors map[string]string
 		if answer["errors"] != nil {
-			if err := json.Unmarshal(answer["errors"], &errors); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(answer["errors"], &errors))
 			delete(answer, "errors")
 		}
 		delivered := 0

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // However many targets there are, a status is short, and workers with few targets are told in full.
@@ -25,9 +26,7 @@ func TestStatusIsBounded(t *testing.T) {
 		t.Errorf("a status of %d bytes", len(answer))
 	}
 	var status api.FleetStatus[json.RawMessage]
-	if err := json.Unmarshal(answer, &status); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(answer, &status))
 	for _, w := range status.Workers {
 		switch {
 		case w.Name == "few" && (!slices.Equal(w.Targets, few) || w.TargetsCut != 0):
@@ -46,10 +45,7 @@ func TestUnreadStatusesKeepNoOtherWaiting(t *testing.T) {
 		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), api.MostTargets), nil)
 	}
 	for range 17 {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address))(t)
 		w := newWire(t, conn)
 		w.send(`[0,{"no":1,"type":"status"}]`)
 		if first, err := w.reader.Peek(4); err != nil { // the answer is on its way; nothing more of it is read

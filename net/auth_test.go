@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // serveVariable has the test's program be a server with few descriptors.
@@ -70,22 +72,11 @@ func serveElsewhere(t *testing.T, kind string) (address string) {
 	process := exec.Command(os.Args[0])
 	process.Env = append(os.Environ(), serveVariable+"="+kind)
 	process.Stderr = os.Stderr
-	input, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(process.StdinPipe())(t)
+	output := must.Get(process.StdoutPipe())(t)
+	must.Do(t, process.Start())
 	t.Cleanup(func() { _ = input.Close(); _ = process.Wait() })
-	address, err = bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	address = must.Get(bufio.NewReader(output).ReadString('\n'))(t)
 	return strings.TrimSpace(address)
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // A peer that asks for codes gets one with each error that answers a request; one that does not gets
@@ -57,10 +59,7 @@ func TestLinkKnowsErrorsByCode(t *testing.T) {
 func TestRequestForCodesIsAFurtherItem(t *testing.T) {
 	t.Parallel()
 	for _, data := range []any{nil, 5, Encoded{[]byte("5")}} {
-		parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, data, ","+wantsCodes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := must.Get(encodeRequest(requestBody{No: 1, Type: "a"}, data, ","+wantsCodes))(t)
 		frame := ""
 		for _, part := range parts {
 			frame += string(part)

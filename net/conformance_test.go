@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // exchange is one line of testdata/conformance: what was sent to the original and what it answered.
@@ -20,16 +22,11 @@ type exchange struct {
 
 func recorded(t *testing.T, file string) []exchange {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "testdata", "conformance", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join("..", "testdata", "conformance", file)))(t)
 	var exchanges []exchange
 	for line := range bytes.Lines(content) {
 		var e exchange
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(line, &e))
 		exchanges = append(exchanges, e)
 	}
 	return exchanges

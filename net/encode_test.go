@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"jobd/store/storetest/must"
 )
 
 // Data that goes to many peers is made JSON once, however many they are.
 func TestEncodedDataIsShared(t *testing.T) {
 	t.Parallel()
 	made := 0
-	data, err := Encode(counted{&made, "é"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(Encode(counted{&made, "é"}))(t)
 	var results []<-chan string
 	for range 3 {
 		l, peer := scripted(t, LinkConfig{Password: `s3"cret`})
@@ -38,10 +37,7 @@ func TestEncodedDataIsShared(t *testing.T) {
 
 func TestEncodedPartsAreNotCopied(t *testing.T) {
 	t.Parallel()
-	data, err := Encode(strings.Repeat("x", 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(Encode(strings.Repeat("x", 1<<20)))(t)
 	parts, err := encodeRequest(requestBody{No: 1, Type: "a"}, data, "")
 	if err != nil || len(parts) != 3 || unsafe.SliceData(parts[1]) != unsafe.SliceData(data.text) {
 		t.Errorf("%d parts, error %v: the data was copied", len(parts), err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // A web page must not be able to send a worker on its reader's machine a request in the body of one
@@ -22,10 +24,7 @@ func TestNothingOfHTTPIsRun(t *testing.T) {
 		"GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", // and what a page may make up only where the answer to OPTIONS allows it
 	} {
 		t.Run(method, func(t *testing.T) {
-			request, err := http.NewRequestWithContext(within(t), method, "http://"+address+"/", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequestWithContext(within(t), method, "http://"+address+"/", strings.NewReader(body)))(t)
 			request.Header.Set("X-Frame", strings.TrimSpace(body[1:len(body)-1]))
 			transport := &http.Transport{}
 			defer transport.CloseIdleConnections()

@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/must"
 )
 
 // split reads all frames of a stream.
@@ -103,19 +105,14 @@ func TestPitfall34BufferStaysBoundedAndShrinks(t *testing.T) {
 	var s splitter
 	stream := bytes.NewReader(append(bytes.Repeat([]byte("x"), limit), endOfFrame))
 	for {
-		frame, err := s.next(limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame := must.Get(s.next(limit))(t)
 		if cap(s.buf) > 2*limit+smallBuffer {
 			t.Fatalf("the buffer has %d bytes", cap(s.buf))
 		}
 		if frame != nil {
 			break
 		}
-		if err := s.fill(stream); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.fill(stream))
 	}
 	_ = s.fill(stream)
 	if cap(s.buf) != smallBuffer {

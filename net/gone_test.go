@@ -11,28 +11,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // halfClose says the peer's last.
 func (w *wire) halfClose() {
 	w.t.Helper()
-	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.Conn.(*net.TCPConn).CloseWrite())
 }
 
 // holder hands a connection over to another process, which can be killed.
 func holder(t *testing.T, peer *wire) *exec.Cmd {
 	t.Helper()
-	file, err := peer.Conn.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(peer.Conn.(*net.TCPConn).File())(t)
 	process := exec.Command("sleep", "600")
 	process.ExtraFiles = append(process.ExtraFiles, file)
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, process.Start())
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	_, _ = file.Close(), peer.Conn.Close()
 	return process
@@ -154,10 +149,7 @@ func TestEndOfAPeerThatWasAskedIsNoticedAtOnce(t *testing.T) {
 // noticed is how long it takes until the end of a peer is noticed.
 func noticed(t *testing.T) time.Duration {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	begun := make(chan struct{})
 	worker := link(t, listener.Addr().String(), LinkConfig{Handlers: map[string]Handler{
@@ -167,10 +159,7 @@ func noticed(t *testing.T) time.Duration {
 			return nil, ctx.Err()
 		},
 	}})
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	master := &wire{Conn: conn, t: t, reader: bufio.NewReader(conn)}
 	go func() { _, _ = worker.Request(context.Background(), "register-worker", nil) }()
 	master.receive() // all of it: what is unread at the end would be told by a reset

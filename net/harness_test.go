@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -38,10 +39,7 @@ func within(t *testing.T) context.Context {
 func serve(t *testing.T, config ServerConfig) (address string, server *Server) {
 	t.Helper()
 	stall.Limit(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server = NewServer(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -61,10 +59,7 @@ func serve(t *testing.T, config ServerConfig) (address string, server *Server) {
 // link connects a running link that is closed when the test ends.
 func link(t *testing.T, address string, config LinkConfig) *Link {
 	t.Helper()
-	l, err := Connect(within(t), address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Connect(within(t), address, config))(t)
 	run(t, l)
 	return l
 }
@@ -86,10 +81,7 @@ type wire struct {
 
 func dial(t *testing.T, address string) *wire {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.DialTimeout("tcp", address, patience))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	return &wire{Conn: conn, t: t, reader: bufio.NewReader(conn)}

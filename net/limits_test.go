@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // Pitfall 34: what a peer may send is bounded, and it is told so.
@@ -188,10 +190,7 @@ func TestPitfall34IdleLinksAreSmall(t *testing.T) {
 	address, _ := serve(t, ServerConfig{})
 	before := heapInUse()
 	for range links {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address))(t)
 		defer conn.Close()
 	}
 	last := dial(t, address)

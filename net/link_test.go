@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/must"
 )
 
 // scripted gives a running link and the peer at its other end.
@@ -45,9 +46,7 @@ type sentRequest struct {
 func (w *wire) receiveRequest() (sent sentRequest) {
 	w.t.Helper()
 	parts := []any{new(int), &sent}
-	if err := json.Unmarshal([]byte(w.receive()), &parts); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, json.Unmarshal([]byte(w.receive()), &parts))
 	return sent
 }
 
@@ -156,10 +155,7 @@ func TestRequestOnAClosedLink(t *testing.T) {
 
 func TestConnectRefused(t *testing.T) {
 	t.Parallel()
-	port, err := freeport.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freeport.Take())(t)
 	address := freeport.Address(port)
 	if _, err := Connect(within(t), address, LinkConfig{}); err == nil || !strings.Contains(err.Error(), "no connection to "+address+": connection refused") {
 		t.Errorf("connect: %v", err)

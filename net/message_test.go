@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/must"
 )
 
 // JSON.stringify's output for the same values.
@@ -73,9 +75,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 		for kind, frame := range map[int][]byte{kindRequest: request, kindResponse: response} {
 			m := parseOne(t, frame)
 			var back []string
-			if err := json.Unmarshal(m.data, &back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(m.data, &back))
 			if m.kind != kind || m.no != no || !reflect.DeepEqual(append([]string{}, data...), back) {
 				t.Fatalf("%q came back as %+v", frame, m)
 			}
@@ -186,9 +186,7 @@ func BenchmarkParseRequest(b *testing.B) {
 	frame := []byte(`[0,{"no":35966,"type":"run-manual","data":{"ids":[900142,900242]}}]`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := parse(frame); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(parse(frame))(b)
 	}
 }
 
@@ -196,9 +194,7 @@ func BenchmarkEncodeResponse(b *testing.B) {
 	data := map[string]any{"jobs": map[string]any{"900142": map[string]any{"result": "ok", "stdout": "out 900142\n"}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encodeResponse(35966, data); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(encodeResponse(35966, data))(b)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"jobd/store/storetest/must"
 )
 
 // foreign is an account that is neither this process's nor jobd's.
@@ -176,15 +178,10 @@ func TestAUnixPeerThatHungUpIsSeen(t *testing.T) {
 	t.Parallel()
 	listener := listenUnix(t)
 	peer := dialUnix(t, listener.Addr().String())
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	defer conn.Close()
 	peer.send(guess)
-	if err := peer.Conn.(*net.UnixConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, peer.Conn.(*net.UnixConn).CloseWrite())
 	if hungUp(conn) {
 		t.Error("gone, though it reads on")
 	}
@@ -205,9 +202,7 @@ func TestAUnixPeerThatSaysNoMoreIsAnswered(t *testing.T) {
 	}}})
 	peer := dialUnix(t, path)
 	peer.send(`[0,{"no":1,"type":"slow"}]`)
-	if err := peer.Conn.(*net.UnixConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, peer.Conn.(*net.UnixConn).CloseWrite())
 	<-asked
 	space := make([]byte, 1)
 	if _, err := io.ReadFull(peer.reader, space); err != nil || space[0] != ' ' { // the end of its half was read

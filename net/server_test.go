@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 func TestServerAnswers(t *testing.T) {
@@ -189,9 +191,7 @@ func TestAnswersAfterPeerFinishedSending(t *testing.T) {
 	peer := dial(t, address)
 	peer.send(`[0,{"no":1,"type":"slow"}]`)
 	<-begun
-	if err := peer.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, peer.Conn.(interface{ CloseWrite() error }).CloseWrite())
 	close(release)
 	peer.expect(`[1,{"no":1,"data":"ok"}]`)
 	peer.expectEnd()
@@ -229,9 +229,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 		"ok": constant("ok", nil),
 	}})
 	idle, busy := link(t, address, LinkConfig{}), link(t, address, LinkConfig{})
-	if err := idle.Ping(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, idle.Ping(within(t)))
 	answered := make(chan error, 1)
 	go func() {
 		data, err := busy.Request(context.Background(), "slow", nil)

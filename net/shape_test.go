@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/must"
 )
 
 // anyJSON draws a value of so many levels.
@@ -45,15 +47,10 @@ func TestItemsAreThoseOfJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		value := anyJSON(t, 4)
-		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(value))(t)
 		if rapid.Bool().Draw(t, "with space") {
 			var spaced bytes.Buffer
-			if err := json.Indent(&spaced, text, " ", "\t"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Indent(&spaced, text, " ", "\t"))
 			text = spaced.Bytes()
 		}
 		var want Fields

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 const (
@@ -107,16 +109,10 @@ func TestPeersThatHungUpAreNotJudged(t *testing.T) {
 // A peer behind which bytes wait to be read has hung up as any other.
 func TestHungUpIsSeenBehindUnreadBytes(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	peer := dial(t, listener.Addr().String())
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(listener.Accept())(t)
 	defer conn.Close()
 	if hungUp(conn) {
 		t.Error("a living peer has hung up")
@@ -207,9 +203,7 @@ func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 		one := newGuard(nil, "s3cret", false)
 		throttled := func(text string) bool {
 			begun := time.Now()
-			if err := one.wait(t.Context(), prefixOf(netip.MustParseAddr(text)), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, one.wait(t.Context(), prefixOf(netip.MustParseAddr(text)), nil))
 			return time.Since(begun) > 0
 		}
 		six := netip.MustParseAddr("2001:db8::1")

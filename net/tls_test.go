@@ -22,6 +22,7 @@ import (
 
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/must"
 )
 
 // withTLS is the configuration of a server with a certificate for 127.0.0.1, and whom its clients trust.
@@ -44,10 +45,7 @@ func of(trust cert.Trust) func() (*tls.Config, error) {
 // trusting is the configuration of a client.
 func trusting(t *testing.T, trust cert.Trust) *tls.Config {
 	t.Helper()
-	config, err := trust.Config("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(trust.Config("127.0.0.1"))(t)
 	return config
 }
 
@@ -148,9 +146,7 @@ func TestTLSVersionsAndNonsense(t *testing.T) {
 		}
 	}
 	nonsense := dial(t, address)
-	if _, err := nonsense.Write(append([]byte{firstOfTLS}, "nonsense, and more of it"...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nonsense.Write(append([]byte{firstOfTLS}, "nonsense, and more of it"...)))(t)
 	if n, err := nonsense.Read(make([]byte, 100)); err == nil && n == 0 {
 		t.Errorf("%d bytes, error %v", n, err)
 	}
@@ -165,9 +161,7 @@ func TestTLSHandshakeThatStops(t *testing.T) {
 	config, _ := withTLS(t, ServerConfig{Password: "s3cret", passwordTimeout: 50 * time.Millisecond})
 	address, _ := serve(t, config)
 	peer := dial(t, address)
-	if _, err := peer.Write([]byte{firstOfTLS, 3, 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(peer.Write([]byte{firstOfTLS, 3, 1}))(t)
 	peer.expectEnd()
 }
 
@@ -187,15 +181,10 @@ func TestTLSHalfClosed(t *testing.T) {
 		},
 	}})
 	address, _ := serve(t, config)
-	conn, err := tls.Dial("tcp", address, trusting(t, trust))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", address, trusting(t, trust)))(t)
 	peer := pipeEnd(t, conn)
 	peer.send(`[0,{"no":4,"type":"later"}]`)
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.CloseWrite())
 	close(proceed)
 	if got := strings.TrimSpace(peer.receive()); got != `[1,{"no":4,"data":"here"}]` {
 		t.Errorf("received %s", got)
@@ -214,10 +203,7 @@ func TestTLSEndIsTold(t *testing.T) {
 		},
 	}})
 	address, _ := serve(t, config)
-	conn, err := tls.Dial("tcp", address, trusting(t, trust))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", address, trusting(t, trust)))(t)
 	peer := pipeEnd(t, conn)
 	peer.send(`[0,{"no":4,"type":"close"}]`)
 	if n, err := conn.Read(make([]byte, 1)); err == nil || err.Error() != "EOF" {
@@ -260,22 +246,13 @@ func TestTLSEndWaitsForNoAnswerToNewKeys(t *testing.T) {
 // hostile is a certificate that nobody vouches for, with a name of many control characters.
 func hostile(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: bytes.Repeat([]byte{1}, 50_000)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	name := must.Get(asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: bytes.Repeat([]byte{1}, 50_000)}}))(t)
 	request := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
 		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: name}},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, request, request, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, request, request, &key.PublicKey, key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -303,10 +280,7 @@ func TestTLSHostileCertificates(t *testing.T) {
 	address, _ = serve(t, config)
 	mine, client := hostile(t), trusting(t, trust)
 	client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &mine, nil }
-	conn, err := tls.Dial("tcp", address, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(tls.Dial("tcp", address, client))(t)
 	defer conn.Close()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("a hostile certificate is taken")

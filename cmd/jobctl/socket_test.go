@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // says is a daemon that answers poll and poke with the same words.
@@ -19,10 +20,7 @@ func says(words string) jobnet.ServerConfig {
 // onSocket serves on a socket until the test ends.
 func onSocket(t *testing.T, path string, config jobnet.ServerConfig) {
 	t.Helper()
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", path))(t)
 	serveOn(t, listener, config)
 }
 

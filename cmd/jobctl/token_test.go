@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // A new token is known by the line that is printed beside it, and what it may do is told to whoever has it. No
@@ -50,9 +52,7 @@ func TestTokenIsMadeAndChecked(t *testing.T) {
 		t.Errorf("%+v: %v", other, err)
 	}
 	open := principalsFile(t, line+"\n")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(open, 0o644))
 	for _, test := range []struct{ stdin, file, want string }{
 		{"s3cret-word", file, "that is no token"},
 		{token[:20], file, "that is no token"},
@@ -75,9 +75,7 @@ func TestTokenIsMadeAndChecked(t *testing.T) {
 func principalsFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "principals")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 

@@ -16,15 +16,13 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/must"
 )
 
 func TestConfigOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "testdata", "configurations", "jobd-master.conf")
-	got, err := parseConfig([]string{"--config", path}, []string{"JOBD_MASTER_PASSWORD=s3cret", "JOBD_HOST=other"}, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(parseConfig([]string{"--config", path}, []string{"JOBD_MASTER_PASSWORD=s3cret", "JOBD_HOST=other"}, t.Output()))(t)
 	want := config{
 		Settings: daemon.Settings{
 			Path:     path,
@@ -83,10 +81,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil || len(c.Warnings) > 0 {
 		t.Fatalf("error %v, warnings %q", err, c.Warnings)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	for _, key := range []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "journal_dir", "journal_segment_size", "journal_segment_age", "journal_retention", "journal_archive_dir", "journal_min_free"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
@@ -99,13 +94,8 @@ func TestShippedConfiguration(t *testing.T) {
 func TestConfigOddValues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "master.conf")
-	if err := os.WriteFile(path, []byte("host = ::\nport = 0\nmysql_password = hunter2\nalways_allow_localhost = on\nhttp_listen = 0.0.0.0:9181\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := parseConfig([]string{"--config", path}, nil, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("host = ::\nport = 0\nmysql_password = hunter2\nalways_allow_localhost = on\nhttp_listen = 0.0.0.0:9181\n"), 0o600))
+	c := must.Get(parseConfig([]string{"--config", path}, nil, t.Output()))(t)
 	want := []string{
 		path + ":3: unknown key mysql_password is not used",
 		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",

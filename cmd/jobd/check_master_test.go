@@ -12,6 +12,7 @@ import (
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // What listens at a master's address is asked what it is: a worker answers as readily as a master
@@ -25,10 +26,7 @@ func TestCheckKnowsAMasterFromAWorker(t *testing.T) {
 		server := jobnet.NewServer(jobnet.ServerConfig{Password: "s3cret", Handlers: map[string]jobnet.Handler{
 			"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return json.RawMessage(answer), nil },
 		}})
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(ctx, listener) }()

@@ -12,6 +12,7 @@ import (
 
 	"jobd/cmd/internal/check"
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 func TestExecutors(t *testing.T) {
@@ -116,9 +117,7 @@ func TestACommandBesideACommonService(t *testing.T) {
 func TestSecretOfATargetInAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte("hunter2hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("hunter2hunter2\n"), 0o600))
 	c, err := fromFile(t, "[target a]\nlauncher = http://h/{id}\nlauncher_secret_file = "+path+"\n", "--targets.a=1")
 	if err != nil || len(c.Warnings) > 0 {
 		t.Fatal(err, c.Warnings)
@@ -126,9 +125,7 @@ func TestSecretOfATargetInAFile(t *testing.T) {
 	if secret := c.terms(nil)["a"].Launcher.Service.Secret; secret != "hunter2hunter2" {
 		t.Errorf("secret %q", secret)
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o644))
 	_, err = fromFile(t, "[target a]\nlauncher = http://h/{id}\nlauncher_secret_file = "+path+"\n", "--targets.a=1")
 	if err == nil || !strings.Contains(err.Error(), ":3: target.a.launcher_secret_file: "+path+": everybody on this host can read or change it (mode 0644)") {
 		t.Errorf("error %v", err)
@@ -215,10 +212,7 @@ func TestExecutorsThatAreOdd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := fromFile(t, test.text, "--targets.a=1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(fromFile(t, test.text, "--targets.a=1"))(t)
 			said := strings.Join(c.Warnings, "\n")
 			if !strings.HasSuffix(said, test.want) || test.want == "" && said != "" || strings.Contains(said, "\n") {
 				t.Errorf("warnings %q, want %q", said, test.want)
@@ -231,15 +225,9 @@ func TestExecutorsThatAreOdd(t *testing.T) {
 func TestServicesAreLookedAt(t *testing.T) {
 	t.Parallel()
 	there := filepath.Join(t.TempDir(), "there")
-	listener, err := net.Listen("unix", there)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", there))(t)
 	defer listener.Close()
-	c, err := fromFile(t, "launcher_mode = fork\n[targets]\naway = 1\nthere = 1\nwhole = 1\n[target away]\nlauncher = fastcgi:"+there+".no /x\n[target there]\nlauncher = fastcgi:"+there+" /none/x\n[target whole]\nlauncher = fastcgi:"+there+" "+there+"\n", "--launcher=/bin/echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(fromFile(t, "launcher_mode = fork\n[targets]\naway = 1\nthere = 1\nwhole = 1\n[target away]\nlauncher = fastcgi:"+there+".no /x\n[target there]\nlauncher = fastcgi:"+there+" /none/x\n[target whole]\nlauncher = fastcgi:"+there+" "+there+"\n", "--launcher=/bin/echo"))(t)
 	if err := c.checkLaunchers(); err != nil {
 		t.Errorf("a start would end with %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // Pitfall 38: no password needs to be in argv, and none is told in a warning or an error.
@@ -20,9 +21,7 @@ func TestPitfall38PasswordsStayOutOfSight(t *testing.T) {
 	const secret = "hunter2"
 	path := filepath.Join(t.TempDir(), "jobd.conf")
 	text := "mysql_pasword = " + secret + "\npassword " + secret + "\nport = x\n[mysql_password = " + secret + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	environ := []string{"JOBD_PASSWORD=" + secret, "JOBD_MYSQL_PASSWORD=" + secret}
 	c, err := parseConfig([]string{"--config", path}, environ, t.Output())
 	if err == nil {
@@ -47,9 +46,7 @@ func TestConfigReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobd.conf")
 	args := append(leastFlags(), "--config", path)
 	for _, n := range []int{3, 5} {
-		if err := os.WriteFile(path, fmt.Appendf(nil, "log_level_file = info\n[targets]\na = %d\n", n), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, fmt.Appendf(nil, "log_level_file = info\n[targets]\na = %d\n", n), 0o600))
 		if c := mustParse(t, args, nil); c.targets["a"] != n || c.Log.FileLevel != slog.LevelInfo {
 			t.Errorf("targets %v, level %v", c.targets, c.Log.FileLevel)
 		}
@@ -62,19 +59,13 @@ func TestShippedConfiguration(t *testing.T) {
 	if c := mustParse(t, []string{"--config", installed(t, path)}, nil); len(c.Warnings) > 0 {
 		t.Errorf("warnings: %q", c.Warnings)
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
 	commented(t, string(content))
 	var help strings.Builder
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md")))(t)
 	for _, key := range append(keysOfHelp(help.String()), keysOfTargets()...) {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
@@ -95,9 +86,7 @@ func commented(t *testing.T, content string) {
 		content = strings.ReplaceAll(content, "\n"+own, "\n; "+own)
 	}
 	path := filepath.Join(t.TempDir(), "jobd.conf")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	if c := mustParse(t, []string{"--config", path}, nil); len(c.Warnings) > 0 || len(c.sections) == 0 || !again(c.time.uses) {
 		t.Errorf("warnings %q, sections %v, columns %v", c.Warnings, c.sections, c.time.uses)
 	}
@@ -181,9 +170,7 @@ func TestConfigOddValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "jobd.conf")
-			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(test.text), 0o600))
 			c, err := parseConfig([]string{"--config", path, "--targets.a=1"}, nil, t.Output())
 			problem, warning := fmt.Sprint(err), strings.Join(c.Warnings, "\n")
 			if err == nil {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Every configuration that was ever shipped is taken as it stands, without a warning; so is what it
@@ -24,13 +26,8 @@ func TestFormerConfigurations(t *testing.T) {
 			if len(c.Warnings) > 0 || c.targets["default"] != 4 || c.store.mysql.Database != "site" {
 				t.Errorf("warnings %q, targets %v, database %q", c.Warnings, c.targets, c.store.mysql.Database)
 			}
-			content, err := os.ReadFile(shipped)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(shipped, []byte(withExamples(string(content))), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(shipped))(t)
+			must.Do(t, os.WriteFile(shipped, []byte(withExamples(string(content))), 0o600))
 			c = mustParse(t, []string{"--config", shipped}, nil)
 			if len(c.Warnings) > 0 || c.targets["video/convert"] != 1 || c.store.mysql.ClaimColumn != "sig" {
 				t.Errorf("with its examples: warnings %q, targets %v, claim_column %q", c.Warnings, c.targets, c.store.mysql.ClaimColumn)

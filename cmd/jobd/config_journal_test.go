@@ -12,6 +12,7 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/journal/archive"
+	"jobd/store/storetest/must"
 )
 
 func lookup(environ map[string]string) func(string) string {
@@ -54,9 +55,7 @@ func TestJournalCandidates(t *testing.T) {
 func TestJournalDirIsMadePrivate(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "open")
-	if err := os.Mkdir(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(open, 0o755))
 	for name, dir := range map[string]string{
 		"new, with its parents": filepath.Join(t.TempDir(), "a", "b", "c"),
 		"open to others":        open,
@@ -68,10 +67,7 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 			if err != nil || got != dir {
 				t.Fatalf("got %q, %v, want %q", got, err, dir)
 			}
-			info, err := os.Stat(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(os.Stat(dir))(t)
 			if info.Mode() != fs.ModeDir|0o700 {
 				t.Errorf("mode %v, want a folder with 0700", info.Mode())
 			}
@@ -84,9 +80,7 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 func TestJournalDirThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for name, test := range map[string]struct{ dir, want string }{
 		"a file":        {file, file + ": not a folder"},
 		"below a file":  {filepath.Join(file, "x"), file + ": not a directory"},
@@ -106,9 +100,7 @@ func TestJournalDirThatCannotBeWritten(t *testing.T) {
 func TestJournalDirFallsBack(t *testing.T) {
 	t.Parallel()
 	file, second, third := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "second"), filepath.Join(t.TempDir(), "third")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if got, err := firstPrivate([]string{file, second, third}); err != nil || got != second {
 		t.Errorf("got %q, %v, want %q", got, err, second)
 	}
@@ -128,9 +120,7 @@ func TestJournalDirOfAnotherAccount(t *testing.T) {
 		t.Skip("only root can give a folder to another account")
 	}
 	dir := filepath.Join(t.TempDir(), "journal")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)))
 	c := journalConfig{jobdaemon.Journal{Dir: dir}}
 	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
 		t.Errorf("error %v", err)
@@ -146,9 +136,7 @@ func TestPlacesAreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	one, copied, none := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{one, copied} {
-		if err := os.WriteFile(filepath.Join(dir, archive.LockFile), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, archive.LockFile), nil, 0o600))
 	}
 	place := placeOf(one)
 	if place == "" || placeOf(one) != place {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 func TestSplitWords(t *testing.T) {
@@ -27,10 +29,7 @@ func TestSplitWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := splitWords(test.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(splitWords(test.text))(t)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

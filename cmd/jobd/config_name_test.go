@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // The template unit gives each worker on a host a name of its own, unless its file does.
 func TestEachWorkerOfTheTemplateHasAName(t *testing.T) {
 	t.Parallel()
-	unit, err := os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", "jobd@.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	unit := must.Get(os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", "jobd@.service")))(t)
 	_, setting, found := strings.Cut(string(unit), "\nEnvironment=")
 	if !found {
 		t.Fatal("the template sets no variable")
@@ -25,14 +24,9 @@ func TestEachWorkerOfTheTemplateHasAName(t *testing.T) {
 		}
 	}
 	environ := []string{strings.NewReplacer("%H", "web", "%i", "blue").Replace(setting)}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	named := filepath.Join(t.TempDir(), "jobd.conf")
-	if err := os.WriteFile(named, []byte("name = mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(named, []byte("name = mine\n"), 0o600))
 	for name, test := range map[string]struct {
 		args, environ []string
 		want          string

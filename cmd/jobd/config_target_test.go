@@ -12,15 +12,14 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // fromFile reads a configuration of leastFlags and a file.
 func fromFile(t *testing.T, text string, more ...string) (config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jobd.conf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return parseConfig(slices.Concat(leastFlags()[1:], []string{"--config", path}, more), []string{"PATH=/bin", "JOBD_X=1"}, t.Output())
 }
 
@@ -64,10 +63,7 @@ launcher.cwd = /
 launcher.env.B = own
 launcher.env.C = own
 `
-	c, err := fromFile(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(fromFile(t, text))(t)
 	environ := []string{"PATH=/bin", "A=common", "B=common"}
 	odd, folder, env := noTerms, noTerms, noTerms
 	odd.Attempts, odd.Backoff = 2, jobexec.Backoff{First: 90 * time.Second, Most: 90 * time.Second}
@@ -94,10 +90,7 @@ launcher.env.C = own
 // says that is read later.
 func TestAttemptsWithoutColumns(t *testing.T) {
 	t.Parallel()
-	c, err := fromFile(t, "use_columns = all\n[targets]\na = 1\nb = 1\n[target a]\nattempts = 5\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(fromFile(t, "use_columns = all\n[targets]\na = 1\nb = 1\n[target a]\nattempts = 5\n"))(t)
 	got := c.terms(store.Uses{"run_at", "attempts"})
 	if _, has := got["b"]; has || got["a"].Attempts != 1 || c.terms(c.time.uses)["a"].Attempts != 5 {
 		t.Errorf("terms %+v", got)
@@ -157,10 +150,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 
 func TestTargetsByFlagAndVariable(t *testing.T) {
 	t.Parallel()
-	c, err := parseConfig(with("--target.a.kill-after=3", "--target.a.timeout", "4"), []string{"JOBD_TARGET_a_RATE=5/s", "JOBD_TARGET_a_TIMEOUT=9"}, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(parseConfig(with("--target.a.kill-after=3", "--target.a.timeout", "4"), []string{"JOBD_TARGET_a_RATE=5/s", "JOBD_TARGET_a_TIMEOUT=9"}, t.Output()))(t)
 	want := noTerms
 	want.KillAfter, want.Timeout, want.Rate = 3*time.Second, 4*time.Second, jobexec.Rate{Starts: 5, Per: time.Second}
 	if diff := cmp.Diff(map[string]jobexec.Terms{"a": want}, c.terms(nil)); diff != "" {
@@ -185,10 +175,7 @@ func TestTargetsThatAreOdd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := fromFile(t, test.text, "--targets.a=1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(fromFile(t, test.text, "--targets.a=1"))(t)
 			said := strings.Join(c.Warnings, "\n")
 			if !strings.HasSuffix(said, test.want) || test.want == "" && said != "" {
 				t.Errorf("warnings %q, want %q", said, test.want)
@@ -200,10 +187,7 @@ func TestTargetsThatAreOdd(t *testing.T) {
 // A launcher of a target's own is looked at as the common one is, and told with its section.
 func TestLaunchersAreChecked(t *testing.T) {
 	t.Parallel()
-	c, err := fromFile(t, "[targets]\na = 1\n\"b c\" = 1\n[target b c]\nlauncher = /nowhere/launcher {id}\n[target a]\ntimeout = 90\nkill_after = 2h\n", "--launcher=/bin/echo {id}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(fromFile(t, "[targets]\na = 1\n\"b c\" = 1\n[target b c]\nlauncher = /nowhere/launcher {id}\n[target a]\ntimeout = 90\nkill_after = 2h\n", "--launcher=/bin/echo {id}"))(t)
 	const want = "launcher of [target b c]: it can't be executed: /nowhere/launcher: no such file or directory"
 	if err := c.checkLaunchers(); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

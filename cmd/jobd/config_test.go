@@ -19,6 +19,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal/eventlog"
 	"jobd/store/mysql"
+	"jobd/store/storetest/must"
 )
 
 // leastFlags are the least that jobd needs to be told, apart from targets.
@@ -43,23 +44,15 @@ func mustParse(t *testing.T, args, environ []string) config {
 // installed is a copy of a file that only its owner reads, as it is installed.
 func installed(t *testing.T, path ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join(path...)))(t)
 	copied := filepath.Join(t.TempDir(), filepath.Base(path[len(path)-1]))
-	if err := os.WriteFile(copied, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(copied, content, 0o600))
 	return copied
 }
 
 func workingDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	return dir
 }
 
@@ -134,10 +127,7 @@ func TestConfigWithCarriageReturns(t *testing.T) {
 func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, with(), []string{"A=b"})
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	want := config{
 		Settings: jobdaemon.Settings{
 			Listen: conf.Listen{Host: "127.0.0.1", MaxMessageSize: 16 << 20},

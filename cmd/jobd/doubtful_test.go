@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/must"
 )
 
 // Of each row the newest event counts that is about its being ignored or set back, unless something
@@ -53,10 +54,7 @@ func TestRowsThatMayNotBeWhatTheJournalSays(t *testing.T) {
 			want[job] = of
 		}
 	}
-	got, err := doubtfulBehind(t.Context(), journaltest.OpenReader(t, j.Dir), far[1].Seq)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(doubtfulBehind(t.Context(), journaltest.OpenReader(t, j.Dir), far[1].Seq))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows in doubt (-want +got):\n%s", diff)
 	}

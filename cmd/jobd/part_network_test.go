@@ -4,16 +4,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Masters know a worker that registers again by its journal's folder, however that is written.
 func TestInstanceIsThatOfTheFolder(t *testing.T) {
 	t.Parallel()
 	mine, others := t.TempDir(), t.TempDir()
-	first, err := instance(mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(instance(mine))(t)
 	again, _ := instance(filepath.Join(mine, "..", filepath.Base(mine)))
 	other, _ := instance(others)
 	if first != again || first == other || len(first) != 16 {

@@ -10,6 +10,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // collated is a table that takes names for one as its collation does, and has no room for long
@@ -70,10 +71,7 @@ func TestFoldsAreLearnt(t *testing.T) {
 // table that does not answer is waited for.
 func TestTargetsThatCanNotBeServed(t *testing.T) {
 	t.Parallel()
-	c, err := fromFile(t, "[targets]\na = 1\nA = 1\ntoolong = 1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(fromFile(t, "[targets]\na = 1\nA = 1\ntoolong = 1\n"))(t)
 	x := c.Path
 	for name, test := range map[string]struct {
 		reached bool

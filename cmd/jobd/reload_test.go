@@ -7,20 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // Jobs of a target that is gone from the file end by what was said of them; a section that is gone
 // from a file that has its target still says nothing any more.
 func TestTermsOfTargetsThatAreGone(t *testing.T) {
 	t.Parallel()
-	before, err := fromFile(t, "use_columns = all\n[targets]\na = 1\nb = 1\nc = 1\nd = 1\n[target a]\nattempts = 5\n[target b]\ntimeout = 1\n[target c]\ntimeout = 1\n[target d]\ntimeout = 1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := fromFile(t, "[targets]\na = 1\nc = 1\n[target a]\nattempts = 1\ntimeout = 2\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(fromFile(t, "use_columns = all\n[targets]\na = 1\nb = 1\nc = 1\nd = 1\n[target a]\nattempts = 5\n[target b]\ntimeout = 1\n[target c]\ntimeout = 1\n[target d]\ntimeout = 1\n"))(t)
+	now := must.Get(fromFile(t, "[targets]\na = 1\nc = 1\n[target a]\nattempts = 1\ntimeout = 2\n"))(t)
 	r := &reloader{started: before, current: before, inForce: before.terms(before.time.uses)}
 	a, b := noTerms, noTerms
 	a.Attempts, a.Timeout, b.Timeout = 1, 2*time.Second, time.Second

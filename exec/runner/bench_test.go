@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // benchJobs is how many jobs run at once in benchmarks.
@@ -23,15 +24,9 @@ func BenchmarkStart(b *testing.B) { benchmarkStart(b, 0) }
 func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, 24*time.Hour) }
 
 func benchmarkStart(b *testing.B, timeout time.Duration) {
-	remote, err := Open(workerConfig(b.TempDir()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	remote := must.Get(Open(workerConfig(b.TempDir())))(b)
 	defer remote.Close()
-	instance, err := remote.Instance()
-	if err != nil {
-		b.Fatal(err)
-	}
+	instance := must.Get(remote.Instance())(b)
 	env := os.Environ()
 	pid := parentOfJobs(b, remote, instance)
 	b.ReportAllocs()
@@ -93,18 +88,10 @@ func parentOfJobs(b *testing.B, remote *Remote, instance string) (pid int) {
 	b.Helper()
 	spec := script("echo $PPID")
 	spec.Job, spec.Attempt, spec.Runner = -1, 1, instance
-	p, err := remote.Start(spec)
-	if err != nil {
-		b.Fatal(err)
-	}
-	done, err := wait(p)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(remote.Start(spec))(b)
+	done := must.Get(wait(p))(b)
 	remote.Forget(-1, "", 1)
-	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(fmt.Sscan(string(done.Stdout.Kept), &pid))(b)
 	return pid
 }
 
@@ -112,19 +99,11 @@ func parentOfJobs(b *testing.B, remote *Remote, instance string) (pid int) {
 // are not counted.
 func cpuTime(b *testing.B, pid int) (sum int64) {
 	b.Helper()
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	threads := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)))(b)
 	for _, thread := range threads {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, thread.Name()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		stat := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, thread.Name())))(b)
 		var spent int64
-		if _, err := fmt.Sscan(strings.Fields(string(stat))[0], &spent); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(fmt.Sscan(strings.Fields(string(stat))[0], &spent))(b)
 		sum += spent
 	}
 	return sum

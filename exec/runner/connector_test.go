@@ -9,6 +9,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // A runner of another build is left when it has no job, and no outcome that is not journalled. Until then
@@ -16,10 +17,7 @@ import (
 func TestARunnerOfAnotherBuildIsReplacedWhenItHasNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)}))(t)
 	listener.SetUnlinkOnClose(false)
 	forgets, end := make(chan wire.ID, 10), make(chan struct{})
 	id := wire.ID{Job: 5, Token: workerToken, Attempt: 1}

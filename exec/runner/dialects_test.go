@@ -21,6 +21,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // What workers and runners of former versions said to each other was recorded from the programs
@@ -70,17 +71,12 @@ func TestWorkersOfAllDialectsAreServed(t *testing.T) {
 // was told of as started is left out: that depends on how quick the machine was.
 func speak(t *testing.T, config *Config, lines []line) {
 	t.Helper()
-	conn, err := config.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(config.dial())(t)
 	defer conn.Close()
 	in := wire.NewReader(conn)
 	for _, l := range lines {
 		if l.side == "worker" {
-			if _, err := conn.Write(l.bytes); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write(l.bytes))(t)
 			continue
 		}
 		want := decoded(t, l.bytes)
@@ -110,10 +106,7 @@ func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 			t.Parallel()
 			config := workerConfig(t.TempDir())
 			config.Path = "/none" // no runner but the recorded one may start
-			listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(config.Dir, wire.SocketFile)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(config.Dir, wire.SocketFile)}))(t)
 			defer listener.Close()
 			for _, lines := range dialect(t, name) {
 				played := make(chan error, 1)
@@ -211,10 +204,7 @@ type line struct {
 // behind them, how many times what.
 func recording(t *testing.T, file string) (lines []line) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	for each := range strings.Lines(string(text)) {
 		var side, kind, begin, more string
 		var times int

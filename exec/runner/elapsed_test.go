@@ -12,6 +12,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // ranFor asserts that a job is said to have run for so long at least, and no longer than the test
@@ -28,10 +29,7 @@ func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	t.Parallel()
 	since := proc.Uptime()
 	remote := open(t, t.TempDir())
-	done, err := wait(begin(t, remote, 1, "sleep 0.3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(wait(begin(t, remote, 1, "sleep 0.3")))(t)
 	ranFor(t, "a job that sleeps", done, 300*time.Millisecond, since)
 	done, _ = wait(begin(t, remote, 2, "exit 0"))
 	ranFor(t, "a job that ends at once", done, time.Microsecond, since)
@@ -50,9 +48,7 @@ func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "exec sleep 300")
 	lost := linkOf(remote)
-	if err := unix.Kill(runnerOf(t, remote), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(runnerOf(t, remote), unix.SIGKILL))
 	<-lost.lost
 	for deadline := time.Now().Add(hung); p.Signal(15) != nil && time.Now().Before(deadline); {
 	}

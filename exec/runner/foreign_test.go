@@ -16,6 +16,7 @@ import (
 
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // silent is the name of an impostor that says nothing.
@@ -28,17 +29,10 @@ func impostor(t *testing.T, dir, name string) (pid int) {
 	cmd := exec.Command("/proc/self/exe", dir, name)
 	cmd.Env = append(os.Environ(), roleVariable+"=impostor")
 	cmd.Stderr = os.Stderr
-	listens, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	listens := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if _, err := listens.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(listens.Read(make([]byte, 1)))(t)
 	return cmd.Process.Pid
 }
 
@@ -103,10 +97,7 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 	c := workerConfig(t.TempDir())
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	remote := openAs(t, c)
-	before, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(remote.Instance())(t)
 	link := linkOf(remote)
 	remote.connecting.Lock() // nobody connects before the other one listens
 	if err := unix.Kill(link.pid, unix.SIGKILL); err != nil {
@@ -170,14 +161,9 @@ func TestAStartTakesUpTheRunnerOfTheJournal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	remote := open(t, dir)
-	name, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(remote.Instance())(t)
 	begin(t, remote, 1, "exec sleep 300")
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 	c := workerConfig(dir)
 	c.Runners = []string{name}
 	next := openAs(t, c)
@@ -199,9 +185,7 @@ func TestARunnerTakesOrdersFromTheHolderOfTheLockOnly(t *testing.T) {
 	dir := t.TempDir()
 	remote := open(t, dir)
 	p := begin(t, remote, 1, "exec sleep 300")
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 	cmd := exec.Command("/proc/self/exe", dir)
 	cmd.Env = append(os.Environ(), roleVariable+"=intruder")
 	if out, err := cmd.CombinedOutput(); err != nil {

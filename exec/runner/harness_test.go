@@ -18,6 +18,7 @@ import (
 	"jobd/exec/runner/host"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -127,10 +128,7 @@ func open(t *testing.T, dir string) *Remote {
 func openAs(t *testing.T, c Config) *Remote {
 	t.Helper()
 	stall.Limit(t)
-	remote, err := Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	remote := must.Get(Open(c))(t)
 	t.Cleanup(func() {
 		if err := remote.Close(); err != nil {
 			t.Error(err)
@@ -152,10 +150,7 @@ func ask(remote *Remote, spec jobexec.Spec) (jobexec.Process, error) {
 // asked is ask that must not be refused.
 func asked(t *testing.T, remote *Remote, spec jobexec.Spec) jobexec.Process {
 	t.Helper()
-	p, err := ask(remote, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ask(remote, spec))(t)
 	return p
 }
 

@@ -13,25 +13,21 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // fifo makes a pipe that has a name.
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(path, 0o600))
 	return path
 }
 
 // heard waits until somebody has written to a fifo, and gives what.
 func heard(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return strings.TrimSpace(string(text))
 }
 
@@ -109,18 +105,10 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	text := "(trap '' TERM; echo $(exec sh -c 'echo $PPID') >" + up + "; exec sleep 300) & exec sleep 300"
 	p := limitedTo(t, remote, text, 5*time.Second, time.Hour)
 	<-p.Begun()
-	child, err := strconv.Atoi(heard(t, up))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pidfd, err := openPidfd(child)
-	if err != nil {
-		t.Fatal(err)
-	}
+	child := must.Get(strconv.Atoi(heard(t, up)))(t)
+	pidfd := must.Get(openPidfd(child))(t)
 	defer pidfd.Close()
-	if err := unix.Kill(runner, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(runner, unix.SIGKILL))
 	done, err := wait(p)
 	if err != nil || done.Result != "fail" || done.Timeout != 5 || done.Code != nil || !strings.Contains(done.Reason, "its runner was lost") {
 		t.Errorf("error %v, done %+v", err, done)
@@ -144,9 +132,7 @@ func TestLimitsHoldWhenTheRunnerIsKilledUnderTheNextWorker(t *testing.T) {
 	if len(recalled) != 1 {
 		t.Fatalf("recalled are %+v", recalled)
 	}
-	if err := unix.Kill(remote.Standing().PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(remote.Standing().PID, unix.SIGKILL))
 	if done, err := wait(recalled[0].Process); err != nil || done.Result != "fail" || done.Timeout != 3 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
@@ -209,14 +195,9 @@ func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	t.Parallel()
 	started, ended := startChild(t, "true")
-	pidfd, err := openPidfd(started.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pidfd := must.Get(openPidfd(started.Pid))(t)
 	defer pidfd.Close()
-	if err := awaitEnd(pidfd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, awaitEnd(pidfd))
 	s, alive := adopt(t, started, wire.Limit{Timeout: 1, Kill: 1})
 	if !alive {
 		t.Fatal("it was not adopted")

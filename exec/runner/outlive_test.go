@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // killWorker has a worker in another process start jobs, and kills it when they run.
@@ -23,22 +24,15 @@ func killWorker(t *testing.T, dir string, scripts ...string) {
 	cmd.Env = append(os.Environ(), roleVariable+"=worker")
 	cmd.Stdin = strings.NewReader(strings.Join(scripts, "\n") + "\n")
 	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	lines := bufio.NewScanner(stdout)
 	for range scripts {
 		if !lines.Scan() {
 			t.Fatal("the worker ended early")
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // its error is that it was killed
 }
 
@@ -47,9 +41,7 @@ func killWorker(t *testing.T, dir string, scripts ...string) {
 func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	t.Parallel()
 	dir, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(gate, 0o600))
 	killWorker(t, dir, "echo before; read line <"+gate+"; echo $line; exit 9", "echo short; exit 4")
 	remote := open(t, dir)
 	recalled := make(map[int64]jobexec.Process)
@@ -62,9 +54,7 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if done, err := wait(recalled[2]); err != nil || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))
 	if done, err := wait(recalled[1]); err != nil || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
@@ -81,9 +71,7 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 		if n := len(remote.Recall(nil)); n != 2 {
 			t.Fatalf("the runner has %d jobs, want 2", n)
 		}
-		if err := remote.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, remote.Close())
 	}
 	remote := open(t, dir)
 	for _, r := range remote.Recall(nil) {
@@ -100,27 +88,17 @@ func runnerOf(t *testing.T, remote *Remote) int {
 	var pid int
 	done, _ := wait(begin(t, remote, 4711, "echo $PPID"))
 	remote.Forget(4711, "", 1)
-	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(string(done.Stdout.Kept), &pid))(t)
 	return pid
 }
 
 func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	pidfd, err := unix.PidfdOpen(runnerOf(t, remote), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	instance, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pidfd := must.Get(unix.PidfdOpen(runnerOf(t, remote), 0))(t)
+	instance := must.Get(remote.Instance())(t)
 	defer unix.Close(pidfd)
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 	n, err := 0, error(unix.EINTR)
 	for err == unix.EINTR {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 10_000)
@@ -136,20 +114,12 @@ func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 func TestAKilledRunnerIsReplaced(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	before, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(remote.Instance())(t)
 	running := begin(t, remote, 1, "exec sleep 300")
 	link := linkOf(remote)
-	if err := unix.Kill(runnerOf(t, remote), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(runnerOf(t, remote), unix.SIGKILL))
 	<-link.lost
-	after, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(remote.Instance())(t)
 	if after == before {
 		t.Error("the new runner has the name of the old one: a start that it never heard of would be repeated")
 	}

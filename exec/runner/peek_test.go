@@ -16,16 +16,14 @@ import (
 	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // look looks at what a job has written until its stdout ends as wanted.
 func look(t *testing.T, remote *Remote, g jobexec.Glance, stdout string) jobexec.Written {
 	t.Helper()
 	for {
-		w, err := remote.Written(t.Context(), g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(remote.Written(t.Context(), g))(t)
 		if strings.HasSuffix(string(w[0].Bytes), stdout) {
 			return w
 		}
@@ -36,9 +34,7 @@ func look(t *testing.T, remote *Remote, g jobexec.Glance, stdout string) jobexec
 func TestARunningJobIsLookedAt(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(gate, 0o600))
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "echo out; echo err >&2; read line <"+gate+"; exit 3")
 	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
@@ -61,9 +57,7 @@ func TestARunningJobIsLookedAt(t *testing.T) {
 	if _, err := l.peek(t.Context(), wire.ID{Job: 2, Attempt: 1}, g); err == nil || errors.Is(err, errLost) {
 		t.Errorf("a job that there is not: %v", err)
 	}
-	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("go\n"), 0))
 	if done, err := wait(p); err != nil || *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v, %v", done, err)
 	}
@@ -92,9 +86,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	}
 	cancel(gaveUp)
 	group.Wait()
-	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(runner, unix.SIGCONT))
 	look(t, remote, g, "out\n")
 	if err := p.Signal(9); err != nil {
 		t.Error(err)
@@ -111,9 +103,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	if n := len(remote.Recall(nil)); n != 0 {
 		t.Errorf("%d jobs were recalled from a new runner", n)
 	}
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 	next := open(t, remote.config.Dir)
 	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {
 		t.Errorf("recalled are %+v", recalled)
@@ -127,15 +117,11 @@ func TestWhatARunnerLeft(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(folder, 0o700))
 	put := func(attempt int, text string) journal.Started {
 		process := journal.Started{Pid: 70 + attempt, StartTime: 8, BootID: "boot"}
 		for i, name := range wire.OutputFiles(wire.ID{Job: -5, Attempt: attempt}, process) {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(text[i:]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text[i:]), 0o600))
 		}
 		return process
 	}

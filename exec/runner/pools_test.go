@@ -16,6 +16,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // poolLoop is a launcher that stays. A job is the script with its number in the folder JOBS.
@@ -90,9 +91,7 @@ func (k *keeping) pool(script string, slots int) {
 // spec is a job for such a process.
 func (k *keeping) spec(job int64, script string) jobexec.Spec {
 	k.t.Helper()
-	if err := os.WriteFile(filepath.Join(k.jobs, fmt.Sprint(job)), []byte(script), 0o600); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Do(k.t, os.WriteFile(filepath.Join(k.jobs, fmt.Sprint(job)), []byte(script), 0o600))
 	return jobexec.Spec{
 		Mode: jobexec.ModePool, Target: "mail", Job: job, Token: workerToken, Attempt: 1, Argv: []string{"/bin/sh"}, MaxOutput: 1 << 20,
 		Vars: []string{"JOBD_ATTEMPT=1"},
@@ -124,10 +123,7 @@ func TestJobsRunInAProcessThatStays(t *testing.T) {
 	var pids []int
 	for job, script := range map[int64]string{1: "echo one; exit 3", 2: "echo two >&2"} {
 		p := asked(t, k.Remote, k.spec(job, script))
-		done, err := wait(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(wait(p))(t)
 		if job == 1 && (*done.Code != 3 || string(done.Stdout.Kept) != "one\n") || job == 2 && (*done.Code != 0 || string(done.Stderr.Kept) != "two\n") {
 			t.Errorf("job %d: %+v", job, done)
 		}
@@ -190,9 +186,7 @@ func TestAPoolThatGetsNotReady(t *testing.T) {
 func TestPoolsOutliveTheirConnection(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(gate, 0o600))
 	k := keep(t, t.TempDir())
 	k.pool(poolLoop, 1)
 	p := asked(t, k.Remote, k.spec(1, "read line <"+gate+"; echo $line"))
@@ -200,9 +194,7 @@ func TestPoolsOutliveTheirConnection(t *testing.T) {
 	lost := linkOf(k.Remote)
 	lost.conn.Close()
 	<-lost.lost
-	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))
 	if done, err := wait(p); err != nil || string(done.Stdout.Kept) != "after\n" {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -219,9 +211,7 @@ func TestPoolsOutliveTheirConnection(t *testing.T) {
 func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(gate, 0o600))
 	k := keep(t, t.TempDir())
 	k.pool(poolLoop, 1)
 	p := asked(t, k.Remote, k.spec(1, "read line <"+gate))
@@ -230,9 +220,7 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 		t.Error("when it began is not known; its process was there before")
 	}
 	lost := linkOf(k.Remote)
-	if err := unix.Kill(k.Standing().PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(k.Standing().PID, unix.SIGKILL))
 	<-lost.lost
 	next := k.spec(2, "echo again")
 	for deadline := time.Now().Add(hung); ; {
@@ -250,9 +238,7 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	if isClosed(p.Ended()) {
 		t.Error("the job of the killed runner runs, and counts as ended")
 	}
-	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))
 	if _, err := wait(p); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Errorf("its outcome: %v", err)
 	}

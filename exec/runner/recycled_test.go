@@ -9,6 +9,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // Processes that were replaced leave nothing in the runner: no descriptor, no zombie, no thread.
@@ -22,10 +23,7 @@ func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
 	pid := k.Standing().PID
 	has := func(what string) int {
 		t.Helper()
-		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what)))(t)
 		return len(entries)
 	}
 	children := func() (n int) {
@@ -34,10 +32,7 @@ func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
 			t.Fatal(of, err)
 		}
 		for _, list := range of {
-			text, err := os.ReadFile(list)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(list))(t)
 			n += len(strings.Fields(string(text)))
 		}
 		return n

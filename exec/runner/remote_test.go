@@ -13,6 +13,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func TestARunnerStartsJobs(t *testing.T) {
@@ -147,10 +148,7 @@ func TestTheSocketIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	for _, name := range []string{wire.SocketFile, logFile} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
 		if mode := info.Mode().Perm(); mode != 0o600 {
 			t.Errorf("%s has mode %o, want 600", name, mode)
 		}
@@ -160,9 +158,7 @@ func TestTheSocketIsPrivate(t *testing.T) {
 func TestAFolderWithALongName(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 50))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	if done, err := wait(begin(t, open(t, dir), 1, "exit 0")); err != nil || *done.Code != 0 {
 		t.Errorf("error %v, done %+v", err, done)
 	}

@@ -14,6 +14,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proctest"
+	"jobd/store/storetest/must"
 )
 
 // The worker knows which process the runner is, whoever has started it, and since when it is connected.
@@ -26,9 +27,7 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 	if before.Err != nil || before.Since.IsZero() || commandOf(before.PID) != "runner" {
 		t.Fatalf("%+v, which is %q", before, commandOf(before.PID))
 	}
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 	if closed := remote.Standing(); closed.Err == nil || closed.PID != 0 || closed.Since.Before(before.Since) {
 		t.Errorf("closed: %+v", closed)
 	}
@@ -39,13 +38,9 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 	}
 	recalled := next.Recall(nil)[0].Process
 	lost := linkOf(next) // before that: a process without its runner soon makes the worker start another one
-	if err := unix.Kill(after.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(after.PID, unix.SIGKILL))
 	<-lost.lost
-	if _, err := next.Instance(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(next.Instance())(t)
 	if new := next.Standing(); new.PID == after.PID || new.PID == 0 || new.Err != nil || !new.Since.After(after.Since) || new.Links != after.Links+1 {
 		t.Errorf("behind one that was killed: %+v, before %+v", new, after)
 	}
@@ -75,9 +70,7 @@ func TestARunnerThatStandsStillIsTold(t *testing.T) {
 	if now := remote.standing(time.Now().Add(-time.Hour)); now.Err != nil {
 		t.Errorf("it may take a moment: %+v", now)
 	}
-	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(runner, unix.SIGCONT))
 	<-second.Begun()
 	if now := told(); now.Err != nil {
 		t.Errorf("it goes on: %+v", now)

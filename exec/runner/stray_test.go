@@ -11,6 +11,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // startChild starts a process in a group of its own, as runners do. ended waits for its end.
@@ -18,19 +19,14 @@ func startChild(t *testing.T, text string) (started journal.Started, ended func(
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", text)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill() // it may just have ended
 			_ = cmd.Wait()
 		}
 	})
-	bootID, err := proc.BootID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bootID := must.Get(proc.BootID())(t)
 	started = journal.Started{Pid: cmd.Process.Pid, StartTime: proc.StartTime(cmd.Process.Pid), BootID: bootID}
 	return started, func() (exit *exec.ExitError) {
 		errors.As(cmd.Wait(), &exit)
@@ -41,10 +37,7 @@ func startChild(t *testing.T, text string) (started journal.Started, ended func(
 // adopt has a worker take up a process of a former runner's, with its limit.
 func adopt(t *testing.T, started journal.Started, limit wire.Limit) (p jobexec.Process, alive bool) {
 	t.Helper()
-	bootID, err := proc.BootID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bootID := must.Get(proc.BootID())(t)
 	r := &Remote{bootID: bootID, config: Config{Dir: t.TempDir()}}
 	return r.Adopt(jobexec.Spec{Timeout: limit.Timeout, KillAfter: limit.Kill}, started)
 }

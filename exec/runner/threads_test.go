@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/must"
 )
 
 // A runner has all of its threads from the start: it makes none later, whatever it does. It would end
@@ -15,10 +16,7 @@ func TestARunnerMakesNoThreadsLater(t *testing.T) {
 	k := keep(t, t.TempDir())
 	threads := func() int {
 		t.Helper()
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Standing().PID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Standing().PID)))(t)
 		return len(tasks)
 	}
 	before := threads()

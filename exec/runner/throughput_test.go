@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Jobs that all write much at once, against the same with nothing between, and the output thrown
@@ -13,25 +15,16 @@ func BenchmarkOutput(b *testing.B) {
 	const jobs, size = 64, 16 << 20
 	text := "exec head -c 16777216 /dev/zero"
 	b.Run("runner", func(b *testing.B) {
-		remote, err := Open(workerConfig(b.TempDir()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		remote := must.Get(Open(workerConfig(b.TempDir())))(b)
 		defer remote.Close()
-		instance, err := remote.Instance()
-		if err != nil {
-			b.Fatal(err)
-		}
+		instance := must.Get(remote.Instance())(b)
 		b.SetBytes(jobs * size)
 		for b.Loop() {
 			var all sync.WaitGroup
 			for job := range int64(jobs) {
 				spec := script(text)
 				spec.Job, spec.Attempt, spec.Runner = job, 1, instance
-				p, err := remote.Start(spec)
-				if err != nil {
-					b.Fatal(err)
-				}
+				p := must.Get(remote.Start(spec))(b)
 				all.Go(func() {
 					if done, err := wait(p); err != nil || done.Stdout.Size != size {
 						b.Errorf("%d bytes: %v", done.Stdout.Size, err)

@@ -9,6 +9,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // of starts a job for a claim.
@@ -41,9 +42,7 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 	if p := of(t, remote, "@second234", "exit 0"); !isRefused(p) {
 		t.Error("one claim's start was done twice")
 	}
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remote.Close())
 
 	next := open(t, dir)
 	recalled := make(map[string]jobexec.Process)
@@ -78,15 +77,11 @@ func TestOutputIsFoundByToken(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(folder, 0o700))
 	process := journal.Started{Pid: 1, StartTime: 2, BootID: "before"}
 	put := func(id wire.ID, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(folder, wire.OutputFiles(id, process)[0]), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, wire.OutputFiles(id, process)[0]), []byte(text), 0o600))
 	}
 	ours, theirs := wire.ID{Job: 1, Token: "@abcdefghi", Attempt: 1}, wire.ID{Job: 1, Token: "@bbbbbbbbb", Attempt: 1}
 	put(ours, "ours")

@@ -17,6 +17,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/must"
 )
 
 var updateVectors = flag.Bool("update", false, "write testdata/journal anew; that changes the format that journals have had so far")
@@ -48,10 +49,7 @@ type vectorHeader struct {
 // What the vectors' files hold is what their JSON lines say, and what this version would write: the
 // format of journals does not change unnoticed. With -update they are written anew.
 func TestVectors(t *testing.T) {
-	vectors, err := filepath.Abs(vectorsDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vectors := must.Get(filepath.Abs(vectorsDir))(t)
 	fresh := t.TempDir()
 	t.Chdir(fresh)
 	writeVectors(t)
@@ -59,14 +57,8 @@ func TestVectors(t *testing.T) {
 	if *updateVectors {
 		replaceVectors(t, vectors, events, headers)
 	}
-	wantEvents, err := os.ReadFile(filepath.Join(vectors, "events.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantHeaders, err := os.ReadFile(filepath.Join(vectors, "headers.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantEvents := must.Get(os.ReadFile(filepath.Join(vectors, "events.jsonl")))(t)
+	wantHeaders := must.Get(os.ReadFile(filepath.Join(vectors, "headers.jsonl")))(t)
 	if diff := cmp.Diff(string(wantEvents)+string(wantHeaders), events+headers); diff != "" {
 		t.Errorf("what is written now is not what the vectors say:\n%s", diff)
 	}
@@ -92,9 +84,7 @@ func joined(t *testing.T, dirs ...string) string {
 	t.Helper()
 	to := t.TempDir()
 	for _, dir := range dirs {
-		if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(to, os.DirFS(dir)))
 	}
 	return to
 }
@@ -107,11 +97,9 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 		t.Helper()
 		encoder := json.NewEncoder(&text[i])
 		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(value); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(value))
 	}
-	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(s archive.Source, h archive.Header) error {
+	must.Do(t, journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(s archive.Source, h archive.Header) error {
 		write(1, vectorHeader{h.Number, h.First, h.Previous.String(), string(h.Checkpoint), h.Opening().String()})
 		for page, err := range s.Records(t.Context(), archive.Selection{Output: true}) {
 			if err != nil {
@@ -122,10 +110,7 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return text[0].String(), text[1].String()
 }
 
@@ -134,27 +119,17 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 	t.Helper()
 	for _, name := range []string{"journal", "archive"} {
 		to := filepath.Join(vectors, name)
-		if err := os.RemoveAll(to); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.CopyFS(to, os.DirFS(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(to))
+		must.Do(t, os.CopyFS(to, os.DirFS(name)))
 		for name := range journaltest.Listing(t, to) { // git keeps no other permissions
-			if err := os.Chmod(filepath.Join(to, name), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Join(to, name), 0o644))
 		}
 	}
 	for name, text := range map[string]string{"events.jsonl": events, "headers.jsonl": headers} {
-		if err := os.WriteFile(filepath.Join(vectors, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(vectors, name), []byte(text), 0o644))
 	}
 	for _, name := range []string{"lock", "clock"} { // they say nothing of the history
-		if err := os.RemoveAll(filepath.Join(vectors, "journal", name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(vectors, "journal", name)))
 	}
 }
 
@@ -163,9 +138,7 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 func writeVectors(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{"journal", "archive"} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
 	}
 	now := time.Date(2026, 11, 16, 8, 0, 0, 123456000, time.UTC)
 	j := journaltest.OpenWith(t, eventlog.Config{

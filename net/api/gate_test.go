@@ -13,6 +13,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/principal"
+	"jobd/store/storetest/must"
 )
 
 var update = flag.Bool("update", false, "write the table of scopes")
@@ -21,10 +22,7 @@ var update = flag.Bool("update", false, "write the table of scopes")
 func TestThePageHasTheScopes(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/protocol.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	of := make(map[string][]string)
 	for _, name := range slices.Sorted(maps.Keys(Kinds)) {
 		kind, mark := Kinds[name], ""
@@ -56,9 +54,7 @@ func TestThePageHasTheScopes(t *testing.T) {
 	case !between.Match(text):
 		t.Error("there is no room for the table")
 	case want != string(text) && *update:
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(want), 0o644))
 	case want != string(text):
 		t.Errorf("%s: the table of scopes is another one; go test ./net/api -update writes it:\n%s", page, table)
 	}

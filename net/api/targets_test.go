@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 func TestTargetsThatClientsSend(t *testing.T) {
@@ -92,13 +93,8 @@ func TestAnswersRoundTrip(t *testing.T) {
 
 func roundTrip[A any](t *testing.T, answer A) (text string, back A) {
 	t.Helper()
-	encoded, err := json.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(encoded, &back); err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(answer))(t)
+	must.Do(t, json.Unmarshal(encoded, &back))
 	return string(encoded), back
 }
 
@@ -106,10 +102,7 @@ func roundTrip[A any](t *testing.T, answer A) (text string, back A) {
 func TestTargetsThatAreAddedHaveNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"\x1b[2J", "a\nb", "a\tb", "\x00", "\u0085"} {
-		text, err := json.Marshal(map[string]any{"target": name, "concurrency": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(map[string]any{"target": name, "concurrency": 1}))(t)
 		if _, err := AddTarget.Read(anybody, jobnet.FieldsOf(text)); err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid || strings.ContainsAny(err.Error(), "\x1b\n\t\x00\u0085") {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/must"
 )
 
 // shake makes a handshake and tells which certificate the server has shown, by its number.
@@ -46,10 +47,7 @@ func shake(t *testing.T, server, client *tls.Config) (number string, err error) 
 
 func configOf(t *testing.T, trust cert.Trust) *tls.Config {
 	t.Helper()
-	config, err := trust.Config("server.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(trust.Config("server.example"))(t)
 	return config
 }
 
@@ -61,19 +59,13 @@ func TestRenewedCertificate(t *testing.T) {
 	file, key := authority.Issue(t, folder, "server.example")
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		server, err := cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must.Get(cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.NewTextHandler(&log, nil))))(t)
 		client := configOf(t, cert.Trust{CA: authority.File})
 		client.Time = time.Now // of the bubble
 		look := func() string {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			number, err := shake(t, server, insecure(client))
-			if err != nil {
-				t.Fatal(err)
-			}
+			number := must.Get(shake(t, server, insecure(client)))(t)
 			return number
 		}
 		first := look()
@@ -102,9 +94,7 @@ func TestRenewedCertificate(t *testing.T) {
 			t.Errorf("%s, want %s, for a file that is back; the log: %s", again, second, &log)
 		}
 		log.Reset()
-		if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 		for range 3 {
 			if third := look(); third != second {
 				t.Errorf("shown was %s, want the former one", third)
@@ -114,10 +104,7 @@ func TestRenewedCertificate(t *testing.T) {
 			t.Errorf("told %d times: %s", n, &log)
 		}
 		_, other := authority.Issue(t, t.TempDir(), "server.example")
-		content, err := os.ReadFile(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(other))(t)
 		authority.Issue(t, folder, "server.example")
 		if err := os.WriteFile(key, content, 0o600); err != nil { // a key that does not fit
 			t.Fatal(err)
@@ -146,13 +133,9 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	file, key := authority.Issue(t, folder, "server.example")
 	_, other := authority.Issue(t, t.TempDir(), "server.example")
 	empty := filepath.Join(folder, "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, nil, 0o600))
 	pipe := filepath.Join(folder, "pipe.pem")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	for name, test := range map[string]struct {
 		files cert.Files
 		want  string
@@ -205,10 +188,7 @@ func TestCertificatesOfClients(t *testing.T) {
 	t.Parallel()
 	authority, folder := certtest.New(t), t.TempDir()
 	file, key := authority.Issue(t, folder, "server.example")
-	server, err := cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler)))(t)
 	known, knownKey := authority.Issue(t, t.TempDir(), "node-7.example")
 	foreign, foreignKey := certtest.New(t).Issue(t, t.TempDir(), "node-7.example")
 	expired, expiredKey := authority.IssueUntil(t, t.TempDir(), time.Now().Add(-time.Minute), "node-7.example")
@@ -241,10 +221,7 @@ func TestServersThatAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
 	serverOf := func(file, key string) *tls.Config {
-		server, err := cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must.Get(cert.Server(cert.Files{Cert: file, Key: key}, slog.New(slog.DiscardHandler)))(t)
 		return server
 	}
 	ours := cert.Trust{CA: authority.File}

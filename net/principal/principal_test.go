@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/must"
 )
 
 // parsed is a keeper of some lines.
 func parsed(t *testing.T, lines ...string) *principal.Keeper {
 	t.Helper()
-	k, err := principal.Parse([]byte(strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(principal.Parse([]byte(strings.Join(lines, "\n"))))(t)
 	return k
 }
 
@@ -128,10 +126,7 @@ func TestScopes(t *testing.T) {
 		"status": "status", "read": "status read", "submit": "submit", "run": "status read submit run",
 		"admin": "status read submit run admin", "worker": "worker",
 	} {
-		s, err := principal.ParseScope(word)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(principal.ParseScope(word))(t)
 		var has []string
 		for _, right := range single {
 			if s.Has(right) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/must"
 )
 
 const digest = "token:sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -132,10 +133,7 @@ func FuzzParse(f *testing.F) {
 // inFile writes a file of principals that belongs to somebody, in a folder that others can reach.
 func inFile(t *testing.T, content string, mode os.FileMode, owner, group int) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "jobd-principals-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(os.MkdirTemp("", "jobd-principals-"))(t)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	path := filepath.Join(folder, "principals")
 	for _, err := range []error{
@@ -179,9 +177,7 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 	} {
 		path := inFile(t, "a run * localhost\n", test.mode, test.owner, test.group)
 		link := filepath.Join(filepath.Dir(path), "link")
-		if err := os.Symlink("principals", link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("principals", link))
 		for _, path := range []string{path, link} {
 			mine := "" // what root is told
 			if _, err := principal.Open(path, slog.New(slog.DiscardHandler)); err != nil {
@@ -217,10 +213,7 @@ func asNobody(t *testing.T, path string) string {
 	c.Env = []string{opened + "=" + path, "GORACE=atexit_sleep_ms=0"}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	c.Stderr = os.Stderr
-	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(c.Output())(t)
 	return string(out)
 }
 
@@ -228,9 +221,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	pipe := filepath.Join(folder, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	for path, want := range map[string]string{
 		filepath.Join(folder, "absent"): "no such file",
 		folder:                          "not a plain file; allowed is one, or a link to one",

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/must"
 )
 
 // world is a keeper that runs in a bubble, and its file.
@@ -57,9 +58,7 @@ func inBubble(t *testing.T, content string, test func(w *world)) {
 func (w *world) write(content string) {
 	w.t.Helper()
 	_ = os.Remove(w.path)
-	if err := os.WriteFile(w.path, []byte(content), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(w.path, []byte(content), 0o600))
 }
 
 // looks lets the keeper look at the file so often.
@@ -131,22 +130,14 @@ func TestFileThatCannotBeUsed(t *testing.T) {
 		unused("line 2: not a scope")
 		w.write(content)
 		w.looks(5)
-		if err := os.Remove(w.path); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.Remove(w.path))
 		unused("no such file")
-		if err := syscall.Mkfifo(w.path, 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, syscall.Mkfifo(w.path, 0o600))
 		unused("not a plain file")
 		w.write("b run * uid:2\n")
-		if err := os.Chmod(w.path, 0o644); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.Chmod(w.path, 0o644))
 		unused("others may read or write it (mode 0644")
-		if err := os.Chmod(w.path, 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.Chmod(w.path, 0o600))
 		w.looks(2)
 		if !l.Ended() || w.k.UID(2) == nil || !strings.Contains(w.told(), "is used") {
 			w.t.Error("the file is not used when it can be")

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -106,16 +107,10 @@ func newGround(t *testing.T, targets map[string]int) *ground {
 	if os.Geteuid() != 0 {
 		t.Skip("only root starts a daemon of another account")
 	}
-	folder, err := os.MkdirTemp("", "jobd-account-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(os.MkdirTemp("", "jobd-account-"))(t)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	g := &ground{t: t, db: harness.NewDatabase(t), folder: folder}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	g.must(os.Chmod(folder, 0o755))
 	g.must(os.Mkdir(g.at("own"), 0o700))
 	g.must(os.Chown(g.at("own"), 20101, 20101))

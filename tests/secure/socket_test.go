@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -94,19 +95,13 @@ func TestAFleetOnSockets(t *testing.T) {
 	}
 	// Who takes the place of a socket gets no password.
 	impostor := filepath.Join(folder, "their", "s")
-	if err := os.Mkdir(filepath.Dir(impostor), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(filepath.Dir(impostor), foreign, foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Dir(impostor), 0o777))
+	must.Do(t, os.Chown(filepath.Dir(impostor), foreign, foreign))
 	listens := exec.CommandContext(t.Context(), "socat", "-u", "UNIX-LISTEN:"+impostor+",fork", "STDOUT")
 	heard := &bytes.Buffer{}
 	listens.Dir, listens.Stdout = "/", heard
 	listens.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: foreign, Gid: foreign}}
-	if err := listens.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, listens.Start())
 	harness.AwaitFile(t, impostor)
 	harness.Until(t, func() string {
 		said, code := overSocket(t, jobctl, impostor, nil, "status")
@@ -149,10 +144,7 @@ func TestSocketActivation(t *testing.T) {
 			t.Fatal(err)
 		}
 		listener.(*net.UnixListener).SetUnlinkOnClose(false)
-		file, err := listener.(*net.UnixListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(listener.(*net.UnixListener).File())(t)
 		files = append(files, file)
 		if inode, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil {
 			t.Fatal(err)
@@ -163,14 +155,9 @@ func TestSocketActivation(t *testing.T) {
 	settings := db.Worker(t, "w1", harness.Script(t, "ls -l /proc/self/fd/ /proc/$$/fd/ /proc/$PPID/fd/; env")+" {id}", map[string]int{"a": 2})
 	const start = `export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=jobd.socket; exec "$0" "$@"`
 	cmd := exec.Command("sh", "-c", start, harness.Program(t, "jobd"), "--config", settings.Write(t))
-	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(os.Create(filepath.Join(t.TempDir(), "said")))(t)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = t.TempDir(), said, said, files
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for _, file := range files {
 		_ = file.Close() // they are the worker's alone
 	}

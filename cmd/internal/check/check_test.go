@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 func TestReport(t *testing.T) {
@@ -95,10 +96,7 @@ func TestMode(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	taken := listener.Addr().String()
 	for name, test := range map[string]struct {
 		address, served string
@@ -125,9 +123,7 @@ func TestLogFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]string{
 		file: "can be written", file + ".new": "will be made", dir: "is a directory", filepath.Join(dir, "no", "log"): "no such file", "/dev/full": "",
 	} {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/conf"
+	"jobd/store/storetest/must"
 )
 
 // Whoever has the address is told apart: this daemon, another one of jobd, any program.
@@ -27,14 +28,9 @@ func TestWhoHasTheAddressForHTTP(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	left := filepath.Join(t.TempDir(), "left")
-	l, err := net.Listen("unix", left)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", left))(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
 	nobody, somebody := func() string { return "" }, func() string { return "process 7" }

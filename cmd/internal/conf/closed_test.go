@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // The command gives a user their folder: with all that is in it, or anew where it can't be made.
@@ -36,17 +38,11 @@ func TestCommandsThatOpenStrangeFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	strange := filepath.Join(dir, "it's mine")
-	if err := os.Mkdir(strange, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(strange, 0o700))
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(strange, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(strange, link))
 	command := mendFolder(os.Geteuid(), link, link, seenAs{owner: syscall.Stat_t{Uid: uint32(os.Geteuid())}})
-	if err := os.Chmod(strange, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(strange, 0o500))
 	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", command, err, out)
 	}

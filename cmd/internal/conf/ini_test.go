@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/must"
 )
 
 func readAll(t *testing.T, text string) []entry {
@@ -193,10 +195,7 @@ func FuzzQuotedValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		value = strings.ToValidUTF8(value, "?")
-		quoted, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		quoted := must.Get(json.Marshal(value))(t)
 		want := []entry{{line: 1, key: "password", value: value}}
 		if diff := cmp.Diff(want, said(readAll(t, "password = "+string(quoted)+" ; \" comment")), cmp.AllowUnexported(entry{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)

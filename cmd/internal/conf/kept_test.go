@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/conf"
+	"jobd/store/storetest/must"
 )
 
 // keptSet is a program with a password that a file may hold, and what it was given.
@@ -24,12 +25,8 @@ func keptSet(t *testing.T, file string) (set *conf.Set, password *string) {
 func keep(t *testing.T, dir, name, content string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
+	must.Do(t, os.Chmod(path, mode))
 	return path
 }
 
@@ -41,9 +38,7 @@ func TestPasswordInAFile(t *testing.T) {
 	path := keep(t, dir, "password", "hunter2\n", 0o400)
 	group := keep(t, dir, "group", " hun ter2 \r\n", 0o640)
 	marked := keep(t, dir, "marked", "\ufeffhunter2\n", 0o600)
-	if err := os.Symlink(path, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(path, filepath.Join(dir, "link")))
 	in := []string{"CREDENTIALS_DIRECTORY=" + dir}
 	for name, test := range map[string]struct {
 		file          string
@@ -92,9 +87,7 @@ func TestAPasswordFileIsNoPassword(t *testing.T) {
 		"a flag, the password": {"", []string{"--password=hunter2"}, 1},
 	} {
 		set, _ := keptSet(t, test.file)
-		if err := os.Chmod(set.Path(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(set.Path(), 0o644))
 		if err := set.Parse(test.args, nil, t.Output()); err != nil || set.Err() != nil {
 			t.Fatal(err, set.Err())
 		}
@@ -111,9 +104,7 @@ func TestWrongPasswordFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := keep(t, dir, "password", "hunter2\n", 0o600)
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	in := []string{"CREDENTIALS_DIRECTORY=" + dir}
 	for name, test := range map[string]struct {
 		file          string
@@ -143,9 +134,7 @@ func TestWrongPasswordFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set, _ := keptSet(t, test.file)
-			if err := set.Parse(test.args, test.environ, t.Output()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, set.Parse(test.args, test.environ, t.Output()))
 			set.Require("", "password")
 			said := fmt.Sprint(set.Err())
 			if !strings.Contains(said, test.want) || strings.Contains(said, "hunter") || strings.Contains(said, "required") && test.file != "password_file =" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 func TestFiles(t *testing.T) {
@@ -54,9 +55,7 @@ func TestRequireTellsThatTheFileIsAbsent(t *testing.T) {
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent.conf")
 	set, _ := newSet(absent)
-	if err := set.Parse(nil, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(nil, nil, t.Output()))
 	set.Require("", "port")
 	want := "port: required; give it in " + absent + " (no such file now), as --port or as TESTD_PORT"
 	if err := set.Err(); err == nil || err.Error() != want {
@@ -69,9 +68,7 @@ func TestAnAbsentNamedFileIsAllThatIsTold(t *testing.T) {
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent.conf")
 	set, _ := newSet("")
-	if err := set.Parse([]string{"--config", absent}, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse([]string{"--config", absent}, nil, t.Output()))
 	set.Require("", "port")
 	set.Missing("no targets")
 	want := "config " + absent + ": no such file"

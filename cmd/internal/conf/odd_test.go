@@ -11,6 +11,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // parse reads a file's text; secret is in none of what it says.
@@ -186,18 +187,12 @@ func TestModeOfTheFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := writeFile(t, test.text)
-			if err := os.Chmod(path, test.mode); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(path, test.mode))
 			link := filepath.Join(t.TempDir(), "link.conf")
-			if err := os.Symlink(path, link); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink(path, link))
 			for _, config := range []string{path, link} {
 				set, _ := newSet(config)
-				if err := set.Parse(nil, nil, t.Output()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, set.Parse(nil, nil, t.Output()))
 				said := strings.Join(set.Warnings(), "\n")
 				if test.want == "" && said != "" || test.want != "" && !strings.Contains(said, test.want+config) && !strings.Contains(said, test.want) {
 					t.Errorf("warnings %q, want %q", said, test.want)
@@ -211,13 +206,9 @@ func TestModeOfTheFile(t *testing.T) {
 func TestLinkToNowhere(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "testd.conf")
-	if err := os.Symlink("/nowhere/at/all", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/nowhere/at/all", link))
 	set, _ := newSet(link)
-	if err := set.Parse(nil, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(nil, nil, t.Output()))
 	want := "config " + link + ": it is a link to /nowhere/at/all, where there is no file"
 	if err := set.Err(); err == nil || err.Error() != want || exit.Code(err) != exit.Usage {
 		t.Errorf("error %v, want %s", err, want)
@@ -253,9 +244,7 @@ func TestNoPartOfAPasswordIsTold(t *testing.T) {
 			for _, between := range betweens {
 				for _, value := range values {
 					text := section + key + between + value
-					if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 					set, _ := newSet(path)
 					err := set.Parse(nil, nil, t.Output())
 					if said := fmt.Sprint(err, set.Err(), set.Warnings()); strings.Contains(strings.ToLower(said), strings.ToLower(secret)) {

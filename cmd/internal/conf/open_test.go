@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // A configuration that is no regular file is refused, and not read: some never end, and of a pipe
@@ -17,13 +18,9 @@ import (
 func TestConfigurationsThatAreNoFiles(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(pipe, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(pipe, link))
 	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero"} {
 		for name, err := range map[string]error{
 			"flag":     readFrom([]string{"--config", path}, nil, ""),
@@ -37,9 +34,7 @@ func TestConfigurationsThatAreNoFiles(t *testing.T) {
 	}
 	file := writeFile(t, "port = 7\n")
 	link = filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(file, link))
 	for _, path := range []string{link, os.DevNull} {
 		if err := readFrom([]string{"--config", path}, nil, ""); err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -64,9 +59,7 @@ func TestManyWarningsAndMistakes(t *testing.T) {
 		fmt.Fprintf(&wrong, "targets.t%d = x\n", i)
 	}
 	set, _ := newSet(writeFile(t, odd.String()))
-	if err := set.Parse(nil, nil, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(nil, nil, io.Discard))
 	if told := set.Warnings(); len(told) != 51 || !strings.Contains(told[50], "950 more warnings") {
 		t.Errorf("%d warnings are told, the last one: %s", len(told), told[len(told)-1])
 	}

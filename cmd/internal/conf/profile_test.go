@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/cmd/internal/conf"
+	"jobd/store/storetest/must"
 )
 
 // The chosen section counts before the keys above all sections, of which the own keys don't count at
@@ -19,9 +20,7 @@ func TestProfilesOfAFile(t *testing.T) {
 	t.Parallel()
 	const content = "host = above\nport = 1\nwait = 5\npassword = \"p w\"\n[a]\nhost = of-a\nwait = 7\nhots = x\n[b]\nport = 2\nnonsense\nport = zero\n[ c d ]\nport = x\n[a]\nport = 3\n"
 	path := filepath.Join(t.TempDir(), "f.conf")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	type read struct {
 		Host, Password string
 		Port           int
@@ -46,9 +45,7 @@ func TestProfilesOfAFile(t *testing.T) {
 		set.Add("wait", "", "", conf.Duration(&got.Wait, 0))
 		set.Add("password", "", "", conf.Text(&got.Password)).Secret()
 		set.Choose(profile)
-		if err := set.Parse(nil, nil, t.Output()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, set.Parse(nil, nil, t.Output()))
 		err := ""
 		if set.Err() != nil {
 			err = set.Err().Error()

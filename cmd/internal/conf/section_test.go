@@ -13,6 +13,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // limits are what a section of these tests has.
@@ -72,9 +73,7 @@ func TestSections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set, got := withSections(writeFile(t, strings.TrimSuffix(test.file, "['x] # \n")))
-			if err := errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()))
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("warnings %q, want none", warnings)
 			}
@@ -115,9 +114,7 @@ func TestSectionsThatAreWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set, all := withSections(writeFile(t, test.file))
-			if err := set.Parse(test.args, test.environ, t.Output()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, set.Parse(test.args, test.environ, t.Output()))
 			if all["no a"] != nil {
 				set.BadSection("target", "no a", "it is refused")
 			}
@@ -149,9 +146,7 @@ func TestSectionsThatAreOdd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set, _ := withSections(writeFile(t, test.file))
-			if err := errors.Join(set.Parse(nil, test.environ, t.Output()), set.Err()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(set.Parse(nil, test.environ, t.Output()), set.Err()))
 			said := strings.Join(set.Warnings(), "\n")
 			if !strings.HasSuffix(said, test.want) && !strings.Contains(said, test.want+"\n") && !strings.Contains(said, test.want+";") || strings.Contains(said, "hunter2") {
 				t.Errorf("warnings %q, want %q", said, test.want)
@@ -170,9 +165,7 @@ func TestKeyOfATargetAmongTheTargets(t *testing.T) {
 		"mail = many":      "allowed is a whole number from 1 to 99",
 	} {
 		set, _ := withSections(writeFile(t, "[targets]\n"+line+"\n"))
-		if err := set.Parse(nil, nil, t.Output()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, set.Parse(nil, nil, t.Output()))
 		if said := fmt.Sprint(set.Err()); !strings.HasSuffix(said, want) {
 			t.Errorf("%s: %s, want %s", line, said, want)
 		}
@@ -183,9 +176,7 @@ func TestKeyOfATargetAmongTheTargets(t *testing.T) {
 func TestSecretsInSections(t *testing.T) {
 	t.Parallel()
 	set, _ := withSections(writeFile(t, "[target password-mail]\nlauncher.env.LANG = eighty\n[target a]\nlauncher.env.API_TOKEN = hunter2\nattempts = 8hunter2\n"))
-	if err := set.Parse([]string{"--port=eighty"}, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse([]string{"--port=eighty"}, nil, t.Output()))
 	said := fmt.Sprint(set.Err())
 	if !strings.Contains(said, `port: "eighty" is not allowed`) || !strings.Contains(said, "target.a.attempts: its value is not allowed") {
 		t.Errorf("told is %s", said)
@@ -197,9 +188,7 @@ func TestChangedKeysOfSections(t *testing.T) {
 	t.Parallel()
 	read := func(text string) *conf.Set {
 		set, _ := withSections(writeFile(t, text))
-		if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
 		return set
 	}
 	before := read("[target mail]\nattempts = 3\nkill_after = 3\n[target b c]\nattempts = 3\n")
@@ -265,9 +254,7 @@ func FuzzSections(f *testing.F) {
 func TestDottedKeysOfASectionAreOfNoOther(t *testing.T) {
 	t.Parallel()
 	set, got := withSections(writeFile(t, "[target a]\nb.attempts = 5\nlauncher.attempts = 6\nattempts = 7\n"))
-	if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
 	want := map[string]*limits{"a": {Attempts: 7, Grace: grace, Env: map[string]string{}}}
 	if diff := cmp.Diff(want, got); diff != "" || len(set.Warnings()) != 2 {
 		t.Errorf("warnings %q, (-want +got):\n%s", set.Warnings(), diff)

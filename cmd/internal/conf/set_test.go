@@ -14,6 +14,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/must"
 )
 
 // settings is a configuration with one key of each sort.
@@ -61,9 +62,7 @@ func intoMap(all map[string]string, name string) conf.Decode {
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "testd.conf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -132,9 +131,7 @@ func TestPrecedence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set, got := newSet(writeFile(t, test.file))
-			if err := errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()))
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("warnings %q, want none", warnings)
 			}
@@ -152,9 +149,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "port = 70800\nwait = soon\n[targets]\na/b = 0\n[oops\n")
 	set, _ := newSet(path)
-	if err := set.Parse([]string{"--mode", "ask"}, []string{"TESTD_SIZE=2GiB"}, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse([]string{"--mode", "ask"}, []string{"TESTD_SIZE=2GiB"}, t.Output()))
 	set.Require(" for a reason", "password")
 	err := set.Err()
 	want := []string{
@@ -179,9 +174,7 @@ func TestNamesInQuotes(t *testing.T) {
 	t.Parallel()
 	set, got := newSet(writeFile(t, "[targets]\n\"q\" = 1\n\" q \" = 2\n' r' = 3\ns\t=4\n"))
 	args := []string{"--targets. r=5", "--targets.s=6"}
-	if err := errors.Join(set.Parse(args, nil, t.Output()), set.Err()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(set.Parse(args, nil, t.Output()), set.Err()))
 	if diff := cmp.Diff(map[string]int{"q": 1, " q ": 2, " r": 5, "s": 6}, got.Targets); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -193,9 +186,7 @@ func TestNamesGivenTwice(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "[targets]\nq = 1\n\"q\" = 2\n' q ' = 3\n[targets]\n q = 4\nr = 1\n'r' = 1\n\"s = 1\n")
 	set, _ := newSet(path)
-	if err := set.Parse([]string{"--targets.r=2"}, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse([]string{"--targets.r=2"}, nil, t.Output()))
 	want := []string{
 		path + ":3: targets.q: the same name as in line 2; allowed is each name once",
 		path + ":6: targets.q: the same name as in line 2; allowed is each name once",
@@ -215,9 +206,7 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "mysql_hots = a\nconfig = b\nLAUNCHER.env.X = c\npasword = very-secret\n[target]\na = 1\n")
 	set, _ := newSet(path)
-	if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
 	want := []string{
 		path + ":1: unknown key mysql_hots is not used; the nearest known one is mysql_host",
 		path + ":2: unknown key config is not used",
@@ -235,9 +224,7 @@ func TestErrorsComeWithTheWarnings(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "pasword = very-secret\n")
 	set, _ := newSet(path)
-	if err := set.Parse(nil, nil, t.Output()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(nil, nil, t.Output()))
 	set.Require("", "password")
 	want := "password: required; give it in " + path + ", as --password or as TESTD_PASSWORD\n" +
 		path + ":1: unknown key pasword is not used; the nearest known one is password"

@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // who tells by what the peer is known.
@@ -26,16 +27,10 @@ var who = map[string]jobnet.Handler{"who": func(_ context.Context, l *jobnet.Lin
 // ask sends one request over a link of its own.
 func ask(t *testing.T, address string) string {
 	t.Helper()
-	link, err := jobnet.Connect(t.Context(), address, jobnet.LinkConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(jobnet.Connect(t.Context(), address, jobnet.LinkConfig{}))(t)
 	defer link.Close()
 	go func() { _ = link.Run(t.Context()) }()
-	answer, err := link.Request(t.Context(), "who", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(link.Request(t.Context(), "who", nil))(t)
 	return string(answer)
 }
 
@@ -44,17 +39,11 @@ func ask(t *testing.T, address string) string {
 func TestServeOnSockets(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	given, err := net.Listen("unix", filepath.Join(folder, "given"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(net.Listen("unix", filepath.Join(folder, "given")))(t)
 	given.(*net.UnixListener).SetUnlinkOnClose(false)
 	c := conf.Listen{Host: "127.0.0.1", Unix: filepath.Join(folder, "own")}
 	config := jobnet.ServerConfig{Handlers: who, Logger: slog.New(slog.DiscardHandler)}
-	server, err := daemon.Listen(c, []net.Listener{given}, "peers", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(daemon.Listen(c, []net.Listener{given}, "peers", config))(t)
 	if got := server.Sockets(); !slices.Equal(got, []string{c.Unix, given.Addr().String()}) {
 		t.Errorf("sockets %q", got)
 	}
@@ -79,14 +68,8 @@ func TestServeOnSockets(t *testing.T) {
 func TestASocketThatIsGiven(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	given, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := daemon.Listen(conf.Listen{Unix: path}, []net.Listener{given}, "peers", jobnet.ServerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(net.Listen("unix", path))(t)
+	server := must.Get(daemon.Listen(conf.Listen{Unix: path}, []net.Listener{given}, "peers", jobnet.ServerConfig{}))(t)
 	defer server.Close()
 	if server.Address() != path || len(server.Sockets()) != 1 {
 		t.Errorf("%s, %q", server.Address(), server.Sockets())

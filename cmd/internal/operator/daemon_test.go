@@ -7,15 +7,13 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // Where there is no socket, the address is asked as ever; where nobody is there either, both are named.
 func TestASocketIsTriedFirst(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
 		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 			return map[string]any{"targets": nil}, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // onScreen is what a terminal gets of writes.
@@ -78,10 +80,7 @@ func TestScreenCutsEndlessLinesAndSaysSo(t *testing.T) {
 func TestJSONOnAScreenStaysJSON(t *testing.T) {
 	t.Parallel()
 	const nasty = "a\x1b[2J\u202eb\rc\u200b\x7f\u009b\U000e0041"
-	text, err := json.Marshal(nasty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(nasty))(t)
 	var back string
 	if err := json.Unmarshal([]byte(onScreen("m", string(text))), &back); err != nil || back != nasty {
 		t.Errorf("%q, %v", back, err)

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // Who cancels jobs is told what became of each, and the worker is told who it is.
@@ -31,10 +32,7 @@ func TestCancel(t *testing.T) {
 		Elsewhere: map[int64]journal.Row{6: {Job: 6, Target: "c", Status: "running", Owner: "@ab"}},
 	}}
 	query := api.CancelQuery{IDs: []jobnet.Whole{1, 2, 3, 4, 5, 6}, Targets: map[jobnet.Whole]string{1: "a"}, Grace: &grace, Rows: true}
-	got, err := newService(worker).Cancel(t.Context(), asked("x"), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(newService(worker).Cancel(t.Context(), asked("x"), query))(t)
 	want := api.CancelAnswer{
 		Jobs: map[jobnet.Whole]api.CancelledJob{
 			1: {State: "ignored", Target: "a", By: "me"},
@@ -57,9 +55,7 @@ func TestCancel(t *testing.T) {
 func TestCancelInVainIsJournalled(t *testing.T) {
 	t.Parallel()
 	worker := &stub{cancelled: jobexec.Cancelled{Answer: jobexec.Answer[jobexec.CancelledJob]{Errors: map[int64]string{5: "job 5 is done already"}}}}
-	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}))(t)
 	want := []journal.Payload{journal.Refused{Request: "cancel", About: "ids=[5]", Reason: "job 5 is done already", By: caller}}
 	if diff := cmp.Diff(want, worker.events); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)

@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/net/api"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // later is a table that answers as the test says.
@@ -39,10 +40,7 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	now := time.Now()
 	s := newService(&stub{clock: now, status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
 	s.Table = table
-	got, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 3}))(t)
 	bad := got.Rows[2].Bad
 	want := api.DelayedRows{More: true, Rows: []api.DelayedRow{
 		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: 50, Due: true, Now: now.Unix()}},

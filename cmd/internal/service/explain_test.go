@@ -20,6 +20,7 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // rows is a table in the test's hands.
@@ -69,15 +70,10 @@ func row(id int64, status, owner string) *store.Detail {
 func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Draft) *Service {
 	t.Helper()
 	dir := t.TempDir()
-	written, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
 	opened := journal.Draft{Payload: journal.Opened{Name: "node-1", Targets: map[string]int{"mail": 1}}}
 	for _, d := range append([]journal.Draft{opened}, drafts...) {
-		if _, err := written.Append(d); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(written.Append(d))(t)
 	}
 	t.Cleanup(func() {
 		if err := written.Close(); err != nil {
@@ -95,10 +91,7 @@ func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Dra
 
 func explainOf(t *testing.T, s *Service, q api.ExplainQuery) api.Explained {
 	t.Helper()
-	got, err := s.Explain(t.Context(), asked(""), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Explain(t.Context(), asked(""), q))(t)
 	return got
 }
 

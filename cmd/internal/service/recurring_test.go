@@ -16,6 +16,7 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store"
+	"jobd/store/storetest/must"
 )
 
 // recurring is a table that answers as the test says.
@@ -41,19 +42,13 @@ func recurs(status string, plan journal.Plan) *store.Seen {
 
 func TestRecurringRowsAreListed(t *testing.T) {
 	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := must.Get(time.LoadLocation("Europe/Berlin"))(t)
 	code, far := int64(3), time.Now().Add(1000*time.Hour).Unix()
 	table := &recurring{rows: []*store.Seen{recurs("delayed", journal.Plan{RunAt: far, PlannedAt: far, Schedule: "daily 02:30"}), recurs("running", journal.Plan{Schedule: "dayly"})}}
 	table.rows[0].Finished, table.rows[0].Result, table.rows[0].Code = 7, "fail", &code
 	s := newService(&stub{zone: berlin, status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
 	s.Table = table
-	got, err := s.Recurring(t.Context(), asked(""), api.RecurringQuery{Most: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Recurring(t.Context(), asked(""), api.RecurringQuery{Most: 2}))(t)
 	bad := got.Rows[1].Error
 	want := api.RecurringRows{More: true, Rows: []api.RecurringRow{
 		{Job: 5, Target: "mail", Status: "delayed", Schedule: "daily 02:30", Zone: "Europe/Berlin", RunAt: far, Planned: far, Next: far, Finished: 7, Result: "fail", Code: &code},
@@ -189,10 +184,7 @@ func TestRunningTellsOfTime(t *testing.T) {
 		{ID: 2, Standing: board.Standing{Target: "mail"}, Time: jobexec.RunTime{Plan: &journal.Plan{MaxAttempts: 3}}},
 		{ID: 3, Standing: board.Standing{Target: "b"}},
 	}}
-	got, err := newService(worker).Running(t.Context(), asked(""), api.RunningQuery{Most: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(newService(worker).Running(t.Context(), asked(""), api.RunningQuery{Most: 10}))(t)
 	want := map[jobnet.Whole]api.RunningJob{
 		1: {Job: 1, Target: "mail", Attempt: 2, MaxAttempts: 5, Planned: 40, Deadline: 7000, Recurs: true},
 		2: {Job: 2, Target: "mail", MaxAttempts: 3}, 3: {Job: 3, Target: "b"},
@@ -209,10 +201,7 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0)
 	table := &counter{due: journal.Due{Now: now, Next: map[string]int64{"a": 90, "b": 110}}, ripe: store.Counted{Rows: 3, More: true}}
-	told, err := counting(table).Waiting(t.Context(), asked(""), api.WaitingQuery{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	told := must.Get(counting(table).Waiting(t.Context(), asked(""), api.WaitingQuery{}))(t)
 	want := map[string]api.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true, Now: 100}, "b": {NextDue: 110, Now: 100}, "c": {}}
 	if diff := cmp.Diff(want, told.Targets); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // Whatever the umask, a socket lets in nobody else from its first moment on.
@@ -49,10 +51,7 @@ func TestASocketLetsTheGroupIn(t *testing.T) {
 func TestASocketThatIsThere(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	first, err := bind(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(bind(path))(t)
 	if _, err := Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a live one: %v", err)
 	}
@@ -62,10 +61,7 @@ func TestASocketThatIsThere(t *testing.T) {
 		conn.Close()
 	}
 	first.Close()
-	second, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(Listen(path))(t)
 	second.Close()
 	if _, err := Listen(filepath.Join(path, "below")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)

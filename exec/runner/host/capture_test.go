@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"jobd/exec/runner/proc"
+	"jobd/store/storetest/must"
 )
 
 // The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on.
@@ -80,9 +81,7 @@ func TestPeeks(t *testing.T) {
 // pass lets a job pass a gate.
 func pass(t *testing.T, gate string) {
 	t.Helper()
-	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("go\n"), 0))
 }
 
 // Only what is followed is kept beyond the limit, and only as long as it is.
@@ -129,10 +128,7 @@ const followedBytes = 1 << 30
 func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
 		b.Run(name, func(b *testing.B) {
-			local, err := newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(b))
-			if err != nil {
-				b.Fatal(err)
-			}
+			local := must.Get(newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(b)))(b)
 			go func() { _ = local.run() }()
 			defer local.stop()
 			b.SetBytes(followedBytes)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
+	"jobd/store/storetest/must"
 )
 
 // A job can make processes that are no children of its own, but of the runner: those are reaped, too.
@@ -26,10 +27,7 @@ func TestChildrenThatAJobMakesOfOursAreReaped(t *testing.T) {
 		t.Fatalf("done %+v", made)
 	}
 	for _, text := range pids {
-		pid, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(text))(t)
 		for who, there := proc.RelativesOf(pid); there && who.Parent == os.Getpid(); who, there = proc.RelativesOf(pid) {
 			run(t, local, script("true"))
 		}
@@ -47,14 +45,8 @@ func TestNothingIsLeftInAJobsGroup(t *testing.T) {
 			if done.Code == nil || *done.Code != 0 {
 				t.Errorf("the job itself ended with %+v", done)
 			}
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(file))(t)
+			pid := must.Get(strconv.Atoi(strings.TrimSpace(string(content))))(t)
 			left, err := unix.PidfdOpen(pid, 0)
 			if err == unix.ESRCH {
 				return // it is gone, and its new parent has reaped it

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // Not parallel: it is about the working folder.
@@ -30,20 +31,11 @@ func TestARunnerThatNobodyCanReach(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "journal")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, wire.SocketFile), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(dir, 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, wire.SocketFile), nil, 0o600))
 			t.Chdir(dir)
-			socket, err := os.Stat(wire.SocketFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := test.change(t, dir); err != nil {
-				t.Fatal(err)
-			}
+			socket := must.Get(os.Stat(wire.SocketFile))(t)
+			must.Do(t, test.change(t, dir))
 			if got := reachable(socket); got != test.want {
 				t.Errorf("reachable: %t, want %t", got, test.want)
 			}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // limited is a script that may run for so long.
@@ -89,10 +90,7 @@ func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
 // lives tells whether a process of a group has not ended, be it reaped or not.
 func lives(t *testing.T, group int) bool {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	for _, path := range stats {
 		stat, _ := os.ReadFile(path) // it may be gone by now
 		_, rest, _ := strings.Cut(string(stat), ") ")
@@ -140,9 +138,7 @@ func TestAnEndBeforeTheSignalWins(t *testing.T) {
 	t.Parallel()
 	local := newTestLocal(t)
 	w := prepare(local, limited("exit 0", 1, 0))
-	if err := local.spawner.spawn(w.job); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, local.spawner.spawn(w.job))
 	for unix.Waitid(unix.P_PID, w.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	if w.overrun() || w.over.Happened() {

@@ -10,6 +10,7 @@ import (
 
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -24,10 +25,7 @@ func newTestLocal(t *testing.T) *reactor {
 func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	t.Helper()
 	stall.Limit(t)
-	l, err := newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(t)))(t)
 	change(l)
 	returned := make(chan error)
 	go func() { returned <- l.run() }()

@@ -7,25 +7,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/must"
 )
 
 // descriptors is how many this process has.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	return len(entries)
 }
 
 // threads is how many threads this process has.
 func threads(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/proc/self/task"))(t)
 	return len(entries)
 }
 
@@ -70,9 +66,7 @@ func TestAThousandRunningJobsHoldTheirDescriptorsOnly(t *testing.T) {
 func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 	local := newTestLocal(t)
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	open := descriptors(t)
 	lowest, err := unix.Dup(0) // the first number that is free
 	if err != nil {
@@ -81,9 +75,7 @@ func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 	unix.Close(lowest)
 	for more := range 8 { // each step of a start finds none left in turn
 		low := unix.Rlimit{Cur: uint64(lowest + more), Max: limit.Max}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 		local.watcher.(*witness).refusal = refusedError{}
 		p, refusal := try(local, script("exit 0"))
 		if restoreErr := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); restoreErr != nil {

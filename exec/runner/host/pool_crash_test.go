@@ -12,28 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // pidIn reads a process's number from a fifo, which it wrote when it was there.
 func pidIn(t *testing.T, path string) int {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	return pid
 }
 
 // open lets processes that wait at a gate go on.
 func openGate(t *testing.T, path string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("go\n"), 0))
 }
 
 // A forked job outlives its parent, and has its true end and its whole output.
@@ -44,9 +37,7 @@ func TestAForkedJobOutlivesItsParent(t *testing.T) {
 	here, on := gate(t), gate(t)
 	b.start(1, `DO=print "before\n"; open(my $h, ">", "`+here+`"); print $h getppid(); close $h; open(my $g, "<", "`+on+`"); <$g>; print "after\n"; exit 3`)
 	parent := pidIn(t, here)
-	if err := unix.Kill(parent, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(parent, unix.SIGKILL))
 	if note := b.noted("ended by SIGKILL; the job that it has forked runs on"); note.Job != 1 || note.Pid != parent {
 		t.Errorf("noted %+v", note)
 	}
@@ -68,9 +59,7 @@ func TestAForkedJobWritesOnWithoutAParent(t *testing.T) {
 	b.pools(pooled("fork", 1))
 	here, on := gate(t), gate(t)
 	b.start(1, `DO=select undef, undef, undef, 0.2; open(my $h, ">", "`+here+`"); print $h getppid(); close $h; open(my $g, "<", "`+on+`"); <$g>; print "x" x 1000000; exit 3`)
-	if err := unix.Kill(pidIn(t, here), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(pidIn(t, here), unix.SIGKILL))
 	b.noted("runs on")
 	openGate(t, on)
 	if done := b.done(1); done.Code == nil || *done.Code != 3 || done.Stdout.Size != 1_000_000 {
@@ -98,9 +87,7 @@ func TestAForkedJobWithoutAParentIsSignalled(t *testing.T) {
 	b.pools(pooled("fork", 1))
 	here := gate(t)
 	b.start(1, `DO=open(my $h, ">", "`+here+`"); print $h getppid(); close $h; sleep 300`)
-	if err := unix.Kill(pidIn(t, here), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(pidIn(t, here), unix.SIGKILL))
 	b.noted("runs on")
 	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 15})
 	if done := b.done(1); done.Signal != "SIGTERM" {
@@ -141,9 +128,7 @@ func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 			pid := pidIn(t, here)
 			b.start(1, work(mode, "echo $id >>"+once+"/jobs", `open(my $o, ">>", "`+once+`/jobs"); print $o "1\n"`))
 			b.stands("the job was passed on", func(s wire.Standing) bool { return s.Busy == 1 })
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unix.Kill(pid, unix.SIGKILL))
 			if done := b.done(1); done.Result != "ok" {
 				t.Errorf("done %+v", done)
 			}
@@ -199,17 +184,10 @@ func TestAChildThatDidNotSayStartedIsKilled(t *testing.T) {
 			b.pools(p)
 			b.run(1, "DO=1")
 			b.start(2, "DO=1")
-			text, err := os.ReadFile(here)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(here))(t)
 			var parent, child int
-			if _, err := fmt.Sscan(string(text), &parent, &child); err != nil {
-				t.Fatal(err)
-			}
-			if err := unix.Kill(parent, unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(string(text), &parent, &child))(t)
+			must.Do(t, unix.Kill(parent, unix.SIGKILL))
 			if done := b.done(2); done.Result != wire.ResultLost {
 				t.Errorf("done %+v", done)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // A new version that does not get ready takes nobody's place, and the standing says so, until one
@@ -47,10 +48,6 @@ func TestANewVersionThatDoesNotGetReady(t *testing.T) {
 // executed.
 func install(t *testing.T, file, script string) {
 	t.Helper()
-	if err := os.WriteFile(file+".new", []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file+".new", []byte("#!/bin/sh\n"+script), 0o700))
+	must.Do(t, os.Rename(file+".new", file))
 }

@@ -12,6 +12,7 @@ import (
 
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // A runner that stood still, as with SIGSTOP or on a host that was asleep, kills nobody for that:
@@ -80,14 +81,8 @@ func TestAnswersWithoutAnEndHoldNobodyUp(t *testing.T) {
 	b.pools(pooled("pool", 1))
 	path := t.TempDir() + "/pid"
 	b.run(1, "DO=setsid bash -c 'echo $$ >"+path+"; exec cat /dev/zero >&4' & disown; until test -s "+path+"; do sleep 0.01; done")
-	pid, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := strconv.Atoi(strings.TrimSpace(string(pid)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := must.Get(os.ReadFile(path))(t)
+	stranger := must.Get(strconv.Atoi(strings.TrimSpace(string(pid))))(t)
 	defer unix.Kill(stranger, unix.SIGKILL) //nolint:errcheck // it may be gone
 	b.noted("which is no answer: it is not the process that said ready")
 	for job := int64(2); job < 10; job++ {

@@ -14,6 +14,7 @@ import (
 
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
 
@@ -45,10 +46,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
 	stall.Limit(t)
-	l, err := newReactor(b.jobs, b.jobs.spool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(newReactor(b.jobs, b.jobs.spool))(t)
 	change(l.pools)
 	b.local, b.server = l, &server{jobs: b.jobs, reactor: l, logger: slog.New(slog.DiscardHandler)}
 	returned := make(chan error)
@@ -74,10 +72,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 // connect has a new worker come.
 func (b *bench) connect() {
 	b.t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(b.t)
 	ends := [2]*net.UnixConn{}
 	for i, fd := range fds {
 		file := os.NewFile(uintptr(fd), "socket")
@@ -99,10 +94,7 @@ func (b *bench) connect() {
 	b.messages, b.standings, b.notes, b.lost = map[int64][]wire.Message{}, nil, nil, false
 	b.mu.Unlock()
 	in := wire.NewReader(ends[1])
-	hello, err := in.Next()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	hello := must.Get(in.Next())(b.t)
 	b.hello = hello
 	read := make(chan struct{})
 	b.read = read

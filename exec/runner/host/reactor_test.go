@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
+	"jobd/store/storetest/must"
 )
 
 // gate is a fifo that a job can wait at.
 func gate(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -33,9 +32,7 @@ func TestAJobIsSaidToRunOnlyIfItRunsForAWhile(t *testing.T) {
 	if isClosed(long.isEnded) {
 		t.Error("it ended before it was let go")
 	}
-	if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(at, []byte("go\n"), 0))
 	long.wait()
 }
 
@@ -61,9 +58,7 @@ func TestAJobThatClosesItsOutputAndRunsOn(t *testing.T) {
 	at := gate(t)
 	p := launch(t, newTestLocal(t), script("echo out; exec >&- 2>&-; read line <"+at+"; exit 3"))
 	<-p.isBegun
-	if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(at, []byte("go\n"), 0))
 	if done := p.wait(); *done.Code != 3 || string(done.Stdout.Kept) != "out\n" || done.Reason != "" {
 		t.Errorf("done %+v", done)
 	}
@@ -134,9 +129,7 @@ func TestAnEndIsLearnedWithoutAPidfd(t *testing.T) {
 	local := newTestLocal(t)
 	for _, text := range []string{"echo out; exit 5", "sleep 300 & echo out; exit 5"} {
 		w := prepare(local, script(text))
-		if err := local.spawner.spawn(w.job); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, local.spawner.spawn(w.job))
 		unix.Close(w.pidfd)
 		w.pidfd = -1
 		local.watch(w.job)

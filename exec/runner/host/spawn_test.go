@@ -16,6 +16,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -125,14 +126,8 @@ func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
 
 func killFromFile(t *testing.T, path string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Errorf("kill %d: %v", pid, err)
 	}
@@ -142,9 +137,7 @@ func TestSignalsGoToTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	// The shell waits for its child; only a signal to both ends both at once.
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	p := launch(t, newTestLocal(t), script("(echo up >"+fifo+"; exec sleep 300); true"))
 	if _, err := os.ReadFile(fifo); err != nil { // returns when the grandchild is up
 		t.Fatal(err)
@@ -167,23 +160,14 @@ func TestSignalsGoToTheWholeGroup(t *testing.T) {
 // What jobd has open or changed for itself is not a job's business (pitfall 33).
 func TestPitfall33WhatAJobInherits(t *testing.T) {
 	t.Parallel()
-	leak, err := os.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	leak := must.Get(os.Open("/"))(t)
 	defer leak.Close()
 	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; cut -d ' ' -f 5 /proc/$$/stat")
 	p := launch(t, newTestLocal(t), spec)
 	done := p.wait()
 	lines := strings.Split(strings.TrimSpace(string(done.Stdout.Kept)), "\n")
-	plain, err := exec.Command("sh", "-c", "ulimit -n").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(exec.Command("sh", "-c", "ulimit -n").Output())(t)
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
 	ignored := regexp.MustCompile(`(?m)^SigIgn:.*$`).FindString(string(status))
 	want := []string{
 		"0 1 2 3 ", // 3 is the folder that ls reads
@@ -202,19 +186,12 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600))
 	orphan, text, busy := filepath.Join(dir, "orphan"), filepath.Join(dir, "text"), filepath.Join(dir, "busy")
 	for path, content := range map[string]string{orphan: "#!/no/interpreter\n", text: "exit 0\n", busy: "#!/bin/sh\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o700))
 	}
-	writer, err := os.OpenFile(busy, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := must.Get(os.OpenFile(busy, os.O_WRONLY, 0))(t)
 	t.Cleanup(func() { writer.Close() })
 	long := "/" + strings.Repeat("x", 5000)
 	tests := []struct {
@@ -245,9 +222,7 @@ func TestStartTimeBehindAStrangeName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	strange := filepath.Join(dir, "a) b (c")
-	if err := os.Symlink("/bin/sleep", strange); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/sleep", strange))
 	local := newTestLocal(t)
 	p := launch(t, local, spec{argv: []string{strange, "300"}, maxOutput: 10})
 	if got := p.started.StartTime; got == 0 || got != proc.StartTime(p.started.Pid) {

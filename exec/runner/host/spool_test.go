@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // shop is a runner's jobs without a worker, with a spool in a folder.
@@ -148,9 +149,7 @@ func TestADiskWithoutRoom(t *testing.T) {
 	}
 	mount("size=64k", 0)
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 60<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "full"), make([]byte, 60<<10), 0o600))
 	s, first, second := newShop(t, filepath.Join(dir, "output")), gate(t), gate(t)
 	c, ended := s.start(1, 1<<20, "head -c 30000 /dev/zero; read line <"+first+"; echo more; read line <"+second)
 	other, otherEnded := s.start(2, 1<<20, "sleep 1.2; echo other; exit 3")
@@ -173,9 +172,7 @@ func TestADiskWithoutRoom(t *testing.T) {
 func TestAFolderThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	s := newShop(t, filepath.Join(file, "output"))
 	c, ended := s.start(1, 100, "sleep 1.1; echo out; exit 4")
 	<-ended

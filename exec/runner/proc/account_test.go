@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // What is looked at with an account's rights is what its user and its groups may see, and nothing of that
@@ -19,15 +21,11 @@ func TestLook(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for _, open := range []string{filepath.Dir(folder), folder} {
-		if err := os.Chmod(open, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(open, 0o755))
 	}
 	at := func(name string, uid, gid int, mode fs.FileMode) string {
 		path := filepath.Join(folder, name)
-		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chown(path, uid, gid)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, nil, mode), os.Chown(path, uid, gid)))
 		return path
 	}
 	account := &Account{Name: "app", UID: 20001, GID: 20002, Groups: []uint32{20003}}

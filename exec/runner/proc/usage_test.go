@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // A group's processes are added up: two of them, one of which has used the processor and waited for
@@ -17,20 +19,13 @@ func TestGroupsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/bin/sh", "-c", "sleep 300 & (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); echo spent; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	defer func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	}()
-	if _, err := out.Read(make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(out.Read(make([]byte, 10)))(t)
 	var m Meter
 	got := m.Groups()[cmd.Process.Pid]
 	if got.Processes != 2 || got.CPU <= 0 || got.Memory < 100_000 || got.StartTime != StartTime(cmd.Process.Pid) {
@@ -65,12 +60,8 @@ func TestWhatIsHiddenIsNotKnown(t *testing.T) {
 	dir := t.TempDir()
 	put := func(pid, group int, name string) {
 		fields := fmt.Sprintf("%d (%s) S 1 %d 1 0 -1 0 0 0 0 0 100 20 3 4 20 0 1 0 4711 5000 7 0\n", pid, name, group)
-		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(pid)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(pid), "stat"), []byte(fields), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint(pid)), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(pid), "stat"), []byte(fields), 0o600))
 	}
 	put(10, 10, "a) S 99 99 (b")
 	put(11, 10, "sh")
@@ -90,8 +81,6 @@ func TestWhatIsHiddenIsNotKnown(t *testing.T) {
 
 func BenchmarkGroups(b *testing.B) {
 	for b.Loop() {
-		if _, err := measure("/proc"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(measure("/proc"))(b)
 	}
 }

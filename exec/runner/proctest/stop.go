@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/must"
 )
 
 // patience is how long a process may take to stop; on a busy machine it takes some milliseconds.
@@ -28,10 +30,7 @@ func Stop(t testing.TB, pid int) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
-		moving, err := goesOn(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		moving := must.Get(goesOn(pid))(t)
 		if moving == "" {
 			return
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/must"
 )
 
 // busy makes the test's program one that spins on many threads.
@@ -38,13 +40,8 @@ func TestAStoppedProcessStandsStill(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), busy+"=1", "GOMAXPROCS=8")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	_, _ = out.Read(make([]byte, 1)) // at its end
 	for range 50 {
@@ -52,8 +49,6 @@ func TestAStoppedProcessStandsStill(t *testing.T) {
 		if moving, err := goesOn(cmd.Process.Pid); moving != "" || err != nil {
 			t.Errorf("after it was stopped: %s %v", moving, err)
 		}
-		if err := cmd.Process.Signal(unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Signal(unix.SIGCONT))
 	}
 }

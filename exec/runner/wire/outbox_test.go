@@ -9,15 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // connected is two ends of a connection.
 func connected(t *testing.T) (near, far *net.UnixConn) {
 	t.Helper()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	var conns [2]*net.UnixConn
 	for i, fd := range ends {
 		file := os.NewFile(uintptr(fd), "end")
@@ -68,9 +66,7 @@ func TestALostPeerDoesNotEndReading(t *testing.T) {
 	near, far := connected(t)
 	o := NewOutbox(near)
 	m := Message{Kind: Fetch, ID: ID{Job: 7, Attempt: 1}}
-	if _, err := far.Write(m.encode(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(far.Write(m.encode(nil)))(t)
 	far.Close()
 	o.Post(Message{Kind: Forget})
 	r := NewReader(near)

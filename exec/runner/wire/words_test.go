@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // Seen with `go build`, which gives a program that is up to date the present time: each runner that a
@@ -13,22 +15,16 @@ func TestATouchedProgramIsOfTheSameBuild(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "jobd")
 	write := func(path string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte("program"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("program"), 0o700))
 	}
 	write(program)
 	before := fileOf(program)
-	if err := os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)))
 	if touched := fileOf(program); touched != before {
 		t.Errorf("a touched program is %s, and was %s", touched, before)
 	}
 	write(program + ".new")
-	if err := os.Rename(program+".new", program); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(program+".new", program))
 	if upgraded := fileOf(program); upgraded == before {
 		t.Errorf("another program is %s, too", upgraded)
 	}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"jobd/store/storetest/must"
 )
 
 // Authority issues certificates.
@@ -33,10 +35,7 @@ func New(t testing.TB) *Authority {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority for tests"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key))(t)
 	write(t, a.File, "CERTIFICATE", der)
 	return a
 }
@@ -50,10 +49,7 @@ func (a *Authority) Issue(t testing.TB, folder string, names ...string) (cert, k
 // IssueUntil is Issue for a certificate that ends at a time.
 func (a *Authority) IssueUntil(t testing.TB, folder string, end time.Time, names ...string) (cert, key string) {
 	t.Helper()
-	number, err := rand.Int(rand.Reader, big.NewInt(1<<60))
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(rand.Int(rand.Reader, big.NewInt(1<<60)))(t)
 	request := &x509.Certificate{
 		SerialNumber: number, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -66,14 +62,8 @@ func (a *Authority) IssueUntil(t testing.TB, folder string, end time.Time, names
 		}
 	}
 	private := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, request, a.cert, &private.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, request, a.cert, &private.PublicKey, a.key))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	write(t, key, "PRIVATE KEY", secret)
 	write(t, cert, "CERTIFICATE", der)
@@ -82,20 +72,13 @@ func (a *Authority) IssueUntil(t testing.TB, folder string, end time.Time, names
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
 // write puts a file in the place of a former one at once.
 func write(t testing.TB, file, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(file+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	must.Do(t, os.Rename(file+".new", file))
 }

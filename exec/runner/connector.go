@@ -134,6 +134,9 @@ func (r *Remote) connect(former *link) (*link, error) {
 	defer stop()
 	out, in := wire.NewOutbox(conn.UnixConn), wire.NewReader(conn)
 	hello, err := greet(conn.UnixConn, out, in)
+	if errors.Is(err, errSilent) {
+		thaw(conn.peer, r.config.Logger)
+	}
 	if err == nil && !r.isRunner(&conn, hello.Instance) {
 		err = foreign
 	}

@@ -57,6 +57,8 @@
 //     left is announced anew.
 //   - A job that is to have another account is started only by a runner that says that it may change to it.
 //     One that was there before the worker had the right is left as one of another build.
+//   - A job stops a process of its account that is about to execute its program, so that the runner hangs:
+//     the worker has it go on (guard.go). Where there is no worker the next one does.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

@@ -32,6 +32,7 @@ type link struct {
 	toLeave  bool          // the runner is of another build, or lacks rights: leave it as soon as it has nothing
 	accounts bool          // it may start processes of other accounts
 	again    bool          // it is one more link to the same runner, which tells again what the worker knows
+	guarding sync.Once     // for guard
 	asking   chan struct{} // holds one for each question that is not answered
 
 	mu        sync.Mutex
@@ -267,6 +268,9 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		return nil, &jobexec.NotStartedError{Why: fmt.Sprintf("the runner (process %d) was started before it was allowed to change to user %s; it is replaced as soon as it has no job", l.pid, spec.Account.Name), Short: true}
 	}
 	l.processes[p.id], l.owed[p.id] = p, true
+	if spec.Account != nil {
+		l.guarding.Do(func() { go l.guard() })
+	}
 	if p.waits {
 		l.out.Post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,

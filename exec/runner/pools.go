@@ -63,6 +63,9 @@ func (r *Remote) declare() {
 		if w.Account != nil && !r.link.accounts { // it would be passed over
 			continue
 		}
+		if w.Account != nil {
+			r.link.guarding.Do(func() { go r.link.guard() })
+		}
 		pools = append(pools, wire.Pool{
 			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Account: w.Account, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,

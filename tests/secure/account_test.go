@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +31,10 @@ const roleVariable = "SECURE_TEST_ROLE"
 
 // jobsTries is that program: a line for each thing that it was able to do.
 func jobsTries() {
+	if os.Getenv(roleVariable) == "stop" {
+		stopAll()
+		return
+	}
 	runtime.LockOSThread()
 	status, _ := os.ReadFile("/proc/thread-self/status")
 	for line := range strings.Lines(string(status)) {
@@ -72,6 +77,18 @@ func jobsTries() {
 	stderr, err := os.OpenFile("/dev/stderr", os.O_WRONLY, 0)
 	if err == nil {
 		fmt.Fprintln(stderr, os.Getenv("HOME"), os.Getenv("USER"), os.Getenv("LOGNAME"), os.Getenv("SHELL"))
+	}
+}
+
+// stopAll stops whatever has the same account, again and again, until it is told that this is enough.
+func stopAll() {
+	fmt.Println(os.WriteFile(filepath.Join(os.Getenv("TRY_PIDS"), "1"), []byte(strconv.Itoa(os.Getpid())), 0o644))
+	for {
+		_ = unix.Kill(-1, unix.SIGSTOP)
+		if _, err := os.Stat(filepath.Join(os.Getenv("TRY_PIDS"), "enough")); err == nil {
+			_ = unix.Kill(-1, unix.SIGCONT)
+			return
+		}
 	}
 }
 
@@ -489,4 +506,27 @@ func TestAProcThatHidesOtherAccounts(t *testing.T) {
 			t.Errorf("%s: exit code %d, output %s", options, code, d.Output())
 		}
 	}
+}
+
+// A job that stops whatever has its account, also in the moment between a change of account and the program,
+// holds up the jobs of its account, and no others.
+func TestAJobThatStopsItsAccount(t *testing.T) {
+	t.Parallel()
+	const stoppedID = "20104" // of no other test
+	g := newGround(t, map[string]int{"stop": 1, "same": 100, "other": 1})
+	g.configure(other("stop", stoppedID, stoppedID, harness.Settings{"launcher.env." + roleVariable: "stop"}),
+		other("same", stoppedID, stoppedID, harness.Settings{"launcher": "/bin/true {id}"}),
+		other("other", jobsID, jobsID, harness.Settings{"launcher": "/bin/true {id}"}))
+	worker := g.launch(ambient).Ready(t)
+	g.begin(worker, 1, "stop")
+	g.held(1)
+	g.begin(worker, 2, slices.Repeat([]string{"same"}, 100)...)
+	awaitSaid(t, worker, "a job was stopped before its program was executed")
+	g.begin(worker, 200, slices.Repeat([]string{"other"}, 10)...)
+	g.db.AwaitCount(t, 10, "target = 'other' AND result = 'ok'")
+	if running := g.db.Count(t, "target = 'stop' AND status = 'running'"); running != 1 {
+		t.Error("nothing was stopped any more")
+	}
+	harness.Touch(t, g.at("pids/enough"))
+	g.db.AwaitCount(t, 111, "status = 'done'")
 }

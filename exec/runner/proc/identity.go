@@ -130,6 +130,7 @@ type Relatives struct {
 	cpu           time.Duration // its own, and that of its children that were waited for
 	Memory        int64         // resident bytes
 	Ended         bool          // it is not reaped
+	Stopped       bool          // as by SIGSTOP
 }
 
 // RelativesOf looks at one process. It fails where there is none.

@@ -152,6 +152,6 @@ func parseStat(stat []byte) (r Relatives, ok bool) {
 	r.Parent, r.Group, r.StartTime = int(number(statParent)), int(number(statGroup)), uint64(number(statStart))
 	r.Memory = number(statMemory) * int64(os.Getpagesize())
 	state := fields[statState][0]
-	r.Ended = state == 'Z' || state == 'X'
+	r.Ended, r.Stopped = state == 'Z' || state == 'X', state == 'T'
 	return r, r.Group > 0
 }

@@ -274,7 +274,7 @@ func explained(err error) error {
 	case !errors.As(err, &refused):
 		return err
 	case jobnet.CodeOf(err) == jobnet.CodePassword:
-		hint = "the worker's password must be that of the master"
+		hint = "the worker's password must be that of the master, or a token of its principals_file"
 	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
 		hint = "it is no master that listens there, but perhaps a worker"
 	default:

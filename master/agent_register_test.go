@@ -33,7 +33,7 @@ func TestAgentWaitsForTheCauseOfItsFailure(t *testing.T) {
 				}
 				return jobnet.Refusal("invalid password")
 			},
-			"register with m:1: invalid password: the worker's password must be that of the master",
+			"register with m:1: invalid password: the worker's password must be that of the master, or a token of its principals_file",
 		},
 		{
 			"no answer", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
@@ -128,7 +128,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 		{"the master has another password", func(t *testing.T) string {
 			address, _, _ := serveMaster(t, Config{}, "other")
 			return address
-		}, "invalid password: the worker's password must be that of the master"},
+		}, "invalid password: the worker's password must be that of the master, or a token of its principals_file"},
 		{"a worker listens there", func(t *testing.T) string {
 			listener := listen(t)
 			serve(t, jobnet.NewServer(jobnet.ServerConfig{}), listener)

@@ -6,16 +6,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
-	"jobd/net/principal"
 )
-
-// targetsOf are the targets that workers serve and somebody has.
-func (m *Master) targetsOf(who *principal.Session) (targets []string) {
-	for _, w := range m.visible(who) {
-		targets = append(targets, reached(who, w.profile.Load().targets)...)
-	}
-	return unique(targets)
-}
 
 // pause answers pause, continue and recycle: each worker concerned is asked the same for the targets that it
 // serves. The answer is ok when all of them did it.
@@ -25,11 +16,6 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		return nil, err
 	}
 	who := request.From
-	if asked.Targets == nil && !who.All() {
-		if asked.Targets = m.targetsOf(who); len(asked.Targets) == 0 {
-			return api.Done{}, nil
-		}
-	}
 	var answer api.Done
 	var letters []letter
 	workers, by := m.visible(who), who.Address
@@ -43,7 +29,7 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		}
 	}
 	if asked.Detail {
-		answer = m.detail(asked.Targets)
+		answer = m.detail(who, asked.Targets)
 	}
 	replies, err := m.askAll(ctx, link, request, answerTimeout, letters)
 	if err != nil {

@@ -11,15 +11,12 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	who, workers := request.From, m.visible(request.From)
-	polling, err := api.MasterStatus.Read(who, request.Fields())
-	if err != nil {
-		return nil, err
-	}
 	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers)), Down: m.registry.down(time.Now())}
 	for i, w := range workers {
 		status.Workers[i] = w.info()
@@ -32,7 +29,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		status.Down = slices.DeleteFunc(status.Down, func(w api.DownWorker) bool { return len(w.Targets) == 0 })
 	}
 	cutTargets(status.Workers, mostStatusBytes)
-	if polling.Workers {
+	if polling, _ := api.MasterStatus.Read(who, request.Fields()); polling.Workers {
 		request.Proceed()
 		replies, err := m.askAll(ctx, link, request, answerTimeout, []letter{{to: workers}})
 		if err != nil {
@@ -44,7 +41,9 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 				continue
 			}
 			status.Workers[i].Status = r.answer
-			m.registry.noteStatus(r.worker, r.answer, time.Now())
+			if who.All() { // else it is not all that the worker has
+				m.registry.noteStatus(r.worker, r.answer, time.Now())
+			}
 		}
 		if who.All() {
 			status.Unserved, status.UnservedCount = m.unserved(workers)
@@ -112,10 +111,10 @@ func cutTargets(workers []workerInfo, most int) {
 	}
 }
 
-// detail is the answer that tells how many workers serve the targets, or are there at all where none is
-// named, and which targets none of them serves.
-func (m *Master) detail(targets []string) api.Done {
-	all := m.registry.all()
+// detail is the answer that tells somebody how many workers serve the targets, or are there at all where
+// none is named, and which targets none of them serves.
+func (m *Master) detail(who *principal.Session, targets []string) api.Done {
+	all := m.visible(who)
 	served, workers := serving(all, selectionOf(targets))
 	if targets == nil {
 		workers = len(all)

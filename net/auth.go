@@ -71,7 +71,7 @@ func (g *guard) judge(ctx context.Context, conn net.Conn, password string, deadl
 	if line := g.principals.Token(password); line != nil {
 		return line.Of(address), nil
 	}
-	if g.principals != nil && (password == "" || g.open || principal.IsToken(password)) {
+	if g.principals != nil && (password == "" || g.open || principal.IsToken(password) && !g.knows(password)) {
 		if password == "" {
 			return g.unasked(conn), nil
 		}

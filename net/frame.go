@@ -16,7 +16,7 @@ const (
 	kindPong     = 3
 )
 
-// message is what one frame says. Only the data of a response shares the frame's memory.
+// message is what one frame says. Only the data of a response and the field by share the frame's memory.
 type message struct {
 	kind     int
 	no       int64
@@ -117,7 +117,7 @@ func (m *message) read(f *Reader) error {
 		return f.Err
 	}
 	if asks {
-		m.by = bytes.Clone(f.Fields["by"])
+		m.by = f.Fields["by"]
 		m.data, m.values = bytes.Clone(m.data), 1+bytes.Count(m.data, []byte(","))
 	}
 	return nil

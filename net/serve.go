@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"jobd/net/principal"
 )
@@ -19,6 +18,7 @@ import (
 // serve starts the handler of a request, if the peer may send requests.
 func (l *Link) serve(m message) error {
 	from, err := l.askerOf(m)
+	m.by = nil // it is a part of the frame, which need not stay
 	switch {
 	case errors.Is(err, errCrowdedOut):
 		return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
@@ -112,20 +112,16 @@ func (l *Link) passedOn(m message) *principal.Session {
 	}
 	s.Address, s.Master = "", "master "+peer
 	var by asker
-	switch {
-	case m.by == nil:
+	if m.by == nil {
 		text, _ := FieldsOf(m.data).Text("by")
-		if unixPeer.MatchString(text) {
-			s.Address = text
-		} else if client, err := netip.ParseAddrPort(text); err == nil {
-			s.Address = netip.AddrPortFrom(client.Addr().WithZone(""), client.Port()).String() // a zone may be any text
-		}
+		s.Address = addressIn(text)
 		return s
-	case json.Unmarshal(m.by, &by) != nil:
+	}
+	if json.Unmarshal(m.by, &by) != nil {
 		s.Scope = 0
 		return s
 	}
-	s.Name, s.How, s.Address = line(by.Name), line(by.How), line(by.Address)
+	s.Name, s.How, s.Address = word(by.Name), word(by.How), addressIn(by.Address)
 	if s.Name != "" && l.config.Unverified {
 		s.Master = "unverified " + s.Master
 	}
@@ -139,16 +135,27 @@ func (l *Link) passedOn(m message) *principal.Session {
 	return s
 }
 
-// line is a peer's text as a part of a line of the journal.
-func line(text string) string {
-	const most = 100
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) && r != '(' && r != ')' {
-			return r
-		}
-		return -1
-	}, text)
-	return text[:min(len(text), most)]
+// addressIn is a peer's address as a master tells it; "" where that is none.
+func addressIn(text string) string {
+	if unixPeer.MatchString(text) {
+		return text
+	}
+	client, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return ""
+	}
+	return netip.AddrPortFrom(client.Addr().WithZone(""), client.Port()).String() // a zone may be any text
+}
+
+// plainWord is what the name of a principal is, and the word for how it is known.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// word is a word as a master tells it; "" where it is none.
+func word(text string) string {
+	if !plainWord.MatchString(text) {
+		return ""
+	}
+	return text
 }
 
 // RequestFor is Request for a client whose request is passed on to a peer that knows the field by.

@@ -64,7 +64,7 @@ func handle[Q, A any](
 		if r.Slow {
 			request.Proceed()
 		}
-		return service.Limited(ctx, s, from, query, do)
+		return service.Limited(ctx, s, r.Kind, from, query, do)
 	}
 }
 

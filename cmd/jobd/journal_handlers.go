@@ -142,6 +142,9 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
 		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
 	}
+	if err := api.HasTarget(request, q.Target); err != nil {
+		return nil, err
+	}
 	q.Has = request.From.Has()
 	opened := h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
@@ -165,6 +168,9 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	}
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
 		return nil, jobnet.Refusef("unknown status '%s'", q.Status).With(jobnet.CodeInvalid)
+	}
+	if err := api.HasTarget(request, q.Target); err != nil {
+		return nil, err
 	}
 	q.Has = request.From.Has()
 	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
+	"strings"
 
 	jobnet "jobd/net"
 	"jobd/net/principal"
@@ -35,7 +37,8 @@ func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Reques
 func (k Kind) lets(from *principal.Session) error {
 	switch {
 	case !from.Scope.Has(k.scope):
-		return forbidden("%s may not ask for %s: that needs the scope %s, and it has %s", from.Who(), k.Name, k.scope, from.Scope)
+		needs := strings.ReplaceAll(k.scope.String(), "+", " or ")
+		return forbidden("%s may not ask for %s: that needs the scope %s, and it has %s", from.Who(), k.Name, needs, cmp.Or(from.Scope.String(), "none"))
 	case k.whole && !from.All():
 		return forbidden("%s may not ask for %s: that concerns all targets, and it has %s", from.Who(), k.Name, from.Targets)
 	}
@@ -58,6 +61,14 @@ func has(from *principal.Session, kind Kind, query any) error {
 		}
 	}
 	return nil
+}
+
+// HasTarget refuses a target that a request about a journal names, and who asks has not; "": it names none.
+func HasTarget(request jobnet.Request, target string) error {
+	if target == "" {
+		return nil
+	}
+	return has(request.From, Kinds[request.Type], Target{target})
 }
 
 // doing says what a right is to do with targets.

@@ -202,7 +202,7 @@ const longestTarget = 1024
 type Targets struct {
 	Detail  bool     `json:"detail,omitempty"`  // of a master: the answer should tell whom that is about
 	Targets []string `json:"targets,omitempty"` // none: all of them
-	By      string   `json:"by,omitempty"`      // from a master: the client that asks, see net.Caller
+	By      string   `json:"by,omitempty"`      // from a master: the client that asks, see net.Link
 }
 
 func readTargets(r *reader) Targets { return Targets{Targets: r.anyTargets(longestTarget)} }

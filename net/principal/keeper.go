@@ -63,7 +63,7 @@ func (k *Keeper) look() {
 		}
 	}
 	content, err := read(k.path)
-	if content != k.seen {
+	if err == nil && content != k.seen {
 		k.seen, k.told = content, ""
 	} else if err == nil && content != k.used {
 		if err = k.take(content); err == nil {

@@ -79,7 +79,7 @@ func ParseTargets(text string) (Targets, error) {
 func unfit(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("* #\ufffd", r) }
 
 // all tells whether these are all targets.
-func (t Targets) all() bool { return t.String() == "*" }
+func (t Targets) all() bool { return slices.Contains(t.names, "*") } // which stands alone
 
 // Reach tells whether a target is among them. NAME/* reaches what goes on behind NAME/, at any depth, and
 // not NAME itself.

@@ -289,7 +289,9 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		{"pause", `{"targets":["reports"]}`, []string{"ann may command mail, not reports"}, nil},
 		{"pause", "", []string{`"ok"`}, nil},
 		{"continue", "", []string{`"ok"`}, nil},
-		{"recycle", "", []string{"no processes are kept for target 'mail'"}, []string{"reports"}},
+		{"recycle", "", []string{`"ok"`}, nil},
+		{"journal-state", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, nil},
+		{"journal-events", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, nil},
 		{"cancel", `{"ids":[102,2],"rows":true}`, []string{"job 2 not found", "job 102 not found"}, []string{"cancelling", "ignored"}},
 	} {
 		for name, w := range map[string]*harness.Wire{"worker": worker, "master": master} {
@@ -330,12 +332,22 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		t.Errorf("a poke: %s", said)
 	}
 	// The journal: events and states of jobs of mail alone, and of the worker only what is about mail alone.
-	for _, request := range []string{"journal-events", "journal-state"} {
+	for _, stream := range []struct{ request, data string }{{"journal-events", ""}, {"journal-state", ""}, {"journal-state", `{"under_way":true,"at":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}} {
 		var opened struct{ Cursor string }
-		decode(t, ask(t, worker, some, request, ""), &opened)
+		request := stream.request
+		decode(t, ask(t, worker, some, request, stream.data), &opened)
 		said := ask(t, worker, some, "journal-next", fmt.Sprintf(`{"cursor":%q}`, opened.Cursor))
 		if strings.Contains(said, "reports") || strings.Contains(said, `"job":102`) || !strings.Contains(said, `"job":101`) {
 			t.Errorf("%s: %s", request, said)
+		}
+	}
+	// Who asks for what does not exist has asked all the same.
+	var opened struct{ Cursor string }
+	decode(t, ask(t, worker, all, "journal-events", `{"kinds":["refused"]}`), &opened)
+	refused := ask(t, worker, all, "journal-next", fmt.Sprintf(`{"cursor":%q}`, opened.Cursor))
+	for _, request := range []string{"run-manual", "retry", "run-now", "cancel"} {
+		if !strings.Contains(refused, `"request":"`+request+`"`) || !strings.Contains(refused, `"by":"ann (token`) {
+			t.Errorf("the journal has no refused %s by ann: %s", request, refused)
 		}
 	}
 	p.db.AwaitCount(t, 1, "id = 2 AND status = 'manual'")

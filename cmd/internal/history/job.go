@@ -93,7 +93,7 @@ func (j Job) Before(other Job) bool {
 // Jobs gives the jobs that are selected as they stood at the time. It ends at the first error.
 func Jobs(ctx context.Context, r *replay.Reader, q AtQuery) iter.Seq2[Job, error] {
 	if q.UnderWay {
-		return underWay(ctx, r, q.At)
+		return underWay(ctx, r, q)
 	}
 	selected := func(yield func(Job, error) bool) {
 		for state, err := range r.Jobs(ctx, q.At) {
@@ -134,15 +134,15 @@ func Newest[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
 }
 
 // underWay gives the jobs that were under way just before a time.
-func underWay(ctx context.Context, r *replay.Reader, at time.Time) iter.Seq2[Job, error] {
+func underWay(ctx context.Context, r *replay.Reader, q AtQuery) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
-		jobs, err := r.UnderWay(ctx, at)
+		jobs, err := r.UnderWay(ctx, q.At)
 		if err != nil {
 			yield(Job{}, err)
 			return
 		}
 		for _, job := range jobs {
-			if !yield(jobOf(job), nil) {
+			if (q.Has == nil || q.Has(job.Target)) && !yield(jobOf(job), nil) {
 				return
 			}
 		}

@@ -6,7 +6,7 @@ package refusals
 import (
 	"log/slog"
 	"maps"
-	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -122,14 +122,13 @@ func (r *Requests) append(refused journal.Refused) {
 	}
 }
 
-// hostOf is the address without the port, which is another one for each connection.
+// hostOf is who asks, without port and process, which are others for each connection.
 func hostOf(by string) string {
-	first, _, _ := strings.Cut(by, " ")
-	if host, _, err := net.SplitHostPort(first); err == nil {
-		return host
-	}
-	return first
+	by, _, _ = strings.Cut(by, " via ")
+	return connection.ReplaceAllString(by, "$1")
 }
+
+var connection = regexp.MustCompile(`(?::| pid )[0-9]+(\)?)$`)
 
 // About is what the data of a request says is to be changed. Who asks stands elsewhere.
 func About(data jobnet.Fields) string {
@@ -141,7 +140,7 @@ func About(data jobnet.Fields) string {
 		value := data[name]
 		parts = append(parts, name+"="+cut(string(value[:min(len(value), mostRefusedFor+1)])))
 	}
-	return strings.Join(parts, " ")
+	return cut(strings.Join(parts, " "))
 }
 
 // cut cuts a text of somebody else's to a readable length.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,15 +17,18 @@ import (
 // names no target is about those that it has, and a job of another one is not found. (A target that it names
 // and has not was refused before.)
 func Limited[Q, A any](
-	ctx context.Context, s *Service, from Call, query Q, do func(ctx context.Context, from Call, query Q) (A, error),
+	ctx context.Context, s *Service, kind api.Kind, from Call, query Q, do func(ctx context.Context, from Call, query Q) (A, error),
 ) (answer A, err error) {
 	if from.Who.All() && from.Who.Scope.Has(principal.Read) {
 		return do(ctx, from, query)
 	}
-	l := limit{s, from.Who, nil}
+	l := limit{Service: s, who: from.Who, request: kind.Name}
 	narrow, some, err := l.narrow(ctx, query)
 	if err != nil {
 		return answer, err
+	}
+	if len(l.absent) > 0 && kind.Changes && (!some || kind.Name == api.SendSignal.Name && len(any(narrow).(api.Signals).Jobs) == 0) {
+		s.refused(kind.Name, from, fmt.Sprintf("job %d not found", l.absent[0]))
 	}
 	if some {
 		if answer, err = do(ctx, from, narrow.(Q)); err != nil {
@@ -37,8 +41,9 @@ func Limited[Q, A any](
 // limit is what one request of somebody who has not all targets may be about.
 type limit struct {
 	*Service
-	who    *principal.Session
-	absent []int64 // jobs that it named and that do not exist for it
+	who     *principal.Session
+	request string
+	absent  []int64 // jobs that it named and that do not exist for it
 }
 
 // narrow is a request without what does not exist for who asks; nothing is left of it where some is false.
@@ -98,7 +103,16 @@ func (l *limit) those(named []string) []string {
 	if named != nil {
 		return named
 	}
-	served := slices.Sorted(maps.Keys(l.Worker.Status().Targets))
+	status := l.Worker.Status()
+	served := slices.Sorted(maps.Keys(status.Targets))
+	if l.request == api.Recycle.Name { // which refuses those without processes
+		served = nil
+		for _, e := range executors(status.Executors) {
+			if e.Pooled() {
+				served = append(served, e.Target)
+			}
+		}
+	}
 	return slices.DeleteFunc(served, func(target string) bool { return !l.who.Targets.Reach(target) })
 }
 
@@ -108,7 +122,15 @@ const rowsAtOnce = 500
 // jobs are those of the named ones that exist for who asks: by the claim of those that are under way here, else
 // by their rows.
 func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Whole, err error) {
-	ids := int64s(named)
+	if l.who.All() {
+		return named, nil
+	}
+	done, err := l.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ids, served := int64s(named), slices.Sorted(maps.Keys(l.Worker.Status().Targets))
 	targets := make(map[int64]string, len(ids))
 	var rest []int64
 	for id, known := range l.Worker.Explain(ids) {
@@ -124,12 +146,12 @@ func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Wh
 	ctx, cancel := context.WithTimeout(ctx, tableTime)
 	defer cancel()
 	for some := range slices.Chunk(rest, rowsAtOnce) {
-		rows, err := l.Table.Details(ctx, some, slices.Sorted(maps.Keys(l.Worker.Status().Targets)), 0)
+		rows, err := l.Table.Details(ctx, some, served, 0)
 		if err != nil {
 			return nil, l.unlisted("the rows of these jobs", err)
 		}
 		for id, row := range rows {
-			targets[id] = row.Target
+			targets[id] = cmp.Or(row.Served, row.Target)
 		}
 	}
 	for i, id := range ids {
@@ -176,8 +198,15 @@ func (l *limit) cut(query, answer any) any {
 		return a
 	case api.Explained:
 		a.Targets = slices.DeleteFunc(slices.Clone(a.Targets), func(target string) bool { return !l.who.Targets.Reach(target) })
-		for _, id := range l.absent {
-			a.Jobs = append(a.Jobs, api.ExplainedJob{Job: jobnet.Whole(id)})
+		known := make(map[jobnet.Whole]api.ExplainedJob, len(a.Jobs))
+		for _, job := range a.Jobs {
+			known[job.Job] = job
+		}
+		a.Jobs = nil
+		for _, id := range query.(api.ExplainQuery).IDs {
+			job := known[id]
+			job.Job = id
+			a.Jobs = append(a.Jobs, job)
 		}
 		return a
 	case api.JobOutput:

@@ -42,6 +42,8 @@ is "$(owner /etc/jobd)" 'root:jobd 750'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
 is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
+is "$(owner /run/jobd)" 'root:jobd 1775'
+is "$(ls /usr/lib/systemd/system/jobd*.socket | wc -l)" 3
 is "$(getent passwd jobd | cut -d: -f6,7)" /var/lib/jobd:/usr/sbin/nologin
 as_jobd cat /etc/jobd.conf >/dev/null
 if setpriv --reuid nobody --regid nogroup --clear-groups cat /etc/jobd.conf; then exit 1; fi
@@ -204,6 +206,8 @@ is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
 is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
+is "$(owner /run/jobd)" 'root:jobd 1775'
+is "$(ls /usr/lib/systemd/system/jobd*.socket | wc -l)" 3
 is "$(getent passwd jobd | cut -d: -f6,7)" /var/lib/jobd:/usr/sbin/nologin
 apt-get purge -y jobd
 mv /tmp/aside/* /usr/bin

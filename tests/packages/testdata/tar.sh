@@ -15,6 +15,8 @@ is "$(owner /etc/jobd-master.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
 is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
 is "$(owner /var/log/jobd)" 'jobd:jobd 750'
+is "$(owner /run/jobd)" 'root:jobd 1775'
+is "$(ls /usr/lib/systemd/system/jobd*.socket | wc -l)" 3
 is "$(owner /usr/share)" "$mode_before"
 INSIDE
 printf '%s\n' "$PAGE" >"$ROOT/tmp/page.sh"

@@ -32,6 +32,7 @@ func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
 	asks(ann, "run-manual", `{"jobs":[{"id":7,"target":"mail"}]}`)
 	asks(like, "pause", `{"targets":["mail"]}`)
 	asks(read, "pause", `{"targets":["mail"]}`)
+	asks(read, "register-worker", `{"name":"bob","targets":["mail"]}`)
 	asks(node, "register-worker", `{"name":"w2","targets":["mail"]}`)
 	asks(node, "register-worker", `{"name":"w1","targets":["billing"]}`)
 	asks(ann, "poke", `{"targets":["mail"]}`)
@@ -57,7 +58,10 @@ func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
 			`requested request=run-manual jobs=7 by="ann (token, 127.0.0.1:PORT)"`,
 		}},
 		{"ann-2", []string{`requested request=pause about="targets=[\"mail\"]" by="ann-2 (token, 127.0.0.1:PORT)"`}},
-		{"bob", []string{`refused request=pause about="targets=[\"mail\"]" reason="bob may not ask for pause: that needs the scope admin, and it has read" by="bob (token, 127.0.0.1:PORT)"`}},
+		{"bob", []string{
+			`refused request=pause about="targets=[\"mail\"]" reason="bob may not ask for pause: that needs the scope admin, and it has read" by="bob (token, 127.0.0.1:PORT)"`,
+			`refused request=register-worker about="name=\"bob\" targets=[\"mail\"]" reason="bob may not ask for register-worker: that needs the scope worker, and it has read" by="bob (token, 127.0.0.1:PORT)"`,
+		}},
 		{"w1", []string{
 			`registered worker=w1 targets=mail by="w1 (token, 127.0.0.1:PORT)"`,
 			`refused request=register-worker about="name=\"w2\" targets=[\"mail\"]" reason="w1 may register under its own name only, not as w2" by="w1 (token, 127.0.0.1:PORT)"`,

@@ -44,9 +44,9 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "me"},
 		journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a"}, By: "me"},
 		journal.Reapplied{From: 1, To: 9, Rows: 2, By: "me", Notes: "n"},
+		journal.Retention{First: 1, Last: 2, Seq: 9, Hash: "00", Reason: "old", Archive: "/a"},
 		journal.Registered{Worker: "w", Targets: []string{"a"}, More: 2, By: "me", Times: 3},
 		journal.Left{Worker: "w", Reason: "it stops", By: "me", Times: 3},
-		journal.Retention{First: 1, Last: 2, Seq: 9, Hash: "00", Reason: "old", Archive: "/a"},
 	}
 	if len(payloads) != len(journal.Kinds()) {
 		t.Fatalf("%d payloads for %d kinds", len(payloads), len(journal.Kinds()))

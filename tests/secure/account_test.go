@@ -474,7 +474,7 @@ func TestWhatAnotherAccountHasForked(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, map[string]int{"fork": 1})
 	g.script("fork", `echo ready >&4
-read -r word id rest <&3
+read -r word id rest <&3 && test $word = run || exit 0
 setsid sh -c 'echo $$ >$TRY_PIDS/1; exec sleep 300' </dev/null >/dev/null 2>&1 &
 setsid sh -c 'echo $$ >$TRY_PIDS/2; exec sleep 300' </dev/null >/dev/null 2>&1 3<&- 4>&- &
 until test -s $TRY_PIDS/1 && test -s $TRY_PIDS/2; do :; done

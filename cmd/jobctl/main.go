@@ -317,11 +317,7 @@ func (c *config) validate(set *conf.Set) {
 	}
 	c.tls.Validate(set, "")
 	c.choosePort(set)
-	if near := nearness(set, "socket"); near < max(nearness(set, "host"), nearness(set, "port")) {
-		c.socket = ""
-	} else if near == fromFlag && (set.FromFlag("host") || set.FromFlag("port")) {
-		set.Bad("socket", "with --host or --port there is no telling which is meant; give one of them")
-	}
+	c.chooseSocket(set)
 	c.keepPassword(set)
 }
 
@@ -353,20 +349,16 @@ func (c *config) keepPassword(set *conf.Set) {
 	}
 }
 
-// fromFlag is the nearness of a flag, which counts before a variable, and that before the file.
-const fromFlag = 3
-
-// nearness is how close to who calls jobctl a key was given; 0: nowhere.
-func nearness(set *conf.Set, key string) int {
+// chooseSocket drops a socket where a closer source names a host or a port.
+func (c *config) chooseSocket(set *conf.Set) {
+	flag := set.FromFlag("host") || set.FromFlag("port")
+	closer := set.Given("host") && !set.FromFile("host") || set.Given("port") && !set.FromFile("port")
 	switch {
-	case !set.Given(key):
-		return 0
-	case set.FromFile(key):
-		return 1
-	case set.FromFlag(key):
-		return fromFlag
+	case flag && set.FromFlag("socket"):
+		set.Bad("socket", "with --host or --port there is no telling which is meant; give one of them")
+	case flag || closer && set.FromFile("socket"):
+		c.socket = ""
 	}
-	return 2
 }
 
 // first is a socket that is tried where nothing says where to go; "": none.

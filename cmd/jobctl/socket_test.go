@@ -35,24 +35,26 @@ func TestWhichSocket(t *testing.T) {
 	onSocket(t, filepath.Join(folder, "jobd-master.sock"), says("master"))
 	port := listen(t, says("tcp"))
 	inFile, _ := profilesFile(t, "log_level = error\nsocket = "+own+"\n[sock]\nsocket = "+own+"\nhost = 192.0.2.1\npassword = x\n[tcp]\nport = "+port+"\n")
+	byVariable := append([]string{"JOBCTL_PORT=" + port}, inFile...)
 	elsewhere := append([]string{"JOBCTL_SOCKET=/no/socket"}, inFile...)
 	for name, test := range map[string]struct {
 		environ []string
 		args    string
 		want    output
 	}{
-		"nothing said":             {nil, "poll", output{out: "worker\n"}},
-		"a master":                 {nil, "--master poke a", output{out: "master\n"}},
-		"a port":                   {nil, "poll --port " + port, output{out: "tcp\n"}},
-		"a master's port":          {nil, "--master --master-port " + port + " poke a", output{out: "tcp\n"}},
-		"a master's, of a worker":  {nil, "poll --master-port 1", output{out: "worker\n"}},
-		"a flag":                   {nil, "poll --socket " + own, output{out: "own\n"}},
-		"the file":                 {inFile, "poll", output{out: "own\n"}},
-		"a flag before the file":   {inFile, "poll --port " + port, output{out: "tcp\n"}},
-		"a profile":                {inFile, "@sock poll", output{out: "own\n"}},
-		"a profile without one":    {inFile, "@tcp poll", output{out: "tcp\n"}},
-		"a variable":               {elsewhere, "poll", output{code: 3, err: "jobctl: no connection to /no/socket: no such file or directory\n"}},
-		"a flag before a variable": {elsewhere, "poll --port " + port, output{out: "tcp\n"}},
+		"nothing said":               {nil, "poll", output{out: "worker\n"}},
+		"a master":                   {nil, "--master poke a", output{out: "master\n"}},
+		"a port":                     {nil, "poll --port " + port, output{out: "tcp\n"}},
+		"a master's port":            {nil, "--master --master-port " + port + " poke a", output{out: "tcp\n"}},
+		"a master's, of a worker":    {nil, "poll --master-port 1", output{out: "worker\n"}},
+		"a flag":                     {nil, "poll --socket " + own, output{out: "own\n"}},
+		"the file":                   {inFile, "poll", output{out: "own\n"}},
+		"a flag before the file":     {inFile, "poll --port " + port, output{out: "tcp\n"}},
+		"a profile":                  {inFile, "@sock poll", output{out: "own\n"}},
+		"a profile without one":      {inFile, "@tcp poll", output{out: "tcp\n"}},
+		"a variable":                 {elsewhere, "poll", output{code: 3, err: "jobctl: no connection to /no/socket: no such file or directory\n"}},
+		"a variable before the file": {byVariable, "poll", output{out: "tcp\n"}},
+		"a flag before a variable":   {elsewhere, "poll --port " + port, output{out: "tcp\n"}},
 		"both": {nil, "poll --socket " + own + " --port " + port, output{
 			code: 2, err: "jobctl: flag --socket: socket: with --host or --port there is no telling which is meant; give one of them\n",
 		}},

@@ -76,12 +76,9 @@ func (m *Manager) Sockets() (listeners []net.Listener, err error) {
 	for i, file := range m.sockets {
 		listener, err := net.FileListener(file) // the file stays, for HandOn
 		if err == nil && listener.Addr().Network() != "unix" {
-			err = errors.Join(errors.New("it has the address "+listener.Addr().String()), listener.Close())
+			err = errors.New("it has the address " + listener.Addr().String())
 		}
-		if err != nil {
-			for _, l := range listeners {
-				_ = l.Close()
-			}
+		if err != nil { // which ends the start, and all of them with it
 			return nil, fmt.Errorf("descriptor %d, given by LISTEN_FDS: %w; allowed are unix sockets that listen, as ListenStream=/run/… of a socket unit makes them", firstSocket+i, err)
 		}
 		listeners = append(listeners, listener)

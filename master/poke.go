@@ -19,7 +19,7 @@ func (m *Master) poke(_ context.Context, link *jobnet.Link, request jobnet.Reque
 	}
 	var answer api.Done
 	if poked.Detail {
-		answer = m.detail(request.From, poked.Targets)
+		answer = m.detail(request.From, reached(request.From, poked.Targets))
 	}
 	m.tallies.poked.Add(uint64(len(poked.Targets)))
 	if forgotten := m.pokes.add(poked.Targets); forgotten > 0 {

@@ -227,6 +227,10 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		return nil, jobnet.Refusef("%s may register under its own name only, not as %s", line.Name, jobnet.Excerpt(r.Name)).
 			With(jobnet.CodeForbidden)
 	}
+	if name := request.From.Name; name != "" && r.Instance != "" { // others may know it: it is one of this principal's
+		r.Instance = name + " " + r.Instance
+	}
+	r.Folds = r.Folds && request.From.All() // else it would have targets of like names
 	p := newProfile(r)
 	p.by = request.From.By()
 	w, former, err := m.registry.put(link, p)

@@ -24,7 +24,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 	}
 	if !who.All() {
 		for i := range status.Down {
-			status.Down[i].Targets = reached(who, status.Down[i].Targets)
+			status.Down[i].Targets, status.Down[i].TargetsCut = reached(who, status.Down[i].Targets), 0
 		}
 		status.Down = slices.DeleteFunc(status.Down, func(w api.DownWorker) bool { return len(w.Targets) == 0 })
 	}

@@ -83,14 +83,14 @@ type Link struct {
 	password string                 // still to be sent with every request: nothing was answered yet
 
 	// What follows belongs to the goroutine in Run.
-	secured  *secured           // the connection, where it may be TLS; nil: it is plain
-	guard    *guard             // that knows who the peer is; nil: we chose it
-	session  *principal.Session // who it is, as its first request, or the one that brought another password, has shown
-	judged   bool               // a request has
-	digest   [sha256.Size]byte  // of the password that it brought
-	forgo    func() bool        // ends the wait for the end of the peer's credential
-	deadline time.Time          // by which the password must have come; zero: none is needed
-	shown    func()             // called once, when the peer has shown that it belongs here; nil: nobody asks
+	secured  *secured                        // the connection, where it may be TLS; nil: it is plain
+	guard    *guard                          // that knows who the peer is; nil: we chose it
+	session  *principal.Session              // who it is, as its first request, or the one that brought another password, has shown
+	judged   bool                            // a request has
+	digest   [sha256.Size]byte               // of the password that it brought
+	used     map[*principal.Line]func() bool // each credential that the peer has used; the wait for its end is stopped
+	deadline time.Time                       // by which the password must have come; zero: none is needed
+	shown    func()                          // called once, when the peer has shown that it belongs here; nil: nobody asks
 	receiver receiver
 	held     int64 // bytes of the server's memory, for what is received
 }
@@ -140,7 +140,6 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 		wrote:    make(chan struct{}),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
-		forgo:    func() bool { return true },
 	}
 	l.log = config.Logger.With("peer", l.remote.String())
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())

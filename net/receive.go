@@ -108,7 +108,9 @@ func (l *Link) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
 	l.tasks.Go(l.write)
 	reason := l.receive()
-	l.forgo()
+	for _, stop := range l.used {
+		stop()
+	}
 	_ = l.hold(0)
 	l.part(reason)
 	l.tasks.Wait()

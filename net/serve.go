@@ -81,9 +81,13 @@ func (l *Link) askerOf(m message) (*principal.Session, error) {
 	if session == nil || err != nil {
 		return nil, err
 	}
-	l.forgo()
 	l.session, l.judged, l.digest = session, true, digest
-	l.forgo = session.OnEnd(func() { l.end(errRevoked) })
+	if line := session.Line(); line != nil && l.used[line] == nil {
+		if l.used == nil {
+			l.used = make(map[*principal.Line]func() bool)
+		}
+		l.used[line] = session.OnEnd(func() { l.end(errRevoked) }) // whatever that has begun on this link ends, too
+	}
 	return session, nil
 }
 

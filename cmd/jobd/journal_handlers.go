@@ -77,6 +77,16 @@ func (d *daemon) toldOfJournal(err error) string {
 	return err.Error()
 }
 
+// owner is who may go on with a stream: who has opened it, over the same link, with the same rights.
+type owner struct {
+	link   *jobnet.Link
+	rights string
+}
+
+func ownerOf(link *jobnet.Link, request jobnet.Request) owner {
+	return owner{link, request.From.Rights()}
+}
+
 // hostOfClient is the host of who asks: its ports come and go.
 func hostOfClient(from *principal.Session) string {
 	if host, _, err := net.SplitHostPort(from.Address); err == nil {
@@ -89,7 +99,7 @@ func hostOfClient(from *principal.Session) string {
 func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
 ) api.Opened {
-	id := h.cursors.Open(ctx, link, hostOfClient(request.From), func(ctx context.Context, yield func(any) error) error {
+	id := h.cursors.Open(ctx, ownerOf(link, request), hostOfClient(request.From), func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
@@ -108,7 +118,7 @@ func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jo
 		return nil, err
 	}
 	request.Proceed()
-	page, err := h.cursors.Next(ctx, link, open.Cursor)
+	page, err := h.cursors.Next(ctx, ownerOf(link, request), open.Cursor)
 	if errors.Is(err, history.ErrUnknown) {
 		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeNotFound)
 	}
@@ -120,7 +130,7 @@ func (h journalHandlers) close(_ context.Context, link *jobnet.Link, request job
 	if err != nil {
 		return nil, err
 	}
-	if err := h.cursors.Close(link, open.Cursor); err != nil {
+	if err := h.cursors.Close(ownerOf(link, request), open.Cursor); err != nil {
 		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeNotFound)
 	}
 	return api.Done{}, nil

@@ -126,7 +126,7 @@ func (c counting) committed(events []journal.Event, bytes int64, took time.Durat
 const mostReaders = 4
 
 // Ended implements service.Process.
-func (d *daemon) Ended(ctx context.Context, job int64) (done *journal.Event, attempt int, err error) {
+func (d *daemon) Ended(ctx context.Context, job int64, has func(target string) bool) (done *journal.Event, attempt int, err error) {
 	select {
 	case d.readers <- struct{}{}:
 		defer func() { <-d.readers }()
@@ -139,7 +139,7 @@ func (d *daemon) Ended(ctx context.Context, job int64) (done *journal.Event, att
 	}
 	defer d.memory.reading()()
 	kinds := []journal.Kind{journal.KindRunning, journal.KindDone}
-	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true}) {
+	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true, Has: has}) {
 		if err != nil {
 			return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
 		}

@@ -295,6 +295,8 @@ func about(p journal.Payload, f journal.Filter) bool {
 		targets = p.Targets
 	case journal.Continued:
 		targets = p.Targets
+	case journal.Registered:
+		targets = p.Targets
 	case journal.TargetAdded:
 		targets = []string{p.Target}
 	case journal.TargetRemoved:

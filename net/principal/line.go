@@ -58,6 +58,9 @@ func parse(content string) (lines []*Line, err error) {
 		numbers[l.credential] = number
 		lines = append(lines, l)
 	}
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		return nil, fmt.Errorf("line %d: it has no end of line: the file may be cut off there", number)
+	}
 	return lines, nil
 }
 

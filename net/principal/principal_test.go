@@ -14,7 +14,7 @@ import (
 // parsed is a keeper of some lines.
 func parsed(t *testing.T, lines ...string) *principal.Keeper {
 	t.Helper()
-	k := must.Get(principal.Parse([]byte(strings.Join(lines, "\n"))))(t)
+	k := must.Get(principal.Parse([]byte(strings.Join(lines, "\n") + "\n")))(t)
 	return k
 }
 

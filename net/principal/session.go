@@ -33,6 +33,9 @@ func (l *Line) Of(address string) *Session {
 	return &Session{Name: l.Name, How: l.how, Address: address, Scope: l.Scope, Targets: l.Targets, line: l}
 }
 
+// Line is the session's credential; nil: it has none of its own.
+func (s *Session) Line() *Line { return s.line }
+
 // OnEnd calls a function when the session's credential is gone. The function that it gives ends that.
 func (s *Session) OnEnd(do func()) (stop func() bool) {
 	if s.line == nil {
@@ -57,11 +60,14 @@ func (s *Session) All() bool { return s.Targets.all() }
 
 // Has tells which targets somebody has; nil: all.
 func (s *Session) Has() func(target string) bool {
-	if s.All() {
+	if s == nil || s.All() {
 		return nil
 	}
 	return s.Targets.Reach
 }
+
+// Rights name whose rights a session has, and which: what one has opened with them, others may not go on with.
+func (s *Session) Rights() string { return s.Name + " " + s.Scope.String() + " " + s.Targets.String() }
 
 // Everything tells whether somebody has each right.
 func (s *Session) Everything() bool { return s.Scope == everything }

@@ -341,6 +341,29 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 			t.Errorf("%s: %s", request, said)
 		}
 	}
+	// An id that was a job of another target before: what that has written and how it ended stays there.
+	p.db.Exec(t, "DELETE FROM jobs WHERE id = 4")
+	p.db.Insert(t, 4, "mail", "ignored")
+	for request, data := range map[string]string{"output": `{"job":4}`, "explain": `{"ids":[4]}`} {
+		if said := ask(t, worker, some, request, data); strings.Contains(said, "c2VjcmV0") || strings.Contains(said, "done") || strings.Contains(said, "reports") {
+			t.Errorf("%s of an id that was another target's: %s", request, said)
+		}
+	}
+	// A stream is of who has opened it, over the master's link to the worker, too.
+	var relayed struct {
+		Workers []struct {
+			Address string
+			Data    struct{ Cursor string }
+		}
+	}
+	decode(t, ask(t, harness.Dial(t, fleet["master"].Addr), all, "journal-events", ""), &relayed)
+	of := fmt.Sprintf(`{"worker":%q,"cursor":%q}`, relayed.Workers[0].Address, relayed.Workers[0].Data.Cursor)
+	if said := ask(t, master, some, "journal-next", of); strings.Contains(said, "reports") || !strings.Contains(said, "error") {
+		t.Errorf("a stream of somebody else: %s", said)
+	}
+	if said := ask(t, harness.Dial(t, fleet["master"].Addr), all, "journal-next", of); !strings.Contains(said, "reports") {
+		t.Errorf("a stream of one's own: %s", said)
+	}
 	// Who asks for what does not exist has asked all the same.
 	var opened struct{ Cursor string }
 	decode(t, ask(t, worker, all, "journal-events", `{"kinds":["refused"]}`), &opened)
@@ -445,6 +468,24 @@ func TestARemovedCredentialHasNoLink(t *testing.T) {
 			t.Errorf("who stays: %s", said)
 		}
 	}
+	// One of two credentials that a link has used: what the former has begun ends with it.
+	both := p.add("former", "read", "*")
+	for _, d := range fleet {
+		harness.Until(t, func() string {
+			links[d.Addr] = harness.Dial(t, d.Addr)
+			if a := ask(t, links[d.Addr], both, "status", ""); strings.HasPrefix(a, "error") {
+				return a
+			}
+			return ""
+		})
+		if said := ask(t, links[d.Addr], p.tokens["eve"], "status", ""); strings.HasPrefix(said, "error") {
+			t.Error(said)
+		}
+	}
+	p.remove("former ")
+	for _, d := range fleet {
+		links[d.Addr].Closed(t)
+	}
 	p.remove("w1 ")
 	awaitSaid(t, fleet["master"], "worker left")
 }
@@ -464,6 +505,21 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 		if said := ask(t, harness.Dial(t, master.Addr), node, "register-worker", data); said != want {
 			t.Errorf("%s: %s, want %s", data, said, want)
 		}
+	}
+	// A worker whose instance another one knows stays registered.
+	other := p.add("node-8", "worker", "mail")
+	links := make(map[string]*harness.Wire)
+	for _, w := range []struct{ name, token string }{{"node-7", node}, {"node-8", other}} {
+		harness.Until(t, func() string {
+			links[w.name] = harness.Dial(t, master.Addr)
+			if said := ask(t, links[w.name], w.token, "register-worker", `{"name":"`+w.name+`","targets":["mail"],"instance":"one"}`); said != `"ok"` {
+				return said
+			}
+			return ""
+		})
+	}
+	if said := ask(t, links["node-7"], "", "poke", `{"targets":["mail"]}`); said != `"ok"` {
+		t.Errorf("the first of two workers that say to be one: %s", said)
 	}
 	if said := ask(t, harness.Dial(t, master.Addr), node, "poke", `{"targets":["billing"]}`); said != `"ok"` {
 		t.Errorf("a poke for rows that it has set back: %s", said)

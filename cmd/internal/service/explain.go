@@ -46,6 +46,7 @@ const (
 type explanation struct {
 	*Service
 	query  api.ExplainQuery
+	has    func(target string) bool // whether who asks has it; nil: all
 	ids    []int64
 	rows   map[int64]*store.Detail
 	answer api.Explained
@@ -61,7 +62,7 @@ func (s *Service) Explain(ctx context.Context, from Call, q api.ExplainQuery) (a
 		return api.Explained{}, err
 	}
 	defer done()
-	x := &explanation{Service: s, query: q}
+	x := &explanation{Service: s, query: q, has: from.Who.Has()}
 	for _, id := range q.IDs {
 		if !slices.Contains(x.ids, int64(id)) {
 			x.ids = append(x.ids, int64(id))
@@ -203,7 +204,7 @@ func (x *explanation) readHistory(ctx context.Context) {
 		return
 	}
 	x.each(func(id int64, job *api.ExplainedJob) {
-		events, unread := newestOf(ctx, r, id)
+		events, unread := newestOf(ctx, r, id, x.has)
 		job.Journal, job.Unread = historyOf(id, events), text(unread)
 		err = cmp.Or(err, unread)
 	})
@@ -213,8 +214,8 @@ func (x *explanation) readHistory(ctx context.Context) {
 }
 
 // newestOf gives the newest events of a job, the oldest first.
-func newestOf(ctx context.Context, r *replay.Reader, id int64) (events []journal.Event, err error) {
-	for e, err := range r.Events(ctx, journal.Filter{Job: id, Last: mostEvents}) {
+func newestOf(ctx context.Context, r *replay.Reader, id int64, has func(target string) bool) (events []journal.Event, err error) {
+	for e, err := range r.Events(ctx, journal.Filter{Job: id, Last: mostEvents, Has: has}) {
 		if err != nil {
 			return events, err
 		}

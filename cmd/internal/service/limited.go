@@ -133,9 +133,11 @@ func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Wh
 	ids, served := int64s(named), slices.Sorted(maps.Keys(l.Worker.Status().Targets))
 	targets := make(map[int64]string, len(ids))
 	var rest []int64
-	for id, known := range l.Worker.Explain(ids) {
-		if known.Standing != nil {
-			targets[id] = known.Standing.Target
+	for some := range slices.Chunk(ids, rowsAtOnce) {
+		for id, known := range l.Worker.Explain(some) {
+			if known.Standing != nil {
+				targets[id] = known.Standing.Target
+			}
 		}
 	}
 	for _, id := range ids {
@@ -172,7 +174,14 @@ func (l *limit) cut(query, answer any) any {
 		a.Quarantined = slices.DeleteFunc(a.Quarantined, func(row api.QuarantinedRow) bool {
 			return !l.who.Targets.Reach(row.Target) || !l.who.Scope.Has(principal.Read)
 		})
+		a.QuarantinedCount = len(a.Quarantined)
 		a.Executors = slices.DeleteFunc(a.Executors, func(e api.ExecutorStatus) bool { return !l.who.Targets.Reach(e.Target) })
+		for i := range a.NotReady { // in the words of any target's program
+			a.NotReady[i].Why = ""
+		}
+		if !l.who.Scope.Has(principal.Read) {
+			withoutWords(&a)
+		}
 		return a
 	case api.Outcomes:
 		a.Errors = l.notFound(a.Errors)
@@ -227,4 +236,16 @@ func (l *limit) notFound(errs map[jobnet.Whole]string) map[jobnet.Whole]string {
 		errs[jobnet.Whole(id)] = fmt.Sprintf("job %d not found", id)
 	}
 	return errs
+}
+
+// withoutWords leaves numbers of a status: no words of programs, and nobody's name.
+func withoutWords(status *api.WorkerStatus) {
+	for name, target := range status.Targets {
+		target.Why, target.PausedBy = "", ""
+		status.Targets[name] = target
+	}
+	for i := range status.Executors {
+		e := &status.Executors[i]
+		e.Unready, e.Failing, e.Stranger = "", "", ""
+	}
 }

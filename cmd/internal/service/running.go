@@ -39,7 +39,7 @@ func (s *Service) runningJob(r *jobexec.JobStanding) api.RunningJob {
 
 // Output gives a part of what a job has written: of one that is under way what the runner has, of
 // one that has ended what the journal has.
-func (s *Service) Output(ctx context.Context, _ Call, q api.OutputQuery) (api.JobOutput, error) {
+func (s *Service) Output(ctx context.Context, caller Call, q api.OutputQuery) (api.JobOutput, error) {
 	from := [2]int64{q.Stdout, q.Stderr}
 	answer := api.JobOutput{Job: q.Job, Attempt: q.Attempt, State: api.OutputRunning, Running: true}
 	now, found, err := s.Worker.Output(ctx, jobexec.Glance{Job: int64(q.Job), Attempt: q.Attempt, From: from, Most: q.Most})
@@ -54,12 +54,12 @@ func (s *Service) Output(ctx context.Context, _ Call, q api.OutputQuery) (api.Jo
 		answer.Stdout, answer.Stderr = partOf(now.Written[0], from[0]), partOf(now.Written[1], from[1])
 		return answer, nil
 	}
-	return s.endedOutput(ctx, q, answer)
+	return s.endedOutput(ctx, caller, q, answer)
 }
 
 // endedOutput is the answer about a job that is not under way.
-func (s *Service) endedOutput(ctx context.Context, q api.OutputQuery, answer api.JobOutput) (api.JobOutput, error) {
-	event, attempt, err := s.Process.Ended(ctx, int64(q.Job))
+func (s *Service) endedOutput(ctx context.Context, caller Call, q api.OutputQuery, answer api.JobOutput) (api.JobOutput, error) {
+	event, attempt, err := s.Process.Ended(ctx, int64(q.Job), caller.Who.Has())
 	if err != nil {
 		return answer, err
 	}

@@ -69,8 +69,8 @@ type Process interface {
 	// Follow looks whether a start would succeed now, and gives the process that would follow.
 	Follow(ctx context.Context) (api.Successor, error)
 	// Ended gives how a job ended last, with its output, and the number of the attempt that did; nil
-	// where the journal knows no end.
-	Ended(ctx context.Context, job int64) (done *journal.Event, attempt int, err error)
+	// where the journal knows no end of a run of a target that the caller has.
+	Ended(ctx context.Context, job int64, has func(target string) bool) (done *journal.Event, attempt int, err error)
 	// Reload has the process read its configuration again, as by wants. Where it can't be taken over
 	// the process journals that itself.
 	Reload(by string) (api.Reloaded, error)

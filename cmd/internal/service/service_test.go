@@ -119,7 +119,9 @@ func (s *stub) Output(_ context.Context, g jobexec.Glance) (jobexec.JobOutput, b
 	return s.output(g)
 }
 
-func (s *stub) Ended(context.Context, int64) (*journal.Event, int, error) { return s.ended() }
+func (s *stub) Ended(context.Context, int64, func(string) bool) (*journal.Event, int, error) {
+	return s.ended()
+}
 
 func (s *stub) HandOver() { _ = s.note("hand over") }
 

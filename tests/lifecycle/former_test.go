@@ -138,7 +138,7 @@ func buildFormer(t *testing.T) map[string]string {
 		t.Fatalf("unpack %s: %v: %s", former, err, out)
 	}
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", dir, "./cmd/jobd", "./cmd/jobctl")
-	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOPROXY=off")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", former, err, out)
 	}

@@ -218,10 +218,8 @@ func echoed(path string) error {
 			return err
 		}
 		if _, err = conn.Write([]byte("[0,{\"no\":1,\"type\":\"list-targets\"}]\x04")); err == nil {
-			var answer []byte
-			if answer, err = io.ReadAll(io.LimitReader(conn, 10)); bytes.HasPrefix(answer, []byte(`[1,{"no":1`)) {
-				err = conn.Close()
-				return err
+			if answer, _ := io.ReadAll(io.LimitReader(conn, 10)); bytes.HasPrefix(answer, []byte(`[1,{"no":1`)) {
+				return conn.Close()
 			}
 		}
 		_ = conn.Close()

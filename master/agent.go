@@ -38,7 +38,7 @@ type AgentConfig struct {
 	Handlers       map[string]jobnet.Handler   // what the master may ask
 	Password       string                      // empty: none
 	TLS            func() (*tls.Config, error) // see jobnet.LinkConfig
-	Scope          principal.Scope             // what the master may ask at most; 0: everything
+	Scope          principal.Scope             // see jobnet.LinkConfig.MasterScope
 	MaxMessageSize int                         // bytes; 0: 16 MiB
 	// ReconnectTimeout: the longest wait before the next try, the real one being random; 0: 10 s.
 	ReconnectTimeout time.Duration
@@ -94,7 +94,6 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
 		Handlers:       a.config.Handlers,
 		PeerIsMaster:   true,
-		Unverified:     a.config.TLS == nil,
 		MasterScope:    a.config.Scope,
 		Password:       a.config.Password,
 		TLS:            a.config.TLS,

@@ -46,8 +46,7 @@ type LinkConfig struct {
 	TLS          func() (*tls.Config, error)
 	Codes        bool            // ask the peer for the codes of its errors
 	PeerIsMaster bool            // the peer is a master that we chose: it names the client that it asks for
-	Unverified   bool            // nobody has verified that it is that master
-	MasterScope  principal.Scope // what it may ask at most; 0: everything
+	MasterScope  principal.Scope // what it may ask at most where nobody has verified that it is that master; 0: everything
 
 	maxRequests int     // of the peer, under way at once; 0: 16,384
 	answerLimit int     // bytes of a frame while the peer owes an answer; 0: answerLimit
@@ -83,6 +82,7 @@ type Link struct {
 	password string                 // still to be sent with every request: nothing was answered yet
 
 	// What follows belongs to the goroutine in Run.
+	verified bool                            // the peer that we have called is the one that we meant
 	secured  *secured                        // the connection, where it may be TLS; nil: it is plain
 	guard    *guard                          // that knows who the peer is; nil: we chose it
 	session  *principal.Session              // who it is, as its first request, or the one that brought another password, has shown
@@ -95,17 +95,23 @@ type Link struct {
 	held     int64 // bytes of the server's memory, for what is received
 }
 
-// Connect makes a link to a server's address, see Dial. The caller must call Run, which
-// receives what the server sends.
+// Connect makes a link to a server's address, see Dial. A unix socket has no TLS: Dial knows who listens
+// there. The caller must call Run, which receives what the server sends.
 func Connect(ctx context.Context, address string, config LinkConfig) (*Link, error) {
 	conn, err := Dial(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, err)
 	}
-	if conn, err = Secure(ctx, conn, config.TLS); err != nil {
-		return nil, fmt.Errorf("no connection to %s: %w", address, err)
+	verified := IsPath(address)
+	if !verified {
+		if conn, err = Secure(ctx, conn, config.TLS); err != nil {
+			return nil, fmt.Errorf("no connection to %s: %w", address, err)
+		}
+		verified = config.TLS != nil
 	}
-	return NewLink(conn, config), nil
+	link := NewLink(conn, config)
+	link.verified = verified
+	return link, nil
 }
 
 // DialCause is why there is no connection, as err says of dialling, without the address and the name of

@@ -111,7 +111,7 @@ func (l *Link) passedOn(m message) *principal.Session {
 	if !l.config.PeerIsMaster {
 		return s
 	}
-	if l.config.MasterScope != 0 {
+	if l.config.MasterScope != 0 && !l.verified {
 		s.Scope = l.config.MasterScope
 	}
 	s.Address, s.Master = "", "master "+peer
@@ -126,7 +126,7 @@ func (l *Link) passedOn(m message) *principal.Session {
 		return s
 	}
 	s.Name, s.How, s.Address = word(by.Name), word(by.How), addressIn(by.Address)
-	if s.Name != "" && l.config.Unverified {
+	if s.Name != "" && !l.verified {
 		s.Master = "unverified " + s.Master
 	}
 	if by.Scope != "" {

@@ -195,14 +195,11 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside `master_host` or in its place", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
-	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master without `master_tls = verify` may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
+	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master that neither `master_tls = verify` nor a socket has verified may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
 }
 
-// most is what a master may ask at most.
+// most is what a master may ask at most that nobody has verified.
 func (c *masterConfig) most() principal.Scope {
-	if c.tls.On {
-		return 0 // everything
-	}
 	scope, _ := principal.ParseScope(c.scope) // as its key says, which allows no other words
 	return scope
 }

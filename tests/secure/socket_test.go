@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/net/cert/certtest"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -54,7 +55,8 @@ func TestAFleetOnSockets(t *testing.T) {
 	awaitSaid(t, master, "master serves")
 	db := harness.NewDatabase(t)
 	settings := db.Worker(t, "w1", harness.Script(t, "echo job $1")+" {id}", map[string]int{"a": 2}).Without("host", "port").
-		With(told, harness.Settings{"listen_unix": workerSocket, "master_unix": masterSocket})
+		With(told, harness.Settings{"listen_unix": workerSocket, "master_unix": masterSocket}, // which needs no TLS
+			harness.Settings{"master_tls": "verify", "master_tls_ca": certtest.New(t).File})
 	worker := harness.Launch(t, "jobd", settings.Write(t), "")
 	awaitSaid(t, master, fmt.Sprintf("address=\"uid %d pid %d\"", os.Geteuid(), worker.Pid))
 	db.Exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES (1, 'a', UNIX_TIMESTAMP(), 'manual')")
@@ -118,6 +120,41 @@ func TestAFleetOnSockets(t *testing.T) {
 }
 
 // copyProgram makes a program available to all accounts.
+// The account of who calls over a socket is a credential: the application's may submit, and that is all.
+func TestAnAccountIsAPrincipal(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("another account needs root")
+	}
+	const shop = 54322
+	folder := openFolder(t)
+	socket, theirs := filepath.Join(folder, "master"), filepath.Join(folder, "jobctl")
+	copyProgram(t, harness.Program(t, "jobctl"), theirs)
+	p := newPeople(t, fmt.Sprintf("shop submit mail uid:%d", shop))
+	settings := p.settings().With(harness.Settings{"listen_unix": socket, "log_level_console": "info"})
+	master := harness.Launch(t, "jobd-master", settings.Write(t), "")
+	awaitSaid(t, master, "master serves")
+	account := &syscall.Credential{Uid: shop, Gid: shop, Groups: []uint32{uint32(os.Getegid())}}
+	for _, test := range []struct {
+		account *syscall.Credential
+		args    []string
+		want    string
+		code    int
+	}{
+		{account, []string{"poke", "mail"}, "", 0},
+		{account, []string{"poke", "reports"}, "shop may run jobs of mail, not reports", 1},
+		{account, []string{"pause", "mail"}, "shop may not ask for pause: that needs the scope admin, and it has submit", 1},
+		{nil, []string{"poke", "mail"}, "password", 1}, // root has no line
+	} {
+		cmd := exec.CommandContext(harness.Bounded(t), theirs, append([]string{"--config=", "--socket", socket, "--master"}, test.args...)...)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: test.account}
+		said, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(string(said), test.want) {
+			t.Errorf("%q: exit code %d, said %q, want %d, %q", test.args, code, said, test.code, test.want)
+		}
+	}
+}
+
 func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
 	syscall.ForkLock.RLock() // a process that another test starts just then would keep the file open

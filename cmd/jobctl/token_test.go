@@ -111,7 +111,7 @@ func TestTokenOfEachScope(t *testing.T) {
 		if err := json.Unmarshal([]byte(made.out), &form); err != nil {
 			t.Fatalf("%+v: %v", made, err)
 		}
-		if got := (jobctl{stdin: form.Token}).run(t, "token", "check", "--file", principalsFile(t, form.Line)); !strings.Contains(got.out, "scope    "+scope+"\ntargets  mail\nexpires  never\n") {
+		if got := (jobctl{stdin: form.Token}).run(t, "token", "check", "--file", principalsFile(t, form.Line+"\n")); !strings.Contains(got.out, "scope    "+scope+"\ntargets  mail\nexpires  never\n") {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -192,7 +192,7 @@ type masterConfig struct {
 func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_host", "", "the master, or several: `a, b:7082`. The worker registers with each", conf.Text(&c.hosts))
 	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
-	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside `master_host` or in its place", conf.Socket(&c.unix))
+	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside or in place of `master_host`", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
 	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master that neither `master_tls = verify` nor a socket has verified may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
@@ -281,12 +281,12 @@ func (c *storeConfig) register(set *conf.Set) {
 	set.Add("mysql_port", "", "its port; a socket needs none", conf.Int(&table.Port, 1, 65535)).Without("required for mysql")
 	set.Add("mysql_user", "", "the account; `GRANT SELECT, UPDATE` on the table is enough", conf.NonEmpty(&table.User)).Without("required for mysql")
 	set.Add("mysql_password", "", "its password; it may be empty, but must be given", conf.Text(&table.Password)).Secret().Kept().Without("required for mysql")
-	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for `caching_sha2_password` from [another host](security.md#the-password-of-the-database)", conf.NonEmpty(&table.ServerKey))
+	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for [`caching_sha2_password` from another host](security.md#the-password-of-the-database)", conf.NonEmpty(&table.ServerKey))
 	c.tls.Register(set, "mysql_", "the database", true)
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database)).Without("required for mysql")
 	set.Add("mysql_table", "jobs", "the table; also `database.table`", conf.NonEmpty(&table.Table))
 	set.Add("mysql_fetch_limit", "100", "the most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
-	set.Add("mysql_max_connections", "8", "the most connections to the server, from 4 to 1000: one for the advisory locks on name and worker id, one for claims, one for the mirror, the rest for clients' requests", conf.Int(&table.MaxOpen, leastConnections, mostConnections))
+	set.Add("mysql_max_connections", "8", "the most connections to the server, from 4 to 1000: one each for advisory locks, claims and the mirror, the rest for clients' requests", conf.Int(&table.MaxOpen, leastConnections, mostConnections))
 	set.Add("sqlite_path", "", "the table's file; jobd makes it if it is missing", conf.NonEmpty(&c.sqlitePath)).Without("required for sqlite")
 	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&table.ClaimColumn))
 }

@@ -63,12 +63,14 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		return set.AddNamed(prefix+key, def, usage, func(names []string) conf.Decode { return field(of(names)) }).Live()
 	}
 	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
+	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`"
 	if prefix == "" {
 		set.Group("Jobs")
 	} else {
 		command, folder, account, group = "the common one", "that of the common one", "that of the common one", "-"
+		usage = "a command or service of its own"
 	}
-	add("launcher", "", "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](#executors): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`",
+	add("launcher", "", usage,
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.command) }).OwnQuotes().Without(command)
 	if prefix == "" {
 		add("launcher_split", "spaces", "`spaces`: words end at spaces and quotes are ordinary characters. `shell`: quotes and `\\` work as in a shell",
@@ -80,11 +82,11 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.user) }).Without(account)
 	add("launcher.group", "", "another primary group for that account, by name or gid",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.group) }).Without("the account's")
-	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable for it, or another value for one. It also gets jobd's environment, less everything that begins with `JOBD_`", func(names []string) conf.Decode {
+	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable for it, beside jobd's environment, less everything that begins with `JOBD_`", func(names []string) conf.Decode {
 		return of(names).variable(names[len(names)-1])
 	}).Live()
 	set.Group(group)
-	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a `process` of its own, a `fork` of one that is kept, or a turn of a `pool`; not with a service",
+	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a `process` of its own, a `fork` of one, or a turn in a `pool`; not with a service",
 		func(l *launcherConfig) conf.Decode { return decodeMode(&l.mode) })
 	add("max_jobs", "0", "`fork` and `pool`: jobs after which a process is replaced; 0: never",
 		func(l *launcherConfig) conf.Decode { return conf.Int(&l.keep.MaxJobs, 0, math.MaxInt32) })

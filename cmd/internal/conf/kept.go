@@ -30,7 +30,7 @@ const mostKept = 4096
 // that was given closer to the command line; both in one place are an error.
 func (s *Setting) Kept() *Setting {
 	s.kept = true
-	file := s.set.AddNamed(s.key+"_file", "", "a [file](#passwords-in-files) that holds `"+s.within()+"`; without a / at its beginning, a credential's name",
+	file := s.set.AddNamed(s.key+"_file", "", "a [file](#passwords-in-files), or a credential's name, that holds `"+s.within()+"`",
 		func([]string) Decode { return NonEmpty(new(string)) })
 	file.live, file.group = s.live, s.group
 	return s

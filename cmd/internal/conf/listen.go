@@ -25,12 +25,12 @@ type Listen struct {
 // Register registers the keys.
 func (l *Listen) Register(set *Set) {
 	set.Group("Clients")
-	set.Add("host", "", "address or name to listen on; `::` is every address of the host", Host(&l.Host, "port")).Without("required, but for `listen_unix` alone")
-	set.Add("port", "", "port to listen on; 0 takes any free one", Int(&l.Port, 0, 65535)).Without("required with `host`")
-	set.Add("listen_unix", "", "absolute path of a [unix socket](security.md#unix-sockets) (mode 0660), beside `host` and `port`, or in their place", Socket(&l.Unix))
+	set.Add("host", "", "address or name to listen on; `::` is every address", Host(&l.Host, "port")).Without("required, but for `listen_unix` alone")
+	set.Add("port", "", "port to listen on; 0: any free one", Int(&l.Port, 0, 65535)).Without("required with `host`")
+	set.Add("listen_unix", "", "absolute path of a [unix socket](security.md#unix-sockets) (mode 0660), beside or in place of `host` and `port`", Socket(&l.Unix))
 	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()
-	set.Add("principals_file", "", "a file of [principals](security.md#principals): who may do what. Read again when it changes", NonEmpty(&l.Principals))
-	set.Add("always_allow_localhost", "false", "clients from a loopback address need no password", Bool(&l.AllowLocalhost)).Switch()
+	set.Add("principals_file", "", "a file of [who may do what](security.md#principals); read again when it changes", NonEmpty(&l.Principals))
+	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "the longest message accepted, from 64KiB to 1GiB", Size(&l.MaxMessageSize, 64<<10, 1<<30))
 	l.TLS.register(set)
 }
@@ -79,7 +79,7 @@ var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addre
 
 // Register registers the key.
 func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [`/metrics`, `/healthz` and `/readyz`](monitoring.md). It asks for no password, so keep it local: `127.0.0.1:9180`", h.decode)
+	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [`/metrics`, `/healthz` and `/readyz`](monitoring.md), without a password: keep it local, as `127.0.0.1:9180`", h.decode)
 }
 
 // decode takes an address with its host: one without would be all addresses, which nobody is to

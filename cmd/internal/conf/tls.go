@@ -26,9 +26,9 @@ type TLS struct {
 func (t *TLS) register(set *Set) {
 	set.Add("tls", "", "[TLS](security.md#tls) on the same port: `off`, `allow` or `require`, which refuses who comes without", OneOf(&t.mode, off, allow, require)).
 		Without("`allow` with `tls_cert`, else `off`")
-	set.Add("tls_cert", "", "a file with the daemon's certificate, and behind it those that vouch for it, in PEM; read again when it changes", NonEmpty(&t.Files.Cert))
+	set.Add("tls_cert", "", "a PEM file of the daemon's certificate, then those that vouch for it; read again when it changes", NonEmpty(&t.Files.Cert))
 	set.Add("tls_key", "", "the file with its key", NonEmpty(&t.Files.Key))
-	set.Add("tls_client_ca", "", "a file with authorities in PEM. A client's certificate of another authority ends the connection; a client may come without one", NonEmpty(&t.Files.ClientCA))
+	set.Add("tls_client_ca", "", "a PEM file of authorities whose certificates clients may show; any other ends the connection", NonEmpty(&t.Files.ClientCA))
 }
 
 // validate finds what is missing.
@@ -71,8 +71,8 @@ type Trust struct {
 // Register registers the keys, whose names begin with a prefix. whom is who is called; shows: a
 // certificate may be shown to it.
 func (t *Trust) Register(set *Set, prefix, whom string, shows bool) {
-	set.Add(prefix+"tls", off, "[TLS](security.md#tls) to "+whom+": `off`, or `verify`: its certificate must be good before anything is sent", t.decode)
-	set.Add(prefix+"tls_ca", "", "a file with the authorities that vouch for "+whom+", in PEM", NonEmpty(&t.CA)).Without("the system's")
+	set.Add(prefix+"tls", off, "[TLS](security.md#tls) to "+whom+": `off`, or `verify` its certificate before anything is sent", t.decode)
+	set.Add(prefix+"tls_ca", "", "a PEM file of the authorities that vouch for "+whom, NonEmpty(&t.CA)).Without("the system's")
 	set.Add(prefix+"tls_name", "", "the name that its certificate must have", NonEmpty(&t.Name)).Without("the host")
 	if shows {
 		set.Add(prefix+"tls_cert", "", "a file with a certificate that is shown to "+whom, NonEmpty(&t.Cert))

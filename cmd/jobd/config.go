@@ -195,7 +195,7 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside or in place of `master_host`", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false)
-	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master that neither `master_tls = verify` nor a socket has verified may ask at most", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
+	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master may ask at most, unless `master_tls = verify` or its socket verifies it", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
 }
 
 // most is what a master may ask at most that nobody has verified.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -259,7 +258,7 @@ const killAgain = time.Second
 // kill sends SIGKILL until the runner has got it, which may be away or stand still for a moment.
 func (w *Worker) kill(process Process) {
 	for {
-		if err := process.Signal(int(unix.SIGKILL)); err == nil || errors.Is(err, os.ErrProcessDone) {
+		if process.Signal(int(unix.SIGKILL)) == nil {
 			return
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -231,7 +232,7 @@ func (p *process) Signal(signo int) error {
 		return errors.New("process is gone")
 	default:
 		if p.lost.Add(-1) >= 0 {
-			return errors.New("the runner is away")
+			return os.ErrProcessDone // as of a lost link
 		}
 		p.signals <- signo
 		return nil

@@ -3,6 +3,7 @@ package master
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -166,7 +167,9 @@ func (m *Master) attend(ctx context.Context, w *worker) {
 			reason = "it stops"
 		}
 		m.say(slog.LevelInfo, w.link, "worker left", "worker", p.name, "reason", reason)
-		m.config.Recorder.Left(p.name, reason, p.by)
+		if !errors.Is(err, errReplaced) { // else it is registered over another link
+			m.config.Recorder.Left(p.name, reason, p.by)
+		}
 	}
 }
 

@@ -241,6 +241,10 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		m.say(slog.LevelInfo, link, "worker stops", "worker", w.name())
 		return api.Done{}, nil
 	}
+	if former == nil || !former.equal(p) {
+		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
+		m.config.Recorder.Registered(p.name, p.targets, p.by)
+	}
 	select {
 	case m.registered <- w:
 	case <-m.ended:
@@ -249,10 +253,6 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	case <-ctx.Done():
 		m.registry.remove(w)
 		return nil, ctx.Err()
-	}
-	if former == nil || !former.equal(p) {
-		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
-		m.config.Recorder.Registered(p.name, p.targets, p.by)
 	}
 	return api.Done{}, nil
 }

@@ -83,7 +83,7 @@ func Dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, DialCause(err)
 	}
-	if uid := peerUID(conn); uid > 0 && uid != os.Geteuid() {
+	if uid := peerUID(conn); network == "unix" && uid != 0 && uid != os.Geteuid() {
 		if jobd, err := user.Lookup("jobd"); err != nil || jobd.Uid != strconv.Itoa(uid) {
 			_ = conn.Close()
 			return nil, fmt.Errorf("uid %d listens there, which is neither root, nor jobd, nor this process's own account: nothing was sent. "+

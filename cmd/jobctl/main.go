@@ -364,13 +364,18 @@ func (c *config) chooseSocket(set *conf.Set) {
 // first is a socket that is tried where nothing says where to go; "": none.
 func (p *program) first() string {
 	c, given := &p.config, slices.ContainsFunc([]string{"host", "port", "socket"}, p.set.Given)
-	switch {
-	case given || c.master && c.masterPort != 0 || c.tls.On || p.sockets == "":
+	if given || c.master && c.masterPort != 0 || c.tls.On || p.sockets == "" {
 		return ""
-	case c.master:
-		return filepath.Join(p.sockets, "jobd-master.sock")
 	}
-	return filepath.Join(p.sockets, "jobd.sock")
+	path := filepath.Join(p.sockets, "jobd.sock")
+	if c.master {
+		path = filepath.Join(p.sockets, "jobd-master.sock")
+	}
+	var socket unix.Stat_t
+	if err := unix.Lstat(path, &socket); err == nil && socket.Uid != 0 && int(socket.Uid) != os.Geteuid() {
+		return "" // jobs of jobd's account can make one there, too: systemd's is root's
+	}
+	return path
 }
 
 func (c *config) address() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,5 +80,25 @@ func TestAProfilesPasswordGoesToNoOtherSocket(t *testing.T) {
 	got := jobctl{environ: environ}.run(t, "@prod", "poll", "--socket", path)
 	if got.code == 0 || !strings.Contains(got.err, "the password of @prod is not sent") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A socket that is tried because nothing says where to go belongs to root, as systemd's do, or to who calls:
+// jobs of jobd's account may make one in the same folder.
+func TestASocketOfAnotherAccountIsNotTriedByItself(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("another account needs root")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "jobd.sock")
+	must.Do(t, os.WriteFile(path, nil, 0o600))
+	must.Do(t, os.Chown(path, 54321, 54321))
+	if got := (jobctl{sockets: folder}).run(t, "poll"); strings.Contains(got.err, path) {
+		t.Errorf("it was tried: %+v", got)
+	}
+	must.Do(t, os.Chown(path, 0, 0))
+	if got := (jobctl{sockets: folder}).run(t, "poll"); !strings.Contains(got.err, path) {
+		t.Errorf("root's was not tried: %+v", got)
 	}
 }

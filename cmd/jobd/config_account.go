@@ -31,11 +31,11 @@ func (c *launcherConfig) validateAccount(set *conf.Set) (variables []string) {
 	switch {
 	case c.runs.Requests():
 		for _, key := range []string{userKey, groupKey} {
-			bad(key, "the launcher is "+serviceInWords(c.runs)+", whose jobs have the account of the service; allowed is it beside a command")
+			bad(key, "the launcher is "+serviceInWords(c.runs)+", whose jobs have the account of the service; it is allowed only beside a command")
 		}
 		return nil
 	case c.user == "":
-		bad(groupKey, "there is no launcher.user that it could be for; allowed is it beside one")
+		bad(groupKey, "it is for launcher.user, which is not given; give that, too")
 		return nil
 	}
 	account, home, err := userOf(c.user)
@@ -47,7 +47,7 @@ func (c *launcherConfig) validateAccount(set *conf.Set) (variables []string) {
 			bad(groupKey, err.Error())
 		}
 	} else if err == nil && account.GID == noID {
-		bad(userKey, "/etc/passwd has no uid "+c.user+", and does not tell its group; allowed is it beside launcher.group")
+		bad(userKey, "/etc/passwd has no uid "+c.user+", and does not tell its group; give launcher.group, too")
 	}
 	c.account = account
 	return []string{"HOME=" + home, "LOGNAME=" + account.Name, "USER=" + account.Name, "SHELL=/bin/sh"}

@@ -1,7 +1,8 @@
 package runner
 
 import (
-	"log/slog"
+	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,22 +29,28 @@ func (l *link) guard() {
 			return
 		case <-time.After(wait):
 		}
-		if wait = guardRest; thaw(l.pid, l.of.config.Logger) {
+		before := wait
+		if wait = guardRest; thaw(l.pid) > 0 {
 			wait = guardNext
+		}
+		if wait == guardNext && before == guardRest { // a line for all that are found one behind the other
+			l.of.config.Logger.Warn("a job was stopped before its program was executed, as by another one of its account; it goes on")
 		}
 	}
 }
 
-// unnamed is what a child of the runner is called until it executes a program: as the runner's threads are.
-const unnamed = "exe"
-
-// thaw lets the children of a runner go on that were stopped before they had a program.
-func thaw(runner int, log *slog.Logger) (found bool) {
+// thaw lets the children of a runner go on that were stopped before they had a program: until then they have
+// the runner's memory, and its command line.
+func thaw(runner int) (found int) {
 	for pid, child := range proc.Children(runner) {
-		if child.Stopped && proc.Program(pid) == unnamed && unix.Kill(pid, unix.SIGCONT) == nil {
-			log.Warn("a job was stopped before its program was executed, as by another one of its account; it goes on", "pid", pid)
-			found = true
+		if child.Stopped && commandLine(pid) == commandLine(runner) && unix.Kill(pid, unix.SIGCONT) == nil {
+			found++
 		}
 	}
 	return found
+}
+
+func commandLine(pid int) string {
+	words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return string(words)
 }

@@ -175,7 +175,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 		l.answers[0] <- *m
 		l.answers, l.silent = l.answers[1:], false
 		<-l.asking
-	case p == nil && l.again:
+	case p == nil && l.again: // its outcome is known, or was to be forgotten: see newLink
 	case p == nil:
 		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:

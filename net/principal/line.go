@@ -59,7 +59,7 @@ func parse(content string) (lines []*Line, err error) {
 		lines = append(lines, l)
 	}
 	if content != "" && !strings.HasSuffix(content, "\n") {
-		return nil, fmt.Errorf("line %d: it has no end of line: the file may be cut off there", number)
+		return nil, fmt.Errorf("line %d: it has no end of line, so the file may be cut off there: end it with a newline", number)
 	}
 	return lines, nil
 }

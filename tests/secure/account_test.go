@@ -472,23 +472,35 @@ func TestALauncherThatTheAccountMayNotExecute(t *testing.T) {
 // no other process of its account. The runner can't trace any of them.
 func TestWhatAnotherAccountHasForked(t *testing.T) {
 	t.Parallel()
-	g := newGround(t, map[string]int{"fork": 1})
+	g := newGround(t, map[string]int{"fork": 1, "other": 1})
+	g.script("other", `setsid sh -c 'echo $$ >$TRY_PIDS/3; exec sleep 300' </dev/null >/dev/null 2>&1 &
+until test -s $TRY_PIDS/3; do :; done`)
 	g.script("fork", `echo ready >&4
 read -r word id rest <&3 && test $word = run || exit 0
 setsid sh -c 'echo $$ >$TRY_PIDS/1; exec sleep 300' </dev/null >/dev/null 2>&1 &
 setsid sh -c 'echo $$ >$TRY_PIDS/2; exec sleep 300' </dev/null >/dev/null 2>&1 3<&- 4>&- &
-until test -s $TRY_PIDS/1 && test -s $TRY_PIDS/2; do :; done
+until test -s $TRY_PIDS/1 && test -s $TRY_PIDS/2 && test -e $TRY_PIDS/go; do sleep 0.1; done
 kill -KILL $$`)
-	g.configure(other("fork", jobsID, jobsID, harness.Settings{"launcher": g.at("fork"), "launcher_mode": "fork"}))
+	g.configure(other("fork", jobsID, jobsID, harness.Settings{"launcher": g.at("fork"), "launcher_mode": "fork"}),
+		other("other", anotherID, anotherID, harness.Settings{"launcher": g.at("other") + " {id}"}))
 	worker := g.launch(ambient).Ready(t)
 	g.begin(worker, 1, "fork")
 	forked := g.held(1)
-	bystander := g.held(2)
-	t.Cleanup(func() { _ = unix.Kill(bystander, unix.SIGKILL) })
+	g.begin(worker, 2, "other")
+	bystanders := []int{g.held(2), g.held(3)} // of its account, and what a job of another one has left
+	t.Cleanup(func() {
+		for _, pid := range bystanders {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	})
+	g.db.AwaitDone(t, 2)
+	g.must(os.WriteFile(g.at("pids/go"), nil, 0o644))
 	g.db.AwaitDone(t, 1)
 	awaitSaid(t, worker, fmt.Sprintf("is killed: [%d]", forked))
-	if err := unix.Kill(bystander, 0); err != nil {
-		t.Errorf("the other process is gone: %v", err)
+	for _, pid := range bystanders {
+		if err := unix.Kill(pid, 0); err != nil {
+			t.Errorf("the other process %d is gone: %v", pid, err)
+		}
 	}
 }
 

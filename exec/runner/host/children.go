@@ -126,7 +126,7 @@ func (k *poolProcess) killOrphans(j *job) (killed []int) {
 	defer children.forks.Unlock()
 	socket, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", k.answers.its))
 	for pid, who := range proc.Children(unix.Getpid()) {
-		if children.knows(pid) || who.StartTime < uint64(j.forked/proc.Tick) || !k.holds(pid, socket) {
+		if children.knows(pid) || who.Ended || who.StartTime < uint64(j.forked/proc.Tick) || !k.holds(pid, socket) {
 			continue
 		}
 		_ = unix.Kill(pid, unix.SIGKILL) // nobody else reaps it
@@ -159,10 +159,18 @@ func awaitEnd(pid int) {
 	}
 }
 
-// holds tells whether a process of the same account has a socket.
+// holds tells whether a process of the same account has a socket. One that has become root's may, too.
 func (k *poolProcess) holds(pid int, socket string) (has bool) {
+	owner, account := unix.Stat_t{}, uint32(unix.Geteuid())
+	if k.account != nil {
+		account = k.account.UID
+	}
+	err := unix.Stat(fmt.Sprintf("/proc/%d", pid), &owner)
+	if err != nil || owner.Uid != account && owner.Uid != 0 {
+		return false
+	}
 	folder := fmt.Sprintf("/proc/%d/fd/", pid)
-	err := k.account.Look(func() error {
+	err = k.account.Look(func() error {
 		fds, err := os.ReadDir(folder)
 		has = slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
 			its, _ := os.Readlink(folder + fd.Name())
@@ -170,7 +178,7 @@ func (k *poolProcess) holds(pid int, socket string) (has bool) {
 		})
 		return err
 	})
-	return has || err != nil && !errors.Is(err, os.ErrNotExist) // it is another user's by now: it may
+	return has || err != nil && !errors.Is(err, os.ErrNotExist)
 }
 
 // childList gives the children that the main thread of a pool process has. To open the kernel's list of them

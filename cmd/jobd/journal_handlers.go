@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/refusals"
 	"jobd/cmd/internal/service"
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/net/api"
-	"jobd/net/principal"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
@@ -87,19 +86,11 @@ func ownerOf(link *jobnet.Link, request jobnet.Request) owner {
 	return owner{link, request.From.Rights()}
 }
 
-// hostOfClient is the host of who asks: its ports come and go.
-func hostOfClient(from *principal.Session) string {
-	if host, _, err := net.SplitHostPort(from.Address); err == nil {
-		return host
-	}
-	return from.By()
-}
-
 // open opens a stream over the journal for the client that asks, over its own link or its master's.
 func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
 ) api.Opened {
-	id := h.cursors.Open(ctx, ownerOf(link, request), hostOfClient(request.From), func(ctx context.Context, yield func(any) error) error {
+	id := h.cursors.Open(ctx, ownerOf(link, request), refusals.ClientOf(request.From.By()), func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func (r *Requests) Note(refused journal.Refused) {
 func (r *Requests) count(refused *journal.Refused) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	host := hostOf(refused.By)
+	host := ClientOf(refused.By)
 	client := r.clients[host]
 	if client == nil && len(r.clients) >= mostRefused {
 		host, refused.By = otherClients, otherClients
@@ -122,8 +122,8 @@ func (r *Requests) append(refused journal.Refused) {
 	}
 }
 
-// hostOf is who asks, without port and process, which are others for each connection.
-func hostOf(by string) string {
+// ClientOf is who asks, without port and process, which are others for each connection.
+func ClientOf(by string) string {
 	by, _, _ = strings.Cut(by, " via ")
 	return connection.ReplaceAllString(by, "$1")
 }

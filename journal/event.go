@@ -482,8 +482,9 @@ func (c Cancelled) Reason() string { return CancelledBy(c.By) }
 func CancelledBy(by string) string {
 	words := strings.Fields(by)
 	for i, word := range words {
-		if at, err := netip.ParseAddrPort(word); err == nil {
-			words[i] = at.Addr().String()
+		bare := strings.TrimSuffix(word, ")")
+		if at, err := netip.ParseAddrPort(bare); err == nil {
+			words[i] = at.Addr().String() + word[len(bare):]
 		}
 	}
 	return cancelledBy + strings.Join(words, " ")

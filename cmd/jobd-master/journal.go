@@ -24,7 +24,7 @@ import (
 // What one event holds, and how many events an hour registrations have: of one worker, and of all, each of
 // as many as a master takes having come and gone. The others are counted.
 const (
-	mostJobs    = 10_000
+	mostJobs    = 100 // whom they were for the workers' journals tell
 	mostTargets = 100
 	mostOfOne   = 60
 	mostOfAll   = 20_000

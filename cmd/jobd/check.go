@@ -16,6 +16,7 @@ import (
 	jobdaemon "jobd/cmd/internal/daemon"
 	jobexec "jobd/exec"
 	jobnet "jobd/net"
+	"jobd/net/api"
 )
 
 // checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same
@@ -161,6 +162,10 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	case err == nil:
 	case errors.Is(err, errPassword):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both"
+	case errors.Is(err, errScope):
+		f.Detail = "answers, and knows this worker"
+	case strings.Contains(err.Error(), "TLS"):
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "mend master_tls, master_tls_ca or master_tls_name"
 	case errors.Is(err, errNoMaster):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it is no master that listens there", "mend master_host and master_port: a master has port 7081 unless it is told otherwise; or master_unix"
 	default:
@@ -173,10 +178,11 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 var (
 	errPassword = errors.New("invalid password")
 	errNoMaster = errors.New("no master")
+	errScope    = errors.New("it is for workers alone") // nothing is wrong
 )
 
 func (c *config) askMaster(ctx context.Context, address string) error {
-	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.Listen.Password, TLS: c.masters.tls.For(hostOf(address))})
+	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.Listen.Password, TLS: c.masters.tls.For(hostOf(address)), Codes: true})
 	if err != nil {
 		return err
 	}
@@ -185,6 +191,11 @@ func (c *config) askMaster(ctx context.Context, address string) error {
 	data, err := link.Request(ctx, "status", nil) // has no effect
 	var answer *jobnet.RemoteError
 	switch {
+	case jobnet.CodeOf(err) == jobnet.CodeForbidden: // a credential of scope worker: only a master knows this
+		if _, err = link.Request(ctx, api.Lend.Name, api.Borrowing{Rates: []api.SharedRate{}}); jobnet.CodeOf(err) == jobnet.CodeUnknown {
+			return errNoMaster
+		}
+		return errScope
 	case errors.As(err, &answer) && strings.Contains(answer.Text, errPassword.Error()):
 		return errPassword
 	case errors.As(err, &answer), err == nil && !jobnet.FieldsOf(data).Has("workers"):

@@ -37,6 +37,14 @@ func (r *root) openJournal() (*journalPart, error) {
 	if err != nil {
 		return nil, cmp.Or(conf.Closed(err, dir), err)
 	}
+	opened.View(func(s *journal.State) {
+		if s.Name == journal.MasterName {
+			err = fmt.Errorf("journal %s is a master's: the worker needs a folder of its own (key journal_dir)", dir)
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
 	reserve, err := eventlog.OpenReserve(dir, r.journal.MinFree)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())

@@ -135,7 +135,7 @@ func (r *Remote) connect(former *link) (*link, error) {
 	out, in := wire.NewOutbox(conn.UnixConn), wire.NewReader(conn)
 	hello, err := greet(conn.UnixConn, out, in)
 	if errors.Is(err, errSilent) {
-		thaw(conn.peer)
+		thaw(conn.peer, nil)
 	}
 	if err == nil && !r.isRunner(&conn, hello.Instance) {
 		err = foreign

@@ -15,14 +15,17 @@ import (
 // starts nothing for anybody: so the worker looks after such children. Where there is no worker, the next one
 // does, as soon as it finds that the runner does not answer.
 
-// How often the worker looks, and where it has just found one.
+// How often the worker looks, and where it has just found one; and how often it lets the same one go on: then
+// the job is killed, which costs only the account that stops it again and again.
 const (
 	guardRest = time.Second
 	guardNext = 20 * time.Millisecond
+	mostThaws = 10
 )
 
 // guard does so until the link is lost.
 func (l *link) guard() {
+	thaws := make(map[int]int) // of the children that were found at the looks just before
 	for wait := guardRest; ; {
 		select {
 		case <-l.lost:
@@ -30,7 +33,7 @@ func (l *link) guard() {
 		case <-time.After(wait):
 		}
 		before := wait
-		if wait = guardRest; thaw(l.pid) > 0 {
+		if thaws, wait = thaw(l.pid, thaws), guardRest; len(thaws) > 0 {
 			wait = guardNext
 		}
 		if wait == guardNext && before == guardRest { // a line for all that are found one behind the other
@@ -40,14 +43,20 @@ func (l *link) guard() {
 }
 
 // thaw lets the children of a runner go on that were stopped before they had a program: until then they have
-// the runner's memory, and its command line.
-func thaw(runner int) (found int) {
+// the runner's memory, and its command line. It gives how often it has done so for each.
+func thaw(runner int, before map[int]int) (thaws map[int]int) {
+	thaws = make(map[int]int)
 	for pid, child := range proc.Children(runner) {
-		if child.Stopped && commandLine(pid) == commandLine(runner) && unix.Kill(pid, unix.SIGCONT) == nil {
-			found++
+		if !child.Stopped || commandLine(pid) != commandLine(runner) {
+			continue
+		}
+		if thaws[pid] = before[pid] + 1; thaws[pid] > mostThaws {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		} else {
+			_ = unix.Kill(pid, unix.SIGCONT)
 		}
 	}
-	return found
+	return thaws
 }
 
 func commandLine(pid int) string {

@@ -43,7 +43,7 @@ var (
 	CloseStream = declare[Cursor, Done](Kind{Name: JournalClose, scope: principal.Read, Relayed: true}, readCursor)
 	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, scope: principal.Read, Slow: true, Relayed: true}, readRowIDs)
 
-	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, scope: principal.Read, whole: true, Relayed: true}, readNone)
+	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, scope: principal.Read, Relayed: true}, readNone)
 	_ = declare[None, Opened](Kind{Name: JournalEvents, scope: principal.Read, Relayed: true}, readNone)
 	_ = declare[None, Opened](Kind{Name: JournalState, scope: principal.Read, Relayed: true}, readNone)
 	_ = declare[None, Opened](Kind{Name: JournalVerify, scope: principal.Read, whole: true, Relayed: true}, readNone)

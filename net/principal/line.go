@@ -58,7 +58,10 @@ func parse(content string) (lines []*Line, err error) {
 		numbers[l.credential] = number
 		lines = append(lines, l)
 	}
-	if content != "" && !strings.HasSuffix(content, "\n") {
+	if content == "" {
+		return nil, errors.New("it is empty, so it may be cut off; allowed is a comment alone, which lets nobody in")
+	}
+	if !strings.HasSuffix(content, "\n") {
 		return nil, fmt.Errorf("line %d: it has no end of line, so the file may be cut off there: end it with a newline", number)
 	}
 	return lines, nil

@@ -164,9 +164,14 @@ func TestHalfAFile(t *testing.T) {
 			w.t.Errorf("told was: %s", told)
 		}
 		w.write("")
+		w.looks(3)
+		if told := w.told(); l.Ended() || strings.Count(told, "it is empty, so it may be cut off") != 1 {
+			w.t.Errorf("an empty file ends lines; told was: %s", told)
+		}
+		w.write("# nobody\n")
 		w.looks(2)
 		if !l.Ended() || w.k.Lines() != 0 {
-			w.t.Error("an empty file that stays so has lines")
+			w.t.Error("a file without lines that stays so has lines")
 		}
 	})
 }
@@ -217,13 +222,13 @@ func TestWorkerOfAllTargetsIsWarnedOf(t *testing.T) {
 // before exactly the ones have ended that are not in it as they were.
 func TestLinesThroughChanges(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "", func(w *world) {
+	inBubble(t, "# nobody\n", func(w *world) {
 		t := w.t
 		defer func() { w.t = t }()
 		// In a bubble nobody may ask for the deadline, which only a *testing.T has.
 		rapid.Check(struct{ rapid.TB }{t}, func(r *rapid.T) {
 			w.t = r
-			w.write("")
+			w.write("# nobody\n")
 			w.looks(2)
 			model := map[int]string{} // what the line of an account says
 			held := map[int]*principal.Line{}
@@ -276,6 +281,7 @@ func TestLinesThroughChanges(t *testing.T) {
 // written is a file with the lines of accounts, in any order and with what says nothing between them.
 func written(r *rapid.T, lines map[int]string) string {
 	var b strings.Builder
+	b.WriteString("# principals\n") // an empty file is refused
 	for _, uid := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(r, "order") {
 		if line, is := lines[uid]; is {
 			blanks := rapid.SampledFrom([]string{" ", "\t", "   "}).Draw(r, "blanks")

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -175,7 +176,7 @@ var may = []struct{ daemon, request, scopes, data string }{
 }
 
 // whole are the requests that need all targets.
-var whole = []string{"reload", "restart", "journal-anchor", "journal-verify", "journal-diff", "journal-reapply"}
+var whole = []string{"reload", "restart", "journal-verify", "journal-diff", "journal-reapply"}
 
 // A fleet whose every request is asked by somebody of each scope, with all targets and with one: who may gets an
 // answer or another error, and who may not is told so.
@@ -366,6 +367,34 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	}
 	if said := ask(t, harness.Dial(t, fleet["master"].Addr), all, "journal-next", of); !strings.Contains(said, "reports") {
 		t.Errorf("a stream of one's own: %s", said)
+	}
+	// The operator's tool, of somebody with one target and of somebody who may submit only.
+	shop := p.add("shop", "submit", "mail")
+	harness.Until(t, func() string {
+		if said := ask(t, harness.Dial(t, fleet["master"].Addr), shop, "poke", `{"targets":["mail"]}`); said != `"ok"` {
+			return said
+		}
+		return ""
+	})
+	host, port, _ := strings.Cut(fleet["master"].Addr, ":")
+	for _, test := range []struct {
+		token string
+		args  []string
+		want  string
+		code  int
+	}{
+		{some, []string{"failed"}, "", 0},
+		{some, []string{"journal", "log", "--job", "3"}, "done", 0},
+		{some, []string{"retry", "3", "--yes"}, "3", 0},
+		{some, []string{"wait", "1000", "--timeout", "20"}, "1000", 4},
+		{shop, []string{"wait", "3"}, "shop may not ask for", 1},
+	} {
+		cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--config=", "--master", "--host", host, "--master-port", port}, test.args...)...)
+		cmd.Env = []string{"JOBCTL_PASSWORD=" + test.token}
+		said, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(string(said), test.want) || strings.Contains(string(said), "reports") {
+			t.Errorf("%q: exit code %d, want %d; said %q, want %q", test.args, code, test.code, said, test.want)
+		}
 	}
 	// Who asks for what does not exist has asked all the same.
 	var opened struct{ Cursor string }
@@ -665,6 +694,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 				t.Errorf("secret %d stands in %s", i, where)
 			}
 		}
+	}
+	check, _ := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobd"), "--config", worker.Config, "--check").CombinedOutput()
+	if !strings.Contains(string(check), "answers, and knows this worker") {
+		t.Errorf("--check does not know the master:\n%s", check)
 	}
 	if !strings.Contains(rows, "PATH=") || !strings.Contains(exported, "done") {
 		t.Error("the job has not told its environment, or the journal not its end")

@@ -109,6 +109,6 @@ func (e *unasked) Unwrap() error { return e.error }
 // asks otherwise can mend.
 func Awaited(err error) bool {
 	var unasked *unasked
-	return !errors.As(err, &unasked) && !IsPassword(err) && exit.Code(err) != exit.Usage && exit.Code(err) != exit.NoJob && !errors.Is(err, errWrongDaemon) && !isOlder(err) &&
+	return !errors.As(err, &unasked) && !IsPassword(err) && jobnet.CodeOf(err) != jobnet.CodeForbidden && exit.Code(err) != exit.Usage && exit.Code(err) != exit.NoJob && !errors.Is(err, errWrongDaemon) && !isOlder(err) &&
 		!strings.Contains(err.Error(), jobnet.PlainRefused) && !strings.Contains(err.Error(), "failed to verify certificate")
 }

@@ -274,10 +274,13 @@ func cut(text string) string {
 	return text
 }
 
-// whoOf is who wanted something, without the port of an address, which tells a reader nothing, and
-// without the master that has handed it on.
+// whoOf is who wanted something: a principal's name, or an address without the port, which tells a reader
+// nothing; without the master that has handed it on.
 func whoOf(by string) string {
 	first, _, _ := strings.Cut(by, " via ")
+	if name, _, named := strings.Cut(first, " ("); named {
+		return name
+	}
 	if name, _, err := net.SplitHostPort(first); err == nil {
 		return name
 	}

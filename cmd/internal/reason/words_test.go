@@ -17,3 +17,15 @@ func TestHowLongSomethingTook(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoIsNamed(t *testing.T) {
+	t.Parallel()
+	for by, want := range map[string]string{
+		"10.0.0.5:4711": "10.0.0.5", "10.0.0.5:4711 via master 10.0.0.1:7081": "10.0.0.5", "uid 33 pid 4711": "uid 33 pid 4711",
+		"ann (token, 10.0.0.5:4711)": "ann", "ann (uid, uid 33 pid 4711) via unverified master 10.0.0.1:7081": "ann", "": "",
+	} {
+		if got := whoOf(by); got != want {
+			t.Errorf("%q: %q, want %q", by, got, want)
+		}
+	}
+}

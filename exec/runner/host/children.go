@@ -102,9 +102,10 @@ func (ps *pools) sweep() {
 	ps.adopt(ps.forks())
 	before := ps.zombies
 	ps.zombies = nil
-	if !hasZombie() {
+	if !hasZombie() || !children.forks.TryLock() { // else one that is just made would not be known
 		return
 	}
+	defer children.forks.Unlock()
 	ps.zombies = make(map[int]bool)
 	for pid, who := range proc.Children(unix.Getpid()) {
 		switch {

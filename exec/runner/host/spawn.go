@@ -128,7 +128,11 @@ func (s *spawner) fork(what spec, more ...int) (p forked, err error) {
 	err = proc.WithTimers(proc.UsualTimers, func() (err error) {
 		pid, err = children.fork(what.argv, &syscall.ProcAttr{
 			Dir: what.dir, Env: what.env, Files: files,
-			Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &p.pidfd, Credential: what.account.Credential()},
+			Sys: &syscall.SysProcAttr{
+				// Within a session anybody may send SIGCONT, and join a group: another account has its own.
+				Setsid: what.account != nil, Setpgid: what.account == nil,
+				PidFD: &p.pidfd, Credential: what.account.Credential(),
+			},
 		})
 		return err
 	})

@@ -31,7 +31,7 @@ type tokenForm struct {
 
 func (p *program) tokenNew() *cmd {
 	scope, targets := "", ""
-	var lasts time.Duration
+	var end time.Time
 	c := command("token new NAME --scope S --targets T,… [--expires D]", "make a token, and the line that lets it in; it is printed once and kept nowhere", func(_ context.Context, args []string) error {
 		if len(args) != 1 || scope == "" || targets == "" {
 			return wrongUsage("token new: needs a name, --scope and --targets, as in: jobctl token new shop --scope submit --targets mail")
@@ -44,8 +44,8 @@ func (p *program) tokenNew() *cmd {
 			return wrongUsage("token new: --targets: %q is %w", targets, err)
 		}
 		form := tokenForm{Token: token, Line: strings.Join([]string{args[0], scope, targets, credential}, "  ")}
-		if lasts > 0 {
-			form.Line += "  expires=" + p.now().Add(lasts).UTC().Format(time.RFC3339)
+		if !end.IsZero() {
+			form.Line += "  expires=" + end.UTC().Format(time.RFC3339)
 		}
 		if p.json() {
 			return p.printJSON(form)
@@ -56,7 +56,15 @@ func (p *program) tokenNew() *cmd {
 	})
 	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
 	c.FlagSet.StringVar(&targets, "targets", "", "the targets for which it may: names with commas between them, NAME/* for all below NAME/, or * for all")
-	c.FlagSet.Var(lengthFlag{length: &lasts, least: time.Minute}, "expires", "how long it is good for, as 90d (default: for ever)")
+	c.FlagSet.Func("expires", "how long it is good for, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
+		if end, err = time.Parse(time.DateOnly, text); err == nil {
+			return nil
+		}
+		var lasts time.Duration
+		err = lengthFlag{length: &lasts, least: time.Minute}.Set(text)
+		end = p.now().Add(lasts)
+		return err
+	})
 	return c
 }
 

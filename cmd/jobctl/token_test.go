@@ -27,6 +27,9 @@ func TestTokenIsMadeAndChecked(t *testing.T) {
 	if !strings.HasPrefix(token, "jobd_shop_") || len(words) != 5 || words[4] != "expires="+expires || strings.Count(made.out, token) != 1 {
 		t.Errorf("%+v", made)
 	}
+	if dated := (jobctl{}).run(t, "token", "new", "shop", "--scope", "run", "--targets", "mail", "--expires", "2027-01-01"); !strings.Contains(dated.out, "  expires=2027-01-01T00:00:00Z") {
+		t.Errorf("until a day: %+v", dated)
+	}
 	if again := (jobctl{}).run(t, "token", "new", "shop", "--scope", "run", "--targets", "mail"); strings.Contains(again.out, token) || strings.Contains(again.out, "expires") {
 		t.Errorf("%+v", again)
 	}

@@ -88,6 +88,14 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}
 	c.validateTargets(set, ofJobs(environ))
+	accounts := c.launcher.account != nil
+	for _, target := range c.sections {
+		accounts = accounts || target.launcher.account != nil
+	}
+	if accounts && set.Err() == nil && c.Listen.Host != "" && (c.Listen.AllowLocalhost || c.Listen.Password == "" && c.Listen.Principals == "") {
+		set.Warn("host", "jobs have accounts of their own (launcher.user), and the port lets in everybody of this host: they can command the worker; "+
+			"set password or principals_file, and no always_allow_localhost")
+	}
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +98,31 @@ func TestAccountsThatAreWrong(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		} else if strings.Count(err.Error(), "\n") > 0 {
 			t.Errorf("%s: more than one line: %v", name, err)
+		}
+	}
+}
+
+// Jobs of another account that reach an open port are no apart: who sets that up is warned.
+func TestAnOpenPortBesideAccountsIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	const account = "[target a]\nlauncher.user = daemon\n"
+	for name, test := range map[string]struct {
+		lines  string
+		warned bool
+	}{
+		"open":                   {account, true},
+		"with a password":        {"password = sixteen-letters!\n" + account, false},
+		"with principals":        {"principals_file = /p\n" + account, false},
+		"localhost needs none":   {"password = sixteen-letters!\nalways_allow_localhost = 1\n" + account, true},
+		"no account of its own":  {"", false},
+		"the common one is told": {"launcher.user = daemon\n", true},
+	} {
+		c, err := fromFile(t, "host = 127.0.0.1\nport = 7080\n"+test.lines, "--targets.a=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "they can command the worker") }); warned != test.warned {
+			t.Errorf("%s: warned %v, want %v: %q", name, warned, test.warned, c.Warnings)
 		}
 	}
 }

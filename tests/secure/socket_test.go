@@ -280,3 +280,12 @@ func TestOnlyUnixSocketsAreTaken(t *testing.T) {
 		}
 	}
 }
+
+// A number of given sockets that no manager gives costs no memory, and is told.
+func TestTooManyGivenSockets(t *testing.T) {
+	t.Parallel()
+	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t), "log_level_console": "info"}
+	program := harness.Script(t, `LISTEN_PID=$$ LISTEN_FDS=1000000000 exec `+harness.Program(t, "jobd-master")+` "$@"`)
+	master := harness.LaunchBinary(t, program, settings.Write(t), settings.Addr()).Ready(t)
+	awaitSaid(t, master, "the sockets of LISTEN_FDS are not used: they are too many")
+}

@@ -120,7 +120,14 @@ func Certificate(tls conf.TLS) []Finding {
 	case doubts != "":
 		f.Level, f.Detail, f.Remedy = Warning, doubts, "renew it: it needs the names and addresses by which clients call the daemon"
 	}
-	return []Finding{f}
+	findings := []Finding{f}
+	if info, err := os.Stat(tls.Files.Key); err == nil && info.Mode().Perm()&0o007 != 0 {
+		findings = append(findings, Finding{
+			Level: Warning, What: "tls_key " + tls.Files.Key, Detail: "every account of this host can use it",
+			Remedy: "give it mode 0600, or 0640 with the daemon's group",
+		})
+	}
+	return findings
 }
 
 // Principals looks whether a file of principals can be used.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,12 @@ type Manager struct {
 // Find looks in the environment for the service manager. Jobs and other children must not inherit
 // what it finds there, see IsOwn.
 func Find(log *slog.Logger) *Manager {
-	m := &Manager{log: log, sockets: activation.Files(false), listens: os.Getenv(socketVariable) != "", begun: make(chan struct{})}
+	m := &Manager{log: log, listens: os.Getenv(socketVariable) != "", begun: make(chan struct{})}
+	if n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS")); n <= mostSockets {
+		m.sockets = activation.Files(false)
+	} else {
+		log.Error("the sockets of LISTEN_FDS are not used: they are too many", "given", n, "allowed", mostSockets)
+	}
 	if !m.listens {
 		return m
 	}
@@ -60,6 +66,9 @@ func Find(log *slog.Logger) *Manager {
 	}
 	return m
 }
+
+// mostSockets is how many sockets a service manager may give.
+const mostSockets = 64
 
 // The variables that are for one process alone.
 const socketVariable = "NOTIFY_SOCKET"

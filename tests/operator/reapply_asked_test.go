@@ -7,7 +7,7 @@ func TestAPersonIsShownWhatReapplyWouldDo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.run(t, "a", 1, 2)
-	s.db.Exec(t, "UPDATE jobs SET status = 'waiting', time_started = 0, time_finished = 0, result = NULL, return_code = NULL WHERE id = 1")
+	s.db.Exec(t, "UPDATE jobs SET status = 'manual', time_started = 0, time_finished = 0, result = NULL, return_code = NULL WHERE id = 1")
 	ask := func() *terminal {
 		term := openTerminal(t, s.master, 120, 24, "--master", "journal", "reapply")
 		term.await("would apply", "1 rows would be brought to what the journals say. Go on? [y/N]")
@@ -16,8 +16,8 @@ func TestAPersonIsShownWhatReapplyWouldDo(t *testing.T) {
 	term := ask()
 	term.press("n", "Enter")
 	term.await("nothing was changed\nexit code 1\n")
-	if n := s.db.Count(t, "status = 'waiting'"); n != 1 {
-		t.Errorf("%d rows wait", n)
+	if n := s.db.Count(t, "status = 'manual'"); n != 1 { // which no worker claims by itself
+		t.Errorf("%d rows are as they were set", n)
 	}
 	term = ask()
 	term.press("y", "Enter")

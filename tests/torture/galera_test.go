@@ -30,11 +30,11 @@ func TestGalera(t *testing.T) {
 	})
 	targets := map[string]int{"a": 4}
 	s := newSiteOn(t, pair[0], "", targets, polling)
-	s.insert(t, size(400, 5000), "a")
 	there := harness.Settings{"mysql_port": strconv.Itoa(pair[1].Port())}
 	other := s.worker(t, "other").With(harness.Targets(targets), polling, there)
 	s.start(t)
 	other.StartWorker(t)
+	s.insert(t, size(400, 5000), "a") // for both: the first would else have most of it before the second looks
 	s.awaitDone(t)
 	journals := []string{s.settings["journal_dir"], other["journal_dir"]}
 	lost, shares := 0, [2]int{}

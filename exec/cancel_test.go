@@ -283,3 +283,19 @@ func TestAFullDiskRefusesACancel(t *testing.T) {
 	}
 	f.tells(1, "accepted running started")
 }
+
+// Regression: the SIGTERM of a cancel was sent once, and lost where the runner was away at that moment: the job
+// was killed hard when its grace was over.
+func TestTheFirstSignalOfACancelIsSentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	p.lost.Store(1)
+	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour}, map[int64]string{1: "signals of a"})
+	if signo := <-p.signals; signo != 15 {
+		t.Errorf("signal %d came", signo)
+	}
+	p.exit(143)
+	f.wait("it is done", ended(1))
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -222,7 +223,9 @@ func (w *Worker) endCancelled(c board.Cancel, process Process) {
 		return
 	}
 	if c.Did == board.Signals {
-		_ = process.Signal(int(unix.SIGTERM)) // it fails where the process is gone
+		if process.Signal(int(unix.SIGTERM)) != nil {
+			w.others.Go(func() { w.deliver(process, unix.SIGTERM, c.Grace) })
+		}
 	}
 	wish := journal.Cancellation{Time: journal.Moment{Time: c.At}, By: c.By, Grace: c.Grace.Microseconds()}
 	w.killLater(c.Job, process, wish)
@@ -245,28 +248,33 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 		w.Logger.Warn("a job that was cancelled still runs; killing it", "job", j.ID(), "by", c.By, "grace", c.Grace)
 		switch err := w.journalSignal(j, journal.Signal{Signo: int(unix.SIGKILL), By: c.By}); {
 		case err == nil:
-			w.kill(process)
+			w.deliver(process, unix.SIGKILL, forGood)
 		case !errors.Is(err, board.ErrGone):
 			w.Logger.Warn("a job was not killed: that could not be journalled", "job", j.ID(), "error", err)
 		}
 	})
 }
 
-// killAgain is how long a SIGKILL that the runner has not got waits for the next try.
-const killAgain = time.Second
+// signalAgain is how long a signal that the runner has not got waits for the next try, and forGood longer than
+// any job runs.
+const (
+	signalAgain = time.Second
+	forGood     = time.Duration(math.MaxInt64)
+)
 
-// kill sends SIGKILL until the runner has got it, which may be away or stand still for a moment.
-func (w *Worker) kill(process Process) {
-	for {
-		if process.Signal(int(unix.SIGKILL)) == nil {
-			return
-		}
+// deliver sends a cancelled job a signal until the runner has got it, which may be away or stand still for a
+// moment; no longer than some time.
+func (w *Worker) deliver(process Process, signo unix.Signal, most time.Duration) {
+	late := time.After(most)
+	for process.Signal(int(signo)) != nil {
 		select {
 		case <-process.Ended():
 			return
-		case <-w.turned: // the next start sends it
+		case <-w.turned: // the next start sends SIGKILL
 			return
-		case <-time.After(killAgain):
+		case <-late:
+			return
+		case <-time.After(signalAgain):
 		}
 	}
 }

@@ -68,14 +68,16 @@ func (g *guard) unasked(conn net.Conn) *principal.Session {
 // have to wait for its turn until the deadline.
 func (g *guard) judge(ctx context.Context, conn net.Conn, password string, deadline time.Time) (*principal.Session, error) {
 	address := remoteOf(conn).String()
-	if line := g.principals.Token(password); line != nil {
-		return line.Of(address), nil
-	}
-	if g.principals != nil && (password == "" || g.open || principal.IsToken(password) && !g.knows(password)) {
-		if password == "" {
+	if g.principals != nil {
+		line := g.principals.Token(password)
+		switch {
+		case line != nil:
+			return line.Of(address), nil
+		case password == "":
 			return g.unasked(conn), nil
+		case g.open, principal.IsToken(password) && !g.knows(password):
+			return nil, nil // there is no password that it could be, or nobody can guess it
 		}
-		return nil, nil // nobody can guess a token
 	}
 	if admitted, err := g.admits(ctx, conn, password, deadline); !admitted || err != nil {
 		return nil, err

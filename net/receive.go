@@ -108,12 +108,12 @@ func (l *Link) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
 	l.tasks.Go(l.write)
 	reason := l.receive()
-	for _, stop := range l.used {
-		stop()
-	}
 	_ = l.hold(0)
 	l.part(reason)
 	l.tasks.Wait()
+	for _, stop := range l.used { // until then requests may be under way, also of a peer that says no more
+		stop()
+	}
 	return l.Err()
 }
 

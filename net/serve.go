@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -151,12 +150,9 @@ func addressIn(text string) string {
 	return netip.AddrPortFrom(client.Addr().WithZone(""), client.Port()).String() // a zone may be any text
 }
 
-// plainWord is what the name of a principal is, and the word for how it is known.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // word is a word as a master tells it; "" where it is none.
 func word(text string) string {
-	if !plainWord.MatchString(text) {
+	if !principal.IsWord(text) {
 		return ""
 	}
 	return text

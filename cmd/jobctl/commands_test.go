@@ -260,7 +260,7 @@ func TestPasswords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobctl.conf")
 	must.Do(t, os.WriteFile(path, []byte("password = \""+secret+"\"\n"), 0o600))
 	ok, refused := output{out: "ok\n"}, output{code: 1, err: "jobctl: 127.0.0.1:PORT: invalid password\n"}
-	needed := output{code: 1, err: "jobctl: 127.0.0.1:PORT: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"}
+	needed := output{code: 1, err: "jobctl: 127.0.0.1:PORT: a password or token is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"}
 	jobctl{}.expect(t, d, ok, "poll", "--config", path)
 	jobctl{environ: []string{"JOBCTL_PASSWORD=" + secret}}.expect(t, d, ok, "poll")
 	jobctl{environ: []string{"JOBCTL_PASSWORD=wrong"}, stdin: secret + "\r\nrest\n"}.expect(t, d, ok, "poll", "--password")

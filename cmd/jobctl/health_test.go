@@ -139,7 +139,7 @@ func TestHealthWithoutAnAnswer(t *testing.T) {
 	}{
 		"nobody":           {"--port 1 health", 2, "JOBD CRITICAL - 127.0.0.1:1: no connection to 127.0.0.1:1"},
 		"a refusal":        {"--port " + refusing.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + refusing.port + ": not today"},
-		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + guarded.port + ": a password is needed"},
+		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + guarded.port + ": a password or token is needed"},
 		"a wrong limit":    {"health --max-age soon", 3, ""},
 		"a value's name":   {"--log-level=status health --max-age soon", 3, ""},
 		"a wrong flag":     {"health --nonsense", 3, ""},

@@ -86,7 +86,7 @@ func TestPasswordsOfProfilesGoNowhereElse(t *testing.T) {
 	t.Parallel()
 	closed := startDaemon(t, "right", map[string]any{"poll": "ok"})
 	environ, path := profilesFile(t, fmt.Sprintf("password = right\n[prod]\nport = %s\n[other]\nport = %[1]s\npassword = right\n", closed.port))
-	needed := "jobctl: 127.0.0.1:" + closed.port + ": a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"
+	needed := "jobctl: 127.0.0.1:" + closed.port + ": a password or token is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"
 	for name, test := range map[string]struct {
 		environ []string
 		stdin   string

@@ -46,7 +46,7 @@ func TestWhatAWaitDoesNotOutlast(t *testing.T) {
 	}{
 		"no such job":    {startDaemon(t, "", map[string]any{"status": status, "journal-rows": rows}).port, "", exit.NoJob, "job 7: the table has no such row"},
 		"an older peer":  {startDaemon(t, "", map[string]any{"status": status}).port, "", exit.Failure, "older jobd"},
-		"a password":     {startDaemon(t, "s3cret", map[string]any{"status": status}).port, "", exit.Failure, "a password is needed"},
+		"a password":     {startDaemon(t, "s3cret", map[string]any{"status": status}).port, "", exit.Failure, "a password or token is needed"},
 		"no master":      {startDaemon(t, "", map[string]any{"status": status}).port, "--master ", exit.Failure, "this is a worker, not a master"},
 		"nobody is here": {closedPort(t), "--timeout 300ms ", exit.Late, "connection refused; waiting until this is over"},
 	} {

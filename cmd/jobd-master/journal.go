@@ -72,7 +72,11 @@ func (r *record) open() (err error) {
 	var damaged *journal.DamagedError
 	r.journal, err = eventlog.Open(context.Background(), r.config.Log)
 	if errors.Is(err, journal.ErrFull) || errors.As(err, &damaged) {
-		r.journal, r.why, r.since = nil, fmt.Errorf("%w; mend it and restart the master", err), time.Now()
+		remedy := "keep the folder, give another one (key journal_dir) and restart the master"
+		if damaged == nil {
+			remedy = "make room on its disk and restart the master"
+		}
+		r.journal, r.why, r.since = nil, fmt.Errorf("%w; %s", err, remedy), time.Now()
 		r.log.Error("the journal can't be opened, and changes are refused", "error", r.why)
 		return nil
 	}
@@ -165,14 +169,23 @@ func (r *record) Registered(worker string, targets []string, by string) {
 		named[i] = jobnet.Excerpt(targets[i])
 	}
 	if untold, tell := r.tells(worker); tell {
-		_ = r.append(journal.Registered{Worker: jobnet.Excerpt(worker), Targets: named, More: len(targets) - len(named), By: by, Times: untold})
+		r.owes(untold, r.append(journal.Registered{Worker: jobnet.Excerpt(worker), Targets: named, More: len(targets) - len(named), By: by, Times: untold}))
 	}
 }
 
 // Left implements master.Recorder.
 func (r *record) Left(worker, reason, by string) {
 	if untold, tell := r.tells(worker); tell {
-		_ = r.append(journal.Left{Worker: jobnet.Excerpt(worker), Reason: reason, By: by, Times: untold})
+		r.owes(untold, r.append(journal.Left{Worker: jobnet.Excerpt(worker), Reason: reason, By: by, Times: untold}))
+	}
+}
+
+// owes has the next event count those that were not told, where one could not be journalled.
+func (r *record) owes(untold int, err error) {
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.untold += untold + 1
 	}
 }
 

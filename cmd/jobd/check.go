@@ -161,9 +161,11 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	switch err := c.askMaster(ctx, address); {
 	case err == nil:
 	case errors.Is(err, errPassword):
-		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both"
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both, or, here, a token of the master's principals_file"
+	case errors.Is(err, errNoWorker):
+		f.Level, f.Detail, f.Remedy = check.Warning, "it knows who this is, but not as a worker", "give it a line of scope worker in the master's principals_file"
 	case errors.Is(err, errScope):
-		f.Detail = "answers, and knows this worker"
+		f.Detail = "answers, and its credential is a worker's; whether that has this name and these targets, a registration tells"
 	case strings.Contains(err.Error(), "TLS"):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "mend master_tls, master_tls_ca or master_tls_name"
 	case errors.Is(err, errNoMaster):
@@ -178,6 +180,7 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 var (
 	errPassword = errors.New("invalid password")
 	errNoMaster = errors.New("no master")
+	errNoWorker = errors.New("no worker")
 	errScope    = errors.New("it is for workers alone") // nothing is wrong
 )
 
@@ -190,11 +193,13 @@ func (c *config) askMaster(ctx context.Context, address string) error {
 	go func() { _ = link.Run(ctx) }()
 	data, err := link.Request(ctx, "status", nil) // has no effect
 	var answer *jobnet.RemoteError
+	_, lent := link.Request(ctx, api.Lend.Name, api.Borrowing{Rates: []api.SharedRate{}}) // which only workers may ask, of a master
 	switch {
-	case jobnet.CodeOf(err) == jobnet.CodeForbidden: // a credential of scope worker: only a master knows this
-		if _, err = link.Request(ctx, api.Lend.Name, api.Borrowing{Rates: []api.SharedRate{}}); jobnet.CodeOf(err) == jobnet.CodeUnknown {
-			return errNoMaster
-		}
+	case lent != nil && jobnet.CodeOf(lent) == jobnet.CodeForbidden:
+		return errNoWorker
+	case err != nil && jobnet.CodeOf(err) == jobnet.CodeForbidden && jobnet.CodeOf(lent) == jobnet.CodeUnknown:
+		return errNoMaster
+	case err != nil && jobnet.CodeOf(err) == jobnet.CodeForbidden:
 		return errScope
 	case errors.As(err, &answer) && strings.Contains(answer.Text, errPassword.Error()):
 		return errPassword

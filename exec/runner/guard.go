@@ -37,7 +37,7 @@ func (l *link) guard() {
 			wait = guardNext
 		}
 		if wait == guardNext && before == guardRest { // a line for all that are found one behind the other
-			l.of.config.Logger.Warn("a job was stopped before its program was executed, as by another one of its account; it goes on")
+			l.of.config.Logger.Warn("a job was stopped before its program was executed, probably by another job of its account; it was continued")
 		}
 	}
 }

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		exitOn(beWorker(os.Args[1]))
 	case "impostor":
 		exitOn(beImpostor(os.Args[1], os.Args[2]))
+	case "sleeper":
+		time.Sleep(hung)
 	case "intruder":
 		exitOn(beIntruder(os.Args[1]))
 	}

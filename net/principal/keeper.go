@@ -41,13 +41,13 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 const lookInterval = 400 * time.Millisecond
 
 // Run looks at the file again and again, until the context ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 			k.look()
 		}
@@ -57,8 +57,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 // look ends lines that have expired, and takes what stands in the file where it was changed.
 func (k *Keeper) look() {
 	for _, l := range *k.lines.Load() {
-		if l.expired() && l.ctx.Err() == nil {
-			k.log.Warn("a principal's credential has expired", "principal", l.Name, "credential", l.how)
+		switch ended := l.ctx.Err() != nil; {
+		case ended && !l.expired(): // the clock was wrong
+			k.used = ""
+		case !ended && l.expired():
+			k.log.Warn("a principal's credential has expired: its links end; give its line another expires=, or remove it", "principal", l.Name, "credential", l.how)
 			l.end()
 		}
 	}
@@ -72,7 +75,7 @@ func (k *Keeper) look() {
 	}
 	if err != nil && err.Error() != k.told {
 		k.told = err.Error()
-		k.log.Error("the file of principals can't be used: what it said before holds", "error", err)
+		k.log.Error("the changed file of principals can't be used, and its former lines hold: mend it", "error", err)
 	}
 }
 
@@ -89,11 +92,11 @@ func (k *Keeper) take(content string) error {
 		}
 	}
 	for i, l := range lines {
-		if old := before[l.credential]; old != nil && old.text == l.text {
+		if old := before[l.credential]; old != nil && old.text == l.text && old.ctx.Err() == nil {
 			lines[i] = old
 			delete(before, l.credential)
 		} else if l.Scope.Has(Worker) && l.Targets.all() {
-			k.log.Warn("a worker may have all targets: a stolen node could claim every target", "principal", l.Name, "file", k.path)
+			k.log.Warn("a worker may have all targets: a stolen node could claim every target; name them in place of *", "principal", l.Name, "file", k.path)
 		}
 	}
 	k.lines.Store(&lines)
@@ -141,12 +144,7 @@ func (k *Keeper) UID(uid int) *Line { return k.find("uid:" + strconv.Itoa(uid)) 
 func (k *Keeper) Localhost() *Line { return k.find("localhost") }
 
 // Lines is how many lines there are.
-func (k *Keeper) Lines() int {
-	if k == nil {
-		return 0
-	}
-	return len(*k.lines.Load())
-}
+func (k *Keeper) Lines() int { return len(*k.lines.Load()) }
 
 // read reads a file, which others than root and this account must not write or read.
 func read(path string) (string, error) {
@@ -178,9 +176,9 @@ func open(info fs.FileInfo) error {
 	case !mode.IsRegular():
 		return errors.New("not a plain file; allowed is one, or a link to one")
 	case stat.Uid != 0 && stat.Uid != us:
-		return fmt.Errorf("it belongs to account %d; allowed are root and the daemon's, %d", stat.Uid, us)
+		return fmt.Errorf("it belongs to account %d; allowed are root and the daemon's, %d: chown it", stat.Uid, us)
 	case mode&byOthers != 0 || mode&readByGroup != 0 && stat.Gid != 0 && stat.Gid != ours:
-		return fmt.Errorf("others may read or write it (mode %04o, group %d); allowed are 0600, and 0640 with group 0 or %d",
+		return fmt.Errorf("others may read or write it (mode %04o, group %d): chmod 0600, or 0640 with root's group or the daemon's, %d",
 			mode.Perm(), stat.Gid, ours)
 	}
 	return nil

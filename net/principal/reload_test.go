@@ -48,7 +48,7 @@ func inBubble(t *testing.T, content string, test func(w *world)) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go func() { _ = w.k.Run(ctx) }()
+		go w.k.Run(ctx)
 		time.Sleep(time.Millisecond) // so that no look falls on the end of a sleep
 		test(w)
 	})
@@ -190,7 +190,7 @@ func TestExpiry(t *testing.T) {
 			w.t.Error("it has not expired, or another one has")
 		}
 		w.looks(3)
-		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "has expired\" principal=a") {
+		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "it\" principal=a") {
 			w.t.Errorf("told was: %s", told)
 		}
 		w.looks(5)
@@ -207,7 +207,7 @@ func TestWorkerOfAllTargetsIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	const content = "n worker * uid:1\nm worker mail uid:2\nadmin admin * uid:3\n"
 	inBubble(t, content, func(w *world) {
-		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "a stolen node could claim every target\" principal=n") {
+		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "claim every target; name them in place of *\" principal=n") {
 			w.t.Errorf("told was: %s", told)
 		}
 		w.write(content + "o worker * uid:4\n")

@@ -23,6 +23,9 @@ var (
 // How many digits of a token are secret, and how many are the checksum.
 const secretDigits, sumDigits = 43, 6
 
+// IsWord tells whether a text has the form of a name, as the words have for how somebody is known.
+func IsWord(text string) bool { return nameForm.MatchString(text) }
+
 // checkName tells why a principal can't have a name.
 func checkName(name string) error {
 	if !nameForm.MatchString(name) || name == "password" {

@@ -101,7 +101,7 @@ func TestThroughTheMaster(t *testing.T) {
 	start(t, db, "node-2", "report", 11, 4, secret, harness.MasterOf(master))
 	harness.AwaitWorkers(t, master, "s3cret", 2)
 	t.Run("a password is needed", func(t *testing.T) {
-		expect(t, 1, []string{"a password is needed"}, master.Addr, "--master", "journal", "log")
+		expect(t, 1, []string{"a password or token is needed"}, master.Addr, "--master", "journal", "log")
 	})
 	ask := func(code int, words []string, args ...string) string {
 		t.Helper()

@@ -65,7 +65,7 @@ func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
 		}},
 		{"w1", []string{
 			`registered worker=w1 targets=mail by="w1 (token, 127.0.0.1:PORT)"`,
-			`refused request=register-worker about="name=\"w2\" targets=[\"mail\"]" reason="w1 may register under its own name only, not as w2" by="w1 (token, 127.0.0.1:PORT)"`,
+			`refused request=register-worker about="name=\"w2\" targets=[\"mail\"]" reason="w1 may register under its own name only, not as w2: give the worker that name, or the token of its own line" by="w1 (token, 127.0.0.1:PORT)"`,
 			`refused request=register-worker about="name=\"w1\" targets=[\"billing\"]" reason="w1 may serve mail, not billing" by="w1 (token, 127.0.0.1:PORT)"`,
 		}},
 	} {

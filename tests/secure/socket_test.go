@@ -287,5 +287,5 @@ func TestTooManyGivenSockets(t *testing.T) {
 	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t), "log_level_console": "info"}
 	program := harness.Script(t, `LISTEN_PID=$$ LISTEN_FDS=1000000000 exec `+harness.Program(t, "jobd-master")+` "$@"`)
 	master := harness.LaunchBinary(t, program, settings.Write(t), settings.Addr()).Ready(t)
-	awaitSaid(t, master, "the sockets of LISTEN_FDS are not used: they are too many")
+	awaitSaid(t, master, "the sockets of LISTEN_FDS are not used: they are too many; leave fewer in the socket unit")
 }

@@ -86,7 +86,7 @@ func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) 
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	if s.principals != nil {
-		looking.Go(func() { _ = s.principals.Run(ctx) })
+		looking.Go(func() { s.principals.Run(ctx) })
 	}
 	for _, listener := range s.listeners {
 		serving.Go(func() error { return s.server.Serve(ctx, listener) })

@@ -14,7 +14,7 @@ import (
 
 var (
 	// errNoPassword says that a daemon wants a password, and none was given.
-	errNoPassword = errors.New("a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password")
+	errNoPassword = errors.New("a password or token is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password")
 	// errSilent says that no answer came in time.
 	errSilent = errors.New("no answer")
 	// errWrongDaemon says that another daemon is there than the one that was meant.

@@ -22,16 +22,16 @@ func Limited[Q, A any](
 	if from.Who.All() && from.Who.Scope.Has(principal.Read) {
 		return do(ctx, from, query)
 	}
-	l := limit{Service: s, who: from.Who, request: kind.Name}
-	narrow, some, err := l.narrow(ctx, query)
+	l, narrow := limit{Service: s, who: from.Who, request: kind.Name}, query
+	some, err := l.narrow(ctx, &narrow)
 	if err != nil {
 		return answer, err
 	}
-	if len(l.absent) > 0 && kind.Changes && (!some || kind.Name == api.SendSignal.Name && len(any(narrow).(api.Signals).Jobs) == 0) {
+	if l.inVain && kind.Changes {
 		s.refused(kind.Name, from, fmt.Sprintf("job %d not found", l.absent[0]))
 	}
 	if some {
-		if answer, err = do(ctx, from, narrow.(Q)); err != nil {
+		if answer, err = do(ctx, from, narrow); err != nil {
 			return answer, err
 		}
 	}
@@ -44,56 +44,60 @@ type limit struct {
 	who     *principal.Session
 	request string
 	absent  []int64 // jobs that it named and that do not exist for it
+	inVain  bool    // none of those exists that it would have changed
 }
 
-// narrow is a request without what does not exist for who asks; nothing is left of it where some is false.
-func (l *limit) narrow(ctx context.Context, query any) (narrow any, some bool, err error) {
+// narrow takes out of a request, given by its address, what does not exist for who asks; nothing is left of it
+// where some is false.
+func (l *limit) narrow(ctx context.Context, query any) (some bool, err error) {
+	var targets *[]string
+	var ids *[]jobnet.Whole
 	switch q := query.(type) {
-	case api.None: // only status: others need all targets
-		return q, true, nil
-	case api.Target, api.Slots, api.UnfinishedQuery:
-		return q, true, nil // named, and had
-	case api.Targets:
-		q.Targets = l.those(q.Targets)
-		return q, len(q.Targets) > 0, nil
-	case api.RunningQuery:
-		q.Targets = l.those(q.Targets)
-		return q, len(q.Targets) > 0, nil
-	case api.WaitingQuery:
-		q.Targets = l.those(q.Targets)
-		return q, len(q.Targets) > 0, nil
-	case api.RecurringQuery:
-		q.Targets = l.those(q.Targets)
-		return q, len(q.Targets) > 0, nil
-	case api.DelayedQuery:
-		q.Targets = l.those(q.Targets)
-		return q, len(q.Targets) > 0, nil
-	case api.Manual:
-		q.IDs, err = l.jobs(ctx, q.IDs)
-		return q, len(q.IDs) > 0, err
-	case api.CancelQuery:
-		q.IDs, err = l.jobs(ctx, q.IDs)
-		return q, len(q.IDs) > 0, err
-	case api.RetryRows:
-		q.IDs, err = l.jobs(ctx, q.IDs)
-		return q, len(q.IDs) > 0, err
-	case api.PlanRows:
-		q.IDs, err = l.jobs(ctx, q.IDs)
-		return q, len(q.IDs) > 0, err
-	case api.ExplainQuery:
-		q.IDs, err = l.jobs(ctx, q.IDs)
-		return q, len(q.IDs) > 0, err
-	case api.OutputQuery:
-		ids, err := l.jobs(ctx, []jobnet.Whole{q.Job})
-		return q, len(ids) > 0, err
-	case api.Signals:
-		ids, err := l.jobs(ctx, slices.Collect(maps.Keys(q.Jobs)))
-		jobs := make(map[jobnet.Whole]int, len(ids))
-		for _, id := range ids {
-			jobs[id] = q.Jobs[id]
+	case *api.None: // only status: others need all targets
+		return true, nil
+	case *api.Target, *api.Slots, *api.UnfinishedQuery:
+		return true, nil // named, and had
+	case *api.OutputQuery:
+		ids = &[]jobnet.Whole{q.Job}
+	case *api.Signals:
+		had, err := l.jobs(ctx, slices.Collect(maps.Keys(q.Jobs)))
+		all := q.Jobs
+		q.Jobs = make(map[jobnet.Whole]int, len(had))
+		for _, id := range had {
+			q.Jobs[id] = all[id]
 		}
-		q.Jobs = jobs
-		return q, true, err
+		probes := !slices.ContainsFunc(slices.Collect(maps.Values(all)), func(signo int) bool { return signo != 0 })
+		l.inVain = len(l.absent) > 0 && len(had) == 0 && !probes
+		return true, err
+	case *api.Targets:
+		targets = &q.Targets
+	case *api.RunningQuery:
+		targets = &q.Targets
+	case *api.WaitingQuery:
+		targets = &q.Targets
+	case *api.RecurringQuery:
+		targets = &q.Targets
+	case *api.DelayedQuery:
+		targets = &q.Targets
+	case *api.Manual:
+		ids = &q.IDs
+	case *api.CancelQuery:
+		ids = &q.IDs
+	case *api.RetryRows:
+		ids = &q.IDs
+	case *api.PlanRows:
+		ids = &q.IDs
+	case *api.ExplainQuery:
+		ids = &q.IDs
+	}
+	switch {
+	case targets != nil:
+		*targets = l.those(*targets)
+		return len(*targets) > 0, nil
+	case ids != nil:
+		*ids, err = l.jobs(ctx, *ids)
+		l.inVain = len(l.absent) > 0 && len(*ids) == 0
+		return len(*ids) > 0, err
 	}
 	panic(fmt.Sprintf("nobody has said what of %T exists for somebody who has not all targets", query))
 }
@@ -125,14 +129,8 @@ func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Wh
 	if l.who.All() {
 		return named, nil
 	}
-	done, err := l.Look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	ids, served := int64s(named), slices.Sorted(maps.Keys(l.Worker.Status().Targets))
 	targets := make(map[int64]string, len(ids))
-	var rest []int64
 	for some := range slices.Chunk(ids, rowsAtOnce) {
 		for id, known := range l.Worker.Explain(some) {
 			if known.Standing != nil {
@@ -140,15 +138,18 @@ func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Wh
 			}
 		}
 	}
-	for _, id := range ids {
-		if _, here := targets[id]; !here {
-			rest = append(rest, id)
+	rest := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { _, here := targets[id]; return here })
+	if len(rest) > 0 {
+		done, err := l.Look(ctx)
+		if err != nil {
+			return nil, err
 		}
+		defer done()
 	}
-	ctx, cancel := context.WithTimeout(ctx, tableTime)
-	defer cancel()
 	for some := range slices.Chunk(rest, rowsAtOnce) {
-		rows, err := l.Table.Details(ctx, some, served, 0)
+		inTime, cancel := context.WithTimeout(ctx, tableTime) // of these: a request may name any number
+		rows, err := l.Table.Details(inTime, some, served, 0)
+		cancel()
 		if err != nil {
 			return nil, l.unlisted("the rows of these jobs", err)
 		}
@@ -166,7 +167,7 @@ func (l *limit) jobs(ctx context.Context, named []jobnet.Whole) (had []jobnet.Wh
 	return had, nil
 }
 
-// cut is an answer with what was asked about and does not exist, and without what who asked has not.
+// cut tells in an answer which jobs are not found, and takes out of it the targets that who asks has not.
 func (l *limit) cut(query, answer any) any {
 	switch a := answer.(type) {
 	case api.WorkerStatus:

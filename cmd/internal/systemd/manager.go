@@ -50,7 +50,7 @@ func Find(log *slog.Logger) *Manager {
 	if n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS")); n <= mostSockets {
 		m.sockets = activation.Files(false)
 	} else {
-		log.Error("the sockets of LISTEN_FDS are not used: they are too many", "given", n, "allowed", mostSockets)
+		log.Error("the sockets of LISTEN_FDS are not used: they are too many; leave fewer in the socket unit", "given", n, "allowed", mostSockets)
 	}
 	if !m.listens {
 		return m

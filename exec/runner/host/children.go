@@ -100,12 +100,15 @@ func (ps *pools) forks() bool {
 // never one that we have started and are about to reap.
 func (ps *pools) sweep() {
 	ps.adopt(ps.forks())
-	before := ps.zombies
-	ps.zombies = nil
-	if !hasZombie() || !children.forks.TryLock() { // else one that is just made would not be known
+	if !children.forks.TryLock() { // else one that is just made would not be known
 		return
 	}
 	defer children.forks.Unlock()
+	before := ps.zombies
+	ps.zombies = nil
+	if !hasZombie() {
+		return
+	}
 	ps.zombies = make(map[int]bool)
 	for pid, who := range proc.Children(unix.Getpid()) {
 		switch {
@@ -160,18 +163,18 @@ func awaitEnd(pid int) {
 	}
 }
 
-// holds tells whether a process of the same account has a socket. One that has become root's may, too.
+// holds tells whether a process of the same account has a socket. One that has become root's may, too; and
+// where the account is root's, one that has given up its rights.
 func (k *poolProcess) holds(pid int, socket string) (has bool) {
-	owner, account := unix.Stat_t{}, uint32(unix.Geteuid())
+	account := uint32(unix.Geteuid())
 	if k.account != nil {
 		account = k.account.UID
 	}
-	err := unix.Stat(fmt.Sprintf("/proc/%d", pid), &owner)
-	if err != nil || owner.Uid != account && owner.Uid != 0 {
+	if owner, err := proc.Owner(pid); err != nil || account != 0 && owner != account && owner != 0 {
 		return false
 	}
 	folder := fmt.Sprintf("/proc/%d/fd/", pid)
-	err = k.account.Look(func() error {
+	err := k.account.Look(func() error {
 		fds, err := os.ReadDir(folder)
 		has = slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
 			its, _ := os.Readlink(folder + fd.Name())

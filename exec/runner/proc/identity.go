@@ -148,6 +148,17 @@ func Program(pid int) string {
 	return strings.TrimSuffix(string(name), "\n")
 }
 
+// Owner is the account of a process. (The owner of its folder is root where the process is not dumpable.)
+func Owner(pid int) (uid uint32, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, line, _ := strings.Cut(string(status), "\nUid:")
+	_, err = fmt.Sscan(line, &uid)
+	return uid, err
+}
+
 // Children are the processes that have this parent. It looks at all processes, which takes some
 // milliseconds for a thousand.
 func Children(parent int) map[int]Relatives {

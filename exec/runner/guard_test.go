@@ -17,6 +17,7 @@ func TestThaw(t *testing.T) {
 	start := func(args ...string) int {
 		child := exec.Command(os.Args[0])
 		child.Args, child.Env = args, append(os.Environ(), roleVariable+"=sleeper")
+		must.Get(child.StdinPipe())(t)
 		must.Do(t, child.Start())
 		t.Cleanup(func() {
 			_ = child.Process.Kill()

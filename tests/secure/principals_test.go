@@ -2,27 +2,18 @@ package secure
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"jobd/net/cert/certtest"
 	"jobd/net/principal"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -474,64 +465,6 @@ func TestEveryActHasAName(t *testing.T) {
 
 var ports = regexp.MustCompile(`\b[0-9]{4,5}\b`)
 
-// A credential that is removed or expires has no link a second later: neither its clients', nor its workers'.
-func TestARemovedCredentialHasNoLink(t *testing.T) {
-	t.Parallel()
-	p := newPeople(t)
-	fleet := p.fleet("echo $1")
-	ann := p.add("ann", "admin", "*")
-	p.add("bob", "read", "*")
-	p.add("eve", "read", "*")
-	links := make(map[string]*harness.Wire)
-	for name, token := range p.tokens {
-		for _, d := range fleet {
-			harness.Until(t, func() string {
-				links[name+d.Addr] = harness.Dial(t, d.Addr)
-				if a := ask(t, links[name+d.Addr], token, "status", ""); strings.HasPrefix(a, "error") {
-					return a
-				}
-				return ""
-			})
-		}
-	}
-	for line := range p.lines {
-		if strings.HasPrefix(line, "bob ") { // it expires soon
-			p.lines[line] = strings.Fields(p.lines[line])[0] + " expires=" + time.Now().Add(2*time.Second).UTC().Format(time.RFC3339)
-		}
-	}
-	p.remove("ann ")
-	for _, d := range fleet {
-		links["ann"+d.Addr].Closed(t)
-		links["bob"+d.Addr].Closed(t)
-		if said := ask(t, harness.Dial(t, d.Addr), ann, "status", ""); said != "error: invalid password" {
-			t.Errorf("a removed token: %s", said)
-		}
-		if said := ask(t, links["eve"+d.Addr], p.tokens["eve"], "status", ""); strings.HasPrefix(said, "error") {
-			t.Errorf("who stays: %s", said)
-		}
-	}
-	// One of two credentials that a link has used: what the former has begun ends with it.
-	both := p.add("former", "read", "*")
-	for _, d := range fleet {
-		harness.Until(t, func() string {
-			links[d.Addr] = harness.Dial(t, d.Addr)
-			if a := ask(t, links[d.Addr], both, "status", ""); strings.HasPrefix(a, "error") {
-				return a
-			}
-			return ""
-		})
-		if said := ask(t, links[d.Addr], p.tokens["eve"], "status", ""); strings.HasPrefix(said, "error") {
-			t.Error(said)
-		}
-	}
-	p.remove("former ")
-	for _, d := range fleet {
-		links[d.Addr].Closed(t)
-	}
-	p.remove("w1 ")
-	awaitSaid(t, fleet["master"], "worker left")
-}
-
 // A worker registers under its own name and for its own targets only.
 func TestAWorkerIsWhoItSays(t *testing.T) {
 	t.Parallel()
@@ -568,72 +501,6 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 	}
 }
 
-// Of several credentials of a link the request's password or token decides, else the certificate, else where it
-// comes from; a later request may bring another one. What a certificate is named beside its DNS names, and
-// names that are like, count for nothing.
-func TestOfSeveralCredentials(t *testing.T) {
-	t.Parallel()
-	const password = "the password of all of them"
-	authority := certtest.New(t)
-	p := newPeople(t, "node read * cert:client.example", "here status * localhost")
-	ann := p.add("ann", "admin", "*")
-	master := harness.StartMaster(t, p.settings(), harness.Settings{"password": password, "tls_client_ca": authority.File}, offered(t, authority, t.TempDir(), "allow"))
-	dial := func(names ...string) *harness.Wire {
-		t.Helper()
-		config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
-		config.RootCAs.AppendCertsFromPEM(must.Get(os.ReadFile(authority.File))(t))
-		if names != nil {
-			config.Certificates = []tls.Certificate{must.Get(tls.LoadX509KeyPair(authority.Issue(t, t.TempDir(), names...)))(t)}
-		}
-		return harness.Wrap(t, must.Get(tls.Dial("tcp", master.Addr, config))(t))
-	}
-	const isStatus, isRead, isAdmin = "status", "read", "admin"
-	of := func(w *harness.Wire, secret string) string {
-		t.Helper()
-		for _, scope := range []struct{ scope, request string }{{isAdmin, "pause"}, {isRead, "running"}, {isStatus, "status"}} {
-			said := ask(t, w, secret, scope.request, `{"targets":["a"]}`)
-			if !strings.HasPrefix(said, "error: ") {
-				return scope.scope
-			}
-			if !strings.Contains(said, "may not ask for") {
-				return said
-			}
-			secret = ""
-		}
-		return "nothing"
-	}
-	certified, plain := dial("client.example"), harness.Dial(t, master.Addr)
-	for _, test := range []struct {
-		name, secret, want string
-		link               *harness.Wire
-	}{
-		{"a certificate", "", isRead, certified},
-		{"a token beside it", ann, isAdmin, certified},
-		{"the token once more", "", isAdmin, certified},
-		{"no certificate", "", isStatus, dial()},
-		{"a certificate of another name", "", isStatus, dial("other.example")},
-		{"of a name below it", "", isStatus, dial("a.client.example")},
-		{"of a wildcard", "", isStatus, dial("*.example")},
-		{"of the second name", "", isRead, dial("other.example", "client.example")},
-		{"this host", "", isStatus, plain},
-		{"the password", password, isAdmin, plain},
-		{"a wrong one", "wrong", "error: invalid password", plain},
-		{"a token that is none", ann[:len(ann)-1] + "x", "error: invalid password", harness.Dial(t, master.Addr)},
-		{"a certificate and a wrong password", "wrong", "error: invalid password", dial("client.example")},
-	} {
-		if got := of(test.link, test.secret); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
-	}
-	// The certificate's line goes, and with it its links.
-	again := dial("client.example")
-	if got := of(again, ""); got != isRead {
-		t.Fatal(got)
-	}
-	p.remove("node ")
-	again.Closed(t)
-}
-
 // A master that nobody has verified may ask what master_scope says, whoever it says that it asks for.
 func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	t.Parallel()
@@ -653,144 +520,4 @@ func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	if said := ask(t, w, "", "pause", ""); said != "error: worker 'w1': here may not ask for pause: that needs the scope admin, and it has submit" {
 		t.Errorf("pause: %s", said)
 	}
-}
-
-// Neither a token nor a password stands anywhere but in the configuration: not in arguments, environments of
-// jobs, logs, errors, rows, numbers, the journal and its export.
-func TestSecretsAreNowhere(t *testing.T) {
-	t.Parallel()
-	p := newPeople(t)
-	node, ann := p.add("w1", "worker", "mail"), p.add("ann", "admin", "*")
-	secrets := []string{node, ann, "a password of twenty-four"}
-	web := harness.FreePort(t)
-	master := harness.StartMaster(t, p.settings(), harness.Settings{"password": secrets[2], "log_level_console": "debug"})
-	db := harness.NewDatabase(t)
-	settings := db.Worker(t, "w1", harness.Script(t, `env; cat /proc/$PPID/environ /proc/$PPID/cmdline /proc/*/cmdline; echo "$0 $*" >&2; exit 1`)+" {id}", map[string]int{"mail": 1}).
-		With(harness.MasterOf(master), harness.Settings{"password": node, "principals_file": p.path, "log_level_console": "debug", "http_listen": "127.0.0.1:" + web})
-	worker := settings.StartWorker(t)
-	awaitSaid(t, master, "worker registered")
-	db.Insert(t, 1, "mail", "waiting")
-	var said strings.Builder
-	for _, d := range []*harness.Daemon{worker, master} {
-		for _, secret := range secrets {
-			for _, request := range []string{"poke", "poll", "status", "pause", "continue", "explain", "register-worker", secret} {
-				w := harness.Dial(t, d.Addr)
-				w.Send(t, fmt.Sprintf(`[0,{"no":7,"type":%q,"data":{"targets":["mail",%q],"ids":[1],"name":"x"},"password":%q}]`, request, secret[:5], secret))
-				response, _ := w.Answer(t)
-				if request != secret { // which it repeats
-					said.WriteString(response.Error)
-					said.Write(response.Data)
-				}
-			}
-		}
-	}
-	row := db.AwaitDone(t, 1)
-	rows := harness.Text(row.Stdout) + harness.Text(row.Stderr)
-	numbers := must.Get(http.Get("http://127.0.0.1:" + web + "/metrics"))(t)
-	must.Get(io.Copy(&said, numbers.Body))(t)
-	must.Do(t, numbers.Body.Close())
-	found := map[string]string{"answers and numbers": said.String(), "the row": rows, "the worker's log": worker.Output(), "the master's log": master.Output()}
-	must.Do(t, filepath.WalkDir(settings["journal_dir"], func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			found[path] = string(must.Get(os.ReadFile(path))(t))
-		}
-		return err
-	}))
-	exported, _ := jobctl(t, worker, "journal", "log", "--journal", settings["journal_dir"], "--output", "json")
-	found["the journal's log"] = exported
-	for where, text := range found {
-		for i, secret := range secrets {
-			if strings.Contains(text, secret) {
-				t.Errorf("secret %d stands in %s", i, where)
-			}
-		}
-	}
-	check, _ := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobd"), "--config", worker.Config, "--check").CombinedOutput()
-	if !strings.Contains(string(check), "answers, and its credential is a worker's") {
-		t.Errorf("--check does not know the master:\n%s", check)
-	}
-	if !strings.Contains(rows, "PATH=") || !strings.Contains(exported, "done") {
-		t.Error("the job has not told its environment, or the journal not its end")
-	}
-}
-
-// Certificates, tokens and lines of others change all the time, and no request is lost: over links that stay,
-// and over new ones, plain and with TLS.
-func TestRotationUnderLoad(t *testing.T) {
-	t.Parallel()
-	authority, folder := certtest.New(t), t.TempDir()
-	p := newPeople(t)
-	stays := p.add("ann", "admin", "*")
-	master := harness.StartMaster(t, p.settings(), offered(t, authority, folder, "allow"))
-	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
-	config.RootCAs.AppendCertsFromPEM(must.Get(os.ReadFile(authority.File))(t))
-	dials := map[string]func() (net.Conn, error){
-		"plain": func() (net.Conn, error) { return net.Dial("tcp", master.Addr) },
-		"TLS":   func() (net.Conn, error) { return tls.Dial("tcp", master.Addr, config) },
-	}
-	var token atomic.Pointer[string] // of who changes it
-	token.Store(&stays)
-	var clients sync.WaitGroup
-	var asked atomic.Int64
-	over := make(chan struct{})
-	for name, dial := range dials {
-		for _, keeps := range []bool{true, false} {
-			clients.Go(func() {
-				var link *harness.Wire
-				for {
-					select {
-					case <-over:
-						return
-					default:
-					}
-					if link == nil || !keeps {
-						conn, err := dial()
-						if err != nil {
-							t.Errorf("%s: %v", name, err)
-							return
-						}
-						link = harness.Wrap(t, conn)
-					}
-					secret := stays // the credential of a link that stays must stay
-					if !keeps {
-						secret = *token.Load()
-					}
-					if said := ask(t, link, secret, "status", ""); strings.HasPrefix(said, "error") {
-						t.Errorf("%s, over a kept link %v: %s", name, keeps, said)
-						return
-					}
-					asked.Add(1)
-					if !keeps {
-						link.Close()
-					}
-				}
-			})
-		}
-	}
-	for n := range 6 {
-		before := shown(t, master.Addr)
-		authority.Issue(t, folder, "127.0.0.1")
-		next := p.add(fmt.Sprintf("bob-%d", n), "read", "*")
-		harness.Until(t, func() string { // until both count
-			if a := ask(t, harness.Dial(t, master.Addr), next, "status", ""); strings.HasPrefix(a, "error") {
-				return a
-			}
-			if shown(t, master.Addr) == before {
-				return "the former certificate is shown"
-			}
-			return ""
-		})
-		token.Store(&next)
-		so := asked.Load()
-		harness.Until(t, func() string { // until nobody is on the way with the former one
-			if asked.Load() < so+100 {
-				return "no requests"
-			}
-			return ""
-		})
-		p.remove(fmt.Sprintf("bob-%d ", n-1))
-	}
-	close(over)
-	clients.Wait()
-	t.Logf("%d requests", asked.Load())
 }

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // mode lets the daemon's group connect.
@@ -26,6 +28,7 @@ type socket struct {
 // Listen takes a path. A socket that a former run has left, and that nobody answers, is
 // replaced.
 func Listen(path string) (net.Listener, error) {
+	defer alone(filepath.Dir(path))()
 	listener, err := bind(path)
 	if errors.Is(err, syscall.EADDRINUSE) && isLeft(path) {
 		if err := os.Remove(path); err != nil {
@@ -62,6 +65,24 @@ func bind(path string) (*net.UnixListener, error) {
 	listener := made.(*net.UnixListener)
 	listener.SetUnlinkOnClose(false)
 	return listener, nil
+}
+
+// aloneTime is how long a daemon waits for others that make sockets in the folder; they take a moment. Any account
+// may hold a lock of a folder: so then it goes on without.
+const aloneTime = 2 * time.Second
+
+// alone locks a folder, so that nobody removes a socket that another daemon has just made, until end is called.
+func alone(folder string) (end func()) {
+	file, err := os.Open(folder)
+	if err != nil {
+		return func() {}
+	}
+	for late := time.Now().Add(aloneTime); time.Now().Before(late); time.Sleep(time.Millisecond) {
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			break
+		}
+	}
+	return func() { _ = file.Close() }
 }
 
 // Close implements net.Listener.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -65,5 +66,43 @@ func TestASocketThatIsThere(t *testing.T) {
 	second.Close()
 	if _, err := Listen(filepath.Join(path, "below")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// Regression: of several that found the same socket left behind, each removed it, and with it what another one
+// had just made: that one listened, and nobody reached it.
+func TestASocketThatSeveralReplace(t *testing.T) {
+	t.Parallel()
+	for range 300 {
+		path := filepath.Join(t.TempDir(), "s")
+		must.Do(t, must.Get(bind(path))(t).Close()) // it stays behind
+		made := make(chan net.Listener, 4)
+		var all sync.WaitGroup
+		for range cap(made) {
+			all.Go(func() {
+				if listener, err := Listen(path); err == nil {
+					made <- listener
+				}
+			})
+		}
+		all.Wait()
+		close(made)
+		if n := len(made); n != 1 {
+			t.Fatalf("%d listen on one path", n)
+		}
+		must.Do(t, (<-made).Close())
+	}
+}
+
+// What is no socket stays, though nobody listens there.
+func TestAFileInASocketsPlace(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	must.Do(t, os.WriteFile(path, []byte("mine"), 0o600))
+	if _, err := Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a file: %v", err)
+	}
+	if text := must.Get(os.ReadFile(path))(t); string(text) != "mine" {
+		t.Errorf("it holds %q", text)
 	}
 }

@@ -144,7 +144,12 @@ func (k *Keeper) UID(uid int) *Line { return k.find("uid:" + strconv.Itoa(uid)) 
 func (k *Keeper) Localhost() *Line { return k.find("localhost") }
 
 // Lines is how many lines there are.
-func (k *Keeper) Lines() int { return len(*k.lines.Load()) }
+func (k *Keeper) Lines() int {
+	if k == nil {
+		return 0
+	}
+	return len(*k.lines.Load())
+}
 
 // read reads a file, which others than root and this account must not write or read.
 func read(path string) (string, error) {

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
@@ -49,28 +49,28 @@ jobctl help: all commands and flags. jobctl help COMMAND: one, with examples.
 // to follow: they are in the top help only.
 func usage(w io.Writer, c *cmd) (global bool) {
 	global = c.Name == "jobctl"
-	for i, line := range page.Wrap("usage: jobctl [flags] "+c.ShortUsage, page.Width-4) {
+	for i, line := range layout.Wrap("usage: jobctl [flags] "+c.ShortUsage, layout.Width-4) {
 		fmt.Fprintf(w, "%s%s\n", strings.Repeat("    ", min(i, 1)), line)
 	}
 	fmt.Fprintln(w)
 	if c.ShortHelp != "" {
-		page.Text(w, c.ShortHelp)
+		layout.Text(w, c.ShortHelp)
 		fmt.Fprintln(w)
 	}
 	if !global && len(c.Subcommands) > 0 {
-		page.List(w, termsOf(c.Subcommands))
+		layout.List(w, termsOf(c.Subcommands))
 		fmt.Fprintln(w)
 	}
 	if flags := flagsOf(c); len(flags) > 0 && !global {
 		fmt.Fprintln(w, "flags:")
-		page.List(w, flags)
+		layout.List(w, flags)
 		fmt.Fprintln(w)
 	}
 	if global {
 		return true
 	}
 	writeExamples(w, c)
-	page.Text(w, "The flags of all commands are in: jobctl help. More: man jobctl, docs/jobctl.md.")
+	layout.Text(w, "The flags of all commands are in: jobctl help. More: man jobctl, docs/jobctl.md.")
 	return false
 }
 
@@ -80,7 +80,7 @@ func usageBelow(w io.Writer, c *cmd) {
 		fmt.Fprintln(w)
 		listGroups(w, c.Subcommands)
 		writeExamples(w, c)
-		page.Text(w, "One command, with its flags and examples: jobctl help COMMAND. More: man jobctl, docs/jobctl.md.")
+		layout.Text(w, "One command, with its flags and examples: jobctl help COMMAND. More: man jobctl, docs/jobctl.md.")
 	}
 }
 
@@ -98,24 +98,24 @@ func listGroups(w io.Writer, all []*cmd) {
 			n++
 		}
 		fmt.Fprintf(w, "%s:\n", all[0].Group)
-		page.List(w, termsOf(all[:n]))
+		layout.List(w, termsOf(all[:n]))
 		fmt.Fprintln(w)
 		all = all[n:]
 	}
 }
 
 // termsOf is commands as they are listed.
-func termsOf(commands []*cmd) (terms []page.Term) {
+func termsOf(commands []*cmd) (terms []layout.Term) {
 	for _, c := range commands {
-		terms = append(terms, page.Term{Name: c.ShortUsage, Meaning: c.ShortHelp})
+		terms = append(terms, layout.Term{Name: c.ShortUsage, Meaning: c.ShortHelp})
 	}
 	return terms
 }
 
 // flagsOf is the flags of a command as they are listed.
-func flagsOf(c *cmd) (terms []page.Term) {
+func flagsOf(c *cmd) (terms []layout.Term) {
 	c.FlagSet.VisitAll(func(f *flag.Flag) {
-		terms = append(terms, page.Term{Name: withValue(f), Meaning: f.Usage})
+		terms = append(terms, layout.Term{Name: withValue(f), Meaning: f.Usage})
 	})
 	return terms
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"jobd/cmd/internal/exit"
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 )
 
 // newTree is all commands, as a run has them.
@@ -40,7 +40,7 @@ func TestEachHelpPage(t *testing.T) {
 			t.Errorf("jobctl help %s: %+v, jobctl %s --help: %+v", name, got, name, other)
 		}
 		for line := range strings.Lines(got.out) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > page.Width || strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > layout.Width || strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
 				t.Errorf("jobctl help %s has a line of %d columns: %q", name, n, line)
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/manualtest"
-	"jobd/cmd/internal/page"
 )
 
 // The manual pages say what the help says.
@@ -20,9 +20,9 @@ func TestManualPages(t *testing.T) {
 }
 
 func (p *program) manualPage(root *cmd) manualtest.Page {
-	var flags []page.Term
+	var flags []layout.Term
 	for _, key := range p.set.Keys() {
-		flags = append(flags, page.Term{Name: key.Flag, Meaning: key.Plain()})
+		flags = append(flags, layout.Term{Name: key.Flag, Meaning: key.Plain()})
 	}
 	return manualtest.Page{Name: "jobctl", Section: 1, Summary: "ask jobd's workers and masters, and read journals", Sections: []manualtest.Section{
 		{Title: "Synopsis", Blocks: []manualtest.Block{{Text: "jobctl [flags] " + root.ShortUsage}}},
@@ -36,12 +36,12 @@ func (p *program) manualPage(root *cmd) manualtest.Page {
 		{Title: "Commands", Blocks: commandBlocks(root)},
 		{Title: "Exit status", Blocks: []manualtest.Block{{Text: "0: all went well. 1: the daemon or a check said no, a job failed, or no answer came. 2: wrong usage or configuration; nobody was asked. " +
 			"3: it could not connect. 130, 143: it was interrupted."}}},
-		{Title: "Environment", Blocks: []manualtest.Block{{Terms: []page.Term{
+		{Title: "Environment", Blocks: []manualtest.Block{{Terms: []layout.Term{
 			{Name: "JOBCTL_HOST, …", Meaning: "Every key of jobctl.conf(5) in capitals, behind JOBCTL_. With a profile, those that say where to go don't count."},
 			{Name: "COLUMNS", Meaning: "how wide the terminal is, in place of what it says itself"},
 			{Name: "NO_COLOR, TERM", Meaning: "No colours are used where NO_COLOR has a value, or TERM is dumb or has none."},
 		}}}},
-		{Title: "Files", Blocks: []manualtest.Block{{Terms: []page.Term{{Name: "~/.jobctl.conf", Meaning: "the configuration; it should be readable by its owner only (mode 0600)"}}}}},
+		{Title: "Files", Blocks: []manualtest.Block{{Terms: []layout.Term{{Name: "~/.jobctl.conf", Meaning: "the configuration; it should be readable by its owner only (mode 0600)"}}}}},
 		{Title: "See also", Blocks: []manualtest.Block{{Text: "jobctl.conf(5), jobd(8), jobd-master(8)"}}},
 	}}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
 	"jobd/journal"
@@ -139,7 +139,7 @@ func shown(at int64, ahead int) string {
 // printSchedule prints it for people.
 func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed bool) {
 	const withDay = "Mon 2006-01-02 15:04:05 -07:00"
-	fmt.Fprintf(p.out, "%s\n\n%s\n\n", form.Schedule, strings.Join(page.Wrap(form.Explanation, page.Width-2), "\n"))
+	fmt.Fprintf(p.out, "%s\n\n%s\n\n", form.Schedule, strings.Join(layout.Wrap(form.Explanation, layout.Width-2), "\n"))
 	counted := ""
 	if elapsed {
 		counted = ", counted from now"
@@ -159,7 +159,7 @@ func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed 
 	}
 	at := time.Unix(form.Change.At, 0)
 	fmt.Fprintf(p.out, "clocks in %s change on %s,\nfrom %s to %s:\n%s\n", form.Zone, at.In(zone).Format("Mon 2006-01-02"),
-		wallClock(form.Change.Before), wallClock(form.Change.After), strings.Join(page.Wrap(form.Change.Effect, page.Width-2), "\n"))
+		wallClock(form.Change.Before), wallClock(form.Change.After), strings.Join(layout.Wrap(form.Change.Effect, layout.Width-2), "\n"))
 }
 
 // wallClock is the time of day of a moment, and how far its clock is ahead of UTC.

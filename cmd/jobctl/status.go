@@ -11,8 +11,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
@@ -435,7 +435,7 @@ func (p *program) printTroubles(s *operator.Census) {
 			text = "workers " + cleaned(names) + ": " + text
 		}
 		if p.terminal {
-			text = strings.Join(page.Wrap(text, cmp.Or(p.columns(), page.Width)-len(indent)), "\n"+indent)
+			text = strings.Join(layout.Wrap(text, cmp.Or(p.columns(), layout.Width)-len(indent)), "\n"+indent)
 		}
 		lines.WriteString(text + "\n")
 	}

@@ -6,8 +6,8 @@ import (
 
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/manualtest"
-	"jobd/cmd/internal/page"
 )
 
 // The manual pages say what the help says.
@@ -23,7 +23,7 @@ func TestManualPages(t *testing.T) {
 			about().Summary + " Workers register with it, each with its targets; an application pokes the master when it has made a row, " +
 				"and the master has the workers of that target look for it. jobctl --master asks all workers at once through it. It keeps nothing on disk.",
 		},
-		Signals: []page.Term{
+		Signals: []layout.Term{
 			{Name: "SIGTERM, SIGINT", Meaning: "End. Workers go on with what they do, and register again when a master is back."},
 			{Name: "SIGHUP", Meaning: "Read the file again and take over the log levels; open the log anew."},
 		},

@@ -6,29 +6,29 @@ import (
 	"regexp"
 	"strings"
 
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 )
 
 // Help writes what the program is and all its keys, with defaults and meanings.
 func (s *Set) Help(w io.Writer) {
 	if s.program.Usage == nil {
-		page.Text(w, s.program.Summary)
+		layout.Text(w, s.program.Summary)
 		fmt.Fprintf(w, "\nusage: %s [flags]\n\n", s.program.Name)
 	} else if !s.program.Usage(w) {
 		return
 	}
 	fmt.Fprintf(w, "flags:\n")
-	var terms []page.Term
+	var terms []layout.Term
 	for _, key := range s.Keys() {
 		meaning := key.Plain()
 		if strings.HasPrefix(key.Name, "[") {
 			meaning += "; in the file: " + key.Name + " = …"
 		}
-		terms = append(terms, page.Term{Name: key.Flag, Meaning: meaning})
+		terms = append(terms, layout.Term{Name: key.Flag, Meaning: meaning})
 	}
-	page.List(w, append(terms, s.OwnFlags()...))
+	layout.List(w, append(terms, s.OwnFlags()...))
 	fmt.Fprintln(w)
-	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
+	layout.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
 		"and as a variable of the environment in capitals (%sHOST for host). "+
 		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
 	if s.program.Below != nil {
@@ -37,16 +37,16 @@ func (s *Set) Help(w io.Writer) {
 }
 
 // OwnFlags are the flags that are no keys of the file, and what they are for.
-func (s *Set) OwnFlags() []page.Term {
+func (s *Set) OwnFlags() []layout.Term {
 	file := "the configuration file"
 	if s.program.File != "" {
 		file += " (" + s.program.File + ")"
 	}
-	terms := []page.Term{{Name: "--config", Meaning: file}}
+	terms := []layout.Term{{Name: "--config", Meaning: file}}
 	if check := s.flags.Lookup("check"); check != nil {
-		terms = append(terms, page.Term{Name: "--check", Meaning: check.Usage})
+		terms = append(terms, layout.Term{Name: "--check", Meaning: check.Usage})
 	}
-	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version; with --verbose commit and date, too"})
+	return append(terms, layout.Term{Name: "--help", Meaning: "print this"}, layout.Term{Name: "--version", Meaning: "print the version; with --verbose commit and date, too"})
 }
 
 // Key is a key as the help, manual pages and the documentation list it.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/conf"
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 	"jobd/store/storetest/must"
 )
 
@@ -49,9 +49,9 @@ func Check(t *testing.T, folder string, pages ...Page) {
 
 // KeysOf lists the keys of a configuration.
 func KeysOf(set *conf.Set) Block {
-	var terms []page.Term
+	var terms []layout.Term
 	for _, key := range set.Keys() {
-		terms = append(terms, page.Term{Name: key.Name, Meaning: key.Plain()})
+		terms = append(terms, layout.Term{Name: key.Name, Meaning: key.Plain()})
 	}
 	return Block{Terms: terms}
 }

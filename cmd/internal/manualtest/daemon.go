@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/conf"
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 )
 
 // Daemon is what the two manual pages of a daemon say that those of the other one don't: that of the
@@ -15,10 +15,10 @@ type Daemon struct {
 	Description []string
 	Option      string // one of its flags, for an example
 	Prefix      string // of its variables
-	Signals     []page.Term
-	Files       []page.Term // beside the configuration
-	Other       string      // daemon
-	Example     []string    // the lines of a configuration
+	Signals     []layout.Term
+	Files       []layout.Term // beside the configuration
+	Other       string        // daemon
+	Example     []string      // the lines of a configuration
 }
 
 // CheckDaemon compares both pages with the files in a folder.
@@ -33,7 +33,7 @@ func (d Daemon) program(set *conf.Set) Page {
 	for _, text := range d.Description {
 		description = append(description, Block{Text: text})
 	}
-	files := append([]page.Term{{Name: "/etc/" + d.Name + ".conf", Meaning: "the configuration"}}, d.Files...)
+	files := append([]layout.Term{{Name: "/etc/" + d.Name + ".conf", Meaning: "the configuration"}}, d.Files...)
 	return Page{Name: d.Name, Section: 8, Summary: d.Summary, Sections: []Section{
 		{Title: "Synopsis", Blocks: []Block{{Text: d.Name + " [--KEY VALUE]… [--config FILE] [--check]"}}},
 		{Title: "Description", Blocks: description},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 )
 
 // Page is a manual page.
@@ -29,7 +29,7 @@ type Section struct {
 type Block struct {
 	Heading string
 	Text    string // paragraphs, with an empty line between two
-	Terms   []page.Term
+	Terms   []layout.Term
 	Lines   []string
 }
 
@@ -96,7 +96,7 @@ func (b Block) write(out *strings.Builder, begun bool) bool {
 func writeText(out *strings.Builder, text string) {
 	const within = "\ue000" // a comma that no blank follows
 	text = commas.ReplaceAllString(text, within+"$1")
-	for _, line := range page.Wrap(text, width) {
+	for _, line := range layout.Wrap(text, width) {
 		fmt.Fprintln(out, strings.ReplaceAll(guard(escape(line)), escape(within), `,\:`))
 	}
 }

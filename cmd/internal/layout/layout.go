@@ -1,5 +1,5 @@
-// Package page lays out what people read of the programs: help on a terminal, and manual pages.
-package page
+// Package layout lays out what people read of the programs: help on a terminal, and manual pages.
+package layout
 
 import (
 	"fmt"

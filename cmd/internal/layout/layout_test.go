@@ -1,4 +1,4 @@
-package page_test
+package layout_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"jobd/cmd/internal/page"
+	"jobd/cmd/internal/layout"
 )
 
 func TestWrap(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWrap(t *testing.T) {
 		{"of: one,two,three,four", 10, []string{"of:", "one,two,", "three,four"}},
 		{",,,,,", 3, []string{",,,", ",,"}},
 	} {
-		if got := page.Wrap(test.text, test.width); !slices.Equal(got, test.want) {
+		if got := layout.Wrap(test.text, test.width); !slices.Equal(got, test.want) {
 			t.Errorf("%q in %d: %q, want %q", test.text, test.width, got, test.want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestWrap(t *testing.T) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	page.List(&out, []page.Term{
+	layout.List(&out, []layout.Term{
 		{"--a", "short"},
 		{"--longer", strings.Repeat("word ", 20)},
 		{"--" + strings.Repeat("x", 40), "begins below"},
@@ -50,7 +50,7 @@ func TestList(t *testing.T) {
 		t.Errorf("wrote:\n%s\nwant:\n%s", &out, want)
 	}
 	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(line) - 1; n > page.Width {
+		if n := utf8.RuneCountInString(line) - 1; n > layout.Width {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

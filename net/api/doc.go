@@ -10,6 +10,7 @@
 //	master.go   what a master answers, and what a worker registers with
 //	journal.go  what is asked about journals, of either
 //	operator.go what operators ask of workers, of either
+//	jobs.go     what is asked of the index beside a worker's journal, of either
 //	read.go     how data is read that a peer sent
 //
 // The structs are written as JSON by encoding/json. They are read by hand where clients know the

@@ -101,6 +101,12 @@ func named(query any) iter.Seq[string] {
 		return slices.Values(q.Targets)
 	case DelayedQuery:
 		return slices.Values(q.Targets)
+	case JobsQuery:
+		return slices.Values(q.Targets)
+	case RatesQuery:
+		return slices.Values(q.Targets)
+	case RowsQuery:
+		return slices.Values(q.Targets)
 	case UnfinishedQuery:
 		return each(q.Target)
 	case Registration:

@@ -512,6 +512,9 @@ func StoppedIn(text string) string {
 	return text
 }
 
+// UnknownOutcome begins the reason of a job of which nobody saw the end: the event tells when that was noticed.
+const UnknownOutcome = "outcome unknown: "
+
 // Cancellation is what the journal knows of somebody's wish that a job does not run.
 type Cancellation struct {
 	Time  Moment `json:"time"`

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -218,7 +217,7 @@ func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Deliv
 	for _, job := range jobs {
 		key := strconv.FormatInt(int64(job.ID), 10)
 		delivered := answer.Jobs[key]
-		t.add(line(job.ID), line(signalName(signo)), line(yesOrNo(delivered)))
+		t.add(line(job.ID), line(operator.SignalName(signo)), line(yesOrNo(delivered)))
 		switch reason := answer.Errors[key]; {
 		case reason != "":
 			failed = append(failed, jobError(job.ID, reason))
@@ -243,13 +242,6 @@ func parseSignal(text string) (int, error) {
 		return 0, fmt.Errorf("signal %q is not allowed; allowed are names such as TERM and SIGTERM, and numbers from 0 to %d", text, lastSignal)
 	}
 	return number, nil
-}
-
-func signalName(signo int) string {
-	if name := unix.SignalName(syscall.Signal(signo)); name != "" {
-		return name
-	}
-	return strconv.Itoa(signo)
 }
 
 func (p *program) wait() *cmd {

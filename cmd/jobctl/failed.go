@@ -391,7 +391,7 @@ var numbers = regexp.MustCompile(`\d+`)
 // outcome is unknown, every number, which are those of jobs and processes.
 func (f *failure) alike() string {
 	id := strconv.FormatInt(f.job, 10)
-	unknown := strings.HasPrefix(f.done.Reason, unknownOutcome)
+	unknown := strings.HasPrefix(f.done.Reason, journal.UnknownOutcome)
 	return numbers.ReplaceAllStringFunc(f.line, func(number string) string {
 		if unknown || number == id {
 			return "#"

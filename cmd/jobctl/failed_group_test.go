@@ -22,7 +22,7 @@ func TestFailuresThatAreAlike(t *testing.T) {
 		fail(job, 3, fmt.Sprintf("job %d: there is no order 77", job), journal.Done{})
 		fail(10+job, 3, fmt.Sprintf("there is no order %d", job), journal.Done{}) // of three different orders
 		why := fmt.Sprintf("process %d was asked for the job, and ended", 4000+job)
-		fail(20+job, 1, why, journal.Done{Reason: unknownOutcome + ": " + why})
+		fail(20+job, 1, why, journal.Done{Reason: journal.UnknownOutcome + why})
 	}
 	got := map[string]int{}
 	for _, g := range groupsOf(all) {

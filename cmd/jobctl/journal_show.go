@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -23,7 +21,7 @@ import (
 func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		told := story{program: p, journals: j}
+		told := story{program: p, journals: j, told: operator.Narrator{Clock: p.times()}}
 		return told.tell(ctx, int64(id))
 	})
 	checkFirst(c, func(args []string) (err error) {
@@ -66,21 +64,13 @@ func (s *story) unknown(ctx context.Context, id int64) error {
 	return err
 }
 
-// story tells a person what became of a job, event by event.
+// story prints what became of a job, event by event.
 type story struct {
 	*program
 	journals *operator.Journals
+	told     operator.Narrator
 	last     operator.Source // of the newest event; nil before the first
 	clocks   clocks
-
-	claimed, running, started time.Time // of the newest claim
-	atOnce                    bool      // it was announced with the claim
-	ended                     time.Time
-	done                      *journal.Done
-
-	planned int64  // the planned start of the newest claim's run, unix seconds
-	timed   bool   // that was a time to come, not the moment of the claim
-	late    string // how much later than that its first attempt was started
 }
 
 // printEvent prints one event.
@@ -93,106 +83,13 @@ func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) 
 	if first {
 		fmt.Fprintf(s.out, "job %d\n\n", e.Item.Job)
 	}
-	text, err := s.words(ctx, e)
+	text, err := s.told.Tell(ctx, e)
 	if err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.Item.Time), text)
 	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
 	return err
-}
-
-// words says what an event means, and keeps what the durations need.
-func (s *story) words(ctx context.Context, e operator.From[journal.Event]) (string, error) {
-	at := e.Item.Time
-	switch payload := e.Item.Payload.(type) {
-	case journal.Accepted:
-		name, err := s.claimant(ctx, e)
-		s.claimed, s.running, s.started, s.ended, s.done = at, time.Time{}, time.Time{}, time.Time{}, nil
-		s.planned, s.timed = payload.PlannedAt, payload.From == journal.RowDelayed || payload.Plan != nil && payload.Plan.PlannedAt != 0
-		s.late = ""
-		how := "from the table"
-		if payload.Manual {
-			how = "because a client asked to run it"
-		}
-		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s", name, how, clean(payload.Target), clean(payload.Token)) + s.plannedText(payload), err
-	case journal.Running:
-		waited := ""
-		if s.running.IsZero() && !s.claimed.IsZero() {
-			if s.atOnce = payload.Claimed; s.atOnce || at.After(s.claimed) {
-				waited = fmt.Sprintf(", after it waited %v", at.Sub(s.claimed))
-			}
-		}
-		s.running = at
-		limit := ""
-		if payload.Timeout > 0 {
-			limit = ", for " + someSeconds(payload.Timeout) + " at most"
-		}
-		return fmt.Sprintf("attempt %d starts%s%s%s%s", payload.Attempt, executorText(payload.Executor), waited, s.lateText(payload.Attempt, at), limit), nil
-	case journal.Started:
-		s.started = at
-		if payload.Address != "" {
-			return "its request may be sent to " + clean(payload.Address), nil
-		}
-		return fmt.Sprintf("started as process %d", payload.Pid), nil
-	case journal.Signal:
-		return fmt.Sprintf("%s sent by %s", signalName(payload.Signo), clean(payload.By)), nil
-	case journal.Done:
-		s.ended, s.done = at, &payload
-		job := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
-		text := "ended: " + outcome(job)
-		if payload.Timeout > 0 {
-			text += ", because its time limit of " + someSeconds(payload.Timeout) + " was over"
-		}
-		if payload.Reason != "" {
-			text += ", because " + strings.TrimPrefix(clean(payload.Reason), "ended because ")
-		}
-		return text + s.againText(payload.Again), nil
-	case journal.Released:
-		s.ended = at
-		return "given back, because " + clean(payload.Reason), nil
-	case journal.Ignored:
-		return "marked as not to be run, because " + clean(payload.Reason), nil
-	case journal.Cancelled:
-		if payload.Runs {
-			grace := time.Duration(payload.Grace) * time.Microsecond
-			return fmt.Sprintf("cancelled by %s: it is to end within %v, else it is killed", clean(payload.By), grace), nil
-		}
-		s.ended = at
-		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", clean(payload.By)), nil
-	case journal.Retried:
-		return fmt.Sprintf("set back to %s, to be run once more, by %s", clean(payload.To), clean(payload.By)), nil
-	case journal.Planned:
-		return s.plannedAnew(payload), nil
-	case journal.Replanned:
-		return s.editedAnew(payload), nil
-	case journal.SetAside:
-		return fmt.Sprintf("its row can't be made %s for now, because %s", clean(payload.Wanted), clean(payload.Reason)), nil
-	case journal.Conflict:
-		if payload.Wanted == journal.WantedRetried {
-			return "its row was not set back, because " + clean(payload.Reason), nil
-		}
-		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(payload), "found: "), nil
-	}
-	return describe(e.Item.Payload), nil
-}
-
-// claimant names who claimed the job: the worker through which it is read, or the one whose run the
-// journal tells of then.
-func (s *story) claimant(ctx context.Context, e operator.From[journal.Event]) (string, error) {
-	if name := e.Source.Worker(); name != "" {
-		return clean(name), nil
-	}
-	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.Item.Time.Add(time.Microsecond), Last: 1}
-	for newest, err := range e.Source.Events(ctx, runs) {
-		if opened, ok := newest.Payload.(journal.Opened); ok && err == nil {
-			return clean(opened.Name), nil
-		}
-		return "the worker", err
-	}
-	// Retention has removed the beginning of the run.
-	own, err := e.Source.JournalName(ctx)
-	return clean(cmp.Or(own, "the worker")), err
 }
 
 // end prints how long things took, what the job printed, and what the table says.
@@ -212,7 +109,7 @@ func (s *story) end(ctx context.Context, id int64) error {
 	case len(answer.Rows) == 0:
 		_, err = fmt.Fprintf(s.out, "\nthe table has no row of job %d\n", id)
 	default:
-		_, err = fmt.Fprintf(s.out, "\nthe table now: %s\n", describeRow(answer.Rows[0]))
+		_, err = fmt.Fprintf(s.out, "\nthe table now: %s\n", operator.DescribeRow(answer.Rows[0]))
 	}
 	return err
 }
@@ -222,68 +119,26 @@ func (s *story) outcome() {
 	if s.json() || s.last == nil {
 		return
 	}
-	s.durations()
-	if s.done != nil {
-		s.printOutput("stdout", s.done.Stdout)
-		s.printOutput("stderr", s.done.Stderr)
+	s.printLengths(s.told.Run)
+	if done := s.told.Run.Done; done != nil {
+		s.printOutput("stdout", done.Stdout)
+		s.printOutput("stderr", done.Stderr)
 	}
 }
 
-// describeRow puts a row into words.
-func describeRow(row history.Row) string {
-	parts := []any{"status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result}
-	return pairs(parts...)
-}
-
-// durations prints how long things took. Only how long the job ran is measured; the rest is between
-// events, whose times tell little where the clock was set back.
-func (s *story) durations() {
-	var text strings.Builder
-	s.writeDurations(&text)
-	if text.Len() > 0 {
-		fmt.Fprintf(s.out, "\n%s", text.String())
+// printLengths prints how long the parts of a run took.
+func (p *program) printLengths(run *operator.Run) {
+	for i, length := range run.Lengths() {
+		if i == 0 {
+			fmt.Fprintln(p.out)
+		}
+		fmt.Fprintf(p.out, "%-7s %s\n", length.Name, length.Text)
 	}
-}
-
-func (s *story) writeDurations(w io.Writer) {
-	if !s.claimed.IsZero() && !s.running.IsZero() {
-		writeDuration(w, "waited", s.running.Sub(s.claimed), s.atOnce || s.running.After(s.claimed))
-	}
-	if s.ended.IsZero() {
-		return
-	}
-	var done journal.Done
-	if s.done != nil {
-		done = *s.done
-	}
-	ran, known := ranFor(done, s.running, s.ended)
-	if !s.running.IsZero() || known {
-		writeDuration(w, "ran", ran, known)
-	}
-	if !s.claimed.IsZero() {
-		all := s.ended.Sub(s.claimed)
-		writeDuration(w, "in all", all, all > 0 && all >= ran)
-	}
-}
-
-func writeDuration(w io.Writer, name string, d time.Duration, known bool) {
-	fmt.Fprintf(w, "%-7s %s\n", name, duration(d, known))
 }
 
 func (p *program) printOutput(name string, output journal.Output) {
 	fmt.Fprintf(p.out, "\n%s: %d bytes\n", name, output.Size)
 	fmt.Fprint(p.out, withNewline(output.Text(0, journal.CharsetFull)))
-}
-
-// executorText says what runs a job, where that is no process of its own.
-func executorText(executor string) string {
-	switch executor {
-	case "":
-		return ""
-	case "http", "fastcgi":
-		return " as a request (" + executor + ")"
-	}
-	return " in a kept process (" + clean(executor) + ")"
 }
 
 // mostRetried is how many retried jobs a reapply takes into account: each worker is told of them.
@@ -391,7 +246,7 @@ func outcome(job history.Job) string {
 	if job.Status != journal.StatusDone {
 		return job.Reason
 	}
-	return outcomeOf(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
+	return operator.Outcome(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
 }
 
 func statusNames() []string {
@@ -448,7 +303,7 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(suspects))
-	fmt.Fprintf(p.err, "jobctl: %d rows wait that may have run, and that no journal knows: %s\n", len(ids), someIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
+	fmt.Fprintf(p.err, "jobctl: %d rows wait that may have run, and that no journal knows: %s\n", len(ids), operator.SomeIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
 	for _, note := range notes {
 		fmt.Fprintf(p.err, "jobctl: %s\n", note)
 	}

@@ -124,7 +124,7 @@ func (s *statistics) add(ctx context.Context, e operator.From[journal.Event]) er
 		if payload.Again != nil && payload.Again.Why == journal.AgainRetry {
 			g.again++
 		}
-		if ran, known := ranFor(payload, job.running, at); known {
+		if ran, known := operator.RanFor(payload, job.running, at); known {
 			g.ran.add(ran)
 		} else if !job.running.IsZero() {
 			g.untimed++
@@ -387,7 +387,7 @@ func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time)
 	if claim == nil || claim.From != journal.RowDelayed && (claim.Plan == nil || claim.Plan.PlannedAt == 0) {
 		return
 	}
-	if late, known := lateness(claim.PlannedAt, attempt, running); known {
+	if late, known := operator.Lateness(claim.PlannedAt, attempt, running); known {
 		g.late.add(late)
 	}
 }

@@ -454,14 +454,14 @@ func describeWanted(row *history.Row) string {
 	if row == nil {
 		return "not this worker's"
 	}
-	return describeRow(*row)
+	return operator.DescribeRow(*row)
 }
 
 func describeFound(row *history.Row) string {
 	if row == nil {
 		return "no row"
 	}
-	return describeRow(*row)
+	return operator.DescribeRow(*row)
 }
 
 func (p *program) journalReapply() *cmd {

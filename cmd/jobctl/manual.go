@@ -317,7 +317,7 @@ func (p *program) printOutputs(jobs []operator.Job, answer api.Outcomes, several
 			continue
 		}
 		if several {
-			head := fmt.Sprintf("==> job %d: %s <==\n", job.ID, outcomeOf(done))
+			head := fmt.Sprintf("==> job %d: %s <==\n", job.ID, operator.Outcome(done))
 			done.Stdout = head + withNewline(done.Stdout)
 			if done.Stderr = withNewline(done.Stderr); done.Stderr != "" && !p.oneScreen() {
 				done.Stderr = head + done.Stderr
@@ -350,7 +350,7 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.ID))
 		case done.Result != "ok":
-			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, outcomeOf(done)))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, operator.Outcome(done)))
 		}
 	}
 	return exit.Join(failed...)
@@ -372,18 +372,6 @@ func jobError(id jobnet.Whole, text string) error {
 		return errors.New(clean(text))
 	}
 	return fmt.Errorf("job %d: %s", id, clean(text))
-}
-
-// outcomeOf says how a job ended.
-func outcomeOf(j api.Outcome) string {
-	switch {
-	case j.Signal != nil && *j.Signal != "":
-		return "killed by " + clean(*j.Signal)
-	case j.Code != nil && *j.Code != 0:
-		return fmt.Sprintf("exit code %d", *j.Code)
-	default:
-		return clean(j.Result)
-	}
 }
 
 func (p *program) runNow() *cmd {

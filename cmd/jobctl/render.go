@@ -363,32 +363,19 @@ func toneOfStatus(status journal.Status, result string) tone {
 	return plain
 }
 
-// The forms of a moment.
-const (
-	microseconds = "2006-01-02 15:04:05.000000"
-	clockOnly    = "15:04:05"
-)
+// times is by what times are told: briefly on a terminal, unless precision is wanted.
+func (p *program) times() operator.Clock {
+	return operator.Clock{Now: p.now(), Location: p.location, Brief: p.brief()}
+}
+
+// clock prints a moment as a person wants it, or in full where programs read it.
+func (p *program) clock(at time.Time) string { return p.times().Moment(at) }
+
+// seconds prints a moment of the table.
+func (p *program) seconds(unix int64) string { return p.times().Seconds(unix) }
 
 // stamp prints a moment, to the microsecond as the journal has it.
-func (p *program) stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.In(p.location).Format(microseconds)
-}
-
-// clock prints a moment as a person wants it: to the second, with its date only where that is not
-// today's. Elsewhere than on a terminal, where programs read it, and with --precise it is the stamp.
-func (p *program) clock(at time.Time) string {
-	if !p.brief() || at.IsZero() {
-		return p.stamp(at)
-	}
-	at, now := at.In(p.location), p.now().In(p.location)
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format(clockOnly)
-	}
-	return at.Format(time.DateTime)
-}
+func (p *program) stamp(at time.Time) string { return p.times().Stamp(at) }
 
 // clocks prints moments of one line after the other, oldest first, so that they stand below each
 // other: from the first with a date on, which comes before those of today, all are as wide.

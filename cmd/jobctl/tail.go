@@ -15,6 +15,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
+	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -131,7 +132,7 @@ func (f *follower) show(a *api.JobOutput) (over, some bool, err error) {
 		f.attempt, f.from = a.Attempt, [2]int64{}
 		f.tube.behind = 1
 		return false, true, nil
-	case a.Done != nil && f.ran && !f.shifted && strings.HasPrefix(a.Done.Reason, unknownOutcome):
+	case a.Done != nil && f.ran && !f.shifted && strings.HasPrefix(a.Done.Reason, journal.UnknownOutcome):
 		f.from[1] += int64(len("jobd: " + a.Done.Reason + "\n")) // what stands in front of it now
 		f.shifted, f.tube.behind = true, 1
 		return false, true, nil
@@ -202,7 +203,7 @@ func lastLines(text []byte, n int) []byte {
 
 // endOf says how a job ended.
 func endOf(e *api.OutputEnd) string {
-	text := outcomeOf(api.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
+	text := operator.Outcome(api.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
 	for _, more := range []string{e.Reason, e.Note} {
 		if more = clean(more); more != "" && !strings.Contains(text, more) {
 			text += ": " + more

@@ -193,7 +193,7 @@ func (s *topSource) clock(at int64) string {
 
 // Show implements live.Source.
 func (s *topSource) Show(ctx context.Context, job live.Job) error {
-	return s.aloud.showJob(ctx, s.d, operator.Job{ID: job.Job, Target: job.Target}, usualTold)
+	return s.aloud.showJob(ctx, s.d, operator.Job{ID: job.Job, Target: job.Target}, operator.UsualRuns)
 }
 
 // Follow implements live.Source.

@@ -464,7 +464,7 @@ func (b *Board) unknownOutcome(j *Job, o Outcome) journal.Done {
 	if b.config.Requeue {
 		reason = fmt.Sprintf("%s; attempt %d of %d", reason, j.attempt, b.mostStarts(j.claim))
 	}
-	done := failure("outcome unknown: " + reason)
+	done := failure(journal.UnknownOutcome + reason)
 	done.Elapsed, done.Stdout = o.Done.Elapsed, o.Done.Stdout
 	done.Stderr = journal.Output{
 		Kept: append(done.Stderr.Kept, o.Done.Stderr.Kept...),

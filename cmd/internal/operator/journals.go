@@ -87,8 +87,8 @@ type Journals struct {
 	noted bool
 }
 
-// JournalsOf are the journals of some workers.
-func JournalsOf(workers []*Worker, note func(error)) *Journals {
+// journalsOf are the journals of some workers.
+func journalsOf(workers []*Worker, note func(error)) *Journals {
 	j := &Journals{Workers: workers, Note: note}
 	for _, w := range workers {
 		j.Sources = append(j.Sources, w)
@@ -99,13 +99,13 @@ func JournalsOf(workers []*Worker, note func(error)) *Journals {
 // FindJournals finds the journals that a daemon leads to: its own, or those of a master's workers.
 func FindJournals(ctx context.Context, d *Daemon, note func(error)) (*Journals, error) {
 	if !d.Master {
-		return JournalsOf([]*Worker{d.direct()}, note), nil
+		return journalsOf([]*Worker{d.direct()}, note), nil
 	}
 	all, err := All[history.AnchorAnswer](ctx, d, api.JournalAnchor, nil)
 	if err != nil {
 		return nil, err
 	}
-	j := JournalsOf(Answered(all), note)
+	j := journalsOf(Answered(all), note)
 	for _, one := range all {
 		if one.Err != nil {
 			j.Failed = append(j.Failed, one.From.Named(one.Err))

@@ -88,13 +88,14 @@ const (
 
 // Verdict is why a job is where it is.
 type Verdict struct {
-	Reason   Code
-	Sentence string
-	Worker   string // who has it, or had it; "" where that is nobody, or not known
+	Job      jobnet.Whole `json:"job"`
+	Reason   Code         `json:"reason"`
+	Sentence string       `json:"sentence"`
+	Worker   string       `json:"worker,omitempty"` // who has it, or had it; "" where that is nobody, or not known
 
 	// Probe tells that only a probe would explain it (api.ExplainQuery): the verdict is what
 	// can be said without.
-	Probe bool
+	Probe bool `json:"-"`
 }
 
 // say gives a verdict in words.
@@ -135,6 +136,7 @@ func Of(q Question, answers []Answer) Verdict {
 		v.told = append(v.told, t)
 	}
 	verdict := v.verdict()
+	verdict.Job = jobnet.Whole(q.Job)
 	between := " "
 	if verdict.Sentence == noRow {
 		between = ": "

@@ -301,12 +301,9 @@ func (v *view) formerly(is string, t teller) *Verdict {
 	return say(Behind, "%s on %s, which its row does not show yet%s", outcome, t.Name, owed)
 }
 
-// unknownOutcome begins the reason of a job of which nobody saw the end. Its stderr has the same
-// words behind the name of the program.
-const (
-	unknownOutcome = "outcome unknown: "
-	inStderr       = "jobd: " + unknownOutcome
-)
+// inStderr begins the stderr of a job of which nobody saw the end, as the reason does without the
+// name of the program.
+const inStderr = "jobd: " + journal.UnknownOutcome
 
 // exDataErr is the exit code of a job whose data are wrong: it is not tried again.
 const exDataErr = 65
@@ -333,7 +330,7 @@ func (v *view) ended() *Verdict {
 		took = ", after " + lengthy(ran)
 	}
 	last := cut(lastLine(v.row.Stderr.Tail))
-	why, unknown := strings.CutPrefix(h.Reason, unknownOutcome)
+	why, unknown := strings.CutPrefix(h.Reason, journal.UnknownOutcome)
 	if !unknown {
 		why, unknown = strings.CutPrefix(last, inStderr)
 	}

@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"testing"
@@ -73,8 +73,25 @@ func TestDescribe(t *testing.T) {
 		`first=1 last=2 seq=9 reason=old`: journal.Retention{First: 1, Last: 2, Seq: 9, Reason: "old"},
 	} {
 		described[payload.Kind()] = true
-		if got := describe(payload); got != want {
+		if got := Describe(payload); got != want {
 			t.Errorf("%s: %s, want %s", payload.Kind(), got, want)
+		}
+	}
+}
+
+func TestDescribeLaunchersOfTargets(t *testing.T) {
+	t.Parallel()
+	launchers := map[string][]string{"sms": {"/srv/sms", "{id}"}, "a b": {"/srv/ab"}}
+	for want, payload := range map[string]journal.Payload{
+		`name=n version=1 pid=1 targets="a b:1" launcher=/x launchers="a b: /srv/ab; sms: /srv/sms {id}"`: journal.Opened{
+			Name: "n", Version: "1", Pid: 1, Targets: map[string]int{"a b": 1}, Launcher: []string{"/x"}, Launchers: launchers,
+		},
+		`file=/f digest=00 launchers="a b: /srv/ab; sms: /srv/sms {id}" by=SIGHUP`: journal.Reloaded{
+			File: "/f", Digest: "00", By: "SIGHUP", Launchers: launchers,
+		},
+	} {
+		if got := Describe(payload); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -1,0 +1,302 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/screen"
+	"jobd/journal"
+	"jobd/net/api"
+)
+
+// Run is what became of a job from one claim to the next.
+type Run struct {
+	Events []StoryEvent
+	Done   *journal.Done // how it ended; nil: not yet, or not known
+
+	claimed, running, ended time.Time // zero: not yet, or not known; running is the newest attempt's
+	atOnce                  bool      // it was announced with the claim
+
+	planned int64  // the planned start, unix seconds
+	timed   bool   // that was a time to come, not the moment of the claim
+	late    string // how much later than that its first attempt was started; "": it was not, or nobody knows
+}
+
+// Length is how long a part of a run took.
+type Length struct {
+	Name string
+	Text string
+}
+
+// Lengths are how long its parts took. Only how long the job ran is measured; the rest is between events,
+// whose times tell little where the clock was set back.
+func (r *Run) Lengths() (all []Length) {
+	add := func(name string, d time.Duration, known bool) {
+		text := "not known" // a 0 would be a claim
+		if known {
+			text = d.String()
+		}
+		all = append(all, Length{name, text})
+	}
+	if !r.claimed.IsZero() && !r.running.IsZero() {
+		add("waited", r.running.Sub(r.claimed), r.atOnce || r.running.After(r.claimed))
+	}
+	if r.ended.IsZero() {
+		return all
+	}
+	var done journal.Done
+	if r.Done != nil {
+		done = *r.Done
+	}
+	ran, known := RanFor(done, r.running, r.ended)
+	if !r.running.IsZero() || known {
+		add("ran", ran, known)
+	}
+	if !r.claimed.IsZero() {
+		whole := r.ended.Sub(r.claimed)
+		add("in all", whole, whole > 0 && whole >= ran)
+	}
+	return all
+}
+
+// measured is how long a job ran, by a clock that nobody sets; false where the journal does not
+// hold it, as in events of older versions.
+func measured(done journal.Done) (ran time.Duration, known bool) {
+	return time.Duration(done.Elapsed) * time.Microsecond, done.Elapsed > 0
+}
+
+// RanFor is how long a job ran: as measured, or else the time between its events, where nothing
+// speaks against that. A clock that was set back lets events bear the same time.
+func RanFor(done journal.Done, running, ended time.Time) (ran time.Duration, known bool) {
+	if ran, known := measured(done); known {
+		return ran, true
+	}
+	if running.IsZero() || strings.HasPrefix(done.Reason, journal.UnknownOutcome) {
+		return 0, false
+	}
+	ran = ended.Sub(running)
+	return ran, ran > 0
+}
+
+// Lateness is how much later than planned a run was started; false where it was not planned, or is
+// another attempt of it.
+func Lateness(plannedAt int64, attempt int, running time.Time) (late time.Duration, known bool) {
+	if plannedAt == 0 || attempt != 1 || running.IsZero() {
+		return 0, false
+	}
+	return max(0, running.Sub(time.Unix(plannedAt, 0))), true
+}
+
+// Narrator puts the events of a job into words, the oldest first, and keeps the run that they tell of.
+type Narrator struct {
+	Clock Clock
+	Run   *Run // the newest; nil before the first event
+}
+
+// Tell says what an event means.
+func (n *Narrator) Tell(ctx context.Context, e From[journal.Event]) (string, error) {
+	if claim, is := e.Item.Payload.(journal.Accepted); is {
+		n.Run = &Run{
+			claimed: e.Item.Time, planned: claim.PlannedAt,
+			timed: claim.From == journal.RowDelayed || claim.Plan != nil && claim.Plan.PlannedAt != 0,
+		}
+		name, err := claimant(ctx, e)
+		how := "from the table"
+		if claim.Manual {
+			how = "because a client asked to run it"
+		}
+		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s%s",
+			name, how, screen.Clean(claim.Target), screen.Clean(claim.Token), n.plannedText(claim)), err
+	}
+	if n.Run == nil {
+		n.Run = &Run{}
+	}
+	return n.words(e.Item.Payload, e.Item.Time), nil
+}
+
+// words says what an event behind a claim means, and keeps what the run's lengths need.
+func (n *Narrator) words(payload journal.Payload, at time.Time) string {
+	r := n.Run
+	switch e := payload.(type) {
+	case journal.Running:
+		waited := ""
+		if r.running.IsZero() && !r.claimed.IsZero() {
+			if r.atOnce = e.Claimed; r.atOnce || at.After(r.claimed) {
+				waited = fmt.Sprintf(", after it waited %v", at.Sub(r.claimed))
+			}
+		}
+		r.running = at
+		limit := ""
+		if e.Timeout > 0 {
+			limit = ", for " + someSeconds(e.Timeout) + " at most"
+		}
+		return fmt.Sprintf("attempt %d starts%s%s%s%s", e.Attempt, executorText(e.Executor), waited, r.lateText(e.Attempt, at), limit)
+	case journal.Started:
+		if e.Address != "" {
+			return "its request may be sent to " + screen.Clean(e.Address)
+		}
+		return fmt.Sprintf("started as process %d", e.Pid)
+	case journal.Signal:
+		return fmt.Sprintf("%s sent by %s", SignalName(e.Signo), screen.Clean(e.By))
+	case journal.Done:
+		r.ended, r.Done = at, &e
+		text := "ended: " + Outcome(api.Outcome{Result: e.Result, Code: e.Code, Signal: &e.Signal})
+		if e.Timeout > 0 {
+			text += ", because its time limit of " + someSeconds(e.Timeout) + " was over"
+		}
+		if e.Reason != "" {
+			text += ", because " + strings.TrimPrefix(screen.Clean(e.Reason), "ended because ")
+		}
+		return text + n.againText(e.Again)
+	case journal.Released:
+		r.ended = at
+		return "given back, because " + screen.Clean(e.Reason)
+	case journal.Ignored:
+		return "marked as not to be run, because " + screen.Clean(e.Reason)
+	case journal.Cancelled:
+		if e.Runs {
+			grace := time.Duration(e.Grace) * time.Microsecond
+			return fmt.Sprintf("cancelled by %s: it is to end within %v, else it is killed", screen.Clean(e.By), grace)
+		}
+		r.ended = at
+		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", screen.Clean(e.By))
+	case journal.Retried:
+		return fmt.Sprintf("set back to %s, to be run once more, by %s", screen.Clean(e.To), screen.Clean(e.By))
+	case journal.Planned:
+		return n.plannedAnew(e)
+	case journal.Replanned:
+		return n.editedAnew(e)
+	case journal.SetAside:
+		return fmt.Sprintf("its row can't be made %s for now, because %s", screen.Clean(e.Wanted), screen.Clean(e.Reason))
+	case journal.Conflict:
+		if e.Wanted == journal.WantedRetried {
+			return "its row was not set back, because " + screen.Clean(e.Reason)
+		}
+		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(e), "found: ")
+	}
+	return Describe(payload)
+}
+
+// claimant names who claimed the job: the worker through which it is read, or the one whose run the
+// journal tells of then.
+func claimant(ctx context.Context, e From[journal.Event]) (string, error) {
+	if name := e.Source.Worker(); name != "" {
+		return screen.Clean(name), nil
+	}
+	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.Item.Time.Add(time.Microsecond), Last: 1}
+	for newest, err := range e.Source.Events(ctx, runs) {
+		if opened, ok := newest.Payload.(journal.Opened); ok && err == nil {
+			return screen.Clean(opened.Name), nil
+		}
+		return "the worker", err
+	}
+	// Retention has removed the beginning of the run.
+	own, err := e.Source.JournalName(ctx)
+	return screen.Clean(cmp.Or(own, "the worker")), err
+}
+
+// executorText says what runs a job, where that is no process of its own.
+func executorText(executor string) string {
+	switch executor {
+	case "":
+		return ""
+	case "http", "fastcgi":
+		return " as a request (" + executor + ")"
+	}
+	return " in a kept process (" + screen.Clean(executor) + ")"
+}
+
+// Outcome is how a job ended.
+func Outcome(o api.Outcome) string {
+	switch {
+	case o.Signal != nil && *o.Signal != "":
+		return "killed by " + screen.Clean(*o.Signal)
+	case o.Code != nil && *o.Code != 0:
+		return fmt.Sprintf("exit code %d", *o.Code)
+	}
+	return screen.Clean(o.Result)
+}
+
+// plannedText says when the run of a claim was planned, where its row said something about time.
+func (n *Narrator) plannedText(e journal.Accepted) (text string) {
+	if e.PlannedAt == 0 || e.Plan == nil {
+		return ""
+	}
+	if e.From == journal.RowDelayed || e.Plan.Schedule != "" {
+		text = ", planned for " + n.Clock.Seconds(e.PlannedAt)
+	}
+	if e.Plan.Schedule != "" {
+		text += " by its schedule " + screen.Clean(e.Plan.Schedule)
+		if e.Plan.Zone != "" {
+			text += " (" + screen.Clean(e.Plan.Zone) + ")"
+		}
+	}
+	return text
+}
+
+// early is how far a clock may be behind for a start to count as one in time.
+const early = 10 * time.Second
+
+// lateText says how much later than planned a run is started.
+func (r *Run) lateText(attempt int, at time.Time) string {
+	if late, known := Lateness(r.planned, attempt, at); known && r.timed {
+		if at.Before(time.Unix(r.planned, 0).Add(-early)) {
+			return ", before its planned time"
+		}
+		r.late = screen.ShortLength(late)
+		return fmt.Sprintf(", %s later than planned", r.late)
+	}
+	return ""
+}
+
+// againText says when a row comes back, and why.
+func (n *Narrator) againText(again *journal.Again) string {
+	switch {
+	case again == nil || again.RunAt == 0:
+		return ""
+	case again.Why == journal.AgainRetry:
+		return fmt.Sprintf("; it is tried again at %s", n.Clock.Seconds(again.RunAt))
+	}
+	return fmt.Sprintf("; its next run is at %s", n.Clock.Seconds(again.RunAt))
+}
+
+// plannedAnew says when a row is due from now on, and why: its schedule was read for the first time,
+// somebody wants it to run now, or it was not run in time.
+func (n *Narrator) plannedAnew(e journal.Planned) string {
+	by, seconds := screen.Clean(e.By), n.Clock.Seconds
+	switch {
+	case e.To.RunAt == journal.PausedAt:
+		return "its schedule was paused by " + by
+	case e.From.RunAt == journal.PausedAt:
+		return fmt.Sprintf("its schedule was continued by %s%s", by, n.againText(&e.To))
+	case e.By != "" && e.From.RunAt != 0:
+		return fmt.Sprintf("made due now by %s; it was due at %s", by, seconds(e.From.RunAt))
+	case e.By != "":
+		return "made due now by " + by
+	case e.From.RunAt == 0:
+		return fmt.Sprintf("planned for %s, by its schedule %s", seconds(e.To.RunAt), screen.Clean(e.From.Schedule))
+	}
+	return fmt.Sprintf("not run, though it was due at %s: planned for %s, because %s",
+		seconds(e.From.RunAt), seconds(e.To.RunAt), screen.Clean(e.Reason))
+}
+
+// editedAnew says what follows a run whose schedule was edited meanwhile.
+func (n *Narrator) editedAnew(e journal.Replanned) string {
+	text := "its schedule was edited while it ran"
+	if e.Schedule != "" {
+		text += ", to " + screen.Clean(e.Schedule)
+	}
+	if e.Again == nil {
+		text += ": it does not come back"
+	} else {
+		text += n.againText(e.Again)
+	}
+	if e.Note != "" {
+		text += ", because " + screen.Clean(e.Note)
+	}
+	return text
+}

@@ -44,22 +44,27 @@ func newGuard(principals *principal.Keeper, password string, allowLocalhost bool
 
 // unasked is who a peer is that gives no password: nil where it must give one. Before the first request it
 // is not known yet which certificate a peer has.
-func (g *guard) unasked(conn net.Conn) *principal.Session {
-	address, local := remoteOf(conn).String(), isLocal(conn)
-	line := g.principals.Certificate(namesOf(conn))
+func (g *guard) unasked(conn net.Conn) *principal.Session { return g.known(PeerOf(conn)) }
+
+// known is who a peer is by what is known of it.
+func (g *guard) known(peer Peer) *principal.Session {
+	line := g.principals.Proxy(peer.User)
 	if line == nil {
-		line = g.principals.UID(peerUID(conn))
+		line = g.principals.Certificate(peer.Names)
 	}
-	if line == nil && local {
+	if line == nil {
+		line = g.principals.UID(peer.UID)
+	}
+	if line == nil && peer.Local {
 		line = g.principals.Localhost()
 	}
 	switch {
 	case line != nil:
-		return line.Of(address)
-	case local && g.allowLocalhost && g.principals != nil:
-		return principal.Known("localhost", "", address)
-	case g.principals == nil && (g.open || local && g.allowLocalhost):
-		return principal.Known("", "", address)
+		return line.Of(peer.Address)
+	case peer.Local && g.allowLocalhost && g.principals != nil:
+		return principal.Known("localhost", "", peer.Address)
+	case g.principals == nil && (g.open || peer.Local && g.allowLocalhost):
+		return principal.Known("", "", peer.Address)
 	}
 	return nil
 }
@@ -82,10 +87,15 @@ func (g *guard) judge(ctx context.Context, conn net.Conn, password string, deadl
 	if admitted, err := g.admits(ctx, conn, password, deadline); !admitted || err != nil {
 		return nil, err
 	}
+	return g.knowing(address), nil
+}
+
+// knowing is whoever knows the password.
+func (g *guard) knowing(address string) *principal.Session {
 	if g.principals != nil {
-		return principal.Known("password", "", address), nil
+		return principal.Known("password", "", address)
 	}
-	return principal.Known("", "", address), nil
+	return principal.Known("", "", address)
 }
 
 // knows compares in constant time; digests, so that not even the password's length shows.

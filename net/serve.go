@@ -81,13 +81,18 @@ func (l *Link) askerOf(m message) (*principal.Session, error) {
 		return nil, err
 	}
 	l.session, l.judged, l.digest = session, true, digest
+	l.use(session)
+	return session, nil
+}
+
+// use has the link end with a session's credential.
+func (l *Link) use(session *principal.Session) {
 	if line := session.Line(); line != nil && l.used[line] == nil {
 		if l.used == nil {
 			l.used = make(map[*principal.Line]func() bool)
 		}
 		l.used[line] = session.OnEnd(func() { l.end(errRevoked) }) // whatever that has begun on this link ends, too
 	}
-	return session, nil
 }
 
 // errRevoked ends the links of a credential that is gone.

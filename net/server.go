@@ -231,6 +231,18 @@ func (s *Server) start(conn net.Conn) {
 	if link.session = s.guard.unasked(conn); link.session == nil {
 		link.deadline = time.Now().Add(s.config.passwordTimeout)
 	}
+	s.run(link, func() {
+		place := s.unauthenticated.PushBack(link)
+		link.shown = func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.unauthenticated.Remove(place)
+		}
+	})
+}
+
+// run serves a link until it ends; placed is called with mu held before.
+func (s *Server) run(link *Link, placed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -239,18 +251,15 @@ func (s *Server) start(conn net.Conn) {
 	}
 	s.links[link] = struct{}{}
 	s.reportLinks()
-	place := s.unauthenticated.PushBack(link)
-	leave := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.unauthenticated.Remove(place)
-	}
-	link.shown = leave
+	placed()
+	leave := link.shown
 	s.tasks.Go(func() {
 		link.log.Debug("link accepted")
 		err := link.Run(context.Background())
 		link.log.Debug("link ended", "reason", err)
-		leave()
+		if leave != nil {
+			leave()
+		}
 		s.remove(link)
 	})
 }

@@ -100,7 +100,7 @@ func TestConfigOddValues(t *testing.T) {
 		path + ":3: unknown key mysql_password is not used",
 		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
 		path + ":1: host: it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1",
-		path + ":5: http_listen: it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only",
+		path + ":5: http_listen: it listens beyond this host, and numbers need no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; set principals_file, or 127.0.0.1 or a unix socket, for this host only",
 	}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

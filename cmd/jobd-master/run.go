@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/process"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
@@ -63,17 +64,13 @@ func run(p daemon.Process) (err error) {
 		actors = append(actors, record.run)
 	}
 	workers := master.New(of)
-	told, handlers, err := openWeb(config.HTTP, workers, of.Troubles, beat, log.Logger)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, told.Close()) }()
+	counting := metrics.NewMaster(build)
 	sockets, err := manager.Sockets()
 	if err != nil {
 		return err
 	}
 	server, err := daemon.Listen(config.Listen, sockets, "clients and workers", jobnet.ServerConfig{
-		Handlers: handlers, Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
+		Handlers: counting.Count(workers.Handlers()), Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
 	})
 	if err != nil {
 		return err
@@ -84,6 +81,11 @@ func run(p daemon.Process) (err error) {
 			return errors.Join(err, server.Close())
 		}
 	}
+	told, err := openWeb(config, server, counting, workers, of.Troubles, beat, log.Logger)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	defer func() { err = errors.Join(err, told.Close()) }()
 	log.Info("master serves", "version", version.Version, "address", server.Address(), "sockets", server.Sockets())
 	serve := func(ctx context.Context) error {
 		return server.Serve(ctx, stopTimeout, "stopped before all requests were answered")

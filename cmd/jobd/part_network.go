@@ -148,7 +148,7 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 			},
 		}),
 	}
-	return web.Listen(r.HTTP, routes.Handler(), r.log)
+	return web.Listen(r.HTTP, routes, d.server.Who(d.journalDir), r.log)
 }
 
 // oldestTimeout bounds the look for the oldest event that the table was not shown.

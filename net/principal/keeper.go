@@ -2,6 +2,7 @@ package principal
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -125,8 +126,14 @@ func (k *Keeper) Token(secret string) *Line {
 	if !IsToken(secret) {
 		return nil
 	}
-	return k.find(Credential(secret))
+	return k.Digest(sha256.Sum256([]byte(secret)))
 }
+
+// Digest is the line of a token with this digest; nil: there is none.
+func (k *Keeper) Digest(digest [sha256.Size]byte) *Line { return k.find(credentialOf(digest)) }
+
+// Proxy is the line of somebody that a proxy names; nil: there is none.
+func (k *Keeper) Proxy(user string) *Line { return k.find("proxy:" + user) }
 
 // Certificate is the first line with one of the DNS names in a verified certificate; nil: there is none.
 func (k *Keeper) Certificate(names []string) *Line {

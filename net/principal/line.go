@@ -18,7 +18,7 @@ type Line struct {
 	Targets Targets
 	Expires time.Time // zero: never
 
-	how        string          // it is known: token, certificate, uid or localhost
+	how        string          // it is known: token, certificate, uid, proxy or localhost
 	credential string          // as in the file: a digest in small letters, an account by its number
 	text       string          // as in the file, to tell whether it was changed
 	ctx        context.Context // ends when the line is removed or changed, or expires
@@ -107,11 +107,13 @@ func parseCredential(word string) (how, credential string, err error) {
 		return "certificate", word, nil
 	case kind == "cert":
 		return "", "", errors.New("not a certificate's name; allowed is cert:NAME, a DNS name (subjectAltName) without wildcards")
+	case kind == "proxy" && value != "":
+		return kind, word, nil
 	case kind == "uid":
 		uid, err := uidOf(value)
 		return kind, "uid:" + uid, err
 	}
-	return "", "", errors.New("not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT and localhost")
+	return "", "", errors.New("not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT, proxy:USER and localhost")
 }
 
 // uidOf is the number of an account that is given by its name or number.

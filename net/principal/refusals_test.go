@@ -31,7 +31,7 @@ var refusals = []struct{ content, why string }{
 	{"a run,submit * localhost", "not a scope"},
 	{"a run mail,* localhost", "line 1: not a list of targets; allowed are NAME,NAME"},
 	{"a run re* localhost", "not a list of targets"},
-	{"a run * local", "line 1: not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT and localhost"},
+	{"a run * local", "line 1: not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT, proxy:USER and localhost"},
 	{"a run * localhost:", "not a credential"},
 	{"a run * TOKEN:sha256:00", "not a credential"},
 	{"a run * " + digest[:76], "line 1: not a token's digest; allowed is token:sha256:HEX"},

@@ -9,7 +9,7 @@ import (
 // Session is who asks, and what it may do.
 type Session struct {
 	Name    string // of the principal; "": nobody has a name here
-	How     string // it is known: token, certificate, uid, password, localhost
+	How     string // it is known: token, certificate, uid, proxy, password, localhost
 	Address string // where it comes from
 	Master  string // that passed its request on, as "master 10.0.0.9:7081"; "": none did
 

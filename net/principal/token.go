@@ -47,8 +47,9 @@ func NewToken(name string) (token, credential string, err error) {
 }
 
 // Credential is what stands for a token in the file.
-func Credential(token string) string {
-	digest := sha256.Sum256([]byte(token))
+func Credential(token string) string { return credentialOf(sha256.Sum256([]byte(token))) }
+
+func credentialOf(digest [sha256.Size]byte) string {
 	return "token:sha256:" + hex.EncodeToString(digest[:])
 }
 

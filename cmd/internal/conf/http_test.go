@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -10,14 +11,14 @@ func TestHTTPAddresses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]HTTP{
 		"":                   {},
-		"127.0.0.1:9180":     {"tcp", "127.0.0.1:9180"},
-		"localhost:0":        {"tcp", "localhost:0"},
-		"[::1]:9180":         {"tcp", "[::1]:9180"},
-		"0.0.0.0:80":         {"tcp", "0.0.0.0:80"},
-		"/run/jobd/web.sock": {"unix", "/run/jobd/web.sock"},
+		"127.0.0.1:9180":     {Network: "tcp", Address: "127.0.0.1:9180"},
+		"localhost:0":        {Network: "tcp", Address: "localhost:0"},
+		"[::1]:9180":         {Network: "tcp", Address: "[::1]:9180"},
+		"0.0.0.0:80":         {Network: "tcp", Address: "0.0.0.0:80"},
+		"/run/jobd/web.sock": {Network: "unix", Address: "/run/jobd/web.sock"},
 	} {
 		var got HTTP
-		if err := got.decode(text); err != nil || got != want || got.On() != (text != "") {
+		if err := got.decode(text); err != nil || !reflect.DeepEqual(got, want) || got.On() != (text != "") {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
 	}

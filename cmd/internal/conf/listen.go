@@ -1,7 +1,6 @@
 package conf
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -66,56 +65,4 @@ func isLoopback(host string) bool {
 		return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 	}
 	return address.Unmap().IsLoopback()
-}
-
-// HTTP says where a daemon tells of itself over HTTP. Both daemons have this key. The zero value:
-// nowhere.
-type HTTP struct {
-	Network string // tcp or unix
-	Address string // host:port, or the socket's path
-}
-
-var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addresses of this host are 0.0.0.0), or the absolute path of a unix socket")
-
-// Register registers the key.
-func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [`/metrics`, `/healthz` and `/readyz`](monitoring.md), without a password: keep it local, as `127.0.0.1:9180`", h.decode)
-}
-
-// decode takes an address with its host: one without would be all addresses, which nobody is to
-// get by leaving something out.
-func (h *HTTP) decode(text string) error {
-	*h = HTTP{}
-	switch {
-	case text == "":
-		return nil
-	case Socket(&h.Address)(text) == nil:
-		h.Network = "unix"
-		return nil
-	}
-	host, port, err := net.SplitHostPort(text)
-	var bare string
-	var number int
-	if err != nil || host == "" || host == "*" || Host(&bare, "")(host) != nil || Int(&number, 0, 65535)(port) != nil {
-		return errHTTP
-	}
-	*h = HTTP{"tcp", net.JoinHostPort(host, strconv.Itoa(number))}
-	return nil
-}
-
-// On tells whether the daemon is to tell of itself.
-func (h *HTTP) On() bool { return h.Network != "" }
-
-// Validate refuses the address where the daemon itself listens, and warns of one that others reach.
-func (h *HTTP) Validate(set *Set, daemon *Listen) {
-	if h.Network == "tcp" && h.Address == daemon.Address() && daemon.Port != 0 { // in other words it ends the start
-		set.Bad("http_listen", "host and port are the same; allowed is another port")
-		return
-	}
-	if h.Network == "unix" && h.Address == daemon.Unix {
-		set.Bad("http_listen", "listen_unix is the same; allowed is another path")
-	}
-	if host, _, _ := net.SplitHostPort(h.Address); h.Network == "tcp" && !isLoopback(host) {
-		set.Warn("http_listen", "it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only")
-	}
 }

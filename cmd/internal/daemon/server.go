@@ -13,7 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/socket"
+	"jobd/cmd/internal/web"
 	jobnet "jobd/net"
 	"jobd/net/principal"
 )
@@ -23,6 +25,7 @@ type Server struct {
 	listeners  []net.Listener // that for TCP first, where there is one
 	server     *jobnet.Server
 	principals *principal.Keeper // nil: there are none
+	who        web.Who
 	log        *slog.Logger
 }
 
@@ -62,6 +65,9 @@ func Listen(c conf.Listen, given []net.Listener, peers string, config jobnet.Ser
 	config.Password, config.AlwaysAllowLocalhost = c.Password, c.AllowLocalhost
 	config.MaxMessageSize, config.RequireTLS = c.MaxMessageSize, c.TLS.Required()
 	s.server, s.principals = jobnet.NewServer(config), config.Principals
+	s.who = web.Who{
+		Server: s.server, Principals: c.Principals != "", Password: c.Password != "", TLS: config.TLS, RequireTLS: c.TLS.Required(),
+	}
 	return s, nil
 }
 
@@ -79,9 +85,29 @@ func (s *Server) Sockets() (paths []string) {
 	return paths
 }
 
+// Who is how the HTTP front knows who asks; dir is the journal's folder, "" where there is none.
+func (s *Server) Who(dir string) web.Who {
+	who := s.who
+	who.KeyDir = dir
+	return who
+}
+
+// As is the daemon itself, a master or a worker, asked by somebody. What it is asked goes the way of all requests, so
+// that nobody may more here than over a link. The caller must close it.
+func (s *Server) As(session *principal.Session, master bool) *operator.Daemon {
+	return operator.New(operator.Config{Address: s.Address(), Master: master, Logger: s.log, Patience: patience, Dial: func(context.Context) (net.Conn, error) {
+		mine, served := net.Pipe()
+		s.server.Attach(served, session)
+		return mine, nil
+	}})
+}
+
+// patience is how long somebody waits for an answer of the daemon itself.
+const patience = time.Minute
+
 // Serve serves until ctx ends. It then lets requests under way end and their answers be written,
 // for some time; where that is too short, it logs why.
-func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) error {
+func (s *Server) Serve(ctx context.Context, limit time.Duration, why string) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	var looking sync.WaitGroup
 	defer looking.Wait()
@@ -92,7 +118,7 @@ func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) 
 		serving.Go(func() error { return s.server.Serve(ctx, listener) })
 	}
 	served := serving.Wait()
-	answering, cancel := context.WithTimeout(context.Background(), patience)
+	answering, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if err := s.server.Shutdown(answering); err != nil {
 		s.log.Warn(why, "error", err)

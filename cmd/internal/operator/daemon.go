@@ -26,6 +26,7 @@ type Config struct {
 	Password string                                        // "": none
 	Ask      func() (string, error)                        // asks a person for it before the first link is made; nil: nobody is asked
 	TLS      func(host string) func() (*tls.Config, error) // gives that of a link; see jobnet.LinkConfig
+	Dial     func(ctx context.Context) (net.Conn, error)   // connects to the daemon where that is this process; nil: Address is called
 	Patience time.Duration                                 // with each answer; 0: no limit, or one for the whole run
 	Logger   *slog.Logger
 }
@@ -124,7 +125,7 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 		}
 		return nil, exit.With(exit.Connect, err)
 	}
-	l := &line{ended: make(chan struct{})}
+	l := &line{ended: make(chan struct{}), meant: d.Dial != nil}
 	l.Link = jobnet.NewLink(conn, jobnet.LinkConfig{
 		Password: d.Password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: d.Logger, Codes: true,
 	})
@@ -138,6 +139,10 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 
 // reach makes a connection, and says what was tried. Callers must hold d.mu.
 func (d *Daemon) reach(ctx context.Context) (conn net.Conn, tried string, err error) {
+	if d.Dial != nil {
+		conn, err = d.Dial(ctx)
+		return conn, d.Address, err
+	}
 	if d.First != "" {
 		if conn, err = jobnet.Dial(ctx, d.First); err == nil {
 			d.Address, d.First = d.First, ""

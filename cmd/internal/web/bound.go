@@ -6,35 +6,60 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	jobnet "jobd/net"
 )
 
 // bound holds so many connections at most. For one more it closes the one that
 // has been there for the longest without an answer under way: whoever holds connections keeps
 // nobody else from asking. Where all of them are being answered, the new one is closed at once:
 // whoever waits in line for a scrape learns nothing by waiting.
+//
+// Streams, which are answered for hours, are counted by themselves, and closed for nobody.
 type bound struct {
-	most int
+	most, mostStreams int
+	ending            context.Context // of streams: the server stops
 
 	mu        sync.Mutex
 	held      []net.Conn // the oldest first
 	answering map[net.Conn]bool
+	streams   map[net.Conn]bool
+}
+
+// connection is that of a request.
+type connection struct {
+	net.Conn
+	bound *bound // nil: nothing is bounded
 }
 
 // connKey is where a request's context has its connection.
 type connKey struct{}
 
+// connOf is the connection of a request.
+func connOf(r *http.Request) connection {
+	conn, _ := r.Context().Value(connKey{}).(connection)
+	return conn
+}
+
+// peer is who is at its other end.
+func (c connection) peer() jobnet.Peer { return jobnet.PeerOf(c.Conn) }
+
 // watch has a server's connections bounded.
 func (b *bound) watch(s *http.Server) {
-	b.answering = make(map[net.Conn]bool)
+	b.answering, b.streams = make(map[net.Conn]bool), make(map[net.Conn]bool)
+	var end context.CancelFunc
+	b.ending, end = context.WithCancel(context.Background())
+	s.RegisterOnShutdown(end)
 	s.ConnState = b.change
-	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, connection{c, b})
+	}
 	next := s.Handler
-	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if c, ok := request.Context().Value(connKey{}).(net.Conn); ok {
-			b.answer(c, true)
-			defer b.answer(c, false)
-		}
-		next.ServeHTTP(w, request)
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connOf(r).Conn
+		b.answer(c, true)
+		defer b.answer(c, false)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -55,7 +80,8 @@ func (b *bound) change(c net.Conn, to http.ConnState) {
 		}
 		b.held = append(b.held, c)
 	case http.StateClosed, http.StateHijacked:
-		b.held = slices.DeleteFunc(b.held, func(other net.Conn) bool { return other == c })
+		b.leave(c)
+		delete(b.streams, c)
 	}
 }
 
@@ -65,4 +91,21 @@ func (b *bound) answer(c net.Conn, now bool) {
 	if delete(b.answering, c); now {
 		b.answering[c] = true
 	}
+}
+
+// stream gives a connection's answer a place among the streams until it is closed, if there is one.
+func (b *bound) stream(c net.Conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.streams) >= b.mostStreams {
+		return false
+	}
+	b.streams[c] = true
+	b.leave(c)
+	return true
+}
+
+// leave gives up a connection's place. Callers must hold mu.
+func (b *bound) leave(c net.Conn) {
+	b.held = slices.DeleteFunc(b.held, func(other net.Conn) bool { return other == c })
 }

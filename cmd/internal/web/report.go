@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -27,41 +26,11 @@ type Routes struct {
 	Metrics http.Handler
 	Health  func() []api.NotReady // why the process is not well: it should be started anew
 	Ready   func() []api.NotReady // why it may not take work at the moment
-}
 
-// Handler answers what is asked.
-func (r Routes) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", r.Metrics)
-	mux.HandleFunc("GET /healthz", r.report(r.Health, "healthy"))
-	mux.HandleFunc("GET /readyz", r.report(r.Ready, "ready"))
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "%s\n\n/metrics  numbers for Prometheus\n/healthz  whether the process is well\n/readyz   whether it may take work\n", r.Program)
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		switch path := request.URL.Path; {
-		case path == "/metrics", path == "/healthz", path == "/readyz", isOwn(request):
-			mux.ServeHTTP(w, request)
-		default:
-			http.Error(w, "the Host of the request does not name this host: ask by its name or address", http.StatusMisdirectedRequest)
-		}
-	})
-}
-
-// isOwn tells whether a request names this host. One that does not may be of a page in a browser here,
-// whose server has led its own name to this address. Metrics and health need no such name: those who
-// watch daemons ask by names of their own, and a unix socket is out of a browser's reach.
-func isOwn(request *http.Request) bool {
-	if at, is := request.Context().Value(http.LocalAddrContextKey).(net.Addr); is && at.Network() == "unix" {
-		return true
-	}
-	host := request.Host
-	if bare, _, err := net.SplitHostPort(host); err == nil {
-		host = bare
-	}
-	own, err := os.Hostname()
-	return net.ParseIP(strings.Trim(host, "[]")) != nil || strings.EqualFold(host, "localhost") ||
-		err == nil && strings.EqualFold(host, own)
+	// Page answers all other paths but those of sign-in, to those who are known: SessionOf tells who asks. The
+	// request's context ends with the session. A form was read before, and its POST comes from a page of this
+	// server. nil: a text stands in for it.
+	Page http.Handler
 }
 
 // Loops says which of a daemon's loops stand still. What waiting can mend is none of it: a database
@@ -76,19 +45,23 @@ func Loops(of *pulse.Pulse) func() []api.NotReady {
 }
 
 // report answers with 200 where there is no reason, else with 503: in text, a line a reason, or as
-// JSON for those who accept that or ask with ?format=json.
-func (r Routes) report(reasons func() []api.NotReady, word string) http.HandlerFunc {
+// JSON for those who accept that or ask with ?format=json. Reasons name hosts and accounts: they are for those
+// who may watch.
+func (f *front) report(reasons func() []api.NotReady, word string) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		found := reasons()
-		code := http.StatusOK
-		if len(found) > 0 {
+		code, ok := http.StatusOK, len(found) == 0
+		if !ok {
 			code = http.StatusServiceUnavailable
+		}
+		if !ok && !f.mayWatch(request) {
+			found = []api.NotReady{{What: "why", Why: "told to who comes from this host, or has the scope status and all targets"}}
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		if wantsJSON(request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
-			_ = json.NewEncoder(w).Encode(Report{r.Program, os.Getpid(), len(found) == 0, found})
+			_ = json.NewEncoder(w).Encode(Report{f.routes.Program, os.Getpid(), ok, found})
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

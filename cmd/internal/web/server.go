@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/socket"
+	jobnet "jobd/net"
 )
 
 // What bounds those who connect.
@@ -19,7 +21,8 @@ const (
 	answerTimeout = 15 * time.Second // for the request and its answer together
 	idleTimeout   = 2 * time.Minute  // until a connection without requests is closed
 	mostHead      = 8 << 10          // bytes of a head
-	mostLinks     = 32               // connections; more are held by nobody, see bound
+	mostLinks     = 128              // connections; more are held by nobody, see bound. A browser holds 6
+	mostStreams   = 256              // beside them
 	stopTimeout   = time.Second      // for the answers under way at the end
 )
 
@@ -31,7 +34,7 @@ type Server struct {
 
 // Listen takes the address, if there is one, so that one that is in use ends the start; nobody is
 // served yet.
-func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
+func Listen(c conf.HTTP, routes Routes, who Who, log *slog.Logger) (*Server, error) {
 	if !c.On() {
 		return nil, nil
 	}
@@ -39,13 +42,33 @@ func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error
 	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP (key http_listen): %w", err)
 	}
+	if who.TLS != nil {
+		listener = jobnet.Offer(listener, tlsFor(c, who.TLS))
+	}
 	log.Info("metrics are served", "address", listener.Addr().String())
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
+		Handler: newFront(c, routes, who, log), ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	(&bound{most: mostLinks}).watch(server)
+	(&bound{most: mostLinks, mostStreams: mostStreams}).watch(server)
 	return &Server{listener, server}, nil
+}
+
+// tlsFor is the daemon's TLS for browsers: they are asked for a certificate only where that is of use.
+func tlsFor(c conf.HTTP, daemon *tls.Config) *tls.Config {
+	if c.AsksForCertificates() {
+		return daemon
+	}
+	mine := daemon.Clone()
+	mine.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		config, err := daemon.GetConfigForClient(hello)
+		if err == nil {
+			config = config.Clone()
+			config.ClientAuth = tls.NoClientCert
+		}
+		return config, err
+	}
+	return mine
 }
 
 // listen takes the address.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/conf"
+	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store/storetest/must"
 )
@@ -25,7 +25,15 @@ import (
 // serve serves at an address until the test ends.
 func serve(t *testing.T, at conf.HTTP, routes Routes) *Server {
 	t.Helper()
-	s := must.Get(Listen(at, routes.Handler(), slog.New(slog.DiscardHandler)))(t)
+	return serveTo(t, at, routes, nobodysOwn)
+}
+
+// nobodysOwn is who asks a daemon without principals and password.
+var nobodysOwn = Who{Server: jobnet.NewServer(jobnet.ServerConfig{})}
+
+func serveTo(t *testing.T, at conf.HTTP, routes Routes, who Who) *Server {
+	t.Helper()
+	s := must.Get(Listen(at, routes, who, slog.New(slog.DiscardHandler)))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -109,22 +117,22 @@ func TestWhatIsTold(t *testing.T) {
 func TestAnotherHostsNameIsRefused(t *testing.T) {
 	t.Parallel()
 	own := must.Get(os.Hostname())(t)
-	handler := routes().Handler()
+	s := serve(t, conf.HTTP{Network: "tcp", Address: "127.0.0.1:0", Hosts: []string{"jobs.example"}}, routes()).address()
 	for host, code := range map[string]int{
 		"127.0.0.1:9180": 200, "[::1]:9180": 200, "::1": 200, "192.0.2.1": 200, "localhost": 200, "LocalHost:9180": 200,
-		own: 200, strings.ToUpper(own) + ":9180": 200,
-		"evil.example": 421, "127.0.0.1.evil.example:9180": 421, "localhost.evil.example": 421, own + ".evil.example": 421, "": 421,
+		"jobs.example": 200, "Jobs.example:9180": 200, own: 200, strings.ToUpper(own) + ":9180": 200,
+		"evil.example": 421, "127.0.0.1.evil.example:9180": 421, "localhost.evil.example": 421, own + ".evil.example": 421,
 	} {
 		for path, own := range map[string]int{"/": 200, "/other": 404, "/metrics": 0, "/healthz": 0, "/readyz?x": 0} {
 			want := map[int]int{200: own, 421: 421}[code]
 			if own == 0 { // whoever watches the daemon asks by any name
 				want = 200
 			}
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+			request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s+path, http.NoBody))(t)
 			request.Host = host
-			answer := httptest.NewRecorder()
-			if handler.ServeHTTP(answer, request); answer.Code != want {
-				t.Errorf("%s of host %q: %d, want %d", path, host, answer.Code, want)
+			answer := must.Get(http.DefaultClient.Do(request))(t)
+			if answer.Body.Close(); answer.StatusCode != want {
+				t.Errorf("%s of host %q: %d, want %d", path, host, answer.StatusCode, want)
 			}
 		}
 	}

@@ -149,7 +149,7 @@ func TestProgramsLinkNoDriverTheyDoNotNeed(t *testing.T) {
 		"./store":           {"jobd/journal/archive", "modernc.org/sqlite"},
 		"./cmd/jobctl":      {"github.com/go-sql-driver/mysql", "jobd/store/mysql"},
 		"./cmd/jobd":        {"charm.land", "github.com/charmbracelet"},
-		"./cmd/jobd-master": {"github.com/go-sql-driver/mysql", "jobd/store", "jobd/exec/runner", "jobd/exec/request", "charm.land", "github.com/charmbracelet"},
+		"./cmd/jobd-master": {"github.com/go-sql-driver/mysql", "jobd/store", "jobd/exec/runner/host", "jobd/exec/runner/wire", "jobd/exec/request", "charm.land", "github.com/charmbracelet"},
 		"./exec/runner":     {"jobd/exec/runner/host"},
 	}
 	for program, unwanted := range cases {

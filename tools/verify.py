@@ -56,10 +56,10 @@ def read_database(path):
         for end in filter(lambda end: os.path.exists(path + end), ("", "-wal")):
             shutil.copy(path + end, folder + "/db" + end)
         db = sqlite3.connect(folder + "/db")
-        made = db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+        made = [line for line, in db.execute("SELECT type || '|' || name || '|' || tbl_name || '|' || coalesce(sql, '') FROM sqlite_schema")]
         version, = db.execute("PRAGMA user_version").fetchone()
         if not made and version == 0: return None, [], None
-        need(sha("".join(sorted("|".join(row) + "\n" for row in made)).encode()).hex() == SCHEMA and version == 3, 0, f"{path}: its schema is another")
+        need(sha("".join(line + "\n" for line in sorted(made)).encode()).hex() == SCHEMA and version == 3, 0, f"{path}: its schema is another")
         need(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",), 0, f"{path}: SQLite finds it damaged")
         trunk, free = struct.unpack(">II", open(path, "rb").read(40)[32:])  # versions of SQLite look at them differently
         need(bool(trunk) == bool(free) or os.path.exists(path + "-wal"), 0, f"{path}: its list of free pages is none")

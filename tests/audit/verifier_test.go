@@ -203,6 +203,17 @@ func flips(t *testing.T, dir string, random *rand.Rand) {
 	}
 }
 
+// A text of the schema's own table that says of itself that it is a blob is the same text when SQLite joins it.
+func TestTheOtherVerifierTakesABlobOfTheSchemaForText(t *testing.T) {
+	t.Parallel()
+	dir := joined(t, vectorsDir+"/journal", vectorsDir+"/archive")
+	name := filepath.Join(dir, "segment-00000004.db")
+	content := must.Get(os.ReadFile(name))(t)
+	content[2695] ^= 1
+	must.Do(t, os.WriteFile(name, content, 0o600))
+	agree(t, "the type of a text in the schema", dir, "")
+}
+
 // mutations changes a journal in ways that leave each file readable.
 func mutations(t *testing.T, dir string) {
 	t.Helper()

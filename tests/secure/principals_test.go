@@ -241,7 +241,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	p := newPeople(t)
 	fleet := p.fleet("echo secret of $1; if [ $1 -gt 100 ]; then while :; do sleep 1; done; fi")
 	p.db.Exec(t, `INSERT INTO jobs (id, target, time_created, status) VALUES (1, 'mail', UNIX_TIMESTAMP(), 'manual'), (2, 'reports', UNIX_TIMESTAMP(), 'manual'),
-		(3, 'mail', UNIX_TIMESTAMP(), 'waiting'), (4, 'reports', UNIX_TIMESTAMP(), 'waiting'), (80000000101, 'mail', UNIX_TIMESTAMP(), 'manual'), (80000000102, 'reports', UNIX_TIMESTAMP(), 'manual')`)
+		(3, 'mail', UNIX_TIMESTAMP(), 'waiting'), (4, 'reports', UNIX_TIMESTAMP(), 'waiting'), (2123456101, 'mail', UNIX_TIMESTAMP(), 'manual'), (2123456102, 'reports', UNIX_TIMESTAMP(), 'manual')`)
 	all, some := p.add("all", "admin", "*"), p.add("ann", "admin", "mail")
 	worker := harness.Dial(t, fleet["worker"].Addr)
 	harness.Until(t, func() string {
@@ -258,7 +258,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	}
 	p.db.AwaitCount(t, 2, "status = 'done' AND id < 10")
 	// What runs: one of each target.
-	for _, id := range []string{"80000000101", "80000000102"} {
+	for _, id := range []string{"2123456101", "2123456102"} {
 		go func() {
 			w := harness.Dial(t, fleet["worker"].Addr)
 			w.Send(t, fmt.Sprintf(`[0,{"no":7,"type":"run-manual","data":{"ids":[%s]},"password":%q}]`, id, all))
@@ -272,12 +272,12 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	}{
 		{"status", "", []string{`"mail"`}, []string{"reports"}},
 		{"status", `{"poll_workers":true}`, []string{`"mail"`}, []string{"reports"}},
-		{"running", "", []string{`"job":80000000101`}, []string{"80000000102", "reports"}},
-		{"running", `{"targets":["reports"]}`, []string{"ann may look at mail, not reports"}, []string{"80000000102"}},
+		{"running", "", []string{`"job":2123456101`}, []string{"2123456102", "reports"}},
+		{"running", `{"targets":["reports"]}`, []string{"ann may look at mail, not reports"}, []string{"2123456102"}},
 		{"waiting", "", []string{`"mail"`}, []string{"reports"}},
-		{"unfinished", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, []string{"80000000102"}},
-		{"explain", `{"ids":[80000000101,80000000102,2,77]}`, []string{`"job":80000000101`}, []string{"reports", "secret of 80000000102"}},
-		{"output", `{"job":80000000102}`, []string{`unknown`}, []string{"c2VjcmV0"}},
+		{"unfinished", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, []string{"2123456102"}},
+		{"explain", `{"ids":[2123456101,2123456102,2,77]}`, []string{`"job":2123456101`}, []string{"reports", "secret of 2123456102"}},
+		{"output", `{"job":2123456102}`, []string{`unknown`}, []string{"c2VjcmV0"}},
 		{"output", `{"job":4}`, []string{`unknown`}, []string{"c2VjcmV0"}},
 		{"output", `{"job":3}`, []string{`c2VjcmV0`}, nil}, // it is in base64
 		{"journal-rows", `{"ids":[2,3]}`, []string{`"job":3`}, []string{"reports", `"job":2`}},
@@ -288,7 +288,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		{"recycle", "", []string{`"ok"`}, nil},
 		{"journal-state", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, nil},
 		{"journal-events", `{"target":"reports"}`, []string{"ann may look at mail, not reports"}, nil},
-		{"cancel", `{"ids":[80000000102,2],"rows":true}`, []string{"job 2 not found", "job 80000000102 not found"}, []string{"cancelling", "ignored"}},
+		{"cancel", `{"ids":[2123456102,2],"rows":true}`, []string{"job 2 not found", "job 2123456102 not found"}, []string{"cancelling", "ignored"}},
 	} {
 		for name, w := range map[string]*harness.Wire{"worker": worker, "master": master} {
 			said := ""
@@ -316,11 +316,11 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 			t.Errorf("%s of a foreign job: %s", request, said)
 		}
 	}
-	if said := ask(t, worker, some, "send-signal", `{"jobs":{"80000000101":0,"80000000102":9}}`); said != `{"80000000101":true,"80000000102":false}` {
+	if said := ask(t, worker, some, "send-signal", `{"jobs":{"2123456101":0,"2123456102":9}}`); said != `{"2123456101":true,"2123456102":false}` {
 		t.Errorf("signals: %s", said)
 	}
 	// A client may lie to the master about a job's target.
-	if said := ask(t, master, some, "send-signal", `{"jobs":[{"id":80000000102,"target":"mail","signal":9}]}`); said != `{"80000000102":false}` {
+	if said := ask(t, master, some, "send-signal", `{"jobs":[{"id":2123456102,"target":"mail","signal":9}]}`); said != `{"2123456102":false}` {
 		t.Errorf("a signal through the master: %s", said)
 	}
 	if said := ask(t, master, some, "run-manual", `{"jobs":[{"id":2,"target":"mail"}]}`); !strings.Contains(said, "job 2 not found") {
@@ -338,7 +338,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		request := stream.request
 		decode(t, ask(t, worker, some, request, stream.data), &opened)
 		said := ask(t, worker, some, "journal-next", fmt.Sprintf(`{"cursor":%q}`, opened.Cursor))
-		if strings.Contains(said, "reports") || strings.Contains(said, `"job":80000000102`) || !strings.Contains(said, `"job":80000000101`) {
+		if strings.Contains(said, "reports") || strings.Contains(said, `"job":2123456102`) || !strings.Contains(said, `"job":2123456101`) {
 			t.Errorf("%s: %s", request, said)
 		}
 	}
@@ -404,7 +404,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	}
 	p.db.AwaitCount(t, 1, "id = 2 AND status = 'manual'")
 	p.db.AwaitCount(t, 2, "id > 100 AND status = 'running'")
-	ask(t, worker, all, "send-signal", `{"jobs":{"80000000101":9,"80000000102":9}}`)
+	ask(t, worker, all, "send-signal", `{"jobs":{"2123456101":9,"2123456102":9}}`)
 	p.db.AwaitCount(t, 2, "id > 100 AND status = 'done'")
 }
 

@@ -375,7 +375,7 @@ func (job *underWay) waited(running time.Time) (waited time.Duration, known bool
 	case job.claim.Created == 0:
 		return claimed, true
 	}
-	if since < firstUnix {
+	if since < operator.FirstUnix {
 		return 0, false
 	}
 	return max(claimed, running.Sub(time.Unix(since, 0))), true

@@ -60,8 +60,7 @@ func cookieName(r *http.Request, tls bool) string {
 }
 
 // set has the browser show a secret's digest from now on.
-func (c *cookies) set(w http.ResponseWriter, r *http.Request, digest [sha256.Size]byte) {
-	secure := connOf(r).peer().TLS
+func (c *cookies) set(w http.ResponseWriter, r *http.Request, secure bool, digest [sha256.Size]byte) {
 	name := cookieName(r, secure)
 	until := binary.BigEndian.AppendUint64(nil, uint64(c.now().Add(signedIn).Unix()))
 	sealed := c.seal.Seal(nil, nil, append(until, digest[:]...), []byte(name))
@@ -72,8 +71,7 @@ func (c *cookies) set(w http.ResponseWriter, r *http.Request, digest [sha256.Siz
 }
 
 // clear has the browser forget it.
-func (c *cookies) clear(w http.ResponseWriter, r *http.Request) {
-	secure := connOf(r).peer().TLS
+func (c *cookies) clear(w http.ResponseWriter, r *http.Request, secure bool) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName(r, secure), Path: "/", MaxAge: -1, HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	})

@@ -136,7 +136,7 @@ func (f *front) page(w http.ResponseWriter, r *http.Request) {
 	case "POST /sign-in":
 		f.signIn(w, r)
 	case "POST /sign-out":
-		f.cookies.clear(w, r)
+		f.cookies.clear(w, r, connOf(r).peer().TLS)
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	default:
 		f.serve(w, r, who)

@@ -42,7 +42,7 @@ func (f *front) signIn(w http.ResponseWriter, r *http.Request) {
 		f.log.Warn("wrong password over HTTP", "peer", conn.peer().Address)
 		f.form(w, r, http.StatusUnauthorized, next, "This is neither a token nor the password.", nil)
 	default:
-		f.cookies.set(w, r, sha256.Sum256([]byte(secret)))
+		f.cookies.set(w, r, conn.peer().TLS, sha256.Sum256([]byte(secret)))
 		http.Redirect(w, r, local(next), http.StatusSeeOther)
 	}
 }

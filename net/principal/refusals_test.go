@@ -40,6 +40,8 @@ var refusals = []struct{ content, why string }{
 	{"a run * " + strings.Replace(digest, "f", "g", 1), "not a token's digest"},
 	{"a run * cert:", "line 1: not a certificate's name; allowed is cert:NAME"},
 	{"a run * cert:*.example.com", "without wildcards"},
+	{"a run * proxy:", "not a credential"},
+	{"a run * proxy:a\na read * proxy:a", "line 2: line 1 has this credential, too"},
 	{"a run * uid:no-such-account", "line 1: not an account of this host; allowed are"},
 	{"a run * uid:", "not an account"},
 	{"a run * uid:-1", "not an account"},

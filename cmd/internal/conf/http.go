@@ -94,8 +94,8 @@ func proxy(word string) (string, error) {
 	case kind == "cert" && name != "" && !strings.Contains(name, "*"):
 		return word, nil
 	case kind == "uid":
-		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
-			return word, nil
+		if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+			return "uid:" + strconv.FormatUint(uid, 10), nil
 		}
 		if known, err := user.Lookup(name); err == nil {
 			return "uid:" + known.Uid, nil

@@ -93,7 +93,7 @@ func (s *Server) Who(dir string) web.Who {
 }
 
 // As is the daemon itself, a master or a worker, asked by somebody. What it is asked goes the way of all requests, so
-// that nobody may more here than over a link. The caller must close it.
+// that nobody may more here than over a link. The caller must close it, and not outlive the request with that session.
 func (s *Server) As(session *principal.Session, master bool) *operator.Daemon {
 	return operator.New(operator.Config{Address: s.Address(), Master: master, Logger: s.log, Patience: patience, Dial: func(context.Context) (net.Conn, error) {
 		mine, served := net.Pipe()

@@ -16,6 +16,8 @@ import (
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
 	jobnet "jobd/net"
+	"jobd/net/api"
+	"jobd/net/principal"
 	"jobd/store/storetest/must"
 )
 
@@ -84,5 +86,35 @@ func TestASocketThatIsGiven(t *testing.T) {
 	}
 	if _, err := os.Lstat(path + ".2"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its socket is left: %v", err)
+	}
+}
+
+// The page of a daemon asks that as a client does, for who looks at it: no gate is passed by.
+func TestADaemonIsAskedBySomebody(t *testing.T) {
+	t.Parallel()
+	asked := map[string]jobnet.Handler{"running": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		return request.From.By(), nil
+	}, "status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return nil, nil }}
+	config := jobnet.ServerConfig{
+		Handlers: api.Gate(asked, func(jobnet.Request, error) {}), Logger: slog.New(slog.DiscardHandler),
+	}
+	server := must.Get(daemon.Listen(conf.Listen{Host: "127.0.0.1", Password: "a password that nobody sends"}, nil, "peers", config))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, time.Second, "too late") }()
+	ann := principal.Known("ann", "token", "192.0.2.1:4711")
+	d := server.As(ann, false)
+	var by string
+	if err := d.AskInto(t.Context(), "running", nil, &by); err != nil || by != "ann (token, 192.0.2.1:4711)" {
+		t.Errorf("%q, %v", by, err)
+	}
+	ann.Scope = principal.Status
+	if _, err := d.Ask(t.Context(), "running", nil); err == nil || !strings.Contains(err.Error(), "ann may not ask for running") {
+		t.Errorf("beyond its scope: %v", err)
+	}
+	d.Close()
+	stop()
+	if err := errors.Join(<-served, server.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,13 +2,17 @@ package main
 
 import (
 	"log/slog"
+	"os"
 
 	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/metrics"
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/web"
 	"jobd/master"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // openWeb takes the address where the master answers over HTTP, if there is one.
@@ -19,6 +23,11 @@ func openWeb(
 		Program: "jobd-master", Metrics: counting.Handler(workers.Standing, troubles),
 		Health: web.Loops(beat), Ready: func() []api.NotReady { return ready(workers) },
 	}
+	host, _ := os.Hostname()
+	routes.Page = page.New(page.Config{
+		Name: host, Master: true, ReadOnly: c.HTTP.ReadOnly, Log: log,
+		Open: func(s *principal.Session) *operator.Daemon { return server.As(s, true) },
+	})
 	return web.Listen(c.HTTP, routes, server.Who(c.journal.Dir), log)
 }
 

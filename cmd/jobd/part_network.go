@@ -15,11 +15,14 @@ import (
 	"jobd/cmd/internal/check"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/metrics"
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/web"
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 )
 
 // shutdownTimeout is how long clients and masters may take at a stop to take their answers.
@@ -148,6 +151,10 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 			},
 		}),
 	}
+	routes.Page = page.New(page.Config{
+		Name: r.name, ReadOnly: r.HTTP.ReadOnly, Log: r.log,
+		Open: func(s *principal.Session) *operator.Daemon { return d.server.As(s, false) },
+	})
 	return web.Listen(r.HTTP, routes, d.server.Who(d.journalDir), r.log)
 }
 

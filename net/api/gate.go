@@ -21,7 +21,7 @@ func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Reques
 			panic("request " + name + " is not declared")
 		}
 		handlers[name] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-			if err := kind.lets(request.From); err != nil {
+			if err := kind.Lets(request.From); err != nil {
 				if kind.Changes || kind.scope == principal.Worker {
 					refused(request, err)
 				}
@@ -33,8 +33,8 @@ func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Reques
 	return handlers
 }
 
-// lets gives why somebody may not ask a request; nil: it may.
-func (k Kind) lets(from *principal.Session) error {
+// Lets gives why somebody may not ask a request; nil: it may.
+func (k Kind) Lets(from *principal.Session) error {
 	switch {
 	case !from.Scope.Has(k.scope):
 		needs := strings.ReplaceAll(k.scope.String(), "+", " or ")

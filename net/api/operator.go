@@ -76,9 +76,12 @@ type RunningJob struct {
 // WaitingQuery is the data of waiting.
 type WaitingQuery struct {
 	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
+	Most    int      `json:"most,omitempty"`    // how far rows of each are counted; 0: up to MostCounted. Older workers count so far always
 }
 
-func readWaiting(r *reader) WaitingQuery { return WaitingQuery{r.anyTargets(longestTarget)} }
+func readWaiting(r *reader) WaitingQuery {
+	return WaitingQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostCounted)}
+}
 
 // WaitingRows is the answer to waiting: what the table has of each target.
 type WaitingRows struct {

@@ -22,6 +22,7 @@ type Census struct {
 	Master  *api.FleetStatus[*api.WorkerStatus] // nil: it is a worker
 	Workers []Answer[*api.WorkerStatus]         // one that did not answer its master has an error
 
+	Most    int                          // how far rows are counted; 0: as far as workers do
 	Waiting map[string]api.WaitingTarget // rows, by target; one that is not here could not be counted
 	Why     []error                      // why some could not
 	Lost    bool                         // how many wait in all is not known
@@ -74,7 +75,7 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 		s.Lost = len(targets) > 0
 		return
 	}
-	rows, by, err := First[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets}, false)
+	rows, by, err := First[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most}, false)
 	if err != nil {
 		s.Why = []error{err}
 	}

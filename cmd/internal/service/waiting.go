@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told
 	if err != nil {
 		return told, err
 	}
+	most := cmp.Or(q.Most, api.MostCounted)
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errUncounted)
 	defer cancel()
 	told.Targets = make(map[string]api.WaitingTarget, len(targets))
@@ -71,10 +73,10 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told
 			told.Targets[name] = api.WaitingTarget{Error: lost.Error()}
 			continue
 		}
-		told.Targets[name], lost = s.count(ctx, name)
+		told.Targets[name], lost = s.count(ctx, name, most)
 	}
 	if lost == nil && context.Cause(ctx) == nil {
-		s.addDue(ctx, targets, told.Targets)
+		s.addDue(ctx, targets, told.Targets, most)
 	}
 	return told, nil
 }
@@ -99,8 +101,8 @@ func (s *Service) Unfinished(ctx context.Context, _ Call, q api.UnfinishedQuery)
 }
 
 // count counts for one target. The error is one that all others would have, too.
-func (s *Service) count(ctx context.Context, name string) (told api.WaitingTarget, lost error) {
-	counted, err := s.Table.CountWaiting(ctx, name, api.MostCounted)
+func (s *Service) count(ctx context.Context, name string, most int) (told api.WaitingTarget, lost error) {
+	counted, err := s.Table.CountWaiting(ctx, name, most)
 	switch {
 	case err == nil:
 		return api.WaitingTarget{Count: counted.Rows, More: counted.More, Oldest: counted.Oldest}, nil
@@ -138,7 +140,7 @@ func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told
 
 // addDue tells when the next delayed row of each target is due, and how many are. A table that has
 // no such rows tells nothing, and is asked nothing.
-func (s *Service) addDue(ctx context.Context, targets []string, told map[string]api.WaitingTarget) {
+func (s *Service) addDue(ctx context.Context, targets []string, told map[string]api.WaitingTarget, most int) {
 	due, err := s.Table.NextDue(ctx, targets, nil)
 	if err != nil {
 		s.Logger.Warn("looking for the next delayed rows for a client failed", "error", err)
@@ -148,7 +150,7 @@ func (s *Service) addDue(ctx context.Context, targets []string, told map[string]
 		one.NextDue, one.Now = next, due.Now.Unix()
 		if next <= due.Now.Unix() && err == nil {
 			var counted store.Counted
-			if counted, err = s.Table.CountDue(ctx, name, 0, api.MostCounted); err != nil {
+			if counted, err = s.Table.CountDue(ctx, name, 0, most); err != nil {
 				s.Logger.Warn("counting due rows for a client failed", "error", err)
 			}
 			one.Due, one.DueMore = counted.Rows, counted.More

@@ -1,0 +1,287 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/reason"
+	"jobd/cmd/internal/screen"
+	"jobd/cmd/internal/web"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// mostShown is how much of an output a job's page shows, and how much of it where all is wanted; what is more
+// can be downloaded.
+const (
+	mostShown = 64 << 10
+	mostWhole = 1 << 20
+)
+
+// jobPage is one job.
+type jobPage struct {
+	*operator.Story
+	ID      jobnet.Whole
+	Tone    string
+	Outputs []output
+	Runs    []run
+	Process *operator.RunningJob // nil: it does not run
+	Jobs    string               // the address of others of its target
+}
+
+// output is what a job wrote to a stream.
+type output struct {
+	Name string
+	Text template.HTML
+	Size int64
+	Cut  bool // there is more before
+	All  bool // all of it was asked for
+}
+
+// run is what became of a job from one claim to the next.
+type run struct {
+	Events  []event
+	Lengths []operator.Length
+}
+
+// event is one step of it.
+type event struct {
+	At     time.Time
+	Tone   string
+	Worker string
+	Text   string
+}
+
+// theJob is the job of the address.
+func (l *look) theJob() (operator.Job, error) {
+	id, err := l.id()
+	return operator.Job{ID: id}, err
+}
+
+// clock is by what times in sentences are told.
+func (l *look) clock() operator.Clock {
+	return operator.Clock{Now: l.now, Location: time.Local, Brief: true}
+}
+
+// jobView is /jobs/ID.
+func jobView(l *look) (any, error) {
+	job, err := l.theJob()
+	if err != nil {
+		return nil, err
+	}
+	runs := operator.UsualRuns
+	if l.Query("runs") == "all" {
+		runs = 0
+	}
+	story, err := operator.Tell(l.ctx, l.Daemon(), job, runs, l.clock(), l.note)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range story.Failed {
+		l.note(err)
+	}
+	if story.Verdict.Reason == reason.NoSuchJob && len(story.Runs) == 0 {
+		return nil, notFound("%s", story.Verdict.Sentence)
+	}
+	l.title = fmt.Sprintf("Job %d", job.ID)
+	p := &jobPage{Story: story, ID: job.ID, Tone: toneOfReason(story.Verdict.Reason)}
+	for _, r := range story.Runs {
+		p.Runs = append(p.Runs, runOf(r))
+	}
+	if err := l.outputs(p); err != nil {
+		l.note(err)
+	}
+	return p, nil
+}
+
+// toneOfReason is how bad it is where a job is.
+func toneOfReason(code reason.Code) string {
+	switch code {
+	case reason.Done:
+		return "good"
+	case reason.Failed, reason.Killed, reason.TimedOut, reason.Stopped, reason.Unknown, reason.Lost, reason.Conflict, reason.Unserved,
+		reason.Refused, reason.BadSchedule, reason.OddStatus, reason.Orphaned:
+		return "bad"
+	case reason.Running, reason.Starting, reason.Claimed, reason.Prefetched, reason.Waiting, reason.Slots, reason.Next, reason.Delayed,
+		reason.Retrying, reason.Recurring, reason.Manual:
+		return ""
+	}
+	return "warn"
+}
+
+func runOf(of *operator.Run) (r run) {
+	r.Lengths = of.Lengths()
+	for _, e := range of.Events {
+		r.Events = append(r.Events, event{e.Item.Time, toneOfEvent(e.Item.Payload), e.Source.Worker(), e.Text})
+	}
+	return r
+}
+
+func toneOfEvent(payload journal.Payload) string {
+	switch e := payload.(type) {
+	case journal.Done:
+		if e.Result == "ok" {
+			return "good"
+		}
+		return "bad"
+	case journal.Signal, journal.Cancelled, journal.Ignored, journal.Released, journal.SetAside:
+		return "warn"
+	case journal.Conflict:
+		return "bad"
+	}
+	return ""
+}
+
+// outputs are what the job wrote: of one that runs as it comes.
+func (l *look) outputs(p *jobPage) error {
+	most := int64(mostShown)
+	if l.Query("output") == "all" {
+		most = mostWhole
+	}
+	told, err := l.output(p.ID, most)
+	if err != nil || told == nil {
+		for _, o := range p.Story.Outputs() {
+			p.Outputs = append(p.Outputs, outputOf(o.Name, o.Text, o.Size, int(most)))
+		}
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		api.OutputPart
+	}{{"stdout", told.Stdout}, {"stderr", told.Stderr}} {
+		if part.Size > 0 {
+			p.Outputs = append(p.Outputs, outputOf(part.name, string(part.Bytes), part.Size, int(most)))
+		}
+	}
+	return nil
+}
+
+func outputOf(name, text string, size int64, most int) output {
+	text, cut := tail(text, most)
+	return output{Name: name, Text: coloured(text), Size: size, Cut: cut || int64(len(text)) < size, All: most == mostWhole}
+}
+
+// output asks for the end of what a job has written, so much of each stream; nil: nobody who answered knows it.
+func (l *look) output(id jobnet.Whole, most int64) (*api.JobOutput, error) {
+	w, first, err := l.writer(id, api.OutputQuery{Job: id, Stdout: -most, Stderr: -most})
+	if err != nil || first == nil {
+		return nil, err
+	}
+	for from := first; from.Stdout.At+int64(len(from.Stdout.Bytes)) < from.Stdout.Size || from.Stderr.At+int64(len(from.Stderr.Bytes)) < from.Stderr.Size; {
+		next := api.OutputQuery{
+			Job: id, Attempt: first.Attempt,
+			Stdout: first.Stdout.At + int64(len(first.Stdout.Bytes)), Stderr: first.Stderr.At + int64(len(first.Stderr.Bytes)),
+		}
+		var more api.JobOutput
+		if err := w.Ask(l.ctx, api.Output.Name, next, &more); err != nil {
+			return nil, err
+		}
+		if len(more.Stdout.Bytes)+len(more.Stderr.Bytes) == 0 || more.Stdout.Skipped+more.Stderr.Skipped > 0 {
+			break
+		}
+		first.Stdout.Bytes, first.Stdout.Size = append(first.Stdout.Bytes, more.Stdout.Bytes...), more.Stdout.Size
+		first.Stderr.Bytes, first.Stderr.Size = append(first.Stderr.Bytes, more.Stderr.Bytes...), more.Stderr.Size
+		if int64(len(first.Stdout.Bytes)) >= most+mostShown || int64(len(first.Stderr.Bytes)) >= most+mostShown {
+			break // it writes faster than it can be read
+		}
+	}
+	return first, nil
+}
+
+// writer is the worker that runs a job, or ran it last, and what it tells of the job's output; nil where nobody
+// who answered knows it.
+func (l *look) writer(id jobnet.Whole, query api.OutputQuery) (*operator.Worker, *api.JobOutput, error) {
+	answers, err := operator.All[api.JobOutput](l.ctx, l.Daemon(), api.Output.Name, query)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.note(operator.Silent(answers))
+	var best *operator.Answer[api.JobOutput]
+	for i := range answers {
+		one := &answers[i]
+		if one.Err != nil || one.Value.State == api.OutputUnknown {
+			continue
+		}
+		if best == nil || one.Value.Running || !best.Value.Running && endOf(one.Value) > endOf(best.Value) {
+			best = one
+		}
+	}
+	if best == nil {
+		return nil, nil, nil
+	}
+	return best.From, &best.Value, nil
+}
+
+func endOf(o api.JobOutput) int64 {
+	if o.Done == nil {
+		return 0
+	}
+	return o.Done.Ended
+}
+
+// download sends all that is kept of a stream, as the job wrote it.
+func (p *Page) download(w http.ResponseWriter, r *http.Request) {
+	l := p.look(r)
+	defer l.close()
+	id, err := l.id()
+	stream := r.PathValue("stream")
+	if err == nil && stream != "stdout" && stream != "stderr" {
+		err = notFound("a job has no stream %s; it has stdout and stderr", screen.Clean(stream))
+	}
+	if err == nil {
+		err = api.Output.Lets(l.session)
+	}
+	if err != nil {
+		p.fail(w, l, err)
+		return
+	}
+	worker, part, err := l.writer(id, api.OutputQuery{Job: id})
+	switch {
+	case err != nil:
+		p.fail(w, l, err)
+		return
+	case part == nil:
+		p.fail(w, l, notFound("no journal has an output of job %d", id))
+		return
+	}
+	attempt := part.Attempt
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=job-%d.%s.txt", id, stream))
+	out, err := web.OpenStream(w, r)
+	if err != nil {
+		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", err))
+		return
+	}
+	defer out.Close()
+	at := int64(0)
+	for {
+		of := part.Stdout
+		query := api.OutputQuery{Job: id, Attempt: attempt, Stderr: part.Stderr.Size}
+		if stream == "stderr" {
+			of, query = part.Stderr, api.OutputQuery{Job: id, Attempt: attempt, Stdout: part.Stdout.Size}
+		}
+		if of.Skipped > 0 {
+			fmt.Fprintf(out, "[%s bytes were not kept]\n", strconv.FormatInt(of.Skipped, 10))
+		}
+		if _, err := out.Write(of.Bytes); err != nil || len(of.Bytes) == 0 {
+			return
+		}
+		if at = of.At + int64(len(of.Bytes)); at >= of.Size {
+			return
+		}
+		if query.Stdout = at; stream == "stderr" {
+			query.Stdout, query.Stderr = part.Stdout.Size, at
+		}
+		part = &api.JobOutput{}
+		if err := worker.Ask(out, api.Output.Name, query, part); err != nil {
+			_, _ = io.WriteString(out, "\n[the rest could not be read: "+screen.Clean(err.Error())+"]\n")
+			return
+		}
+	}
+}

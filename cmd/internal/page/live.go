@@ -1,0 +1,147 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"jobd/cmd/internal/web"
+)
+
+// streams are the views that somebody looks at: each is made once for all who look at the same with the
+// same rights, and sent where it has changed. Nobody looks: nothing is made.
+type streams struct {
+	mu   sync.Mutex
+	live map[string]*stream
+}
+
+// stream is one view, and who looks at it.
+type stream struct {
+	watchers map[chan template.HTML]struct{}
+	newest   template.HTML
+	stop     context.CancelFunc
+}
+
+// lifeSign is how often one who looks hears something, so that a link that has ended is noticed.
+const lifeSign = 20 * time.Second
+
+// stream sends a view as it changes, until whoever looks at it is gone.
+func (p *Page) stream(w http.ResponseWriter, l *look, s *aScreen) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	out, err := web.OpenStream(w, l.Request)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+		return
+	}
+	defer out.Close()
+	changed := p.watch(l, s)
+	defer p.unwatch(l, changed)
+	alive := time.NewTicker(lifeSign)
+	defer alive.Stop()
+	for text := ": here\n\n"; ; {
+		if _, err := io.WriteString(out, text); err != nil {
+			return
+		}
+		select {
+		case main := <-changed:
+			text = asEvent(main)
+		case <-alive.C:
+			text = ": still here\n\n"
+		case <-out.Done():
+			return
+		}
+	}
+}
+
+// asEvent is a text as one server-sent event.
+func asEvent(main template.HTML) string {
+	var event bytes.Buffer
+	for line := range bytes.Lines([]byte(main)) {
+		fmt.Fprintf(&event, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+	}
+	event.WriteByte('\n')
+	return event.String()
+}
+
+// key is the same for all who see the same.
+func (l *look) key() string {
+	return fmt.Sprintf("%s %s %p %s", l.session.Rights(), l.session.How, l.session.Line(), l.Here())
+}
+
+// watch has a view made for one more who looks at it.
+func (p *Page) watch(l *look, s *aScreen) chan template.HTML {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	one := p.streams.live[l.key()]
+	if one == nil {
+		ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
+		one = &stream{watchers: map[chan template.HTML]struct{}{}, stop: stop}
+		if p.streams.live == nil {
+			p.streams.live = map[string]*stream{}
+		}
+		p.streams.live[l.key()] = one
+		go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session}, s)
+	}
+	changed := make(chan template.HTML, 1)
+	one.watchers[changed] = struct{}{}
+	if one.newest != "" {
+		changed <- one.newest
+	}
+	return changed
+}
+
+func (p *Page) unwatch(l *look, changed chan template.HTML) {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	one := p.streams.live[l.key()]
+	if delete(one.watchers, changed); len(one.watchers) == 0 {
+		one.stop()
+		delete(p.streams.live, l.key())
+	}
+}
+
+// make makes a view again and again while somebody looks at it. Of one that can't be made what there was
+// stays, and why it can't is told in its place.
+func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
+	defer l.close()
+	next := time.NewTicker(s.live)
+	defer next.Stop()
+	for {
+		l.ctx, l.now, l.notes = ctx, time.Now(), nil
+		main, err := p.main(l, s)
+		if err != nil {
+			main, err = p.render(l, "fail.html", lines(err))
+		}
+		if err == nil {
+			p.tell(one, main)
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this
+// one in its place.
+func (p *Page) tell(one *stream, main template.HTML) {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	if one.newest == main {
+		return
+	}
+	one.newest = main
+	for changed := range one.watchers {
+		select {
+		case <-changed:
+		default:
+		}
+		changed <- main
+	}
+}

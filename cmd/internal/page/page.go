@@ -1,0 +1,260 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
+	"jobd/cmd/internal/web"
+	jobnet "jobd/net"
+	"jobd/net/api"
+	"jobd/net/principal"
+)
+
+// Config is what the page needs of its daemon.
+type Config struct {
+	Name     string // of the worker; of a master its host
+	Master   bool
+	ReadOnly bool                                      // no act is offered, or done
+	Open     func(*principal.Session) *operator.Daemon // leads into the daemon, on somebody's behalf
+	Log      *slog.Logger
+}
+
+// Page answers requests of browsers.
+type Page struct {
+	Config
+
+	mux     *http.ServeMux
+	streams streams
+	said    notices
+}
+
+// patience is how long a view may ask, and a step of what acts may.
+const patience = 10 * time.Second
+
+// New makes the page of a daemon.
+func New(c Config) *Page {
+	p := &Page{Config: c, mux: http.NewServeMux()}
+	for _, s := range screens {
+		if s.worker && c.Master {
+			continue
+		}
+		handler := p.screen(s)
+		if s.path == "/jobs" {
+			handler = p.findJob(handler)
+		}
+		p.mux.HandleFunc("GET "+s.path, handler)
+	}
+	p.mux.HandleFunc("GET /jobs/{id}/output/{stream}", p.download)
+	p.mux.HandleFunc("GET /journal/verify", p.verify)
+	p.mux.HandleFunc("GET /rates", p.rates)
+	for _, a := range acts {
+		if a.ask != nil {
+			p.mux.HandleFunc("GET "+a.path, p.confirm(a))
+		}
+		p.mux.HandleFunc("POST "+a.path, p.act(a))
+	}
+	p.mux.HandleFunc("GET /static/{stamp}/{file}", p.file)
+	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, p.look(r), notFound("there is no page at %s", screen.Clean(r.URL.Path)))
+	})
+	return p
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// aScreen is a page with an address of its own.
+type aScreen struct {
+	path     string
+	title    string        // in the browser's tab, and in the bar where nav is set
+	nav      bool          // it is in the bar
+	template string        // of its main part
+	needs    api.Kind      // who may ask this may see it
+	worker   bool          // only a worker has it
+	live     time.Duration // how often it is looked at anew while somebody looks at it; 0: never
+	charts   bool
+	view     func(*look) (any, error)
+}
+
+// look is one request, and what a view needs to answer it.
+type look struct {
+	*http.Request
+	page    *Page
+	ctx     context.Context
+	session *principal.Session
+	now     time.Time
+
+	daemon *operator.Daemon // nil: nobody has asked it yet
+	title  string           // "": the screen's own
+	notes  []error          // of those who could not be asked
+}
+
+func (p *Page) look(r *http.Request) *look {
+	return &look{Request: r, page: p, ctx: r.Context(), session: web.SessionOf(r.Context()), now: time.Now()}
+}
+
+// Daemon is the daemon as whoever looks at it may ask it.
+func (l *look) Daemon() *operator.Daemon {
+	if l.daemon == nil {
+		l.daemon = l.page.Open(l.session)
+	}
+	return l.daemon
+}
+
+func (l *look) close() {
+	if l.daemon != nil {
+		l.daemon.Close()
+	}
+}
+
+// May tells whether whoever looks may ask something of the daemon, as far as it is not about a target.
+func (l *look) May(kind api.Kind) bool {
+	return kind.Lets(l.session) == nil && (!l.page.ReadOnly || !kind.Changes && kind.Name != api.Poll.Name && kind.Name != api.Poke.Name)
+}
+
+// note keeps what is told beside the answer: those who were silent take nothing from the others.
+func (l *look) note(err error) {
+	if err != nil {
+		l.notes = append(l.notes, err)
+	}
+}
+
+// screen answers a request for a screen.
+func (p *Page) screen(s *aScreen) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := p.look(r)
+		defer l.close()
+		if err := s.needs.Lets(l.session); err != nil {
+			p.fail(w, l, err)
+			return
+		}
+		if s.live > 0 && r.Header.Get("Accept") == "text/event-stream" {
+			p.stream(w, l, s)
+			return
+		}
+		main, err := p.main(l, s)
+		if err != nil {
+			p.fail(w, l, err)
+			return
+		}
+		p.frame(w, l, s, http.StatusOK, main)
+	}
+}
+
+// main is what a screen shows inside of the frame.
+func (p *Page) main(l *look, s *aScreen) (template.HTML, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	l.ctx = ctx
+	shown, err := s.view(l)
+	if err != nil {
+		return "", err
+	}
+	return p.render(l, s.template, shown)
+}
+
+// fail says why something was not done or shown.
+func (p *Page) fail(w http.ResponseWriter, l *look, err error) {
+	code, title := codeOf(err), "Not done"
+	switch code {
+	case http.StatusNotFound:
+		title = "Not found"
+	case http.StatusForbidden:
+		title = "Not allowed"
+	case http.StatusBadRequest:
+		title = "Not understood"
+	}
+	l.title = title
+	main, broken := p.render(l, "fail.html", lines(err))
+	if broken != nil {
+		http.Error(w, screen.Clean(err.Error()), code)
+		return
+	}
+	p.frame(w, l, &aScreen{title: title}, code, main)
+}
+
+// refusal is an error of the page itself.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func notFound(format string, args ...any) error { return refuse(http.StatusNotFound, format, args...) }
+
+func badQuery(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, format, args...)
+}
+
+// codeOf is the HTTP status of an error.
+func codeOf(err error) int {
+	var own *refusal
+	if errors.As(err, &own) {
+		return own.code
+	}
+	switch jobnet.CodeOf(err) {
+	case jobnet.CodeForbidden:
+		return http.StatusForbidden
+	case jobnet.CodeNotFound:
+		return http.StatusNotFound
+	case jobnet.CodeInvalid:
+		return http.StatusBadRequest
+	case jobnet.CodeLimit:
+		return http.StatusTooManyRequests
+	}
+	switch {
+	case exit.Code(err) == exit.Connect:
+		return http.StatusBadGateway
+	case operator.Unanswered(err), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// number is a whole number of the query, def where there is none.
+func (l *look) number(name string, def, most int64) (int64, error) {
+	text := l.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0, badQuery("%s = %s is not allowed; allowed is a whole number up to %d", name, screen.Clean(text), most)
+	}
+	return n, nil
+}
+
+// id is the job of the address.
+func (l *look) id() (jobnet.Whole, error) {
+	text := l.PathValue("id")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, notFound("%s is not a job: its id must be a whole number of at least 1", screen.Clean(text))
+	}
+	return jobnet.Whole(n), nil
+}
+
+// lines are the sentences of an error.
+func lines(err error) (list []string) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			list = append(list, screen.Clean(line))
+		}
+	}
+	return list
+}
+
+func refuse(code int, format string, args ...any) error {
+	return &refusal{code, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,30 @@
+package page
+
+import (
+	"time"
+
+	"jobd/net/api"
+)
+
+// How often a view is made anew while somebody looks at it.
+const (
+	soon  = 2 * time.Second
+	later = 10 * time.Second
+)
+
+// screens are all that there is to see, in the order of the bar.
+var screens []*aScreen
+
+func init() { // a screen's view shows the bar, which has all screens
+	screens = []*aScreen{
+		{path: "/{$}", title: "Overview", nav: true, template: "front.html", needs: api.Status.Kind, live: soon, charts: true, view: frontView},
+		{path: "/targets", title: "Targets", nav: true, template: "targets.html", needs: api.Status.Kind, live: soon, view: targetsView},
+		{path: "/targets/{name}", title: "Target", template: "target.html", needs: api.Status.Kind, live: soon, charts: true, view: targetView},
+		{path: "/jobs", title: "Jobs", nav: true, template: "jobs.html", needs: api.Jobs.Kind, view: jobsView},
+		{path: "/jobs/{id}", title: "Job", template: "job.html", needs: api.Explain.Kind, live: soon, view: jobView},
+		{path: "/workers", title: "Workers", nav: true, template: "workers.html", needs: api.Status.Kind, live: soon, view: workersView},
+		{path: "/workers/{name}", title: "Worker", template: "worker.html", needs: api.Status.Kind, live: soon, view: workerView},
+		{path: "/timeline", title: "Timeline", nav: true, template: "timeline.html", needs: api.Jobs.Kind, live: later, view: timelineView},
+		{path: "/journal", title: "Journal", nav: true, template: "journal.html", needs: api.Kinds[api.JournalEvents], view: journalView},
+	}
+}

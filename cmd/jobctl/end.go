@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -60,29 +59,12 @@ type cancelWish struct {
 // unfinished asks for the jobs of a target that are to be cancelled, and whether that is meant. There are
 // none where it is not, or where they are only to be shown.
 func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator.Job, err error) {
-	seen, more := map[jobnet.Whole]bool{}, false
-	all, err := operator.All[api.UnfinishedJobs](ctx, p.daemon(), api.Unfinished.Name, api.UnfinishedQuery{Target: w.target, Waiting: w.waiting})
+	jobs, more, err := operator.Unfinished(ctx, p.daemon(), w.target, w.waiting, p.note)
 	if err != nil {
 		return nil, err
 	}
-	if mute := operator.Silent(all); mute != nil { // others tell of the same rows
-		if len(operator.Answered(all)) == 0 {
-			return nil, mute
-		}
-		p.note(mute)
-	}
-	for _, one := range all {
-		more = more || one.Value.More
-		for _, id := range one.Value.Jobs {
-			seen[id] = true
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		jobs = append(jobs, operator.Job{Target: w.target, ID: id})
-	}
-	jobs = jobs[:min(len(jobs), api.MostCancelled)]
-	question := fmt.Sprintf("%s of target %s would be cancelled", jobsText(len(jobs)), clean(w.target))
-	if more || len(seen) > len(jobs) {
+	question := fmt.Sprintf("%s of target %s would be cancelled", screen.Count(len(jobs), "job"), clean(w.target))
+	if more {
 		question += ", and there are more"
 	}
 	switch {
@@ -220,7 +202,7 @@ func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Deliv
 		t.add(line(job.ID), line(operator.SignalName(signo)), line(yesOrNo(delivered)))
 		switch reason := answer.Errors[key]; {
 		case reason != "":
-			failed = append(failed, jobError(job.ID, reason))
+			failed = append(failed, operator.JobError(job.ID, reason))
 		case !delivered:
 			failed = append(failed, fmt.Errorf("job %d: not running, or no such signal", job.ID))
 		}
@@ -316,7 +298,7 @@ func (w *jobWait) run(ctx context.Context) error {
 
 // look reads the rows of the jobs that are left.
 func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
-	rows, wrong, err := rowsOf(ctx, j, w.left)
+	rows, wrong, err := operator.RowsOf(ctx, j, w.left)
 	if err != nil {
 		return errors.Join(append(j.Failed, err)...)
 	}
@@ -400,7 +382,7 @@ func (w *jobWait) end() error {
 		tone := good
 		if row.Status == journal.RowIgnored || row.Result != "ok" {
 			tone = bad
-			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, rowEnd(row)))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, operator.RowEnd(row)))
 		}
 		form := struct {
 			Job    jobnet.Whole `json:"job"`
@@ -414,20 +396,6 @@ func (w *jobWait) end() error {
 		}
 	}
 	return errors.Join(found.end(nil), exit.With(1, errors.Join(failed...)))
-}
-
-// rowEnd says how a row ended.
-func rowEnd(row history.Row) string {
-	if row.Status != journal.RowDone && (row.Plan == nil || row.Result == "") {
-		return clean(row.Status)
-	}
-	switch {
-	case row.Signal != "":
-		return "killed by " + clean(row.Signal)
-	case row.Code != nil:
-		return fmt.Sprintf("exit code %d", *row.Code)
-	}
-	return clean(row.Result)
 }
 
 // rowExit is the exit code or the signal of a row; "" where it tells none.

@@ -187,7 +187,7 @@ func (l limits) fleet(v *condition, s *operator.Census, now time.Time) {
 		}
 		l.worker(v, w.Value, name+": ", bad, now)
 	}
-	if workers := countOf(len(s.Workers), "worker"); len(s.Workers) > 0 {
+	if workers := screen.Count(len(s.Workers), "worker"); len(s.Workers) > 0 {
 		v.notes = append(v.notes, workers)
 	} else {
 		v.find(stateCritical, "%s registered", workers)
@@ -264,7 +264,7 @@ func (l limits) targets(v *condition, s *operator.Census, now time.Time) {
 	if s.Lost {
 		wait = "how many rows wait is not known"
 	}
-	v.notes = append(v.notes, fmt.Sprintf("%d of %s in use, %s", running, countOf(slots, "slot"), wait))
+	v.notes = append(v.notes, fmt.Sprintf("%d of %s in use, %s", running, screen.Count(slots, "slot"), wait))
 	share := 0.0
 	if ended > 0 {
 		share = 100 * float64(failed) / float64(ended)
@@ -287,7 +287,7 @@ func rowsWait(w api.WaitingTarget) string {
 	case w.Count == 1:
 		return "1 row waits"
 	}
-	return countOf(w.Count, "row") + " wait"
+	return screen.Count(w.Count, "row") + " wait"
 }
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.
@@ -317,7 +317,7 @@ func (l limits) owed(v *condition, s *operator.Census, now time.Time) {
 		v.find(stateCritical, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
 	}
 	if count > 0 && longest >= asideWarning {
-		v.find(stateWarning, "%s quarantined, the first for %s", countOf(count, "row"), screen.Length(longest))
+		v.find(stateWarning, "%s quarantined, the first for %s", screen.Count(count, "row"), screen.Length(longest))
 	}
 	v.numbers = append(v.numbers, late, figure{name: "aside", value: float64(count)})
 }

@@ -229,19 +229,11 @@ func sumText(s *operator.Census, tallies []operator.Tally) string {
 		sum.Add(t)
 	}
 	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched",
-		countOf(len(s.Workers), "worker"), countOf(len(tallies), "target"), sum.Running, countOf(sum.Slots, "slot"), sum.Prefetched)
+		screen.Count(len(s.Workers), "worker"), screen.Count(len(tallies), "target"), sum.Running, screen.Count(sum.Slots, "slot"), sum.Prefetched)
 	if lag > 0 {
-		text += fmt.Sprintf("\nthe table does not show %s yet", countOf(int(lag), "event"))
+		text += fmt.Sprintf("\nthe table does not show %s yet", screen.Count(int(lag), "event"))
 	}
 	return text
-}
-
-// countOf is a number of things.
-func countOf(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return humanize.Comma(int64(n)) + " " + thing + "s"
 }
 
 // printDown names the workers that the master misses.

@@ -16,6 +16,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -63,7 +64,7 @@ func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]opera
 	var rows map[jobnet.Whole]history.Row
 	var wrong map[jobnet.Whole]string
 	err := p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) (err error) {
-		rows, wrong, err = rowsOf(ctx, j, unsure)
+		rows, wrong, err = operator.RowsOf(ctx, j, unsure)
 		return err
 	})
 	if err != nil {
@@ -78,37 +79,11 @@ func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]opera
 	return found, exit.With(exit.NoJob, errors.Join(whyNot(jobs, wrong)...))
 }
 
-// rowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:
-// they have no row, or one of another target than the one that was given.
-func rowsOf(ctx context.Context, j *operator.Journals, jobs []operator.Job) (rows map[jobnet.Whole]history.Row, wrong map[jobnet.Whole]string, err error) {
-	ids := make([]int64, len(jobs))
-	for i, job := range jobs {
-		ids[i] = int64(job.ID)
-	}
-	found, err := operator.Rows(ctx, j.Workers, ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	rows, wrong = map[jobnet.Whole]history.Row{}, map[jobnet.Whole]string{}
-	for _, job := range jobs {
-		row, there := found[int64(job.ID)]
-		switch {
-		case !there:
-			wrong[job.ID] = noRow
-		case job.Target != "" && row.Target != job.Target:
-			wrong[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
-		default:
-			rows[job.ID] = row
-		}
-	}
-	return rows, wrong, nil
-}
-
 // whyNot are the errors of those among some jobs about which nothing was done, in their order.
 func whyNot(jobs []operator.Job, wrong map[jobnet.Whole]string) (errs []error) {
 	for _, job := range jobs {
 		if text, is := wrong[job.ID]; is {
-			errs = append(errs, jobError(job.ID, text))
+			errs = append(errs, operator.JobError(job.ID, text))
 		}
 	}
 	return errs
@@ -346,7 +321,7 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 		done, ran := answer.Jobs[job.ID]
 		switch {
 		case refused:
-			failed = append(failed, jobError(job.ID, text))
+			failed = append(failed, operator.JobError(job.ID, text))
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.ID))
 		case done.Result != "ok":
@@ -354,24 +329,6 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 		}
 	}
 	return exit.Join(failed...)
-}
-
-// noRow says of a job that the table does not have it; notFound is how workers say it.
-const (
-	noRow    = "the table has no such row"
-	notFound = "not found"
-)
-
-// jobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
-func jobError(id jobnet.Whole, text string) error {
-	said, named := strings.CutPrefix(text, fmt.Sprintf("job %d ", id))
-	switch {
-	case said == noRow || said == notFound:
-		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, noRow))
-	case named:
-		return errors.New(clean(text))
-	}
-	return fmt.Errorf("job %d: %s", id, clean(text))
 }
 
 func (p *program) runNow() *cmd {
@@ -425,14 +382,14 @@ func (h *planning) run(ctx context.Context, j *operator.Journals) error {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.all.Errors)) {
-		h.errs = append(h.errs, jobError(id, h.all.Errors[id]))
+		h.errs = append(h.errs, operator.JobError(id, h.all.Errors[id]))
 	}
 	return joined(h.errs)
 }
 
 // delayed gives the jobs that are delayed, as their rows say, and notes why others are left.
 func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []jobnet.Whole, err error) {
-	rows, wrong, err := rowsOf(ctx, j, h.jobs)
+	rows, wrong, err := operator.RowsOf(ctx, j, h.jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -486,9 +443,9 @@ func (h *planning) ask(ctx context.Context, j *operator.Journals, ids []jobnet.W
 		maps.Copy(h.all.Errors, answer.Errors)
 		return nil
 	case by == nil:
-		return errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, jobsText(len(ids))))
+		return errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, screen.Count(len(ids), "job")))
 	}
-	return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, jobsText(len(ids)), ids[0], h.done)
+	return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, screen.Count(len(ids), "job"), ids[0], h.done)
 }
 
 // tell tells which rows were changed.

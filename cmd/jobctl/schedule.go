@@ -13,7 +13,6 @@ import (
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
-	"jobd/journal"
 	"jobd/net/api"
 )
 
@@ -171,33 +170,12 @@ func wallClock(moment string) string {
 	return at.Format("15:04 -07:00")
 }
 
-// recurringRow is a row that recurs, and the worker that told of it.
-type recurringRow struct {
-	Worker string `json:"worker,omitempty"` // "" where one worker was asked
-	api.RecurringRow
-}
-
-// listRecurring lists the rows that recur, so many at most (0: all). Of a master's workers those are
-// asked that it takes to have each target once: the others would tell the same of the same table.
+// listRecurring lists the rows that recur, so many at most (0: all).
 func (p *program) listRecurring(ctx context.Context, target string, most int) error {
-	var targets []string
-	if target != "" {
-		targets = []string{target}
-	}
-	workers, err := p.daemon().Workers(ctx)
-	if err != nil {
-		return err
-	}
-	var all []recurringRow
-	errs := operator.Share(workers, targets, func(w *operator.Worker, targets []string) error {
-		if most > 0 && len(all) >= most {
-			return nil
-		}
-		rows, err := recurring(ctx, w, targets, max(most-len(all), 0))
-		all = append(all, rows...)
-		return err
-	})
+	all, errs, err := operator.Recur(ctx, p.daemon(), target, most)
 	switch {
+	case err != nil:
+		return err
 	case len(all) == 0 && len(errs) > 0:
 		return errors.Join(errs...)
 	case len(all) == 0:
@@ -206,32 +184,11 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 	return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
 }
 
-// recurring asks a worker for rows that recur, page by page, so many at most (0: all).
-func recurring(ctx context.Context, w *operator.Worker, targets []string, most int) (all []recurringRow, err error) {
-	query := api.RecurringQuery{Targets: targets}
-	for {
-		if most > 0 {
-			query.Most = min(most-len(all), api.MostRecurring)
-		}
-		var page api.RecurringRows
-		if err := w.Ask(ctx, api.Recurring.Name, query, &page); err != nil {
-			return nil, err
-		}
-		for _, row := range page.Rows {
-			all = append(all, recurringRow{w.Name, row})
-		}
-		if !page.More || len(page.Rows) == 0 || most > 0 && len(all) >= most {
-			return all, nil
-		}
-		query.After = &page.Rows[len(page.Rows)-1].Job
-	}
-}
-
 // printRecurring prints rows that recur.
-func (p *program) printRecurring(all []recurringRow) error {
+func (p *program) printRecurring(all []operator.Recurring) error {
 	if p.json() {
 		if all == nil {
-			all = []recurringRow{}
+			all = []operator.Recurring{}
 		}
 		return p.printJSON(map[string]any{"rows": all})
 	}
@@ -244,30 +201,9 @@ func (p *program) printRecurring(all []recurringRow) error {
 	return nil
 }
 
-// resultText is how the run, or the attempt, ended that ended last.
-func (r recurringRow) resultText() string {
-	switch {
-	case r.Finished == 0:
-		return ""
-	case r.Signal != "":
-		return r.Signal
-	case r.Result == "ok" || r.Code == nil:
-		return r.Result
-	}
-	return fmt.Sprintf("%s %d", r.Result, *r.Code)
-}
-
-// spreadText is a schedule, and how far behind it the row runs where its target has a spread.
-func (r recurringRow) spreadText(schedule string) string {
-	if r.Behind == 0 {
-		return schedule
-	}
-	return schedule + " +" + screen.Length(time.Duration(r.Behind)*time.Second)
-}
-
 // recurringTable has a row for each row that recurs: on a terminal with zones and results below
 // schedules and times, so that it fits 80 columns and none of that is cut.
-func (p *program) recurringTable(all []recurringRow) table {
+func (p *program) recurringTable(all []operator.Recurring) table {
 	t := table{
 		head: []string{"JOB", "TARGET", "SCHEDULE", "LAST RUN", "RESULT", "NEXT RUN"}, none: "no row recurs",
 		elastic: "TARGET|SCHEDULE",
@@ -276,36 +212,14 @@ func (p *program) recurringTable(all []recurringRow) table {
 		t.head = slices.Delete(t.head, 4, 5)
 	}
 	for _, row := range all {
-		when, next := p.nextText(row)
+		when, next := row.NextText(p.times())
 		last := p.seconds(row.Finished)
 		if p.terminal {
-			t.add(line(row.Job), line(row.Target), lines(row.spreadText(row.Schedule), zoneOf(row.Schedule, row.Zone)),
-				lines(last, row.resultText()), lines(when, next))
+			t.add(line(row.Job), line(row.Target), lines(row.ScheduleText(false), row.ZoneText()), lines(last, row.ResultText()), lines(when, next))
 			continue
 		}
-		t.add(line(row.Job), line(row.Target), line(row.spreadText(inZone(row.Schedule, row.Zone))), line(last), line(row.resultText()),
+		t.add(line(row.Job), line(row.Target), line(row.ScheduleText(true)), line(last), line(row.ResultText()),
 			line(strings.TrimSpace(when+" "+next)))
 	}
 	return t
-}
-
-// nextText is when a row is run next, and what is to be said before that: that it is running, say.
-func (p *program) nextText(r recurringRow) (when, next string) {
-	switch {
-	case r.Error != "":
-		return "never:", "bad schedule"
-	case r.Paused:
-		return "paused", ""
-	case r.Status == journal.RowRunning:
-		return "runs; then", p.seconds(r.Next)
-	case r.Status != journal.RowDelayed:
-		return r.Status + "; then", p.seconds(r.Next)
-	case r.RunAt == 0:
-		return "not planned yet", ""
-	case r.Attempts > 0:
-		return fmt.Sprintf("attempt %d at", r.Attempts+1), p.seconds(r.RunAt)
-	case r.Due:
-		return "due since", p.seconds(r.RunAt)
-	}
-	return "", p.seconds(r.RunAt)
 }

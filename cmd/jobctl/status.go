@@ -104,7 +104,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		if n := owed(j); n > 0 {
 			behind = ", of which the table does not show " + humanize.Comma(n)
 		}
-		line("journal: %s%s; %s in %s", countOf(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), countOf(j.Segments, "segment"))
+		line("journal: %s%s; %s in %s", screen.Count(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), screen.Count(j.Segments, "segment"))
 		if j.Full != "" {
 			line("journal's disk: full%s", p.sinceSuffix(j.FullSince))
 		}
@@ -226,7 +226,7 @@ func (p *program) printByHand(s *operator.Census) {
 				otherwise[text] = nil
 			}
 			if t.Configured != nil {
-				text := fmt.Sprintf("target %s has %s until the next reload or restart: %s", clean(name), countOf(t.Concurrency, "slot"), inFile(*t.Configured))
+				text := fmt.Sprintf("target %s has %s until the next reload or restart: %s", clean(name), screen.Count(t.Concurrency, "slot"), inFile(*t.Configured))
 				otherwise[text] = append(otherwise[text], w.From.Name)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/reason"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -295,7 +296,7 @@ func (f *follower) absent(ctx context.Context, fleet []operator.Answer[api.JobOu
 	case err != nil:
 		return errors.Join(exit.With(exit.Unknown, fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err)), unheard)
 	case row == nil:
-		return errors.Join(exit.With(exit.NoJob, fmt.Errorf("job %d: %s", f.job, noRow)), unheard)
+		return errors.Join(exit.With(exit.NoJob, fmt.Errorf("job %d: %s", f.job, reason.NoRow)), unheard)
 	case row.Status == "waiting" || row.Status == "manual":
 		return f.await(fmt.Sprintf("it has not started: its row is '%s'", row.Status))
 	case f.missed < mostMissed:

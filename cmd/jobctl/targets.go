@@ -14,6 +14,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -84,7 +85,7 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 	}
 	wish.target = slots.Target
 	wish.question = func(n int) string {
-		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), countOf(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
+		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), screen.Count(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
 	}
 	wish.none = func() error {
 		return p.missed(api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
@@ -98,7 +99,7 @@ func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args 
 	return p.oneByOne(ctx, wish, serving, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
 		var done api.Done
 		err := w.From.Ask(ctx, api.SetConcurrency.Name, slots, &done)
-		return []string{"target " + clean(slots.Target) + " has " + countOf(slots.Concurrency, "slot")}, slots, err
+		return []string{"target " + clean(slots.Target) + " has " + screen.Count(slots.Concurrency, "slot")}, slots, err
 	})
 }
 
@@ -204,7 +205,7 @@ func (p *program) restart() *cmd {
 // restartAll stops at the first worker that does not serve again: the others go on as they are.
 func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
 	wish.question = func(n int) string {
-		return fmt.Sprintf("%s would be restarted, one after the other.", countOf(n, "worker"))
+		return fmt.Sprintf("%s would be restarted, one after the other.", screen.Count(n, "worker"))
 	}
 	wish.none = func() error { return errors.New("no worker is registered with the master: nothing was restarted") }
 	wish.head, wish.row = []string{"WORKER", "PID", "VERSION"}, func(w operator.Answer[*workerStatus]) []any {
@@ -421,7 +422,7 @@ func undone(before, after process) (lines []string) {
 			lines = append(lines, fmt.Sprintf("target %s is not served any more: the file does not have it", clean(name)))
 			continue
 		case was.Concurrency != now.Concurrency:
-			lines = append(lines, fmt.Sprintf("target %s: %s → %d, as the file says", clean(name), countOf(was.Concurrency, "slot"), now.Concurrency))
+			lines = append(lines, fmt.Sprintf("target %s: %s → %d, as the file says", clean(name), screen.Count(was.Concurrency, "slot"), now.Concurrency))
 		}
 		if was.Paused && !now.Paused {
 			lines = append(lines, fmt.Sprintf("target %s was paused, it is not now", clean(name)))
@@ -429,7 +430,7 @@ func undone(before, after process) (lines []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Targets)) {
 		if _, was := before.Targets[name]; !was {
-			lines = append(lines, fmt.Sprintf("target %s is served now: %s, as the file says", clean(name), countOf(after.Targets[name].Concurrency, "slot")))
+			lines = append(lines, fmt.Sprintf("target %s is served now: %s, as the file says", clean(name), screen.Count(after.Targets[name].Concurrency, "slot")))
 		}
 	}
 	return lines

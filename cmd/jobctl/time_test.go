@@ -78,43 +78,6 @@ func collapsed(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A failed attempt of a job that is tried again is no failure yet; a failed run of one that recurs is.
-func TestFailedTellsOfTime(t *testing.T) {
-	t.Parallel()
-	ended := time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
-	three := 3
-	done := func(job int64, again *journal.Again, token string) history.Event {
-		return history.Event{Event: journal.Event{Seq: uint64(job), Job: job, Time: ended, Payload: journal.Done{Result: "fail", Code: &three, Again: again, Token: token}}}
-	}
-	soon := ended.Unix() + 3900
-	list := func(f *failure, row history.Row) (bool, string, int64) {
-		in := f.isIn(row)
-		f.comesBack(row)
-		return in, f.row, f.again
-	}
-	for name, test := range map[string]struct {
-		again *journal.Again
-		row   history.Row
-		in    bool
-		word  string
-		due   int64
-	}{
-		"used up":             {nil, history.Row{Status: "done", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{Attempts: 5}}, true, "", 0},
-		"tried again":         {&journal.Again{RunAt: soon, Why: "retry"}, history.Row{Status: "delayed", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{RunAt: soon}}, true, rowRetry, soon},
-		"recurs":              {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "delayed", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{RunAt: soon}}, true, rowRecurs, soon},
-		"recurs, and runs":    {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "running", Owner: "@2", Result: "fail", Finished: ended.Unix()}, true, rowRecurs, 0},
-		"ran well since":      {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "delayed", Result: "ok", Finished: ended.Unix() + 9}, false, rowRecurs, 0},
-		"set back by hand":    {nil, history.Row{Status: "waiting", Result: "fail", Finished: ended.Unix()}, false, "", 0},
-		"its row is owed yet": {nil, history.Row{Status: "running", Owner: "@1"}, true, "", 0},
-	} {
-		payload := done(5, test.again, "@1").Payload.(journal.Done)
-		in, word, due := list(&failure{job: 5, ended: ended, done: payload}, test.row)
-		if in != test.in || in && (word != test.word || due != test.due) {
-			t.Errorf("%s: %v, %q, %d", name, in, word, due)
-		}
-	}
-}
-
 // A wait for a row that recurs ends with its run, and not between two attempts.
 func TestWaitForARowThatRecurs(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,35 @@ type Cancelled struct {
 	Worker string `json:"worker,omitempty"`
 }
 
+// Unfinished gives the jobs of a target that wait or run, or only those that wait, the first ones: more
+// tells that there are others. note is told who did not answer, where somebody else tells of the same rows.
+func Unfinished(ctx context.Context, d *Daemon, target string, waiting bool, note func(error)) (jobs []Job, more bool, err error) {
+	all, err := All[api.UnfinishedJobs](ctx, d, api.Unfinished.Name, api.UnfinishedQuery{Target: target, Waiting: waiting})
+	if err != nil {
+		return nil, false, err
+	}
+	if mute := Silent(all); mute != nil {
+		if len(Answered(all)) == 0 {
+			return nil, false, mute
+		}
+		note(mute)
+	}
+	seen := map[jobnet.Whole]bool{}
+	for _, one := range all {
+		more = more || one.Value.More
+		for _, id := range one.Value.Jobs {
+			seen[id] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		jobs = append(jobs, Job{Target: target, ID: id})
+	}
+	if len(jobs) > api.MostCancelled {
+		jobs, more = jobs[:api.MostCancelled], true
+	}
+	return jobs, more, nil
+}
+
 // Cancelling has jobs cancelled: each is, or it is known why not.
 type Cancelling struct {
 	Daemon   *Daemon

@@ -12,7 +12,8 @@
 // What is asked for is one of these three. What a command makes of the answers stands on them: a
 // Census of all that a daemon leads to, added up by target (Tally); verdicts on jobs (Why), and the
 // whole Story of one; Rows of the table; Journals, which are read from folders or through workers and
-// merged by time, and whose events a Narrator puts into words; a Cancelling.
+// merged by time, whose events a Narrator puts into words, and where FindFailed finds what failed; rows
+// that recur, or come at a time; a Retrying and a Cancelling, which find the jobs before they do anything.
 //
 // Who is asked has a time for the answer (Config.Patience; requests that wait by themselves have
 // more). A worker that is silent does not take the others' answers away: it is an error beside them.

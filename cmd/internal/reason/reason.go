@@ -138,7 +138,7 @@ func Of(q Question, answers []Answer) Verdict {
 	verdict := v.verdict()
 	verdict.Job = jobnet.Whole(q.Job)
 	between := " "
-	if verdict.Sentence == noRow {
+	if verdict.Sentence == NoRow {
 		between = ": "
 	}
 	verdict.Sentence = fmt.Sprintf("job %d%s%s", q.Job, between, verdict.Sentence)

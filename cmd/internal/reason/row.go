@@ -180,14 +180,14 @@ func (v *view) rowless() *Verdict {
 		case t != nil:
 			return say(NoSuchJob, "has no row any more%s", known)
 		default:
-			return say(NoSuchJob, noRow)
+			return say(NoSuchJob, NoRow)
 		}
 	}
 	return say(Unreadable, "may be anywhere: %s%s", cause, known)
 }
 
-// noRow is what is said of a job that nobody knows, and what jobctl says wherever it meets one.
-const noRow = "the table has no such row"
+// NoRow is what is said of a job that nobody knows, wherever one is met.
+const NoRow = "the table has no such row"
 
 // away says since when a worker can't reach the database.
 func (v *view) away(t teller) string {

@@ -3,6 +3,8 @@ package screen
 import (
 	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Length is a length of time as people read it, in its two largest units: 5s, 2m3s, 1h2m, 3d4h.
@@ -28,4 +30,12 @@ func ShortLength(d time.Duration) string {
 		return fmt.Sprintf("%.2fs", max(0, d).Seconds())
 	}
 	return Length(d)
+}
+
+// Count is a number of things: 1 job, 2,935 jobs.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return humanize.Comma(int64(n)) + " " + thing + "s"
 }

@@ -1,0 +1,202 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/screen"
+	"jobd/exec/schedule"
+	"jobd/journal"
+	"jobd/net/api"
+)
+
+// Recurring is a row that recurs, and the worker that told of it.
+type Recurring struct {
+	Worker string `json:"worker,omitempty"` // "" where one worker was asked
+	api.RecurringRow
+}
+
+// Recur asks for the rows that recur, of one target or of all (""), so many at most (0: all). Of a master's
+// workers those are asked that it takes to have each target once: the others would tell the same of the
+// same table. errs are of those that did not tell.
+func Recur(ctx context.Context, d *Daemon, target string, most int) (all []Recurring, errs []error, err error) {
+	var targets []string
+	if target != "" {
+		targets = []string{target}
+	}
+	workers, err := d.Workers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	errs = Share(workers, targets, func(w *Worker, targets []string) error {
+		if most > 0 && len(all) >= most {
+			return nil
+		}
+		rows, err := w.recurring(ctx, targets, max(most-len(all), 0))
+		all = append(all, rows...)
+		return err
+	})
+	return all, errs, nil
+}
+
+// recurring asks a worker for rows that recur, page by page, so many at most (0: all).
+func (w *Worker) recurring(ctx context.Context, targets []string, most int) (all []Recurring, err error) {
+	query := api.RecurringQuery{Targets: targets}
+	for {
+		if most > 0 {
+			query.Most = min(most-len(all), api.MostRecurring)
+		}
+		var page api.RecurringRows
+		if err := w.Ask(ctx, api.Recurring.Name, query, &page); err != nil {
+			return nil, err
+		}
+		for _, row := range page.Rows {
+			all = append(all, Recurring{w.Name, row})
+		}
+		if !page.More || len(page.Rows) == 0 || most > 0 && len(all) >= most {
+			return all, nil
+		}
+		query.After = &page.Rows[len(page.Rows)-1].Job
+	}
+}
+
+// ResultText is how the run, or the attempt, ended that ended last.
+func (r Recurring) ResultText() string {
+	switch {
+	case r.Finished == 0:
+		return ""
+	case r.Signal != "":
+		return r.Signal
+	case r.Result == "ok" || r.Code == nil:
+		return r.Result
+	}
+	return fmt.Sprintf("%s %d", r.Result, *r.Code)
+}
+
+// ZoneText is the zone of its schedule, where that is to be told.
+func (r Recurring) ZoneText() string { return zoneOf(r.Schedule, r.Zone) }
+
+// ScheduleText is its schedule, with its zone where that is wanted and to be told, and how far behind it the
+// row runs where its target has a spread.
+func (r Recurring) ScheduleText(zone bool) string {
+	text := r.Schedule
+	if zone {
+		text = inZone(text, r.Zone)
+	}
+	if r.Behind == 0 {
+		return text
+	}
+	return text + " +" + screen.Length(time.Duration(r.Behind)*time.Second)
+}
+
+// NextText is when a row is run next, and what is to be said before that: that it is running, say.
+func (r Recurring) NextText(clock Clock) (when, next string) {
+	switch {
+	case r.Error != "":
+		return "never:", "bad schedule"
+	case r.Paused:
+		return "paused", ""
+	case r.Status == journal.RowRunning:
+		return "runs; then", clock.Seconds(r.Next)
+	case r.Status != journal.RowDelayed:
+		return r.Status + "; then", clock.Seconds(r.Next)
+	case r.RunAt == 0:
+		return "not planned yet", ""
+	case r.Attempts > 0:
+		return fmt.Sprintf("attempt %d at", r.Attempts+1), clock.Seconds(r.RunAt)
+	case r.Due:
+		return "due since", clock.Seconds(r.RunAt)
+	}
+	return "", clock.Seconds(r.RunAt)
+}
+
+// DelayedRow is a row that comes at a time, and the worker that told of it.
+type DelayedRow struct {
+	Worker string `json:"worker,omitempty"` // "" where one worker was asked
+	api.DelayedRow
+}
+
+// Delayed asks for the rows that are due next. Of a master's workers each tells the first ones of its
+// targets, so that the first ones of all are among them.
+func Delayed(ctx context.Context, d *Daemon, targets []string, most int) (all []DelayedRow, more bool, errs []error, err error) {
+	workers, err := d.Workers(ctx)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	errs = Share(workers, targets, func(w *Worker, targets []string) error {
+		var answer api.DelayedRows
+		if err := w.Ask(ctx, api.Delayed.Name, api.DelayedQuery{Targets: targets, Most: most}, &answer); err != nil {
+			return err
+		}
+		more = more || answer.More
+		for _, row := range answer.Rows {
+			all = append(all, DelayedRow{w.Name, row})
+		}
+		return nil
+	})
+	slices.SortStableFunc(all, func(a, b DelayedRow) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.Job, b.Job)) })
+	if len(all) > most {
+		all, more = all[:most], true
+	}
+	return all, more, errs, nil
+}
+
+// Why is why a row is delayed.
+func (row DelayedRow) Why() string {
+	recurs := ""
+	if row.Schedule != "" {
+		recurs = "recurs " + inZone(row.Schedule, row.In)
+	}
+	switch {
+	case row.Bad != "":
+		return "is ignored then: " + row.Bad
+	case row.Attempts > 0:
+		text := fmt.Sprintf("attempt %d", row.Attempts+1)
+		if row.MaxAttempts > 0 {
+			text += fmt.Sprintf(" of %d", row.MaxAttempts)
+		}
+		if how := row.lastEnd(); how != "" {
+			text += " after " + how
+		}
+		if recurs != "" {
+			text += "; " + recurs
+		}
+		return text
+	case recurs != "":
+		return recurs
+	}
+	return "first time"
+}
+
+// lastEnd is how the attempt ended that ended last.
+func (row DelayedRow) lastEnd() string {
+	switch {
+	case row.Signal != "":
+		return row.Signal
+	case row.Result == "fail" && row.Code != nil:
+		return fmt.Sprintf("exit code %d", *row.Code)
+	}
+	return row.Result
+}
+
+// inZone is a schedule, and its zone where that is to be told.
+func inZone(text, zone string) string {
+	return strings.TrimSpace(text + " " + zoneOf(text, zone))
+}
+
+// zoneOf is the zone of a schedule, where that is not the usual one and means something.
+func zoneOf(text, zone string) string {
+	if s, err := schedule.Parse(text); err == nil {
+		if _, every := s.Every(); every {
+			return ""
+		}
+	}
+	if zone == "UTC" {
+		return ""
+	}
+	return zone
+}

@@ -1,0 +1,265 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/reason"
+	"jobd/cmd/internal/screen"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// Again is a job that is to be set back.
+type Again struct {
+	Worker string       `json:"worker,omitempty"` // that ran it last; "" where no journal that answers knows
+	Job    jobnet.Whole `json:"job"`
+	Target string       `json:"target"`
+	How    string       `json:"how"` // it ended, in a word or two
+
+	finished int64 // the row's time_finished: another end is not meant
+	ignored  bool  // it was not run
+	from     *Worker
+}
+
+// Retrying has jobs that have ended set back, to be run once more: first the jobs are found, and may be
+// shown, then their rows are set back.
+type Retrying struct {
+	Journals *Journals
+	Manual   bool // set back to manual, whatever they were
+
+	Done    map[jobnet.Whole]string // what rows were set back to
+	Refused map[jobnet.Whole]string // why others were not
+	Errs    []error                 // the same as errors, and what else went wrong
+}
+
+// Failed finds the jobs that failed.
+func (r *Retrying) Failed(found Failures) (list []Again, err error) {
+	if found.Unchecked != nil {
+		return nil, found.Unchecked
+	}
+	for _, f := range found.All {
+		if f.Row == "" { // what was deleted can't be run, and what comes back is not to be set back
+			list = append(list, again(f.from, Again{Job: f.Job, Target: f.Target, How: f.how(), finished: f.At.Unix()}))
+		}
+	}
+	return list, nil
+}
+
+// again notes who ran a job last.
+func again(from *Worker, one Again) Again {
+	if one.from = from; from != nil {
+		one.Worker = from.Name
+	}
+	return one
+}
+
+// Named looks at the rows of jobs that were named, and finds the workers that ran them last. Why others
+// are not to be set back is noted.
+func (r *Retrying) Named(ctx context.Context, jobs []Job) (list []Again, err error) {
+	rows, wrong, err := RowsOf(ctx, r.Journals, jobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range jobs {
+		row, there := rows[job.ID]
+		switch {
+		case !there:
+			r.refuse(job.ID, wrong[job.ID])
+		case row.Status == journal.RowDelayed:
+			r.refuse(job.ID, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
+		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
+			r.refuse(job.ID, fmt.Sprintf("status = %s: only what is done or ignored is retried", screen.Clean(row.Status)))
+		default:
+			list = append(list, Again{Job: job.ID, Target: row.Target, How: RowEnd(row), finished: row.Finished, ignored: row.Status == journal.RowIgnored})
+		}
+	}
+	return list, r.whoRan(ctx, list)
+}
+
+// refuse notes why a job can't be set back.
+func (r *Retrying) refuse(id jobnet.Whole, reason string) {
+	if r.Refused == nil {
+		r.Refused = map[jobnet.Whole]string{}
+	}
+	r.Refused[id] = reason
+	r.Errs = append(r.Errs, JobError(id, reason))
+}
+
+// fewJobs is up to how many jobs are looked for one by one, by their index.
+const fewJobs = 50
+
+// ends are the kinds of event that end a job, or set it back; those of notRun end one that is not to
+// be run.
+var (
+	ends   = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
+	notRun = []journal.Kind{journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
+)
+
+// whoRan finds the workers whose journals know the newest end of jobs.
+func (r *Retrying) whoRan(ctx context.Context, list []Again) error {
+	if len(r.Journals.Workers) == 1 || len(list) == 0 {
+		for i := range list {
+			list[i] = again(r.Journals.Workers[0], list[i])
+		}
+		return nil
+	}
+	place, newest := make(map[int64]*Again, len(list)), make(map[int64]time.Time)
+	queries := make([]history.Query, 0, len(list))
+	var first, last int64 // when those that are done ended
+	ignored := false      // there are others: their rows do not tell when
+	for i := range list {
+		one := &list[i]
+		place[int64(one.Job)] = one
+		queries = append(queries, history.Query{Job: int64(one.Job), Kinds: ends, Last: 1})
+		if one.ignored {
+			ignored = true
+			continue
+		}
+		if last == 0 {
+			first = one.finished
+		}
+		first, last = min(first, one.finished), max(last, one.finished)
+	}
+	if len(list) > fewJobs {
+		const skew = 2 * time.Second // an end is stamped before its event, if at all
+		queries = []history.Query{{Kinds: ends, Since: time.Unix(max(first, 1), 0), Until: time.Unix(last+1, 0).Add(skew)}}
+		if ignored {
+			queries = append(queries, history.Query{Kinds: notRun})
+		}
+	}
+	for _, query := range queries {
+		for e, err := range r.Journals.Events(ctx, query) {
+			if err != nil {
+				return err
+			}
+			if one := place[e.Item.Job]; one != nil && !e.Item.Time.Before(newest[e.Item.Job]) {
+				*one, newest[e.Item.Job] = again(e.Source.Link(), *one), e.Item.Time
+			}
+		}
+	}
+	return nil
+}
+
+// retryOnce is how many rows one request sets back: an answer is to come soon, and to be told.
+const retryOnce = 1000
+
+// SetBack has workers set rows back: of each job the one that ran it last, so that its journal goes on
+// to agree with the row; else any. asked is told of how many jobs that was asked so far.
+func (r *Retrying) SetBack(ctx context.Context, list []Again, asked func(n uint64)) {
+	byWorker := map[*Worker][]Again{}
+	var order []*Worker
+	for _, one := range list {
+		if byWorker[one.from] == nil {
+			order = append(order, one.from)
+		}
+		byWorker[one.from] = append(byWorker[one.from], one)
+	}
+	refused := map[jobnet.Whole]string{}
+	r.Done = map[jobnet.Whole]string{}
+	n := uint64(0)
+	for _, worker := range order {
+		for some := range slices.Chunk(byWorker[worker], retryOnce) {
+			answer, err := r.askWorker(ctx, worker, some)
+			if err != nil {
+				if r.Errs = append(r.Errs, err); ctx.Err() != nil {
+					return
+				}
+				continue
+			}
+			maps.Copy(r.Done, answer.Jobs)
+			maps.Copy(refused, answer.Errors)
+			n += uint64(len(some))
+			asked(n)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(refused)) {
+		r.refuse(id, refused[id])
+	}
+}
+
+// askWorker asks a worker to set rows back, and, where that one can't, the others.
+func (r *Retrying) askWorker(ctx context.Context, worker *Worker, some []Again) (answer api.RetriedRows, err error) {
+	query := api.RetryRows{Finished: map[jobnet.Whole]int64{}}
+	for _, one := range some {
+		query.IDs, query.Finished[one.Job] = append(query.IDs, one.Job), one.finished
+		if r.Manual {
+			if query.To == nil {
+				query.To = map[jobnet.Whole]string{}
+			}
+			query.To[one.Job] = journal.RowManual
+		}
+	}
+	answer, by, err := First[api.RetriedRows](ctx, InTurn(worker, r.Journals.Workers), api.Retry.Name, query, true)
+	which := fmt.Sprintf("%s (the first: %d)", screen.Count(len(some), "job"), some[0].Job)
+	switch {
+	case err == nil:
+		return answer, nil
+	case by == nil:
+		return answer, errors.Join(err, fmt.Errorf("%s: no worker can set them back", which))
+	}
+	return answer, fmt.Errorf("%w; whether %s were set back is not known: ask again, which sets back what was not", err, which)
+}
+
+// RowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:
+// they have no row, or one of another target than the one that was given.
+func RowsOf(ctx context.Context, j *Journals, jobs []Job) (rows map[jobnet.Whole]history.Row, wrong map[jobnet.Whole]string, err error) {
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = int64(job.ID)
+	}
+	found, err := Rows(ctx, j.Workers, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, wrong = map[jobnet.Whole]history.Row{}, map[jobnet.Whole]string{}
+	for _, job := range jobs {
+		row, there := found[int64(job.ID)]
+		switch {
+		case !there:
+			wrong[job.ID] = reason.NoRow
+		case job.Target != "" && row.Target != job.Target:
+			wrong[job.ID] = fmt.Sprintf("its target is '%s', not '%s'", row.Target, job.Target)
+		default:
+			rows[job.ID] = row
+		}
+	}
+	return rows, wrong, nil
+}
+
+// RowEnd says how a row ended.
+func RowEnd(row history.Row) string {
+	if row.Status != journal.RowDone && (row.Plan == nil || row.Result == "") {
+		return screen.Clean(row.Status)
+	}
+	switch {
+	case row.Signal != "":
+		return "killed by " + screen.Clean(row.Signal)
+	case row.Code != nil:
+		return fmt.Sprintf("exit code %d", *row.Code)
+	}
+	return screen.Clean(row.Result)
+}
+
+// notFound is how workers say that the table does not have a job.
+const notFound = "not found"
+
+// JobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
+func JobError(id jobnet.Whole, text string) error {
+	said, named := strings.CutPrefix(text, fmt.Sprintf("job %d ", id))
+	switch {
+	case said == reason.NoRow || said == notFound:
+		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, reason.NoRow))
+	case named:
+		return errors.New(screen.Clean(text))
+	}
+	return fmt.Errorf("job %d: %s", id, screen.Clean(text))
+}

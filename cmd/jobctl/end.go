@@ -327,14 +327,14 @@ func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
 func (w *jobWait) tell(trouble string) {
 	if !w.errTerminal {
 		if trouble != "" && !w.told {
-			w.note(fmt.Errorf("%s; waiting until this is over", inALine(trouble)))
+			w.note(fmt.Errorf("%s; waiting until this is over", screen.InALine(trouble)))
 		}
 		w.told = trouble != ""
 		return
 	}
 	text := fmt.Sprintf("waiting for %s", ofJobs(len(w.left), len(w.jobs)))
 	if trouble != "" {
-		text += "; " + inALine(trouble)
+		text += "; " + screen.InALine(trouble)
 	}
 	fmt.Fprint(w.err, w.ours("\r")+text+w.ours("\x1b[K"))
 	w.line = true

@@ -130,9 +130,6 @@ func masterMemoryTable(s masterStatus) table {
 	return t
 }
 
-// owed is how many events the table does not show yet.
-func owed(j *api.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
-
 // onDisk is how many bytes a journal takes.
 func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
@@ -170,7 +167,7 @@ func (p *program) fleetTable(s *operator.Census) table {
 				up = p.ago(time.UnixMilli(status.Started))
 			}
 			if status.Journal != nil {
-				lag = fmt.Sprint(owed(status.Journal))
+				lag = fmt.Sprint(operator.Owed(status.Journal))
 			}
 			used, all := slotsOf(status)
 			slots = fmt.Sprintf("%s/%d", untold, all)
@@ -221,7 +218,7 @@ func sumText(s *operator.Census, tallies []operator.Tally) string {
 	var lag int64
 	for _, w := range s.Workers {
 		if w.Err == nil && w.Value.Journal != nil {
-			lag += owed(w.Value.Journal)
+			lag += operator.Owed(w.Value.Journal)
 		}
 	}
 	var sum operator.Tally
@@ -269,7 +266,7 @@ func (p *program) printUnserved(s *operator.Census) {
 	for _, u := range s.Master.Unserved {
 		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
 		if w, known := s.Waiting[u.Target]; known {
-			fmt.Fprintf(&lines, "; %s", rowsWait(w))
+			fmt.Fprintf(&lines, "; %s", operator.RowsWait(w))
 		}
 		lines.WriteByte('\n')
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/operator"
 	"jobd/net/api"
 )
 
@@ -17,7 +18,7 @@ func TestOneOfSomething(t *testing.T) {
 	for want, w := range map[string]api.WaitingTarget{
 		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
 	} {
-		if got := rowsWait(w); got != want {
+		if got := operator.RowsWait(w); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

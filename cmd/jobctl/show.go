@@ -200,17 +200,6 @@ func toneOfReason(r reason.Code) tone {
 	return odd
 }
 
-// why says of a target that stands why it does, as an aside within a sentence; of another one nothing.
-func whyStands(t operator.Tally) string {
-	switch {
-	case !t.Stands():
-		return ""
-	case t.Unable == 0:
-		return ", which is paused,"
-	}
-	return ", whose jobs can't be started,"
-}
-
 // noteUnserved says on stderr that a target, for which nothing was found, is served by nobody who
 // can be asked: perhaps it is misspelt. Where the daemon does not tell, nothing is said.
 func (p *program) noteUnserved(ctx context.Context, target string) {

@@ -101,7 +101,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 	p.printIdentity(*s)
 	if j := s.Journal; j != nil {
 		behind := ""
-		if n := owed(j); n > 0 {
+		if n := operator.Owed(j); n > 0 {
 			behind = ", of which the table does not show " + humanize.Comma(n)
 		}
 		line("journal: %s%s; %s in %s", screen.Count(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), screen.Count(j.Segments, "segment"))
@@ -270,7 +270,7 @@ func (p *program) printIdentity(s workerStatus) {
 
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
 func (p *program) printOdds(whose string, s *workerStatus) {
-	if n := asides(*s); n > 0 {
+	if n := operator.Quarantined(s); n > 0 {
 		fmt.Fprintf(p.out, "\n%srows quarantined, and tried again until they can be changed: %s\n", whose, humanize.Comma(int64(n)))
 		t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
 		for _, row := range s.Quarantined {
@@ -293,9 +293,6 @@ func (p *program) printOdds(whose string, s *workerStatus) {
 		fmt.Fprintf(p.out, "\n%srows of its targets that are under way, and that no worker has claimed: %s\n", whose, humanize.Comma(int64(s.UnownedRows)))
 	}
 }
-
-// asides is how many rows are set aside, of which the worker may list the first only.
-func asides(s workerStatus) int { return max(s.QuarantinedCount, len(s.Quarantined)) }
 
 func (p *program) sinceText(since time.Time) string {
 	if since.IsZero() {

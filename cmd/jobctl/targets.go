@@ -644,7 +644,7 @@ func oldProcesses(s *operator.Census, targets []string) (left []string, err erro
 func whyOld(e *api.ExecutorStatus) string {
 	switch why := cmp.Or(e.Unready, e.Failing); {
 	case why != "":
-		return ", since no new one gets ready: " + inALine(why)
+		return ", since no new one gets ready: " + screen.InALine(why)
 	case e.Busy > 0:
 		return ", while jobs run"
 	}

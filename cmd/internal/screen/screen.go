@@ -165,8 +165,8 @@ func Clean(text string) string {
 	return string(out)
 }
 
-// InALine is a text of several lines in one: they are told apart by slashes, without indents,
-// and those with nothing in them are left out.
+// InALine is a text of several lines as Clean has it, in one: they are told apart by slashes, without
+// indents, and those with nothing in them are left out.
 func InALine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -174,5 +174,5 @@ func InALine(text string) string {
 			lines = append(lines, strings.Join(words, " "))
 		}
 	}
-	return strings.Join(lines, " / ")
+	return Clean(strings.Join(lines, " / "))
 }

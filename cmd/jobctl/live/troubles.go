@@ -122,7 +122,7 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 		}
 		add(tone, "%s%s: %s", t.Effect, m.sinceText(t.Since), screen.InALine(t.Cause))
 	}
-	if n := max(s.QuarantinedCount, len(s.Quarantined)); n > 0 {
+	if n := operator.Quarantined(s); n > 0 {
 		add(odd, "%s quarantined, and tried again: see jobctl status", plural(n, "row is", "rows are"))
 	}
 	if s.ClaimsInDoubt > 0 {

@@ -1,0 +1,327 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// State is how monitoring wants to be told how things are.
+type State int
+
+// The states, and the exit codes of Nagios and its like.
+const (
+	OK State = iota
+	Warning
+	Critical
+	Unknown
+)
+
+// String is the word for it.
+func (s State) String() string { return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[s] }
+
+// Problem is something that is wrong, in a sentence.
+type Problem struct {
+	State  State
+	Code   string // a word for it: silent, down, unserved, old, …, or what a Trouble has
+	Worker string // of a master's workers, the one that it is about; "": none, or all
+	Target string // that it is about; "": none, or all
+	Text   string
+}
+
+// Health is how a daemon is, and all that it leads to.
+type Health struct {
+	State    State
+	Who      string    // the daemon that was asked
+	Problems []Problem // the worst first
+	Notes    []string  // what there is to tell beside them
+	Numbers  []Figure
+
+	limits Limits
+	now    time.Time
+}
+
+// HealthOf asks a daemon how it is. That it gives no answer is a problem, too; the error is that of a
+// question which somebody broke off.
+func HealthOf(ctx context.Context, d *Daemon, limits Limits, now time.Time) (*Health, error) {
+	h := &Health{Who: d.Where(), limits: limits, now: now}
+	s, err := TakeCensus(ctx, d)
+	switch {
+	case err == nil:
+		s.Count(ctx, append(s.Targets(), s.Unserved()...))
+		h.judge(s)
+	case exit.Interrupted(ctx):
+		return nil, exit.Why(ctx, err)
+	default:
+		h.find(stateOf(err), Problem{Code: "silent"}, "%s", strings.TrimPrefix(screen.Clean(err.Error()), h.Who+": "))
+	}
+	return h, nil
+}
+
+// stateOf is how bad it is that there is no answer: a daemon that can't be reached or does not
+// answer is critical; one that says no, for want of the password, say, leaves unknown how it is.
+func stateOf(err error) State {
+	var refused *jobnet.RemoteError
+	switch {
+	case exit.Code(err) == exit.Connect:
+		return Critical
+	case exit.Code(err) == exit.Usage, IsPassword(err), errors.As(err, &refused):
+		return Unknown
+	}
+	if Unanswered(err) {
+		return Critical
+	}
+	return Unknown
+}
+
+// find adds a problem.
+func (h *Health) find(s State, p Problem, format string, args ...any) {
+	p.State, p.Text = s, fmt.Sprintf(format, args...)
+	if s > h.State {
+		h.State = s
+		h.Problems = append([]Problem{p}, h.Problems...)
+		return
+	}
+	h.Problems = append(h.Problems, p)
+}
+
+// judge says how a worker is, or a master and its workers.
+func (h *Health) judge(s *Census) {
+	if s.Master == nil {
+		status := s.Workers[0].Value
+		h.Who = "worker " + cmp.Or(screen.Clean(status.Name), "at "+h.Who)
+		h.worker(status, "", Critical)
+	} else {
+		h.Who = "master at " + h.Who
+		h.fleet(s)
+	}
+	h.targets(s)
+	h.owed(s)
+}
+
+// fleet judges the workers of a master. One that takes no work is a warning while others do.
+func (h *Health) fleet(s *Census) {
+	for _, t := range s.Master.Troubles {
+		h.find(Warning, Problem{Code: "master-refuses"}, "the master refuses changes: %s", screen.InALine(t.Why))
+	}
+	ready := 0
+	for _, w := range s.Workers {
+		if w.Err == nil && Ready(w.Value) {
+			ready++
+		}
+	}
+	bad := Critical
+	if ready > 0 {
+		bad = Warning
+	}
+	for _, w := range s.Workers {
+		if w.Err != nil {
+			h.find(bad, Problem{Code: "silent", Worker: w.From.Name}, "worker %s: %s", screen.Clean(w.From.Name), screen.Clean(w.Err.Error()))
+			continue
+		}
+		h.worker(w.Value, w.From.Name, bad)
+	}
+	if workers := screen.Count(len(s.Workers), "worker"); len(s.Workers) > 0 {
+		h.Notes = append(h.Notes, workers)
+	} else {
+		h.find(Critical, Problem{Code: "no-workers"}, "%s registered", workers)
+	}
+	h.Numbers = append(h.Numbers, Figure{Name: "workers", Value: float64(len(s.Workers))}, Figure{Name: "ready", Value: float64(ready)})
+	for i, w := range s.Master.Down {
+		if i == mostOfASort {
+			h.find(Warning, Problem{Code: "down"}, "and %d more workers", len(s.Master.Down)-i)
+			break
+		}
+		h.find(Warning, Problem{Code: "down", Worker: w.Name}, "worker %s down for %s", screen.Clean(w.Name), screen.Length(h.now.Sub(time.UnixMilli(w.Since))))
+	}
+	for i, u := range s.Master.Unserved {
+		if i == mostOfASort {
+			h.find(Warning, Problem{Code: "unserved"}, "and %d more targets", s.Master.UnservedCount-i)
+			break
+		}
+		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked and is served by nobody since %s", screen.Clean(u.Target), screen.Length(h.now.Sub(time.UnixMilli(u.Since))))
+	}
+	h.Numbers = append(h.Numbers, Figure{Name: "unserved", Value: float64(s.Master.UnservedCount)})
+}
+
+// mostOfASort is how many of one sort of problem are named.
+const mostOfASort = 3
+
+// worker judges what a worker tells of itself.
+func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
+	before := ""
+	if name != "" {
+		before = "worker " + screen.Clean(name) + ": "
+	}
+	for _, t := range Troubles(status) {
+		how, lasts := Warning, ""
+		if t.Hinders {
+			how = bad
+		}
+		if !t.Since.IsZero() {
+			lasts = " for " + screen.Length(h.now.Sub(t.Since))
+		}
+		h.find(how, Problem{Code: t.Code, Worker: name, Target: t.Target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
+	}
+	if since := status.ConfigRefused; !since.IsZero() {
+		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(h.now.Sub(since)))
+	}
+}
+
+// targets judges what waits and what has failed, for each target over all workers.
+func (h *Health) targets(s *Census) {
+	var running, slots, waiting, ended, failed int
+	var oldest float64
+	why := map[string]string{} // of those that stand
+	for _, t := range s.Tallies() {
+		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
+		why[t.Target] = t.standstill()
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Waiting)) {
+		w := s.Waiting[name]
+		waiting += w.Count
+		if w.Count == 0 || w.Oldest == 0 {
+			continue
+		}
+		age := h.now.Sub(time.Unix(w.Oldest, 0))
+		oldest = max(oldest, age.Seconds())
+		if bad := h.limits.oldest(age.Seconds()).judge(); bad > OK {
+			h.find(bad, Problem{Code: "old", Target: name}, "the oldest row of target %s%s waits for %s", screen.Clean(name), why[name], screen.Length(age))
+		}
+	}
+	for _, err := range s.Why {
+		if h.State == OK { // else it is known why
+			h.find(Unknown, Problem{Code: "uncounted"}, "what waits is not known: %s", screen.Clean(err.Error()))
+		}
+	}
+	wait := RowsWait(api.WaitingTarget{Count: waiting})
+	if s.Lost {
+		wait = "how many rows wait is not known"
+	}
+	h.Notes = append(h.Notes, fmt.Sprintf("%d of %s in use, %s", running, screen.Count(slots, "slot"), wait))
+	share := 0.0
+	if ended > 0 {
+		share = 100 * float64(failed) / float64(ended)
+	}
+	first := h.limits.oldest(oldest)
+	first.Lost = s.Lost
+	h.Numbers = append(h.Numbers,
+		Figure{Name: "waiting", Value: float64(waiting), Lost: s.Lost},
+		first,
+		Figure{Name: "running", Value: float64(running), Most: float64(slots)},
+		Figure{Name: "failed", Value: share, Unit: "%", Most: 100},
+	)
+}
+
+// owed judges what the table is owed: events that it does not show, and rows that can't be changed.
+func (h *Health) owed(s *Census) {
+	var lag, behind float64
+	count, longest := 0, time.Duration(0)
+	for _, w := range s.Workers {
+		if w.Err != nil {
+			continue
+		}
+		if j := w.Value.Journal; j != nil {
+			lag = max(lag, float64(Owed(j)))
+			if !j.UnshownSince.IsZero() {
+				behind = max(behind, h.now.Sub(j.UnshownSince).Seconds())
+			}
+		}
+		count += Quarantined(w.Value)
+		for _, row := range w.Value.Quarantined {
+			longest = max(longest, h.now.Sub(row.Since))
+		}
+	}
+	late := Figure{Name: "lag", Value: lag, Warn: lagWarning, Critical: lagCritical}
+	if bad := late.judge(); bad > OK {
+		h.find(bad, Problem{Code: "lag"}, "the table does not show %.0f events yet", lag)
+	}
+	if h.limits.MaxLag > 0 && behind >= h.limits.MaxLag.Seconds() {
+		h.find(Critical, Problem{Code: "behind"}, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
+	}
+	if count > 0 && longest >= asideWarning {
+		h.find(Warning, Problem{Code: "quarantined"}, "%s quarantined, the first for %s", screen.Count(count, "row"), screen.Length(longest))
+	}
+	h.Numbers = append(h.Numbers, late, Figure{Name: "aside", Value: float64(count)})
+}
+
+// Figure is a number that monitoring keeps.
+type Figure struct {
+	Name           string
+	Value          float64
+	Unit           string  // s, %, or nothing
+	Warn, Critical float64 // from which on it is that; 0: never
+	Most           float64
+	Lost           bool // nobody knows it
+}
+
+// judge tells how bad the number is.
+func (n Figure) judge() State {
+	switch {
+	case n.Critical > 0 && n.Value >= n.Critical:
+		return Critical
+	case n.Warn > 0 && n.Value >= n.Warn:
+		return Warning
+	}
+	return OK
+}
+
+// Limits are all that health goes by and that somebody may set.
+type Limits struct {
+	MaxAge time.Duration // critical where the oldest row has waited longer; 0: oldWarning and oldCritical count
+	MaxLag time.Duration // critical where the table has been behind for longer; 0: not judged
+}
+
+// From which on numbers are bad where nobody says otherwise.
+const (
+	oldWarning, oldCritical = 15 * time.Minute, time.Hour // the oldest row of a target
+	lagWarning, lagCritical = 10_000, 1_000_000           // events that the table does not show
+	asideWarning            = 15 * time.Minute            // a row that is quarantined
+)
+
+// oldest is a target's oldest row as a figure.
+func (l Limits) oldest(seconds float64) Figure {
+	n := Figure{Name: "oldest", Value: seconds, Unit: "s", Warn: oldWarning.Seconds(), Critical: oldCritical.Seconds()}
+	if l.MaxAge > 0 {
+		n.Warn, n.Critical = 0, l.MaxAge.Seconds()
+	}
+	return n
+}
+
+// RowsWait says how many rows wait.
+func RowsWait(w api.WaitingTarget) string {
+	switch {
+	case w.More:
+		return fmt.Sprintf("%d+ rows wait", w.Count)
+	case w.Count == 1:
+		return "1 row waits"
+	}
+	return screen.Count(w.Count, "row") + " wait"
+}
+
+// Owed is how many events the table does not show yet.
+func Owed(j *api.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+
+// Quarantined is how many rows a worker has quarantined, of which it may list the first only.
+func Quarantined(s *api.WorkerStatus) int { return max(s.QuarantinedCount, len(s.Quarantined)) }
+
+// standstill says of a target that stands why it does, as an aside within a sentence; of another one nothing.
+func (t Tally) standstill() string {
+	switch {
+	case !t.Stands():
+		return ""
+	case t.Unable == 0:
+		return ", which is paused,"
+	}
+	return ", whose jobs can't be started,"
+}

@@ -27,7 +27,7 @@ func Unfinished(ctx context.Context, d *Daemon, target string, waiting bool, not
 		return nil, false, err
 	}
 	if mute := Silent(all); mute != nil {
-		if len(Answered(all)) == 0 {
+		if len(answered(all)) == 0 {
 			return nil, false, mute
 		}
 		note(mute)
@@ -102,7 +102,7 @@ func (c *Cancelling) rounds(ctx context.Context) error {
 			c.take(one.From, one.Value, elsewhere)
 		}
 		if c.Daemon.Master && len(c.left) > 0 {
-			answer, by, err := First[api.CancelAnswer](ctx, Answered(all), api.Cancel.Name, c.query(true), true)
+			answer, by, err := First[api.CancelAnswer](ctx, answered(all), api.Cancel.Name, c.query(true), true)
 			if err != nil {
 				return err
 			}

@@ -7,13 +7,14 @@
 //	  │
 //	  ├─ All ───────────────► every worker's answer, or why it has none (Silent names those)
 //	  ├─ First ─────────────► of workers that share a table: the first that can
-//	  └─ Share ─────────────► each target of one worker that serves it
+//	  └─ share ─────────────► each target of one worker that serves it
 //
 // What is asked for is one of these three. What a command makes of the answers stands on them: a
-// Census of all that a daemon leads to, added up by target (Tally); verdicts on jobs (Why), and the
-// whole Story of one; Rows of the table; Journals, which are read from folders or through workers and
-// merged by time, whose events a Narrator puts into words, and where FindFailed finds what failed; rows
-// that recur, or come at a time; a Retrying and a Cancelling, which find the jobs before they do anything.
+// Census of all that a daemon leads to, added up by target (Tally), and its Health, which is what is
+// wrong; verdicts on jobs (Why), and the whole Story of one; Rows of the table; Journals, which are
+// read from folders or through workers and merged by time, whose events a Narrator puts into words,
+// and where FindFailed finds what failed; rows that recur, or come at a time; a Retrying and a
+// Cancelling, which find the jobs before they do anything.
 //
 // Who is asked has a time for the answer (Config.Patience; requests that wait by themselves have
 // more). A worker that is silent does not take the others' answers away: it is an error beside them.

@@ -78,7 +78,7 @@ func stateOf(err error) State {
 	case exit.Code(err) == exit.Usage, IsPassword(err), errors.As(err, &refused):
 		return Unknown
 	}
-	if Unanswered(err) {
+	if isUnanswered(err) {
 		return Critical
 	}
 	return Unknown
@@ -116,7 +116,7 @@ func (h *Health) fleet(s *Census) {
 	}
 	ready := 0
 	for _, w := range s.Workers {
-		if w.Err == nil && Ready(w.Value) {
+		if w.Err == nil && isReady(w.Value) {
 			ready++
 		}
 	}

@@ -173,7 +173,7 @@ func Unclaimed(ctx context.Context, d *Daemon, query api.RowsQuery) (found api.U
 	}
 	most, end := cmp.Or(query.Most, api.MostFound), jobnet.Whole(math.MinInt64)
 	found.Rows = []api.UnclaimedRow{}
-	errs := Share(workers, query.Targets, func(w *Worker, targets []string) error {
+	errs := share(workers, query.Targets, func(w *Worker, targets []string) error {
 		var answer api.UnclaimedRows
 		some := query
 		some.Targets = targets

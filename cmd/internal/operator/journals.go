@@ -105,7 +105,7 @@ func FindJournals(ctx context.Context, d *Daemon, note func(error)) (*Journals, 
 	if err != nil {
 		return nil, err
 	}
-	j := journalsOf(Answered(all), note)
+	j := journalsOf(answered(all), note)
 	for _, one := range all {
 		if one.Err != nil {
 			j.Failed = append(j.Failed, one.From.Named(one.Err))
@@ -411,7 +411,7 @@ func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]histor
 		case err != nil: // it may be over soon
 			return found, exit.With(exit.Unknown, errors.Join(err, errNoTable))
 		}
-		workers = InTurn(by, workers)
+		workers = inTurn(by, workers)
 		for _, row := range answer.Rows {
 			found[int64(row.Job)] = row
 		}
@@ -422,8 +422,8 @@ func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]histor
 // errNoTable says that there is nobody left to be asked about rows.
 var errNoTable = errors.New("no worker can read the table now")
 
-// InTurn is workers with the one first that is to be asked first; nil: none of them.
-func InTurn(first *Worker, all []*Worker) []*Worker {
+// inTurn is workers with the one first that is to be asked first; nil: none of them.
+func inTurn(first *Worker, all []*Worker) []*Worker {
 	if first == nil {
 		return all
 	}

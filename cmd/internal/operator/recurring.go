@@ -32,7 +32,7 @@ func Recur(ctx context.Context, d *Daemon, target string, most int) (all []Recur
 	if err != nil {
 		return nil, nil, err
 	}
-	errs = Share(workers, targets, func(w *Worker, targets []string) error {
+	errs = share(workers, targets, func(w *Worker, targets []string) error {
 		if most > 0 && len(all) >= most {
 			return nil
 		}
@@ -127,7 +127,7 @@ func Delayed(ctx context.Context, d *Daemon, targets []string, most int) (all []
 	if err != nil {
 		return nil, false, nil, err
 	}
-	errs = Share(workers, targets, func(w *Worker, targets []string) error {
+	errs = share(workers, targets, func(w *Worker, targets []string) error {
 		var answer api.DelayedRows
 		if err := w.Ask(ctx, api.Delayed.Name, api.DelayedQuery{Targets: targets, Most: most}, &answer); err != nil {
 			return err

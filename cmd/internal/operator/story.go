@@ -50,7 +50,7 @@ func Tell(ctx context.Context, d *Daemon, job Job, runs int, clock Clock, note f
 		return nil, err
 	}
 	noteSilent(e.answers, note)
-	j := journalsOf(Answered(e.answers), note)
+	j := journalsOf(answered(e.answers), note)
 	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.row(), Read: e.read(), clock: clock}
 	s.readRuns(ctx, j, runs)
 	s.Failed = j.Failed

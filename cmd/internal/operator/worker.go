@@ -157,8 +157,8 @@ func Silent[A any](all []Answer[A]) error {
 	return errors.Join(failed...)
 }
 
-// Answered are the workers that did.
-func Answered[A any](all []Answer[A]) (workers []*Worker) {
+// answered are the workers that did.
+func answered[A any](all []Answer[A]) (workers []*Worker) {
 	for _, one := range all {
 		if one.Err == nil {
 			workers = append(workers, one.From)
@@ -198,10 +198,10 @@ func open(err error, typ string) bool {
 	return LeftOpen(err, typ) || errors.As(err, &said) && (said.Text == "connection lost" || strings.HasPrefix(said.Text, "no answer within"))
 }
 
-// Share asks for something about targets, or about all that the workers serve: each target of one of
+// share asks for something about targets, or about all that the workers serve: each target of one of
 // those that serve it, which knows its terms, with as few requests as it takes. Where a worker can't
 // tell, others are asked in its place. The errors are of those in whose place nobody could.
-func Share(workers []*Worker, targets []string, ask func(w *Worker, targets []string) error) (errs []error) {
+func share(workers []*Worker, targets []string, ask func(w *Worker, targets []string) error) (errs []error) {
 	left := map[string]bool{}
 	for _, w := range workers {
 		if w.Targets == nil { // it is the only one

@@ -36,7 +36,7 @@ func TestShare(t *testing.T) {
 		"a worker that serves nothing": {workers: []*Worker{{Name: "idle", Address: "a:1", Targets: []string{}}}},
 	} {
 		var asked []string
-		errs := Share(test.workers, test.targets, func(w *Worker, targets []string) error {
+		errs := share(test.workers, test.targets, func(w *Worker, targets []string) error {
 			asked = append(asked, fmt.Sprint(w.Name, targets))
 			if test.mute != "" && (w.Name == test.mute || test.mute == "-") {
 				return errors.New("no")

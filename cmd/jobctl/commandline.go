@@ -298,26 +298,19 @@ func withValue(f *flag.Flag) string {
 	return dashed(f.Name) + " " + name
 }
 
-// countFlag is a flag.Value for a number of things, from least to most; 0: any number.
-type countFlag struct {
-	n           *int
-	least, most int
-}
-
-// String implements flag.Value.
-func (f countFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f countFlag) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	switch {
-	case err == nil && n >= f.least && (f.most == 0 || n <= f.most):
-		*f.n = n
-		return nil
-	case f.most > 0:
-		return fmt.Errorf("%q is not allowed; allowed is %d to %d", text, f.least, f.most)
+// count reads the value of a flag for a number of things, from least to most; 0: any number.
+func count(n *int, least, most int) func(text string) error {
+	return func(text string) error {
+		got, err := strconv.Atoi(text)
+		switch {
+		case err == nil && got >= least && (most == 0 || got <= most):
+			*n = got
+			return nil
+		case most > 0:
+			return fmt.Errorf("%q is not allowed; allowed is %d to %d", text, least, most)
+		}
+		return fmt.Errorf("%q is not allowed; allowed is a whole number from %d on", text, least)
 	}
-	return fmt.Errorf("%q is not allowed; allowed is a whole number from %d on", text, f.least)
 }
 
 // oneOf is a flag.Value for one of some words; several, with commas between them, are added to a list.
@@ -364,22 +357,6 @@ func parseID(text string) (jobnet.Whole, error) {
 
 // negative knows a negative number where a flag might stand: no flag is a number.
 var negative = regexp.MustCompile(`^-[0-9]+$`)
-
-// idFlag is a flag.Value for a job's id.
-type idFlag struct{ id *int64 }
-
-// String implements flag.Value.
-func (f idFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f idFlag) Set(text string) error {
-	id, err := parseID(text)
-	if err != nil {
-		return errors.New(strconv.Quote(text) + " is not allowed; allowed is " + err.Error())
-	}
-	*f.id = int64(id)
-	return nil
-}
 
 // roundable is the length from which on a number may be rounded: 2⁵³ has so many digits.
 const roundable = len("9007199254740992")
@@ -451,38 +428,31 @@ func oneJob(name, form string, args []string) error {
 	return wrongUsage("%s: takes one job, got %q", name, args)
 }
 
-// lengthFlag is a flag.Value for a length of time, which is written as in the configuration:
+// span reads the value of a flag for a length of time, which is written as in the configuration:
 // seconds, or with units. It must be from least to most; most is 0 where nothing is too long.
-type lengthFlag struct {
-	length      *time.Duration
-	least, most time.Duration
-}
-
-// String implements flag.Value.
-func (f lengthFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f lengthFlag) Set(text string) error {
-	d, err := conf.ParseDuration(text)
-	if err == nil && d >= f.least && (f.most == 0 || d <= f.most) {
-		*f.length = d
-		return nil
+func span(into *time.Duration, least, most time.Duration) func(text string) error {
+	return func(text string) error {
+		d, err := conf.ParseDuration(text)
+		if err == nil && d >= least && (most == 0 || d <= most) {
+			*into = d
+			return nil
+		}
+		limits := fmt.Sprintf("of at least %v", least)
+		if most > 0 {
+			limits = fmt.Sprintf("from %v to %v", least, most)
+		}
+		return fmt.Errorf("%q is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, %s", text, limits)
 	}
-	limits := fmt.Sprintf("of at least %v", f.least)
-	if f.most > 0 {
-		limits = fmt.Sprintf("from %v to %v", f.least, f.most)
-	}
-	return fmt.Errorf("%q is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, %s", text, limits)
 }
 
 // window is the flags that narrow a command to a time.
-type window struct{ since, until timeFlag }
+type window struct{ since, until time.Time }
 
 func (p *program) windowFlags(c *cmd) *window {
-	w := &window{timeFlag{p: p}, timeFlag{p: p}}
-	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
-	c.FlagSet.Var(&w.until, "until", "only before this time")
-	checkFirst(c, func([]string) error { return inOrder(w.since.at, w.until.at) })
+	w := &window{}
+	c.FlagSet.Func("since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(&w.since))
+	c.FlagSet.Func("until", "only before this time", p.moment(&w.until))
+	checkFirst(c, func([]string) error { return inOrder(w.since, w.until) })
 	return w
 }
 
@@ -494,19 +464,12 @@ func inOrder(since, until time.Time) error {
 	return wrongUsage("--since %s is not before --until %s", since.Format(time.RFC3339Nano), until.Format(time.RFC3339Nano))
 }
 
-// timeFlag is a flag.Value for a moment.
-type timeFlag struct {
-	p  *program
-	at time.Time
-}
-
-// String implements flag.Value.
-func (f *timeFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f *timeFlag) Set(text string) (err error) {
-	f.at, err = operator.ParseTime(text, f.p.now(), f.p.location)
-	return err
+// moment reads the value of a flag for a moment.
+func (p *program) moment(at *time.Time) func(text string) error {
+	return func(text string) (err error) {
+		*at, err = operator.ParseTime(text, p.now(), p.location)
+		return err
+	}
 }
 
 // errNotWanted ends a command whose question was not answered with yes.

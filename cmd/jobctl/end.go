@@ -42,7 +42,7 @@ func (p *program) cancel() *cmd {
 	c.FlagSet.BoolVar(&w.waiting, "waiting", false, "with --target: only those that have not been started")
 	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --target: only tell which they are")
 	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --target: do not ask")
-	c.FlagSet.Var(lengthFlag{length: &w.grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace))
+	c.FlagSet.Func("grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace), span(&w.grace, 0, api.LongestGrace*time.Millisecond))
 	c.FlagSet.BoolVar(&w.schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
 	return c
 }
@@ -112,7 +112,7 @@ func (p *program) showCancelled(c *operator.Cancelling, jobs []operator.Job) err
 		if !did {
 			continue
 		}
-		t.add(line(job.ID), line(done.Target), line(done.Worker), line(p.became(done)))
+		t.add(job.ID, done.Target, done.Worker, p.became(done))
 	}
 	if !c.Daemon.Master {
 		t.drop("WORKER")
@@ -199,7 +199,7 @@ func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Deliv
 	for _, job := range jobs {
 		key := strconv.FormatInt(int64(job.ID), 10)
 		delivered := answer.Jobs[key]
-		t.add(line(job.ID), line(operator.SignalName(signo)), line(yesOrNo(delivered)))
+		t.add(job.ID, operator.SignalName(signo), yesOrNo(delivered))
 		switch reason := answer.Errors[key]; {
 		case reason != "":
 			failed = append(failed, operator.JobError(job.ID, reason))

@@ -15,18 +15,18 @@ const (
 )
 
 func (p *program) failed() *cmd {
-	w := failedWish{since: timeFlag{p: p}, most: -1, code: -1}
+	w := failedWish{most: -1, code: -1}
 	group := false
 	c := command("failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
-		if w.most < 0 && !group && w.since.at.IsZero() {
+		if w.most < 0 && !group && w.since.IsZero() {
 			w.most = failedMost
 		}
 		q := w.query(p.now())
 		q.Ignored = true
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error { return p.printFailed(ctx, j, q, group) })
 	})
-	w.flags(c)
-	c.FlagSet.Var(countFlag{n: &w.most, most: operator.MostFailures}, "n", "only the newest N; 0: all. Without -n and --since: 20")
+	w.flags(p, c)
+	c.FlagSet.Func("n", "only the newest N; 0: all. Without -n and --since: 20", count(&w.most, 0, operator.MostFailures))
 	c.FlagSet.BoolVar(&group, "group", false, "count them by exit code and that line")
 	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also those whose jobs are tried again by themselves")
 	return c
@@ -34,7 +34,7 @@ func (p *program) failed() *cmd {
 
 // failedWish is which failures are wanted, as flags say it.
 type failedWish struct {
-	since    timeFlag
+	since    time.Time
 	target   string
 	most     int // 0: all; -1: as many as are usual
 	code     int // -1: any
@@ -42,14 +42,14 @@ type failedWish struct {
 }
 
 // flags registers the flags that all commands about failures have.
-func (w *failedWish) flags(c *cmd) {
-	c.FlagSet.Var(&w.since, "since", "only those that ended from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds; without it, the last 24 h")
+func (w *failedWish) flags(p *program, c *cmd) {
+	c.FlagSet.Func("since", "only those that ended from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds; without it, the last 24 h", p.moment(&w.since))
 	c.FlagSet.StringVar(&w.target, "target", "", "only jobs of this target")
 }
 
 // query is the wish with what is usual.
 func (w *failedWish) query(now time.Time) operator.FailedQuery {
-	q := operator.FailedQuery{Since: w.since.at, Target: w.target, Most: max(w.most, 0), Retrying: w.retrying}
+	q := operator.FailedQuery{Since: w.since, Target: w.target, Most: max(w.most, 0), Retrying: w.retrying}
 	if q.Since.IsZero() {
 		q.Since = now.Add(-failedSince)
 	}

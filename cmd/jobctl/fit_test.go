@@ -33,7 +33,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		var out strings.Builder
 		p := &program{surroundings: surroundings{out: &out, terminal: !test.piped, width: func() int { return test.columns }}}
 		all := table{head: []string{"JOB", "REASON", "BY"}, elastic: test.elastic}
-		all.add(line(5), line(long), line("somebody"))
+		all.add(5, long, "somebody")
 		p.print(all)
 		if out.String() != test.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, &out, test.want)

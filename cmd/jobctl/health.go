@@ -27,8 +27,8 @@ func (p *program) health() *cmd {
 		}
 		return p.printHealth(h)
 	})
-	c.FlagSet.Var(lengthFlag{length: &limits.MaxAge, least: time.Second}, "max-age", "critical where the oldest row of a target has waited longer; a warning from 15m, critical from 1h on, if not given")
-	c.FlagSet.Var(lengthFlag{length: &limits.MaxLag, least: time.Second}, "max-lag", "critical where the table has been behind the journal for longer; not judged if not given")
+	c.FlagSet.Func("max-age", "critical where the oldest row of a target has waited longer; a warning from 15m, critical from 1h on, if not given", span(&limits.MaxAge, time.Second, 0))
+	c.FlagSet.Func("max-lag", "critical where the table has been behind the journal for longer; not judged if not given", span(&limits.MaxLag, time.Second, 0))
 	return c
 }
 

@@ -26,11 +26,11 @@ func (p *program) journal() *cmd {
 
 // journalCommand makes a command that gets the journals which the flags name.
 func (p *program) journalCommand(name, arguments, help string, exec func(ctx context.Context, j *operator.Journals, args []string) error) *cmd {
-	var dirs dirsFlag
+	var dirs []string
 	c := command("journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
 		return p.read(ctx, dirs, func(ctx context.Context, j *operator.Journals) error { return exec(ctx, j, args) })
 	})
-	c.FlagSet.Var(&dirs, "journal", "the folder of the journal, more than once for several; without it, the worker or master at --host and --port is asked")
+	c.FlagSet.Func("journal", "the folder of the journal, more than once for several; without it, the worker or master at --host and --port is asked", folders(&dirs))
 	return c
 }
 
@@ -45,19 +45,15 @@ func checkFirst(c *cmd, check func(args []string) error) {
 	}
 }
 
-// dirsFlag is a flag.Value for folders, one each time that it is given.
-type dirsFlag []string
-
-// String implements flag.Value.
-func (f *dirsFlag) String() string { return "" }
-
-// Set implements flag.Value.
-func (f *dirsFlag) Set(text string) error {
-	if text == "" {
-		return errors.New("it must not be empty")
+// folders reads the value of a flag for folders, one each time that it is given.
+func folders(dirs *[]string) func(text string) error {
+	return func(text string) error {
+		if text == "" {
+			return errors.New("it must not be empty")
+		}
+		*dirs = append(*dirs, text)
+		return nil
 	}
-	*f = append(*f, text)
-	return nil
 }
 
 // read opens what the flags name (folders, else a worker or a master), has it read, and tells what failed.
@@ -132,50 +128,4 @@ func (p *program) tellApart(folders []operator.Folder) {
 			p.note(fmt.Errorf("%d journals are of worker '%s': they are told apart by their folders", n, clean(name)))
 		}
 	}
-}
-
-// report is how journal commands print what they find, item by item: as JSON, one a line, or as
-// rows of a table, with the worker in front where there are several.
-type report struct {
-	*program
-	table   *table
-	workers bool // rows begin with the worker's name
-	count   uint64
-}
-
-// cutAt names the columns of a report that a narrow terminal cuts.
-func (r *report) cutAt(heads string) *report {
-	r.table.elastic = heads
-	return r
-}
-
-// report begins a report; none is said on a terminal where nothing is found.
-func (p *program) report(workers bool, none string, head ...string) *report {
-	if workers {
-		head = append([]string{"WORKER"}, head...)
-	}
-	r := &report{program: p, table: p.stream(head...), workers: workers}
-	r.table.none = none
-	return r
-}
-
-// add prints an item of a worker: its JSON form, or the values of its row.
-func (r *report) add(worker string, form any, tone tone, values ...any) error {
-	r.count++
-	if r.json() {
-		return r.printJSON(form)
-	}
-	if r.workers {
-		values = append([]any{worker}, values...)
-	}
-	return r.table.put(tone, values...)
-}
-
-// end prints what is left; err is why there is no more, or nil. What was found before an error is
-// printed as well, but that nothing was found is said only of a report that is complete.
-func (r *report) end(err error) error {
-	if r.json() || err != nil && r.count == 0 {
-		return err
-	}
-	return errors.Join(r.table.end(), err)
 }

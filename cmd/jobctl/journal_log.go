@@ -27,14 +27,14 @@ func (p *program) journalLog() *cmd {
 	var (
 		q      history.Query
 		kinds  []string
-		span   *window
+		during *window
 		follow bool
 	)
 	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		for _, kind := range kinds {
 			q.Kinds = append(q.Kinds, journal.Kind(kind))
 		}
-		q.Since, q.Until = span.since.at, span.until.at
+		q.Since, q.Until = during.since, during.until
 		if follow {
 			return p.followEvents(ctx, j, q)
 		}
@@ -45,13 +45,20 @@ func (p *program) journalLog() *cmd {
 		}
 		return err
 	})
-	span = p.windowFlags(c)
-	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")
+	during = p.windowFlags(c)
+	c.FlagSet.Func("job", "only events of this job", func(text string) error {
+		id, err := parseID(text)
+		if err != nil {
+			return fmt.Errorf("%q is not allowed; allowed is %w", text, err)
+		}
+		q.Job = int64(id)
+		return nil
+	})
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
 	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for who has this name or address, or this word in it")
-	c.FlagSet.Var(countFlag{n: &q.Last}, "n", "only the newest N of them")
+	c.FlagSet.Func("n", "only the newest N of them", count(&q.Last, 0, 0))
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
@@ -224,14 +231,14 @@ func (p *program) printComing(ctx context.Context, j *operator.Journals, q histo
 }
 
 func (p *program) journalExport() *cmd {
-	var span *window
+	var during *window
 	format := "jsonl"
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
+		q := history.Query{Output: true, Since: during.since, Until: during.until}
 		progress := p.progress("events exported").of(p.size(ctx, j, q))
 		return p.buffered(func() error { return p.export(j.Events(ctx, q), format, progress) })
 	})
-	span = p.windowFlags(c)
+	during = p.windowFlags(c)
 	c.FlagSet.Var(oneOf{value: &format, allowed: []string{"jsonl", "csv"}}, "format", "jsonl or csv")
 	return c
 }
@@ -308,10 +315,10 @@ func harmless(text string) string {
 }
 
 func (p *program) journalConflicts() *cmd {
-	var span *window
+	var during *window
 	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		found := p.report(j.Named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
-		q := history.Query{Kinds: []journal.Kind{journal.KindConflict}, Since: span.since.at, Until: span.until.at}
+		q := history.Query{Kinds: []journal.Kind{journal.KindConflict}, Since: during.since, Until: during.until}
 		for e, err := range j.Events(ctx, q) {
 			if err == nil {
 				err = found.addConflict(e)
@@ -322,7 +329,7 @@ func (p *program) journalConflicts() *cmd {
 		}
 		return found.end(nil)
 	})
-	span = p.windowFlags(c)
+	during = p.windowFlags(c)
 	return c
 }
 

@@ -173,15 +173,15 @@ func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
 }
 
 func (p *program) journalState() *cmd {
-	at := timeFlag{p: p}
-	since := timeFlag{p: p}
+	var at time.Time
+	var since time.Time
 	var status string
 	var q history.AtQuery
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		if at.at.After(p.now()) {
+		if at.After(p.now()) {
 			p.note(errors.New("--at is in the future: this is how it stands now"))
 		}
-		q.At, q.Since, q.Status = at.at, since.at, journal.Status(status)
+		q.At, q.Since, q.Status = at, since, journal.Status(status)
 		if err := j.NoteRemoved(ctx, q.Since, time.Time{}); err != nil {
 			return err
 		}
@@ -192,15 +192,15 @@ func (p *program) journalState() *cmd {
 		return p.buffered(func() error { return p.printStates(j, all) })
 	})
 	checkFirst(c, func([]string) error {
-		if !at.at.IsZero() && since.at.After(at.at) {
+		if !at.IsZero() && since.After(at) {
 			return wrongUsage("journal state: --since is not before --at")
 		}
 		return nil
 	})
-	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds")
-	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")
+	c.FlagSet.Func("at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(&at))
+	c.FlagSet.Func("since", "only jobs that came into their status from this time on: they ended, began to run or were claimed", p.moment(&since))
 	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
-	c.FlagSet.Var(countFlag{n: &q.Last}, "n", "only the last N of them")
+	c.FlagSet.Func("n", "only the last N of them", count(&q.Last, 0, 0))
 	c.FlagSet.Var(oneOf{value: &status, allowed: statusNames()}, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
 	return c
 }

@@ -268,7 +268,7 @@ func sayDamaged(v history.Verdict) string {
 func tableOf(ranges []verify.Range) table {
 	t := table{head: []string{"EVENTS", "COUNT", "VERDICT", "WHY"}, elastic: "WHY"}
 	for _, r := range ranges {
-		t.add(line(fmt.Sprintf("%d-%d", r.First, r.Last)), line(r.Last-r.First+1), line(r.Verdict), line(r.Detail))
+		t.add(fmt.Sprintf("%d-%d", r.First, r.Last), r.Last-r.First+1, r.Verdict, r.Detail)
 	}
 	return t
 }
@@ -465,14 +465,14 @@ func describeFound(row *history.Row) string {
 }
 
 func (p *program) journalReapply() *cmd {
-	since := timeFlag{p: p}
-	var lost dirsFlag
+	var since time.Time
+	var lost []string
 	var dry, yes, accept bool
 	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{
-					program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
+					program: p, journals: j, query: history.ReapplyQuery{Since: since, DryRun: dry, AcceptUnknown: true},
 					progress: p.progress("rows reapplied"),
 					done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
 				}
@@ -495,8 +495,8 @@ func (p *program) journalReapply() *cmd {
 			return err
 		})
 	})
-	c.FlagSet.Var(&since, "since", "only jobs to which something happened from this time on: the time of the backup")
-	c.FlagSet.Var(&lost, "journal", "the folder, on a worker's machine, with the journal of a worker that is gone; more than once for several")
+	c.FlagSet.Func("since", "only jobs to which something happened from this time on: the time of the backup", p.moment(&since))
+	c.FlagSet.Func("journal", "the folder, on a worker's machine, with the journal of a worker that is gone; more than once for several", folders(&lost))
 	c.FlagSet.BoolVar(&dry, "dry-run", false, "only tell what would be done")
 	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: do not show it first and ask")
 	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although rows wait of which no journal can tell whether they have run")

@@ -15,7 +15,7 @@ func TestLengthFlags(t *testing.T) {
 	} {
 		length := time.Duration(-1)
 		var got any
-		if err := (lengthFlag{length: &length, most: time.Hour}).Set(text); err != nil {
+		if err := span(&length, 0, time.Hour)(text); err != nil {
 			got = err.Error()
 		} else {
 			got = length

@@ -88,7 +88,7 @@ func targetTable(s workerStatus) table {
 	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		target := s.Targets[name]
-		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
+		t.add(name, target.Concurrency, target.Length, yesOrNo(target.Paused))
 	}
 	return t
 }
@@ -114,7 +114,7 @@ func workerTable(s masterStatus) table {
 			}
 		}
 		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
-		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.StatusError))
+		t.add(worker.Name, address, targets, concurrency, length, paused, worker.StatusError)
 	}
 	return t
 }
@@ -138,9 +138,9 @@ func memoryTable() table {
 }
 
 func addMemory(t *table, name string, m api.MemoryUsage) {
-	row := []cell{line(name)}
+	row := []any{name}
 	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
-		row = append(row, line(humanize.IBytes(size)))
+		row = append(row, humanize.IBytes(size))
 	}
 	t.add(row...)
 }
@@ -178,7 +178,7 @@ func (p *program) fleetTable(s *operator.Census) table {
 				}
 			}
 		}
-		t.add(line(w.From.Name), line(w.From.Address), line(version), line(up), line(database), line(lag), line(slots), line(targets))
+		t.add(w.From.Name, w.From.Address, version, up, database, lag, slots, targets)
 	}
 	return t
 }
@@ -332,8 +332,8 @@ func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 		if j.Elapsed != nil {
 			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
 		}
-		t.add(line(j.Job), line(j.Target), line(j.Worker), line(pid), line(attemptOf(j.RunningJob)), line(p.clock(since)), line(screen.Length(elapsed)),
-			line(cpu), line(memory), line(p.leftOf(j.RunningJob)), line(cmp.Or(j.Executor, "process")))
+		t.add(j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed),
+			cpu, memory, p.leftOf(j.RunningJob), cmp.Or(j.Executor, "process"))
 	}
 	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" }) {
 		t.drop("EXECUTOR")

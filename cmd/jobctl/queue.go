@@ -39,7 +39,7 @@ func (p *program) queue() *cmd {
 		return nil
 	})
 	c.FlagSet.BoolVar(&later, "delayed", false, "list the rows that are delayed, the next first, with why each comes later: for the first time, once more, or because it recurs")
-	c.FlagSet.Var(countFlag{n: &most, least: 1, most: api.MostDelayed}, "n", "with --delayed: how many rows (default: 20)")
+	c.FlagSet.Func("n", "with --delayed: how many rows (default: 20)", count(&most, 1, api.MostDelayed))
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
 	return c
 }
@@ -163,12 +163,12 @@ func (p *program) queueTable(list []queued) table {
 			waiting, oldest = countText(w), p.oldestText(w)
 		}
 		if delays {
-			t.add(line(q.Target), line(waiting), line(oldest), line(q.dueText()), line(p.dueIn(q.NextDue/1000, q.now)),
-				line(fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots)), line(orUntold(q.Ended)), line(q.emptyText()))
+			t.add(q.Target, waiting, oldest, q.dueText(), p.dueIn(q.NextDue/1000, q.now),
+				fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots), orUntold(q.Ended), q.emptyText())
 			continue
 		}
-		t.add(line(q.Target), line(waiting), line(oldest), line(orUntold(q.Running)), line(q.Slots),
-			line(orUntold(q.Started)), line(orUntold(q.Ended)), line(q.emptyText()))
+		t.add(q.Target, waiting, oldest, orUntold(q.Running), q.Slots,
+			orUntold(q.Started), orUntold(q.Ended), q.emptyText())
 	}
 	return t
 }
@@ -253,7 +253,7 @@ func (p *program) printDelayed(all []operator.DelayedRow, more bool) error {
 	}
 	t := table{head: []string{"JOB", "TARGET", "DUE", "WHY"}, none: "no row is delayed", elastic: "TARGET|WHY"}
 	for _, row := range all {
-		t.add(line(row.Job), line(row.Target), line(p.dueText(row)), line(row.Why()))
+		t.add(row.Job, row.Target, p.dueText(row), row.Why())
 	}
 	p.print(t)
 	if !more {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,9 +51,6 @@ type cell []string
 // chunk is how many rows of a stream decide how wide its columns are.
 const chunk = 1000
 
-// line makes a cell of one line.
-func line(a any) cell { return cell{clean(textOf(a))} }
-
 // lines makes a cell of several lines, those that are not empty.
 func lines(texts ...string) (c cell) {
 	for _, text := range texts {
@@ -66,8 +64,21 @@ func lines(texts ...string) (c cell) {
 	return c
 }
 
-// add adds a row to a table that is printed as a whole.
-func (t *table) add(cells ...cell) { t.rows = append(t.rows, row{plain, cells}) }
+// add adds a row to a table that is printed as a whole: cells, or what is printed as fmt does.
+func (t *table) add(values ...any) { t.rows = append(t.rows, rowOf(plain, values)) }
+
+func rowOf(tone tone, values []any) row {
+	texts, cells := make([]string, len(values)), make([]cell, len(values))
+	for i, value := range values {
+		if lines, is := value.(cell); is {
+			cells[i] = lines
+			continue
+		}
+		texts[i] = clean(textOf(value))
+		cells[i] = texts[i : i+1]
+	}
+	return row{tone, cells}
+}
 
 // drop leaves a column out of a table that is printed as a whole.
 func (t *table) drop(head string) {
@@ -88,14 +99,9 @@ func (p *program) print(t table) {
 // whole, but for columns that later rows need wider.
 func (p *program) stream(head ...string) *table { return &table{to: p, head: head} }
 
-// put adds a row to a stream; its values are printed as fmt does.
+// put adds a row to a stream.
 func (t *table) put(tone tone, values ...any) error {
-	texts, cells := make([]string, len(values)), make([]cell, len(values))
-	for i, value := range values {
-		texts[i] = clean(textOf(value))
-		cells[i] = texts[i : i+1]
-	}
-	if t.rows = append(t.rows, row{tone, cells}); len(t.rows) >= chunk {
+	if t.rows = append(t.rows, rowOf(tone, values)); len(t.rows) >= chunk {
 		return t.flush()
 	}
 	return nil
@@ -146,6 +152,52 @@ func (t *table) flush() error {
 	t.rows = t.rows[:0]
 	_, err := t.to.out.Write(text.Bytes())
 	return err
+}
+
+// report is how commands print what they find, item by item: as JSON, one a line, or as
+// rows of a table, with the worker in front where there are several.
+type report struct {
+	*program
+	table   *table
+	workers bool // rows begin with the worker's name
+	count   uint64
+}
+
+// cutAt names the columns of a report that a narrow terminal cuts.
+func (r *report) cutAt(heads string) *report {
+	r.table.elastic = heads
+	return r
+}
+
+// report begins a report; none is said on a terminal where nothing is found.
+func (p *program) report(workers bool, none string, head ...string) *report {
+	if workers {
+		head = append([]string{"WORKER"}, head...)
+	}
+	r := &report{program: p, table: p.stream(head...), workers: workers}
+	r.table.none = none
+	return r
+}
+
+// add prints an item of a worker: its JSON form, or the values of its row.
+func (r *report) add(worker string, form any, tone tone, values ...any) error {
+	r.count++
+	if r.json() {
+		return r.printJSON(form)
+	}
+	if r.workers {
+		values = append([]any{worker}, values...)
+	}
+	return r.table.put(tone, values...)
+}
+
+// end prints what is left; err is why there is no more, or nil. What was found before an error is
+// printed as well, but that nothing was found is said only of a report that is complete.
+func (r *report) end(err error) error {
+	if r.json() || err != nil && r.count == 0 {
+		return err
+	}
+	return errors.Join(r.table.end(), err)
 }
 
 // complete says that every line is to have a text in every column: it is for a program.

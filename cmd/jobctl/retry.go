@@ -16,13 +16,13 @@ import (
 )
 
 func (p *program) retry() *cmd {
-	r := retrying{program: p, wish: failedWish{since: timeFlag{p: p}, most: 0, code: -1}}
+	r := retrying{program: p, wish: failedWish{code: -1}}
 	c := command("retry ID… | T:ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
 		switch {
 		case r.failed && len(args) > 0:
 			return wrongUsage("retry: IDs and --failed are not allowed together")
 		case r.failed:
-		case r.wish.code >= 0 || r.wish.target != "" || !r.wish.since.at.IsZero():
+		case r.wish.code >= 0 || r.wish.target != "" || !r.wish.since.IsZero():
 			return wrongUsage("retry: --since, --target and --code are for --failed")
 		default:
 			if r.jobs, err = jobRefs("retry", args, 0); err != nil {
@@ -31,9 +31,9 @@ func (p *program) retry() *cmd {
 		}
 		return p.read(ctx, nil, r.run)
 	})
-	r.wish.flags(c)
+	r.wish.flags(p, c)
 	c.FlagSet.BoolVar(&r.failed, "failed", false, "those that failed and were not retried since, as failed lists them")
-	c.FlagSet.Var(countFlag{n: &r.wish.code, most: 255}, "code", "with --failed: only those with this exit code")
+	c.FlagSet.Func("code", "with --failed: only those with this exit code", count(&r.wish.code, 0, 255))
 	c.FlagSet.BoolVar(&r.Manual, "manual", false, "set them back to manual, whatever they were")
 	c.FlagSet.BoolVar(&r.dry, "dry-run", false, "only tell which they are")
 	c.FlagSet.BoolVar(&r.yes, "yes", false, "do not ask")

@@ -58,7 +58,7 @@ func (p *program) schedule() *cmd {
 		return nil
 	})
 	c.FlagSet.StringVar(&zone, "zone", zone, "the zone in which it is read, as Europe/Berlin (default: UTC)")
-	c.FlagSet.Var(countFlag{n: &n, most: mostRuns}, "n", "how many runs are told (default: 10); with --list how many rows (default: all)")
+	c.FlagSet.Func("n", "how many runs are told (default: 10); with --list how many rows (default: all)", count(&n, 0, mostRuns))
 	c.FlagSet.BoolVar(&list, "list", false, "list the rows that recur, with their last and next run")
 	c.FlagSet.StringVar(&target, "target", "", "with --list: only rows of this target")
 	return c
@@ -215,11 +215,11 @@ func (p *program) recurringTable(all []operator.Recurring) table {
 		when, next := row.NextText(p.times())
 		last := p.seconds(row.Finished)
 		if p.terminal {
-			t.add(line(row.Job), line(row.Target), lines(row.ScheduleText(false), row.ZoneText()), lines(last, row.ResultText()), lines(when, next))
+			t.add(row.Job, row.Target, lines(row.ScheduleText(false), row.ZoneText()), lines(last, row.ResultText()), lines(when, next))
 			continue
 		}
-		t.add(line(row.Job), line(row.Target), line(row.ScheduleText(true)), line(last), line(row.ResultText()),
-			line(strings.TrimSpace(when+" "+next)))
+		t.add(row.Job, row.Target, row.ScheduleText(true), last, row.ResultText(),
+			strings.TrimSpace(when+" "+next))
 	}
 	return t
 }

@@ -30,7 +30,7 @@ func (p *program) show() *cmd {
 		}
 		return p.showJob(ctx, p.daemon(), jobs[0], runs)
 	})
-	c.FlagSet.Var(countFlag{&runs, 1, mostRuns}, "n", "only the newest runs, so many; each claim of the row begins one")
+	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
 }

@@ -160,8 +160,8 @@ func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table
 			running, prefetched = untold, untold
 		}
 		waiting, oldest := p.waitingCells(s, one.Target)
-		t.add(line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest,
-			line(p.dueIn(s.NextDue(one.Target))), line(p.pausedText(s, one)))
+		t.add(one.Target, one.Workers, fmt.Sprintf("%s/%d", running, one.Slots), prefetched, waiting, oldest,
+			p.dueIn(s.NextDue(one.Target)), p.pausedText(s, one))
 	}
 	if !s.Delays() {
 		t.drop("NEXT DUE")
@@ -186,12 +186,12 @@ func (p *program) pausedText(s *operator.Census, t operator.Tally) string {
 }
 
 // waitingCells are how many rows of a target wait, and for how long the oldest does.
-func (p *program) waitingCells(s *operator.Census, target string) (count, oldest cell) {
+func (p *program) waitingCells(s *operator.Census, target string) (count, oldest string) {
 	w, counted := s.Waiting[target]
 	if !counted {
-		return line(untold), line(untold)
+		return untold, untold
 	}
-	return line(countText(w)), line(p.oldestText(w))
+	return countText(w), p.oldestText(w)
 }
 
 func countText(w api.WaitingTarget) string {
@@ -274,7 +274,7 @@ func (p *program) printOdds(whose string, s *workerStatus) {
 		fmt.Fprintf(p.out, "\n%srows quarantined, and tried again until they can be changed: %s\n", whose, humanize.Comma(int64(n)))
 		t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
 		for _, row := range s.Quarantined {
-			t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
+			t.add(row.Job, row.Target, p.sinceText(row.Since), row.Reason)
 		}
 		if len(t.rows) > 0 {
 			p.print(t)
@@ -318,8 +318,8 @@ func (p *program) printExecutors(s *operator.Census) {
 			if !e.Pooled() { // requests have no processes
 				processes, ready, booting = "", "", ""
 			}
-			t.add(line(w.From.Name), line(e.Target), line(e.Mode), line(processes), line(ready), line(e.Busy), line(booting),
-				line(humanize.Comma(e.Jobs)), line(replacedText(e.Recycled)))
+			t.add(w.From.Name, e.Target, e.Mode, processes, ready, e.Busy, booting,
+				humanize.Comma(e.Jobs), replacedText(e.Recycled))
 			switch since := p.sinceText(time.UnixMilli(e.Since)); {
 			case e.Unready != "":
 				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))

@@ -61,7 +61,7 @@ func (p *program) tail() *cmd {
 		return f.run(ctx)
 	})
 	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")
-	c.FlagSet.Var(countFlag{n: &f.lines}, "n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs")
+	c.FlagSet.Func("n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs", count(&f.lines, 0, 0))
 	return c
 }
 

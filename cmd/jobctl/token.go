@@ -61,7 +61,7 @@ func (p *program) tokenNew() *cmd {
 			return nil
 		}
 		var lasts time.Duration
-		err = lengthFlag{length: &lasts, least: time.Minute}.Set(text)
+		err = span(&lasts, time.Minute, 0)(text)
 		end = p.now().Add(lasts)
 		return err
 	})

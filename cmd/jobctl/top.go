@@ -35,7 +35,7 @@ func (p *program) top() *cmd {
 		}
 		return p.live(ctx, interval)
 	})
-	c.FlagSet.Var(lengthFlag{length: &interval, least: leastInterval}, "interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval))
+	c.FlagSet.Func("interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval), span(&interval, leastInterval, 0))
 	return c
 }
 

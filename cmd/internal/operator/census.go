@@ -25,7 +25,7 @@ type Census struct {
 	Most    int                          // how far rows are counted; 0: as far as workers do
 	Waiting map[string]api.WaitingTarget // rows, by target; one that is not here could not be counted
 	Why     []error                      // why some could not
-	Lost    bool                         // how many wait in all is not known
+	lost    bool                         // how many wait in all is not known
 }
 
 // TakeCensus asks a daemon how it stands, a master with all of its workers.
@@ -72,7 +72,7 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 		}
 	}
 	if len(targets) == 0 || len(able) == 0 {
-		s.Lost = len(targets) > 0
+		s.lost = len(targets) > 0
 		return
 	}
 	rows, by, err := First[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most}, false)
@@ -94,7 +94,7 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 	for i, err := range s.Why {
 		s.Why[i] = exit.With(exit.Unknown, err)
 	}
-	s.Lost = len(s.Waiting) < len(targets) && (len(s.Why) > 0 || len(s.Waiting) == 0)
+	s.lost = len(s.Waiting) < len(targets) && (len(s.Why) > 0 || len(s.Waiting) == 0)
 }
 
 // Targets are those that the workers which have answered serve.
@@ -165,7 +165,7 @@ type Tally struct {
 	Target     string
 	Workers    int // that serve it
 	Untold     int // of those, how many can't tell what runs
-	Paused     int // how many have it paused; see Stands
+	Paused     int // how many have it paused; see stands
 	Unable     int // how many others can start no job of it
 	Slots      int
 	Running    int // slots in use, of those that tell
@@ -207,7 +207,7 @@ func (t Tally) EmptyIn(w api.WaitingTarget) (in time.Duration, known bool) {
 	switch {
 	case left == 0:
 		return 0, true
-	case pace == 0 || t.Stands():
+	case pace == 0 || t.stands():
 		return 0, false
 	}
 	return time.Duration((left*60+pace-1)/pace) * time.Second, true
@@ -260,6 +260,6 @@ func (s *Census) Tallies() []Tally {
 	return tallies
 }
 
-// Stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
+// stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
 // can't.
-func (t Tally) Stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }
+func (t Tally) stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }

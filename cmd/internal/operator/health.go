@@ -171,7 +171,7 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 		if !t.Since.IsZero() {
 			lasts = " for " + screen.Length(h.now.Sub(t.Since))
 		}
-		h.find(how, Problem{Code: t.Code, Worker: name, Target: t.Target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
+		h.find(how, Problem{Code: t.code, Worker: name, Target: t.Target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
 		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(h.now.Sub(since)))
@@ -205,7 +205,7 @@ func (h *Health) targets(s *Census) {
 		}
 	}
 	wait := RowsWait(api.WaitingTarget{Count: waiting})
-	if s.Lost {
+	if s.lost {
 		wait = "how many rows wait is not known"
 	}
 	h.Notes = append(h.Notes, fmt.Sprintf("%d of %s in use, %s", running, screen.Count(slots, "slot"), wait))
@@ -214,9 +214,9 @@ func (h *Health) targets(s *Census) {
 		share = 100 * float64(failed) / float64(ended)
 	}
 	first := h.limits.oldest(oldest)
-	first.Lost = s.Lost
+	first.Lost = s.lost
 	h.Numbers = append(h.Numbers,
-		Figure{Name: "waiting", Value: float64(waiting), Lost: s.Lost},
+		Figure{Name: "waiting", Value: float64(waiting), Lost: s.lost},
 		first,
 		Figure{Name: "running", Value: float64(running), Most: float64(slots)},
 		Figure{Name: "failed", Value: share, Unit: "%", Most: 100},
@@ -318,7 +318,7 @@ func Quarantined(s *api.WorkerStatus) int { return max(s.QuarantinedCount, len(s
 // standstill says of a target that stands why it does, as an aside within a sentence; of another one nothing.
 func (t Tally) standstill() string {
 	switch {
-	case !t.Stands():
+	case !t.stands():
 		return ""
 	case t.Unable == 0:
 		return ", which is paused,"

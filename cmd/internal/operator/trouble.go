@@ -10,7 +10,7 @@ import (
 
 // Trouble is something that keeps a worker from its work, or may soon: what it means, since when, and why.
 type Trouble struct {
-	Code    string // a word for it: database, journal, runner, launcher, or what else a worker is not ready for
+	code    string // a word for it: database, journal, runner, launcher, or what else a worker is not ready for
 	Effect  string
 	Since   time.Time // zero: not known
 	Cause   string    // what somebody else says; it may have several lines
@@ -29,7 +29,7 @@ func Troubles(s *api.WorkerStatus) (list []Trouble) {
 			cause = cmp.Or(cause, reasons[i].Why)
 			reasons = slices.Delete(reasons, i, i+1)
 		}
-		list = append(list, Trouble{Code: name, Effect: effect, Since: since, Cause: cause, Hinders: true})
+		list = append(list, Trouble{code: name, Effect: effect, Since: since, Cause: cause, Hinders: true})
 	}
 	if d := s.Database; d != nil {
 		part(!d.Reachable, "database", "the database is away", d.Error, d.Since)
@@ -48,19 +48,19 @@ func Troubles(s *api.WorkerStatus) (list []Trouble) {
 		if r.What == "stopping" {
 			cause = "it is stopping"
 		}
-		list = append(list, Trouble{Code: r.What, Effect: "it takes no work", Since: r.Since, Cause: cause, Hinders: true})
+		list = append(list, Trouble{code: r.What, Effect: "it takes no work", Since: r.Since, Cause: cause, Hinders: true})
 	}
 	for i := range s.Executors {
 		switch e := &s.Executors[i]; {
 		case e.Unready != "":
-			list = append(list, Trouble{Code: "executor", Effect: "no job of target " + e.Target + " can be started", Since: time.UnixMilli(e.Since), Cause: e.Unready, Target: e.Target})
+			list = append(list, Trouble{code: "executor", Effect: "no job of target " + e.Target + " can be started", Since: time.UnixMilli(e.Since), Cause: e.Unready, Target: e.Target})
 		case e.Failing != "":
-			list = append(list, Trouble{Code: "executor", Effect: "no new process for target " + e.Target + " gets ready", Since: time.UnixMilli(e.Since), Cause: e.Failing, Target: e.Target})
+			list = append(list, Trouble{code: "executor", Effect: "no new process for target " + e.Target + " gets ready", Since: time.UnixMilli(e.Since), Cause: e.Failing, Target: e.Target})
 		}
 	}
 	for _, m := range s.Masters {
 		if !m.Registered {
-			list = append(list, Trouble{Code: "unregistered", Effect: "it is not registered with the master " + m.Address, Since: m.Since, Cause: m.Error})
+			list = append(list, Trouble{code: "unregistered", Effect: "it is not registered with the master " + m.Address, Since: m.Since, Cause: m.Error})
 		}
 	}
 	return list

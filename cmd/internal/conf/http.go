@@ -24,13 +24,13 @@ var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addre
 
 // Register registers the keys.
 func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [`/metrics`, `/healthz`, `/readyz`](monitoring.md) and [the page](security.md#over-http), with and without TLS", h.decode)
-	set.Add("http_hosts", "", "names, with commas, by which browsers may ask, beside addresses, `localhost` and the host's own name", list(&h.Hosts, func(name string) (string, error) {
+	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [numbers, health](monitoring.md) and [the page](security.md#over-http)", h.decode)
+	set.Add("http_hosts", "", "further names of the host, with commas, by which browsers may ask", list(&h.Hosts, func(name string) (string, error) {
 		return name, Host(&name, "http_listen")(name)
 	}))
-	set.Add("http_client_cert", "false", "a client's certificate says who asks over HTTP, too", Bool(&h.ClientCert)).Switch()
-	set.Add("http_user_header", "", "the header in which [a proxy](security.md#over-http) names who asks, as `X-Forwarded-User`", header(&h.UserHeader))
-	set.Add("http_proxy", "", "the proxies that are believed, with commas: `uid:ACCOUNT` on a unix socket, `cert:NAME` with TLS", list(&h.Proxies, proxy))
+	set.Add("http_client_cert", "false", "certificates count over HTTP, too", Bool(&h.ClientCert)).Switch()
+	set.Add("http_user_header", "", "the header in which `http_proxy` names who asks", header(&h.UserHeader))
+	set.Add("http_proxy", "", "[proxies](security.md#over-http) that are believed, with commas: `uid:ACCOUNT`, `cert:NAME`", list(&h.Proxies, proxy))
 	set.Add("http_read_only", "false", "nobody changes anything over HTTP", Bool(&h.ReadOnly)).Switch()
 }
 

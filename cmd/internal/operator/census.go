@@ -165,7 +165,7 @@ type Tally struct {
 	Target     string
 	Workers    int // that serve it
 	Untold     int // of those, how many can't tell what runs
-	Paused     int // how many have it paused; see stands
+	Paused     int // how many have it paused; see Stands
 	Unable     int // how many others can start no job of it
 	Slots      int
 	Running    int // slots in use, of those that tell
@@ -207,7 +207,7 @@ func (t Tally) EmptyIn(w api.WaitingTarget) (in time.Duration, known bool) {
 	switch {
 	case left == 0:
 		return 0, true
-	case pace == 0 || t.stands():
+	case pace == 0 || t.Stands():
 		return 0, false
 	}
 	return time.Duration((left*60+pace-1)/pace) * time.Second, true
@@ -260,6 +260,6 @@ func (s *Census) Tallies() []Tally {
 	return tallies
 }
 
-// stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
+// Stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
 // can't.
-func (t Tally) stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }
+func (t Tally) Stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }

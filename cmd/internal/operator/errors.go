@@ -39,8 +39,8 @@ func (u *unanswered) Error() string { return u.err.Error() }
 // Unwrap gives the cause.
 func (u *unanswered) Unwrap() error { return u.err }
 
-// isUnanswered tells whether no answer came to a request.
-func isUnanswered(err error) bool {
+// Unanswered tells whether no answer came to a request.
+func Unanswered(err error) bool {
 	var u *unanswered
 	return errors.As(err, &u)
 }

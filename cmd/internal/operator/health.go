@@ -78,7 +78,7 @@ func stateOf(err error) State {
 	case exit.Code(err) == exit.Usage, IsPassword(err), errors.As(err, &refused):
 		return Unknown
 	}
-	if isUnanswered(err) {
+	if Unanswered(err) {
 		return Critical
 	}
 	return Unknown
@@ -116,7 +116,7 @@ func (h *Health) fleet(s *Census) {
 	}
 	ready := 0
 	for _, w := range s.Workers {
-		if w.Err == nil && isReady(w.Value) {
+		if w.Err == nil && Ready(w.Value) {
 			ready++
 		}
 	}
@@ -318,7 +318,7 @@ func Quarantined(s *api.WorkerStatus) int { return max(s.QuarantinedCount, len(s
 // standstill says of a target that stands why it does, as an aside within a sentence; of another one nothing.
 func (t Tally) standstill() string {
 	switch {
-	case !t.stands():
+	case !t.Stands():
 		return ""
 	case t.Unable == 0:
 		return ", which is paused,"

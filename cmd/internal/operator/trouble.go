@@ -66,7 +66,7 @@ func Troubles(s *api.WorkerStatus) (list []Trouble) {
 	return list
 }
 
-// isReady tells whether a worker takes work.
-func isReady(s *api.WorkerStatus) bool {
+// Ready tells whether a worker takes work.
+func Ready(s *api.WorkerStatus) bool {
 	return !slices.ContainsFunc(Troubles(s), func(t Trouble) bool { return t.Hinders })
 }

@@ -1,0 +1,127 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"jobd/store/storetest/must"
+	"jobd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// site is a master with two workers, each with its page, and what one sees there.
+type site struct {
+	db     *harness.Database
+	master string // addresses of the pages
+	north  string
+	south  string
+}
+
+const secret = "a password that is long enough"
+
+// newSite starts a fleet whose jobs write what they are told to, and has it run a few.
+func newSite(t *testing.T, launcher string) *site {
+	t.Helper()
+	s := &site{db: harness.NewDatabase(t), master: "127.0.0.1:" + harness.FreePort(t)}
+	master := harness.StartMaster(t, harness.Settings{"http_listen": s.master, "password": secret, "journal_dir": t.TempDir()})
+	start := func(name string) string {
+		at := "127.0.0.1:" + harness.FreePort(t)
+		worker := s.db.Worker(t, name, launcher, map[string]int{"mail": 2, "reports/daily": 1, hostile: 1})
+		worker.With(harness.MasterOf(master), harness.Settings{"http_listen": at, "password": secret}).StartWorker(t)
+		return at
+	}
+	s.north, s.south = start("north"), start("south")
+	harness.AwaitWorkers(t, master, secret, 2)
+	return s
+}
+
+// hostile is text that a page must show, and nothing else.
+const hostile = `"><img src=x onerror=document.title='run'><script>document.title='run'</script>`
+
+// browser starts a browser that tells of everything that goes wrong in it.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("chromium is missing: make test-browser installs it")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true))
+	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocated)
+	t.Cleanup(end)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("a script failed: %s", e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+				t.Errorf("the console has: %s", e.Args[0].Value)
+			}
+		}
+	})
+	must.Do(t, chromedp.Run(ctx))
+	return ctx
+}
+
+// signIn signs in at a page, by its form.
+func signIn(t *testing.T, ctx context.Context, at string) {
+	t.Helper()
+	must.Do(t, chromedp.Run(ctx,
+		chromedp.Navigate("http://"+at+"/"),
+		chromedp.WaitVisible(`input[name=credential]`),
+		chromedp.SendKeys(`input[name=credential]`, secret+"\r"),
+		chromedp.WaitVisible(`nav[aria-label=Pages]`),
+	))
+}
+
+// screenOf makes the window of a width, dark or light.
+func screenOf(width, height int64, dark bool) chromedp.Action {
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	return chromedp.Tasks{
+		emulation.SetDeviceMetricsOverride(width, height, 1, width < 600),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+	}
+}
+
+// axe is what judges whether everybody can use a page.
+func axe(t *testing.T) string {
+	t.Helper()
+	return string(must.Get(os.ReadFile(filepath.Join(harness.Top(), "bin", "axe.min.js")))(t))
+}
+
+// violations are what axe finds, one a line.
+const violations = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((found) =>
+	found.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary.replace(/\s+/g, " "))).join("\n"))`
+
+func await(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+
+// get asks for a page as a program does that shows the password.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+	request.Header.Set("Authorization", "Bearer "+secret)
+	answer := must.Get(http.DefaultClient.Do(request))(t)
+	defer answer.Body.Close()
+	var text strings.Builder
+	_, err := fmt.Fprint(&text, answer.Status)
+	must.Do(t, err)
+	return answer.StatusCode, text.String()
+}

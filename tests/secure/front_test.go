@@ -66,7 +66,7 @@ func TestWhoAsksOverHTTP(t *testing.T) {
 	}
 	worker := harness.NewDatabase(t).Worker(t, "w1", "/bin/true {id}", map[string]int{"mail": 1}).With(front())
 	master := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t), "journal_dir": filepath.Join(t.TempDir(), "journal")}.With(front())
-	signedIn := map[string]*browser{}
+	signedIn, daemons := map[string]*browser{}, map[string]*harness.Daemon{}
 	for program, settings := range map[string]harness.Settings{"jobd": worker, "jobd-master": master} {
 		start := func() *harness.Daemon {
 			d := harness.Launch(t, program, settings.Write(t), settings.Addr())
@@ -102,11 +102,14 @@ func TestWhoAsksOverHTTP(t *testing.T) {
 			t.Errorf("%s: sign-in by another server's page: %d", program, code)
 		}
 		is(b, "here (localhost")
-		if code, body := b.do(t, "POST", "/sign-in", url.Values{"credential": {ann}, "next": {"/sign-in"}}, ours); code != 200 {
+		if code, body := b.do(t, "POST", "/sign-in", url.Values{"credential": {ann}, "next": {"/healthz"}}, ours); code != 200 {
 			t.Errorf("%s: sign-in: %d %s", program, code, body)
 		}
 		is(b, "ann (token, 127.0.0.1:")
 		is(newBrowser(t, authority, at), "password (127.0.0.1:", "Authorization: Bearer "+password)
+		if code, body := b.do(t, "POST", "/targets/mail/pause", url.Values{}, ours); program == "jobd" && code == 403 {
+			t.Errorf("an act of hers is refused: %s", body)
+		}
 		for _, header := range []string{ours, "Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: same-site"} {
 			if code, _ := b.do(t, "POST", "/nowhere", url.Values{}, header); (code == 403) == (header == ours) {
 				t.Errorf("%s: a POST with %s: %d", program, header, code)
@@ -125,6 +128,7 @@ func TestWhoAsksOverHTTP(t *testing.T) {
 
 		d.Kill(t)
 		d = start()
+		daemons[program] = d
 		is(b, "ann (token, ")
 		key := must.Get(os.Stat(filepath.Join(settings["journal_dir"], "cookie.key")))(t)
 		if key.Mode() != 0o600 || key.Size() != 32 {
@@ -133,6 +137,10 @@ func TestWhoAsksOverHTTP(t *testing.T) {
 		if strings.Contains(d.Output(), ann) || strings.Contains(d.Output(), password) {
 			t.Errorf("%s: a secret is logged", program)
 		}
+	}
+	said, code := jobctl(t, daemons["jobd"], "--tls", "verify", "--tls-ca", authority.File, "journal", "log", "--by", "ann")
+	if by := `by="ann (token, 127.0.0.1:PORT)"`; code != 0 || !strings.Contains(ports.ReplaceAllString(said, "PORT"), by) {
+		t.Errorf("the journal does not say who has paused the target: exit code %d: %s", code, said)
 	}
 	p.remove("ann ")
 	removed := time.Now()

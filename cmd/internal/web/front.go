@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/conf"
+	jobnet "jobd/net"
 )
 
 // mostForm is how long the form of a POST may be.
@@ -34,7 +35,10 @@ type front struct {
 }
 
 func newFront(at conf.HTTP, routes Routes, who Who, log *slog.Logger) *front {
-	f := &front{routes: routes, at: at, who: who, cookies: newCookies(who.KeyDir, log), cross: http.NewCrossOriginProtection(), log: log}
+	f := &front{
+		routes: routes, at: at, who: who, cookies: newCookies(who.KeyDir, log), cross: http.NewCrossOriginProtection(),
+		log: jobnet.Bounded(log, 20, time.Second), // of what others make it say
+	}
 	f.own = http.NewServeMux()
 	f.own.HandleFunc("GET /metrics", f.metrics)
 	f.own.HandleFunc("GET /healthz", f.report(routes.Health, "healthy"))
@@ -167,22 +171,26 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, who asker) {
 	if !who.until.IsZero() {
 		defer time.AfterFunc(time.Until(who.until), cancel).Stop()
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout))
 	f.routes.Page.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// foreign is why a request must not change anything; "": it may. A browser says which page it comes from; what
+// foreign is why a request is not answered that comes from elsewhere; "": it may be. A browser says which page it comes from; what
 // says nothing of it shows a secret that no browser adds by itself.
 func (f *front) foreign(r *http.Request, who asker) string {
+	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
 	switch {
+	case (site == "cross-site" || site == "same-site") && mode != "" && mode != "navigate":
+		return "the request comes from a page of another server, which may lead here, and nothing else"
 	case f.cross.Check(r) != nil:
 		return "the request comes from a page of another server: nothing was done"
-	case r.Method == http.MethodPost && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && (!who.bearer || who.session == nil):
+	case r.Method == http.MethodPost && r.Header.Get("Origin") == "" && site == "" && (!who.bearer || who.session == nil):
 		return "a POST with neither Origin nor Sec-Fetch-Site needs Authorization: Bearer, with a token or the password"
 	}
 	return ""
 }
 
-// whole reads all of a request, so that nothing bounds the time of its answer but the server's own limit.
+// whole reads all of a request: its time is not that of the answer.
 func whole(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {

@@ -19,8 +19,9 @@ import (
 const (
 	headTimeout   = 5 * time.Second  // for the head of a request
 	answerTimeout = 15 * time.Second // for the request and its answer together
+	pageTimeout   = 90 * time.Second // for the answer of a page: acts may wait for locks of others
 	idleTimeout   = 2 * time.Minute  // until a connection without requests is closed
-	mostHead      = 8 << 10          // bytes of a head
+	mostHead      = 32 << 10         // bytes of a head: browsers show the cookies of all servers of a host
 	mostLinks     = 128              // connections; more are held by nobody, see bound. A browser holds 6
 	mostStreams   = 256              // beside them
 	stopTimeout   = time.Second      // for the answers under way at the end

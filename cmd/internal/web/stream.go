@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -34,16 +35,25 @@ func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	return s, nil
 }
 
+// mostAtOnce is how many bytes a reader must take in the time of an answer.
+const mostAtOnce = 64 << 10
+
 // Write sends what it is given at once. A reader that takes nothing for a while has hung up.
 func (s *Stream) Write(p []byte) (n int, err error) {
-	if err := s.Err(); err != nil {
-		return 0, err
+	for piece := range slices.Chunk(p, mostAtOnce) {
+		if err := s.Err(); err != nil {
+			return n, err
+		}
+		_ = s.control.SetWriteDeadline(time.Now().Add(answerTimeout))
+		written, err := s.w.Write(piece)
+		if n += written; err == nil {
+			err = s.control.Flush()
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(answerTimeout))
-	if n, err = s.w.Write(p); err == nil {
-		err = s.control.Flush()
-	}
-	return n, err
+	return n, nil
 }
 
 // Close ends the stream; the answer ends when its handler returns.

@@ -227,7 +227,10 @@ func TestWhatMayChangeSomething(t *testing.T) {
 		"read only":                    {reads, "POST", []string{"Sec-Fetch-Site: same-origin"}, 403},
 		"read only, a program":         {reads, "POST", []string{"Authorization: Bearer " + ann}, 403},
 		"read only, a look":            {reads, "GET", nil, 200},
-		"a page elsewhere that links":  {address, "GET", []string{"Sec-Fetch-Site: cross-site"}, 200},
+		"a page elsewhere that links":  {address, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200},
+		"elsewhere, a part of it":      {address, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
+		"another port, a stream":       {address, "GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"}, 403},
+		"a stream of ours":             {address, "GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, 200},
 		"sign-out by a page elsewhere": {address + "/sign-out", "POST", []string{"Sec-Fetch-Site: cross-site"}, 403},
 		"sign-in by a page elsewhere":  {address + "/sign-in", "POST", []string{"Origin: http://evil.example"}, 403},
 		"sign-out where one reads":     {reads + "/sign-out", "POST", []string{"Sec-Fetch-Site: same-origin"}, 303},
@@ -254,12 +257,14 @@ func TestTLSOnTheSamePort(t *testing.T) {
 	file, key := authority.Issue(t, t.TempDir(), "127.0.0.1")
 	server := must.Get(cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler)))(t)
 	ann, line := tokenOf(t, "ann admin *")
-	who := newPeople(t, line, "node read * cert:node.example", "here status * localhost").who("")
+	who := newPeople(t, line, "node read * cert:node.example", "here status * localhost", "bob run * proxy:bob").who("")
 	who.TLS = server
-	both, asking, required := anyPort, anyPort, who
+	both, asking, proxied, required := anyPort, anyPort, anyPort, who
+	proxied.UserHeader, proxied.Proxies = "Remote-User", []string{"cert:node.example"}
 	asking.ClientCert, required.RequireTLS = true, true
 	addresses := map[string]string{
 		"both": serveTo(t, both, routes(), who).address(), "asking": serveTo(t, asking, routes(), who).address(), "required": serveTo(t, both, routes(), required).address(),
+		"proxied": serveTo(t, proxied, routes(), who).address(),
 	}
 	asked := false
 	config := &tls.Config{RootCAs: x509.NewCertPool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -281,9 +286,15 @@ func TestTLSOnTheSamePort(t *testing.T) {
 		{"https", "asking", 200, "asked by node (certificate", true},
 		{"https", "required", 200, "asked by here", false},
 		{"http", "required", 400, "TLS is required here", false},
+		{"https", "proxied", 200, "asked by bob (proxy, 127.0.0.1:", true},
+		{"http", "proxied", 401, "nobody is known", false},
 	} {
 		asked = false
-		answer, body := send(t, client, http.MethodGet, test.scheme+"://"+addresses[test.server]+"/", nil)
+		header := []string{}
+		if test.server == "proxied" {
+			header = []string{"Remote-User: bob", "Via: 1.1 x"}
+		}
+		answer, body := send(t, client, http.MethodGet, test.scheme+"://"+addresses[test.server]+"/", nil, header...)
 		if answer.StatusCode != test.code || !strings.Contains(body, test.says) || asked != test.asked {
 			t.Errorf("%s at %s: %s %q, a certificate was asked for: %t", test.scheme, test.server, answer.Status, body, asked)
 		}

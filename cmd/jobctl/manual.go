@@ -16,7 +16,6 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -374,9 +373,12 @@ func (h *planning) run(ctx context.Context, j *operator.Journals) error {
 		return err
 	}
 	if len(ids) > 0 {
-		if err := h.ask(ctx, j, ids); err != nil {
+		answer, err := operator.Plan(ctx, j.Workers, h.request, h.done, ids)
+		if err != nil {
 			h.errs = append(h.errs, err)
 		}
+		maps.Copy(h.all.Jobs, answer.Jobs)
+		maps.Copy(h.all.Errors, answer.Errors)
 	}
 	if err := h.tell(); err != nil {
 		return err
@@ -432,20 +434,6 @@ func notDelayed(status string) string {
 		return "it is not delayed but " + status + ": jobctl retry has it run once more"
 	}
 	return fmt.Sprintf("it is not delayed: its status is %q", status)
-}
-
-// ask asks a worker, and, where that one can't, the next.
-func (h *planning) ask(ctx context.Context, j *operator.Journals, ids []jobnet.Whole) error {
-	answer, by, err := operator.First[api.PlannedRows](ctx, j.Workers, h.request, api.PlanRows{IDs: ids}, true)
-	switch {
-	case err == nil:
-		maps.Copy(h.all.Jobs, answer.Jobs)
-		maps.Copy(h.all.Errors, answer.Errors)
-		return nil
-	case by == nil:
-		return errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", h.done, screen.Count(len(ids), "job")))
-	}
-	return fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, screen.Count(len(ids), "job"), ids[0], h.done)
 }
 
 // tell tells which rows were changed.

@@ -68,6 +68,13 @@ func HealthOf(ctx context.Context, d *Daemon, limits Limits, now time.Time) (*He
 	return h, nil
 }
 
+// Health is how a daemon is, by what it and all that it leads to have told.
+func (s *Census) Health(limits Limits, now time.Time) *Health {
+	h := &Health{limits: limits, now: now}
+	h.judge(s)
+	return h
+}
+
 // stateOf is how bad it is that there is no answer: a daemon that can't be reached or does not
 // answer is critical; one that says no, for want of the password, say, leaves unknown how it is.
 func stateOf(err error) State {

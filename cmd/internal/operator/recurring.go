@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"jobd/cmd/internal/screen"
 	"jobd/exec/schedule"
 	"jobd/journal"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -112,6 +114,56 @@ func (r Recurring) NextText(clock Clock) (when, next string) {
 		return "due since", clock.Seconds(r.RunAt)
 	}
 	return "", clock.Seconds(r.RunAt)
+}
+
+// Words say when its schedule is due, as people say it; "" where it can't be read.
+func (r Recurring) Words() string {
+	plan, err := schedule.Parse(r.Schedule)
+	if err != nil {
+		return ""
+	}
+	return plan.Explain(false)
+}
+
+// NextTimes are the next times of its schedule, so many at most; none where it is paused or can't be read.
+func (r Recurring) NextTimes(now time.Time, most int) (all []time.Time) {
+	plan, err := schedule.Parse(r.Schedule)
+	if err != nil || r.Paused {
+		return nil
+	}
+	zone, err := schedule.Zone(r.Zone)
+	if err != nil {
+		return nil
+	}
+	for at := now.Unix(); len(all) < most; {
+		if at = plan.Next(at, zone); at == 0 {
+			break
+		}
+		all = append(all, time.Unix(at+r.Behind, 0))
+	}
+	return all
+}
+
+// Late is how much later than planned its run was started that was started last; false where that is not
+// known.
+func (r Recurring) Late() (late time.Duration, known bool) {
+	if r.Planned == 0 || r.Started < r.Planned {
+		return 0, false
+	}
+	return time.Duration(r.Started-r.Planned) * time.Second, true
+}
+
+// Plan has a worker change the plans of delayed rows: run-now, pause-schedule or continue-schedule. done is the
+// word for what is done to them.
+func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jobnet.Whole) (planned api.PlannedRows, err error) {
+	planned, by, err := First[api.PlannedRows](ctx, workers, request, api.PlanRows{IDs: ids}, true)
+	switch {
+	case err == nil:
+		return planned, nil
+	case by == nil:
+		return planned, errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", done, screen.Count(len(ids), "job")))
+	}
+	return planned, fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, screen.Count(len(ids), "job"), ids[0], done)
 }
 
 // DelayedRow is a row that comes at a time, and the worker that told of it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -32,13 +31,16 @@ type intent struct {
 	Title  string
 	Will   []string // sentences
 	Fields []field  // what is asked for
-	Hidden url.Values
 	Jobs   []affected
 	More   int // jobs beside those
 }
 
 // field is something that whoever acts may choose.
-type field struct{ Name, Label, Value, Hint string }
+type field struct {
+	Name, Label, Value, Hint string
+
+	Options []string // none: what one types
+}
 
 // affected is a job that an act is about.
 type affected struct {
@@ -58,6 +60,27 @@ var acts = []*anAct{
 	{path: "/targets/{name}/slots", needs: api.SetConcurrency.Kind, do: setSlots},
 	{path: "/workers/{name}/reload", needs: api.Reload.Kind, do: reload},
 	{path: "/workers/{name}/restart", needs: api.Restart.Kind, button: "Restart", danger: true, ask: askRestart, do: restart},
+	{path: "/jobs/{id}/retry", needs: api.Retry.Kind, button: "Retry", ask: askRetry, do: retry},
+	{path: "/jobs/{id}/cancel", needs: api.Cancel.Kind, button: "Cancel it", danger: true, ask: askCancel, do: cancel},
+	{path: "/jobs/{id}/signal", needs: api.SendSignal.Kind, button: "Send", danger: true, ask: askSignal, do: signal},
+	{path: "/jobs/{id}/run-now", needs: api.RunNow.Kind, do: runNow},
+	{path: "/jobs/retry", needs: api.Retry.Kind, button: "Retry", ask: askRetryAll, do: retryAll, back: toFilter},
+	{path: "/jobs/cancel", needs: api.Cancel.Kind, button: "Cancel them", danger: true, ask: askCancelAll, do: cancelAll, back: toFilter},
+	{path: "/failed/retry", needs: api.Retry.Kind, button: "Retry", ask: askRetryGroup, do: retryGroup},
+	{path: "/schedules/{id}/run-now", needs: api.RunNow.Kind, do: runNow, back: toSchedules},
+	{path: "/schedules/{id}/pause", needs: api.PauseSchedule.Kind, do: pauseSchedule, back: toSchedules},
+	{path: "/schedules/{id}/continue", needs: api.ContinueSchedule.Kind, do: continueSchedule, back: toSchedules},
+}
+
+func toSchedules(*look) string { return "/schedules" }
+
+// toFilter leads back to the jobs that were looked for.
+func toFilter(l *look) string {
+	f, err := l.filter()
+	if err != nil {
+		return "/jobs"
+	}
+	return f.Address("/jobs")
 }
 
 // act answers a request to do something: with the screen that it leads back to, and what was done.
@@ -122,8 +145,9 @@ func (p *Page) confirm(a *anAct) http.HandlerFunc {
 			intent
 			Button string
 			Danger bool
+			Action string
 			Back   string
-		}{will, a.button, a.danger, back[:strings.LastIndexByte(back, '/')]})
+		}{will, a.button, a.danger, r.URL.RequestURI(), back[:strings.LastIndexByte(back, '/')]})
 		if err != nil {
 			p.fail(w, l, err)
 			return

@@ -73,6 +73,8 @@ func whole(n any) int64 {
 		return n
 	case uint64:
 		return int64(n)
+	case *int64:
+		return *n
 	}
 	return 0
 }
@@ -109,6 +111,11 @@ func (l *look) Ago(at time.Time) string {
 		return ""
 	}
 	return screen.Length(l.now.Sub(at))
+}
+
+// Millis is a length of time.
+func (*look) Millis(n any) string {
+	return screen.ShortLength(time.Duration(whole(n)) * time.Millisecond)
 }
 
 // In is how long until something is; what is over is due.

@@ -2,18 +2,15 @@ package page
 
 import (
 	"net/url"
-	"strings"
 
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/screen"
 )
 
-// wrong is something that is wrong, as a sentence with what it is about.
+// wrong is something that is wrong, with the address of what it is about.
 type wrong struct {
-	Tone  string // warn or bad
-	About string
-	Link  string // of what it is about
-	Text  string
+	Tone string // warn or bad
+	Link string // "": it is about all
+	Text string
 }
 
 // frontView is /.
@@ -29,62 +26,31 @@ func frontView(l *look) (any, error) {
 	}{f, l.workersOf(f.Census), l.wrongs(f)}, nil
 }
 
-// wrongs are all that is wrong, what keeps jobs from running first.
+// wrongs are all that is wrong, what keeps jobs from running first; then what somebody has paused.
 func (l *look) wrongs(f *fleet) (all []wrong) {
-	add := func(tone, about, link, text string) {
-		one := wrong{tone, screen.Clean(about), link, screen.Clean(strings.TrimSpace(text))}
-		if tone == "bad" {
-			all = append([]wrong{one}, all...)
-		} else {
-			all = append(all, one)
+	for _, problem := range f.Health(operator.Limits{}, l.now).Problems {
+		one := wrong{"warn", "", problem.Text}
+		if problem.State != operator.Warning {
+			one.Tone = "bad"
 		}
-	}
-	if f.Master != nil {
-		for _, t := range f.Master.Troubles {
-			add("warn", "the master", "", "refuses changes: "+t.Why)
+		switch {
+		case problem.Target != "" && problem.Code != "unserved":
+			one.Link = "/targets/" + url.PathEscape(problem.Target)
+		case problem.Worker != "" && problem.Code != "down":
+			one.Link = "/workers/" + url.PathEscape(problem.Worker)
+		case problem.Code == "down":
+			one.Link = "/workers"
 		}
-		for _, down := range f.Master.Down {
-			add("warn", "worker "+down.Name, "", "is down since "+l.Time(unixTime(down.Since, 1e6)).Text)
-		}
-		for _, u := range f.Master.Unserved {
-			add("bad", "target "+u.Target, "", "was poked, and nobody serves it")
-		}
-	}
-	for _, w := range l.workersOf(f.Census) {
-		link := "/workers/" + url.PathEscape(w.Name)
-		if w.Err != "" {
-			add("bad", "worker "+w.Name, link, w.Err)
-			continue
-		}
-		for _, t := range w.Troubles {
-			add(toneOf(t), "worker "+w.Name, link, t.Effect+l.sinceText(t)+": "+t.Cause)
-		}
-		if at := w.Status.ConfigRefused; !at.IsZero() {
-			add("warn", "worker "+w.Name, link, "its configuration has a mistake since "+l.Time(at).Text+", and the old one stays in force")
-		}
+		all = append(all, one)
 	}
 	for _, t := range f.Targets {
 		link := "/targets/" + url.PathEscape(t.Target)
-		for _, why := range t.Why {
-			add("warn", "target "+t.Target, link, "claims nothing: "+why)
-		}
 		if t.Paused > 0 {
-			add("warn", "target "+t.Target, link, "is "+t.State)
+			all = append(all, wrong{"warn", link, "target " + t.Target + " is " + t.State})
+		}
+		for _, why := range t.Why {
+			all = append(all, wrong{"warn", link, "nothing is claimed for target " + t.Target + ": " + why})
 		}
 	}
 	return all
-}
-
-func toneOf(t operator.Trouble) string {
-	if t.Hinders {
-		return "bad"
-	}
-	return "warn"
-}
-
-func (l *look) sinceText(t operator.Trouble) string {
-	if t.Since.IsZero() {
-		return ""
-	}
-	return " since " + l.Time(t.Since).Text
 }

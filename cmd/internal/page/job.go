@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -30,9 +31,10 @@ type jobPage struct {
 	ID      jobnet.Whole
 	Tone    string
 	Outputs []output
-	Runs    []run
-	Process *operator.RunningJob // nil: it does not run
-	Jobs    string               // the address of others of its target
+	Told    []run
+	Process *operator.RunningJob // nil: it does not run, or nobody tells
+
+	Runs, MayRetry, MayCancel, MayRunNow bool
 }
 
 // output is what a job wrote to a stream.
@@ -53,6 +55,7 @@ type run struct {
 // event is one step of it.
 type event struct {
 	At     time.Time
+	After  string // the run began; "": it is the first step
 	Tone   string
 	Worker string
 	Text   string
@@ -92,13 +95,42 @@ func jobView(l *look) (any, error) {
 	l.title = fmt.Sprintf("Job %d", job.ID)
 	p := &jobPage{Story: story, ID: job.ID, Tone: toneOfReason(story.Verdict.Reason)}
 	for _, r := range story.Runs {
-		p.Runs = append(p.Runs, runOf(r))
+		p.Told = append(p.Told, runOf(r))
 	}
-	if err := l.outputs(p); err != nil {
-		l.note(err)
+	if story.Row != nil {
+		switch story.Row.Status {
+		case journal.RowDone, journal.RowIgnored:
+			p.MayRetry = true
+		case journal.RowDelayed:
+			p.MayRunNow, p.MayCancel = true, true
+		default:
+			p.MayCancel = true
+			p.Runs = story.Row.Status == journal.RowRunning
+		}
 	}
+	if p.Runs {
+		l.note(l.process(p))
+	}
+	l.note(l.outputs(p))
 	return p, nil
 }
+
+// process asks for what the job uses while it runs.
+func (l *look) process(p *jobPage) error {
+	running, err := operator.Running(l.ctx, l.Daemon(), api.RunningQuery{Targets: []string{p.Row.Target}})
+	if err != nil {
+		return err
+	}
+	for i := range running.Jobs {
+		if running.Jobs[i].Job == p.ID {
+			p.Process = &running.Jobs[i]
+		}
+	}
+	return nil
+}
+
+// ToJobs is the address of the jobs of a target.
+func (*look) ToJobs(target string) string { return "/jobs?" + url.Values{"target": {target}}.Encode() }
 
 // toneOfReason is how bad it is where a job is.
 func toneOfReason(code reason.Code) string {
@@ -117,8 +149,12 @@ func toneOfReason(code reason.Code) string {
 
 func runOf(of *operator.Run) (r run) {
 	r.Lengths = of.Lengths()
-	for _, e := range of.Events {
-		r.Events = append(r.Events, event{e.Item.Time, toneOfEvent(e.Item.Payload), e.Source.Worker(), e.Text})
+	for i, e := range of.Events {
+		one := event{At: e.Item.Time, Tone: toneOfEvent(e.Item.Payload), Worker: e.Source.Worker(), Text: e.Text}
+		if i > 0 {
+			one.After = screen.ShortLength(e.Item.Time.Sub(of.Events[0].Item.Time))
+		}
+		r.Events = append(r.Events, one)
 	}
 	return r
 }

@@ -229,8 +229,8 @@ func listedRow(row api.UnclaimedRow) listed {
 	return one
 }
 
-// Address is the address of what the filter looks for, with another ending.
-func (f *filter) Address(path string) string {
+// values are what the filter looks for, as an address or a form has it.
+func (f *filter) values() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"status": f.Status, "target": f.Target, "worker": f.Worker, "result": f.Result, "code": f.Code,
@@ -240,7 +240,12 @@ func (f *filter) Address(path string) string {
 			q.Set(name, value)
 		}
 	}
-	return strings.TrimSuffix(path+"?"+q.Encode(), "?")
+	return q
+}
+
+// Address is the address of what the filter looks for.
+func (f *filter) Address(path string) string {
+	return strings.TrimSuffix(path+"?"+f.values().Encode(), "?")
 }
 
 // findJob leads to the job whose id was typed into the bar.

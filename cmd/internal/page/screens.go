@@ -22,6 +22,8 @@ func init() { // a screen's view shows the bar, which has all screens
 		{path: "/targets/{name}", title: "Target", template: "target.html", needs: api.Status.Kind, live: soon, charts: true, view: targetView},
 		{path: "/jobs", title: "Jobs", nav: true, template: "jobs.html", needs: api.Jobs.Kind, view: jobsView},
 		{path: "/jobs/{id}", title: "Job", template: "job.html", needs: api.Explain.Kind, live: soon, view: jobView},
+		{path: "/failed", title: "Failed", nav: true, template: "failed.html", needs: api.Kinds[api.JournalEvents], view: failedView},
+		{path: "/schedules", title: "Schedules", nav: true, template: "schedules.html", needs: api.Recurring.Kind, view: schedulesView},
 		{path: "/workers", title: "Workers", nav: true, template: "workers.html", needs: api.Status.Kind, live: soon, view: workersView},
 		{path: "/workers/{name}", title: "Worker", template: "worker.html", needs: api.Status.Kind, live: soon, view: workerView},
 		{path: "/timeline", title: "Timeline", nav: true, template: "timeline.html", needs: api.Jobs.Kind, live: later, view: timelineView},

@@ -73,6 +73,7 @@ type fleet struct {
 	Targets []target
 	Sum     operator.Tally
 	Waiting int64
+	Counted bool // how many wait is known, of one target at least
 	More    bool // more wait than that
 	Oldest  time.Time
 }
@@ -96,6 +97,7 @@ func (l *look) fleet() (*fleet, error) {
 	for _, t := range f.Targets {
 		f.Sum.Add(t.Tally)
 		f.Waiting += int64(t.Waits.Count)
+		f.Counted = f.Counted || t.Counted
 		f.More = f.More || t.Waits.More
 		if !t.Oldest.IsZero() && (f.Oldest.IsZero() || t.Oldest.Before(f.Oldest)) {
 			f.Oldest = t.Oldest

@@ -1,0 +1,175 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+)
+
+// mostFailed is how many failures are looked at together.
+const mostFailed = 1000
+
+// failedPage is /failed.
+type failedPage struct {
+	Target, Since, By, Group string
+
+	Targets []string
+	Groups  []*operator.FailureGroup
+	All     []*operator.Failure
+	More    bool
+}
+
+// failedQuery is what the address looks for: of a day, where it does not say.
+func (l *look) failedQuery(p *failedPage) (q operator.FailedQuery, err error) {
+	q = operator.FailedQuery{Target: p.Target, Most: mostFailed}
+	if q.Since, err = operator.ParseTime(cmp.Or(p.Since, "24h"), l.now, time.Local); err != nil {
+		return q, badQuery("since %s", screen.Clean(err.Error()))
+	}
+	return q, nil
+}
+
+// failures finds what failed, as the address wants it.
+func (l *look) failures(p *failedPage) (found operator.Failures, j *operator.Journals, err error) {
+	query, err := l.failedQuery(p)
+	if err != nil {
+		return found, nil, err
+	}
+	if j, err = operator.FindJournals(l.ctx, l.Daemon(), l.note); err != nil {
+		return found, nil, err
+	}
+	found, err = j.FindFailed(l.ctx, query, func(uint64) {})
+	for _, err := range j.Failed {
+		l.note(err)
+	}
+	return found, j, err
+}
+
+// failedView is /failed.
+func failedView(l *look) (any, error) {
+	p := &failedPage{Target: l.value("target"), Since: l.value("since"), By: cmp.Or(l.value("by"), "group"), Group: l.value("group")}
+	choices := &jobsPage{filter: &filter{Target: p.Target}}
+	if err := l.choices(choices); err != nil {
+		return nil, err
+	}
+	p.Targets = choices.Targets
+	found, _, err := l.failures(p)
+	if err != nil {
+		return nil, err
+	}
+	l.note(found.Unchecked)
+	p.More = found.More
+	if p.Groups = found.Groups(); p.By == "time" {
+		p.All = found.All
+	}
+	if group := p.group(p.Groups); group != nil {
+		p.All = group.Members
+	}
+	return p, nil
+}
+
+// group is the group that the address names: by its newest job.
+func (p *failedPage) group(all []*operator.FailureGroup) *operator.FailureGroup {
+	for _, g := range all {
+		if p.Group != "" && strconv.FormatInt(int64(g.Job), 10) == p.Group {
+			return g
+		}
+	}
+	return nil
+}
+
+// Address leads to what is done about a group, as it was found here.
+func (p *failedPage) Address(path string, group jobnet.Whole) string {
+	q := url.Values{"group": {strconv.FormatInt(int64(group), 10)}}
+	if p.Target != "" {
+		q.Set("target", p.Target)
+	}
+	if p.Since != "" {
+		q.Set("since", p.Since)
+	}
+	return path + "?" + q.Encode()
+}
+
+// groupToRetry finds the jobs of a group that are to be set back.
+func (l *look) groupToRetry() (list []operator.Again, r *operator.Retrying, err error) {
+	p := &failedPage{Target: l.value("target"), Since: l.value("since"), Group: l.value("group")}
+	found, j, err := l.failures(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	group := p.group(found.Groups())
+	if group == nil {
+		return nil, nil, notFound("there is no such group any more: others have failed since, or it was retried; look at the list anew")
+	}
+	found.All = group.Members
+	r = retryingOf(j)
+	list, err = r.Failed(found)
+	return list, r, err
+}
+
+func retryingOf(j *operator.Journals) *operator.Retrying {
+	return &operator.Retrying{Journals: j, Done: map[jobnet.Whole]string{}, Refused: map[jobnet.Whole]string{}}
+}
+
+func askRetryGroup(l *look) (will intent, err error) {
+	list, r, err := l.groupToRetry()
+	if err != nil {
+		return will, err
+	}
+	return willRetry(list, r)
+}
+
+// willRetry says what a retry will do.
+func willRetry(list []operator.Again, r *operator.Retrying) (will intent, err error) {
+	if len(list) == 0 {
+		if len(r.Errs) > 0 {
+			return will, refuse(409, "%s", lines(r.Errs[0])[0])
+		}
+		return will, notFound("no job is to be retried")
+	}
+	will.Title = "Retry " + countOf(len(list), "job")
+	if len(list) == 1 {
+		will.Title = fmt.Sprintf("Retry job %d", list[0].Job)
+	}
+	will.Will = []string{"Their rows are set back to what they were, waiting or manual, and are run once more. What they wrote stays in the journal."}
+	for _, one := range list[:min(len(list), mostAffected)] {
+		will.Jobs = append(will.Jobs, affected{one.Job, one.Target, one.How})
+	}
+	will.More = len(list) - len(will.Jobs)
+	return will, nil
+}
+
+func retryGroup(l *look) ([]string, error) {
+	list, r, err := l.groupToRetry()
+	if err != nil {
+		return nil, err
+	}
+	return l.setBack(list, r)
+}
+
+// setBack has jobs run once more, and says what came of it.
+func (l *look) setBack(list []operator.Again, r *operator.Retrying) (said []string, err error) {
+	r.SetBack(l.ctx, list, func(uint64) {})
+	if n := len(r.Done); n > 0 {
+		said = append(said, fmt.Sprintf("%s set back: they run once more.", countOf(n, "job")))
+		if n == 1 {
+			said[0] = "1 job is set back: it runs once more."
+		}
+	}
+	for i, err := range r.Errs {
+		if i == mostAffected {
+			said = append(said, fmt.Sprintf("and %s more", comma(len(r.Errs)-i)))
+			break
+		}
+		said = append(said, lines(err)...)
+	}
+	if len(said) == 0 {
+		return nil, notFound("no job is to be retried")
+	}
+	return said, nil
+}

@@ -1,0 +1,95 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+// mostRecurring is how many rows that recur a page lists.
+const mostRecurring = 200
+
+// recurs is a row that recurs.
+type recurs struct {
+	operator.Recurring
+	Words string
+	Next  string
+	Times []time.Time // the next ones
+	Late  string
+	Tone  string
+}
+
+// schedulesView is /schedules.
+func schedulesView(l *look) (any, error) {
+	target := l.value("target")
+	choices := &jobsPage{filter: &filter{Target: target}}
+	if err := l.choices(choices); err != nil {
+		return nil, err
+	}
+	all, errs, err := operator.Recur(l.ctx, l.Daemon(), target, mostRecurring)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 && len(errs) > 0 {
+		return nil, errs[0]
+	}
+	for _, err := range errs {
+		l.note(err)
+	}
+	shown := struct {
+		Target  string
+		Targets []string
+		Rows    []recurs
+		More    bool
+	}{Target: target, Targets: choices.Targets, More: len(all) == mostRecurring}
+	for _, row := range all {
+		one := recurs{Recurring: row, Words: row.Words(), Times: row.NextTimes(l.now, 5)}
+		when, next := row.NextText(l.clock())
+		one.Next = strings.TrimSpace(when + " " + next)
+		if late, known := row.Late(); known {
+			one.Late = screen.Length(late)
+		}
+		if row.Result != "" && row.Result != "ok" {
+			one.Tone = "bad"
+		}
+		shown.Rows = append(shown.Rows, one)
+	}
+	return shown, nil
+}
+
+// replan has the plan of the job of the address changed by hand.
+func (l *look) replan(request, done, said string) ([]string, error) {
+	job, err := l.theJob()
+	if err != nil {
+		return nil, err
+	}
+	workers, err := l.Daemon().Workers(l.ctx)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := operator.Plan(l.ctx, workers, request, done, []jobnet.Whole{job.ID})
+	if err != nil {
+		return nil, err
+	}
+	if why, refused := planned.Errors[job.ID]; refused {
+		return nil, refuse(409, "%v", operator.JobError(job.ID, why))
+	}
+	return []string{fmt.Sprintf(said, job.ID)}, nil
+}
+
+func runNow(l *look) ([]string, error) {
+	return l.replan(api.RunNow.Name, "made due", "Job %d is due now, and runs as soon as there is a slot.")
+}
+
+func pauseSchedule(l *look) ([]string, error) {
+	return l.replan(api.PauseSchedule.Name, "paused", "The schedule of job %d is paused: it is due at no time, until it is continued.")
+}
+
+func continueSchedule(l *look) ([]string, error) {
+	return l.replan(api.ContinueSchedule.Name, "continued", "The schedule of job %d goes on.")
+}

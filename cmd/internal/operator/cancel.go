@@ -102,7 +102,7 @@ func (c *Cancelling) rounds(ctx context.Context) error {
 			c.take(one.From, one.Value, elsewhere)
 		}
 		if c.Daemon.Master && len(c.left) > 0 {
-			answer, by, err := First[api.CancelAnswer](ctx, answered(all), api.Cancel.Name, c.query(true), true)
+			answer, by, err := first[api.CancelAnswer](ctx, answered(all), api.Cancel.Name, c.query(true), true)
 			if err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 		s.lost = len(targets) > 0
 		return
 	}
-	rows, by, err := First[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most}, false)
+	rows, by, err := first[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most}, false)
 	if err != nil {
 		s.Why = []error{err}
 	}

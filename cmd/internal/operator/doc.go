@@ -6,7 +6,7 @@
 //	  ├─ Workers, Direct ───► Worker ── Ask ──► the same of one worker, through its master
 //	  │
 //	  ├─ All ───────────────► every worker's answer, or why it has none (Silent names those)
-//	  ├─ First ─────────────► of workers that share a table: the first that can
+//	  ├─ first ─────────────► of workers that share a table: the first that can
 //	  └─ share ─────────────► each target of one worker that serves it
 //
 // What is asked for is one of these three. What a command makes of the answers stands on them: a

@@ -402,7 +402,7 @@ const rowsOnce = 1000
 func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]history.Row, error) {
 	found := make(map[int64]history.Row, len(ids))
 	for some := range slices.Chunk(ids, rowsOnce) {
-		answer, by, err := First[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": whole(some)}, false)
+		answer, by, err := first[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": whole(some)}, false)
 		switch {
 		case err != nil && len(workers) > 0 && !isSaid(err):
 			return found, err

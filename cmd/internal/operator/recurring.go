@@ -156,7 +156,7 @@ func (r Recurring) Late() (late time.Duration, known bool) {
 // Plan has a worker change the plans of delayed rows: run-now, pause-schedule or continue-schedule. done is the
 // word for what is done to them.
 func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jobnet.Whole) (planned api.PlannedRows, err error) {
-	planned, by, err := First[api.PlannedRows](ctx, workers, request, api.PlanRows{IDs: ids}, true)
+	planned, by, err := first[api.PlannedRows](ctx, workers, request, api.PlanRows{IDs: ids}, true)
 	switch {
 	case err == nil:
 		return planned, nil

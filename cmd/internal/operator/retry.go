@@ -198,7 +198,7 @@ func (r *Retrying) askWorker(ctx context.Context, worker *Worker, some []Again) 
 			query.To[one.Job] = journal.RowManual
 		}
 	}
-	answer, by, err := First[api.RetriedRows](ctx, inTurn(worker, r.Journals.Workers), api.Retry.Name, query, true)
+	answer, by, err := first[api.RetriedRows](ctx, inTurn(worker, r.Journals.Workers), api.Retry.Name, query, true)
 	which := fmt.Sprintf("%s (the first: %d)", screen.Count(len(some), "job"), some[0].Job)
 	switch {
 	case err == nil:

@@ -167,10 +167,10 @@ func answered[A any](all []Answer[A]) (workers []*Worker) {
 	return workers
 }
 
-// First asks workers one after the other until one answers: they share their table. A worker that
+// first asks workers one after the other until one answers: they share their table. A worker that
 // refuses, or does not know the request, has done nothing, and the next one is asked. Where nobody
 // knows what became of a request that changes something, nobody else is asked: by is that worker then.
-func First[A any](ctx context.Context, workers []*Worker, typ string, query any, changes bool) (answer A, by *Worker, err error) {
+func first[A any](ctx context.Context, workers []*Worker, typ string, query any, changes bool) (answer A, by *Worker, err error) {
 	if len(workers) == 0 {
 		return answer, nil, errors.New("no worker could be asked")
 	}

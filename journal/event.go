@@ -302,10 +302,13 @@ type Retried struct {
 // before a worker is asked: the workers' journals tell what became of it.
 type Requested struct {
 	Request string  `json:"request,omitempty"` // its type, as on the wire; "": run-manual
-	Jobs    []int64 `json:"jobs,omitempty"`    // of run-manual, in ascending order
-	More    int     `json:"more,omitempty"`    // how many the client named beyond those
+	Jobs    []int64 `json:"jobs,omitempty"`    // that the client named, in ascending order
+	More    int     `json:"more,omitempty"`    // how many it named beyond those
 	By      string  `json:"by"`
 	About   string  `json:"about,omitempty"` // what else was to be changed, cut to a readable length; of a master
+	// Workers are asked for it, the first of them in alphabetical order, and Others beyond those; of a master.
+	Workers []string `json:"workers,omitempty"`
+	Others  int      `json:"others,omitempty"`
 }
 
 // Refused says that somebody asked for a change that was refused as a whole. Repeated requests are
@@ -317,6 +320,9 @@ type Refused struct {
 	By      string `json:"by"`
 	// Times: how many more such requests were refused up to now that have no event; 0: this is one.
 	Times int `json:"times,omitempty"`
+	// Jobs and More are as in Requested; of a master.
+	Jobs []int64 `json:"jobs,omitempty"`
+	More int     `json:"more,omitempty"`
 }
 
 // Reloaded says that the configuration was read again, and what that changed.

@@ -117,8 +117,11 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // kept until the client's own answer is on its way. Before they are asked for a change, that is recorded.
 func (m *Master) askAll(ctx context.Context, link *jobnet.Link, request jobnet.Request, timeout time.Duration, letters []letter) ([]reply, error) {
 	if changes(request.Type) {
-		asked := slices.ContainsFunc(letters, func(l letter) bool { return len(l.to) > 0 })
-		if err := m.record(request, nil, asked); err != nil {
+		var asked []*worker
+		for _, l := range letters {
+			asked = append(asked, l.to...)
+		}
+		if err := m.record(request, asked); err != nil {
 			return nil, err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // methods are safe for concurrent use.
 type Recorder interface {
 	// Requested keeps that somebody asks for a change, before a worker is asked for it. Where it can't,
-	// no worker is asked: its error is a net.Refusal, which the client is told. jobs are to be run by hand.
-	Requested(request jobnet.Request, jobs []int64) error
+	// no worker is asked: its error is a net.Refusal, which the client is told. workers are named that will be.
+	Requested(request jobnet.Request, workers []string) error
 	// Refused keeps that a change or a registration was refused, or that there was nobody to ask for it.
 	Refused(request jobnet.Request, reason string)
 	// Registered keeps that a worker has registered, or registered other targets.
@@ -24,16 +24,20 @@ type Recorder interface {
 // unrecorded is the Recorder of a master that keeps nothing.
 type unrecorded struct{}
 
-func (unrecorded) Requested(jobnet.Request, []int64) error { return nil }
-func (unrecorded) Refused(jobnet.Request, string)          {}
-func (unrecorded) Registered(string, []string, string)     {}
-func (unrecorded) Left(string, string, string)             {}
+func (unrecorded) Requested(jobnet.Request, []string) error { return nil }
+func (unrecorded) Refused(jobnet.Request, string)           {}
+func (unrecorded) Registered(string, []string, string)      {}
+func (unrecorded) Left(string, string, string)              {}
 
 // record keeps that a client asks for a change, before workers are asked, if there are any. Its error
 // refuses the request.
-func (m *Master) record(request jobnet.Request, jobs []int64, workers bool) error {
-	if workers {
-		return m.config.Recorder.Requested(request, jobs)
+func (m *Master) record(request jobnet.Request, workers []*worker) error {
+	if len(workers) > 0 {
+		names := make([]string, len(workers))
+		for i, w := range workers {
+			names[i] = w.name()
+		}
+		return m.config.Recorder.Requested(request, names)
 	}
 	m.config.Recorder.Refused(request, "no worker was there to be asked")
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,8 +29,8 @@ func notServed(target string) string {
 
 // merged gathers outcomes from several workers.
 type merged struct {
-	who    *principal.Session       // asks for the jobs
-	record func(workers bool) error // called before the first worker is asked, also if there is none
+	who    *principal.Session    // asks for the jobs
+	record func([]*worker) error // called with the workers that are to be asked first, also if there are none
 
 	mu sync.Mutex
 	api.RelayedOutcomes
@@ -66,9 +67,9 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	if err != nil {
 		return nil, err
 	}
-	jobs, ids := make([]job, len(asked.Jobs)), make([]int64, len(asked.Jobs))
+	jobs := make([]job, len(asked.Jobs))
 	for i, j := range asked.Jobs {
-		jobs[i].ID, jobs[i].Target, ids[i] = j.ID, j.Target, int64(j.ID)
+		jobs[i].ID, jobs[i].Target = j.ID, j.Target
 	}
 	if err := m.clients.take(from, len(jobs)); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	request.Proceed()
 	result := &merged{who: request.From}
 	result.Jobs, result.Errors = make(map[string]json.RawMessage), make(map[string]any)
-	result.record = func(workers bool) error { return m.record(request, ids, workers) }
+	result.record = func(workers []*worker) error { return m.record(request, workers) }
 	if err := m.spread(ctx, jobs, nil, result); err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 		shares, left = m.registry.assign(jobs, tried, time.Now())
 	}
 	if len(tried) == 0 {
-		if err := result.record(len(shares) > 0); err != nil {
+		if err := result.record(slices.Collect(maps.Keys(shares))); err != nil {
 			for w, share := range shares {
 				m.registry.takeBack(w, share)
 			}

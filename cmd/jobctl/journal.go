@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"jobd/cmd/internal/operator"
+	"jobd/journal"
 	"jobd/journal/replay"
 )
 
@@ -87,7 +88,8 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 		if err != nil {
 			return err
 		}
-		folders = append(folders, operator.Folder{Reader: r, Dir: dir, Own: ownerOf(ctx, r, dir)})
+		own, told := ownerOf(ctx, r, dir)
+		folders = append(folders, operator.Folder{Reader: r, Dir: dir, Own: own, Master: told && own == journal.MasterName})
 	}
 	if len(folders) > 1 {
 		p.tellApart(folders)
@@ -98,16 +100,16 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 	return j.Err(ctx, use(ctx, j))
 }
 
-// ownerOf is the name of the worker whose journal a folder holds. One that does not tell, or is damaged, which its reader will
-// notice, has the folder's.
-func ownerOf(ctx context.Context, r *replay.Reader, dir string) string {
+// ownerOf is the name of the worker whose journal a folder holds, or the master's. One that does not tell, or is damaged, which
+// its reader will notice, has the folder's.
+func ownerOf(ctx context.Context, r *replay.Reader, dir string) (name string, told bool) {
 	if name, err := r.Name(ctx); err == nil && name != "" {
-		return name
+		return name, true
 	}
 	if absolute, err := filepath.Abs(dir); err == nil {
 		dir = absolute
 	}
-	return filepath.Base(dir)
+	return filepath.Base(dir), false
 }
 
 // tellApart gives folders their names. Where two journals are of one name, as an archive and what it was cut off from are, or

@@ -21,8 +21,7 @@ import (
 func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		told := story{program: p, journals: j, told: operator.Narrator{Clock: p.times()}}
-		return told.tell(ctx, int64(id))
+		return p.storyOf(j, id).tell(ctx)
 	})
 	checkFirst(c, func(args []string) (err error) {
 		if err := oneJob("journal show", "ID", args); err != nil {
@@ -37,8 +36,8 @@ func (p *program) journalShow() *cmd {
 }
 
 // tell prints the story of one job.
-func (s *story) tell(ctx context.Context, id int64) error {
-	for e, err := range s.journals.Events(ctx, history.Query{Job: id, Output: true}) {
+func (s *story) tell(ctx context.Context) error {
+	for e, err := range s.journals.Events(ctx, history.Query{Job: s.job, Output: true}) {
 		if err != nil {
 			s.outcome() // of what is sound
 			return err
@@ -48,14 +47,14 @@ func (s *story) tell(ctx context.Context, id int64) error {
 		}
 	}
 	if s.last == nil {
-		return s.unknown(ctx, id)
+		return s.unknown(ctx, s.job)
 	}
-	return s.end(ctx, id)
+	return s.end(ctx, s.job)
 }
 
 // unknown is the error of a job without events, which retention may have removed.
 func (s *story) unknown(ctx context.Context, id int64) error {
-	err := exit.With(exit.NoJob, fmt.Errorf("job %d: no journal knows it", id))
+	err := exit.With(exit.NoJob, fmt.Errorf("job %d: no journal knows it%s", id, s.elsewhere("; ")))
 	for _, source := range s.journals.Sources {
 		if removed, keptErr := source.Kept(ctx); keptErr == nil && removed != nil {
 			err = fmt.Errorf("%w; %w", err, operator.Named(source.Worker(), removed))
@@ -64,13 +63,49 @@ func (s *story) unknown(ctx context.Context, id int64) error {
 	return err
 }
 
+// elsewhere says, behind a sign, where the rest is, if only a master's journal is read.
+func (s *story) elsewhere(sign string) string {
+	for _, source := range s.journals.Sources {
+		if f, folder := source.(operator.Folder); !folder || !f.Master {
+			return ""
+		}
+	}
+	return sign + "this is the master's journal: the job's own history is in its worker's"
+}
+
+// newest prints what journals know newest of a job.
+func (s *story) newest(ctx context.Context) error {
+	for e, err := range s.journals.Events(ctx, history.Query{Job: s.job, Last: 1}) {
+		if err != nil {
+			return err
+		}
+		if s.last = e.Source; s.json() {
+			return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
+		}
+		text, err := s.told.Tell(ctx, e)
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("job %d: %s  %s", s.job, s.clocks.of(s.program, e.Item.Time), text+s.elsewhere("; "))
+		_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
+		return err
+	}
+	return s.unknown(ctx, s.job)
+}
+
 // story prints what became of a job, event by event.
 type story struct {
 	*program
+	job      int64
 	journals *operator.Journals
 	told     operator.Narrator
 	last     operator.Source // of the newest event; nil before the first
 	clocks   clocks
+}
+
+// storyOf is what some journals tell of a job.
+func (p *program) storyOf(j *operator.Journals, job jobnet.Whole) *story {
+	return &story{program: p, job: int64(job), journals: j, told: operator.Narrator{Clock: p.times()}}
 }
 
 // printEvent prints one event.
@@ -81,7 +116,7 @@ func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) 
 		return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
 	}
 	if first {
-		fmt.Fprintf(s.out, "job %d\n\n", e.Item.Job)
+		fmt.Fprintf(s.out, "job %d\n\n", s.job)
 	}
 	text, err := s.told.Tell(ctx, e)
 	if err != nil {
@@ -95,6 +130,9 @@ func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) 
 // end prints how long things took, what the job printed, and what the table says.
 func (s *story) end(ctx context.Context, id int64) error {
 	s.outcome()
+	if note := s.elsewhere("\n"); note != "" && !s.json() {
+		fmt.Fprintln(s.out, note)
+	}
 	r := s.last.Link()
 	if r == nil {
 		return nil

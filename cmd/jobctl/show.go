@@ -17,6 +17,7 @@ import (
 
 func (p *program) show() *cmd {
 	all, runs := false, operator.UsualRuns
+	var dirs []string
 	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
 			return err
@@ -28,8 +29,15 @@ func (p *program) show() *cmd {
 		if err != nil {
 			return err
 		}
+		if len(dirs) > 0 && runs != operator.UsualRuns {
+			return wrongUsage("show: -n and --all are not for --journal, which shows all runs")
+		}
+		if len(dirs) > 0 {
+			return p.fromFolders(ctx, dirs, jobs, func(s *story) error { return s.tell(ctx) })
+		}
 		return p.showJob(ctx, p.daemon(), jobs[0], runs)
 	})
+	foldersFlag(c, &dirs)
 	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
@@ -147,14 +155,38 @@ func unjoined(err error) []error {
 }
 
 func (p *program) why() *cmd {
+	var dirs []string
 	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
+		if len(dirs) > 0 {
+			return p.fromFolders(ctx, dirs, jobs, func(s *story) error { return s.newest(ctx) })
+		}
 		return p.sayWhy(ctx, p.daemon(), jobs)
 	})
+	foldersFlag(c, &dirs)
 	return c
+}
+
+// foldersFlag lets a command about jobs read journals instead of asking a daemon.
+func foldersFlag(c *cmd, dirs *[]string) {
+	c.FlagSet.Func("journal", "read this folder of a journal, a worker's or a master's, and ask nobody; more than once for several", folders(dirs))
+}
+
+// fromFolders has each job's story told from the journals in some folders, which don't tell every job's target.
+func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, tell func(*story) error) error {
+	return p.read(ctx, dirs, func(_ context.Context, j *operator.Journals) error {
+		var failed []error
+		for _, job := range jobs {
+			if job.Target != "" {
+				return wrongUsage("job %s:%d: with --journal a job is named by its ID alone", job.Target, job.ID)
+			}
+			failed = append(failed, tell(p.storyOf(j, job.ID)))
+		}
+		return exit.Join(failed...)
+	})
 }
 
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,8 +25,9 @@ import (
 // What one event holds, and how many events an hour registrations have: of one worker, and of all, each of
 // as many as a master takes having come and gone. The others are counted.
 const (
-	mostJobs    = 100 // whom they were for the workers' journals tell
+	mostJobs    = 100 // what became of them the workers' journals tell
 	mostTargets = 100
+	mostWorkers = 20
 	mostOfOne   = 60
 	mostOfAll   = 20_000
 )
@@ -140,12 +142,20 @@ func (r *record) append(event journal.Payload) error {
 }
 
 // Requested implements master.Recorder.
-func (r *record) Requested(request jobnet.Request, jobs []int64) error {
-	slices.Sort(jobs)
-	jobs = slices.Compact(jobs)
-	event := journal.Requested{Request: request.Type, Jobs: jobs[:min(len(jobs), mostJobs)], More: max(0, len(jobs)-mostJobs), By: request.From.By()}
-	if len(jobs) == 0 {
-		event.About = refusals.About(request.Fields())
+func (r *record) Requested(request jobnet.Request, workers []string) error {
+	fields := request.Fields()
+	slices.Sort(workers)
+	workers = slices.Compact(workers)
+	event := journal.Requested{
+		Request: request.Type, By: request.From.By(),
+		Workers: workers[:min(len(workers), mostWorkers)], Others: max(0, len(workers)-mostWorkers),
+	}
+	event.Jobs, event.More = named(fields)
+	for _, told := range []string{"worker", "ids"} {
+		delete(fields, told)
+	}
+	if request.Type != api.RouteManual.Name {
+		event.About = refusals.About(fields)
 	}
 	err := r.room()
 	if err == nil {
@@ -159,7 +169,28 @@ func (r *record) Requested(request jobnet.Request, jobs []int64) error {
 
 // Refused implements master.Recorder.
 func (r *record) Refused(request jobnet.Request, reason string) {
-	r.refusals.Note(journal.Refused{Request: request.Type, About: refusals.About(request.Fields()), Reason: reason, By: request.From.By()})
+	fields := request.Fields()
+	event := journal.Refused{Request: request.Type, About: refusals.About(fields), Reason: reason, By: request.From.By()}
+	event.Jobs, event.More = named(fields)
+	r.refusals.Note(event)
+}
+
+// named are the jobs that a request names, as ids or as jobs, and how many there are beyond those that are kept.
+// A request that was refused may name anything.
+func named(fields jobnet.Fields) (jobs []int64, more int) {
+	var ids []jobnet.Whole
+	var objects []api.SignalJob
+	_ = json.Unmarshal(fields["ids"], &ids)
+	_ = json.Unmarshal(fields["jobs"], &objects)
+	for _, id := range ids {
+		jobs = append(jobs, int64(id))
+	}
+	for _, job := range objects {
+		jobs = append(jobs, int64(job.ID))
+	}
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	return jobs[:min(len(jobs), mostJobs)], max(0, len(jobs)-mostJobs)
 }
 
 // Registered implements master.Recorder.

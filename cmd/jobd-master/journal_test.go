@@ -117,10 +117,10 @@ func TestActsAreInTheJournal(t *testing.T) {
 	})
 	client := connect(t, address)
 	for i, request := range []struct{ typ, data, want string }{
-		{"pause", `{"targets":["a"]}`, `request "pause", about "targets=[\"a\"]", jobs []`},
-		{"run-manual", `{"jobs":[{"id":8,"target":"a"},{"id":7,"target":"a"},{"id":8,"target":"a"}]}`, `request "run-manual", about "", jobs [7 8]`},
-		{"cancel", `{"ids":[9]}`, `request "cancel", about "ids=[9]", jobs []`},
-		{"send-signal", `{"jobs":[{"id":9,"signal":15,"target":"a"}]}`, `request "send-signal", about "jobs=[{\"id\":9,\"signal\":15,\"target\":\"a\"}]", jobs []`},
+		{"pause", `{"targets":["a"]}`, `request "pause", about "targets=[\"a\"]", jobs [], workers [node-1]`},
+		{"run-manual", `{"jobs":[{"id":8,"target":"a"},{"id":7,"target":"a"},{"id":8,"target":"a"}]}`, `request "run-manual", about "", jobs [7 8], workers [node-1]`},
+		{"cancel", `{"ids":[9],"grace":5,"worker":"node-1"}`, `request "cancel", about "grace=5", jobs [9], workers [node-1]`},
+		{"send-signal", `{"jobs":[{"id":9,"signal":15,"target":"a"}]}`, `request "send-signal", about "jobs=[{\"id\":9,\"signal\":15,\"target\":\"a\"}]", jobs [9], workers [node-1]`},
 	} {
 		ask(t, client, request.typ, request.data)
 		seen := <-asked
@@ -128,7 +128,7 @@ func TestActsAreInTheJournal(t *testing.T) {
 			t.Fatalf("when the worker was asked for %s the journal had %+v", request.typ, seen)
 		}
 		e := seen[i].(journal.Requested)
-		if got := fmt.Sprintf("request %q, about %q, jobs %v", e.Request, e.About, e.Jobs); got != request.want || !strings.HasPrefix(e.By, "127.0.0.1") {
+		if got := fmt.Sprintf("request %q, about %q, jobs %v, workers %v", e.Request, e.About, e.Jobs, e.Workers); got != request.want || !strings.HasPrefix(e.By, "127.0.0.1") {
 			t.Errorf("%s by %s, want %s", got, e.By, request.want)
 		}
 	}

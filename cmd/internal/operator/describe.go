@@ -76,9 +76,9 @@ func Describe(payload journal.Payload) string {
 	case journal.Replanned:
 		return describeReplanned(e)
 	case journal.Requested:
-		return pairs("request", e.Request, "jobs", SomeIDs(e.Jobs, e.More), "about", e.About, "by", e.By)
+		return pairs("request", e.Request, "jobs", SomeIDs(e.Jobs, e.More), "about", e.About, "workers", listed(e.Workers, e.Others), "by", e.By)
 	case journal.Refused:
-		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
+		return pairs("request", e.Request, "jobs", SomeIDs(e.Jobs, e.More), "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Registered:
 		return pairs("worker", e.Worker, "targets", listed(e.Targets, e.More), "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Left:

@@ -45,6 +45,7 @@ type Folder struct {
 	Dir    string // as it was given
 	Own    string // the worker's name, as the journal has it; of a journal that does not tell, the folder's
 	Name   string // the same, where several are read, made to differ from the others'; else ""
+	Master bool   // it is a master's: what that was asked for and refused, about any jobs
 }
 
 // Worker implements Source.
@@ -56,9 +57,38 @@ func (f Folder) JournalName(ctx context.Context) (string, error) { return f.Read
 // Link implements Source.
 func (f Folder) Link() *Worker { return nil }
 
-// Events implements Source.
+// Events implements Source. Those of a job in a master's journal are the requests that name it.
 func (f Folder) Events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
-	return history.Events(ctx, f.Reader, q)
+	if !f.Master || q.Job == 0 {
+		return history.Events(ctx, f.Reader, q)
+	}
+	job, last := q.Job, q.Last
+	q.Job, q.Last = 0, 0
+	if len(q.Kinds) == 0 {
+		q.Kinds = []journal.Kind{journal.KindRequested, journal.KindRefused}
+	}
+	about := func(yield func(journal.Event, error) bool) {
+		for e, err := range history.Events(ctx, f.Reader, q) {
+			if (err != nil || names(e.Payload, job)) && !yield(e, err) {
+				return
+			}
+		}
+	}
+	if last == 0 {
+		return about
+	}
+	return history.Newest(about, last)
+}
+
+// names tells whether an event is a request that names a job.
+func names(payload journal.Payload, job int64) bool {
+	switch e := payload.(type) {
+	case journal.Requested:
+		return slices.Contains(e.Jobs, job)
+	case journal.Refused:
+		return slices.Contains(e.Jobs, job)
+	}
+	return false
 }
 
 // Jobs implements Source.

@@ -170,6 +170,21 @@ func (n *Narrator) words(payload journal.Payload, at time.Time) string {
 		return n.plannedAnew(e)
 	case journal.Replanned:
 		return n.editedAnew(e)
+	case journal.Requested:
+		text := fmt.Sprintf("%s was asked for by %s", screen.Clean(e.Request), screen.Clean(e.By))
+		if len(e.Workers) > 0 {
+			text += ", of " + screen.Clean(listed(e.Workers, e.Others))
+		}
+		if e.About != "" {
+			text += ", with " + screen.Clean(e.About)
+		}
+		return text
+	case journal.Refused:
+		text := fmt.Sprintf("%s was refused to %s, because %s", screen.Clean(e.Request), screen.Clean(e.By), screen.Clean(e.Reason))
+		if e.Times > 0 {
+			text += fmt.Sprintf("; so were %d more requests", e.Times)
+		}
+		return text
 	case journal.SetAside:
 		return fmt.Sprintf("its row can't be made %s for now, because %s", screen.Clean(e.Wanted), screen.Clean(e.Reason))
 	case journal.Conflict:

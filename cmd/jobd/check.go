@@ -162,6 +162,11 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	case err == nil:
 	case errors.Is(err, errPassword):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both, or, here, a token of the master's principals_file"
+		if own := c.masters.tls.Own; c.masters.tls.On && own.Cert != "" {
+			if _, err := own.Usable(); err != nil {
+				f.Detail += ", and is not shown its certificate: " + err.Error()
+			}
+		}
 	case errors.Is(err, errNoWorker):
 		f.Level, f.Detail, f.Remedy = check.Warning, "it knows who this is, but not as a worker", "give it a line of scope worker in the master's principals_file"
 	case errors.Is(err, errScope):

@@ -79,6 +79,7 @@ func (c *config) Register(set *conf.Set) {
 // Validate finds what is wrong with values that could be decoded.
 func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
+	c.masters.tls.Own = c.Listen.TLS.Files // what clients are shown masters are shown too
 	c.store.validate(set)
 	c.time.validate(set, c.store.mysql.ClaimColumn)
 	set.Require("", "launcher")

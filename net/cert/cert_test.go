@@ -215,6 +215,39 @@ func TestCertificatesOfClients(t *testing.T) {
 	}
 }
 
+// A daemon shows its own certificate where one of its authority is asked for, as long as that lets it in: one that
+// has expired, is for servers only or can't be read is kept back, and the daemon may have another credential.
+func TestADaemonsOwnCertificate(t *testing.T) {
+	t.Parallel()
+	authority, folder := certtest.New(t), t.TempDir()
+	file, key := authority.Issue(t, folder, "server.example")
+	server := must.Get(cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler)))(t)
+	pairOf := func(file, key string) cert.Files { return cert.Files{Cert: file, Key: key} }
+	for name, test := range map[string]struct {
+		own    cert.Files
+		shown  bool
+		unused string // why
+	}{
+		"known":            {pairOf(authority.Issue(t, t.TempDir(), "node-7.example")), true, ""},
+		"expired":          {pairOf(authority.IssueUntil(t, t.TempDir(), time.Now().Add(-time.Minute), "node-7.example")), false, "it has expired"},
+		"for servers only": {pairOf(authority.IssueForServers(t, t.TempDir(), "node-7.example")), false, "is for servers only"},
+		"another's key":    {cert.Files{Cert: file, Key: authority.File}, false, "private key"},
+		"gone":             {cert.Files{Cert: "/nowhere.pem", Key: key}, false, "no such file"},
+	} {
+		shown, seen := 0, must.Get(server.GetConfigForClient(nil))(t).Clone()
+		seen.VerifyConnection = func(s tls.ConnectionState) error {
+			shown = len(s.PeerCertificates)
+			return nil
+		}
+		if _, err := shake(t, seen, configOf(t, cert.Trust{CA: authority.File, Own: test.own})); err != nil || (shown > 0) != test.shown {
+			t.Errorf("%s: %d certificates were shown, error %v", name, shown, err)
+		}
+		if _, err := test.own.Usable(); (err == nil) != (test.unused == "") || err != nil && !strings.Contains(err.Error(), test.unused) {
+			t.Errorf("%s: %v, want %q", name, err, test.unused)
+		}
+	}
+}
+
 // A server whose certificate is not for the host that was called, has expired, or is of an authority that
 // nobody knows, is not trusted.
 func TestServersThatAreNotTrusted(t *testing.T) {

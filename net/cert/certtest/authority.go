@@ -49,10 +49,21 @@ func (a *Authority) Issue(t testing.TB, folder string, names ...string) (cert, k
 // IssueUntil is Issue for a certificate that ends at a time.
 func (a *Authority) IssueUntil(t testing.TB, folder string, end time.Time, names ...string) (cert, key string) {
 	t.Helper()
+	return a.issue(t, folder, end, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, names)
+}
+
+// IssueForServers is Issue for a certificate that no client may show.
+func (a *Authority) IssueForServers(t testing.TB, folder string, names ...string) (cert, key string) {
+	t.Helper()
+	return a.issue(t, folder, time.Now().Add(time.Hour), []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, names)
+}
+
+func (a *Authority) issue(t testing.TB, folder string, end time.Time, uses []x509.ExtKeyUsage, names []string) (cert, key string) {
+	t.Helper()
 	number := must.Get(rand.Int(rand.Reader, big.NewInt(1<<60)))(t)
 	request := &x509.Certificate{
 		SerialNumber: number, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtKeyUsage: uses,
 	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {

@@ -35,7 +35,7 @@ func (f *front) form(w http.ResponseWriter, r *http.Request, code int, next, why
 // signIn takes the form. A secret is judged as over a link, in its turn among the guesses of its address.
 func (f *front) signIn(w http.ResponseWriter, r *http.Request) {
 	conn, secret, next := connOf(r), r.PostFormValue("credential"), r.PostFormValue("next")
-	switch session, err := f.who.Server.Judge(r.Context(), conn.Conn, secret); {
+	switch session, err := f.judge(r, secret); {
 	case err != nil:
 		f.form(w, r, http.StatusTooManyRequests, next, err.Error()+": try again in a minute", nil)
 	case session == nil:

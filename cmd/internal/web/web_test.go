@@ -261,3 +261,25 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 		}
 	}
 }
+
+// Guesses that wait for their turn hold no place that others need.
+func TestGuessesKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	who := Who{Password: true, Server: jobnet.NewServer(jobnet.ServerConfig{Password: "s3cret"})}
+	s := serveTo(t, anyPort, routes(), who)
+	guess := func() net.Conn {
+		conn := must.Get(net.Dial("tcp", s.address()))(t)
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer guess\r\n\r\n") // it may be closed for another
+		return conn
+	}
+	must.Get(guess().Read(make([]byte, 1)))(t)
+	for range 2 * mostLinks {
+		guess()
+	}
+	for range 5 {
+		if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
+			t.Fatalf("beside guesses: %+v, %v", report, err)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func (f *front) ask(r *http.Request) (who asker, err error) {
 	}
 	if secret, is := bearer(r); is {
 		who.bearer = true
-		who.session, err = f.who.Server.Judge(r.Context(), conn.Conn, secret)
+		who.session, err = f.judge(r, secret)
 		return who, err
 	}
 	if digest, until, is := f.cookies.read(r, peer.TLS); is {
@@ -66,6 +66,17 @@ func (f *front) ask(r *http.Request) (who asker, err error) {
 	}
 	who.session = f.who.Server.Known(peer)
 	return who, nil
+}
+
+// judge tells who gives a token or the password. While it waits for its turn, its connection has no answer under
+// way: guesses hold no place that others need.
+func (f *front) judge(r *http.Request, secret string) (*principal.Session, error) {
+	conn := connOf(r)
+	if conn.bound != nil {
+		conn.bound.answer(conn.Conn, false)
+		defer conn.bound.answer(conn.Conn, true)
+	}
+	return f.who.Server.Judge(r.Context(), conn.Conn, secret)
 }
 
 // bearer is the secret that a request shows. Other schemes are of proxies before us. Two values are as a wrong one.

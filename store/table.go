@@ -114,6 +114,11 @@ type Table interface {
 	// after: so many at most, by id. It locks nothing.
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 
+	// Free lists rows of one status that nobody has claimed (waiting, manual or delayed) of these targets, the
+	// highest ids first, below before: so many at most. It reads that many entries of an index for each target,
+	// and locks nothing. Where rows are not delayed at all, its error for those is ErrNoDelays.
+	Free(ctx context.Context, status string, targets []string, before int64, limit int) ([]*Seen, error)
+
 	// looker reads rows without locking them; Explainer and Timekeeper tell people about them.
 	looker
 	Explainer

@@ -28,7 +28,7 @@ func TestJournalCandidates(t *testing.T) {
 		want    []string
 	}{
 		"configured": {
-			"w", journalConfig{jobdaemon.Journal{Dir: "/j"}}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
+			"w", journalConfig{Journal: jobdaemon.Journal{Dir: "/j"}}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
 		},
 		"systemd": {
 			"w", journalConfig{}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
@@ -62,7 +62,7 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := journalConfig{jobdaemon.Journal{Dir: dir}}
+			c := journalConfig{Journal: jobdaemon.Journal{Dir: dir}}
 			got, err := c.makeDir("w", lookup(nil))
 			if err != nil || got != dir {
 				t.Fatalf("got %q, %v, want %q", got, err, dir)
@@ -88,7 +88,7 @@ func TestJournalDirThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := journalConfig{jobdaemon.Journal{Dir: test.dir}}
+			c := journalConfig{Journal: jobdaemon.Journal{Dir: test.dir}}
 			_, err := c.makeDir("w", lookup(nil))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "give one with the key journal_dir") {
 				t.Errorf("error %v, want %q and the key", err, test.want)
@@ -121,7 +121,7 @@ func TestJournalDirOfAnotherAccount(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "journal")
 	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)))
-	c := journalConfig{jobdaemon.Journal{Dir: dir}}
+	c := journalConfig{Journal: jobdaemon.Journal{Dir: dir}}
 	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
 		t.Errorf("error %v", err)
 	}

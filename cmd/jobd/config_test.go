@@ -66,11 +66,11 @@ var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}
 
 var defaultTime = timeConfig{zone: "UTC", location: time.UTC}
 
-var defaultJournal = journalConfig{jobdaemon.Journal{
+var defaultJournal = journalConfig{Journal: jobdaemon.Journal{
 	Of: "worker", Low: "no job is claimed",
 	Log:     eventlog.Config{SegmentSize: 64 << 20, SegmentAge: 24 * time.Hour, Retention: 30 * 24 * time.Hour},
 	MinFree: 64 << 20,
-}}
+}, index: true}
 
 func TestConfigOfTheOriginal(t *testing.T) {
 	t.Parallel()

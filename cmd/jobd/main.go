@@ -144,7 +144,7 @@ func (r *root) work(log *logging.Log) (err error) {
 		Ends:   func() { r.manager.End(r.ending.Restarting()) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},
-			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run, func(ctx context.Context) error {
+			append(network.actors(), worker.mirror.Run, journal.journal.Run, journal.runIndex, r.pulse.Run, func(ctx context.Context) error {
 				return r.manager.Run(ctx, network.words)
 			}),
 		},

@@ -13,6 +13,7 @@ import (
 	"jobd/cmd/internal/conf"
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/journal/index"
 	"jobd/journal/replay"
 	"jobd/store/reconcile"
 )
@@ -23,6 +24,7 @@ type journalPart struct {
 	journalDir string
 	journal    *eventlog.Log
 	reserve    *eventlog.Reserve
+	index      *index.Index // nil: none is kept
 }
 
 // openJournal finds or makes the journal's folder, locks it and verifies what is in it.
@@ -49,7 +51,25 @@ func (r *root) openJournal() (*journalPart, error) {
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return &journalPart{r.log, dir, opened, reserve}, nil
+	p := &journalPart{log: r.log, journalDir: dir, journal: opened, reserve: reserve}
+	if r.journal.index {
+		p.index = index.New(index.Config{Dir: dir, Log: opened, Logger: r.log, Room: func() error {
+			_, why := reserve.Low()
+			return why
+		}})
+	} else if err := index.Remove(dir); err != nil { // it would be behind, and take room
+		r.log.Warn("the index of jobs, which is not kept any more, can't be removed", "error", err)
+	}
+	return p, nil
+}
+
+// runIndex keeps the index, where there is one.
+func (p *journalPart) runIndex(ctx context.Context) error {
+	if p.index == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return p.index.Run(ctx)
 }
 
 func (p *journalPart) close() error { return errors.Join(p.reserve.Close(), p.journal.Close()) }

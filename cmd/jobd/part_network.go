@@ -68,6 +68,9 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
 		Table: table.table, Journal: journal.read, Owed: worker.mirror.Quarantined, PollInterval: r.jobs.pollInterval,
 	})
+	if journal.index != nil {
+		d.service.Index = journal.index
+	}
 	handlers := r.metrics.Count(d.handlers())
 	self, err := instance(journal.journalDir)
 	if err != nil {
@@ -171,6 +174,11 @@ func (d *daemon) now() (now metrics.Now) {
 	now.Outages, now.RunnerLinks = d.mirror.Outages(), d.runner.Standing().Links
 	if free, total, err := check.Free(d.journalDir); err == nil {
 		now.Free, now.Total = free, total
+	}
+	if d.index != nil {
+		standing := d.index.Standing(context.Background())
+		now.Index, now.IndexLag, now.IndexBehind = true, standing.Lag, standing.Behind
+		now.IndexStopped = standing.Stopped != ""
 	}
 	return now
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
@@ -218,6 +219,37 @@ func rowsTests() []test {
 			}
 			if got, err := s.Table.Unclaimed(s.Context(), nil, 9, 0, 10); err != nil || len(got) != 0 {
 				s.Errorf("of no target: %v, %v", got, err)
+			}
+		}},
+		{"that nobody has claimed, the newest first", func(s *suite) {
+			first, other, last := s.insert("a", journal.RowWaiting, ""), s.insert("b", journal.RowWaiting, ""), s.insert("a", journal.RowWaiting, "")
+			by := s.insert("a", journal.RowManual, "")
+			s.insert("a", journal.RowDone, "")
+			s.insert("c", journal.RowWaiting, "")
+			for _, c := range []struct {
+				status  string
+				targets []string
+				before  int64
+				limit   int
+				want    []int64
+			}{
+				{journal.RowWaiting, []string{"a", "b"}, math.MaxInt64, 10, []int64{last, other, first}},
+				{journal.RowWaiting, []string{"a", "b"}, math.MaxInt64, 2, []int64{last, other}},
+				{journal.RowWaiting, []string{"a", "b"}, other, 2, []int64{first}},
+				{journal.RowWaiting, []string{"a", "none"}, math.MaxInt64, 10, []int64{last, first}},
+				{journal.RowManual, []string{"a"}, math.MaxInt64, 10, []int64{by}},
+				{journal.RowWaiting, nil, math.MaxInt64, 10, nil},
+			} {
+				rows, err := s.Table.Free(s.Context(), c.status, c.targets, c.before, c.limit)
+				var got []int64
+				for _, row := range rows {
+					if got = append(got, row.Job); row.Status != c.status {
+						s.Errorf("%+v: a row of status %s", c, row.Status)
+					}
+				}
+				if err != nil || !slices.Equal(got, c.want) {
+					s.Errorf("%+v: %v, %v", c, got, err)
+				}
 			}
 		}},
 		{"none", func(s *suite) {

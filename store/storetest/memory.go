@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -165,6 +166,19 @@ func (m *Memory) Confirm(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Confirmed = id
+}
+
+// Free implements store.Table, whatever the targets are.
+func (m *Memory) Free(_ context.Context, status string, _ []string, before int64, limit int) (rows []*store.Seen, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, row := range m.Rows {
+		if row.Status == status && id < before {
+			rows = append(rows, &store.Seen{Row: row.Row})
+		}
+	}
+	slices.SortFunc(rows, func(a, b *store.Seen) int { return cmp.Compare(b.Job, a.Job) })
+	return rows[:min(len(rows), limit)], m.Away
 }
 
 // Unclaimed implements store.Table, whatever the targets are.

@@ -49,6 +49,12 @@ func RunTimekeeper(t *testing.T, db *sql.DB, uses, plain store.Table) {
 	if _, err := plain.Delayed(t.Context(), []string{"a"}, 10); !errors.Is(err, store.ErrNoDelays) {
 		t.Errorf("of a table without run_at: %v", err)
 	}
+	if _, err := plain.Free(t.Context(), "delayed", []string{"a"}, math.MaxInt64, 10); !errors.Is(err, store.ErrNoDelays) {
+		t.Errorf("free rows of a table without run_at: %v", err)
+	}
+	if free, err := uses.Free(t.Context(), "delayed", []string{"a"}, math.MaxInt64, 1); err != nil || len(free) != 1 || free[0].Job != daily+4 || free[0].Plan.RunAt != 50 {
+		t.Errorf("delayed rows, the newest first: %v, %v", free, err)
+	}
 	if _, err := plain.Recurring(t.Context(), []string{"a"}, 0, 10); !errors.Is(err, store.ErrNoSchedules) {
 		t.Errorf("of a table without schedules: %v", err)
 	}

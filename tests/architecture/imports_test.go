@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"journal/archive":     {"jobd/journal", "github.com/klauspost/compress/zstd", "modernc.org/sqlite"},
 	"journal/replay":      {"jobd/journal", "jobd/journal/archive"},
 	"journal/verify":      {"jobd/journal", "jobd/journal/archive"},
+	"journal/index":       {"jobd/journal", "jobd/journal/archive", "jobd/journal/replay"},
 	"journal/eventlog":    {"jobd/journal", "jobd/journal/archive", "jobd/journal/replay", "jobd/journal/verify", "golang.org/x/sys/unix"},
 	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
 	"store/internal/rule": {"jobd/journal", "jobd/store"},

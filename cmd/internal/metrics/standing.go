@@ -20,6 +20,7 @@ type standing struct {
 	lagEvents, lagSeconds                           *prometheus.Desc
 	aside, asideOldest, strangers, doubts           *prometheus.Desc
 	bytes, segments, free, total, full              *prometheus.Desc
+	indexLag, indexBehind, indexStopped             *prometheus.Desc
 	database, outages, runner, reconnects, register *prometheus.Desc
 	ready                                           *prometheus.Desc
 
@@ -43,6 +44,9 @@ func newStanding(targets *byTarget, now func() Now) *standing {
 	s.free = s.desc("jobd_journal_disk_free_bytes", "What is free on the journal's disk.")
 	s.total = s.desc("jobd_journal_disk_size_bytes", "The size of the journal's disk.")
 	s.full = s.desc("jobd_journal_full", "1 while too little is free there to begin anything new.")
+	s.indexLag = s.desc("jobd_journal_index_lag_events", "Journalled events that are not in the index of jobs yet.")
+	s.indexBehind = s.desc("jobd_journal_index_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.")
+	s.indexStopped = s.desc("jobd_journal_index_stopped", "1 while the index of jobs does not go on; the log says why.")
 	s.database = s.desc("jobd_database_up", "1 while the table can be reached.")
 	s.outages = s.desc("jobd_database_reconnects_total", "How often the table could be reached again after it could not.")
 	s.runner = s.desc("jobd_runner_up", "1 while the worker is connected to the process that runs its jobs.")
@@ -79,6 +83,11 @@ func (s *standing) collect(send send) {
 	if now.Total > 0 {
 		gauge(s.free, float64(now.Free))
 		gauge(s.total, float64(now.Total))
+	}
+	if now.Index {
+		gauge(s.indexLag, float64(now.IndexLag))
+		gauge(s.indexBehind, now.IndexBehind.Seconds())
+		gauge(s.indexStopped, truth(now.IndexStopped))
 	}
 	if d := now.Status.Database; d != nil {
 		gauge(s.database, truth(d.Reachable))

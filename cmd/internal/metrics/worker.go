@@ -90,6 +90,11 @@ type Now struct {
 	Outages     uint64    // of the database that are over
 	RunnerLinks uint64    // connections that were made to a runner
 	Free, Total int64     // bytes of the journal's disk
+
+	Index        bool          // there is an index of jobs
+	IndexLag     uint64        // events that are not in it
+	IndexBehind  time.Duration // how long ago the first of them was journalled
+	IndexStopped bool          // it does not go on
 }
 
 // Sources are what is asked at a scrape.

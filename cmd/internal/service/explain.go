@@ -27,6 +27,7 @@ type Table interface {
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	Holder(ctx context.Context, name string) (holder string, err error)
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
+	Free(ctx context.Context, status string, targets []string, before int64, limit int) ([]*store.Seen, error)
 }
 
 // What one explain may take. A master waits 5 s for the answer. The journal has what is left of the

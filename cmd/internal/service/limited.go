@@ -55,6 +55,8 @@ func (l *limit) narrow(ctx context.Context, query any) (some bool, err error) {
 	switch q := query.(type) {
 	case *api.None: // only status: others need all targets
 		return true, nil
+	case *api.JobsQuery, *api.RatesQuery: // where no target is named, the index tells which it has: Service.had
+		return true, nil
 	case *api.Target, *api.Slots, *api.UnfinishedQuery:
 		return true, nil // named, and had
 	case *api.OutputQuery:
@@ -78,6 +80,8 @@ func (l *limit) narrow(ctx context.Context, query any) (some bool, err error) {
 	case *api.RecurringQuery:
 		targets = &q.Targets
 	case *api.DelayedQuery:
+		targets = &q.Targets
+	case *api.RowsQuery:
 		targets = &q.Targets
 	case *api.Manual:
 		ids = &q.IDs

@@ -56,6 +56,7 @@ type Config struct {
 
 	Table        Table
 	Journal      Journal
+	Index        Index                         // nil: there is none
 	Owed         func() []store.QuarantinedRow // rows that the mirror can't bring up to date for now
 	PollInterval time.Duration                 // at which the worker looks for jobs unasked; 0: never
 }

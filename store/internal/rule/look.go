@@ -529,6 +529,53 @@ func (r *Reader) Unclaimed(ctx context.Context, targets []string, created, after
 	return ids, err
 }
 
+// Free implements store.Table. The index alone tells which rows come first; these are read then.
+func (r *Reader) Free(ctx context.Context, status string, targets []string, before int64, limit int) (rows []*store.Seen, err error) {
+	const op = "look for rows that nobody has claimed"
+	if status == journal.RowDelayed && !r.Uses.Delays() {
+		return nil, store.ErrNoDelays
+	}
+	names, err := r.Names(ctx, op, targets)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int64
+	for some := range slices.Chunk(names, someTargets) {
+		var found []int64
+		err := r.ask(ctx, op, listTime, func(s *Shape) (query string, args []any) {
+			found = nil
+			for i, name := range some {
+				if i > 0 {
+					query += " UNION ALL "
+				}
+				query += fmt.Sprintf("SELECT * FROM (SELECT id FROM %s WHERE status = ? AND target = ? AND id < ?%s ORDER BY id DESC LIMIT %d) AS some%d",
+					s.Table+s.by(s.byID), s.AnID, limit, i)
+				args = append(args, status, name, before)
+			}
+			return query, args
+		}, func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			found = append(found, id)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, found...)
+	}
+	slices.SortFunc(ids, func(a, b int64) int { return cmp.Compare(b, a) })
+	ids = slices.Compact(ids)
+	if ids = ids[:min(len(ids), limit)]; len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err = seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
+		return " WHERE id IN (" + List(ids) + ") AND status = ?", []any{status}
+	})
+	slices.SortFunc(rows, func(a, b *store.Seen) int { return cmp.Compare(b.Job, a.Job) })
+	return rows, err
+}
+
 // UnderWay implements store.Table.
 func (r *Reader) UnderWay(ctx context.Context, owner string, targets []string) (rows []journal.Row, err error) {
 	const op = "look for jobs under way"

@@ -1,0 +1,257 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/archive"
+	"jobd/journal/replay"
+)
+
+// Log is the journal that is followed: an eventlog.Log.
+type Log interface {
+	Next(ctx context.Context, after uint64, limit int) ([]journal.Event, error)
+	View(look func(*journal.State))
+}
+
+// Config is what an index is made of.
+type Config struct {
+	Dir    string // the journal's folder
+	Log    Log
+	Room   func() error // why nothing may be written there now; nil: it always may
+	Logger *slog.Logger
+
+	linger, pause time.Duration           // tests hurry
+	fault         func(step string) error // tests have steps fail
+}
+
+// The pace of an index.
+const (
+	batchEvents = 4096                   // in one transaction
+	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
+	pause       = time.Minute            // from a failure to the next try
+	sweepEvents = 20_000                 // how far one transaction removes what retention has removed
+)
+
+// Index is the index beside one journal. Its methods are safe for concurrent use.
+type Index struct {
+	config Config
+	path   string
+
+	mu      sync.RWMutex
+	readers *sql.DB // nil: there is no file yet
+	spoil   context.CancelCauseFunc
+	noted   noted
+	stopped string // why it does not go on
+}
+
+// New makes an index, which does nothing until Run.
+func New(c Config) *Index {
+	if c.linger == 0 {
+		c.linger, c.pause = linger, pause
+	}
+	if c.Room == nil {
+		c.Room = func() error { return nil }
+	}
+	if c.fault == nil {
+		c.fault = func(string) error { return nil }
+	}
+	return &Index{config: c, path: filepath.Join(c.Dir, fileName)}
+}
+
+// Standing is how far an index is.
+type Standing struct {
+	Lag      uint64        // events of the journal that are not in it
+	Behind   time.Duration // how long ago the first of them was appended
+	Building int           // per cent, where it is made; 100: it is there
+	Stopped  string        // why it does not go on; "": it does
+}
+
+// Standing tells how far the index is.
+func (x *Index) Standing(ctx context.Context) (s Standing) {
+	x.mu.RLock()
+	n, stopped := x.noted, x.stopped
+	x.mu.RUnlock()
+	newest := x.newest()
+	s.Stopped, s.Building = stopped, 100
+	if newest <= n.seq {
+		return s
+	}
+	s.Lag = newest - n.seq
+	if !n.built {
+		s.Building = int(100 * (n.seq - n.begun) / max(newest-n.begun, 1))
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if events, err := x.config.Log.Next(ctx, n.seq, 1); err == nil {
+		s.Behind = max(time.Since(events[0].Time), 0)
+	}
+	return s
+}
+
+func (x *Index) newest() (seq uint64) {
+	x.config.Log.View(func(s *journal.State) { seq = s.Seq })
+	return seq
+}
+
+// Run follows the journal until ctx ends or the journal is closed. What fails is told once, and tried again: an
+// index never ends a worker.
+func (x *Index) Run(ctx context.Context) error {
+	told, made := "", time.Time{}
+	for {
+		err := x.follow(ctx)
+		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
+			return nil
+		}
+		anew := archive.IsDamage(err) || errors.Is(err, errUnfit)
+		if text := err.Error(); text != told {
+			told = text
+			if anew {
+				x.config.Logger.Warn("the index of jobs is made anew from the journal", "file", x.path, "why", err)
+			} else {
+				x.config.Logger.Warn("the index of jobs stops, and is tried again each minute; jobs go on", "file", x.path, "error", err)
+			}
+		}
+		x.stop(err, anew)
+		if anew && time.Since(made) > x.config.pause { // else it was made a moment ago, and is unfit again
+			made = time.Now()
+			continue
+		}
+		select {
+		case <-time.After(x.config.pause):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// stop notes why the index does not go on. One that is to be made anew is removed.
+func (x *Index) stop(err error, anew bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if anew {
+		x.noted = noted{}
+		err = errors.Join(err, archive.RemoveDatabase(x.path))
+	}
+	x.stopped = err.Error()
+}
+
+// follow opens the file and brings it up to date with the journal, until something fails.
+func (x *Index) follow(ctx context.Context) (err error) {
+	ctx, spoil := context.WithCancelCause(ctx)
+	defer spoil(nil)
+	db, n, err := open(ctx, x.path)
+	if err != nil {
+		return err
+	}
+	w := &writer{Index: x, db: db, noted: n}
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.readers != nil {
+			_ = x.readers.Close()
+			x.readers = nil
+		}
+		_ = w.close()
+	}()
+	if err := w.begin(ctx); err != nil {
+		return cause(ctx, err)
+	}
+	x.mu.Lock()
+	x.readers, x.spoil = pool(x.path, "ro", 2), spoil
+	x.mu.Unlock()
+	for {
+		level := w.seq >= x.newest()
+		x.publish(w.noted, level)
+		if level {
+			if err := x.config.fault("level"); err != nil {
+				return err
+			}
+		}
+		worked := time.Now()
+		events, err := x.config.Log.Next(ctx, w.seq, batchEvents)
+		if err == nil {
+			err = x.config.Room()
+		}
+		if level { // it has waited
+			worked = time.Now()
+		}
+		if err == nil {
+			err = w.add(ctx, events)
+		}
+		if err == nil {
+			err = w.sweep(ctx)
+		}
+		if err != nil {
+			return cause(ctx, err)
+		}
+		rest := time.Since(worked)
+		if w.seq >= x.newest() && w.swept >= w.gone {
+			rest = max(rest, x.config.linger)
+		}
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// publish tells how far the file is, and that it goes on: it has more than before, or all.
+func (x *Index) publish(n noted, level bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if level || n.seq > x.noted.seq {
+		x.stopped = ""
+	}
+	x.noted = n
+}
+
+// cause is why something failed: for what a reader has met, where that has ended it.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// oldest gives the number of the oldest event that is kept, and the jobs that were under way before it.
+func (x *Index) oldest(ctx context.Context) (first uint64, jobs []journal.Job, err error) {
+	r, err := replay.Open(x.config.Dir)
+	for err == nil {
+		var again uint64
+		if first, err = r.First(ctx); err == nil {
+			jobs, err = r.UnderWay(ctx, time.Time{})
+		}
+		if err == nil {
+			again, err = r.First(ctx)
+		}
+		if err == nil && again == first { // nothing was removed meanwhile
+			return first, jobs, nil
+		}
+	}
+	return 0, nil, err
+}
+
+// check compares what the file notes with the journal.
+func (x *Index) check(ctx context.Context, n noted, first uint64) error {
+	switch newest := x.newest(); {
+	case n.seq > newest:
+		return fmt.Errorf("%w: it has event %d, and the journal ends with %d", errUnfit, n.seq, newest)
+	case n.seq < first:
+		return fmt.Errorf("%w: it ends with event %d, and the journal is kept from %d on", errUnfit, n.seq, first)
+	}
+	events, err := x.config.Log.Next(ctx, n.seq-1, 1)
+	if err == nil && !bytes.Equal(events[0].Hash[:], n.hash) {
+		err = fmt.Errorf("%w: its event %d is another one", errUnfit, n.seq)
+	}
+	return err
+}

@@ -271,7 +271,7 @@ func (w *jobWait) run(ctx context.Context) error {
 	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) { w.tell(err.Error()) }, Most: lastLook}
 	err := lasting.Run(ctx, func() (rest time.Duration, err error) {
 		if journals == nil {
-			if journals, err = operator.FindJournals(ctx, d, w.note); err != nil {
+			if journals, err = operator.FindTables(ctx, d, w.note); err != nil {
 				return 0, err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/net/principal"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
@@ -363,7 +364,11 @@ func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobne
 	}
 	for _, id := range ids {
 		if row := found[id]; row != nil && request.From.Targets.Reach(row.Target) {
-			answer.Rows = append(answer.Rows, *rowOf(row))
+			told := *rowOf(row)
+			if !request.From.Scope.Has(principal.Read) {
+				told.Owner = "" // who submits jobs waits for their ends
+			}
+			answer.Rows = append(answer.Rows, told)
 		}
 	}
 	return answer, nil

@@ -41,7 +41,7 @@ type Cursor struct {
 var (
 	NextPage    = declare[Cursor, json.RawMessage](Kind{Name: JournalNext, scope: principal.Read, Slow: true, Relayed: true}, readCursor)
 	CloseStream = declare[Cursor, Done](Kind{Name: JournalClose, scope: principal.Read, Relayed: true}, readCursor)
-	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, scope: principal.Read, Slow: true, Relayed: true}, readRowIDs)
+	LookAtRows  = declare[rowIDs, json.RawMessage](Kind{Name: JournalRows, scope: principal.Read | principal.Submit, Slow: true, Relayed: true}, readRowIDs)
 
 	_ = declare[None, json.RawMessage](Kind{Name: JournalAnchor, scope: principal.Read, Relayed: true}, readNone)
 	_ = declare[None, Opened](Kind{Name: JournalEvents, scope: principal.Read, Relayed: true}, readNone)

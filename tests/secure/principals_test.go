@@ -123,7 +123,7 @@ var may = []struct{ daemon, request, scopes, data string }{
 	{"worker", "pause-schedule", "run admin", `{"ids":[9]}`},
 	{"worker", "continue-schedule", "run admin", `{"ids":[9]}`},
 	{"worker", "journal-anchor", "read run admin", ""},
-	{"worker", "journal-rows", "read run admin", `{"ids":[9]}`},
+	{"worker", "journal-rows", "read submit run admin", `{"ids":[9]}`},
 	{"worker", "journal-events", "read run admin", ""},
 	{"worker", "journal-state", "read run admin", ""},
 	{"worker", "journal-verify", "read run admin", ""},
@@ -156,7 +156,7 @@ var may = []struct{ daemon, request, scopes, data string }{
 	{"master", "reload", "admin", `{"worker":"w1"}`},
 	{"master", "restart", "", `{"worker":"w1"}`},
 	{"master", "journal-anchor", "read run admin", ""},
-	{"master", "journal-rows", "read run admin", `{"ids":[9]}`},
+	{"master", "journal-rows", "read submit run admin", `{"ids":[9]}`},
 	{"master", "journal-events", "read run admin", ""},
 	{"master", "journal-state", "read run admin", ""},
 	{"master", "journal-verify", "read run admin", ""},
@@ -209,6 +209,47 @@ func TestWhoMayAskWhat(t *testing.T) {
 			if refused == allowed || strings.Contains(said, "invalid password") || strings.Contains(said, "internal error") || strings.Contains(said, "unknown request") {
 				t.Errorf("%s: %s by %s: allowed %v, but: %s", test.daemon, test.request, name, allowed, said)
 			}
+		}
+	}
+}
+
+// Who may submit jobs may wait for those of its targets, and see their ends; those of other targets do not exist,
+// and nothing else is told.
+func TestWhoSubmitsJobsMayWaitForThem(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	fleet := p.fleet("echo $1; exit $(($1 - 1))")
+	shop := p.add("shop", "submit", "mail")
+	for id, target := range map[int64]string{1: "mail", 2: "mail", 3: "reports"} {
+		p.db.Insert(t, id, target, "waiting")
+	}
+	for name, d := range fleet {
+		harness.Until(t, func() string { // until the file was read
+			return strings.TrimPrefix(ask(t, harness.Dial(t, d.Addr), shop, map[string]string{"worker": "poll", "master": "poke"}[name], `{"targets":["mail"]}`), `"ok"`)
+		})
+		var flags []string
+		if name == "master" {
+			flags = append(flags, "--master")
+		}
+		for _, test := range []struct {
+			args, want string
+			code       int
+		}{
+			{"wait 1 --timeout 60", "", 0},
+			{"wait mail:1 --timeout 60 --output json", `{"job":1,"status":"done","result":"ok","code":0}`, 0},
+			{"wait 1 2 --timeout 60", "job 2: ", 1},
+			{"wait 3 --timeout 60", "job 3", 4},
+			{"show 1", "shop may not ask for", 1},
+			{"tail 1", "shop may not ask for", 1},
+			{"journal log", "shop may not ask for", 1},
+			{"queue", "shop may not ask for", 1},
+		} {
+			if said, code := jobctlAs(t, d, shop, append(flags, strings.Fields(test.args)...)...); code != test.code || !strings.Contains(said, test.want) {
+				t.Errorf("%s: %s: exit code %d, want %d; said %q, want %q", name, test.args, code, test.code, said, test.want)
+			}
+		}
+		if said := ask(t, harness.Dial(t, d.Addr), shop, "journal-rows", `{"ids":[1,3]}`); strings.Contains(said, `"owner"`) || strings.Contains(said, "reports") || !strings.Contains(said, `"job":1,`) {
+			t.Errorf("%s: rows: %s", name, said)
 		}
 	}
 }

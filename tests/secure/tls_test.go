@@ -36,9 +36,15 @@ func offered(t *testing.T, authority *certtest.Authority, folder, mode string) h
 // jobctl runs it against a daemon, and gives what it says and its exit code.
 func jobctl(t *testing.T, d *harness.Daemon, args ...string) (said string, code int) {
 	t.Helper()
+	return jobctlAs(t, d, "the password of all of them", args...)
+}
+
+// jobctlAs is jobctl with a password or token.
+func jobctlAs(t *testing.T, d *harness.Daemon, secret string, args ...string) (said string, code int) {
+	t.Helper()
 	host, port, _ := strings.Cut(d.Addr, ":")
 	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--config=", "--host", host, "--port", port}, args...)...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "JOBCTL_PASSWORD=the password of all of them"}
+	cmd.Env = []string{"HOME=" + t.TempDir(), "JOBCTL_PASSWORD=" + secret}
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
 }

@@ -131,7 +131,20 @@ func FindJournals(ctx context.Context, d *Daemon, note func(error)) (*Journals, 
 	if !d.Master {
 		return journalsOf([]*Worker{d.direct()}, note), nil
 	}
-	all, err := All[history.AnchorAnswer](ctx, d, api.JournalAnchor, nil)
+	return findBy[history.AnchorAnswer](ctx, d, api.JournalAnchor, nil, note)
+}
+
+// FindTables is FindJournals for who only looks at rows by their ids, as who submits jobs may.
+func FindTables(ctx context.Context, d *Daemon, note func(error)) (*Journals, error) {
+	if !d.Master {
+		return journalsOf([]*Worker{d.direct()}, note), nil
+	}
+	return findBy[history.RowsAnswer](ctx, d, api.JournalRows, map[string]any{"ids": []int{}}, note)
+}
+
+// findBy finds a master's workers by a request to all that has no effect.
+func findBy[A any](ctx context.Context, d *Daemon, request string, data any, note func(error)) (*Journals, error) {
+	all, err := All[A](ctx, d, request, data)
 	if err != nil {
 		return nil, err
 	}

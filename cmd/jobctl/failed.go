@@ -1,11 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
+	jobnet "jobd/net"
 )
 
 // What failed lists where nobody says otherwise.
@@ -110,4 +118,141 @@ func (p *program) rowText(f *operator.Failure) string {
 		return f.Row
 	}
 	return f.Row + " " + p.seconds(f.Again/1000)
+}
+
+func (p *program) retry() *cmd {
+	r := retrying{program: p, wish: failedWish{code: -1}}
+	c := command("retry ID… | T:ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
+		switch {
+		case r.failed && len(args) > 0:
+			return wrongUsage("retry: IDs and --failed are not allowed together")
+		case r.failed:
+		case r.wish.code >= 0 || r.wish.target != "" || !r.wish.since.IsZero():
+			return wrongUsage("retry: --since, --target and --code are for --failed")
+		default:
+			if r.jobs, err = jobRefs("retry", args, 0); err != nil {
+				return err
+			}
+		}
+		return p.read(ctx, nil, r.run)
+	})
+	r.wish.flags(p, c)
+	c.FlagSet.BoolVar(&r.failed, "failed", false, "those that failed and were not retried since, as failed lists them")
+	c.FlagSet.Func("code", "with --failed: only those with this exit code", count(&r.wish.code, 0, 255))
+	c.FlagSet.BoolVar(&r.Manual, "manual", false, "set them back to manual, whatever they were")
+	c.FlagSet.BoolVar(&r.dry, "dry-run", false, "only tell which they are")
+	c.FlagSet.BoolVar(&r.yes, "yes", false, "do not ask")
+	return c
+}
+
+// retrying is one run of retry.
+type retrying struct {
+	*program
+	operator.Retrying
+	jobs             []operator.Job // none: those that failed
+	wish             failedWish
+	failed, dry, yes bool
+}
+
+// run finds the jobs, asks, and has their rows set back.
+func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
+	r.Journals, r.Done, r.Refused = j, map[jobnet.Whole]string{}, map[jobnet.Whole]string{}
+	var list []operator.Again
+	query := r.wish.query(r.now())
+	if r.failed {
+		var found operator.Failures
+		if found, err = r.findFailed(ctx, j, query); err == nil {
+			list, err = r.Failed(found)
+		}
+	} else {
+		list, err = r.Named(ctx, r.jobs)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(list) == 0 && len(r.Errs) > 0 && r.json() && !r.dry:
+		return errors.Join(r.tell(nil), joined(r.Errs))
+	case len(list) == 0 && len(r.Errs) > 0:
+		return joined(r.Errs)
+	case len(list) == 0:
+		if r.failed {
+			r.noteUnserved(ctx, r.wish.target)
+		}
+		return r.sayNone("no job is to be set back")
+	case r.dry:
+		return r.tellAll(list)
+	case r.failed && !r.yes:
+		since := r.clock(query.Since)
+		question := fmt.Sprintf("%s that failed since %s (%s) would be run once more.", screen.Count(len(list), "job"), since, ofTargets(list))
+		if err := r.confirm(ctx, question); err != nil {
+			return err
+		}
+	}
+	g := r.progress(fmt.Sprintf("of %d jobs set back", len(list)))
+	r.SetBack(ctx, list, g.at)
+	g.end()
+	return errors.Join(r.tell(list), joined(r.Errs))
+}
+
+// ofTargets says of which targets jobs are, of most of them first.
+func ofTargets(list []operator.Again) string {
+	counts := map[string]int{}
+	for _, one := range list {
+		counts[one.Target]++
+	}
+	targets := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	const few = 5
+	var parts []string
+	for _, target := range targets[:min(len(targets), few)] {
+		parts = append(parts, fmt.Sprintf("%s %d", clean(target), counts[target]))
+	}
+	if more := len(targets) - few; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more targets", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tellAll tells which jobs would be set back.
+func (r *retrying) tellAll(list []operator.Again) error {
+	found := r.report(true, "", "JOB", "TARGET", "HOW IT ENDED").cutAt("TARGET")
+	for _, one := range list {
+		if err := found.add(one.Worker, one, plain, int64(one.Job), one.Target, one.How); err != nil {
+			return found.end(err)
+		}
+	}
+	if err := found.end(joined(r.Errs)); err != nil {
+		return err
+	}
+	return r.sayNone(screen.Count(len(list), "job") + " would be set back")
+}
+
+// tell tells what was set back.
+func (r *retrying) tell(list []operator.Again) error {
+	if r.json() {
+		return r.printJSON(struct {
+			Jobs   map[jobnet.Whole]string `json:"jobs"`
+			Errors map[jobnet.Whole]string `json:"errors"`
+		}{r.Done, r.Refused})
+	}
+	found := r.report(true, "", "JOB", "TARGET", "SET BACK TO").cutAt("TARGET")
+	for _, one := range list {
+		if to, set := r.Done[one.Job]; set {
+			if err := found.add(one.Worker, nil, plain, int64(one.Job), one.Target, to); err != nil {
+				return found.end(err)
+			}
+		}
+	}
+	return found.end(nil)
+}
+
+// mostErrors is how many errors are told one by one.
+const mostErrors = 100
+
+// joined is errors as one, of many the first.
+func joined(errs []error) error {
+	if more := len(errs) - mostErrors; more > 0 {
+		errs = append(slices.Clone(errs[:mostErrors]), fmt.Errorf("and %d more", more))
+	}
+	return exit.Join(errs...)
 }

@@ -243,6 +243,35 @@ func (p *program) journalExport() *cmd {
 	return c
 }
 
+// size is how many events the sources have that a query of a time selects; 0: nobody knows, or
+// wants to.
+func (p *program) size(ctx context.Context, j *operator.Journals, q history.Query) (all uint64) {
+	if !p.errTerminal || !q.Since.IsZero() || !q.Until.IsZero() {
+		return 0
+	}
+	for _, s := range j.Sources {
+		n, err := sizeOf(ctx, s)
+		if err != nil {
+			return 0 // whoever reads it will say so
+		}
+		all += n
+	}
+	return all
+}
+
+// sizeOf is how many events one source has.
+func sizeOf(ctx context.Context, s operator.Source) (uint64, error) {
+	newest, err := s.Anchor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	removed, err := s.Kept(ctx)
+	if err != nil || removed == nil {
+		return newest.Seq, err
+	}
+	return newest.Seq - min(newest.Seq, removed.First-1), nil
+}
+
 func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], format string, progress *progress) error {
 	write, flush := p.exporter(format)
 	count := uint64(0)

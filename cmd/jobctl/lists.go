@@ -332,7 +332,7 @@ func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 		if j.Elapsed != nil {
 			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
 		}
-		t.add(j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed),
+		t.add(j.Job, j.Target, j.Worker, pid, j.Try(), p.clock(since), screen.Length(elapsed),
 			cpu, memory, p.leftOf(j.RunningJob), cmp.Or(j.Executor, "process"))
 	}
 	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" }) {
@@ -345,14 +345,6 @@ func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 		t.drop("WORKER")
 	}
 	return t
-}
-
-// attemptOf is the number of an attempt, of how many where there may be several.
-func attemptOf(j api.RunningJob) string {
-	if j.MaxAttempts <= 1 {
-		return fmt.Sprint(j.Attempt)
-	}
-	return fmt.Sprintf("%d/%d", j.Attempt, j.MaxAttempts)
 }
 
 // leftOf is how much longer a job may run; "" where nothing limits that.

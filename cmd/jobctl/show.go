@@ -219,17 +219,8 @@ func unexplained(v reason.Verdict) error {
 }
 
 // toneOfReason is the tone of a verdict.
-func toneOfReason(r reason.Code) tone {
-	switch r {
-	case reason.Done:
-		return good
-	case reason.Failed, reason.Killed, reason.TimedOut, reason.Stopped, reason.BadSchedule, reason.Unknown, reason.NoSuchJob, reason.Unreadable:
-		return bad
-	case reason.Running, reason.Waiting, reason.Slots, reason.Next, reason.Prefetched, reason.Starting, reason.Claimed, reason.Manual, reason.Ended,
-		reason.Delayed, reason.Recurring:
-		return plain
-	}
-	return odd
+func toneOfReason(c reason.Code) tone {
+	return map[reason.Look]tone{reason.Good: good, reason.Bad: bad, reason.Usual: plain, reason.Odd: odd}[c.Look()]
 }
 
 // noteUnserved says on stderr that a target, for which nothing was found, is served by nobody who

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/reason"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	"jobd/net/api"
@@ -227,13 +228,14 @@ func executorText(executor string) string {
 
 // Outcome is how a job ended.
 func Outcome(o api.Outcome) string {
-	switch {
-	case o.Signal != nil && *o.Signal != "":
-		return "killed by " + screen.Clean(*o.Signal)
-	case o.Code != nil && *o.Code != 0:
-		return fmt.Sprintf("exit code %d", *o.Code)
+	signal, code := "", o.Code
+	if o.Signal != nil {
+		signal = *o.Signal
 	}
-	return screen.Clean(o.Result)
+	if code != nil && *code == 0 {
+		code = nil
+	}
+	return screen.Clean(reason.Outcome(signal, code, o.Result))
 }
 
 // plannedText says when the run of a claim was planned, where its row said something about time.

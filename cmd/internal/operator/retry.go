@@ -36,7 +36,7 @@ type Retrying struct {
 	Journals *Journals
 	Manual   bool // set back to manual, whatever they were
 
-	Done    map[jobnet.Whole]string // what rows were set back to
+	Done    map[jobnet.Whole]string // what rows were set back to; neither map is nil
 	Refused map[jobnet.Whole]string // why others were not
 	Errs    []error                 // the same as errors, and what else went wrong
 }
@@ -87,9 +87,6 @@ func (r *Retrying) Named(ctx context.Context, jobs []Job) (list []Again, err err
 
 // refuse notes why a job can't be set back.
 func (r *Retrying) refuse(id jobnet.Whole, reason string) {
-	if r.Refused == nil {
-		r.Refused = map[jobnet.Whole]string{}
-	}
 	r.Refused[id] = reason
 	r.Errs = append(r.Errs, JobError(id, reason))
 }
@@ -164,7 +161,6 @@ func (r *Retrying) SetBack(ctx context.Context, list []Again, asked func(n uint6
 		byWorker[one.from] = append(byWorker[one.from], one)
 	}
 	refused := map[jobnet.Whole]string{}
-	r.Done = map[jobnet.Whole]string{}
 	n := uint64(0)
 	for _, worker := range order {
 		for some := range slices.Chunk(byWorker[worker], retryOnce) {
@@ -240,13 +236,7 @@ func RowEnd(row history.Row) string {
 	if row.Status != journal.RowDone && (row.Plan == nil || row.Result == "") {
 		return screen.Clean(row.Status)
 	}
-	switch {
-	case row.Signal != "":
-		return "killed by " + screen.Clean(row.Signal)
-	case row.Code != nil:
-		return fmt.Sprintf("exit code %d", *row.Code)
-	}
-	return screen.Clean(row.Result)
+	return screen.Clean(reason.Outcome(row.Signal, row.Code, row.Result))
 }
 
 // notFound is how workers say that the table does not have a job.

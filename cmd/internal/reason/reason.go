@@ -86,6 +86,41 @@ const (
 	OddStatus Code = "odd-status"
 )
 
+// Look is how much a reason is worth a look.
+type Look int
+
+// The looks.
+const (
+	Odd   Look = iota // somebody should look at it
+	Usual             // it goes on by itself, or waits for its turn
+	Good              // it is done
+	Bad               // it failed, or nobody knows it
+)
+
+// Look tells how much a reason is worth one. One that is new is odd.
+func (c Code) Look() Look {
+	switch c {
+	case Done:
+		return Good
+	case Failed, Killed, TimedOut, Stopped, BadSchedule, Unknown, NoSuchJob, Unreadable:
+		return Bad
+	case Running, Waiting, Slots, Next, Prefetched, Starting, Claimed, Manual, Ended, Delayed, Recurring:
+		return Usual
+	}
+	return Odd
+}
+
+// Outcome is how a job ended: by a signal, with an exit code, or as is said otherwise.
+func Outcome[N int | int64](signal string, code *N, otherwise string) string {
+	switch {
+	case signal != "":
+		return "killed by " + signal
+	case code != nil:
+		return fmt.Sprintf("exit code %d", *code)
+	}
+	return otherwise
+}
+
 // Verdict is why a job is where it is.
 type Verdict struct {
 	Job      jobnet.Whole `json:"job"`

@@ -370,27 +370,14 @@ func (v *view) ended() *Verdict {
 }
 
 // rowResult is how the row says that the job ended.
-func (v *view) rowResult() string {
-	switch {
-	case v.row.Sig != "":
-		return "killed by " + v.row.Sig
-	case v.row.Code != nil:
-		return fmt.Sprintf("exit code %d", *v.row.Code)
-	}
-	return v.row.Result
-}
+func (v *view) rowResult() string { return Outcome(v.row.Sig, v.row.Code, v.row.Result) }
 
 // result is how a journal says that a job ended.
 func result(h *api.JobHistory) string {
-	switch {
-	case h.Signal != "":
-		return "killed by " + h.Signal
-	case h.Result == "ok":
+	if h.Signal == "" && h.Result == "ok" {
 		return "ok"
-	case h.Code != nil:
-		return fmt.Sprintf("exit code %d", *h.Code)
 	}
-	return "failed" + behind(": ", cut(h.Reason))
+	return Outcome(h.Signal, h.Code, "failed"+behind(": ", cut(h.Reason)))
 }
 
 // timedOut says that a run was ended by its time limit.

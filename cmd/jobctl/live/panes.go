@@ -185,7 +185,7 @@ func (m *model) jobRows(rows int) *grid {
 		if job.Memory != nil {
 			memory = size(*job.Memory)
 		}
-		g.add(append(cells, pid, attempt(job), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
+		g.add(append(cells, pid, job.Try(), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
 	}
 	return g
 }
@@ -211,12 +211,4 @@ func remark(job Job) string {
 		return "recurs"
 	}
 	return ""
-}
-
-// attempt is the number of an attempt, of how many where there may be several.
-func attempt(job Job) string {
-	if job.MaxAttempts <= 1 {
-		return fmt.Sprint(job.Attempt)
-	}
-	return fmt.Sprint(job.Attempt) + "/" + fmt.Sprint(job.MaxAttempts)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 )
 
@@ -80,9 +81,5 @@ func plural[N int | int64 | uint64](n N, one, many string) string {
 
 // clock is the time of day where the person is; with the date where that is another one.
 func (m *model) clock(t time.Time) string {
-	t, now := t.In(m.config.Location), m.now.In(m.config.Location)
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
+	return operator.Clock{Now: m.now, Location: m.config.Location, Brief: true}.Moment(t)
 }

@@ -1,0 +1,379 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/operator"
+	"jobd/journal"
+	"jobd/net/api"
+)
+
+// errNeedsTable says why a folder is not enough.
+var errNeedsTable = errors.New("the table is reached through the worker: leave --journal away, and name the worker with --host and --port, or use --master")
+
+// tableCommand makes a command that compares journals with the table, which only their workers
+// reach.
+func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *operator.Journals) error) *cmd {
+	return p.journalCommand(name, "", help, func(ctx context.Context, j *operator.Journals, _ []string) error {
+		if len(j.Workers) == 0 && len(j.Sources) > 0 {
+			return wrongUsage("journal %s: %w", name, errNeedsTable)
+		}
+		return exec(ctx, j)
+	})
+}
+
+func (p *program) journalDiff() *cmd {
+	var q history.DiffQuery
+	c := p.tableCommand("diff", "rows that differ from the journal: not written yet, or changed by others", func(ctx context.Context, j *operator.Journals) error {
+		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
+		changed := 0
+		err := eachItem(ctx, j, api.JournalDiff, q, func(s operator.Source, d history.Difference) error {
+			if !q.Selects(d) {
+				return nil // an older worker tells of all
+			}
+			tone := odd
+			if d.Cause == history.CauseChanged {
+				changed++
+				tone = bad
+			}
+			form := struct {
+				Worker string `json:"worker,omitempty"`
+				history.Difference
+			}{s.Worker(), d}
+			return found.add(s.Worker(), form, tone, d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
+		})
+		if err = found.end(err); err == nil && changed > 0 {
+			err = fmt.Errorf("rows that somebody else changed: %d", changed)
+		}
+		return err
+	})
+	c.FlagSet.BoolVar(&q.IgnoreDeleted, "ignore-deleted", false, "rows that are gone are no difference where their jobs have ended: for a table that is pruned")
+	return c
+}
+
+// eachItem has the items of one stream of each worker visited, one worker after the other.
+func eachItem[T any](ctx context.Context, j *operator.Journals, typ string, query any, visit func(operator.Source, T) error) error {
+	for _, r := range j.Workers {
+		for item, err := range operator.Stream[T](ctx, r, typ, query) {
+			if err != nil {
+				if err := j.Fail(r, err); err != nil {
+					return err
+				}
+				break
+			}
+			if err := visit(r, item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func describeWanted(row *history.Row) string {
+	if row == nil {
+		return "not this worker's"
+	}
+	return operator.DescribeRow(*row)
+}
+
+func describeFound(row *history.Row) string {
+	if row == nil {
+		return "no row"
+	}
+	return operator.DescribeRow(*row)
+}
+
+func (p *program) journalReapply() *cmd {
+	var since time.Time
+	var lost []string
+	var dry, yes, accept bool
+	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
+		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
+			run := func(dry bool) (brought int, err error) {
+				r := reapply{
+					program: p, journals: j, query: history.ReapplyQuery{Since: since, DryRun: dry, AcceptUnknown: true},
+					progress: p.progress("rows reapplied"),
+					done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
+				}
+				defer r.progress.end()
+				if err = r.all(ctx, lost, accept); err == nil && r.refused > 0 {
+					err = fmt.Errorf("rows that were refused, and left as found: %d", r.refused)
+				}
+				return r.brought, err
+			}
+			if !dry && !yes && !p.json() && p.canAsk() {
+				would, err := run(true)
+				if would == 0 {
+					return err
+				}
+				if err := p.confirm(ctx, fmt.Sprintf("%d rows would be brought to what the journals say.", would)); err != nil {
+					return err
+				}
+			}
+			_, err := run(dry)
+			return err
+		})
+	})
+	c.FlagSet.Func("since", "only jobs to which something happened from this time on: the time of the backup", p.moment(&since))
+	c.FlagSet.Func("journal", "the folder, on a worker's machine, with the journal of a worker that is gone; more than once for several", folders(&lost))
+	c.FlagSet.BoolVar(&dry, "dry-run", false, "only tell what would be done")
+	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: do not show it first and ask")
+	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although rows wait of which no journal can tell whether they have run")
+	return c
+}
+
+// reapply is one reapply by all workers.
+type reapply struct {
+	*program
+	journals *operator.Journals
+	query    history.ReapplyQuery
+	done     *report
+	progress *progress // counts the rows that differ
+	brought  int       // rows that were, or would be
+	refused  int
+}
+
+// all has the workers reapply their own journals, and then one of them each journal of a worker
+// that is gone, unless there are rows that may have run before all that.
+func (p *reapply) all(ctx context.Context, folders []string, accept bool) error {
+	lost, err := p.findLost(ctx, folders)
+	if err == nil {
+		err = p.checkUnknown(ctx, lost, accept)
+	}
+	if err == nil {
+		p.query.Retried, err = p.retried(ctx)
+	}
+	if err == nil {
+		err = p.own(ctx)
+	}
+	for _, one := range lost {
+		if err == nil {
+			query := p.query
+			query.Journal = one.folder
+			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
+		}
+	}
+	return p.done.end(err)
+}
+
+// stream has a worker answer a query; a worker that fails is named, and the others go on.
+func (p *reapply) stream(ctx context.Context, r *operator.Worker, query history.ReapplyQuery, use func(history.Reapplied) error) error {
+	for item, err := range operator.Stream[history.Reapplied](ctx, r, api.JournalReapply, query) {
+		if err != nil {
+			return p.journals.Fail(r, err)
+		}
+		if err := use(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own has all workers reapply their journals. Where one gave a row back that another was refused,
+// since the row bore the first one's claim, all are asked again: what the other knows of the row
+// applies now.
+func (p *reapply) own(ctx context.Context) error {
+	type reapplied = operator.From[history.Reapplied]
+	for {
+		var refused []reapplied
+		gaveBack := false
+		var err error
+		for _, r := range p.journals.Workers {
+			if err != nil {
+				break
+			}
+			err = p.stream(ctx, r, p.query, func(item history.Reapplied) error {
+				if item.Did == history.DidRefuse {
+					refused = append(refused, reapplied{Source: r, Item: item})
+					return nil
+				}
+				gaveBack = gaveBack || item.Did == history.DidApply && item.Want == nil
+				return p.printRow(r, item)
+			})
+		}
+		if err == nil && gaveBack && len(refused) > 0 {
+			continue
+		}
+		for _, r := range refused {
+			err = errors.Join(err, p.printRow(r.Source, r.Item))
+		}
+		return err
+	}
+}
+
+// printRow prints what was done with a row.
+func (p *reapply) printRow(s operator.Source, r history.Reapplied) error {
+	if !p.terminal { // else the rows tell
+		p.progress.at(p.done.count + 1)
+	}
+	worker, tone := s.Worker(), good
+	if r.Did == history.DidRefuse {
+		p.refused++
+		tone = bad
+	} else {
+		p.brought++
+	}
+	if r.Journal != "" {
+		worker = r.Journal
+	}
+	form := struct {
+		Worker string `json:"worker,omitempty"`
+		history.Reapplied
+	}{worker, r}
+	return p.done.add(worker, form, tone, r.Job, r.Did, describeWanted(r.Want), describeFound(r.Found), r.Reason)
+}
+
+// lostJournal is the journal of a worker that is gone, and the worker that reads it.
+type lostJournal struct {
+	folder string
+	reader *operator.Worker
+}
+
+// findLost finds for each folder a worker that can read it.
+func (p *reapply) findLost(ctx context.Context, folders []string) (lost []lostJournal, err error) {
+	for _, dir := range folders {
+		folder, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		var errs []error
+		for _, r := range p.journals.Workers {
+			_, err := p.unknown(ctx, r, history.ReapplyQuery{Journal: folder, Among: []int64{0}})
+			if err == nil {
+				lost = append(lost, lostJournal{folder, r})
+				errs = nil
+				break
+			}
+			errs = append(errs, r.Named(err))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, fmt.Errorf("--journal %s: a worker must be able to read it: copy it to the machine of one: %w", dir, err)
+		}
+	}
+	return lost, nil
+}
+
+// mostRetried is how many retried jobs a reapply takes into account: each worker is told of them.
+const mostRetried = 20_000
+
+// retried gathers the jobs that any worker has set back: which end that was, by the row's
+// time_finished. A worker that knows that end, or an earlier one, does not know that it is over where
+// another one has set the row back, and the table is from before both.
+func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
+	if len(p.journals.Workers) < 2 {
+		return nil, nil
+	}
+	ended := map[int64]int64{}
+	q := history.Query{Kinds: []journal.Kind{journal.KindRetried, journal.KindConflict}, Since: p.query.Since}
+	for e, err := range p.journals.Events(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		switch payload := e.Item.Payload.(type) {
+		case journal.Retried:
+			ended[e.Item.Job] = payload.Finished
+		case journal.Conflict:
+			if payload.Wanted == journal.WantedRetried {
+				delete(ended, e.Item.Job)
+			}
+		}
+		if len(ended) > mostRetried {
+			return nil, fmt.Errorf("more than %d jobs were retried, which is more than can be taken into account: narrow it with --since; nothing was changed", mostRetried)
+		}
+	}
+	return ended, nil
+}
+
+// unknownPage is how many rows are asked about in one go.
+const unknownPage = 10_000
+
+// errUnknown says how to go on.
+var errUnknown = errors.New("nothing was changed: nobody can tell whether some rows that wait have run, and they would be run (again); " +
+	"give the journals of lost workers with --journal DIR, or go on with --accept-unknown")
+
+// checkUnknown lists the rows that wait and that no journal knows: they may have run, and would run
+// again. reapply leaves them as they are, and goes on only if the operator accepts that.
+func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept bool) error {
+	suspects := make(map[int64]bool)
+	var notes []string
+	for _, r := range p.journals.Workers {
+		told, err := p.unknown(ctx, r, history.ReapplyQuery{Since: p.query.Since})
+		if err != nil {
+			return p.journals.Fail(r, err)
+		}
+		for _, id := range told.Rows {
+			suspects[id] = true
+		}
+		if len(told.Rows) > 0 {
+			notes = append(notes, p.describeBeginning(told))
+		}
+	}
+	for _, r := range p.journals.Workers {
+		if err := p.narrow(ctx, r, "", suspects); err != nil {
+			return err
+		}
+	}
+	for _, one := range lost {
+		if err := p.narrow(ctx, one.reader, one.folder, suspects); err != nil {
+			return err
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	ids := slices.Sorted(maps.Keys(suspects))
+	fmt.Fprintf(p.err, "jobctl: %d rows wait that may have run, and that no journal knows: %s\n", len(ids), operator.SomeIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
+	for _, note := range notes {
+		fmt.Fprintf(p.err, "jobctl: %s\n", note)
+	}
+	if !accept && !p.query.DryRun {
+		return errUnknown
+	}
+	return nil
+}
+
+// describeBeginning says when a worker's history begins, and why not earlier.
+func (p *reapply) describeBeginning(told history.Unknown) string {
+	why := "it holds nothing from before, as that of a new worker, or of one that lost its journal"
+	if told.Removed {
+		why = "retention has removed what was before"
+	}
+	return fmt.Sprintf("%d rows that wait were created before the history of %s begins, %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
+}
+
+// narrow drops the rows that a journal knows.
+func (p *reapply) narrow(ctx context.Context, r *operator.Worker, folder string, suspects map[int64]bool) error {
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), unknownPage) {
+		told, err := p.unknown(ctx, r, history.ReapplyQuery{Journal: folder, Among: ids})
+		if err != nil {
+			return p.journals.Fail(r, err)
+		}
+		for _, id := range ids {
+			if _, is := slices.BinarySearch(told.Rows, id); !is {
+				delete(suspects, id)
+			}
+		}
+	}
+	return nil
+}
+
+// unknown asks a worker which rows one journal does not know.
+func (p *reapply) unknown(ctx context.Context, r *operator.Worker, query history.ReapplyQuery) (told history.Unknown, err error) {
+	query.Unknown = true
+	var rows []int64
+	for item, err := range operator.Stream[history.Unknown](ctx, r, api.JournalReapply, query) {
+		if err != nil {
+			return told, err
+		}
+		told, rows = item, append(rows, item.Rows...)
+	}
+	told.Rows = rows
+	return told, nil
+}

@@ -361,48 +361,29 @@ var negative = regexp.MustCompile(`^-[0-9]+$`)
 // roundable is the length from which on a number may be rounded: 2⁵³ has so many digits.
 const roundable = len("9007199254740992")
 
+// tokens are the strings and numbers of JSON.
+var tokens = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][-+.eE0-9]*`)
+
 // exact is JSON in which whole numbers that JavaScript would round are strings of their digits:
 // what net.Whole does for one number, for all of them.
 func exact(text []byte) []byte {
-	var out []byte
-	for len(text) > 0 {
-		switch at := bytes.IndexAny(text, `"-0123456789`); {
-		case at < 0:
-			return append(out, text...)
-		case at > 0:
-			out, text = append(out, text[:at]...), text[at:]
+	digits := 0
+	if bytes.IndexFunc(text, func(r rune) bool {
+		if digits++; r < '0' || r > '9' {
+			digits = 0
 		}
-		end := endOfToken(text)
-		if token := text[:end]; text[0] == '"' {
-			out = append(out, token...)
-		} else if whole, err := strconv.ParseInt(string(token), 10, 64); len(token) >= roundable && err == nil {
-			number, _ := jobnet.Whole(whole).MarshalJSON()
-			out = append(out, number...)
-		} else {
-			out = append(out, token...)
-		}
-		text = text[end:]
+		return digits >= roundable
+	}) < 0 {
+		return text
 	}
-	return out
-}
-
-// endOfToken is where the string or number ends with which JSON text begins.
-func endOfToken(text []byte) int {
-	if text[0] != '"' {
-		if end := bytes.IndexFunc(text, func(r rune) bool { return !bytes.ContainsRune([]byte("+-.eE0123456789"), r) }); end > 0 {
-			return end
+	return tokens.ReplaceAllFunc(text, func(token []byte) []byte {
+		whole, err := strconv.ParseInt(string(token), 10, 64)
+		if len(token) < roundable || err != nil {
+			return token
 		}
-		return len(text)
-	}
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
+		number, _ := jobnet.Whole(whole).MarshalJSON()
+		return number
+	})
 }
 
 // printJSON prints a value in one line.

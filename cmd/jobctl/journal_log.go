@@ -296,14 +296,7 @@ func (p *program) exporter(format string) (write func(operator.From[journal.Even
 		return write, func() error { return nil }
 	}
 	w := csv.NewWriter(p.out)
-	headed := false
-	head := func() error {
-		if headed {
-			return nil
-		}
-		headed = true
-		return w.Write([]string{"worker", "seq", "time", "job", "kind", "payload", "stdout", "stderr", "hash"})
-	}
+	_ = w.Write([]string{"worker", "seq", "time", "job", "kind", "payload", "stdout", "stderr", "hash"}) // it remembers an error
 	write = func(e operator.From[journal.Event]) error {
 		payload, err := json.Marshal(e.Item.Payload)
 		if err != nil {
@@ -313,15 +306,14 @@ func (p *program) exporter(format string) (write func(operator.From[journal.Even
 		if done, ok := e.Item.Payload.(journal.Done); ok {
 			stdout, stderr = string(done.Stdout.Kept), string(done.Stderr.Kept)
 		}
-		return errors.Join(head(), w.Write([]string{
+		return w.Write([]string{
 			harmless(e.Source.Worker()), strconv.FormatUint(e.Item.Seq, 10), e.Item.Time.UTC().Format(time.RFC3339Nano),
 			strconv.FormatInt(e.Item.Job, 10), string(e.Item.Kind()), harmless(string(payload)), harmless(stdout), harmless(stderr), e.Item.Hash.String(),
-		}))
+		})
 	}
 	return write, func() error {
-		err := head()
 		w.Flush()
-		return errors.Join(err, w.Error())
+		return w.Error()
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -31,9 +30,7 @@ func (p *program) listTargets() *cmd {
 		if err := p.onlyWorker("list-targets"); err != nil {
 			return err
 		}
-		return p.showWorker(ctx, func(s workerStatus) {
-			p.print(targetTable(s))
-		})
+		return p.showCensus(ctx, func(s *operator.Census) { p.print(targetTable(s.Workers[0].Value)) })
 	})
 }
 
@@ -42,49 +39,32 @@ func (p *program) listWorkers() *cmd {
 		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
 			return err
 		}
-		return p.showMaster(ctx, func(s masterStatus) {
-			p.print(workerTable(s))
-		})
+		return p.showCensus(ctx, func(s *operator.Census) { p.print(workerTable(s.Master)) })
 	})
 }
 
 func (p *program) memoryUsage() *cmd {
 	return command("memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
-		if p.config.master {
-			return p.showMaster(ctx, func(s masterStatus) { p.print(masterMemoryTable(s)) })
-		}
-		return p.showWorker(ctx, func(s workerStatus) {
-			t := memoryTable()
-			addMemory(&t, "worker", s.Memory)
-			p.print(t)
-		})
+		return p.showCensus(ctx, func(s *operator.Census) { p.print(memoryTable(s)) })
 	})
 }
 
-// showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
-func (p *program) showWorker(ctx context.Context, show func(workerStatus)) error {
-	var status workerStatus
-	if err := p.askFor(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
+// showCensus asks a worker, or a master and its workers, how they stand, and shows that, or prints the
+// daemon's answer as it came where it is to be JSON. Workers that did not answer are an error.
+func (p *program) showCensus(ctx context.Context, show func(s *operator.Census)) error {
+	s, err := operator.TakeCensus(ctx, p.daemon())
+	if err != nil {
 		return err
 	}
-	show(status)
-	return nil
+	if p.json() {
+		fmt.Fprintf(p.out, "%s\n", s.Said)
+	} else {
+		show(s)
+	}
+	return s.Silent()
 }
 
-// showMaster does the same with a master, which asks its workers. Those that did not answer are an
-// error.
-func (p *program) showMaster(ctx context.Context, show func(masterStatus)) error {
-	var status masterStatus
-	if err := p.askFor(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
-		return err
-	}
-	if !p.json() {
-		show(status)
-	}
-	return errors.Join(silentWorkers(status)...)
-}
-
-func targetTable(s workerStatus) table {
+func targetTable(s *workerStatus) table {
 	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		target := s.Targets[name]
@@ -94,7 +74,7 @@ func targetTable(s workerStatus) table {
 }
 
 // workerTable has a line for each target of a worker.
-func workerTable(s masterStatus) table {
+func workerTable(s *masterStatus) table {
 	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
 	slices.SortStableFunc(s.Workers, func(a, b fleetWorker) int { return strings.Compare(a.Name, b.Name) })
 	for _, worker := range s.Workers {
@@ -108,7 +88,7 @@ func workerTable(s masterStatus) table {
 		}
 		if status := worker.Status; status != nil {
 			targets = nil
-			for _, row := range targetTable(*status).rows {
+			for _, row := range targetTable(status).rows {
 				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
 				length, paused = append(length, row.cells[2]...), append(paused, row.cells[3]...)
 			}
@@ -119,30 +99,28 @@ func workerTable(s masterStatus) table {
 	return t
 }
 
-func masterMemoryTable(s masterStatus) table {
-	t := memoryTable()
-	addMemory(&t, "master", s.Memory)
-	for _, worker := range s.Workers {
-		if worker.Status != nil {
-			addMemory(&t, worker.Name, worker.Status.Memory)
-		}
-	}
-	return t
-}
-
 // onDisk is how many bytes a journal takes.
 func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
-func memoryTable() table {
-	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
-}
-
-func addMemory(t *table, name string, m api.MemoryUsage) {
-	row := []any{name}
-	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
-		row = append(row, humanize.IBytes(size))
+// memoryTable has a line for each process.
+func memoryTable(s *operator.Census) table {
+	t := table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
+	add := func(name string, m api.MemoryUsage) {
+		row := []any{name}
+		for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
+			row = append(row, humanize.IBytes(size))
+		}
+		t.add(row...)
 	}
-	t.add(row...)
+	if s.Master != nil {
+		add("master", s.Master.Memory)
+	}
+	for _, w := range s.Workers {
+		if w.Value != nil {
+			add(cmp.Or(w.From.Name, "worker"), w.Value.Memory)
+		}
+	}
+	return t
 }
 
 func yesOrNo(b bool) string {

@@ -490,14 +490,3 @@ func (p *program) onlyMaster(name, instead string) error {
 	}
 	return nil
 }
-
-// silentWorkers names the workers that did not answer their master.
-func silentWorkers(s masterStatus) []error {
-	var failed []error
-	for _, worker := range s.Workers {
-		if worker.StatusError != "" {
-			failed = append(failed, fmt.Errorf("worker '%s': %s", clean(worker.Name), clean(worker.StatusError)))
-		}
-	}
-	return failed
-}

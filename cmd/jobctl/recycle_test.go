@@ -111,8 +111,8 @@ func TestRecycleOfNothing(t *testing.T) {
 // What was set by hand and is undone by a start is told.
 func TestWhatARestartUndoes(t *testing.T) {
 	t.Parallel()
-	before := process{Targets: map[string]api.TargetStatus{"a": {Concurrency: 5, Paused: true}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "d": {}}}
-	after := process{Targets: map[string]api.TargetStatus{"a": {Concurrency: 2}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "e": {Concurrency: 1}}}
+	before := map[string]api.TargetStatus{"a": {Concurrency: 5, Paused: true}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "d": {}}
+	after := map[string]api.TargetStatus{"a": {Concurrency: 2}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "e": {Concurrency: 1}}
 	want := []string{"target a: 5 slots → 2, as the file says", "target a was paused, it is not now", "target d is not served any more: the file does not have it", "target e is served now: 1 slot, as the file says"}
 	if got := undone(before, after); !slices.Equal(got, want) {
 		t.Errorf("%q", got)

@@ -24,26 +24,15 @@ import (
 func (p *program) status() *cmd {
 	var watch bool
 	c := command("status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
-		return p.watched(ctx, watch, p.showStatus)
+		return p.watched(ctx, watch, func(ctx context.Context, _ *operator.Daemon) error {
+			return p.showCensus(ctx, func(s *operator.Census) {
+				s.Count(ctx, append(s.Targets(), s.Unserved()...)) // as JSON the table is asked nothing
+				p.printCensus(s)
+			})
+		})
 	})
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
 	return c
-}
-
-// showStatus prints the status of the daemon at the other end. As JSON it is the daemon's answer as
-// it came: the table is not asked for anything.
-func (p *program) showStatus(ctx context.Context, c *operator.Daemon) error {
-	s, err := operator.TakeCensus(ctx, c)
-	if err != nil {
-		return err
-	}
-	if p.json() {
-		fmt.Fprintf(p.out, "%s\n", s.Said)
-		return s.Silent()
-	}
-	s.Count(ctx, append(s.Targets(), s.Unserved()...))
-	p.printCensus(s)
-	return s.Silent()
 }
 
 // printCensus prints the page of a worker, or of a master: who that is and how it stands with everything
@@ -155,7 +144,7 @@ const untold = "?"
 // tell more, what it tells.
 func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table {
 	if s.Master == nil && !operator.TellsMore(s.Workers[0].Value) {
-		return targetTable(*s.Workers[0].Value)
+		return targetTable(s.Workers[0].Value)
 	}
 	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "NEXT DUE", "PAUSED"}, none: "no targets", elastic: "TARGET"}
 	for _, one := range tallies {

@@ -217,37 +217,37 @@ func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
 	wish.stops = true
 	every := func(operator.Answer[*workerStatus]) bool { return true }
 	return p.oneByOne(ctx, wish, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
-		before := processOf(w.Value)
+		before := w.Value
 		if before.Started == 0 {
 			return nil, nil, errors.New("it is an older jobd, which does not tell when it serves again: restart it on its host")
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 		defer cancel()
-		look := func(ctx context.Context) (process, error) { return ofWorker(ctx, p.asked, w.From.Name) }
+		look := func(ctx context.Context) (*workerStatus, error) { return ofWorker(ctx, p.asked, w.From.Name) }
 		if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
 			// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
-			if now, unseen := look(ctx); unseen == nil && now.same(before) {
+			if now, unseen := look(ctx); unseen == nil && sameRun(now, before) {
 				return nil, nil, err
 			}
 		}
 		after, err := awaitNext(ctx, before, look)
 		lines := []string{fmt.Sprintf("process %d serves again, version %s", after.PID, clean(after.Version))}
-		return append(lines, undone(before, after)...), after.form(), err
+		return append(lines, undone(before.Targets, after.Targets)...), runForm(after), err
 	})
 }
 
-// ofWorker is the process of a worker that its master knows by a name.
-func ofWorker(ctx context.Context, c *operator.Daemon, name string) (process, error) {
+// ofWorker is how a worker stands that its master knows by a name.
+func ofWorker(ctx context.Context, c *operator.Daemon, name string) (*workerStatus, error) {
 	s, err := operator.TakeCensus(ctx, c)
 	if err != nil {
-		return process{}, err
+		return nil, err
 	}
 	for _, w := range s.Workers {
 		if w.From.Name == name && w.Value != nil {
-			return processOf(w.Value), nil
+			return w.Value, nil
 		}
 	}
-	return process{}, errors.New("the master does not see it")
+	return nil, errors.New("the master does not see it")
 }
 
 // fleetWish is what is to be done with each worker of a master: how it is shown, and asked for.
@@ -376,7 +376,7 @@ func reloadText(told api.Reloaded) []string {
 		changed = cleaned(told.Changed) + " changed in"
 	}
 	lines := []string{changed + " " + clean(told.File)}
-	lines = append(lines, undone(process{Targets: told.Before}, process{Targets: told.After})...)
+	lines = append(lines, undone(told.Before, told.After)...)
 	if len(told.Later) > 0 {
 		lines = append(lines, "from its next start on: "+cleaned(told.Later)+" (jobctl restart)")
 	}
@@ -392,31 +392,21 @@ func cleaned(texts []string) string {
 	return strings.Join(list, ", ")
 }
 
-// process tells a worker's run from those before and after it.
-type process struct {
-	PID     int    `json:"pid"`
-	Started int64  `json:"startedAt"`
-	Version string `json:"version"`
-
-	Targets map[string]api.TargetStatus `json:"targets"`
+// sameRun tells whether a worker is the same process, and has not started anew in it.
+func sameRun(now, before *workerStatus) bool {
+	return now.PID == before.PID && now.Started == before.Started
 }
 
-func processOf(s *workerStatus) process {
-	return process{PID: s.PID, Started: s.Started, Version: s.Version, Targets: s.Targets}
-}
-
-func (p process) same(other process) bool { return p.PID == other.PID && p.Started == other.Started }
-
-// form is what programs are told of it.
-func (p process) form() map[string]any {
-	return map[string]any{"pid": p.PID, "startedAt": p.Started, "version": p.Version}
+// runForm is what programs are told of a worker's run.
+func runForm(s *workerStatus) map[string]any {
+	return map[string]any{"pid": s.PID, "startedAt": s.Started, "version": s.Version}
 }
 
 // undone says what was set by hand and is as the file says now: pauses, and concurrencies.
-func undone(before, after process) (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(before.Targets)) {
-		was := before.Targets[name]
-		now, there := after.Targets[name]
+func undone(before, after map[string]api.TargetStatus) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		was := before[name]
+		now, there := after[name]
 		switch {
 		case !there:
 			lines = append(lines, fmt.Sprintf("target %s is not served any more: the file does not have it", clean(name)))
@@ -428,9 +418,9 @@ func undone(before, after process) (lines []string) {
 			lines = append(lines, fmt.Sprintf("target %s was paused, it is not now", clean(name)))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(after.Targets)) {
-		if _, was := before.Targets[name]; !was {
-			lines = append(lines, fmt.Sprintf("target %s is served now: %s, as the file says", clean(name), screen.Count(after.Targets[name].Concurrency, "slot")))
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, was := before[name]; !was {
+			lines = append(lines, fmt.Sprintf("target %s is served now: %s, as the file says", clean(name), screen.Count(after[name].Concurrency, "slot")))
 		}
 	}
 	return lines
@@ -444,10 +434,10 @@ var errNotAgain = errors.New("the worker has not served again in time")
 func (p *program) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 	defer cancel()
-	var before process
+	before := &workerStatus{}
 	var answer api.Restarted
 	d := p.daemon()
-	if err := d.AskInto(ctx, api.Status.Name, nil, &before); err != nil {
+	if err := d.AskInto(ctx, api.Status.Name, nil, before); err != nil {
 		return err
 	}
 	err := d.AskInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
@@ -465,8 +455,9 @@ func (p *program) startAgain(ctx context.Context) error {
 		d.Move(p.config.address())
 	}
 	d.Move(d.Where())
-	after, err := awaitNext(ctx, before, func(ctx context.Context) (now process, err error) {
-		err = d.AskInto(ctx, api.Status.Name, nil, &now)
+	after, err := awaitNext(ctx, before, func(ctx context.Context) (*workerStatus, error) {
+		now := &workerStatus{}
+		err := d.AskInto(ctx, api.Status.Name, nil, now)
 		d.Move(d.Address) // over the old one's link only the old one answers
 		return now, err
 	})
@@ -474,15 +465,15 @@ func (p *program) startAgain(ctx context.Context) error {
 		return err
 	}
 	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), d.Where())
-	return p.restarted(after, strings.Join(append([]string{words}, undone(before, after)...), "\n"))
+	return p.restarted(after, strings.Join(append([]string{words}, undone(before.Targets, after.Targets)...), "\n"))
 }
 
-func (p *program) restarted(now process, words string) (err error) {
+func (p *program) restarted(now *workerStatus, words string) (err error) {
 	if !p.json() {
 		_, err = fmt.Fprintln(p.out, words)
 		return err
 	}
-	return p.printJSON(now.form())
+	return p.printJSON(runForm(now))
 }
 
 // goTo goes where the new process will listen. A host that is all of its addresses stays the one
@@ -508,7 +499,7 @@ func (p *program) goTo(address string) error {
 }
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
-func awaitNext(ctx context.Context, before process, look func(context.Context) (process, error)) (now process, err error) {
+func awaitNext(ctx context.Context, before *workerStatus, look func(context.Context) (*workerStatus, error)) (now *workerStatus, err error) {
 	last := errors.New("it still is the one that was to start again")
 	lasting := operator.Lasting{
 		Outlives: func(err error) bool { return !operator.IsPassword(err) }, Tell: func(err error) { last = err }, Most: restartLook,
@@ -517,7 +508,7 @@ func awaitNext(ctx context.Context, before process, look func(context.Context) (
 		looking, cancel := context.WithTimeout(ctx, restartPeer)
 		defer cancel()
 		now, err = look(looking)
-		if err == nil && !now.same(before) {
+		if err == nil && !sameRun(now, before) {
 			return -1, nil
 		}
 		return restartLook, err

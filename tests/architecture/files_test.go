@@ -6,14 +6,8 @@ import (
 	"testing"
 )
 
-// mostFiles is how many product files a folder may have. A folder that has more is listed in crowded
-// with what it had when the rule was made, and may only get fewer.
+// mostFiles is how many product files a folder may have.
 const mostFiles = 20
-
-// crowded are the folders that still have more files than mostFiles.
-var crowded = map[string]int{
-	"cmd/jobctl": 23,
-}
 
 func TestFoldersHaveFewFiles(t *testing.T) {
 	t.Parallel()
@@ -24,13 +18,8 @@ func TestFoldersHaveFewFiles(t *testing.T) {
 		}
 	}
 	for folder, files := range count {
-		if most := max(mostFiles, crowded[folder]); files > most {
-			t.Errorf("%s has %d product files, over %d: put together what is read together", folder, files, most)
-		}
-	}
-	for folder := range crowded {
-		if count[folder] <= mostFiles {
-			t.Errorf("%s has %d product files and is not crowded any more: take it off the list", folder, count[folder])
+		if files > mostFiles {
+			t.Errorf("%s has %d product files, over %d: put together what is read together", folder, files, mostFiles)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -506,28 +505,10 @@ func (c *completing) targets(ctx context.Context, end string) (all []candidate) 
 	if !c.configure() || end != "" && !c.config.master {
 		return nil
 	}
-	for _, name := range c.served(ctx) {
+	for _, name := range c.daemon().Served(ctx) {
 		all = append(all, candidate{word: name + end})
 	}
 	return all
-}
-
-// served are the targets that the daemon tells of, in their order; none where it does not answer.
-func (p *program) served(ctx context.Context) []string {
-	if !p.config.master {
-		var status workerStatus
-		_ = p.daemon().AskInto(ctx, api.Status.Name, nil, &status)
-		return slices.Sorted(maps.Keys(status.Targets))
-	}
-	var status masterStatus
-	_ = p.daemon().AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status)
-	served := map[string]bool{}
-	for _, worker := range status.Workers {
-		for _, name := range worker.Targets {
-			served[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(served))
 }
 
 func (c *completing) workers(ctx context.Context) (all []candidate) {

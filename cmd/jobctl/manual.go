@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +16,6 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
-	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -351,115 +350,32 @@ func (p *program) plan(ctx context.Context, h hand, args []string) error {
 		return err
 	}
 	return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
-		r := planning{program: p, hand: h, jobs: jobs, all: api.PlannedRows{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
-		return r.run(ctx, j)
+		planned, errs, err := operator.Replan(ctx, p.daemon(), j, h.request, h.done, jobs)
+		if err == nil {
+			err = p.printPlanned(planned, h.head)
+		}
+		if err != nil {
+			return err
+		}
+		return joined(errs)
 	})
 }
 
-// planning is one such change.
-type planning struct {
-	*program
-	hand
-	jobs []operator.Job
-	rows map[jobnet.Whole]string // the targets
-	all  api.PlannedRows
-	errs []error
-}
-
-// run looks at the rows, and has a worker change those that are delayed.
-func (h *planning) run(ctx context.Context, j *operator.Journals) error {
-	ids, err := h.delayed(ctx, j)
-	if err != nil {
-		return err
+// printPlanned tells which rows were changed.
+func (p *program) printPlanned(planned *operator.Planned, head string) error {
+	if p.json() {
+		return p.printJSON(planned.PlannedRows)
 	}
-	if len(ids) > 0 {
-		answer, err := operator.Plan(ctx, j.Workers, h.request, h.done, ids)
-		if err != nil {
-			h.errs = append(h.errs, err)
-		}
-		maps.Copy(h.all.Jobs, answer.Jobs)
-		maps.Copy(h.all.Errors, answer.Errors)
-	}
-	if err := h.tell(); err != nil {
-		return err
-	}
-	for _, id := range slices.Sorted(maps.Keys(h.all.Errors)) {
-		h.errs = append(h.errs, operator.JobError(id, h.all.Errors[id]))
-	}
-	return joined(h.errs)
-}
-
-// delayed gives the jobs that are delayed, as their rows say, and notes why others are left.
-func (h *planning) delayed(ctx context.Context, j *operator.Journals) (ids []jobnet.Whole, err error) {
-	rows, wrong, err := operator.RowsOf(ctx, j, h.jobs)
-	if err != nil {
-		return nil, err
-	}
-	h.rows, h.all.Errors = map[jobnet.Whole]string{}, wrong
-	for _, job := range h.jobs {
-		row, there := rows[job.ID]
-		switch {
-		case !there:
-		case row.Status == journal.RowWaiting:
-			wrong[job.ID] = h.waits(ctx, row.Target)
-		case row.Status != journal.RowDelayed:
-			wrong[job.ID] = notDelayed(row.Status)
-		default:
-			ids = append(ids, job.ID)
-			h.rows[job.ID] = row.Target
-		}
-	}
-	return ids, nil
-}
-
-// waits says of a row that waits what it waits for.
-func (h *planning) waits(ctx context.Context, target string) string {
-	switch served := h.served(ctx); {
-	case len(served) == 0 || slices.Contains(served, target):
-		return "it is not delayed: it waits already, and runs as soon as there is a slot"
-	case h.config.master:
-		return "it is not delayed: it waits already, and no worker serves its target " + target
-	}
-	return "it is not delayed: it waits already, and this worker does not serve its target " + target
-}
-
-// notDelayed says why a row that is not delayed is left as it is.
-func notDelayed(status string) string {
-	switch status {
-	case journal.RowAccepted, journal.RowRunning:
-		return "it is not delayed: it is " + status + " already"
-	case journal.RowManual:
-		return "it is not delayed but manual: jobctl run-manual runs it"
-	case journal.RowDone, journal.RowIgnored:
-		return "it is not delayed but " + status + ": jobctl retry has it run once more"
-	}
-	return fmt.Sprintf("it is not delayed: its status is %q", status)
-}
-
-// tell tells which rows were changed.
-func (h *planning) tell() error {
-	if h.json() {
-		return h.printJSON(h.all)
-	}
-	if len(h.all.Jobs) == 0 {
+	if len(planned.Jobs) == 0 {
 		return nil
 	}
-	found := h.report(false, "", "JOB", "TARGET", h.head)
-	found.table.elastic = "TARGET"
-	for _, job := range h.jobs {
-		if was, did := h.all.Jobs[job.ID]; did {
-			if err := found.add("", nil, plain, job.ID, h.rows[job.ID], h.wasDue(was)); err != nil {
+	found := p.report(false, "", "JOB", "TARGET", head).cutAt("TARGET")
+	for _, job := range planned.Asked {
+		if was, did := planned.Jobs[job.ID]; did {
+			if err := found.add("", nil, plain, int64(job.ID), job.Target, cmp.Or(p.seconds(was), "not planned yet")); err != nil {
 				return found.end(err)
 			}
 		}
 	}
 	return found.end(nil)
-}
-
-// wasDue is when a row was due before, or is due now.
-func (h *planning) wasDue(at int64) string {
-	if at == 0 {
-		return "not planned yet"
-	}
-	return h.seconds(at)
 }

@@ -231,7 +231,7 @@ func (p *program) noteUnserved(ctx context.Context, target string) {
 	if target == "" {
 		return
 	}
-	served := p.served(ctx)
+	served := p.daemon().Served(ctx)
 	if len(served) == 0 || slices.Contains(served, target) {
 		return
 	}

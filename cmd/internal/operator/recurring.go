@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -251,4 +252,70 @@ func zoneOf(text, zone string) string {
 		return ""
 	}
 	return zone
+}
+
+// Planned is what became of the plans of delayed rows that somebody has changed by hand.
+type Planned struct {
+	api.PlannedRows
+	Asked []Job // for which a worker was asked, with their targets
+}
+
+// Replan has the plans of delayed rows changed by a request: made due, paused or continued, as done says it.
+// The errors say why others were left.
+func Replan(ctx context.Context, d *Daemon, j *Journals, request, done string, jobs []Job) (p *Planned, errs []error, err error) {
+	p = &Planned{PlannedRows: api.PlannedRows{Jobs: map[jobnet.Whole]int64{}}}
+	rows, wrong, err := RowsOf(ctx, j, jobs)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Errors = wrong
+	var ids []jobnet.Whole
+	for _, job := range jobs {
+		switch row, there := rows[job.ID]; {
+		case !there:
+		case row.Status == journal.RowWaiting:
+			wrong[job.ID] = waits(d, d.Served(ctx), row.Target)
+		case row.Status != journal.RowDelayed:
+			wrong[job.ID] = notDelayed(row.Status)
+		default:
+			ids = append(ids, job.ID)
+			p.Asked = append(p.Asked, Job{ID: job.ID, Target: row.Target})
+		}
+	}
+	if len(ids) > 0 {
+		answer, err := Plan(ctx, j.Workers, request, done, ids)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		maps.Copy(p.Jobs, answer.Jobs)
+		maps.Copy(p.Errors, answer.Errors)
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Errors)) {
+		errs = append(errs, JobError(id, p.Errors[id]))
+	}
+	return p, errs, nil
+}
+
+// waits says of a row that waits what it waits for.
+func waits(d *Daemon, served []string, target string) string {
+	switch {
+	case len(served) == 0 || slices.Contains(served, target):
+		return "it is not delayed: it waits already, and runs as soon as there is a slot"
+	case d.Master:
+		return "it is not delayed: it waits already, and no worker serves its target " + target
+	}
+	return "it is not delayed: it waits already, and this worker does not serve its target " + target
+}
+
+// notDelayed says why a row that is not delayed is left as it is.
+func notDelayed(status string) string {
+	switch status {
+	case journal.RowAccepted, journal.RowRunning:
+		return "it is not delayed: it is " + status + " already"
+	case journal.RowManual:
+		return "it is not delayed but manual: jobctl run-manual runs it"
+	case journal.RowDone, journal.RowIgnored:
+		return "it is not delayed but " + status + ": jobctl retry has it run once more"
+	}
+	return fmt.Sprintf("it is not delayed: its status is %q", status)
 }

@@ -15,6 +15,7 @@
 const fs = require('node:fs');
 const net = require('node:net');
 const path = require('node:path');
+const tls = require('node:tls');
 
 const EOT = 4;              // the byte that ends each message
 const LONGEST = 64 << 20;   // bytes of an answer
@@ -37,11 +38,28 @@ class Jobd {
    * master: false where a worker (7080) listens, and not a master (7081). timeout: in seconds.
    * pulse: seconds of silence after which the daemon must answer a ping. unix: path of a socket, in
    * place of host and port; where none of the three is given, one in the folder sockets is tried
-   * first. owner: a uid to which sockets may belong beside root and this account.
+   * first. owner: a uid to which sockets may belong beside root and this account. tls: a file of the
+   * authorities that vouch for the daemon at host and port, or true: Node's own. tlsName: the name that
+   * its certificate must have, in place of the host. password: or a token.
    */
-  constructor({ host, port, unix, sockets = '/run/jobd', owner = 0, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
+  constructor({ host, port, unix, sockets = '/run/jobd', owner = 0, tls: ca = false, tlsName, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
     const near = unix || (host || port ? undefined : path.join(sockets, master ? 'jobd-master.sock' : 'jobd.sock'));
-    Object.assign(this, { host: host || '127.0.0.1', port: port || (master ? 7081 : 7080), unix, near, owner, password, master, timeout, pulse });
+    Object.assign(this, { host: host || '127.0.0.1', port: port || (master ? 7081 : 7080), unix, near, owner, ca, tlsName, password, master, timeout, pulse });
+  }
+
+  /** A connection to host and port, and the event that says that it may be used. */
+  reach() {
+    const { host, port, tlsName: name = host } = this;
+    if (!this.ca) return [net.connect({ host, port }), 'connect'];
+    try {
+      const ca = this.ca === true ? undefined : fs.readFileSync(this.ca);
+      return [tls.connect({
+        host, port, ca, rejectUnauthorized: true, servername: net.isIP(name) ? '' : name,
+        checkServerIdentity: (_, cert) => tls.checkServerIdentity(name, cert),
+      }), 'secureConnect'];
+    } catch (error) {
+      throw this.error(`can't be reached: ${error.message}`, 'unreachable');
+    }
   }
 
   /** A connection to the socket that is tried first; a password goes to nobody who took its place. */
@@ -125,7 +143,7 @@ class Jobd {
     }
     const socket = await this.socket();
     return new Promise((resolve, reject) => {
-      const link = socket || net.connect({ host: this.host, port: this.port });
+      const [link, ready] = socket ? [socket] : this.reach();
       const timers = {};
       const end = (settle, value) => {
         Object.values(timers).forEach(clearTimeout);
@@ -152,7 +170,7 @@ class Jobd {
         listen();
       };
       if (socket) begin();
-      else link.on('connect', begin);
+      else link.on(ready, begin);
       link.on('error', (error) => (connected
         ? fail(`was lost before it answered ${type}: ${error.message}`, 'lost')
         : fail(`can't be reached: ${error.message || error.code}${this.missed}`, 'unreachable')));

@@ -34,7 +34,9 @@ class Jobd
     public ?string $unix = null;      // path of a socket, in place of host and port
     public string $sockets = '/run/jobd'; // where one is tried first if none of these is set
     public ?int $owner = null;        // uid to which sockets may belong beside root and this account
-    public string $password = '';
+    public string|bool $tls = false;  // file of the authorities that vouch for the daemon; true: the system's
+    public ?string $tlsName = null;   // that the daemon's certificate must have; the host
+    public string $password = '';     // or a token
     public bool $master = true;       // false: a worker listens there
     public float $timeout = 10;       // seconds
     public float $pulse = 30;         // seconds of silence after which the daemon must answer a ping
@@ -172,8 +174,16 @@ class Jobd
             $missed = "; nor at $this->near: $why";
         }
         $host = str_contains($this->host, ':') ? "[$this->host]" : $this->host;
-        return @stream_socket_client("tcp://$host:$this->port", $number, $error, $timeout)
-            ?: throw $this->error("can't be reached: $error$missed", 'unreachable');
+        $verify = ['verify_peer' => true, 'verify_peer_name' => true, 'allow_self_signed' => false, 'peer_name' => $this->tlsName ?? $this->host];
+        $context = stream_context_create(['ssl' => $verify + (is_string($this->tls) ? ['cafile' => $this->tls] : [])]);
+        $said = []; // why a handshake fails PHP tells in warnings only
+        set_error_handler(function ($level, $text) use (&$said) { return $said[] = $text; });
+        try {
+            $link = stream_socket_client(($this->tls ? 'tls' : 'tcp') . "://$host:$this->port", $number, $error, $timeout, STREAM_CLIENT_CONNECT, $context);
+        } finally {
+            restore_error_handler();
+        }
+        return $link ?: throw $this->error("can't be reached: " . ($error ?: implode('; ', $said)) . $missed, 'unreachable');
     }
 
     /** Writes all of it: fwrite comes back early only where the connection is gone, or blocks for too long. */
@@ -204,6 +214,9 @@ class Jobd
                 continue;
             }
             $chunk = @fread($link, 1 << 16);
+            if ($chunk === '' && !feof($link)) { // of TLS: no data
+                continue;
+            }
             if ($chunk === false || $chunk === '') {
                 if (!in_array(ltrim(implode('', $pieces))[0] ?? '', ['', '['], true)) {
                     throw $this->nonsense($type, implode('', $pieces));

@@ -7,6 +7,7 @@ const limit = Number(env.JOBCTL_TIMEOUT || 0);
 const jobs = new Jobd({
   host: env.JOBCTL_HOST, port: Number(env.JOBCTL_PORT || 0), password: env.JOBCTL_PASSWORD,
   unix: env.JOBCTL_SOCKET, sockets: env.JOBCTL_SOCKETS, owner: Number(env.JOBCTL_OWNER || 0),
+  tls: env.JOBCTL_TLS_CA || env.JOBCTL_TLS === 'verify', tlsName: env.JOBCTL_TLS_NAME,
   master: env.JOBCTL_MASTER === 'true', timeout: limit || 10, pulse: Number(env.JOBCTL_PULSE || 30),
 });
 

@@ -13,6 +13,7 @@ $limit = (float)getenv('JOBCTL_TIMEOUT');
 $jobs = new Jobd([
     'host' => getenv('JOBCTL_HOST') ?: null, 'port' => (int)getenv('JOBCTL_PORT') ?: null,
     'unix' => getenv('JOBCTL_SOCKET') ?: null, 'sockets' => getenv('JOBCTL_SOCKETS') ?: '/run/jobd', 'owner' => (int)getenv('JOBCTL_OWNER'),
+    'tls' => getenv('JOBCTL_TLS_CA') ?: getenv('JOBCTL_TLS') === 'verify', 'tlsName' => getenv('JOBCTL_TLS_NAME') ?: null,
     'password' => (string)getenv('JOBCTL_PASSWORD'), 'master' => getenv('JOBCTL_MASTER') === 'true',
     'timeout' => $limit ?: 10, 'pulse' => (float)(getenv('JOBCTL_PULSE') ?: 30),
 ]);

@@ -171,6 +171,8 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 		f.Level, f.Detail, f.Remedy = check.Warning, "it knows who this is, but not as a worker", "give it a line of scope worker in the master's principals_file"
 	case errors.Is(err, errScope):
 		f.Detail = "answers, and its credential is a worker's; whether that has this name and these targets, a registration tells"
+	case strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it speaks no TLS: it is of an older version, or has no certificate", "give it tls_cert and tls_key, or set master_tls = off"
 	case strings.Contains(err.Error(), "TLS"):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "mend master_tls, master_tls_ca or master_tls_name"
 	case errors.Is(err, errNoMaster):

@@ -126,3 +126,24 @@ func TestAnOpenPortBesideAccountsIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// A misspelt key of the launcher is refused, above all sections and in a target's: passed over, jobs would have
+// rights that the file denies them. A key that is like none is warned of, as everywhere.
+func TestAMisspeltKeyOfTheLauncherIsRefused(t *testing.T) {
+	t.Parallel()
+	const targets = "[targets]\na = 1\n"
+	for file, want := range map[string]string{
+		"launcher.usr = daemon\n" + targets:                  "unknown key launcher.usr; the nearest known one is launcher.user; keys of the launcher",
+		"Launcher.User = daemon\n" + targets:                 "unknown key Launcher.User; the nearest known one is launcher.user",
+		"launchre.user = daemon\n" + targets:                 "launcher.user",
+		"launcher_user2 = daemon\n" + targets:                "launcher.user",
+		"launcher.grop = daemon\n" + targets:                 "launcher.group",
+		targets + "[target a]\nlauncher.user_ = daemon\n":    "unknown key launcher.user_; the nearest known one is launcher.user",
+		"launcher.something_else = 1\n" + targets:            "",
+		"launcher.env.usr = 1\nlaunchre.usr = 1\n" + targets: "",
+	} {
+		if _, err := fromFile(t, file); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", file, err, want)
+		}
+	}
+}

@@ -114,8 +114,11 @@ func (k *Keeper) find(credentials ...string) *Line {
 		return nil
 	}
 	for _, l := range *k.lines.Load() {
-		if slices.Contains(credentials, l.credential) && l.valid() {
+		switch shown := slices.Contains(credentials, l.credential); {
+		case shown && l.valid():
 			return l
+		case shown && l.expired() && time.Now().Unix()-l.late.Swap(time.Now().Unix()) >= 60: // once, until it was quiet for a minute
+			k.log.Warn("a credential was shown that has expired: give its line another expires=", "principal", l.Name, "credential", l.how)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type Line struct {
 	how        string          // it is known: token, certificate, uid, proxy or localhost
 	credential string          // as in the file: a digest in small letters, an account by its number
 	text       string          // as in the file, to tell whether it was changed
+	late       atomic.Int64    // when it was shown last after it had expired, in unix seconds
 	ctx        context.Context // ends when the line is removed or changed, or expires
 	end        context.CancelFunc
 }

@@ -190,7 +190,11 @@ func TestExpiry(t *testing.T) {
 			w.t.Error("it has not expired, or another one has")
 		}
 		w.looks(3)
-		if told := w.told(); strings.Count(told, "\n") != 1 || !strings.Contains(told, "it\" principal=a") {
+		for range 100 { // who goes on to show it is told of once
+			w.k.UID(1)
+		}
+		if told := w.told(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "it\" principal=a") ||
+			!strings.Contains(told, "shown that has expired: give its line another expires=\" principal=a credential=uid\n") {
 			w.t.Errorf("told was: %s", told)
 		}
 		w.looks(5)

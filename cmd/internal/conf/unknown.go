@@ -28,12 +28,19 @@ func (s *Set) warnUnknownSection(e entry) {
 	s.warnLine(e, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
 
+// launcherKeys begins keys of which a misspelt one is refused: jobs would run with more rights than it says.
+const launcherKeys = "launcher."
+
 // warnUnknown warns of a line that has no key of the program, or of the section [word NAME] that has
 // a prefix.
 func (s *Set) warnUnknown(e entry, prefix string) {
 	word, _, _ := strings.Cut(prefix, ".")
 	known := s.keysIn(word)
 	near, in := suggestion(e.key, known, ""), ""
+	if meant, slips := nearestOf(e.key, known); strings.HasPrefix(meant, launcherKeys) && slips <= likely(len(e.key)) {
+		s.badLine(e, "unknown key %s%s; keys of the launcher may bound what jobs may do, and are never passed over", e.key, near)
+		return
+	}
 	isName := plainName.MatchString(e.key)
 	if word != "" {
 		in = " in the section [" + e.section + "]"

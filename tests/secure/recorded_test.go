@@ -54,11 +54,11 @@ func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
 		want []string
 	}{
 		{"ann", []string{
-			`requested request=pause about="targets=[\"mail\"]" by="ann (token, 127.0.0.1:PORT)"`,
-			`requested request=continue about="targets=[\"mail\"]" by="ann (token, 127.0.0.1:PORT)"`,
-			`requested request=run-manual jobs=7 by="ann (token, 127.0.0.1:PORT)"`,
+			`requested request=pause about="targets=[\"mail\"]" workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
+			`requested request=continue about="targets=[\"mail\"]" workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
+			`requested request=run-manual jobs=7 workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
 		}},
-		{"ann-2", []string{`requested request=pause about="targets=[\"mail\"]" by="ann-2 (token, 127.0.0.1:PORT)"`}},
+		{"ann-2", []string{`requested request=pause about="targets=[\"mail\"]" workers=w1 by="ann-2 (token, 127.0.0.1:PORT)"`}},
 		{"bob", []string{
 			`refused request=pause about="targets=[\"mail\"]" reason="bob may not ask for pause: that needs the scope admin, and it has read" by="bob (token, 127.0.0.1:PORT)"`,
 			`refused request=register-worker about="name=\"bob\" targets=[\"mail\"]" reason="bob may not ask for register-worker: that needs the scope worker, and it has read" by="bob (token, 127.0.0.1:PORT)"`,

@@ -426,15 +426,11 @@ func span(into *time.Duration, least, most time.Duration) func(text string) erro
 	}
 }
 
-// window is the flags that narrow a command to a time.
-type window struct{ since, until time.Time }
-
-func (p *program) windowFlags(c *cmd) *window {
-	w := &window{}
-	c.FlagSet.Func("since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(&w.since))
-	c.FlagSet.Func("until", "only before this time", p.moment(&w.until))
-	checkFirst(c, func([]string) error { return inOrder(w.since, w.until) })
-	return w
+// windowFlags are the flags that narrow a command to a time.
+func (p *program) windowFlags(c *cmd, since, until *time.Time) {
+	c.FlagSet.Func("since", "only from this time on: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(since))
+	c.FlagSet.Func("until", "only before this time", p.moment(until))
+	checkFirst(c, func([]string) error { return inOrder(*since, *until) })
 }
 
 // inOrder refuses a window in which nothing can lie.

@@ -85,7 +85,7 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 	if group {
 		found, more = p.report(false, "no job has failed"+since, "COUNT", "EXIT", "FIRST", "LAST", "JOB", "STDERR"), "of the newest %d%s"
 	}
-	found.table.elastic = "STDERR"
+	found.cutAt("STDERR")
 	if group {
 		for _, g := range list.Groups() {
 			newest, oldest := g.Members[0], g.Members[g.Count-1]
@@ -215,13 +215,8 @@ func ofTargets(list []operator.Again) string {
 
 // tellAll tells which jobs would be set back.
 func (r *retrying) tellAll(list []operator.Again) error {
-	found := r.report(true, "", "JOB", "TARGET", "HOW IT ENDED").cutAt("TARGET")
-	for _, one := range list {
-		if err := found.add(one.Worker, one, plain, int64(one.Job), one.Target, one.How); err != nil {
-			return found.end(err)
-		}
-	}
-	if err := found.end(joined(r.Errs)); err != nil {
+	err := r.printAgain(list, "HOW IT ENDED", func(one operator.Again) string { return one.How }, joined(r.Errs))
+	if err != nil {
 		return err
 	}
 	return r.sayNone(screen.Count(len(list), "job") + " would be set back")
@@ -235,15 +230,19 @@ func (r *retrying) tell(list []operator.Again) error {
 			Errors map[jobnet.Whole]string `json:"errors"`
 		}{r.Done, r.Refused})
 	}
-	found := r.report(true, "", "JOB", "TARGET", "SET BACK TO").cutAt("TARGET")
+	list = slices.DeleteFunc(slices.Clone(list), func(one operator.Again) bool { return r.Done[one.Job] == "" })
+	return r.printAgain(list, "SET BACK TO", func(one operator.Again) string { return r.Done[one.Job] }, nil)
+}
+
+// printAgain prints jobs, and something about each; err is what went wrong with others.
+func (r *retrying) printAgain(list []operator.Again, head string, about func(operator.Again) string, err error) error {
+	found := r.report(true, "", "JOB", "TARGET", head).cutAt("TARGET")
 	for _, one := range list {
-		if to, set := r.Done[one.Job]; set {
-			if err := found.add(one.Worker, nil, plain, int64(one.Job), one.Target, to); err != nil {
-				return found.end(err)
-			}
+		if err := found.add(one.Worker, one, plain, int64(one.Job), one.Target, about(one)); err != nil {
+			return found.end(err)
 		}
 	}
-	return found.end(nil)
+	return found.end(err)
 }
 
 // mostErrors is how many errors are told one by one.

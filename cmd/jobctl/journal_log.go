@@ -27,14 +27,12 @@ func (p *program) journalLog() *cmd {
 	var (
 		q      history.Query
 		kinds  []string
-		during *window
 		follow bool
 	)
 	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		for _, kind := range kinds {
 			q.Kinds = append(q.Kinds, journal.Kind(kind))
 		}
-		q.Since, q.Until = during.since, during.until
 		if follow {
 			return p.followEvents(ctx, j, q)
 		}
@@ -45,7 +43,7 @@ func (p *program) journalLog() *cmd {
 		}
 		return err
 	})
-	during = p.windowFlags(c)
+	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Func("job", "only events of this job", func(text string) error {
 		id, err := parseID(text)
 		if err != nil {
@@ -231,14 +229,13 @@ func (p *program) printComing(ctx context.Context, j *operator.Journals, q histo
 }
 
 func (p *program) journalExport() *cmd {
-	var during *window
+	q := history.Query{Output: true}
 	format := "jsonl"
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		q := history.Query{Output: true, Since: during.since, Until: during.until}
 		progress := p.progress("events exported").of(p.size(ctx, j, q))
 		return p.buffered(func() error { return p.export(j.Events(ctx, q), format, progress) })
 	})
-	during = p.windowFlags(c)
+	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Var(oneOf{value: &format, allowed: []string{"jsonl", "csv"}}, "format", "jsonl or csv")
 	return c
 }
@@ -336,10 +333,9 @@ func harmless(text string) string {
 }
 
 func (p *program) journalConflicts() *cmd {
-	var during *window
+	q := history.Query{Kinds: []journal.Kind{journal.KindConflict}}
 	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		found := p.report(j.Named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
-		q := history.Query{Kinds: []journal.Kind{journal.KindConflict}, Since: during.since, Until: during.until}
 		for e, err := range j.Events(ctx, q) {
 			if err == nil {
 				err = found.addConflict(e)
@@ -350,7 +346,7 @@ func (p *program) journalConflicts() *cmd {
 		}
 		return found.end(nil)
 	})
-	during = p.windowFlags(c)
+	p.windowFlags(c, &q.Since, &q.Until)
 	return c
 }
 

@@ -16,14 +16,12 @@ import (
 )
 
 func (p *program) journalStats() *cmd {
-	var during *window
+	q := history.Query{
+		Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled, journal.KindRetried},
+	}
 	by := byTarget
 	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[operator.Source]string)}
-		q := history.Query{
-			Since: during.since, Until: during.until,
-			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled, journal.KindRetried},
-		}
 		if err := s.begin(ctx, j, q.Since); err != nil {
 			return err
 		}
@@ -42,7 +40,7 @@ func (p *program) journalStats() *cmd {
 		progress.end()
 		return s.print()
 	})
-	during = p.windowFlags(c)
+	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Var(oneOf{value: &by, allowed: []string{byTarget, byHour, byWorker}}, "by", "target, hour or worker")
 	return c
 }

@@ -70,7 +70,7 @@ func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []s
 	} else {
 		p.print(p.queueTable(list))
 	}
-	return exit.Join(append([]error{err, s.Silent(), s.Older()}, s.Why...)...)
+	return exit.Join(slices.Concat([]error{err, s.Silent()}, s.Older(), s.Why)...)
 }
 
 // wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves

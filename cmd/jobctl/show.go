@@ -142,18 +142,6 @@ func (p *program) printEnd(job jobnet.Whole, o operator.Output) {
 	fmt.Fprintf(p.out, "\n%s\n%s", head, strings.Join(lines, ""))
 }
 
-// unjoined takes errors apart that errors.Join has put together.
-func unjoined(err error) []error {
-	if err == nil {
-		return nil
-	}
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
-	}
-	return []error{err}
-}
-
 func (p *program) why() *cmd {
 	var dirs []string
 	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {

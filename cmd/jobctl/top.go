@@ -108,7 +108,7 @@ func (s *topSource) Running(ctx context.Context, q api.RunningQuery) (operator.R
 func (s *topSource) Waiting(ctx context.Context, fleet *operator.Census, targets []string) (live.Waiting, error) {
 	census := operator.Census{Workers: fleet.Workers}
 	census.Count(ctx, targets)
-	return live.Waiting{Targets: census.Waiting, Silent: append(census.Why, unjoined(census.Older())...)}, nil
+	return live.Waiting{Targets: census.Waiting, Silent: append(census.Why, census.Older()...)}, nil
 }
 
 // Do implements live.Source.

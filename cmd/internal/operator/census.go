@@ -144,14 +144,13 @@ func (s *Census) Unserved() (targets []string) {
 func (s *Census) Silent() error { return Silent(s.Workers) }
 
 // Older names the workers that can't tell what runs.
-func (s *Census) Older() error {
-	var errs []error
+func (s *Census) Older() (errs []error) {
 	for _, w := range s.Workers {
 		if w.Err == nil && !TellsMore(w.Value) {
 			errs = append(errs, w.From.Named(errOlder))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // NextDue is when the next delayed row of a target is due, in unix seconds: as the table has it, or

@@ -10,7 +10,7 @@
 // gets another row in the place of its former one.
 //
 // One goroutine follows the journal from the event that the file notes on, behind the appends: it waits for them
-// in Next, works for as long as it rests at most, and nobody waits for it. A fold in memory has the jobs under way
+// in Next, rests for longer than it works, and nobody waits for it. A fold in memory has the jobs under way
 // and those of a batch; their rows carry it across a restart. What retention removes from the journal goes here,
 // too, some thousand rows at a time.
 //

@@ -38,6 +38,7 @@ const (
 	batchEvents = 4096                   // in one transaction
 	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
 	pause       = time.Minute            // from a failure to the next try
+	restful     = 2                      // for how many times as long as it works it rests, so that it takes a third of a core
 	sweepEvents = 20_000                 // how far one transaction removes what retention has removed
 )
 
@@ -193,7 +194,7 @@ func (x *Index) follow(ctx context.Context) (err error) {
 		if err != nil {
 			return cause(ctx, err)
 		}
-		rest := time.Since(worked)
+		rest := restful * time.Since(worked)
 		if w.seq >= x.newest() && w.swept >= w.gone {
 			rest = max(rest, x.config.linger)
 		}

@@ -49,8 +49,8 @@ type Job struct {
 // The bounds of one query.
 const (
 	mostArms    = 64                    // walks along an index that are merged
-	firstWindow = 1 << 15               // events; each window behind it has four times as many
-	queryTime   = 40 * time.Millisecond // after which a query that looks at rows one by one tells how far it came
+	firstWindow = 1 << 13               // events; each window behind it has four times as many
+	queryTime   = 20 * time.Millisecond // after which a query that looks at rows one by one tells how far it came
 	longestTime = 5 * time.Second       // after which any gives up
 )
 

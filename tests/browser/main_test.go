@@ -2,7 +2,7 @@ package browser
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,28 +27,55 @@ type site struct {
 	master string // addresses of the pages
 	north  string
 	south  string
+
+	daemon  *harness.Daemon // the master
+	workers map[string]*harness.Daemon
+	end     string // job 9 runs until this file is there
 }
 
 const secret = "a password that is long enough"
 
 // newSite starts a fleet whose jobs write what they are told to, and has it run a few.
-func newSite(t *testing.T, launcher string) *site {
+func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{db: harness.NewDatabase(t), master: "127.0.0.1:" + harness.FreePort(t)}
+	s := &site{
+		db: harness.NewDatabase(t), master: "127.0.0.1:" + harness.FreePort(t), workers: map[string]*harness.Daemon{},
+		end: filepath.Join(t.TempDir(), "end"),
+	}
+	launcher := harness.Script(t, strings.ReplaceAll(hostileLauncher, "END", s.end)) + " {id}"
 	master := harness.StartMaster(t, harness.Settings{"http_listen": s.master, "password": secret, "journal_dir": t.TempDir()})
 	start := func(name string) string {
 		at := "127.0.0.1:" + harness.FreePort(t)
-		worker := s.db.Worker(t, name, launcher, map[string]int{"mail": 2, "reports/daily": 1, hostile: 1})
-		worker.With(harness.MasterOf(master), harness.Settings{"http_listen": at, "password": secret}).StartWorker(t)
+		worker := s.db.Worker(t, name, launcher, map[string]int{"mail": 2, "reports/daily": 1})
+		s.workers[name] = worker.With(harness.MasterOf(master), harness.Settings{"http_listen": at, "password": secret}).StartWorker(t)
 		return at
 	}
 	s.north, s.south = start("north"), start("south")
+	s.daemon = master
 	harness.AwaitWorkers(t, master, secret, 2)
+	for _, worker := range s.workers {
+		added := harness.Dial(t, worker.Addr)
+		added.Authorise(t, secret)
+		if answer := added.Ask(t, "add-target", map[string]any{"target": hostile, "concurrency": 1}); answer.Error != "" {
+			t.Fatal(answer.Error)
+		}
+	}
 	return s
 }
 
+// insert inserts a row, and has workers look.
+func (s *site) insert(t *testing.T, id int64, target string) {
+	t.Helper()
+	s.db.Insert(t, id, target, "waiting")
+	poke := harness.Dial(t, s.daemon.Addr)
+	poke.Authorise(t, secret)
+	if answer := poke.Ask(t, "poke", map[string]any{"targets": []string{target}}); answer.Error != "" {
+		t.Fatal(answer.Error)
+	}
+}
+
 // hostile is text that a page must show, and nothing else.
-const hostile = `"><img src=x onerror=document.title='run'><script>document.title='run'</script>`
+const hostile = `"><i onclick=x>`
 
 // browser starts a browser that tells of everything that goes wrong in it.
 func browser(t *testing.T) context.Context {
@@ -120,8 +147,5 @@ func get(t *testing.T, url string) (int, string) {
 	request.Header.Set("Authorization", "Bearer "+secret)
 	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer answer.Body.Close()
-	var text strings.Builder
-	_, err := fmt.Fprint(&text, answer.Status)
-	must.Do(t, err)
-	return answer.StatusCode, text.String()
+	return answer.StatusCode, string(must.Get(io.ReadAll(answer.Body))(t))
 }

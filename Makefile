@@ -11,6 +11,7 @@ MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysq
 
 GO       = go
 PROGRAMS = jobd jobd-master jobctl
+AXE      = 4.11.0
 MODULES  = . tests
 # The packages of each module whose tests take longest, to be started first: go test starts packages in
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
@@ -78,6 +79,11 @@ test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (n
 test-group: build ## kill the primary of three MySQL servers in a group under load (needs root, 800 MB)
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
 	cd tests && JOBD_TEST_MYSQL_ROOT=$$root TORTURE=long $(GO) $(TEST) -v -timeout 1h ./torture -run '^TestGroup'
+
+test-browser: build ## look at the page in Debian's Chromium: every screen, by keyboard, without a script, with hostile jobs (PICTURES=folder keeps pictures)
+	@tools/deps.sh browser
+	test -e bin/axe.min.js || (cd bin && npm pack --silent axe-core@$(AXE) >/dev/null && tar xzf axe-core-$(AXE).tgz --strip-components=1 package/axe.min.js && rm axe-core-$(AXE).tgz)
+	cd tests/browser && $(GO) vet ./... && $(GO) $(TEST) -v .
 
 test-package: ## run the tests of the packages for arm64, too, in an emulator (make test has amd64)
 	@tools/deps.sh arm64

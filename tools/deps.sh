@@ -37,6 +37,11 @@ if [ "${1-}" = arm64 ]; then
   programs+=" qemu-aarch64"
   packages+=" qemu-user"
 fi
+# For the page as its argument: a browser, and what fetches axe-core.
+if [ "${1-}" = browser ]; then
+  programs+=" chromium npm"
+  packages+=" chromium npm"
+fi
 # Services that jobs are requests to: nginx, and Express behind it.
 programs+=" nginx"
 packages+=" nginx-light node-express"

@@ -19,7 +19,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 2) }
 
 // site is a master with two workers, each with its page, and what one sees there.
 type site struct {
@@ -89,7 +89,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocated)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	t.Cleanup(cancel)
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch e := event.(type) {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,7 +220,12 @@ type framed struct {
 // Who names whoever is signed in; "": nobody needs to.
 func (f framed) Who() string { return f.session.Name }
 
-// Daemon names what one looks at.
+// SignedIn tells whether there is something to sign out of.
+func (f framed) SignedIn() bool {
+	return slices.ContainsFunc(f.Cookies(), func(c *http.Cookie) bool { return strings.HasPrefix(strings.TrimPrefix(c.Name, "__Host-"), "jobd_") })
+}
+
+// Named names what one looks at.
 func (f framed) Named() string {
 	if f.page.Master {
 		return "master " + f.page.Name

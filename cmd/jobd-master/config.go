@@ -49,6 +49,7 @@ func about() conf.Program {
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
 	c.HTTP.Register(set)
+	set.Group("Workers")
 	set.Add("ping_interval", "30", "how often each worker is pinged; a duration", conf.Duration(&c.pingInterval, time.Millisecond))
 	set.Add("poke_throttle_interval", "0.5", "how long pokes are gathered; the first goes at once. 0: not at all", conf.Duration(&c.pokeThrottle, 0))
 	c.Log.Register(set)

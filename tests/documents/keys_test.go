@@ -15,6 +15,9 @@ var (
 	helped    = regexp.MustCompile(`(?m)^  --(\S+)\s+(.*(?:\n {5,}.*)*)`)
 	described = regexp.MustCompile("(?m)^\\| (?:`\\[targets\\]` )?`([^`]+)` \\| (.*?) \\|")
 	byDefault = regexp.MustCompile(`\(default: ([^)]*)\)`)
+	// sharing finds the sentence of a section whose further keys are those of other tables, and shared the headings of these.
+	sharing = regexp.MustCompile("(?m)^The keys of .* are those of `([a-z-]+)`\\.$")
+	shared  = regexp.MustCompile(`\]\(#(\w+)\)`)
 )
 
 // docs/configuration.md has a table's row for each key that a program's help lists, with the same
@@ -23,8 +26,13 @@ func TestKeysOfThePageAreThoseOfTheHelp(t *testing.T) {
 	t.Parallel()
 	page := read(t, docs("configuration.md"))
 	for _, program := range []string{"jobd", "jobd-master", "jobctl"} {
-		_, section, _ := strings.Cut(page, "\n## "+program+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
+		section := below(page, "## "+program)
+		if sentence := sharing.FindStringSubmatch(section); sentence != nil {
+			theirs := below(page, "## "+sentence[1])
+			for _, heading := range shared.FindAllStringSubmatch(sentence[0], -1) {
+				section += below(theirs, "### "+strings.ToUpper(heading[1][:1])+heading[1][1:])
+			}
+		}
 		defaults := map[string]string{}
 		for _, row := range described.FindAllStringSubmatch(section, -1) {
 			defaults[row[1]] = row[2]
@@ -55,4 +63,14 @@ func TestKeysOfThePageAreThoseOfTheHelp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// below is what stands below a heading, to the next one of its level, or above.
+func below(page, heading string) string {
+	_, section, _ := strings.Cut(page, "\n"+heading+"\n")
+	level, _, _ := strings.Cut(heading, " ")
+	for ; len(level) > 1; level = level[1:] {
+		section, _, _ = strings.Cut(section, "\n"+level+" ")
+	}
+	return section
 }

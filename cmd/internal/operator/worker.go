@@ -125,6 +125,9 @@ type Answer[A any] struct {
 	Err   error // why there is no answer
 }
 
+// ErrNoWorkers says that a master has nobody to ask.
+var ErrNoWorkers = errors.New("no worker is registered with the master")
+
 // All asks the worker at the other end, or, with one request, all workers of the master there. Those
 // that did not answer are among the answers, each with its error.
 func All[A any](ctx context.Context, d *Daemon, typ string, query any) ([]Answer[A], error) {
@@ -138,7 +141,7 @@ func All[A any](ctx context.Context, d *Daemon, typ string, query any) ([]Answer
 		return nil, older(typ, err)
 	}
 	if len(relayed.Workers) == 0 {
-		return nil, errors.New("no worker is registered with the master")
+		return nil, ErrNoWorkers
 	}
 	all := make([]Answer[A], len(relayed.Workers))
 	for i, w := range relayed.Workers {

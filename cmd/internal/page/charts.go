@@ -33,19 +33,12 @@ func (*look) Spans() []string { return rateSpans }
 
 // rates sends the numbers of a chart: jobs started, ended and failed a second. The newest step, which is not
 // over, is left out.
-func (p *Page) rates(w http.ResponseWriter, r *http.Request) {
-	l := p.look(r)
-	defer l.close()
-	var told operator.SummedRates
-	err := api.Rates.Lets(l.session)
-	if err == nil {
-		query := api.RatesQuery{Span: l.Span()}
-		if target := l.Query("target"); target != "" {
-			query.Targets = []string{target}
-		}
-		query.Worker = l.Query("worker")
-		told, err = operator.Rates(l.ctx, l.Daemon(), query)
+func (p *Page) rates(w http.ResponseWriter, l *look) {
+	query := api.RatesQuery{Span: l.Span(), Worker: l.Query("worker")}
+	if target := l.Query("target"); target != "" {
+		query.Targets = []string{target}
 	}
+	told, err := operator.Rates(l.ctx, l.Daemon(), query)
 	if err != nil {
 		http.Error(w, lines(err)[0], codeOf(err))
 		return

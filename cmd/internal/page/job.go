@@ -262,16 +262,11 @@ func endOf(o api.JobOutput) int64 {
 }
 
 // download sends all that is kept of a stream, as the job wrote it.
-func (p *Page) download(w http.ResponseWriter, r *http.Request) {
-	l := p.look(r)
-	defer l.close()
+func (p *Page) download(w http.ResponseWriter, l *look) {
 	id, err := l.id()
-	stream := r.PathValue("stream")
+	stream := l.PathValue("stream")
 	if err == nil && stream != "stdout" && stream != "stderr" {
 		err = notFound("a job has no stream %s; it has stdout and stderr", screen.Clean(stream))
-	}
-	if err == nil {
-		err = api.Output.Lets(l.session)
 	}
 	if err != nil {
 		p.fail(w, l, err)
@@ -289,7 +284,7 @@ func (p *Page) download(w http.ResponseWriter, r *http.Request) {
 	attempt := part.Attempt
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=job-%d.%s.txt", id, stream))
-	out, err := web.OpenStream(w, r)
+	out, err := web.OpenStream(w, l.Request)
 	if err != nil {
 		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", err))
 		return

@@ -125,20 +125,13 @@ func (p *journalPage) query(l *look) (q history.Query, err error) {
 
 // verify verifies the journals while whoever asked for it looks on: what it has come to is written as it goes,
 // at the end of the page.
-func (p *Page) verify(w http.ResponseWriter, r *http.Request) {
-	l := p.look(r)
-	defer l.close()
-	verifying := api.Kinds[api.JournalVerify]
-	if err := verifying.Lets(l.session); err != nil {
-		p.fail(w, l, err)
-		return
-	}
+func (p *Page) verify(w http.ResponseWriter, l *look) {
 	j, err := operator.FindJournals(l.ctx, l.Daemon(), l.note)
 	if err != nil {
 		p.fail(w, l, err)
 		return
 	}
-	out, err := web.OpenStream(w, r)
+	out, err := web.OpenStream(w, l.Request)
 	if err != nil {
 		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", err))
 		return

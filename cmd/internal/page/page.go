@@ -54,9 +54,9 @@ func New(c Config) *Page {
 		}
 		p.mux.HandleFunc("GET "+s.path, handler)
 	}
-	p.mux.HandleFunc("GET /jobs/{id}/output/{stream}", p.download)
-	p.mux.HandleFunc("GET /journal/verify", p.verify)
-	p.mux.HandleFunc("GET /rates", p.rates)
+	for _, b := range besides {
+		p.mux.HandleFunc("GET "+b.path, p.beside(b))
+	}
 	for _, a := range acts {
 		if a.ask != nil {
 			p.mux.HandleFunc("GET "+a.path, p.confirm(a))
@@ -129,6 +129,19 @@ func (l *look) note(err error) {
 	}
 }
 
+// beside answers a request for what is no screen.
+func (p *Page) beside(b aBeside) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := p.look(r)
+		defer l.close()
+		if err := b.needs.Lets(l.session); err != nil {
+			p.fail(w, l, err)
+			return
+		}
+		b.serve(p, w, l)
+	}
+}
+
 // screen answers a request for a screen.
 func (p *Page) screen(s *aScreen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +170,10 @@ func (p *Page) main(l *look, s *aScreen) (template.HTML, error) {
 	defer cancel()
 	l.ctx = ctx
 	shown, err := s.view(l)
-	if err != nil {
+	switch {
+	case errors.Is(err, operator.ErrNoWorkers): // then that is what there is to see
+		return p.render(l, "fail.html", lines(err))
+	case err != nil:
 		return "", err
 	}
 	return p.render(l, s.template, shown)
@@ -214,6 +230,8 @@ func codeOf(err error) int {
 		return http.StatusTooManyRequests
 	}
 	switch {
+	case errors.Is(err, operator.ErrNoWorkers):
+		return http.StatusServiceUnavailable
 	case exit.Code(err) == exit.Connect:
 		return http.StatusBadGateway
 	case operator.Unanswered(err), errors.Is(err, context.DeadlineExceeded):

@@ -35,9 +35,6 @@ func schedulesView(l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 && len(errs) > 0 {
-		return nil, errs[0]
-	}
 	for _, err := range errs {
 		l.note(err)
 	}

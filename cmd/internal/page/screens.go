@@ -1,6 +1,7 @@
 package page
 
 import (
+	"net/http"
 	"time"
 
 	"jobd/net/api"
@@ -11,6 +12,19 @@ const (
 	soon  = 2 * time.Second
 	later = 10 * time.Second
 )
+
+// aBeside is an answer that is no screen: what one of them asks for, or leads to.
+type aBeside struct {
+	path  string
+	needs api.Kind
+	serve func(*Page, http.ResponseWriter, *look)
+}
+
+var besides = []aBeside{
+	{"/jobs/{id}/output/{stream}", api.Output.Kind, (*Page).download},
+	{"/journal/verify", api.Kinds[api.JournalVerify], (*Page).verify},
+	{"/rates", api.Rates.Kind, (*Page).rates},
+}
 
 // screens are all that there is to see, in the order of the bar.
 var screens []*aScreen

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // timeout is far more than the demo takes on a slow machine.
@@ -38,6 +41,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
@@ -65,5 +69,29 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := site.work(ctx, table); err != nil {
 		return err
 	}
-	return site.report(ctx, table)
+	if err := site.report(ctx, table); err != nil {
+		return err
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		hold(asked, stdout)
+	}
+	return nil
+}
+
+// holdFor is how long the page is there for whoever looks at it.
+const holdFor = 10 * time.Minute
+
+// hold lets a person look at the page, until Enter or Ctrl-C.
+func hold(ctx context.Context, stdout io.Writer) {
+	fmt.Fprintf(stdout, "\nthe page stays for %v: Enter ends it\n", holdFor)
+	enter := make(chan struct{})
+	go func() { // it ends with the process, where nobody presses Enter
+		defer close(enter)
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	}()
+	select {
+	case <-enter:
+	case <-ctx.Done():
+	case <-time.After(holdFor):
+	}
 }

@@ -62,9 +62,16 @@ func (s *site) start(ctx context.Context, tableSettings string) error {
 	listen := func(port int) string {
 		return fmt.Sprintf("host = 127.0.0.1 ; this machine only\nport = %d\npassword = %s\nlog_level_console = info\n", port, strconv.Quote(password))
 	}
-	if err := s.launch(ctx, "jobd-master", "master", masterPort, listen(masterPort)); err != nil {
+	pagePort, err := freeport.Take()
+	if err != nil {
 		return err
 	}
+	page := net.JoinHostPort("127.0.0.1", strconv.Itoa(pagePort))
+	config := listen(masterPort) + "http_listen = " + page + "\nalways_allow_localhost = true ; the page asks nobody here who it is\njournal_dir = " + s.journal("master") + "\n"
+	if err := s.launch(ctx, "jobd-master", "master", masterPort, config); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.stdout, "the page of it all: http://%s/\n", page)
 	for _, w := range workers {
 		port, err := freeport.Take()
 		if err != nil {

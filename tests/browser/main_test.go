@@ -38,21 +38,10 @@ const secret = "a password that is long enough"
 // newSite starts a fleet whose jobs write what they are told to, and has it run a few.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{
-		db: harness.NewDatabase(t), master: "127.0.0.1:" + harness.FreePort(t), workers: map[string]*harness.Daemon{},
-		end: filepath.Join(t.TempDir(), "end"),
-	}
-	launcher := harness.Script(t, strings.ReplaceAll(hostileLauncher, "END", s.end)) + " {id}"
-	master := harness.StartMaster(t, harness.Settings{"http_listen": s.master, "password": secret, "journal_dir": t.TempDir()})
-	start := func(name string) string {
-		at := "127.0.0.1:" + harness.FreePort(t)
-		worker := s.db.Worker(t, name, launcher, map[string]int{"mail": 2, "reports/daily": 1})
-		s.workers[name] = worker.With(harness.MasterOf(master), harness.Settings{"http_listen": at, "password": secret}).StartWorker(t)
-		return at
-	}
-	s.north, s.south = start("north"), start("south")
-	s.daemon = master
-	harness.AwaitWorkers(t, master, secret, 2)
+	end := filepath.Join(t.TempDir(), "end")
+	launcher := harness.Script(t, strings.ReplaceAll(hostileLauncher, "END", end))
+	s := newSiteOf(t, launcher, map[string]int{"mail": 2, "reports/daily": 1})
+	s.end = end
 	for _, worker := range s.workers {
 		added := harness.Dial(t, worker.Addr)
 		added.Authorise(t, secret)
@@ -60,6 +49,25 @@ func newSite(t *testing.T) *site {
 			t.Fatal(answer.Error)
 		}
 	}
+	return s
+}
+
+// newSiteOf starts a fleet with a launcher and targets.
+func newSiteOf(t *testing.T, launcher string, targets map[string]int) *site {
+	t.Helper()
+	s := &site{
+		db: harness.NewDatabase(t), master: "127.0.0.1:" + harness.FreePort(t), workers: map[string]*harness.Daemon{},
+	}
+	master := harness.StartMaster(t, harness.Settings{"http_listen": s.master, "password": secret, "journal_dir": t.TempDir()})
+	start := func(name string) string {
+		at := "127.0.0.1:" + harness.FreePort(t)
+		worker := s.db.Worker(t, name, launcher+" {id}", targets)
+		s.workers[name] = worker.With(harness.MasterOf(master), harness.Settings{"http_listen": at, "password": secret}).StartWorker(t)
+		return at
+	}
+	s.north, s.south = start("north"), start("south")
+	s.daemon = master
+	harness.AwaitWorkers(t, master, secret, 2)
 	return s
 }
 

@@ -189,7 +189,16 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 	if answered.Status != http.StatusForbidden {
 		t.Errorf("the answer: %d %s", answered.Status, text)
 	}
-	if code, _ := get(t, "http://"+s.master+"/targets/mail"); code != http.StatusOK || !text == "" {
-		t.Errorf("%d, %s", code, text)
+	if code, page := get(t, "http://"+s.master+"/targets/mail"); code != http.StatusOK || strings.Contains(page, "paused") {
+		t.Errorf("%d, %s", code, page)
 	}
+}
+
+// The numbers of the last minutes are drawn as lines.
+func TestChartsAreDrawn(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	ctx := browser(t)
+	signIn(t, ctx, s.master)
+	must.Do(t, chromedp.Run(ctx, chromedp.Navigate("http://"+s.master+"/"), chromedp.WaitVisible(".chart canvas")))
 }

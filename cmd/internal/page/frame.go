@@ -240,7 +240,7 @@ func (p *Page) framed(l *look, s *aScreen, main template.HTML) framed {
 		f.Title = l.title
 	}
 	for _, other := range screens {
-		if other.nav && (!other.worker || !p.Master) && other.needs.Lets(l.session) == nil {
+		if other.nav && other.needs.Lets(l.session) == nil {
 			here := other == s || other.path != "/{$}" && strings.HasPrefix(l.URL.Path, other.path)
 			f.Nav = append(f.Nav, navigation{strings.TrimSuffix(other.path, "{$}"), other.title, here})
 		}

@@ -152,11 +152,22 @@ func runOf(of *operator.Run) (r run) {
 	for i, e := range of.Events {
 		one := event{At: e.Item.Time, Tone: toneOfEvent(e.Item.Payload), Worker: e.Source.Worker(), Text: e.Text}
 		if i > 0 {
-			one.After = screen.ShortLength(e.Item.Time.Sub(of.Events[0].Item.Time))
+			one.After = offset(e.Item.Time.Sub(of.Events[0].Item.Time))
+			if of.Events[i-1].Source.Worker() == one.Worker {
+				one.Worker = ""
+			}
 		}
 		r.Events = append(r.Events, one)
 	}
 	return r
+}
+
+// offset is how long after the run's begin something was.
+func offset(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return screen.ShortLength(d)
 }
 
 func toneOfEvent(payload journal.Payload) string {

@@ -45,9 +45,6 @@ const patience = 10 * time.Second
 func New(c Config) *Page {
 	p := &Page{Config: c, mux: http.NewServeMux()}
 	for _, s := range screens {
-		if s.worker && c.Master {
-			continue
-		}
 		handler := p.screen(s)
 		if s.path == "/jobs" {
 			handler = p.findJob(handler)
@@ -80,7 +77,6 @@ type aScreen struct {
 	nav      bool          // it is in the bar
 	template string        // of its main part
 	needs    api.Kind      // who may ask this may see it
-	worker   bool          // only a worker has it
 	live     time.Duration // how often it is looked at anew while somebody looks at it; 0: never
 	charts   bool
 	view     func(*look) (any, error)
@@ -238,19 +234,6 @@ func codeOf(err error) int {
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusInternalServerError
-}
-
-// number is a whole number of the query, def where there is none.
-func (l *look) number(name string, def, most int64) (int64, error) {
-	text := l.URL.Query().Get(name)
-	if text == "" {
-		return def, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > most {
-		return 0, badQuery("%s = %s is not allowed; allowed is a whole number up to %d", name, screen.Clean(text), most)
-	}
-	return n, nil
 }
 
 // id is the job of the address.

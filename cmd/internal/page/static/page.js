@@ -76,6 +76,8 @@ addEventListener("pageshow", listen);
 
 // Charts: each tells where its numbers are. They are asked for again every fifteen seconds.
 const drawn = new Map();
+const minute = new Intl.DateTimeFormat("sv", { timeStyle: "short" });
+const day = new Intl.DateTimeFormat("sv", { month: "2-digit", day: "2-digit", hour: "2-digit" });
 function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 async function chart(box) {
   const answer = await fetch(box.dataset.chart, { headers: { Accept: "application/json" } });
@@ -92,7 +94,7 @@ async function chart(box) {
   drawn.set(box, new uPlot({
     width, height: 140, cursor: { y: false }, legend: { live: true },
     scales: { y: { range: (_, low, high) => [0, Math.max(high, 1)] } },
-    axes: [{ ...axis }, { ...axis, size: 44 }],
+    axes: [{ ...axis, space: 90, values: (_, times) => times.map((at) => told.at.at(-1) - told.at[0] > 90000 ? day.format(new Date(at * 1000)) : minute.format(new Date(at * 1000))) }, { ...axis, size: 44 }],
     series: [{ value: (_, at) => at == null ? "" : clock.format(new Date(at * 1000)) }, ...told.series.map((one) => ({
       label: one.name, stroke: colour("--" + one.colour), fill: colour("--" + one.colour) + "22", width: 1.5, points: { show: false },
     }))],

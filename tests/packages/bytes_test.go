@@ -124,7 +124,7 @@ func TestArchive(t *testing.T) {
 	for _, want := range []string{
 		"usr/bin/jobd", "usr/lib/systemd/system/jobd.service", "usr/lib/sysusers.d/jobd.conf", "usr/share/man/man8/jobd.8.gz",
 		"usr/share/doc/jobd/examples/jobd.conf", "usr/share/doc/jobd/examples/jobd-master.conf", "usr/share/doc/jobd/copyright",
-		"usr/share/doc/jobd/examples/clients/jobd.php",
+		"usr/share/doc/jobd/examples/clients/jobd.php", "usr/share/doc/jobd/examples/services/signed.php",
 		"usr/share/doc/jobd/examples/launchers/fork.php", "usr/share/jobd/systemd/privileged-jobs.conf", "usr/share/jobd/systemd/job-accounts.conf",
 		"usr/share/doc/jobd/configuration.md", "usr/share/doc/jobd/README.md",
 		"usr/share/doc/jobd/tools/verify.py", "usr/share/bash-completion/completions/jobctl",

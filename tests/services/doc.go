@@ -1,4 +1,4 @@
 // Package services sends requests, as a worker does, to real servers: those of PHP, Python, Ruby and
-// Node.js with the code by which docs/executors-http.md has them check who is asking, Express, and
+// Node.js with the code of examples/services, by which they check who is asking, Express, and
 // nginx in front of it. And it has real workers send the jobs of their rows to a service.
 package services

@@ -15,7 +15,7 @@ import (
 
 func express(t *testing.T) *server {
 	t.Helper()
-	return serve(t, []string{"SIGNED=" + node(t)}, "node", "testdata/express.cjs")
+	return serve(t, []string{"SIGNED=" + signed(t, "signed.cjs")}, "node", "testdata/express.cjs")
 }
 
 func TestExpress(t *testing.T) {
@@ -108,7 +108,7 @@ func TestExpressDiesAndComesBack(t *testing.T) {
 		t.Errorf("the next one ended as %s", got)
 	}
 	a.await(false)
-	app.start(t, []string{"SIGNED=" + node(t)}, "node", "testdata/express.cjs")
+	app.start(t, []string{"SIGNED=" + signed(t, "signed.cjs")}, "node", "testdata/express.cjs")
 	a.await(true)
 	service = a.reach(app.url("/jobs/ok/{id}"))
 	if got := shown(a.run(service)); !strings.HasPrefix(got, "ok 0") {

@@ -31,15 +31,6 @@ func (f *fpm) changed(name, body string) jobexec.Service {
 	return f.script(name, code)
 }
 
-func TestThePageHasTheExample(t *testing.T) {
-	t.Parallel()
-	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-fastcgi.md")))(t)
-	script := must.Get(os.ReadFile(example(t)))(t)
-	if !strings.Contains(string(page), "\n```php\n"+string(script)+"```\n") {
-		t.Errorf("the page's script is not\n%s", script)
-	}
-}
-
 func TestTheScriptOfTheExample(t *testing.T) {
 	t.Parallel()
 	f := newFPM(t, "", 1, "php_flag[display_errors] = on")

@@ -11,7 +11,7 @@ import (
 func TestPHPBehindNginx(t *testing.T) {
 	t.Parallel()
 	f := newFPM(t, "", 2)
-	f.script("index", `require '`+signed(t, "php", "<?php\n", "")+`';
+	f.script("index", `require '`+signed(t, "signed.php")+`';
 if (!jobd_signed('`+secret+`')) { http_response_code(401); exit('not signed'); }
 if (str_contains($_SERVER['REQUEST_URI'], 'waits')) sleep(60);
 if (str_contains($_SERVER['REQUEST_URI'], 'fails')) header('Jobd-Exit-Code: 7');

@@ -20,12 +20,12 @@ func receivers(t *testing.T) map[string]*server {
 	t.Helper()
 	php := port(t)
 	s := map[string]*server{
-		"python": serve(t, []string{"SIGNED=" + signed(t, "python", "", "")}, "python3", "testdata/receiver.py"),
-		"ruby":   serve(t, []string{"SIGNED=" + signed(t, "ruby", "", "")}, "ruby", "testdata/receiver.rb"),
-		"js":     serve(t, []string{"SIGNED=" + node(t)}, "node", "testdata/receiver.cjs"),
+		"python": serve(t, []string{"SIGNED=" + signed(t, "signed.py")}, "python3", "testdata/receiver.py"),
+		"ruby":   serve(t, []string{"SIGNED=" + signed(t, "signed.rb")}, "ruby", "testdata/receiver.rb"),
+		"js":     serve(t, []string{"SIGNED=" + signed(t, "signed.cjs")}, "node", "testdata/receiver.cjs"),
 		"php":    {port: php, lines: make(chan string, 10_000)},
 	}
-	s["php"].start(t, []string{"SIGNED=" + signed(t, "php", "<?php\n", "")}, "php", "-S", freeport.Address(php), "testdata/receiver.php")
+	s["php"].start(t, []string{"SIGNED=" + signed(t, "signed.php")}, "php", "-S", freeport.Address(php), "testdata/receiver.php")
 	return s
 }
 

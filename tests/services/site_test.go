@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -114,21 +113,14 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// signed writes the code of the page by which a language checks who is asking into a file.
-func signed(t *testing.T, language, before, after string) string {
+// signed is the shipped file by which a language checks who is asking, where each account may read it.
+func signed(t *testing.T, name string) string {
 	t.Helper()
-	_, rest, found := strings.Cut(page(t), "\n```"+language+"\n")
-	code, _, ended := strings.Cut(rest, "\n```\n")
-	if !found || !ended {
-		t.Fatalf("the page has no code in %s", language)
-	}
-	file := filepath.Join(t.TempDir(), "signed."+language)
-	must.Do(t, os.WriteFile(file, []byte(before+code+"\n"+after), 0o644))
+	code := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "services", name)))(t)
+	file := filepath.Join(t.TempDir(), name)
+	must.Do(t, os.WriteFile(file, code, 0o644))
 	return file
 }
-
-// node writes that of Node.js, as a module.
-func node(t *testing.T) string { return signed(t, "js", "", "module.exports = jobdSigned;\n") }
 
 // asker sends requests as a worker does.
 type asker struct {

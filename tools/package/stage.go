@@ -46,6 +46,7 @@ func (o order) stage(arch string, programs []string, linked []module) (files.Con
 	s.pages()
 	s.tree("examples/clients", docFolder+"examples/clients/")
 	s.tree("examples/launchers", docFolder+"examples/launchers/")
+	s.tree("examples/services", docFolder+"examples/services/")
 	s.own(docFolder+"tools/verify.py", "tools/verify.py")
 	s.papers(arch, programs, linked)
 	return s.contents, s.err

@@ -38,7 +38,7 @@ const (
 	batchEvents = 4096                   // in one transaction
 	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
 	pause       = time.Minute            // from a failure to the next try
-	restful     = 2                      // for how many times as long as it works it rests, so that it takes a third of a core
+	restful     = 4                      // for how many times as long as it works it rests, so that it takes a fifth of a core
 	sweepEvents = 20_000                 // how far one transaction removes what retention has removed
 )
 

@@ -47,7 +47,7 @@ func (p *program) printCensus(s *operator.Census) {
 		p.printUntold(s)
 		p.printDown(s)
 		for _, t := range s.Master.Troubles {
-			fmt.Fprintf(p.out, "\nthe master refuses changes%s: %s\n", p.sinceSuffix(t.Since), clean(t.Why))
+			fmt.Fprintf(p.out, "\n%s%s: %s\n", operator.MasterTrouble(t), p.sinceSuffix(t.Since), clean(t.Why))
 		}
 		fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
 	}

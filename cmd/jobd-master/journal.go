@@ -237,8 +237,21 @@ func (r *record) tells(worker string) (untold int, tell bool) {
 	return untold, true
 }
 
+// troubles are what keeps a master from a part of its work: its journal's, and that its file of principals can't be
+// used as it stands.
+func troubles(r *record, server *daemon.Server) (all []api.NotReady) {
+	all = r.troubles()
+	if since, err := server.Refused(); err != nil {
+		all = append(all, api.NotReady{What: "principals", Why: err.Error(), Since: since})
+	}
+	return all
+}
+
 // troubles says why changes are refused.
 func (r *record) troubles() []api.NotReady {
+	if r == nil {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why != nil {

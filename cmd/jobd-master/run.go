@@ -60,16 +60,18 @@ func run(p daemon.Process) (err error) {
 	actors := []daemon.Actor{}
 	if record != nil {
 		defer record.close()
-		of.Recorder, of.Troubles = record, record.troubles
+		of.Recorder = record
 		actors = append(actors, record.run)
 	}
+	var server *daemon.Server // nobody asks before it is there
+	of.Troubles = func() []api.NotReady { return troubles(record, server) }
 	workers := master.New(of)
 	counting := metrics.NewMaster(build)
 	sockets, err := manager.Sockets()
 	if err != nil {
 		return err
 	}
-	server, err := daemon.Listen(config.Listen, sockets, "clients and workers", jobnet.ServerConfig{
+	server, err = daemon.Listen(config.Listen, sockets, "clients and workers", jobnet.ServerConfig{
 		Handlers: counting.Count(workers.Handlers()), Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
 	})
 	if err != nil {
@@ -81,7 +83,7 @@ func run(p daemon.Process) (err error) {
 			return errors.Join(err, server.Close())
 		}
 	}
-	told, err := openWeb(config, server, counting, workers, of.Troubles, beat, log.Logger)
+	told, err := openWeb(config, server, counting, workers, record.troubles, beat, log.Logger)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}

@@ -68,6 +68,9 @@ func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 	d.journal.View(func(s *journal.State) { status.Mark, status.Server = s.Mark, s.Server })
 	status.NotReady = d.notReady(worker, status)
 	status.ConfigRefused = d.reading.Refused()
+	if since, err := d.server.Refused(); err != nil && (status.ConfigRefused.IsZero() || since.Before(status.ConfigRefused)) {
+		status.ConfigRefused = since // a part of it, in a file of its own
+	}
 	for _, agent := range d.agents {
 		status.Masters = append(status.Masters, agent.Status())
 	}

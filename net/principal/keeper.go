@@ -21,10 +21,28 @@ type Keeper struct {
 	path  string
 	log   *slog.Logger
 	lines atomic.Pointer[[]*Line] // in the order of the file
+	fails atomic.Pointer[refused] // why the file as it stands is not used; nil: it is
 
 	// Of Run alone.
 	used, seen string // the file as the lines are, and as the last look found it
 	told       string // what was wrong with what was seen
+}
+
+// refused is why a changed file is not used.
+type refused struct {
+	since time.Time
+	err   error
+}
+
+// Refused is since when the file can't be used as it stands, and why; nil: it is used.
+func (k *Keeper) Refused() (since time.Time, err error) {
+	if k == nil {
+		return since, nil
+	}
+	if now := k.fails.Load(); now != nil {
+		return now.since, now.err
+	}
+	return since, nil
 }
 
 // Open reads a file. It fails where that can't be used.
@@ -73,6 +91,15 @@ func (k *Keeper) look() {
 		if err = k.take(content); err == nil {
 			k.log.Info("the changed file of principals is used", "file", k.path, "lines", k.Lines())
 		}
+	}
+	before := k.fails.Load()
+	switch {
+	case err == nil && content == k.used:
+		k.fails.Store(nil)
+	case err != nil && before == nil:
+		k.fails.Store(&refused{time.Now(), err})
+	case err != nil:
+		k.fails.Store(&refused{before.since, err})
 	}
 	if err != nil && err.Error() != k.told {
 		k.told = err.Error()

@@ -85,6 +85,9 @@ func (s *Server) Sockets() (paths []string) {
 	return paths
 }
 
+// Refused is since when the file of principals can't be used as it stands, and why; nil: it is used, or there is none.
+func (s *Server) Refused() (since time.Time, err error) { return s.principals.Refused() }
+
 // Who is how the HTTP front knows who asks; dir is the journal's folder, "" where there is none.
 func (s *Server) Who(dir string) web.Who {
 	who := s.who

@@ -119,7 +119,7 @@ func (h *Health) judge(s *Census) {
 // fleet judges the workers of a master. One that takes no work is a warning while others do.
 func (h *Health) fleet(s *Census) {
 	for _, t := range s.Master.Troubles {
-		h.find(Warning, Problem{Code: "master-refuses"}, "the master refuses changes: %s", screen.InALine(t.Why))
+		h.find(Warning, Problem{Code: "master-refuses"}, "%s: %s", MasterTrouble(t), screen.InALine(t.Why))
 	}
 	ready := 0
 	for _, w := range s.Workers {
@@ -394,4 +394,12 @@ func Troubles(s *api.WorkerStatus) (list []Trouble) {
 // Ready tells whether a worker takes work.
 func Ready(s *api.WorkerStatus) bool {
 	return !slices.ContainsFunc(Troubles(s), func(t Trouble) bool { return t.Hinders })
+}
+
+// MasterTrouble is what a master's own trouble means.
+func MasterTrouble(t api.NotReady) string {
+	if t.What == "principals" {
+		return "the master's file of principals has a mistake, and its former lines hold"
+	}
+	return "the master refuses changes"
 }

@@ -64,9 +64,12 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	}
 	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
 	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`"
+	rights := "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word"
+	variable := "a variable for it, beside jobd's environment, less everything that begins with `JOBD_`"
 	if prefix == "" {
 		set.Group("Jobs")
 	} else {
+		rights, variable = "the account of its jobs", "a variable for it, beside jobd's environment"
 		command, folder, account, group = "the common one", "that of the common one", "that of the common one", "-"
 		usage = "a command or service of its own"
 	}
@@ -78,11 +81,11 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	}
 	add("launcher.cwd", "", "the folder it runs in",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.dir) }).Without(folder)
-	add("launcher.user", "", "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word",
+	add("launcher.user", "", rights,
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.user) }).Without(account)
 	add("launcher.group", "", "another primary group for that account, by name or gid",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.group) }).Without("the account's")
-	set.AddNamed(prefix+"launcher.env.NAME", "", "a variable for it, beside jobd's environment, less everything that begins with `JOBD_`", func(names []string) conf.Decode {
+	set.AddNamed(prefix+"launcher.env.NAME", "", variable, func(names []string) conf.Decode {
 		return of(names).variable(names[len(names)-1])
 	}).Live()
 	set.Group(group)

@@ -44,6 +44,15 @@ func connOf(r *http.Request) connection {
 // peer is who is at its other end.
 func (c connection) peer() jobnet.Peer { return jobnet.PeerOf(c.Conn) }
 
+// waits says that a connection has no answer under way until done is called.
+func (c connection) waits() (done func()) {
+	if c.bound == nil {
+		return func() {}
+	}
+	c.bound.answer(c.Conn, false)
+	return func() { c.bound.answer(c.Conn, true) }
+}
+
 // watch has a server's connections bounded.
 func (b *bound) watch(s *http.Server) {
 	b.answering, b.streams = make(map[net.Conn]bool), make(map[net.Conn]bool)

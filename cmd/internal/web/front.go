@@ -190,8 +190,10 @@ func (f *front) foreign(r *http.Request, who asker) string {
 	return ""
 }
 
-// whole reads all of a request: its time is not that of the answer.
+// whole reads all of a request: its time is not that of the answer. Its connection has no answer under way
+// until it is all there: whoever sends it slowly, or never, holds no place that others need.
 func whole(w http.ResponseWriter, r *http.Request) error {
+	defer connOf(r).waits()()
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {
 		return fmt.Errorf("the form is not understood: %w", err)

@@ -283,3 +283,22 @@ func TestGuessesKeepNobodyOut(t *testing.T) {
 		}
 	}
 }
+
+// Forms that don't come hold no place that others need.
+func TestFormsThatDoNotComeKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := serve(t, anyPort, routes())
+	for range mostLinks {
+		conn := must.Get(net.Dial("tcp", s.address()))(t)
+		defer conn.Close()
+		// The server asks for the body when it begins to read it.
+		must.Get(io.WriteString(conn, "POST /sign-in HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"+
+			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\n"))(t)
+		must.Get(conn.Read(make([]byte, 1)))(t)
+	}
+	for range 5 {
+		if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
+			t.Fatalf("beside forms that do not come: %+v, %v", report, err)
+		}
+	}
+}

@@ -72,10 +72,7 @@ func (f *front) ask(r *http.Request) (who asker, err error) {
 // way: guesses hold no place that others need.
 func (f *front) judge(r *http.Request, secret string) (*principal.Session, error) {
 	conn := connOf(r)
-	if conn.bound != nil {
-		conn.bound.answer(conn.Conn, false)
-		defer conn.bound.answer(conn.Conn, true)
-	}
+	defer conn.waits()()
 	return f.who.Server.Judge(r.Context(), conn.Conn, secret)
 }
 

@@ -33,7 +33,11 @@ esac`), map[string]int{"mail": 3, "reports/daily": 1, "import": 2})
 	}
 	ctx := browser(t)
 	signIn(t, ctx, s.master)
-	for name, path := range map[string]string{"overview": "/", "job": "/jobs/760", "timeline": "/timeline?span=5m"} {
+	for id := range int64(150) { // what waits is in the picture, too
+		s.insert(t, id+801, targets[id%int64(len(targets))])
+	}
+	for _, of := range [][2]string{{"overview", "/"}, {"timeline", "/timeline?span=5m"}, {"job", "/jobs/760"}} {
+		name, path := of[0], of[1]
 		var picture []byte
 		actions := []chromedp.Action{screenOf(1280, 800, false), chromedp.Navigate("http://" + s.master + path), chromedp.WaitReady("footer")}
 		if name == "overview" {

@@ -301,7 +301,7 @@ func (c *config) register(set *conf.Set) {
 		Without("where neither of these is given either, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")
 	set.Add("master_port", "", "with `master`, its port in place of `port`, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
 	set.Add("password", "", "the password. The flag `--password` takes no value: it asks", conf.Text(&c.password)).Switch().Secret().Kept()
-	c.tls.Register(set, "", "the daemon", true)
+	c.tls.Register(set, "", "the daemon", true, false)
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "`table`, or `json` for programs", conf.OneOf(&c.output, "table", "json"))
 	set.Add("precise", "false", "times to the microsecond, with their date, on a terminal too", conf.Bool(&c.precise)).Switch()

@@ -203,7 +203,7 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
 	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside or in place of `master_host`", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
-	c.tls.Register(set, "master_", "the masters", false)
+	c.tls.Register(set, "master_", "the masters", false, false)
 	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master may ask at most, unless `master_tls = verify` or its socket verifies it", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
 }
 
@@ -291,7 +291,7 @@ func (c *storeConfig) register(set *conf.Set) {
 	set.Add("mysql_user", "", "the account; `GRANT SELECT, UPDATE` on the table is enough", conf.NonEmpty(&table.User)).Without("required for mysql")
 	set.Add("mysql_password", "", "its password; it may be empty, but must be given", conf.Text(&table.Password)).Secret().Kept().Without("required for mysql")
 	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for [`caching_sha2_password` from another host](security.md#the-password-of-the-database)", conf.NonEmpty(&table.ServerKey))
-	c.tls.Register(set, "mysql_", "the database", true)
+	c.tls.Register(set, "mysql_", "the database", true, true)
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&table.Database)).Without("required for mysql")
 	set.Add("mysql_table", "jobs", "the table; also `database.table`", conf.NonEmpty(&table.Table))
 	set.Add("mysql_fetch_limit", "100", "the most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
@@ -344,7 +344,10 @@ func (c *storeConfig) validateMySQL(set *conf.Set) {
 	if c.isSocket() && c.tls.On {
 		set.Warn("mysql_tls", "it is not used: mysql_host is a socket, where nobody is in between")
 	}
-	c.mysql.TLS = c.tls.For(c.mysql.Host)
+	c.mysql.TLS, c.mysql.PreferTLS = c.tls.For(c.mysql.Host), c.tls.Prefers
+	if c.tls.Prefers {
+		set.Warn("mysql_tls", "preferred encrypts, and does not see to it that the database is the one that is meant; mysql_tls = verify, with mysql_tls_ca, does")
+	}
 	parts := strings.Split(c.mysql.Table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
 		if set.Given("mysql_table") && c.mysql.Table != "" {

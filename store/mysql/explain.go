@@ -82,7 +82,7 @@ func (t *Table) account(err error) string {
 		return "ALTER USER " + accountName(t.config.User, "%") + " ACCOUNT UNLOCK"
 	}
 	key := ""
-	if number(err) == 1045 && !t.config.isNear() && t.config.ServerKey == "" && t.config.TLS == nil {
+	if number(err) == 1045 && !t.config.isNear() && t.config.ServerKey == "" && (t.config.TLS == nil || t.config.PreferTLS) {
 		key = wantsKey
 	}
 	return "correct mysql_user and mysql_password" + key + "; or, as an administrator: CREATE USER " + accountName(t.config.User, host) +

@@ -1,16 +1,23 @@
 package mysql
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 )
@@ -76,6 +83,85 @@ var nobodys = sync.OnceValue(func() *rsa.PublicKey {
 	}
 	return &pair.PublicKey
 })
+
+// prefer has one connection encrypted where the server can do that, and not only where it can be verified. The
+// driver sends the whole password over any TLS: that it has TLS it forgets where the server was not verified, so
+// that the password goes by a key that somebody vouches for, as without TLS.
+func prefer(d *driver.Config) {
+	d.AllowFallbackToPlaintext = true
+	trusted := d.TLS.Clone()
+	d.TLS.InsecureSkipVerify = true
+	d.TLS.VerifyConnection = func(now tls.ConnectionState) error {
+		options := x509.VerifyOptions{Roots: trusted.RootCAs, DNSName: trusted.ServerName, Intermediates: x509.NewCertPool()}
+		for _, other := range now.PeerCertificates[1:] {
+			options.Intermediates.AddCert(other)
+		}
+		if _, err := now.PeerCertificates[0].Verify(options); err != nil {
+			d.TLS = nil // which the driver looks at again before it sends a password
+		}
+		return nil
+	}
+}
+
+// wary makes connections to servers whose greeting does not ask for sha256_password: the driver answers that
+// with the whole password before it knows whether the server can be verified.
+func wary(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		greeting, err := greetingOf(ctx, conn)
+		if err == nil && bytes.Contains(greeting, []byte("\x00sha256_password")) {
+			err = errSHA256
+		}
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return &greeted{conn, greeting}, nil
+	}
+}
+
+// greetingOf reads the first packet of a server.
+func greetingOf(ctx context.Context, conn net.Conn) (packet []byte, err error) {
+	if deadline, is := ctx.Deadline(); is {
+		_ = conn.SetReadDeadline(deadline)
+		defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
+	}
+	packet = make([]byte, 4)
+	if _, err = io.ReadFull(conn, packet); err != nil {
+		return nil, err
+	}
+	body := make([]byte, int(packet[0])|int(packet[1])<<8|int(packet[2])<<16)
+	_, err = io.ReadFull(conn, body)
+	return append(packet, body...), err
+}
+
+// greeted is a connection whose greeting was read before.
+type greeted struct {
+	net.Conn
+	greeting []byte // what of it nobody has read again
+}
+
+// Read implements net.Conn.
+func (g *greeted) Read(b []byte) (n int, err error) {
+	if len(g.greeting) == 0 {
+		return g.Conn.Read(b)
+	}
+	n = copy(b, g.greeting)
+	g.greeting = g.greeting[n:]
+	return n, nil
+}
+
+// SyscallConn lets the driver see whether the server has hung up.
+func (g *greeted) SyscallConn() (syscall.RawConn, error) {
+	if conn, is := g.Conn.(syscall.Conn); is {
+		return conn.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+var errSHA256 = errors.New("the server asks for the password by sha256_password, which mysql_tls = preferred does not send to a server that may be another one: set mysql_tls = verify, or give the account caching_sha2_password")
 
 // wantsKey is what a refusal may come from where the server can't be asked for its key.
 const wantsKey = "; where these are right, the account may be one of caching_sha2_password, whose password is not " +

@@ -2,10 +2,12 @@ package mysql_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
@@ -16,6 +18,8 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/net/cert"
+	"jobd/net/cert/certtest"
 	"jobd/store/mysql"
 	"jobd/store/storetest/must"
 )
@@ -27,17 +31,22 @@ type thief struct {
 	key     *rsa.PrivateKey
 	asked   chan bool   // the worker has asked for the key
 	got     chan string // what could be read of the password
+	tls     *tls.Config // nil: it has none
+	plugin  string      // "": caching_sha2_password
 }
 
 // scramble is what the thief lets the password be mixed with.
 const scramble = "abcdefghijklmnopqrst"
 
-func newThief(t *testing.T) *thief {
+func newThief(t *testing.T, as ...func(*thief)) *thief {
 	t.Helper()
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
-	th := &thief{listener.Addr().String(), key, make(chan bool, 10), make(chan string, 10)}
+	th := &thief{listener.Addr().String(), key, make(chan bool, 10), make(chan string, 10), nil, ""}
+	for _, set := range as {
+		set(th)
+	}
 	go func() {
 		for c, err := listener.Accept(); err == nil; c, err = listener.Accept() {
 			th.meet(c)
@@ -79,14 +88,34 @@ func (th *thief) meet(c net.Conn) {
 		return body
 	}
 	hello := append([]byte{10}, "8.0.36\x00\x01\x00\x00\x00"+scramble[:8]+"\x00"...)
-	hello = append(hello, 0xff, 0xf7, 45, 2, 0, 0xff, 0x81, byte(len(scramble)+1)) // no TLS
+	flags := byte(0xf7) // no TLS
+	if th.tls != nil {
+		flags = 0xff
+	}
+	hello = append(hello, 0xff, flags, 45, 2, 0, 0xff, 0x81, byte(len(scramble)+1))
 	hello = append(hello, make([]byte, 10)...)
-	send(append(hello, scramble[8:]+"\x00caching_sha2_password\x00"...))
-	if receive() == nil {
+	send(append(hello, scramble[8:]+"\x00"+cmp.Or(th.plugin, "caching_sha2_password")+"\x00"...))
+	said := receive()
+	if said == nil {
+		th.got <- "nothing"
+		return
+	}
+	if th.tls != nil {
+		c = tls.Server(c, th.tls)
+		if said = receive(); said == nil {
+			th.got <- "nothing"
+			return
+		}
+	}
+	if bytes.Contains(said, []byte("a secret")) {
+		th.got <- "a secret, at once"
 		return
 	}
 	send([]byte{1, 4}) // the whole password, please
-	said := receive()
+	if said = receive(); bytes.Contains(said, []byte("a secret")) {
+		th.got <- "a secret, in clear"
+		return
+	}
 	th.asked <- bytes.Equal(said, []byte{2})
 	if bytes.Equal(said, []byte{2}) {
 		send(append([]byte{1}, th.public()...))
@@ -134,6 +163,50 @@ func TestAServerFarAwayDoesNotGetThePassword(t *testing.T) {
 				t.Errorf("the key was asked for: %t, and the password read as %q", asked, got)
 			}
 			if err == nil || !strings.Contains(err.Error(), "Access denied") || !strings.Contains(err.Error(), test.said) {
+				t.Errorf("%v\ndoes not say: %s", err, test.said)
+			}
+		})
+	}
+}
+
+// With mysql_tls = preferred a server that nobody vouches for gets an encrypted link, and the password as it would
+// without TLS: not in clear, nor by a key of its own. One that is verified gets it.
+func TestPreferredTLSGivesNobodyThePassword(t *testing.T) {
+	t.Parallel()
+	ours, others := certtest.New(t), certtest.New(t)
+	serve := func(by *certtest.Authority, names ...string) func(*thief) {
+		file, key := by.Issue(t, t.TempDir(), names...)
+		pair := must.Get(tls.LoadX509KeyPair(file, key))(t)
+		return func(th *thief) { th.tls = &tls.Config{Certificates: []tls.Certificate{pair}} }
+	}
+	plugin := func(th *thief) { th.plugin = "sha256_password" }
+	for name, test := range map[string]struct {
+		as   []func(*thief)
+		got  string
+		said string
+	}{
+		"verified":                       {[]func(*thief){serve(ours, "db.example")}, "a secret, in clear", ""},
+		"of another authority":           {[]func(*thief){serve(others, "db.example")}, "", "mysql_server_public_key"},
+		"for another host":               {[]func(*thief){serve(ours, "other.example")}, "", "mysql_server_public_key"},
+		"without TLS":                    {nil, "", "mysql_server_public_key"},
+		"that asks by another plugin":    {[]func(*thief){serve(others, "db.example"), plugin}, "nothing", "sha256_password"},
+		"without TLS, by another plugin": {[]func(*thief){plugin}, "nothing", "sha256_password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newThief(t, test.as...)
+			table := open(t, mysql.Config{
+				Host: "db.example", Port: 3306, User: "jobd", Password: "a secret", Database: "d", Logger: slog.New(slog.DiscardHandler), PreferTLS: true,
+				TLS: func() (*tls.Config, error) { return cert.Trust{CA: ours.File}.Config("db.example") },
+				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "tcp", th.address)
+				},
+			})
+			err := table.Check(t.Context())
+			if got := <-th.got; got != test.got {
+				t.Errorf("it got %q, not %q; %v", got, test.got, err)
+			}
+			if err == nil || !strings.Contains(err.Error(), test.said) {
 				t.Errorf("%v\ndoes not say: %s", err, test.said)
 			}
 		})

@@ -103,7 +103,10 @@ type Config struct {
 	ServerKey string
 	// TLS gives the configuration of one more connection, which verifies the server; nil: connections have
 	// no TLS. That of a socket never has.
-	TLS         func() (*tls.Config, error)
+	TLS func() (*tls.Config, error)
+	// PreferTLS: TLS where the server has it, verified or not; see preferred. Else a server that can't be
+	// verified gets nothing.
+	PreferTLS   bool
 	Database    string
 	Table       string     // a name, or database.name; jobs
 	ClaimColumn string     // the owner column; sig
@@ -230,11 +233,16 @@ func (c Config) driver() *driver.Config {
 		d.Net, d.Addr = "unix", c.Host
 	} else if c.TLS != nil {
 		_ = d.Apply(driver.BeforeConnect(func(_ context.Context, d *driver.Config) (err error) { // which never fails
-			d.TLS, err = c.TLS()
+			if d.TLS, err = c.TLS(); err == nil && c.PreferTLS {
+				prefer(d)
+			}
 			return err
 		}))
 	}
 	d.DialFunc, d.ServerPubKey = c.Dial, c.keyName
+	if c.PreferTLS {
+		d.DialFunc = wary(c.Dial)
+	}
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout
 	d.Collation = "utf8mb4_general_ci"
 	d.Params = session()

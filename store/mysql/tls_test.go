@@ -77,6 +77,14 @@ func TestTLSToTheServer(t *testing.T) {
 	}
 }
 
+// Preferred TLS encrypts, also where nobody vouches for the server.
+func TestPreferredTLSOfAServerThatCannotBeVerified(t *testing.T) {
+	t.Parallel()
+	config := tlsServer(t, certtest.New(t), "127.0.0.1")
+	config.TLS, config.PreferTLS = with(cert.Trust{CA: certtest.New(t).File}), true
+	must.Do(t, open(t, config).Check(t.Context())) // its account may not come without TLS
+}
+
 // A renewed authority is trusted from the next connection on, without a restart.
 func TestTLSOfARenewedAuthority(t *testing.T) {
 	t.Parallel()

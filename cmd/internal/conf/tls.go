@@ -10,10 +10,11 @@ import (
 
 // The words of the keys about TLS.
 const (
-	off     = "off"
-	allow   = "allow"
-	require = "require"
-	verify  = "verify"
+	off       = "off"
+	allow     = "allow"
+	require   = "require"
+	verify    = "verify"
+	preferred = "preferred"
 )
 
 // TLS says how a daemon offers TLS on its port. Both daemons have these keys.
@@ -64,27 +65,32 @@ func (t *TLS) Server(log *slog.Logger) (*tls.Config, error) {
 
 // Trust says whether somebody is called with TLS, and who is trusted to be it.
 type Trust struct {
-	On bool
+	On      bool
+	Prefers bool // TLS where there is some, whoever is there
 	cert.Trust
 }
 
 // Register registers the keys, whose names begin with a prefix. whom is who is called; shows: a
-// certificate may be shown to it.
-func (t *Trust) Register(set *Set, prefix, whom string, shows bool) {
-	set.Add(prefix+"tls", off, "[TLS](security.md#tls) to "+whom+": `off`, or `verify` its certificate before anything is sent", t.decode)
+// certificate may be shown to it; prefers: there is a word for TLS with whomever.
+func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
+	meaning := "[TLS](security.md#tls) to " + whom + ": `off`, or `verify` its certificate before anything is sent"
+	words := []string{off, verify}
+	if prefers {
+		words = []string{off, preferred, verify}
+		meaning = "[TLS](security.md#tls) to " + whom + ": `off`, `preferred` (encrypted where it can be, by whomever), or `verify` its certificate before anything is sent"
+	}
+	set.Add(prefix+"tls", off, meaning, func(text string) error {
+		var word string
+		err := OneOf(&word, words...)(text)
+		t.On, t.Prefers = word == verify || word == preferred, word == preferred
+		return err
+	})
 	set.Add(prefix+"tls_ca", "", "a PEM file of the authorities that vouch for "+whom, NonEmpty(&t.CA)).Without("the system's")
 	set.Add(prefix+"tls_name", "", "the name that its certificate must have", NonEmpty(&t.Name)).Without("the host")
 	if shows {
 		set.Add(prefix+"tls_cert", "", "a file with a certificate that is shown to "+whom, NonEmpty(&t.Cert))
 		set.Add(prefix+"tls_key", "", "the file with its key", NonEmpty(&t.Key))
 	}
-}
-
-func (t *Trust) decode(text string) error {
-	var word string
-	err := OneOf(&word, off, verify)(text)
-	t.On = word == verify
-	return err
 }
 
 // Validate finds what is missing.

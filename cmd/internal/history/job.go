@@ -15,6 +15,7 @@ type AtQuery struct {
 	At     time.Time      `json:"at,omitzero"` // the zero time: now
 	Status journal.Status `json:"status,omitempty"`
 	Target string         `json:"target,omitempty"`
+	Job    jobnet.Whole   `json:"job,omitempty"` // only this one
 	// Has tells which targets those have who ask; nil: all.
 	Has   func(target string) bool `json:"-"`
 	Since time.Time                `json:"since,omitzero"` // only those that came into their status from then on
@@ -49,11 +50,14 @@ type Job struct {
 // mostLast bounds what is held of a stream of which only the end is wanted.
 const mostLast = 10_000
 
-// Selects tells whether a job is of the status and the target, and came into its status late enough.
+// Selects tells whether a job is the one, of the status and the target, and came into its status late enough.
 func (q AtQuery) Selects(job Job) bool {
-	return (q.Status == "" || job.Status == q.Status) && (q.Target == "" || job.Target == q.Target) && (q.Has == nil || q.Has(job.Target)) &&
+	return (q.Status == "" || job.Status == q.Status) && (q.Target == "" || job.Target == q.Target) && (q.Job == 0 || job.Job == q.Job) && (q.Has == nil || q.Has(job.Target)) &&
 		(q.Since.IsZero() || !job.Changed().Before(q.Since))
 }
+
+// Behind is the first moment behind a time, as a journal tells them apart.
+func Behind(at time.Time) time.Time { return at.Truncate(time.Microsecond).Add(time.Microsecond) }
 
 // Changed is when a job came into its status: it ended, was about to run, or was claimed.
 func (j Job) Changed() time.Time {

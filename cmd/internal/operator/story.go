@@ -54,17 +54,27 @@ func Tell(ctx context.Context, d *Daemon, job Job, runs int, clock Clock, note f
 	noteSilent(e.answers, note)
 	j := journalsOf(answered(e.answers), note)
 	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.row(), Read: e.read(), clock: clock}
-	s.readRuns(ctx, j, runs)
+	s.readRuns(ctx, j, history.Query{}, runs)
 	s.Failed = j.Failed
 	s.Unheard = len(j.Sources) < len(e.answers) || len(j.Failed) > 0
 	return s, nil
 }
 
-// readRuns reads what the journals know of the newest runs, so many at most (0: all).
-func (s *Story) readRuns(ctx context.Context, j *Journals, runs int) {
+// TellUntil tells the story of a job up to a moment, by the journals alone.
+func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Clock) *Story {
+	s := &Story{Job: job, clock: clock}
+	s.readRuns(ctx, j, history.Query{Until: history.Behind(at)}, UsualRuns)
+	s.Failed, s.Unheard = j.Failed, len(j.Failed) > 0
+	return s
+}
+
+// readRuns reads what the journals know of the newest runs, so many at most (0: all), of the time that a query
+// says.
+func (s *Story) readRuns(ctx context.Context, j *Journals, q history.Query, runs int) {
 	most := runs * eventsOfRun
+	q.Job, q.Output, q.Last = int64(s.Job.ID), true, most
 	var events []From[journal.Event]
-	for event, err := range j.Events(ctx, history.Query{Job: int64(s.Job.ID), Output: true, Last: most}) {
+	for event, err := range j.Events(ctx, q) {
 		if err != nil {
 			j.Failed = append(j.Failed, err)
 			break

@@ -12,6 +12,7 @@
 //	page.go      a screen is declared once: address, title, request that it needs, view
 //	acts.go      what one may do, each declared once, with the screen that says what it will do
 //	frame.go     what stands around all screens; how values are written
+//	then.go      how it was at a time, by the journals
 //	live.go      what has changed is sent to those who look at it
 //	front.go … journal.go   the views: answers in, what a template shows out
 //	templates/, static/     all that a browser gets; no build step, no other host

@@ -2,16 +2,20 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
+	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -242,7 +246,11 @@ func (p *Page) framed(l *look, s *aScreen, main template.HTML) framed {
 	for _, other := range screens {
 		if other.nav && other.needs.Lets(l.session) == nil {
 			here := other == s || other.path != "/{$}" && strings.HasPrefix(l.URL.Path, other.path)
-			f.Nav = append(f.Nav, navigation{strings.TrimSuffix(other.path, "{$}"), other.title, here})
+			path := strings.TrimSuffix(other.path, "{$}")
+			if other.then != nil {
+				path = l.Keep(path)
+			}
+			f.Nav = append(f.Nav, navigation{path, other.title, here})
 		}
 	}
 	return f
@@ -259,4 +267,42 @@ func (p *Page) frame(w http.ResponseWriter, l *look, s *aScreen, code int, main 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = text.WriteTo(w)
+}
+
+//go:embed static
+var static embed.FS
+
+// compressed are the files of the page, as browsers get them.
+var compressed = sync.OnceValue(func() map[string][]byte {
+	all := map[string][]byte{}
+	entries, _ := static.ReadDir("static")
+	for _, entry := range entries {
+		content, _ := static.ReadFile("static/" + entry.Name())
+		var packed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+		_, _ = w.Write(content)
+		_ = w.Close()
+		all[entry.Name()] = packed.Bytes()
+	}
+	return all
+})
+
+// file sends a file. A page is shown with those of its own version, whose stamp is in their addresses: they
+// stay as they are for ever.
+func (p *Page) file(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	packed, there := compressed()[name]
+	if !there || r.PathValue("stamp") != stamp {
+		p.fail(w, p.look(r), notFound("there is no file %s of this version: load the page anew", name))
+		return
+	}
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed)
+		return
+	}
+	content, _ := static.ReadFile("static/" + name)
+	_, _ = w.Write(content)
 }

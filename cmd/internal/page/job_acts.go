@@ -184,6 +184,9 @@ const mostAtOnce = 1000
 // matching finds the jobs that the address looks for, the newest first.
 func (l *look) matching() (jobs []operator.Job, shown []affected, more bool, err error) {
 	f, err := l.filter()
+	if err == nil && f.At != "" {
+		err = badQuery("jobs are retried and cancelled as they are: leave at out")
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}

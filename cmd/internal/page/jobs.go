@@ -19,7 +19,7 @@ const mostListed = 100
 
 // filter is what jobs are looked for by, as the address has it.
 type filter struct {
-	Status, Target, Worker, Result, Code, Since, Until, Text string
+	Status, Target, Worker, Result, Code, Since, Until, Text, At string
 
 	codes        []int
 	since, until time.Time
@@ -29,16 +29,22 @@ type filter struct {
 var unclaimed = []string{"waiting", "manual", "delayed"}
 
 // Unclaimed tells whether rows are looked for, in the table.
-func (f *filter) Unclaimed() bool { return slices.Contains(unclaimed, f.Status) }
+func (f *filter) Unclaimed() bool { return f.At == "" && slices.Contains(unclaimed, f.Status) }
 
 // Statuses are those that may be looked for.
-func (*filter) Statuses() []string { return append(slices.Clone(unclaimed), api.JobStatuses()...) }
+func (f *filter) Statuses() []string {
+	if f.At != "" {
+		return api.JobStatuses()
+	}
+	return append(slices.Clone(unclaimed), api.JobStatuses()...)
+}
 
 // filter reads what the address looks for.
 func (l *look) filter() (f *filter, err error) {
 	f = &filter{
 		Status: l.value("status"), Target: l.value("target"), Worker: l.value("worker"), Result: l.value("result"),
 		Code: l.value("code"), Since: l.value("since"), Until: l.value("until"), Text: l.value("text"),
+		At: l.value("at"),
 	}
 	if f.Status != "" && !slices.Contains(f.Statuses(), f.Status) {
 		return nil, badQuery("status %s is not allowed; allowed are %s", screen.Clean(f.Status), strings.Join(f.Statuses(), ", "))
@@ -234,7 +240,7 @@ func (f *filter) values() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"status": f.Status, "target": f.Target, "worker": f.Worker, "result": f.Result, "code": f.Code,
-		"since": f.Since, "until": f.Until, "text": f.Text,
+		"since": f.Since, "until": f.Until, "text": f.Text, "at": f.At,
 	} {
 		if value != "" {
 			q.Set(name, value)

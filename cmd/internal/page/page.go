@@ -80,6 +80,7 @@ type aScreen struct {
 	live     time.Duration // how often it is looked at anew while somebody looks at it; 0: never
 	charts   bool
 	view     func(*look) (any, error)
+	then     *aScreen // as it was at a time, by the journals; nil: it shows what is
 }
 
 // look is one request, and what a view needs to answer it.
@@ -92,6 +93,7 @@ type look struct {
 
 	daemon *operator.Daemon // nil: nobody has asked it yet
 	title  string           // "": the screen's own
+	at     time.Time        // as it was then; the zero time: as it is
 	notes  []error          // of those who could not be asked
 }
 
@@ -143,8 +145,17 @@ func (p *Page) screen(s *aScreen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		l := p.look(r)
 		defer l.close()
+		s := s
+		then := s.then != nil && l.value("at") != ""
+		if then {
+			s = s.then
+		}
 		if err := s.needs.Lets(l.session); err != nil {
 			p.fail(w, l, err)
+			return
+		}
+		if then {
+			p.then(w, l, s)
 			return
 		}
 		if s.live > 0 && r.Header.Get("Accept") == "text/event-stream" {
@@ -165,6 +176,11 @@ func (p *Page) main(l *look, s *aScreen) (template.HTML, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
 	l.ctx = ctx
+	return p.shown(l, s)
+}
+
+// shown is what a screen shows, however long that takes.
+func (p *Page) shown(l *look, s *aScreen) (template.HTML, error) {
 	shown, err := s.view(l)
 	switch {
 	case errors.Is(err, operator.ErrNoWorkers): // then that is what there is to see

@@ -26,6 +26,9 @@ func TestThePageOfDocsHasWhoMayDoWhat(t *testing.T) {
 		add := func(path string, needs api.Kind) { may[scope] = append(may[scope], letIn(t, scope, path, needs)...) }
 		for _, s := range screens {
 			add(s.path, s.needs)
+			if s.then != nil {
+				add(s.path+"?at", s.then.needs)
+			}
 		}
 		for _, b := range besides {
 			add(b.path, b.needs)

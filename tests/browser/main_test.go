@@ -75,9 +75,15 @@ func newSiteOf(t *testing.T, launcher string, targets map[string]int) *site {
 func (s *site) insert(t *testing.T, id int64, target string) {
 	t.Helper()
 	s.db.Insert(t, id, target, "waiting")
-	poke := harness.Dial(t, s.daemon.Addr)
-	poke.Authorise(t, secret)
-	if answer := poke.Ask(t, "poke", map[string]any{"targets": []string{target}}); answer.Error != "" {
+	s.ask(t, "poke", target)
+}
+
+// ask asks the master for something about targets.
+func (s *site) ask(t *testing.T, kind string, targets ...string) {
+	t.Helper()
+	link := harness.Dial(t, s.daemon.Addr)
+	link.Authorise(t, secret)
+	if answer := link.Ask(t, kind, map[string]any{"targets": targets}); answer.Error != "" {
 		t.Fatal(answer.Error)
 	}
 }

@@ -33,9 +33,10 @@ esac`), map[string]int{"mail": 3, "reports/daily": 1, "import": 2})
 	}
 	ctx := browser(t)
 	signIn(t, ctx, s.master)
-	for id := range int64(150) { // what waits is in the picture, too
-		s.insert(t, id+801, targets[id%int64(len(targets))])
-	}
+	s.ask(t, "pause", "reports/daily")
+	s.db.Exec(t, `INSERT INTO jobs (id, target, time_created, status)
+		SELECT 1000 + id, target, UNIX_TIMESTAMP() - id % 300, 'waiting' FROM jobs WHERE id <= 300`) // what waits is in the picture, too
+	s.ask(t, "poke", "mail", "import")
 	for _, of := range [][2]string{{"overview", "/"}, {"timeline", "/timeline?span=5m"}, {"job", "/jobs/760"}} {
 		name, path := of[0], of[1]
 		var picture []byte

@@ -30,6 +30,9 @@ type Again struct {
 	from     *Worker
 }
 
+// Key names the end that is meant: of a job that was run once more since it is another one.
+func (a Again) Key() string { return fmt.Sprintf("%d-%d", a.Job, a.finished) }
+
 // Retrying has jobs that have ended set back, to be run once more: first the jobs are found, and may be
 // shown, then their rows are set back.
 type Retrying struct {

@@ -32,7 +32,8 @@ type intent struct {
 	Will   []string // sentences
 	Fields []field  // what is asked for
 	Jobs   []affected
-	More   int // jobs beside those
+	More   int      // jobs beside those
+	Meant  []string // what the form is about, and nothing that came to be since; nil: the address says that
 }
 
 // field is something that whoever acts may choose.
@@ -47,6 +48,20 @@ type affected struct {
 	Job    jobnet.Whole
 	Target string
 	Text   string
+}
+
+// meant tells what the form that was sent is about. What was sent without one, by a program, is about all that the
+// address leads to.
+func (l *look) meant() func(key string) bool {
+	form, is := l.PostForm["meant"]
+	if !is {
+		return func(string) bool { return true }
+	}
+	shown := map[string]bool{}
+	for key := range strings.SplitSeq(form[0], ".") {
+		shown[key] = true
+	}
+	return func(key string) bool { return shown[key] }
 }
 
 // mostAffected is how many jobs of an act are shown before it is done.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -141,7 +142,17 @@ func willRetry(list []operator.Again, r *operator.Retrying) (will intent, err er
 		will.Jobs = append(will.Jobs, affected{one.Job, one.Target, one.How})
 	}
 	will.More = len(list) - len(will.Jobs)
+	will.Meant = keysOf(list)
 	return will, nil
+}
+
+// keysOf are what a form sends of jobs that are to be run once more.
+func keysOf(list []operator.Again) []string {
+	keys := []string{""} // a form about none of them has that, too
+	for _, one := range list {
+		keys = append(keys, one.Key())
+	}
+	return keys
 }
 
 func retryGroup(l *look) ([]string, error) {
@@ -152,8 +163,14 @@ func retryGroup(l *look) ([]string, error) {
 	return l.setBack(list, r)
 }
 
-// setBack has jobs run once more, and says what came of it.
+// setBack has jobs run once more, and says what came of it. What has ended again since it was shown stays as it is:
+// a form that is sent twice, or by two people, runs a job once.
 func (l *look) setBack(list []operator.Again, r *operator.Retrying) (said []string, err error) {
+	all, meant := len(list), l.meant()
+	list = slices.DeleteFunc(list, func(one operator.Again) bool { return !meant(one.Key()) })
+	if len(list) == 0 && all > 0 {
+		return nil, refuse(409, "what was to be retried has been retried since, and has ended again: look at it anew")
+	}
 	r.SetBack(l.ctx, list, func(uint64) {})
 	if n := len(r.Done); n > 0 {
 		said = append(said, fmt.Sprintf("%s set back: they run once more.", countOf(n, "job")))

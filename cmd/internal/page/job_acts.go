@@ -23,12 +23,17 @@ func (l *look) retryJob() (list []operator.Again, r *operator.Retrying, err erro
 	if err != nil {
 		return nil, nil, err
 	}
+	return l.named([]operator.Job{job})
+}
+
+// named finds which of the jobs are to be run once more.
+func (l *look) named(jobs []operator.Job) (list []operator.Again, r *operator.Retrying, err error) {
 	j, err := operator.FindJournals(l.ctx, l.Daemon(), l.note)
 	if err != nil {
 		return nil, nil, err
 	}
 	r = retryingOf(j)
-	list, err = r.Named(l.ctx, []operator.Job{job})
+	list, err = r.Named(l.ctx, jobs)
 	return list, r, err
 }
 
@@ -230,25 +235,31 @@ func (l *look) matching() (jobs []operator.Job, shown []affected, more bool, err
 	return jobs[:min(len(jobs), mostAtOnce)], shown, query.Before != "" || len(jobs) > mostAtOnce, nil
 }
 
-// askAll says what an act on all that match will do.
-func askAll(l *look, verb string, will ...string) (intent, error) {
+// askAll says what an act on all that match will do, and which those are.
+func askAll(l *look, verb string, sentences ...string) (will intent, jobs []operator.Job, err error) {
 	jobs, shown, more, err := l.matching()
 	if err != nil {
-		return intent{}, err
+		return will, nil, err
 	}
 	if len(jobs) == 0 {
-		return intent{}, notFound("no job matches")
+		return will, nil, notFound("no job matches")
 	}
 	count := countOf(len(jobs), "job")
 	if more {
 		count = "more than " + comma(mostAtOnce) + " jobs"
-		will = append(will, "The newest "+comma(mostAtOnce)+" of them are meant: do it again for the others.")
+		sentences = append(sentences, "The newest "+comma(mostAtOnce)+" of them are meant: do it again for the others.")
 	}
-	return intent{Title: verb + " " + count, Will: will, Jobs: shown, More: len(jobs) - len(shown)}, nil
+	return intent{Title: verb + " " + count, Will: sentences, Jobs: shown, More: len(jobs) - len(shown)}, jobs, nil
 }
 
 func askRetryAll(l *look) (intent, error) {
-	return askAll(l, "Retry", "Of these, what is done or ignored is set back and run once more; the others stay as they are.")
+	will, jobs, err := askAll(l, "Retry", "Of these, what is done or ignored is set back and run once more; the others stay as they are.")
+	if err != nil {
+		return will, err
+	}
+	list, _, err := l.named(jobs)
+	will.Meant = keysOf(list)
+	return will, err
 }
 
 func retryAll(l *look) ([]string, error) {
@@ -256,21 +267,19 @@ func retryAll(l *look) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := operator.FindJournals(l.ctx, l.Daemon(), l.note)
-	if err != nil {
-		return nil, err
-	}
-	r := retryingOf(j)
-	list, err := r.Named(l.ctx, jobs)
+	list, r, err := l.named(jobs)
 	if err != nil {
 		return nil, err
 	}
 	return l.setBack(list, r)
 }
 
-func askCancelAll(l *look) (will intent, err error) {
-	will, err = askAll(l, "Cancel", "What has not started will not run, and its row becomes ignored. What runs gets SIGTERM, and SIGKILL when its time is over.")
+func askCancelAll(l *look) (intent, error) {
+	will, jobs, err := askAll(l, "Cancel", "What has not started will not run, and its row becomes ignored. What runs gets SIGTERM, and SIGKILL when its time is over.")
 	will.Fields = []field{grace}
+	for _, job := range jobs {
+		will.Meant = append(will.Meant, fmt.Sprint(job.ID))
+	}
 	return will, err
 }
 
@@ -279,5 +288,6 @@ func cancelAll(l *look) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.cancelJobs(jobs)
+	meant := l.meant()
+	return l.cancelJobs(slices.DeleteFunc(jobs, func(job operator.Job) bool { return !meant(fmt.Sprint(job.ID)) }))
 }

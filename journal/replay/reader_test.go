@@ -407,3 +407,28 @@ func TestClaimOfAJob(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The newest events of a job that has very many are found, and those of one that has few, far behind them.
+func TestNewestOfManyEventsOfAJob(t *testing.T) {
+	t.Parallel()
+	j := journaltest.OpenTest(t, t.TempDir())
+	first := journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
+	var drafts []journal.Draft
+	for range 1000 {
+		drafts = append(drafts, journal.Draft{Job: 2, Payload: journal.Accepted{Target: "t", Token: "x"}}, journal.Draft{Job: 2, Payload: journal.Released{}})
+	}
+	var last []journal.Event
+	for range 40 {
+		last = journaltest.MustAppend(t, j, drafts...)
+	}
+	r := journaltest.OpenReader(t, j.Dir)
+	for job, want := range map[int64][]journal.Event{1: first[len(first)-3:], 2: last[len(last)-3:]} {
+		got := journaltest.Events(t, r, journal.Filter{Job: job, Last: 3})
+		for i := range want {
+			if len(got) != len(want) || got[i].Seq != want[i].Seq {
+				t.Errorf("job %d: %v, want %v", job, got, want)
+				break
+			}
+		}
+	}
+}

@@ -160,9 +160,12 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 	return max(seq, 1), err
 }
 
-// firstWindow is how many events are looked at first where the newest that match are wanted: most
-// often they are among them.
-const firstWindow = 1000
+// How many events are looked at first where the newest that match are wanted: most often they are among
+// them. Those of a job are found by index, among more.
+const (
+	firstWindow      = 1000
+	firstWindowOfJob = 64 * firstWindow
+)
 
 // narrow narrows a selection to the newest events that it and the filter select now, as many as the
 // filter wants. It looks at them from the newest back, in windows that grow, unverified. Where
@@ -182,9 +185,13 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 			return false, cmp.Or(err, error(&journal.DamagedError{Seq: last + 1, Detail: "it is missing"}))
 		}
 		first := max(h.First, sel.After+1)
-		for length := uint64(firstWindow); end > first && len(found) < f.Last; length *= 2 {
+		length := uint64(firstWindow)
+		if f.Job != 0 {
+			length = firstWindowOfJob
+		}
+		for ; end > first && len(found) < f.Last; length *= 2 {
 			begin := first
-			if f.Job == 0 && end > first+length { // a job's events are few, and found by index
+			if end > first+length {
 				begin = end - length
 			}
 			window := archive.Selection{After: begin - 1, End: end, Job: sel.Job, Kinds: sel.Kinds}

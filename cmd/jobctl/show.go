@@ -45,7 +45,7 @@ func (p *program) show() *cmd {
 
 // showJob shows one job, with so many of its runs (0: all).
 func (p *program) showJob(ctx context.Context, d *operator.Daemon, job operator.Job, runs int) error {
-	s, err := operator.Tell(ctx, d, job, runs, p.times(), p.note)
+	s, err := operator.Tell(ctx, d, job, runs, true, p.times(), p.note)
 	if err != nil {
 		return err
 	}

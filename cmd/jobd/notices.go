@@ -125,6 +125,9 @@ func (c counting) committed(events []journal.Event, bytes int64, took time.Durat
 // mostReaders is how many clients the journal is searched for at once for the end of a job.
 const mostReaders = 4
 
+// endedEvents is how many starts and ends of a job are read for its end: a row that recurs has ever more.
+const endedEvents = 10
+
 // Ended implements service.Process.
 func (d *daemon) Ended(ctx context.Context, job int64, has func(target string) bool) (done *journal.Event, attempt int, err error) {
 	select {
@@ -139,7 +142,7 @@ func (d *daemon) Ended(ctx context.Context, job int64, has func(target string) b
 	}
 	defer d.memory.reading()()
 	kinds := []journal.Kind{journal.KindRunning, journal.KindDone}
-	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true, Has: has}) {
+	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true, Has: has, Last: endedEvents}) {
 		if err != nil {
 			return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
 		}

@@ -114,7 +114,11 @@ type Journals struct {
 	Failed  []error     // workers that could not be asked, or failed on the way; the others go on
 	Note    func(error) // tells what is worth knowing, and no failure
 
-	noted bool
+	Look       uint64    // how many events of each are looked at, the newest that are wanted by their time; 0: all
+	LookedBack time.Time // how far back all were looked at, where Look left out events; else zero
+
+	noted  bool
+	behind map[Source]uint64 // the events behind which are looked at
 }
 
 // journalsOf are the journals of some workers.
@@ -249,12 +253,65 @@ func (j *Journals) Events(ctx context.Context, q history.Query) iter.Seq2[From[j
 	if err := j.NoteRemoved(ctx, q.Since, q.Until); err != nil {
 		return func(yield func(From[journal.Event], error) bool) { yield(From[journal.Event]{}, err) }
 	}
-	all := Merge(j, func(s Source) iter.Seq2[journal.Event, error] { return s.Events(ctx, q) },
-		func(a, b journal.Event) bool { return a.Time.Before(b.Time) })
+	open := func(s Source) iter.Seq2[journal.Event, error] {
+		bounded, err := j.bounded(ctx, s, q)
+		if err != nil {
+			return func(yield func(journal.Event, error) bool) { yield(journal.Event{}, err) }
+		}
+		return s.Events(ctx, bounded)
+	}
+	all := Merge(j, open, func(a, b journal.Event) bool { return a.Time.Before(b.Time) })
 	if q.Last > 0 && len(j.Sources) > 1 {
 		return history.Newest(all, q.Last)
 	}
 	return all
+}
+
+// bounded is a query of the newest events only, as Look has it. Those of a job are found by index. All queries
+// of one Journals end at the same time.
+func (j *Journals) bounded(ctx context.Context, s Source, q history.Query) (history.Query, error) {
+	if j.Look == 0 || q.Job != 0 {
+		return q, nil
+	}
+	after, known := j.behind[s]
+	if !known {
+		var err error
+		if after, err = j.lookBehind(ctx, s, q); err != nil {
+			return q, err
+		}
+		if j.behind == nil {
+			j.behind = map[Source]uint64{}
+		}
+		j.behind[s] = after
+	}
+	q.After = max(q.After, after)
+	return q, nil
+}
+
+// lookBehind gives the event behind which a journal is looked at, and notes when that was; 0: all of it is.
+func (j *Journals) lookBehind(ctx context.Context, s Source, q history.Query) (after uint64, err error) {
+	first := func(q history.Query) (first journal.Event, err error) {
+		for e, err := range s.Events(ctx, q) {
+			return e, err
+		}
+		return first, nil
+	}
+	newest, err := first(history.Query{Until: q.Until, Last: 1})
+	if err != nil || newest.Seq <= j.Look {
+		return 0, err
+	}
+	after = newest.Seq - j.Look
+	if kept, err := s.Kept(ctx); err != nil || kept != nil && kept.First > after {
+		return 0, err
+	}
+	oldest, err := first(history.Query{After: after})
+	if err != nil || oldest.Time.Before(q.Since) { // then since leaves out more
+		return 0, err
+	}
+	if oldest.Time.After(j.LookedBack) {
+		j.LookedBack = oldest.Time
+	}
+	return after, nil
 }
 
 // NoteRemoved tells, once, of the sources whose history does not go back to a time (the zero time: wherever it begins). Where it

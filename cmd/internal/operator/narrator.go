@@ -197,10 +197,14 @@ func (n *Narrator) words(payload journal.Payload, at time.Time) string {
 	return Describe(payload)
 }
 
-// claimant names who claimed the job: the worker through which it is read, or the one whose run the
-// journal tells of then.
+// claimant names who claimed the job: the worker through which it is read, or, where it is read from a
+// folder, the one whose run the journal tells of then.
 func claimant(ctx context.Context, e From[journal.Event]) (string, error) {
-	if name := e.Source.Worker(); name != "" {
+	name := e.Source.Worker()
+	if link := e.Source.Link(); link != nil && name == "" {
+		name = link.ownName(ctx)
+	}
+	if name != "" {
 		return screen.Clean(name), nil
 	}
 	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.Item.Time.Add(time.Microsecond), Last: 1}

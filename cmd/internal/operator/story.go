@@ -44,17 +44,20 @@ const (
 	eventsOfRun = 8
 )
 
-// Tell tells the story of a job, with so many of its runs (0: all). note is told who did not answer; a
+// Tell tells the story of a job, with so many of its runs (0: all), and where it is wanted with what they wrote. note is told who did not answer; a
 // journal that can't be read takes nothing from the rest.
-func Tell(ctx context.Context, d *Daemon, job Job, runs int, clock Clock, note func(error)) (*Story, error) {
+func Tell(ctx context.Context, d *Daemon, job Job, runs int, output bool, clock Clock, note func(error)) (*Story, error) {
 	e, err := explain(ctx, d, []Job{job}, clock, note)
 	if err != nil {
 		return nil, err
 	}
 	noteSilent(e.answers, note)
+	for _, a := range e.answers {
+		a.From.own = a.Value.Name
+	}
 	j := journalsOf(answered(e.answers), note)
 	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.row(), Read: e.read(), clock: clock}
-	s.readRuns(ctx, j, history.Query{}, runs)
+	s.readRuns(ctx, j, history.Query{Output: output}, runs)
 	s.Failed = j.Failed
 	s.Unheard = len(j.Sources) < len(e.answers) || len(j.Failed) > 0
 	return s, nil
@@ -63,7 +66,7 @@ func Tell(ctx context.Context, d *Daemon, job Job, runs int, clock Clock, note f
 // TellUntil tells the story of a job up to a moment, by the journals alone.
 func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Clock) *Story {
 	s := &Story{Job: job, clock: clock}
-	s.readRuns(ctx, j, history.Query{Until: history.Behind(at)}, UsualRuns)
+	s.readRuns(ctx, j, history.Query{Until: history.Behind(at), Output: true}, UsualRuns)
 	s.Failed, s.Unheard = j.Failed, len(j.Failed) > 0
 	return s
 }
@@ -72,7 +75,7 @@ func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Cl
 // says.
 func (s *Story) readRuns(ctx context.Context, j *Journals, q history.Query, runs int) {
 	most := runs * eventsOfRun
-	q.Job, q.Output, q.Last = int64(s.Job.ID), true, most
+	q.Job, q.Last = int64(s.Job.ID), most
 	var events []From[journal.Event]
 	for event, err := range j.Events(ctx, q) {
 		if err != nil {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,21 @@ type Worker struct {
 	Targets []string
 
 	daemon *Daemon
+	own    string // what one without a name calls itself; "": it has not told
 }
 
 // direct is the worker at the other end, where that is no master.
 func (d *Daemon) direct() *Worker { return &Worker{daemon: d} }
+
+// ownName is what the worker calls itself, asked for once; "" where it does not tell.
+func (w *Worker) ownName(ctx context.Context) string {
+	if w.Name == "" && w.own == "" {
+		var status api.WorkerStatus
+		_ = w.Ask(ctx, api.Status.Name, nil, &status)
+		w.own = status.Name
+	}
+	return cmp.Or(w.Name, w.own)
+}
 
 // at is the worker that a master knows by this address.
 func (d *Daemon) at(name, address string) *Worker {

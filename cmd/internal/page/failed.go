@@ -24,6 +24,7 @@ type failedPage struct {
 	Groups  []*operator.FailureGroup
 	All     []*operator.Failure
 	More    bool
+	Back    time.Time // how far back was looked; zero: as far as was wanted
 }
 
 // failedQuery is what the address looks for: of a day, where it does not say.
@@ -44,6 +45,7 @@ func (l *look) failures(p *failedPage) (found operator.Failures, j *operator.Jou
 	if j, err = operator.FindJournals(l.ctx, l.Daemon(), l.note); err != nil {
 		return found, nil, err
 	}
+	j.Look = mostLooked
 	found, err = j.FindFailed(l.ctx, query, func(uint64) {})
 	for _, err := range j.Failed {
 		l.note(err)
@@ -59,12 +61,14 @@ func failedView(l *look) (any, error) {
 		return nil, err
 	}
 	p.Targets = choices.Targets
-	found, _, err := l.failures(p)
+	found, j, err := l.failures(p)
 	if err != nil {
 		return nil, err
 	}
 	l.note(found.Unchecked)
-	p.More = found.More
+	if p.More = found.More; !p.More {
+		p.Back = j.LookedBack
+	}
 	if p.Groups = found.Groups(); p.By == "time" {
 		p.All = found.All
 	}

@@ -82,7 +82,7 @@ func jobView(l *look) (any, error) {
 	if l.Query("runs") == "all" {
 		runs = 0
 	}
-	story, err := operator.Tell(l.ctx, l.Daemon(), job, runs, l.clock(), l.note)
+	story, err := operator.Tell(l.ctx, l.Daemon(), job, runs, false, l.clock(), l.note)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func askCancel(l *look) (will intent, err error) {
 	if err != nil {
 		return will, err
 	}
-	story, err := operator.Tell(l.ctx, l.Daemon(), job, 1, l.clock(), l.note)
+	story, err := operator.Tell(l.ctx, l.Daemon(), job, 1, false, l.clock(), l.note)
 	if err != nil {
 		return will, err
 	}

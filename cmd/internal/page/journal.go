@@ -43,10 +43,15 @@ type journalPage struct {
 	Kinds    []string
 	Journals []chronicle
 	Events   []recorded
+	Back     time.Time // how far back was looked; zero: as far as there is something, or enough was found
+	Earlier  string    // the address of what was before that
 }
 
-// mostEvents is how many events a page shows.
-const mostEvents = 100
+// mostEvents is how many events a page shows, and mostLooked how many of each journal are looked at for it.
+const (
+	mostEvents = 100
+	mostLooked = 50_000
+)
 
 // journalView is /journal.
 func journalView(l *look) (any, error) {
@@ -68,6 +73,7 @@ func journalView(l *look) (any, error) {
 	for _, s := range j.Sources {
 		l.note(p.tellOf(l.ctx, s))
 	}
+	j.Look = mostLooked
 	for e, err := range j.Events(l.ctx, query) {
 		if err != nil {
 			l.note(err)
@@ -82,6 +88,9 @@ func journalView(l *look) (any, error) {
 		l.note(err)
 	}
 	slices.Reverse(p.Events)
+	if len(p.Events) < mostEvents && !j.LookedBack.IsZero() {
+		p.Back, p.Earlier = j.LookedBack, l.With("until", j.LookedBack.UTC().Format(time.RFC3339Nano))
+	}
 	return p, nil
 }
 

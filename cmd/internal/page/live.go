@@ -24,6 +24,7 @@ type streams struct {
 type stream struct {
 	watchers map[chan template.HTML]struct{}
 	newest   template.HTML
+	took     time.Duration // to make it
 	stop     context.CancelFunc
 }
 
@@ -109,9 +110,8 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 // stays, and why it can't is told in its place.
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
-	next := time.NewTicker(s.live)
-	defer next.Stop()
 	for {
+		began := time.Now()
 		l.ctx, l.now, l.notes = ctx, time.Now(), nil
 		main, err := p.main(l, s)
 		if err != nil {
@@ -120,12 +120,33 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		if err == nil {
 			p.tell(one, main)
 		}
+		next := time.NewTimer(p.pause(one, s.live, time.Since(began)))
 		select {
 		case <-next.C:
 		case <-ctx.Done():
+			next.Stop()
 			return
 		}
 	}
+}
+
+// What all views together take of the time at most, in hundredths, unless one would be older than longestPause then.
+const (
+	mostShare    = 2
+	longestPause = 10 * time.Second
+)
+
+// pause is how long a view that took so long to make is left as it is: the more is looked at, and the longer it
+// takes to make, the more seldom each is made.
+func (p *Page) pause(one *stream, least, took time.Duration) time.Duration {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	one.took = took
+	var all time.Duration
+	for _, other := range p.streams.live {
+		all += other.took
+	}
+	return max(least, min(longestPause, all*100/mostShare))
 }
 
 // tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this

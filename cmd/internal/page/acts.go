@@ -213,7 +213,7 @@ func countOf(n int, what string) string {
 }
 
 func askPause(l *look) (will intent, err error) {
-	f, err := l.fleet()
+	f, err := l.fleet(l.PathValue("name"))
 	if err != nil {
 		return will, err
 	}

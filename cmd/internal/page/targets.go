@@ -81,15 +81,26 @@ type fleet struct {
 // mostCounted is how far waiting rows are counted: each look reads so many entries of an index at most.
 const mostCounted = 1000
 
-// fleet asks how the daemon stands. Those that did not answer are noted.
-func (l *look) fleet() (*fleet, error) {
+// census asks how the daemon stands. Those that did not answer are noted.
+func (l *look) census() (*operator.Census, error) {
 	census, err := operator.TakeCensus(l.ctx, l.Daemon())
+	if err == nil {
+		l.note(census.Silent())
+	}
+	return census, err
+}
+
+// fleet asks how the daemon stands, and what waits for targets: for these, or for all where none is named.
+func (l *look) fleet(targets ...string) (*fleet, error) {
+	census, err := l.census()
 	if err != nil {
 		return nil, err
 	}
-	l.note(census.Silent())
 	census.Most = mostCounted
-	census.Count(l.ctx, append(census.Targets(), census.Unserved()...))
+	if targets == nil {
+		targets = append(census.Targets(), census.Unserved()...)
+	}
+	census.Count(l.ctx, targets)
 	for _, err := range census.Why {
 		l.note(err)
 	}
@@ -131,7 +142,7 @@ type serving struct {
 // targetView is /targets/NAME.
 func targetView(l *look) (any, error) {
 	name := l.PathValue("name")
-	f, err := l.fleet()
+	f, err := l.fleet(name)
 	if err != nil {
 		return nil, err
 	}

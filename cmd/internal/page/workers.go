@@ -51,14 +51,14 @@ func (l *look) workersOf(s *operator.Census) (all []worker) {
 
 // workersView is /workers.
 func workersView(l *look) (any, error) {
-	f, err := l.fleet()
+	census, err := l.census()
 	if err != nil {
 		return nil, err
 	}
 	return struct {
-		*fleet
-		List []worker
-	}{f, l.workersOf(f.Census)}, nil
+		Census *operator.Census
+		List   []worker
+	}{census, l.workersOf(census)}, nil
 }
 
 // workerView is /workers/NAME.

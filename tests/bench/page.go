@@ -70,7 +70,7 @@ func pageSpeed(p *program) (readings []reading) {
 	for _, path := range pageScreens {
 		b.load(path)
 		var times []float64
-		for len(times) < size.loads && sum(times) < 20_000 {
+		for len(times) < size.loads && sum(times) < 5000 {
 			times = append(times, b.load(path))
 		}
 		readings = append(readings, reading{value: percentile(times, 99), raw: median(times)})
@@ -86,7 +86,7 @@ func sum(numbers []float64) (all float64) {
 	return all
 }
 
-// bench is a worker with a page.
+// pageBench is a worker with a page, on a large table.
 type pageBench struct {
 	p      *program
 	site   *site
@@ -145,6 +145,7 @@ func (s *site) fill(rows int) {
 			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, 0, NULL), UNIX_TIMESTAMP(), IF(seq %% 8 = 7, UNIX_TIMESTAMP() + 100000 + seq, 0), IF(seq %% 80 = 7, '@daily', NULL)
 		FROM seq_1_to_%d`, pageTargets, rows))
 	s.p.must(err)
+	s.Exec(s.p, "CREATE INDEX schedule_idx ON jobs (schedule)") // without which rows that recur are looked for among all that wait
 	s.Exec(s.p, "ANALYZE TABLE jobs")
 	s.flush()
 }

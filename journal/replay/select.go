@@ -160,11 +160,11 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 	return max(seq, 1), err
 }
 
-// How many events are looked at first where the newest that match are wanted: most often they are among
-// them. Those of a job are found by index, among more.
+// firstWindow is how many events are looked at first where the newest that match are wanted: most often they are
+// among them. Those of a job are found by index, in fewer and larger windows.
 const (
-	firstWindow      = 1000
-	firstWindowOfJob = 64 * firstWindow
+	firstWindow = 1000
+	ofJob       = 8 // times as large, and as much more of each next one
 )
 
 // narrow narrows a selection to the newest events that it and the filter select now, as many as the
@@ -185,11 +185,11 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 			return false, cmp.Or(err, error(&journal.DamagedError{Seq: last + 1, Detail: "it is missing"}))
 		}
 		first := max(h.First, sel.After+1)
-		length := uint64(firstWindow)
+		length, growth := uint64(firstWindow), uint64(2)
 		if f.Job != 0 {
-			length = firstWindowOfJob
+			length, growth = ofJob*firstWindow, ofJob
 		}
-		for ; end > first && len(found) < f.Last; length *= 2 {
+		for ; end > first && len(found) < f.Last; length *= growth {
 			begin := first
 			if end > first+length {
 				begin = end - length

@@ -73,7 +73,9 @@ func journalView(l *look) (any, error) {
 	for _, s := range j.Sources {
 		l.note(p.tellOf(l.ctx, s))
 	}
-	j.Look = mostLooked
+	if p.Kind != "" || p.Target != "" || p.By != "" { // else the newest are those that are wanted
+		j.Look = mostLooked
+	}
 	for e, err := range j.Events(l.ctx, query) {
 		if err != nil {
 			l.note(err)

@@ -108,7 +108,14 @@ const (
 // replaced: nothing is lost but that people sign in again. Where none can be made, on a full disk say, the key is
 // in memory, and they sign in again when the daemon starts again.
 func keptKey(path string, fresh []byte, log *slog.Logger) []byte {
-	key, err := os.ReadFile(path)
+	var key []byte
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() { // a pipe would be read for ever
+		err = fmt.Errorf("%s is no file", path)
+	}
+	if err == nil {
+		key, err = os.ReadFile(path)
+	}
 	switch {
 	case err == nil && len(key) == keyLength:
 		return key

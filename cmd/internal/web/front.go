@@ -178,9 +178,9 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, who asker) {
 // foreign is why a request is not answered that comes from elsewhere; "": it may be. A browser says which page it comes from; what
 // says nothing of it shows a secret that no browser adds by itself.
 func (f *front) foreign(r *http.Request, who asker) string {
-	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+	site, mode, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
 	switch {
-	case (site == "cross-site" || site == "same-site") && mode != "" && mode != "navigate":
+	case (site == "cross-site" || site == "same-site") && (mode != "" && mode != "navigate" || dest != "" && dest != "document"):
 		return "the request comes from a page of another server, which may lead here, and nothing else"
 	case f.cross.Check(r) != nil:
 		return "the request comes from a page of another server: nothing was done"

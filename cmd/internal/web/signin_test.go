@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -162,6 +163,12 @@ func TestTheKeyOfCookies(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("short"), 0o600))
 	if key := keptKey(path, fresh("c"), logger); string(key) != string(fresh("c")) || !strings.Contains(log.String(), "5 bytes, and a key has 32") {
 		t.Errorf("a short one: %s; told: %s", key, &log)
+	}
+	log.Reset()
+	must.Do(t, os.Remove(path))
+	must.Do(t, syscall.Mkfifo(path, 0o600))
+	if key := keptKey(path, fresh("e"), logger); string(key) != string(fresh("e")) || !strings.Contains(log.String(), "is no file") {
+		t.Errorf("a pipe: %s; told: %s", key, &log)
 	}
 	log.Reset()
 	if key := keptKey(filepath.Join(dir, "nowhere", keyFile), fresh("d"), logger); string(key) != string(fresh("d")) || !strings.Contains(log.String(), "can't be kept") {

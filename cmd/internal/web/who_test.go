@@ -228,6 +228,7 @@ func TestWhatMayChangeSomething(t *testing.T) {
 		"read only, a program":         {reads, "POST", []string{"Authorization: Bearer " + ann}, 403},
 		"read only, a look":            {reads, "GET", nil, 200},
 		"a page elsewhere that links":  {address, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200},
+		"elsewhere, in a frame":        {address, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 403},
 		"elsewhere, a part of it":      {address, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
 		"another port, a stream":       {address, "GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"}, 403},
 		"a stream of ours":             {address, "GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, 200},

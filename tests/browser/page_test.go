@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -201,4 +204,26 @@ func TestChartsAreDrawn(t *testing.T) {
 	ctx := browser(t)
 	signIn(t, ctx, s.master)
 	must.Do(t, chromedp.Run(ctx, chromedp.Navigate("http://"+s.master+"/"), chromedp.WaitVisible(".chart canvas")))
+}
+
+// A stream that is refused, since too many look at pages, is asked for again: the page says so.
+func TestARefusedStreamIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	proxy := httputil.NewSingleHostReverseProxy(must.Get(url.Parse("http://" + s.north))(t))
+	var asked atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") == "text/event-stream" && asked.Add(1) == 1 {
+			http.Error(w, "too many", http.StatusTooManyRequests)
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+secret)
+		proxy.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	ctx := browser(t)
+	must.Do(t, chromedp.Run(ctx, chromedp.Navigate(front.URL+"/targets"), chromedp.WaitVisible("#stale"), chromedp.WaitNotVisible("#stale")))
+	if n := asked.Load(); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
 }

@@ -64,7 +64,12 @@ function listen() {
     draw();
   };
   source.onopen = () => { stale.hidden = true; };
-  source.onerror = () => { stale.hidden = false; };
+  source.onerror = () => {
+    stale.hidden = false;
+    if (source.readyState !== EventSource.CLOSED) return; // the browser tries it again
+    source = null; // it was refused: too many look at pages, say
+    setTimeout(listen, 5000);
+  };
 }
 function rest() {
   if (source) source.close();

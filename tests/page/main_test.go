@@ -43,7 +43,7 @@ func newSite(t *testing.T, others ...harness.Settings) *site {
 	t.Helper()
 	dir := t.TempDir()
 	s := &site{
-		db: harness.NewDatabase(t), ends: dir, at: map[string]string{}, tokens: map[string]string{}, people: filepath.Join(dir, "principals"),
+		db: harness.NewDatabase(t, harness.TimesTable), ends: dir, at: map[string]string{}, tokens: map[string]string{}, people: filepath.Join(dir, "principals"),
 		bytes: bytes.Repeat([]byte("\x00\xff\r\n<b>\x1b[1m\xc3\x28 binary "), 20_000),
 	}
 	var lines strings.Builder
@@ -61,7 +61,7 @@ func newSite(t *testing.T, others ...harness.Settings) *site {
 		s.at[daemon] = "http://127.0.0.1:" + harness.FreePort(t)
 		return harness.Settings{"http_listen": s.at[daemon][len("http://"):], "password": secret, "principals_file": s.people}.With(others...)
 	}
-	s.master = harness.StartMaster(t, own("master"), harness.Settings{"journal_dir": filepath.Join(dir, "journal")})
+	s.master = harness.StartMaster(t, own("master").Without("use_columns"), harness.Settings{"journal_dir": filepath.Join(dir, "journal")})
 	launcher := harness.Script(t, strings.ReplaceAll(`
 if [ $1 = 5 ]; then cat DIR/bytes; exit; fi
 echo "word$1 written"

@@ -92,7 +92,7 @@ func TestAsItWas(t *testing.T) {
 	s.end(t, 1000)
 	s.db.AwaitCount(t, 121, "status = 'done'")
 	lasted := time.Since(began)
-	for range 100 {
+	for i := range 100 {
 		moment := began.Add(rand.N(lasted))
 		at := fmt.Sprintf("%d.%06d", moment.Unix(), moment.Nanosecond()/1000)
 		var want []string
@@ -112,6 +112,9 @@ func TestAsItWas(t *testing.T) {
 		slices.Reverse(want)
 		query := "?" + url.Values{"at": {at}}.Encode()
 		for daemon, page := range s.at {
+			if (daemon == "master") != (i%2 == 0) { // in turn
+				continue
+			}
 			if got := listed(t, page, "/jobs"+query); !slices.Equal(got, want) {
 				t.Errorf("%s at %s: jobs\n%s\nnot\n%s", daemon, at, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}

@@ -49,6 +49,9 @@ func (l *look) filter() (f *filter, err error) {
 	if f.Status != "" && !slices.Contains(f.Statuses(), f.Status) {
 		return nil, badQuery("status %s is not allowed; allowed are %s", screen.Clean(f.Status), strings.Join(f.Statuses(), ", "))
 	}
+	if f.Result != "" && f.Result != "ok" && f.Result != "fail" {
+		return nil, badQuery("result %s is not allowed; allowed are ok, fail", screen.Clean(f.Result))
+	}
 	if f.Code != "" {
 		code, err := strconv.Atoi(f.Code)
 		if err != nil || code < 0 || code > 255 {

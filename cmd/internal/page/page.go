@@ -238,6 +238,8 @@ func codeOf(err error) int {
 		return http.StatusNotFound
 	case jobnet.CodeInvalid:
 		return http.StatusBadRequest
+	case jobnet.CodeRefused:
+		return http.StatusConflict
 	case jobnet.CodeLimit:
 		return http.StatusTooManyRequests
 	}

@@ -1,0 +1,146 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"jobd/journal"
+	"jobd/store/storetest/must"
+	"jobd/tests/harness"
+)
+
+// act is something that one may do, about a row of its own with the target that stands in the path.
+type act struct {
+	path   string // %d is the row's id
+	scopes string
+	form   url.Values
+	row    string // what the row says: status, run_at, schedule
+	wants  string // what the state has then
+}
+
+var acts = []act{
+	{"/targets/mail/pause", "admin", nil, "", "mail paused true"},
+	{"/targets/mail/continue", "admin", nil, "", "mail paused false"},
+	{"/targets/mail/slots", "admin", url.Values{"worker": {"w1"}, "slots": {"9"}}, "", "mail slots 9"},
+	{"/targets/mail/slots", "admin", url.Values{"worker": {"w1"}, "slots": {"4"}}, "", "mail slots 4"},
+	{"/targets/mail/recycle", "admin", nil, "", ""}, // there is nothing to recycle
+	{"/targets/mail/poke", "submit run admin", nil, "'waiting', 0, NULL", "%d mail done ok"},
+	{"/workers/w1/reload", "admin*", nil, "", ""},
+	{"/jobs/%d/retry", "run admin", nil, "'ignored', 0, NULL", "%d mail done ok"},
+	{"/jobs/%d/cancel", "run admin", nil, "'manual', 0, NULL", "%d mail ignored"},
+	{"/jobs/%d/signal", "run admin", url.Values{"signal": {"SIGKILL"}}, "'waiting', 0, NULL", "%d mail done fail"},
+	{"/jobs/%d/run-now", "run admin", nil, "'delayed', 4000000000, NULL", "%d mail done ok"},
+	{"/schedules/%d/pause", "run admin", nil, "'delayed', 4000000000, 'every 1h'", fmt.Sprintf("%%d mail delayed %d", int64(journal.PausedAt))},
+	{"/schedules/%d/continue", "run admin", nil, fmt.Sprintf("'delayed', %d, 'every 1h'", int64(journal.PausedAt)), "%d mail delayed 1"},
+	{"/schedules/%d/run-now", "run admin", nil, "'delayed', 4000000000, 'every 1h'", "%d mail delayed 1"},
+	{"/workers/w1/restart", "admin*", nil, "", ""},
+}
+
+// state is what acts change: rows and what the worker says of its targets, a line each.
+func (s *site) state(t *testing.T) string {
+	t.Helper()
+	var lines []string
+	rows := must.Get(s.db.Admin.QueryContext(t.Context(), "SELECT id, target, status, IFNULL(result, ''), IF(status = 'delayed', run_at, '') FROM jobs ORDER BY id"))(t)
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var target, status, result, due string
+		must.Do(t, rows.Scan(&id, &target, &status, &result, &due))
+		lines = append(lines, strings.Join(strings.Fields(fmt.Sprint(id, " ", target, " ", status, " ", due, " ", result)), " "))
+	}
+	must.Do(t, rows.Err())
+	w := harness.Dial(t, s.worker.Addr)
+	defer w.Close()
+	w.Authorise(t, secret)
+	var status struct {
+		Targets map[string]struct {
+			Paused      bool
+			Concurrency int
+		}
+	}
+	w.Ask(t, "status", nil).Decode(t, &status)
+	for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
+		lines = append(lines, fmt.Sprintf("%s paused %v", name, status.Targets[name].Paused), fmt.Sprintf("%s slots %d", name, status.Targets[name].Concurrency))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// A page that only shows does nothing for anybody.
+func TestAPageThatOnlyShows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.Settings{"http_read_only": "1"})
+	s.db.Insert(t, 1, "mail", "manual")
+	before := s.state(t)
+	for _, page := range s.at {
+		for _, a := range append(slices.Clone(acts), act{path: "/jobs/retry?status=manual"}, act{path: "/jobs/cancel?status=manual"}, act{path: "/failed/retry"}) {
+			path := strings.ReplaceAll(a.path, "%d", "1")
+			if code, body, _ := ask(t, "POST", page+path, secret, a.form); code != http.StatusForbidden {
+				t.Errorf("%s: %d %s", path, code, text(body))
+			}
+		}
+		if body := see(t, page+"/jobs/1"); strings.Contains(body, `href="/jobs/1/cancel"`) {
+			t.Errorf("an act is offered: %s", text(body))
+		}
+	}
+	if after := s.state(t); after != before {
+		t.Errorf("something was done:\n%s\nthen\n%s", before, after)
+	}
+}
+
+// What matches a filter is what an act is about; and what has changed since it was shown is as it is by then.
+func TestActsOnWhatMatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for id := range int64(6) {
+		s.db.Insert(t, id+1, []string{"mail", foreign}[id%2], "manual")
+	}
+	confirm := see(t, s.at["master"]+"/jobs/cancel?status=manual&target=mail")
+	if told := text(confirm); !strings.Contains(told, "Cancel 3 jobs") || strings.Contains(told, foreign) {
+		t.Errorf("what will be done: %s", told)
+	}
+	s.db.Exec(t, "UPDATE jobs SET status = 'ignored' WHERE id = 5")
+	if code, body, _ := ask(t, "POST", s.at["master"]+"/jobs/cancel?status=manual&target=mail", secret, url.Values{}); code != http.StatusSeeOther {
+		t.Errorf("cancel what matches: %d %s", code, text(body))
+	}
+	s.db.AwaitCount(t, 3, "status = 'ignored' AND target = 'mail'")
+	s.db.AwaitCount(t, 3, "status = 'manual' AND target = ?", foreign)
+	if code, body, _ := ask(t, "POST", s.at["master"]+"/jobs/cancel?status=manual&target=mail", secret, url.Values{}); code != http.StatusNotFound {
+		t.Errorf("nothing matches any more: %d %s", code, text(body))
+	}
+
+	s.insert(t, "mail", 1000)
+	s.db.AwaitStatus(t, 1000, "running")
+	see(t, s.at["worker"]+"/jobs/1000/signal")
+	s.end(t, 1000)
+	s.db.AwaitDone(t, 1000)
+	if code, body, _ := ask(t, "POST", s.at["worker"]+"/jobs/1000/signal", secret, url.Values{"signal": {"SIGTERM"}}); code != http.StatusConflict {
+		t.Errorf("a signal for what has ended meanwhile: %d %s", code, text(body))
+	}
+	if row := s.db.Row(t, 1000); harness.Text(row.Result) != "ok" {
+		t.Errorf("the job that has ended: %s", row)
+	}
+	s.insert(t, foreign, 27)
+	s.insert(t, "mail", 37, 8)
+	s.db.AwaitCount(t, 3, "id IN (27, 37, 8) AND status = 'done'")
+	harness.Until(t, func() string {
+		if all := listed(t, s.at["master"], "/jobs?result=fail&target=mail"); len(all) != 1 {
+			return fmt.Sprint(all)
+		}
+		return ""
+	})
+	if code, body, _ := ask(t, "POST", s.at["master"]+"/jobs/retry?result=fail&target=mail", secret, url.Values{}); code != http.StatusSeeOther {
+		t.Errorf("retry what matches: %d %s", code, text(body))
+	}
+	harness.Until(t, func() string {
+		log := jobctl(t, s.worker, "journal", "log", "--kind", "accepted")
+		if n := strings.Count(log, "\n"); n != 5 { // 1000, 27, 37 twice, 8
+			return fmt.Sprintf("%d were accepted:\n%s", n, log)
+		}
+		return ""
+	})
+}

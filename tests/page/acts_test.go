@@ -37,8 +37,6 @@ var acts = []act{
 	{"/jobs/%d/run-now", "run admin", nil, "'delayed', 4000000000, NULL", "%d mail done ok"},
 	{"/schedules/%d/pause", "run admin", nil, "'delayed', 4000000000, 'every 1h'", fmt.Sprintf("%%d mail delayed %d", int64(journal.PausedAt))},
 	{"/schedules/%d/continue", "run admin", nil, fmt.Sprintf("'delayed', %d, 'every 1h'", int64(journal.PausedAt)), "%d mail delayed 1"},
-	{"/schedules/%d/run-now", "run admin", nil, "'delayed', 4000000000, 'every 1h'", "%d mail delayed 1"},
-	{"/workers/w1/restart", "admin*", nil, "", ""},
 }
 
 // state is what acts change: rows and what the worker says of its targets, a line each.
@@ -68,6 +66,121 @@ func (s *site) state(t *testing.T) string {
 		lines = append(lines, fmt.Sprintf("%s paused %v", name, status.Targets[name].Paused), fmt.Sprintf("%s slots %d", name, status.Targets[name].Concurrency))
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// Each act is done for those who may, and for nobody else; and to look at its address does nothing.
+func TestWhoDoesWhat(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.UsesAll)
+	next := int64(100)
+	row := func(a act, target string) int64 {
+		if next++; next%10 == 7 {
+			next++
+		}
+		id := next
+		if strings.HasSuffix(a.path, "/signal") { // it runs on
+			id += 1000
+		}
+		if a.row != "" {
+			s.db.Exec(t, "INSERT INTO jobs (time_created, id, target, status, run_at, schedule) VALUES (UNIX_TIMESTAMP(), ?, ?, "+a.row+")", id, target)
+		}
+		if id > 1000 {
+			s.poll(t, target)
+			s.db.AwaitStatus(t, id, "running")
+		}
+		return id
+	}
+	ended := func(id int64) {
+		if id > 1000 {
+			s.end(t, id)
+			s.db.AwaitDone(t, id)
+		}
+	}
+	address := func(a act, id int64) string {
+		if strings.Contains(a.path, "%d") {
+			return fmt.Sprintf(a.path, id)
+		}
+		return a.path
+	}
+	for _, a := range acts {
+		for _, daemon := range []string{"master", "worker"} {
+			page, id := s.at[daemon], row(a, "mail")
+			before := s.state(t)
+			for who, token := range s.tokens {
+				scope, targets, _ := strings.Cut(who, "-")
+				allowed := strings.Fields(a.scopes)
+				if slices.Contains(allowed, scope) || targets == "all" && slices.Contains(allowed, scope+"*") {
+					continue
+				}
+				if code, body, _ := ask(t, "POST", page+address(a, id), token, a.form); code != http.StatusForbidden {
+					t.Errorf("%s%s by %s: %d %s", daemon, a.path, who, code, text(body))
+				}
+			}
+			ask(t, "GET", page+address(a, id), secret, nil)
+			for _, header := range []string{"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Accept: text/html"} {
+				if code, _, _ := ask(t, "POST", page+address(a, id), "", a.form, header); code != http.StatusForbidden && code != http.StatusUnauthorized {
+					t.Errorf("%s%s with %s: %d", daemon, a.path, header, code)
+				}
+			}
+			if after := s.state(t); after != before {
+				t.Errorf("%s%s was done by who may not, or by a look:\n%s\nthen\n%s", daemon, a.path, before, after)
+			}
+			for who, token := range s.tokens {
+				scope, targets, _ := strings.Cut(who, "-")
+				allowed := strings.Fields(a.scopes)
+				if !slices.Contains(allowed, scope) && (targets != "all" || !slices.Contains(allowed, scope+"*")) {
+					continue
+				}
+				id := id
+				if a.row != "" {
+					id = row(a, "mail")
+				}
+				code, body, answer := ask(t, "POST", page+address(a, id), token, a.form)
+				if strings.HasSuffix(a.path, "/recycle") {
+					if code != http.StatusConflict || !strings.Contains(body, "no processes are kept") {
+						t.Errorf("%s%s by %s: %d %s", daemon, a.path, who, code, text(body))
+					}
+					continue
+				}
+				if code != http.StatusSeeOther {
+					t.Errorf("%s%s by %s: %d %s", daemon, a.path, who, code, text(body))
+					continue
+				}
+				if location := answer.Header.Get("Location"); !strings.Contains(location, "said=") {
+					t.Errorf("%s%s leads to %s", daemon, a.path, location)
+				}
+				want := a.wants
+				if strings.Contains(want, "%d") {
+					want = fmt.Sprintf(want, id)
+				}
+				harness.Until(t, func() string {
+					if state := s.state(t); !strings.Contains("\n"+state, "\n"+want) {
+						return fmt.Sprintf("%s%s by %s: not %q in\n%s", daemon, a.path, who, want, state)
+					}
+					return ""
+				})
+				if a.row == "" || targets == "all" || strings.HasSuffix(a.path, "/poke") {
+					continue
+				}
+				theirs := row(a, foreign)
+				before := s.state(t)
+				ask(t, "POST", page+address(a, theirs), token, a.form)
+				if after := s.state(t); after != before {
+					t.Errorf("%s%s by %s of another target's row:\n%s\nthen\n%s", daemon, a.path, who, before, after)
+				}
+				ended(theirs)
+			}
+			ended(id)
+		}
+	}
+	for who, what := range map[string]string{"admin-all": "pause", "run-all": "cancel"} {
+		harness.Until(t, func() string {
+			if log := jobctl(t, s.worker, "journal", "log", "--by", who); !strings.Contains(log, what) || !strings.Contains(log, who+" (token, ") {
+				return fmt.Sprintf("the journal does not have %s by %s:\n%s", what, who, log)
+			}
+			return ""
+		})
+	}
 }
 
 // A page that only shows does nothing for anybody.

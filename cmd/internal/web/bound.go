@@ -23,7 +23,7 @@ type bound struct {
 	mu        sync.Mutex
 	held      []net.Conn // the oldest first
 	answering map[net.Conn]bool
-	streams   map[net.Conn]bool
+	streams   map[net.Conn]string // by who has them
 }
 
 // connection is that of a request.
@@ -55,7 +55,7 @@ func (c connection) waits() (done func()) {
 
 // watch has a server's connections bounded.
 func (b *bound) watch(s *http.Server) {
-	b.answering, b.streams = make(map[net.Conn]bool), make(map[net.Conn]bool)
+	b.answering, b.streams = make(map[net.Conn]bool), make(map[net.Conn]string)
 	var end context.CancelFunc
 	b.ending, end = context.WithCancel(context.Background())
 	s.RegisterOnShutdown(end)
@@ -68,9 +68,24 @@ func (b *bound) watch(s *http.Server) {
 		c := connOf(r).Conn
 		b.answer(c, true)
 		defer b.answer(c, false)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&writer{w, connection{c, b}}, r)
 	})
 }
+
+// writer is an answer that counts as under way while it is made, not while a reader takes its time.
+type writer struct {
+	http.ResponseWriter
+	conn connection
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	defer w.conn.waits()()
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // change is http.Server's ConnState.
 func (b *bound) change(c net.Conn, to http.ConnState) {
@@ -102,14 +117,21 @@ func (b *bound) answer(c net.Conn, now bool) {
 	}
 }
 
-// stream gives a connection's answer a place among the streams until it is closed, if there is one.
-func (b *bound) stream(c net.Conn) bool {
+// stream gives a connection's answer a place among the streams until it is closed, if there is one. Nobody with a
+// name of his own has more than half of them.
+func (b *bound) stream(c net.Conn, who string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.streams) >= b.mostStreams {
+	own := 0
+	for _, other := range b.streams {
+		if other == who && who != "" {
+			own++
+		}
+	}
+	if len(b.streams) >= b.mostStreams || own >= (b.mostStreams+1)/2 {
 		return false
 	}
-	b.streams[c] = true
+	b.streams[c] = who
 	b.leave(c)
 	return true
 }

@@ -25,7 +25,7 @@ var errStreams = errors.New("too many pages are open: close some, or load the pa
 // all other answers. The caller must close it.
 func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	conn := connOf(r)
-	if conn.bound == nil || !conn.bound.stream(conn.Conn) {
+	if conn.bound == nil || !conn.bound.stream(conn.Conn, SessionOf(r.Context()).Name) {
 		return nil, errStreams
 	}
 	s := &Stream{w: w, control: http.NewResponseController(w)}

@@ -262,6 +262,30 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 	}
 }
 
+// Those who ask for much and read nothing hold no place that others need.
+func TestWhoReadsNothingKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	const much = 8 << 20 // more than the system keeps for a reader
+	begun := make(chan struct{}, 2*mostLinks)
+	told := routes()
+	told.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		_, _ = w.Write(make([]byte, much))
+	})
+	s := serve(t, anyPort, told)
+	for range mostLinks {
+		conn := must.Get(net.Dial("tcp", s.address()))(t)
+		t.Cleanup(func() { conn.Close() })
+		must.Get(io.WriteString(conn, "GET /metrics HTTP/1.0\r\n\r\n"))(t)
+		<-begun
+	}
+	for range 10 {
+		if code, body := get(t, s.address(), "/readyz"); code != 200 {
+			t.Errorf("%d %s", code, body)
+		}
+	}
+}
+
 // Guesses that wait for their turn hold no place that others need.
 func TestGuessesKeepNobodyOut(t *testing.T) {
 	t.Parallel()

@@ -326,7 +326,8 @@ func TestTLSOnTheSamePort(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	token, line := tokenOf(t, "ann read *")
-	p := newPeople(t, line)
+	others, hers := tokenOf(t, "bob read *")
+	p := newPeople(t, line, hers)
 	told, opened, more := routes(), make(chan error, 1), make(chan string)
 	told.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := OpenStream(w, r)
@@ -354,7 +355,7 @@ func TestStreams(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	defer func() { stop(); must.Do(t, <-ended) }()
-	begin := func() net.Conn {
+	beginAs := func(token string) net.Conn {
 		t.Helper()
 		conn := must.Get(net.Dial("tcp", s.address()))(t)
 		t.Cleanup(func() { conn.Close() })
@@ -362,6 +363,7 @@ func TestStreams(t *testing.T) {
 		must.Get(fmt.Fprintf(conn, "GET /live HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token))(t)
 		return conn
 	}
+	begin := func() net.Conn { t.Helper(); return beginAs(token) }
 	first := begin()
 	must.Do(t, <-opened)
 	<-time.After(3 * limit)
@@ -375,8 +377,16 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	all := []net.Conn{first}
-	for range mostStreams - 1 {
+	for range mostStreams/2 - 1 {
 		all = append(all, begin())
+		must.Do(t, <-opened)
+	}
+	begin()
+	if err := <-opened; err != errStreams {
+		t.Errorf("more than half for her: %v", err)
+	}
+	for range mostStreams / 2 {
+		beginAs(others)
 		must.Do(t, <-opened)
 	}
 	refused := begin()
@@ -397,7 +407,7 @@ func TestStreams(t *testing.T) {
 		}
 		_, _ = io.ReadAll(again)
 	}
-	p.write() // her token is removed
+	p.write(hers) // her token is removed
 	for _, conn := range all[2:] {
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Fatalf("whose credential has ended: %v", err)

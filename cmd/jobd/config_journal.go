@@ -22,7 +22,7 @@ func (c *journalConfig) register(set *conf.Set) {
 	set.Group("Trouble")
 	c.Of, c.Low = "worker", "no job is claimed"
 	c.Register(set, "by the worker's name", ". Nothing goes that the table does not show yet")
-	set.Add("journal_index", "yes", "whether the page and clients find jobs by status, time and words of their output, in an [index](operations.md#the-journal)", conf.Either(&c.index, "no", "yes"))
+	set.Add("journal_index", "yes", "whether the page and clients find jobs by status, time and words of their output, in an [index](operations.md#the-journal)", conf.YesNo(&c.index))
 }
 
 // makeDir says where the journal of the worker of that name is, and makes the folder, with mode

@@ -56,6 +56,17 @@ func Bool(field *bool) Decode {
 	}
 }
 
+// YesNo takes yes, true and 1, and no, false and 0: of a key that the original does not know nothing else counts
+// as false.
+func YesNo(field *bool) Decode {
+	return func(text string) error {
+		var word string
+		err := OneOf(&word, "yes", "no", "true", "false", "1", "0")(text)
+		*field = word == "yes" || word == "true" || word == "1"
+		return err
+	}
+}
+
 // Host takes a name or an address to connect to or to listen on. Its port has a key of its own.
 func Host(field *string, portKey string) Decode {
 	return func(text string) error {

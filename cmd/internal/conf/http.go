@@ -28,10 +28,10 @@ func (h *HTTP) Register(set *Set) {
 	set.Add("http_hosts", "", "further names of the host, with commas, by which browsers may ask", list(&h.Hosts, func(name string) (string, error) {
 		return name, Host(&name, "http_listen")(name)
 	}))
-	set.Add("http_client_cert", "false", "certificates count over HTTP, too", Bool(&h.ClientCert)).Switch()
+	set.Add("http_client_cert", "no", "certificates count over HTTP, too", YesNo(&h.ClientCert)).Switch()
 	set.Add("http_user_header", "", "the header in which `http_proxy` names who asks", header(&h.UserHeader))
 	set.Add("http_proxy", "", "[proxies](security.md#over-http) that are believed, with commas: `uid:ACCOUNT`, `cert:NAME`", list(&h.Proxies, proxy))
-	set.Add("http_read_only", "false", "nobody changes anything over HTTP", Bool(&h.ReadOnly)).Switch()
+	set.Add("http_read_only", "no", "nobody changes anything over HTTP", YesNo(&h.ReadOnly)).Switch()
 }
 
 // decode takes an address with its host: one without would be all addresses, which nobody is to

@@ -17,10 +17,6 @@ import (
 // answerTimeout is how long a worker may take for anything but a manual job.
 const answerTimeout = 5 * time.Second
 
-// silentTimeout is how long one may take that has let a request go unanswered, until it answers another: who
-// looks at all workers again and again does not wait for it each time. Changes have their usual time.
-const silentTimeout = 500 * time.Millisecond
-
 // noAnswerError is the failure of a request whose answer did not come in time.
 type noAnswerError struct{ within time.Duration }
 
@@ -211,17 +207,9 @@ func (r *round) send(ctx, inTime context.Context, data any, replies []reply) {
 // request asks one worker, for which a slot is taken.
 func (r *round) request(ctx context.Context, a *reply, data jobnet.Encoded) {
 	defer func() { <-r.from.slots }()
-	patience := r.patience
-	if a.worker.silent.Load() && !changes(r.typ) {
-		patience = min(patience, silentTimeout)
-	}
-	a.answer, a.err = requestIn(ctx, patience, func(ctx context.Context) (json.RawMessage, error) {
+	a.answer, a.err = requestIn(ctx, r.patience, func(ctx context.Context) (json.RawMessage, error) {
 		return a.worker.askFor(ctx, r.who, r.typ, data)
 	})
-	var none *noAnswerError
-	if ctx.Err() == nil {
-		a.worker.silent.Store(errors.As(a.err, &none))
-	}
 	if tooMuch := r.keep(a.answer); tooMuch != nil {
 		a.answer, a.err = nil, tooMuch
 	}

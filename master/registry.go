@@ -25,8 +25,7 @@ const lengthKeeps = time.Minute
 type worker struct {
 	link     *jobnet.Link
 	profile  atomic.Pointer[profile]
-	attended bool        // its link is kept alive; only Run's
-	silent   atomic.Bool // it has not answered the last request that went to several workers
+	attended bool // its link is kept alive; only Run's
 
 	polls   gathering  // poked names, for which it must poll
 	polling sync.Mutex // held while the master has it poll

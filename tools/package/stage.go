@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2/files"
@@ -90,7 +91,7 @@ func (s *staging) pages() {
 			s.made(docFolder+strings.TrimPrefix(from, "docs/"), []byte(links.Replace(string(s.read(from)))))
 		}
 	}
-	for _, pattern := range []string{"docs/*.svg", "docs/*/*.dot"} {
+	for _, pattern := range []string{"docs/*.svg", "docs/*.png", "docs/*/*.dot"} {
 		for _, from := range s.match(pattern) {
 			s.own(docFolder+strings.TrimPrefix(from, "docs/"), from)
 		}
@@ -101,7 +102,8 @@ func (s *staging) pages() {
 func (s *staging) papers(arch string, programs []string, linked []module) {
 	licence := s.read("LICENSE")
 	var modules, texts strings.Builder
-	for _, m := range linked {
+	charts := module{path: "uPlot", version: "1.6.32", licence: "MIT", text: string(s.read("cmd/internal/page/static/uPlot.LICENSE"))} // of the page
+	for _, m := range append(slices.Clone(linked), charts) {
 		fmt.Fprintf(&modules, "%s %s: %s\n", m.path, m.version, m.licence)
 		fmt.Fprintf(&texts, "==== %s %s ====\n%s\n\n", m.path, m.version, m.text)
 	}

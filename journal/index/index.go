@@ -29,12 +29,13 @@ type Config struct {
 	Room   func() error // why nothing may be written there now; nil: it always may
 	Logger *slog.Logger
 
-	linger, pause time.Duration           // tests hurry
-	fault         func(step string) error // tests have steps fail
+	begin, linger, pause time.Duration           // tests hurry
+	fault                func(step string) error // tests have steps fail
 }
 
 // The pace of an index.
 const (
+	begin       = 10 * time.Second       // after the start, unless somebody asks: a worker that starts has other work
 	batchEvents = 4096                   // in one transaction
 	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
 	pause       = time.Minute            // from a failure to the next try
@@ -47,6 +48,9 @@ type Index struct {
 	config Config
 	path   string
 
+	wanted, opened chan struct{} // closed when somebody asks first, and when there is a file first
+	want, open     sync.Once
+
 	mu      sync.RWMutex
 	readers *sql.DB // nil: there is no file yet
 	spoil   context.CancelCauseFunc
@@ -57,7 +61,7 @@ type Index struct {
 // New makes an index, which does nothing until Run.
 func New(c Config) *Index {
 	if c.linger == 0 {
-		c.linger, c.pause = linger, pause
+		c.begin, c.linger, c.pause = begin, linger, pause
 	}
 	if c.Room == nil {
 		c.Room = func() error { return nil }
@@ -65,7 +69,7 @@ func New(c Config) *Index {
 	if c.fault == nil {
 		c.fault = func(string) error { return nil }
 	}
-	return &Index{config: c, path: filepath.Join(c.Dir, fileName)}
+	return &Index{config: c, path: filepath.Join(c.Dir, fileName), wanted: make(chan struct{}), opened: make(chan struct{})}
 }
 
 // Standing is how far an index is.
@@ -106,6 +110,12 @@ func (x *Index) newest() (seq uint64) {
 // Run follows the journal until ctx ends or the journal is closed. What fails is told once, and tried again: an
 // index never ends a worker.
 func (x *Index) Run(ctx context.Context) error {
+	select {
+	case <-x.wanted:
+	case <-time.After(x.config.begin):
+	case <-ctx.Done():
+		return nil
+	}
 	told, made := "", time.Time{}
 	for {
 		err := x.follow(ctx)
@@ -169,6 +179,7 @@ func (x *Index) follow(ctx context.Context) (err error) {
 	x.mu.Lock()
 	x.readers, x.spoil = pool(x.path, "ro", 2), spoil
 	x.mu.Unlock()
+	x.open.Do(func() { close(x.opened) })
 	for {
 		level := w.seq >= x.newest()
 		x.publish(w.noted, level)

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -205,4 +206,21 @@ func TestNoRoom(t *testing.T) {
 	if out.warnings() != 1 {
 		t.Errorf("told %q", out.String())
 	}
+}
+
+// A worker that starts is spared the index until somebody asks.
+func TestTheFirstQuestionHasItBegin(t *testing.T) {
+	t.Parallel()
+	j := journaltest.OpenTest(t, t.TempDir())
+	x, level := indexOf(j, &told{}, nil)
+	x.config.begin = time.Hour
+	run(t, x, func() {
+		if _, err := os.Stat(x.path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it was made unasked: %v", err)
+		}
+		if _, err := x.Targets(t.Context()); err != nil {
+			t.Errorf("the first question: %v", err)
+		}
+		await(t, x, level)
+	})
 }

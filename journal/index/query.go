@@ -52,6 +52,7 @@ const (
 	firstWindow = 1 << 13               // events; each window behind it has four times as many
 	queryTime   = 20 * time.Millisecond // after which a query that looks at rows one by one tells how far it came
 	longestTime = 5 * time.Second       // after which any gives up
+	opening     = 2 * time.Second       // for which the first one waits until there is a file
 )
 
 // ErrNone says that there is no index now.
@@ -60,8 +61,19 @@ var ErrNone = errors.New("the index of jobs is not there yet")
 // ErrWords says that a text has no word in it.
 var ErrWords = errors.New("there is no word in the text: a word is made of letters and digits")
 
-// read has a query read the file. What it finds damaged is made anew.
+// read has a query read the file. What it finds damaged is made anew. Who asks first has the file opened.
 func (x *Index) read(ctx context.Context, query func(ctx context.Context, db *sql.DB) error) error {
+	x.want.Do(func() { close(x.wanted) })
+	x.mu.RLock()
+	there := x.readers != nil
+	x.mu.RUnlock()
+	if !there {
+		select {
+		case <-x.opened:
+		case <-time.After(opening):
+		case <-ctx.Done():
+		}
+	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.readers == nil {

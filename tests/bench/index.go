@@ -27,6 +27,7 @@ func indexing(p *program) []reading {
 		ctx, cancel := context.WithCancel(p.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- x.Run(ctx) }()
+		_, _ = x.Targets(ctx) // has it begun at once
 		use(x)
 		cancel()
 		p.must(<-ended)
@@ -57,6 +58,7 @@ func queries(p *program) []reading {
 	ended := make(chan error, 1)
 	begun := time.Now()
 	go func() { ended <- x.Run(ctx) }()
+	_, _ = x.Targets(ctx) // has it begun at once
 	for x.Standing(ctx).Lag > 0 {
 		select {
 		case <-time.After(100 * time.Millisecond):

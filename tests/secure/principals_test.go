@@ -425,7 +425,8 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		{some, []string{"journal", "log", "--job", "3"}, "done", 0},
 		{some, []string{"retry", "3", "--yes"}, "3", 0},
 		{some, []string{"wait", "1000", "--timeout", "20"}, "1000", 4},
-		{shop, []string{"wait", "3"}, "shop may not ask for", 1},
+		{shop, []string{"wait", "3", "--timeout", "3"}, "job 3 is ", 5}, // the one slot is taken
+		{shop, []string{"wait", "2123456102", "--timeout", "20"}, "2123456102", 4},
 	} {
 		cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--config=", "--master", "--host", host, "--master-port", port}, test.args...)...)
 		cmd.Env = []string{"JOBCTL_PASSWORD=" + test.token}

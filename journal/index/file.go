@@ -102,10 +102,10 @@ PRAGMA user_version = 1;
 func pool(path, mode string, connections int) *sql.DB {
 	query := url.Values{
 		"mode": {mode}, "_txlock": {"immediate"},
-		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(-4096)", "wal_autocheckpoint(4096)"},
+		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(-1024)", "wal_autocheckpoint(4096)"},
 	}
 	if mode == "ro" {
-		query["_pragma"] = []string{"busy_timeout(2000)", "query_only(1)", "temp_store(MEMORY)", "cache_size(-2048)"}
+		query["_pragma"] = []string{"busy_timeout(2000)", "query_only(1)", "temp_store(MEMORY)", "cache_size(-1024)"}
 	}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String())
 	if err != nil {

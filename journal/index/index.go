@@ -36,7 +36,7 @@ type Config struct {
 // The pace of an index.
 const (
 	begin       = 10 * time.Second       // after the start, unless somebody asks: a worker that starts has other work
-	batchEvents = 4096                   // in one transaction
+	batchEvents = 1024                   // in one transaction
 	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
 	pause       = time.Minute            // from a failure to the next try
 	restful     = 4                      // for how many times as long as it works it rests, so that it takes a fifth of a core

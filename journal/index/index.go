@@ -157,6 +157,9 @@ func (x *Index) stop(err error, anew bool) {
 
 // follow opens the file and brings it up to date with the journal, until something fails.
 func (x *Index) follow(ctx context.Context) (err error) {
+	if err := x.config.Room(); err != nil {
+		return err
+	}
 	ctx, spoil := context.WithCancelCause(ctx)
 	defer spoil(nil)
 	db, n, err := open(ctx, x.path)

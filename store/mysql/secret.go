@@ -112,7 +112,7 @@ func wary(dial func(ctx context.Context, network, address string) (net.Conn, err
 			return nil, err
 		}
 		greeting, err := greetingOf(ctx, conn)
-		if err == nil && bytes.Contains(greeting, []byte("\x00sha256_password")) {
+		if err == nil && bytes.Contains(greeting, []byte("sha256_password")) { // wherever: the driver skips bytes before it
 			err = errSHA256
 		}
 		if err != nil {

@@ -33,6 +33,7 @@ type thief struct {
 	got     chan string // what could be read of the password
 	tls     *tls.Config // nil: it has none
 	plugin  string      // "": caching_sha2_password
+	before  string      // the byte before that, which the driver does not look at; "": as servers have it
 }
 
 // scramble is what the thief lets the password be mixed with.
@@ -43,7 +44,7 @@ func newThief(t *testing.T, as ...func(*thief)) *thief {
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
-	th := &thief{listener.Addr().String(), key, make(chan bool, 10), make(chan string, 10), nil, ""}
+	th := &thief{listener.Addr().String(), key, make(chan bool, 10), make(chan string, 10), nil, "", ""}
 	for _, set := range as {
 		set(th)
 	}
@@ -94,7 +95,7 @@ func (th *thief) meet(c net.Conn) {
 	}
 	hello = append(hello, 0xff, flags, 45, 2, 0, 0xff, 0x81, byte(len(scramble)+1))
 	hello = append(hello, make([]byte, 10)...)
-	send(append(hello, scramble[8:]+"\x00"+cmp.Or(th.plugin, "caching_sha2_password")+"\x00"...))
+	send(append(hello, scramble[8:]+cmp.Or(th.before, "\x00")+cmp.Or(th.plugin, "caching_sha2_password")+"\x00"...))
 	said := receive()
 	if said == nil {
 		th.got <- "nothing"
@@ -190,6 +191,7 @@ func TestPreferredTLSGivesNobodyThePassword(t *testing.T) {
 		"for another host":               {[]func(*thief){serve(ours, "other.example")}, "", "mysql_server_public_key"},
 		"without TLS":                    {nil, "", "mysql_server_public_key"},
 		"that asks by another plugin":    {[]func(*thief){serve(others, "db.example"), plugin}, "nothing", "sha256_password"},
+		"that hides how it asks":         {[]func(*thief){serve(others, "db.example"), plugin, func(th *thief) { th.before = "x" }}, "nothing", "sha256_password"},
 		"without TLS, by another plugin": {[]func(*thief){plugin}, "nothing", "sha256_password"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -326,5 +325,5 @@ func restart(l *look) ([]string, error) {
 	if err != nil && !operator.LeftOpen(err, api.Restart.Name) {
 		return nil, err
 	}
-	return []string{"Worker " + screen.Clean(name) + " restarts."}, errors.Join(err)
+	return []string{"Worker " + screen.Clean(name) + " restarts."}, err
 }

@@ -192,6 +192,11 @@ func (l *look) matching() (jobs []operator.Job, shown []affected, more bool, err
 	if err == nil && f.At != "" {
 		err = badQuery("jobs are retried and cancelled as they are: leave at out")
 	}
+	if err == nil && f.Unclaimed() {
+		if ignored := f.beside("worker", "result", "code", "since", "until", "text"); len(ignored) > 0 { // more would be meant than somebody thinks
+			err = badQuery("rows that nobody has claimed are found by status and target alone: leave out %s", strings.Join(ignored, ", "))
+		}
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}

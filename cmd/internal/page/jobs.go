@@ -170,12 +170,7 @@ func (l *look) choices(p *jobsPage) error {
 
 // listRows lists rows that nobody has claimed.
 func (l *look) listRows(p *jobsPage, before string) error {
-	for name, value := range map[string]string{"worker": p.Worker, "result": p.Result, "code": p.Code, "since": p.Since, "until": p.Until, "text": p.Text} {
-		if value != "" {
-			p.Ignored = append(p.Ignored, name)
-		}
-	}
-	slices.Sort(p.Ignored)
+	p.Ignored = p.beside("worker", "result", "code", "since", "until", "text")
 	query := api.RowsQuery{Status: p.Status, Targets: p.targets(), Most: mostListed}
 	if before != "" {
 		id, err := strconv.ParseInt(before, 10, 64)
@@ -202,19 +197,16 @@ func listedOf(job operator.FoundJob) listed {
 	one := listed{
 		Job: job.Job, Target: job.Target, Status: job.Status, Worker: job.Worker, At: unixTime(job.At, time.Millisecond), Note: job.Reason,
 	}
-	ended := job.Ended
 	switch {
 	case job.Status == "done" && job.Result != "ok":
 		one.Tone = "bad"
 	case job.Status == "done":
 		one.Tone = "good"
-	case job.Status == "running":
-		one.Tone, ended = "runs", job.At
 	case job.Status == "ignored", job.Status == "conflict":
 		one.Tone = "warn"
 	}
 	if job.Ended > 0 && job.Started > 0 {
-		one.Ran = screen.ShortLength(time.Duration(ended-job.Started) * time.Millisecond)
+		one.Ran = screen.ShortLength(time.Duration(job.Ended-job.Started) * time.Millisecond)
 	}
 	if job.Status == "done" {
 		one.How = operator.Outcome(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
@@ -250,6 +242,12 @@ func (f *filter) values() url.Values {
 		}
 	}
 	return q
+}
+
+// beside are those of some values that are given.
+func (f *filter) beside(names ...string) []string {
+	values := f.values()
+	return slices.DeleteFunc(names, func(name string) bool { return !values.Has(name) })
 }
 
 // Address is the address of what the filter looks for.

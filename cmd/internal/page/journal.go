@@ -117,8 +117,8 @@ func (p *journalPage) query(l *look) (q history.Query, err error) {
 		q.Kinds = []journal.Kind{journal.Kind(p.Kind)}
 	}
 	if p.Job != "" {
-		if q.Job, err = strconv.ParseInt(p.Job, 10, 64); err != nil || q.Job < 1 {
-			return q, badQuery("job %s is not allowed; allowed is a whole number of at least 1", screen.Clean(p.Job))
+		if q.Job, err = strconv.ParseInt(p.Job, 10, 64); err != nil || q.Job == 0 {
+			return q, badQuery("job %s is not allowed; allowed is a whole number, and not 0", screen.Clean(p.Job))
 		}
 	}
 	if p.Since != "" {

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -179,8 +180,15 @@ func (p *Page) main(l *look, s *aScreen) (template.HTML, error) {
 	return p.shown(l, s)
 }
 
-// shown is what a screen shows, however long that takes.
-func (p *Page) shown(l *look, s *aScreen) (template.HTML, error) {
+// shown is what a screen shows, however long that takes. A view that panics, whatever a peer has told it, ends no
+// daemon: some are made beside the requests that net/http guards.
+func (p *Page) shown(l *look, s *aScreen) (main template.HTML, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.Log.Error("a page could not be made", "template", s.template, "panic", v, "stack", string(debug.Stack()))
+			err = errBroken
+		}
+	}()
 	shown, err := s.view(l)
 	switch {
 	case errors.Is(err, operator.ErrNoWorkers): // then that is what there is to see
@@ -190,6 +198,9 @@ func (p *Page) shown(l *look, s *aScreen) (template.HTML, error) {
 	}
 	return p.render(l, s.template, shown)
 }
+
+// errBroken is all that somebody is told whose page could not be made.
+var errBroken = errors.New("the page could not be made: the daemon's log says why")
 
 // fail says why something was not done or shown.
 func (p *Page) fail(w http.ResponseWriter, l *look, err error) {
@@ -258,8 +269,8 @@ func codeOf(err error) int {
 func (l *look) id() (jobnet.Whole, error) {
 	text := l.PathValue("id")
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, notFound("%s is not a job: its id must be a whole number of at least 1", screen.Clean(text))
+	if err != nil || n == 0 {
+		return 0, notFound("%s is not a job: its id must be a whole number, and not 0", screen.Clean(text))
 	}
 	return jobnet.Whole(n), nil
 }

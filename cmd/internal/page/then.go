@@ -197,12 +197,7 @@ func jobsAt(l *look) (any, error) {
 	if err := l.choices(p); err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{"result": p.Result, "code": p.Code, "since": p.Since, "until": p.Until, "text": p.Text} {
-		if value != "" {
-			p.Ignored = append(p.Ignored, name)
-		}
-	}
-	slices.Sort(p.Ignored)
+	p.Ignored = p.beside("result", "code", "since", "until", "text")
 	wanted := before + mostListed + 1
 	q := history.AtQuery{Status: journal.Status(f.Status), Target: f.Target, Last: min(wanted, mostBefore+mostListed)}
 	j, jobs, err := l.jobsThen(q, f.Worker)

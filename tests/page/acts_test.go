@@ -216,6 +216,13 @@ func TestActsOnWhatMatches(t *testing.T) {
 	if told := text(confirm); !strings.Contains(told, "Cancel 3 jobs") || strings.Contains(told, foreign) {
 		t.Errorf("what will be done: %s", told)
 	}
+	for _, act := range []string{"cancel", "retry"} { // by words nobody finds rows that wait: all of them would be meant
+		address := s.at["master"] + "/jobs/" + act + "?status=manual&target=mail&text=urgent"
+		if code, body, _ := ask(t, "POST", address, secret, url.Values{}); code != http.StatusBadRequest || !strings.Contains(text(body), "leave out text") {
+			t.Errorf("%s of rows by their words: %d %s", act, code, text(body))
+		}
+	}
+	s.db.AwaitCount(t, 6, "status = 'manual'")
 	s.db.Exec(t, "UPDATE jobs SET status = 'ignored' WHERE id = 5")
 	if code, body, _ := ask(t, "POST", s.at["master"]+"/jobs/cancel?status=manual&target=mail", secret, url.Values{}); code != http.StatusSeeOther {
 		t.Errorf("cancel what matches: %d %s", code, text(body))

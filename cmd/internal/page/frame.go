@@ -27,22 +27,23 @@ import (
 //go:embed templates
 var sources embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"clean":  screen.Clean,
-	"comma":  func(n any) string { return comma(n) },
-	"bytes":  func(n any) string { return humanize.IBytes(uint64(max(0, whole(n)))) },
-	"length": screen.Length,
-	"seg":    url.PathEscape,
-	"stamp":  func() string { return stamp },
-	"sum":    func(a, b any) int64 { return whole(a) + whole(b) },
-	"unix":   func(seconds int64) time.Time { return unixTime(seconds, time.Second) },
-	"milli":  func(millis int64) time.Time { return unixTime(millis, time.Millisecond) },
-	"bar":    newBar,
-	"dict":   dict,
-}).ParseFS(sources, "templates/*.html"))
+// templates are parsed when somebody first asks: a worker's runner is this program, too, and shows no page.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"clean": screen.Clean,
+		"comma": func(n any) string { return comma(n) },
+		"bytes": func(n any) string { return humanize.IBytes(uint64(max(0, whole(n)))) },
+		"seg":   url.PathEscape,
+		"stamp": stamp,
+		"unix":  func(seconds int64) time.Time { return unixTime(seconds, time.Second) },
+		"milli": func(millis int64) time.Time { return unixTime(millis, time.Millisecond) },
+		"bar":   newBar,
+		"dict":  dict,
+	}).ParseFS(sources, "templates/*.html"))
+})
 
 // stamp is in the addresses of files, so that a browser keeps those of this version only.
-var stamp = func() string {
+var stamp = sync.OnceValue(func() string {
 	all := sha256.New()
 	_ = fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -52,7 +53,7 @@ var stamp = func() string {
 		return err
 	})
 	return hex.EncodeToString(all.Sum(nil)[:6])
-}()
+})
 
 // dict gives a template several values: names and values in turn.
 func dict(pairs ...any) map[string]any {
@@ -197,7 +198,7 @@ func (l *look) Can(name string) (bool, error) {
 // render fills a template in.
 func (p *Page) render(l *look, name string, body any) (template.HTML, error) {
 	var text bytes.Buffer
-	if err := templates.ExecuteTemplate(&text, name, shown{l, body}); err != nil {
+	if err := templates().ExecuteTemplate(&text, name, shown{l, body}); err != nil {
 		p.Log.Error("a page could not be made", "template", name, "error", err)
 		return "", err
 	}
@@ -259,7 +260,7 @@ func (p *Page) framed(l *look, s *aScreen, main template.HTML) framed {
 // frame writes a screen with all that stands around it.
 func (p *Page) frame(w http.ResponseWriter, l *look, s *aScreen, code int, main template.HTML) {
 	var text bytes.Buffer
-	if err := templates.ExecuteTemplate(&text, "frame.html", p.framed(l, s, main)); err != nil {
+	if err := templates().ExecuteTemplate(&text, "frame.html", p.framed(l, s, main)); err != nil {
 		p.Log.Error("a page could not be made", "error", err)
 		http.Error(w, "the page could not be made: the log says why", http.StatusInternalServerError)
 		return
@@ -292,7 +293,7 @@ var compressed = sync.OnceValue(func() map[string][]byte {
 func (p *Page) file(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	packed, there := compressed()[name]
-	if !there || r.PathValue("stamp") != stamp {
+	if !there || r.PathValue("stamp") != stamp() {
 		p.fail(w, p.look(r), notFound("there is no file %s of this version: load the page anew", name))
 		return
 	}

@@ -151,10 +151,10 @@ func (p *Page) verify(w http.ResponseWriter, l *look) {
 	l.title = "Verification"
 	frame := p.framed(l, &aScreen{title: l.title}, "")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := templates.ExecuteTemplate(out, "begin", frame); err != nil {
+	if err := templates().ExecuteTemplate(out, "begin", frame); err != nil {
 		return // whoever asked is gone
 	}
-	defer func() { _ = templates.ExecuteTemplate(out, "end", frame) }()
+	defer func() { _ = templates().ExecuteTemplate(out, "end", frame) }()
 	say := func(tone, format string, args ...any) {
 		fmt.Fprintf(out, "<p class=\"%s step\">%s</p>\n", tone, template.HTMLEscapeString(screen.Clean(fmt.Sprintf(format, args...))))
 	}

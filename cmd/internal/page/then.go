@@ -61,7 +61,7 @@ func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
 	}
 	defer out.Close()
 	defer context.AfterFunc(out, cancel)()
-	failed := templates.ExecuteTemplate(out, "begin", begin)
+	failed := templates().ExecuteTemplate(out, "begin", begin)
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for waits := true; waits; {
@@ -81,7 +81,7 @@ func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
 		main, _ = p.render(l, "fail.html", lines(err))
 	}
 	_, _ = out.Write([]byte(main))
-	_ = templates.ExecuteTemplate(out, "end", begin)
+	_ = templates().ExecuteTemplate(out, "end", begin)
 }
 
 // At is when what is shown was so.

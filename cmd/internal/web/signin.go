@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 	"unicode"
 
 	"jobd/net/principal"
@@ -18,12 +19,12 @@ var style []byte
 //go:embed signin.html
 var formText string
 
-var formPage = template.Must(template.New("sign-in").Parse(formText))
+var formPage = sync.OnceValue(func() *template.Template { return template.Must(template.New("sign-in").Parse(formText)) })
 
 // form is where people sign in; session is who asks already, or nil.
 func (f *front) form(w http.ResponseWriter, r *http.Request, code int, next, why string, session *principal.Session) {
 	var text bytes.Buffer
-	err := formPage.Execute(&text, map[string]any{"Program": f.routes.Program, "Host": r.Host, "Next": local(next), "Why": why, "Session": session})
+	err := formPage().Execute(&text, map[string]any{"Program": f.routes.Program, "Host": r.Host, "Next": local(next), "Why": why, "Session": session})
 	if err != nil {
 		panic(err) // of a template without methods
 	}

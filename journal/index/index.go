@@ -35,7 +35,7 @@ type Config struct {
 
 // The pace of an index.
 const (
-	begin       = 10 * time.Second       // after the start, unless somebody asks: a worker that starts has other work
+	begin       = time.Minute            // after the start, unless somebody asks: a worker that starts has other work
 	batchEvents = 1024                   // in one transaction
 	linger      = 250 * time.Millisecond // from a batch that was up to the journal's end to the next
 	pause       = time.Minute            // from a failure to the next try

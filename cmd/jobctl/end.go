@@ -69,7 +69,6 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator
 	}
 	switch {
 	case len(jobs) == 0:
-		p.noteUnserved(ctx, w.target)
 		return nil, p.sayNone("no job is to be cancelled")
 	case w.dry:
 		found := p.report(false, "", "JOB", "TARGET")

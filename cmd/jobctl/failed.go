@@ -103,9 +103,6 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 	if err := found.end(list.Unchecked); err != nil {
 		return err
 	}
-	if len(list.All) == 0 {
-		p.noteUnserved(ctx, q.Target)
-	}
 	if list.More && !p.json() {
 		return p.sayNone(fmt.Sprintf(more, len(list.All), since))
 	}
@@ -176,9 +173,6 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 	case len(list) == 0 && len(r.Errs) > 0:
 		return joined(r.Errs)
 	case len(list) == 0:
-		if r.failed {
-			r.noteUnserved(ctx, r.wish.target)
-		}
 		return r.sayNone("no job is to be set back")
 	case r.dry:
 		return r.tellAll(list)

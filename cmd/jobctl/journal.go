@@ -67,9 +67,6 @@ func folders(dirs *[]string) func(text string) error {
 // read opens what the flags name (folders, else a worker or a master), has it read, and tells what failed.
 func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.Context, j *operator.Journals) error) error {
 	if len(dirs) > 0 {
-		if p.giveWay != nil {
-			p.giveWay()
-		}
 		return p.readFolders(ctx, dirs, use)
 	}
 	d := p.daemon()
@@ -142,7 +139,7 @@ func (p *program) tellApart(folders []operator.Folder) {
 func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		return p.storyOf(j, id).tell(ctx)
+		return p.printHistory(ctx, j, operator.TellAll(ctx, j, operator.Job{ID: id}, p.times()))
 	})
 	checkFirst(c, func(args []string) (err error) {
 		if err := oneJob("journal show", "ID", args); err != nil {
@@ -156,133 +153,69 @@ func (p *program) journalShow() *cmd {
 	return c
 }
 
-// tell prints the story of one job.
-func (s *story) tell(ctx context.Context) error {
-	for e, err := range s.journals.Events(ctx, history.Query{Job: s.job, Output: true}) {
-		if err != nil {
-			s.outcome() // of what is sound
-			return err
+// printHistory prints what journals tell of a job, all that it wrote, and what the table says of it now.
+func (p *program) printHistory(ctx context.Context, j *operator.Journals, s *operator.Story) error {
+	failed := errors.Join(s.Failed...)
+	j.Failed = nil // they are told here
+	switch {
+	case len(s.Runs) == 0 && failed == nil:
+		return unknownJob(ctx, j, s.Job.ID)
+	case len(s.Runs) == 0:
+		return failed
+	case p.json():
+		for _, e := range p.eventsOf(s) {
+			if err := p.printJSON(e); err != nil {
+				return err
+			}
 		}
-		if err := s.printEvent(ctx, e); err != nil {
-			return err
+	default:
+		fmt.Fprintf(p.out, "job %d\n\n", s.Job.ID)
+		p.printRuns(s)
+		for _, o := range s.Outputs() {
+			fmt.Fprintf(p.out, "\n%s: %d bytes\n%s", o.Name, o.Size, withNewline(o.Text))
+		}
+		if j.OfMasters() {
+			fmt.Fprintln(p.out, ofMasters)
 		}
 	}
-	if s.last == nil {
-		return s.unknown(ctx, s.job)
+	if failed != nil || len(j.Workers) == 0 {
+		return failed
 	}
-	return s.end(ctx, s.job)
+	return p.printTable(ctx, j, s.Job.ID)
 }
 
-// unknown is the error of a job without events, which retention may have removed.
-func (s *story) unknown(ctx context.Context, id int64) error {
-	err := exit.With(exit.NoJob, fmt.Errorf("job %d: no journal knows it%s", id, s.elsewhere("; ")))
-	for _, source := range s.journals.Sources {
+// printTable prints what the table says of a job now.
+func (p *program) printTable(ctx context.Context, j *operator.Journals, id jobnet.Whole) error {
+	rows, err := operator.Rows(ctx, j.Workers, []int64{int64(id)})
+	row, there := rows[int64(id)]
+	switch {
+	case err != nil:
+		return fmt.Errorf("what the table says of job %d now: %w", id, err)
+	case p.json():
+		return p.printJSON(map[string]any{"table": slices.AppendSeq([]history.Row{}, maps.Values(rows))})
+	case !there:
+		_, err = fmt.Fprintf(p.out, "\nthe table has no row of job %d\n", id)
+	default:
+		_, err = fmt.Fprintf(p.out, "\nthe table now: %s\n", operator.DescribeRow(row))
+	}
+	return err
+}
+
+// ofMasters is said where only masters' journals are read.
+const ofMasters = "this is the master's journal: the job's own history is in its worker's"
+
+// unknownJob is the error of a job without events, which retention may have removed.
+func unknownJob(ctx context.Context, j *operator.Journals, id jobnet.Whole) error {
+	err := exit.With(exit.NoJob, fmt.Errorf("job %d: no journal knows it", id))
+	if j.OfMasters() {
+		err = fmt.Errorf("%w; %s", err, ofMasters)
+	}
+	for _, source := range j.Sources {
 		if removed, keptErr := source.Kept(ctx); keptErr == nil && removed != nil {
 			err = fmt.Errorf("%w; %w", err, operator.Named(source.Worker(), removed))
 		}
 	}
 	return err
-}
-
-// elsewhere says, behind a sign, where the rest is, if only a master's journal is read.
-func (s *story) elsewhere(sign string) string {
-	for _, source := range s.journals.Sources {
-		if f, folder := source.(operator.Folder); !folder || !f.Master {
-			return ""
-		}
-	}
-	return sign + "this is the master's journal: the job's own history is in its worker's"
-}
-
-// newest prints what journals know newest of a job.
-func (s *story) newest(ctx context.Context) error {
-	for e, err := range s.journals.Events(ctx, history.Query{Job: s.job, Last: 1}) {
-		if err != nil {
-			return err
-		}
-		if s.last = e.Source; s.json() {
-			return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
-		}
-		text, err := s.told.Tell(ctx, e)
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("job %d: %s  %s", s.job, s.clocks.of(s.program, e.Item.Time), text+s.elsewhere("; "))
-		_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
-		return err
-	}
-	return s.unknown(ctx, s.job)
-}
-
-// story prints what became of a job, event by event.
-type story struct {
-	*program
-	job      int64
-	journals *operator.Journals
-	told     operator.Narrator
-	last     operator.Source // of the newest event; nil before the first
-	clocks   clocks
-}
-
-// storyOf is what some journals tell of a job.
-func (p *program) storyOf(j *operator.Journals, job jobnet.Whole) *story {
-	return &story{program: p, job: int64(job), journals: j, told: operator.Narrator{Clock: p.times()}}
-}
-
-// printEvent prints one event.
-func (s *story) printEvent(ctx context.Context, e operator.From[journal.Event]) error {
-	first := s.last == nil
-	s.last = e.Source
-	if s.json() {
-		return s.printJSON(eventJSON(e.Source.Worker(), e.Item))
-	}
-	if first {
-		fmt.Fprintf(s.out, "job %d\n\n", s.job)
-	}
-	text, err := s.told.Tell(ctx, e)
-	if err != nil {
-		return err
-	}
-	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.Item.Time), text)
-	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.Item.Payload)))
-	return err
-}
-
-// end prints how long things took, what the job printed, and what the table says.
-func (s *story) end(ctx context.Context, id int64) error {
-	s.outcome()
-	if note := s.elsewhere("\n"); note != "" && !s.json() {
-		fmt.Fprintln(s.out, note)
-	}
-	r := s.last.Link()
-	if r == nil {
-		return nil
-	}
-	var answer history.RowsAnswer
-	err := r.Ask(ctx, api.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
-	switch {
-	case err != nil:
-		return fmt.Errorf("what the table says of job %d now: %w", id, err)
-	case s.json():
-		return s.printJSON(map[string]any{"table": answer.Rows})
-	case len(answer.Rows) == 0:
-		_, err = fmt.Fprintf(s.out, "\nthe table has no row of job %d\n", id)
-	default:
-		_, err = fmt.Fprintf(s.out, "\nthe table now: %s\n", operator.DescribeRow(answer.Rows[0]))
-	}
-	return err
-}
-
-// outcome prints how long things took and what the job printed.
-func (s *story) outcome() {
-	if s.json() || s.last == nil {
-		return
-	}
-	s.printLengths(s.told.Run)
-	if done := s.told.Run.Done; done != nil {
-		s.printOutput("stdout", done.Stdout)
-		s.printOutput("stderr", done.Stderr)
-	}
 }
 
 // printLengths prints how long the parts of a run took.
@@ -293,11 +226,6 @@ func (p *program) printLengths(run *operator.Run) {
 		}
 		fmt.Fprintf(p.out, "%-7s %s\n", length.Name, length.Text)
 	}
-}
-
-func (p *program) printOutput(name string, output journal.Output) {
-	fmt.Fprintf(p.out, "\n%s: %d bytes\n", name, output.Size)
-	fmt.Fprint(p.out, withNewline(output.Text(0, journal.CharsetFull)))
 }
 
 func (p *program) journalState() *cmd {

@@ -275,9 +275,6 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 		return err
 	}
 	err = all.Silent
-	if len(all.Jobs) == 0 && err == nil {
-		p.noteUnserved(ctx, strings.Join(query.Targets, ""))
-	}
 	if p.json() {
 		if printErr := p.printJSON(all); printErr != nil {
 			return printErr

@@ -34,7 +34,7 @@ func main() {
 	os.Exit(shell(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, sockets: "/run/jobd", giveWay: giveWay,
+		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, sockets: "/run/jobd",
 	}))
 }
 
@@ -69,7 +69,6 @@ type surroundings struct {
 	location    *time.Location // of times that are told and given
 	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
 	sockets     string         // the folder of the daemons' sockets, which are tried where nothing says where to go; "": none
-	giveWay     func()         // lowers the process's priority, before it reads beside a worker; may be nil
 }
 
 // program is one run of jobctl. The commands are its methods.
@@ -383,26 +382,6 @@ func (c *config) address() string {
 		return c.socket
 	}
 	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
-}
-
-// readersNice is the priority at which folders are read: beside a worker on a busy machine a reader gets a tenth of
-// what the worker does, and all that nobody else wants.
-const readersNice = 10
-
-// giveWay lowers the priority of the whole process. The kernel keeps it by thread, and a new thread has that of the one
-// that started it. What can't be lowered stays as it is: reading goes on all the same.
-func giveWay() {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return
-	}
-	for _, thread := range threads {
-		if id, err := strconv.Atoi(thread.Name()); err == nil {
-			if now, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && 20-now < readersNice { // as the kernel tells it
-				_ = unix.Setpriority(unix.PRIO_PROCESS, id, readersNice)
-			}
-		}
-	}
 }
 
 // queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the

@@ -237,11 +237,6 @@ func (p *program) listDelayed(ctx context.Context, c *operator.Daemon, targets [
 	if len(all) == 0 && len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	if len(all) == 0 {
-		for _, target := range targets {
-			p.noteUnserved(ctx, target)
-		}
-	}
 	return errors.Join(append([]error{p.printDelayed(all, more)}, errs...)...)
 }
 
@@ -434,8 +429,6 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 		return err
 	case len(all) == 0 && len(errs) > 0:
 		return errors.Join(errs...)
-	case len(all) == 0:
-		p.noteUnserved(ctx, target)
 	}
 	return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/reason"
@@ -17,7 +15,6 @@ import (
 
 func (p *program) show() *cmd {
 	all, runs := false, operator.UsualRuns
-	var dirs []string
 	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
 			return err
@@ -29,15 +26,8 @@ func (p *program) show() *cmd {
 		if err != nil {
 			return err
 		}
-		if len(dirs) > 0 && runs != operator.UsualRuns {
-			return wrongUsage("show: -n and --all are not for --journal, which shows all runs")
-		}
-		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, jobs, func(s *story) error { return s.tell(ctx) })
-		}
 		return p.showJob(ctx, p.daemon(), jobs[0], runs)
 	})
-	foldersFlag(c, &dirs)
 	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
@@ -62,19 +52,24 @@ func (p *program) showJob(ctx context.Context, d *operator.Daemon, job operator.
 
 // printStoryJSON prints a job's page as one object.
 func (p *program) printStoryJSON(s *operator.Story) error {
-	events := []any{}
+	return p.printJSON(struct {
+		reason.Verdict
+		Row    *api.JobRow `json:"row"`
+		Events []eventForm `json:"events"`
+
+		Earlier bool `json:"earlier,omitempty"` // there are others before them
+	}{s.Verdict, s.Row, p.eventsOf(s), s.Earlier})
+}
+
+// eventsOf are the events of a story as JSON.
+func (p *program) eventsOf(s *operator.Story) []eventForm {
+	events := []eventForm{}
 	for _, run := range s.Runs {
 		for _, e := range run.Events {
 			events = append(events, eventJSON(e.Source.Worker(), e.Item))
 		}
 	}
-	return p.printJSON(struct {
-		reason.Verdict
-		Row    *api.JobRow `json:"row"`
-		Events []any       `json:"events"`
-
-		Earlier bool `json:"earlier,omitempty"` // there are others before them
-	}{s.Verdict, s.Row, events, s.Earlier})
+	return events
 }
 
 // printStory prints the page: the verdict, the row, what the journals tell, how long things took, and the
@@ -143,37 +138,12 @@ func (p *program) printEnd(job jobnet.Whole, o operator.Output) {
 }
 
 func (p *program) why() *cmd {
-	var dirs []string
-	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
+	return command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
-		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, jobs, func(s *story) error { return s.newest(ctx) })
-		}
 		return p.sayWhy(ctx, p.daemon(), jobs)
-	})
-	foldersFlag(c, &dirs)
-	return c
-}
-
-// foldersFlag lets a command about jobs read journals instead of asking a daemon.
-func foldersFlag(c *cmd, dirs *[]string) {
-	c.FlagSet.Func("journal", "read this folder of a journal, a worker's or a master's, and ask nobody; more than once for several", folders(dirs))
-}
-
-// fromFolders has each job's story told from the journals in some folders, which don't tell every job's target.
-func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, tell func(*story) error) error {
-	return p.read(ctx, dirs, func(_ context.Context, j *operator.Journals) error {
-		var failed []error
-		for _, job := range jobs {
-			if job.Target != "" {
-				return wrongUsage("job %s:%d: with --journal a job is named by its ID alone", job.Target, job.ID)
-			}
-			failed = append(failed, tell(p.storyOf(j, job.ID)))
-		}
-		return exit.Join(failed...)
 	})
 }
 
@@ -209,26 +179,4 @@ func unexplained(v reason.Verdict) error {
 // toneOfReason is the tone of a verdict.
 func toneOfReason(c reason.Code) tone {
 	return map[reason.Look]tone{reason.Good: good, reason.Bad: bad, reason.Usual: plain, reason.Odd: odd}[c.Look()]
-}
-
-// noteUnserved says on stderr that a target, for which nothing was found, is served by nobody who
-// can be asked: perhaps it is misspelt. Where the daemon does not tell, nothing is said.
-func (p *program) noteUnserved(ctx context.Context, target string) {
-	ctx, cancel := context.WithTimeout(ctx, completeLimit)
-	defer cancel()
-	if target == "" {
-		return
-	}
-	served := p.daemon().Served(ctx)
-	if len(served) == 0 || slices.Contains(served, target) {
-		return
-	}
-	who, near := "the worker does not serve it", ""
-	if p.config.master {
-		who = "no worker serves it"
-	}
-	if name := conf.Nearest(target, served); name != "" {
-		near = "; the nearest known one is " + clean(name)
-	}
-	fmt.Fprintf(p.err, "jobctl: target '%s': %s%s\n", clean(target), who, near)
 }

@@ -164,6 +164,11 @@ func findBy[A any](ctx context.Context, d *Daemon, request string, data any, not
 // Named tells whether lines need the worker's name.
 func (j *Journals) Named() bool { return len(j.Sources) > 0 && j.Sources[0].Worker() != "" }
 
+// OfMasters tells whether all of them are journals of masters, which don't tell what became of jobs.
+func (j *Journals) OfMasters() bool {
+	return !slices.ContainsFunc(j.Sources, func(s Source) bool { f, is := s.(Folder); return !is || !f.Master })
+}
+
 // Err is a reader's error, with what failed on the way.
 func (j *Journals) Err(ctx context.Context, err error) error {
 	return errors.Join(exit.Why(ctx, err), errors.Join(j.Failed...))

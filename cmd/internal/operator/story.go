@@ -71,6 +71,14 @@ func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Cl
 	return s
 }
 
+// TellAll tells all of a job's story, by the journals alone.
+func TellAll(ctx context.Context, j *Journals, job Job, clock Clock) *Story {
+	s := &Story{Job: job, clock: clock}
+	s.readRuns(ctx, j, history.Query{Output: true}, 0)
+	s.Failed = j.Failed
+	return s
+}
+
 // readRuns reads what the journals know of the newest runs, so many at most (0: all), of the time that a query
 // says.
 func (s *Story) readRuns(ctx context.Context, j *Journals, q history.Query, runs int) {

@@ -32,6 +32,7 @@ type jobPage struct {
 	Tone    string
 	Outputs []output
 	Told    []run
+	Picture picture
 	Process *operator.RunningJob // nil: it does not run, or nobody tells
 
 	Runs, MayRetry, MayCancel, MayRunNow bool
@@ -50,6 +51,13 @@ type output struct {
 type run struct {
 	Events  []event
 	Lengths []operator.Length
+}
+
+// picture is the time from a job's first event to its last, or until now, with a bar for each attempt. It is
+// empty where one attempt fills it.
+type picture struct {
+	Bars     []drawn
+	From, To time.Time
 }
 
 // event is one step of it.
@@ -97,6 +105,7 @@ func jobView(l *look) (any, error) {
 	for _, r := range story.Runs {
 		p.Told = append(p.Told, runOf(r))
 	}
+	p.Picture = pictureOf(story.Runs, l.now)
 	if story.Row != nil {
 		switch story.Row.Status {
 		case journal.RowDone, journal.RowIgnored:
@@ -160,6 +169,51 @@ func runOf(of *operator.Run) (r run) {
 		r.Events = append(r.Events, one)
 	}
 	return r
+}
+
+// pictureOf draws what runs were: how long the job waited for its start, and each attempt to its end.
+func pictureOf(runs []*operator.Run, now time.Time) (p picture) {
+	if len(runs) == 0 {
+		return p
+	}
+	p.From = runs[0].Events[0].Item.Time
+	last := runs[len(runs)-1]
+	if p.To = last.Events[len(last.Events)-1].Item.Time; last.Done == nil {
+		p.To = now
+	}
+	draw := func(class string, from, to time.Time) {
+		long := float64(max(1, p.To.Sub(p.From)))
+		x, end := wide*float64(from.Sub(p.From))/long, wide*float64(to.Sub(p.From))/long
+		if class == "waits" && end-x < 5 {
+			return
+		}
+		p.Bars = append(p.Bars, drawn{
+			X: fmt.Sprintf("%.2f", x), W: fmt.Sprintf("%.2f", max(1.5, end-x)), Class: class,
+			Title: class + " " + screen.ShortLength(to.Sub(from)),
+		})
+	}
+	for i, r := range runs {
+		from, class := r.Events[0].Item.Time, "waits"
+		for _, e := range r.Events {
+			switch done := e.Item.Payload.(type) {
+			case journal.Running:
+				draw(class, from, e.Item.Time)
+				from, class = e.Item.Time, "runs"
+			case journal.Done:
+				if class = "failed"; done.Result == "ok" {
+					class = "ok"
+				}
+				draw(class, from, e.Item.Time)
+			}
+		}
+		if r.Done == nil && i == len(runs)-1 {
+			draw(class, from, p.To)
+		}
+	}
+	if len(p.Bars) == 1 {
+		p.Bars = nil
+	}
+	return p
 }
 
 // offset is how long after the run's begin something was.

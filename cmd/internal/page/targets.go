@@ -24,7 +24,8 @@ type target struct {
 	Tone    string // good, warn or bad
 }
 
-// targetsOf are all targets of a census, those that nobody serves among them.
+// targetsOf are all targets of a census, those that nobody serves among them: first those that somebody should
+// look at.
 func targetsOf(s *operator.Census) (all []target) {
 	for _, t := range s.Tallies() {
 		all = append(all, targetOf(s, t))
@@ -32,7 +33,10 @@ func targetsOf(s *operator.Census) (all []target) {
 	for _, name := range s.Unserved() {
 		all = append(all, targetOf(s, operator.Tally{Target: name}))
 	}
-	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.Target, b.Target) })
+	order := []string{"bad", "warn", "good"}
+	slices.SortFunc(all, func(a, b target) int {
+		return cmp.Or(slices.Index(order, a.Tone)-slices.Index(order, b.Tone), strings.Compare(a.Target, b.Target))
+	})
 	return all
 }
 

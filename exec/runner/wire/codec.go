@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"time"
 
 	"jobd/exec/runner/proc"
 	"jobd/journal"
@@ -47,118 +46,74 @@ func (c *codec) message(m *Message) {
 	case Hello:
 		c.hello(m)
 	case Environment:
-		c.texts(&m.Env)
+		c.fields(&m.Env)
 	case Pools, Recycle:
 		c.pools(m)
 	default:
-		c.id(&m.ID)
+		c.fields(&m.ID.Job, &m.ID.Attempt)
 		c.job(m)
-		c.token(m)
 	}
 }
 
 func (c *codec) hello(m *Message) {
-	number(c, &m.Version)
-	c.text(&m.Instance)
-	n := len(m.Jobs)
-	if c.count(&n); c.reads && n > 0 {
-		m.Jobs = make([]Job, n)
-	}
-	for i := range m.Jobs {
-		c.id(&m.Jobs[i].ID)
-		c.started(&m.Jobs[i].Started)
-	}
+	c.fields(&m.Version, &m.Instance)
+	list(c, &m.Jobs, func(j *Job) { c.fields(&j.ID.Job, &j.ID.Attempt, &j.Started) })
 	for i := range m.Jobs {
 		if m.Instance != wordElapsed && c.more(true) { // a worker has none
-			c.limits(&m.Jobs[i].Limit)
-			c.text(&m.Jobs[i].ID.Token)
+			c.fields(&m.Jobs[i].Limit, &m.Jobs[i].ID.Token)
 		}
 	}
 }
 
-// job has the fields of a message about one job.
+// job has the fields of a message about one job, behind its number and attempt. The token comes last, and
+// behind it what is said of pools and accounts, where there is one.
 func (c *codec) job(m *Message) {
+	if c.reads && (m.Kind == Peek || m.Kind == Peeked) {
+		m.Peek = &Glance{}
+	}
 	switch m.Kind {
 	case Start:
-		c.texts(&m.Argv)
-		c.text(&m.Dir)
-		number(c, &m.MaxOutput)
+		c.fields(&m.Argv, &m.Dir, &m.MaxOutput, &m.Limit)
 		c.need(len(m.Argv) > 0 && m.MaxOutput >= 0)
 	case Started:
-		c.started(&m.Started)
+		c.fields(&m.Started)
 	case Refused:
-		c.text(&m.Text)
+		c.fields(&m.Text)
 		number(c, &m.Class)
 	case Signalled:
-		c.text(&m.Text)
+		c.fields(&m.Text)
 	case Signal:
-		number(c, &m.Signo)
+		c.fields(&m.Signo)
 	case Ended, Output:
-		c.started(&m.Started)
+		c.fields(&m.Started)
 		c.done(m)
-	case Peek, Peeked:
-		if c.reads {
-			m.Peek = &Glance{}
+	case Peek:
+		c.fields(&m.Peek.From[0], &m.Peek.From[1], &m.Peek.Most)
+		c.need(m.Peek.Most >= 0)
+	case Peeked:
+		c.fields(&m.Text)
+		for i := range m.Peek.Parts {
+			p := &m.Peek.Parts[i]
+			c.fields(&p.At, &p.Size, &p.Bytes)
 		}
-		c.peek(m)
 	case Fetch, Forget, Withdraw:
 	default:
 		c.need(false)
 	}
-}
-
-func (c *codec) peek(m *Message) {
-	if m.Kind == Peek {
-		number(c, &m.Peek.From[0])
-		number(c, &m.Peek.From[1])
-		number(c, &m.Peek.Most)
-		c.need(m.Peek.Most >= 0)
+	c.fields(&m.ID.Token)
+	if m.Kind != Start || !c.more(m.Pool != "" || m.Account != nil) {
 		return
 	}
-	c.text(&m.Text)
-	for i := range m.Peek.Parts {
-		p := &m.Peek.Parts[i]
-		number(c, &p.At)
-		number(c, &p.Size)
-		c.bytes(&p.Bytes)
-	}
-}
-
-// token has the token, what is said of limits, and of pools, where there is one.
-func (c *codec) token(m *Message) {
-	switch m.Kind {
-	case Start:
-		c.limits(&m.Limit)
-	case Ended, Output:
-		number(c, &m.Done.Timeout)
-		c.need(m.Done.Timeout >= 0)
-	}
-	c.text(&m.ID.Token)
-	if m.Kind == Start && c.more(m.Pool != "" || m.Account != nil) {
-		c.text(&m.Pool)
-		c.texts(&m.Vars)
-		if c.more(m.Account != nil) {
-			c.account(m)
+	if c.fields(&m.Pool, &m.Vars); c.more(m.Account != nil) {
+		if c.reads {
+			m.Account = &proc.Account{}
 		}
-		c.need(m.Pool != "" || m.Account != nil)
+		c.fields(&m.Account.Name)
+		number(c, &m.Account.UID)
+		number(c, &m.Account.GID)
+		list(c, &m.Account.Groups, func(group *uint32) { number(c, group) })
 	}
-}
-
-func (c *codec) account(m *Message) {
-	if c.reads {
-		m.Account = &proc.Account{}
-	}
-	a := m.Account
-	c.text(&a.Name)
-	number(c, &a.UID)
-	number(c, &a.GID)
-	n := len(a.Groups)
-	if c.count(&n); c.reads {
-		a.Groups = make([]uint32, n)
-	}
-	for i := range a.Groups {
-		number(c, &a.Groups[i])
-	}
+	c.need(m.Pool != "" || m.Account != nil)
 }
 
 // done has an outcome. The field of the exit code is one more than the code; 0: there is none.
@@ -167,29 +122,24 @@ func (c *codec) done(m *Message) {
 	if d.Code != nil {
 		code = *d.Code + 1
 	}
-	if number(c, &code); c.reads && code > 0 {
-		exit := code - 1
-		d.Code = &exit
-	}
-	for _, text := range []*string{&d.Result, &d.Signal, &d.Reason, &d.Note} {
-		c.text(text)
-	}
 	if m.Later {
 		later = 1
 	}
-	number(c, &later)
-	m.Later = later != 0
+	c.fields(&code, &d.Result, &d.Signal, &d.Reason, &d.Note, &later)
+	if m.Later = later != 0; c.reads && code > 0 {
+		exit := code - 1
+		d.Code = &exit
+	}
 	for _, o := range []*journal.Output{&d.Stdout, &d.Stderr} {
 		kept := len(o.Kept)
-		number(c, &kept)
-		number(c, &o.Size)
+		c.fields(&kept, &o.Size)
 		c.need(kept >= 0 && (!c.reads || kept <= c.limit))
 		if c.reads && !c.bad && !m.Later {
 			o.Kept = make([]byte, kept)
 		}
 	}
-	number(c, &d.Elapsed)
-	c.need(d.Elapsed >= 0)
+	c.fields(&d.Elapsed, &d.Timeout)
+	c.need(d.Elapsed >= 0 && d.Timeout >= 0)
 }
 
 // pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
@@ -215,31 +165,40 @@ func (c *codec) pools(m *Message) {
 	}
 }
 
-func (c *codec) id(id *ID) {
-	number(c, &id.Job)
-	number(c, &id.Attempt)
-}
-
-func (c *codec) limits(l *Limit) {
-	for _, d := range []*time.Duration{&l.Timeout, &l.Kill} {
-		number(c, d)
-		c.need(*d >= 0)
+// fields have fields of the types that many messages have.
+func (c *codec) fields(fields ...any) {
+	for _, field := range fields {
+		switch f := field.(type) {
+		case *int:
+			number(c, f)
+		case *int64:
+			number(c, f)
+		case *string:
+			c.text(f)
+		case *[]byte:
+			c.bytes(f)
+		case *[]string:
+			list(c, f, c.text)
+		case *Limit:
+			number(c, &f.Timeout)
+			number(c, &f.Kill)
+			c.need(f.Timeout >= 0 && f.Kill >= 0)
+		case *journal.Started:
+			number(c, &f.Pid)
+			number(c, &f.StartTime)
+			c.text(&f.BootID)
+		}
 	}
 }
 
-func (c *codec) started(s *journal.Started) {
-	number(c, &s.Pid)
-	number(c, &s.StartTime)
-	c.text(&s.BootID)
-}
-
-func (c *codec) texts(list *[]string) {
-	n := len(*list)
+// list has things, behind how many they are.
+func list[T any](c *codec, things *[]T, each func(*T)) {
+	n := len(*things)
 	if c.count(&n); c.reads {
-		*list = make([]string, n)
+		*things = make([]T, n)
 	}
-	for i := range *list {
-		c.text(&(*list)[i])
+	for i := range *things {
+		each(&(*things)[i])
 	}
 }
 

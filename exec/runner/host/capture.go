@@ -190,16 +190,3 @@ func (c *capture) peek(from int64, most int) wire.Part {
 	}
 	return wire.Part{At: c.size, Size: c.size}
 }
-
-// peek answers the worker what a job has written.
-func (a *jobs) peek(id wire.ID, look *wire.Glance) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	answer := wire.Message{Kind: wire.Peeked, ID: id, Peek: &wire.Glance{}}
-	if j := a.known[id]; j != nil {
-		answer.Peek.Parts = [2]wire.Part{j.stdout.peek(look.From[0], look.Most), j.stderr.peek(look.From[1], look.Most)}
-	} else {
-		answer.Text = "the runner has no such job"
-	}
-	a.send(answer)
-}

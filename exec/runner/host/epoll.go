@@ -62,8 +62,8 @@ func (e *epoll) run(act func(*unix.EpollEvent) (more bool), turned func() (over 
 	for over := false; !over && err == nil; {
 		err = e.ready.Read(func(uintptr) bool {
 			for {
-				n := e.poll(events)
-				again := n == len(events)
+				n, err := unix.EpollWait(e.fd, events, 0)
+				again := n == len(events) || err == unix.EINTR
 				for i := range n {
 					again = act(&events[i]) || again
 				}
@@ -78,16 +78,6 @@ func (e *epoll) run(act func(*unix.EpollEvent) (more bool), turned func() (over 
 		}
 	}
 	return err
-}
-
-// poll returns how many events there are, without waiting for any.
-func (e *epoll) poll(events []unix.EpollEvent) int {
-	for {
-		n, err := unix.EpollWait(e.fd, events, 0)
-		if err != unix.EINTR {
-			return n
-		}
-	}
 }
 
 func (e *epoll) close() error { return e.file.Close() }

@@ -118,13 +118,6 @@ func (a *jobs) refused(j *job, text string, class wire.Class) {
 	a.send(wire.Message{Kind: wire.Refused, ID: j.id, Text: text, Class: class})
 }
 
-// get gives a job; nil where there is no such one.
-func (a *jobs) get(id wire.ID) *job {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.known[id]
-}
-
 // tell implements watcher.
 func (a *jobs) tell(m wire.Message) (told bool) {
 	a.mu.Lock()
@@ -133,39 +126,38 @@ func (a *jobs) tell(m wire.Message) (told bool) {
 	return a.worker != nil
 }
 
-// signal signals a job's process group and answers the worker.
-func (a *jobs) signal(id wire.ID, signo int) {
+// about does what the worker asks for about a job that is known, if it is.
+func (a *jobs) about(m *wire.Message) (j *job) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	err := os.ErrProcessDone
-	if j := a.known[id]; j != nil {
-		a.sendStarted(j)
-		err = j.signal(signo)
-	}
-	answer := wire.Message{Kind: wire.Signalled, ID: id}
-	if err != nil {
-		answer.Text = err.Error()
-	}
-	a.send(answer)
-}
-
-// fetch sends the output that did not come with the message of the end.
-func (a *jobs) fetch(id wire.ID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil && j.ended {
+	j = a.known[m.ID]
+	switch {
+	case m.Kind == wire.Signal:
+		err := os.ErrProcessDone
+		if j != nil {
+			a.sendStarted(j)
+			err = j.signal(m.Signo)
+		}
+		answer := wire.Message{Kind: wire.Signalled, ID: m.ID}
+		if err != nil {
+			answer.Text = err.Error()
+		}
+		a.send(answer)
+	case m.Kind == wire.Peek:
+		answer := wire.Message{Kind: wire.Peeked, ID: m.ID, Peek: &wire.Glance{}, Text: "the runner has no such job"}
+		if j != nil {
+			answer.Text = ""
+			answer.Peek.Parts = [2]wire.Part{j.stdout.peek(m.Peek.From[0], m.Peek.Most), j.stderr.peek(m.Peek.From[1], m.Peek.Most)}
+		}
+		a.send(answer)
+	case j == nil:
+	case m.Kind == wire.Fetch && j.ended: // its output did not come with the message of the end
 		a.send(j.outcome(wire.Output))
-	}
-}
-
-// forget drops a job whose outcome is journalled.
-func (a *jobs) forget(id wire.ID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil {
+	case m.Kind == wire.Forget: // its outcome is journalled
 		a.spool.forget(j)
-		a.remove(id)
+		a.remove(m.ID)
 	}
+	return j
 }
 
 // remove drops a job. Callers must hold a.mu.
@@ -223,36 +215,26 @@ func (r *requests) do(m *wire.Message) error {
 			j.turn = &turn{vars: m.Vars}
 			r.reactor.pools.start(m.Pool, j)
 		default:
-			r.start(j)
+			r.places <- struct{}{}
+			r.starts.Go(func() {
+				defer func() { <-r.places }()
+				r.reactor.start(j)
+			})
 		}
-	case wire.Signal:
+	case wire.Signal, wire.Peek:
 		r.starts.Wait() // it may be for one of them
-		r.jobs.signal(m.ID, m.Signo)
-	case wire.Fetch:
-		r.jobs.fetch(m.ID)
-	case wire.Peek:
-		r.starts.Wait() // as above
-		r.jobs.peek(m.ID, m.Peek)
-	case wire.Forget:
-		r.jobs.forget(m.ID)
-	case wire.Pools:
-		r.reactor.pools.set(m.Wanted)
+		r.jobs.about(m)
+	case wire.Fetch, wire.Forget:
+		r.jobs.about(m)
 	case wire.Withdraw:
-		if j := r.jobs.get(m.ID); j != nil && j.turn != nil {
+		if j := r.jobs.about(m); j != nil && j.turn != nil {
 			r.reactor.pools.withdraw(j)
 		}
+	case wire.Pools:
+		r.reactor.pools.set(m.Wanted)
 	case wire.Recycle: // nothing to do: the next Pools message says the same
 	default:
 		return fmt.Errorf("message of kind %d: %w", m.Kind, wire.ErrMalformed)
 	}
 	return nil
-}
-
-// start starts a job when there is a place.
-func (r *requests) start(j *job) {
-	r.places <- struct{}{}
-	r.starts.Go(func() {
-		defer func() { <-r.places }()
-		r.reactor.start(j)
-	})
 }

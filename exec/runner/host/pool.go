@@ -48,13 +48,6 @@ const (
 	longestDelay = int64(30 * time.Second)
 )
 
-func (p *pool) bootTimeout() time.Duration {
-	if p.def.BootTimeout > 0 {
-		return p.def.BootTimeout
-	}
-	return p.pools.times.boot
-}
-
 // define says what the pool is from now on.
 func (p *pool) define(def wire.Pool) {
 	was := p.def

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -53,18 +54,6 @@ func (ps *pools) close() {
 		k.close()
 	}
 	ps.adopt(false)
-}
-
-// act acts on an event of a pool process.
-func (ps *pools) act(event *unix.EpollEvent) {
-	k := ps.processes[int(event.Fd)]
-	switch {
-	case k == nil: // an earlier event of the same batch was its last
-	case event.Pad == aboutProcess:
-		ps.onGone(k)
-	case event.Pad == aboutAnswers:
-		ps.hear(k)
-	}
 }
 
 // onTimer acts on what has lasted for too long, and looks after what no event tells of.
@@ -208,7 +197,7 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 		k.unfit(err.Error())
 		return
 	}
-	k.enter(booting, p.bootTimeout())
+	k.enter(booting, cmp.Or(p.def.BootTimeout, ps.times.boot))
 	if p.removed || k.version != p.version {
 		k.kill("it is not wanted any more")
 	}

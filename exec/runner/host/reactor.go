@@ -126,18 +126,17 @@ func (r *reactor) drain() {
 // report. An earlier event of the same batch may have ended the job, and a later job may have its
 // number by now: then act finds nothing to do.
 func (r *reactor) act(event *unix.EpollEvent) (more bool) {
-	switch event.Pad {
-	case aboutTimer:
-		r.onTimer()
-		return false
-	case aboutProcess, aboutAnswers:
-		r.pools.act(event)
-		return false
-	}
 	r.mu.Lock()
 	j := r.children[event.Fd]
 	r.mu.Unlock()
+	k := r.pools.processes[int(event.Fd)]
 	switch {
+	case event.Pad == aboutTimer:
+		r.onTimer()
+	case event.Pad == aboutProcess && k != nil:
+		r.pools.onGone(k)
+	case event.Pad == aboutAnswers && k != nil:
+		r.pools.hear(k)
 	case j == nil:
 	case event.Pad == aboutEnd:
 		r.onExit(j)

@@ -108,8 +108,8 @@ func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
 	pass(t, second)
 	<-ended
 	s.await("what it wrote at last", func(f map[string]string) bool { return f[names[1]] == "err\nend\n" })
-	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})
-	s.jobs.forget(wire.ID{Job: 2, Attempt: 1})
+	s.jobs.about(&wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 1, Attempt: 1}})
+	s.jobs.about(&wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 2, Attempt: 1}})
 	s.await("it is forgotten", func(f map[string]string) bool { return len(f) == 0 })
 }
 
@@ -179,7 +179,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.files[0] == "" {
 		t.Errorf("done %+v", done)
 	}
-	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})
+	s.jobs.about(&wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 1, Attempt: 1}})
 }
 
 func BenchmarkSpool(b *testing.B) {

@@ -78,24 +78,18 @@ func gone(err error) bool {
 // errForeign is about a process that listens in the runner's place, and is not the runner.
 var errForeign = errors.New("it is not this worker's runner")
 
-// runners tells which runners the worker accepts: the known ones, or all.
-func (r *Remote) runners() (known []string, all bool) {
+// runners are the runners that the worker accepts; nil: all.
+func (r *Remote) runners() (known []string) {
 	if l := r.newest(); l != nil {
-		return []string{l.instance}, false
+		return []string{l.instance}
 	}
-	return r.config.Runners, r.config.Runners == nil
+	return r.config.Runners
 }
 
-// mayBe tells whether the process that was called may be one of the worker's runners.
-func (r *Remote) mayBe(conn *called) bool {
-	known, all := r.runners()
-	return conn.launched != 0 || all || slices.ContainsFunc(known, conn.is)
-}
-
-// isRunner tells whether the process that was called is the runner that it says it is, and the worker's.
-func (r *Remote) isRunner(conn *called, says string) bool {
-	known, all := r.runners()
-	return conn.is(says) && (conn.launched != 0 || all || slices.Contains(known, says))
+// takes tells whether the process that was called may be one of the worker's runners, whatever its name.
+func (r *Remote) takes(conn *called, name func(known string) bool) bool {
+	known := r.runners()
+	return conn.launched != 0 || known == nil || slices.ContainsFunc(known, name)
 }
 
 // evict takes away the socket of a process that is not the worker's runner, so that one is started.
@@ -103,7 +97,7 @@ func (r *Remote) isRunner(conn *called, says string) bool {
 // may be a runner that a former worker started for nothing, and that is about to end.
 func (r *Remote) evict(err error) {
 	level := slog.LevelInfo
-	known, _ := r.runners()
+	known := r.runners()
 	if len(known) > 0 {
 		level = slog.LevelError
 		r.mu.Lock()
@@ -126,7 +120,7 @@ func (r *Remote) connect(former *link) (*link, error) {
 		return nil, err
 	}
 	foreign := fmt.Errorf("process %d (%s): %w", conn.peer, proc.Program(conn.peer), errForeign)
-	if !r.mayBe(&conn) {
+	if !r.takes(&conn, conn.is) {
 		return nil, errors.Join(foreign, conn.Close())
 	}
 	// Close does not wait for the runner's answer.
@@ -137,7 +131,7 @@ func (r *Remote) connect(former *link) (*link, error) {
 	if errors.Is(err, errSilent) {
 		thaw(conn.peer, nil)
 	}
-	if err == nil && !r.isRunner(&conn, hello.Instance) {
+	if err == nil && !(conn.is(hello.Instance) && r.takes(&conn, func(known string) bool { return known == hello.Instance })) {
 		err = foreign
 	}
 	if err != nil {

@@ -106,7 +106,7 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	p := limitedTo(t, remote, text, 5*time.Second, time.Hour)
 	<-p.Begun()
 	child := must.Get(strconv.Atoi(heard(t, up)))(t)
-	pidfd := must.Get(openPidfd(child))(t)
+	pidfd := os.NewFile(uintptr(must.Get(unix.PidfdOpen(child, unix.PIDFD_NONBLOCK))(t)), "pidfd")
 	defer pidfd.Close()
 	must.Do(t, unix.Kill(runner, unix.SIGKILL))
 	done, err := wait(p)
@@ -195,7 +195,7 @@ func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	t.Parallel()
 	started, ended := startChild(t, "true")
-	pidfd := must.Get(openPidfd(started.Pid))(t)
+	pidfd := os.NewFile(uintptr(must.Get(unix.PidfdOpen(started.Pid, unix.PIDFD_NONBLOCK))(t)), "pidfd")
 	defer pidfd.Close()
 	must.Do(t, awaitEnd(pidfd))
 	s, alive := adopt(t, started, wire.Limit{Timeout: 1, Kill: 1})

@@ -104,14 +104,23 @@ func beganAt(of *jobexec.Spec, process journal.Started) int64 {
 }
 
 // Written implements jobexec.Watcher.
-func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
+func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (w jobexec.Written, err error) {
 	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
 	if l := r.newest(); l.has(id) {
-		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
+		m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
+		if err == nil {
+			return jobexec.Written{jobexec.Part(m.Peek.Parts[0]), jobexec.Part(m.Peek.Parts[1])}, nil
+		}
+		if !errors.Is(err, errLost) {
 			return w, err
 		}
 	}
-	return r.shelved(id, g)
+	for i, path := range r.shelves(id, g.Started) { // its runner is gone
+		if w[i], err = partOf(path, g.From[i], g.Most); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
 }
 
 // has tells whether the runner has a job that is not known to have ended.
@@ -119,29 +128,6 @@ func (l *link) has(id wire.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.processes[id] != nil
-}
-
-// peek asks the runner what a job has written.
-func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	look := &wire.Glance{From: g.From, Most: g.Most}
-	m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: look})
-	if err != nil {
-		return w, err
-	}
-	for i, p := range m.Peek.Parts {
-		w[i] = jobexec.Part(p)
-	}
-	return w, nil
-}
-
-// shelved gives what is on disk of a start whose runner is gone.
-func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	for i, path := range r.shelves(id, g.Started) {
-		if w[i], err = partOf(path, g.From[i], g.Most); err != nil {
-			return w, err
-		}
-	}
-	return w, nil
 }
 
 // partOf reads a part of a file. One that there is not is empty.

@@ -54,7 +54,7 @@ func TestARunningJobIsLookedAt(t *testing.T) {
 		t.Errorf("from further on: %+v", w)
 	}
 	l := linkOf(remote)
-	if _, err := l.peek(t.Context(), wire.ID{Job: 2, Attempt: 1}, g); err == nil || errors.Is(err, errLost) {
+	if _, err := l.ask(t.Context(), wire.Message{Kind: wire.Peek, ID: wire.ID{Job: 2, Attempt: 1}, Peek: &wire.Glance{From: g.From, Most: g.Most}}); err == nil || errors.Is(err, errLost) {
 		t.Errorf("a job that there is not: %v", err)
 	}
 	must.Do(t, os.WriteFile(gate, []byte("go\n"), 0))

@@ -24,11 +24,13 @@ func find(started journal.Started, bootID string) *stray {
 	if started.Pid <= 0 || started.BootID != bootID {
 		return nil
 	}
-	pidfd, err := openPidfd(started.Pid)
+	// The descriptor keeps meaning this process, whoever gets its number later, and becomes readable when the
+	// process has ended.
+	fd, err := unix.PidfdOpen(started.Pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil
 	}
-	// Checked after the descriptor is open, which keeps meaning this process.
+	pidfd := os.NewFile(uintptr(fd), "pidfd")
 	if started.StartTime == 0 || proc.StartTime(started.Pid) != started.StartTime {
 		pidfd.Close()
 		return nil
@@ -122,16 +124,6 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// openPidfd opens a process's descriptor. It keeps meaning this process, whoever gets its number
-// later, and becomes readable when the process has ended.
-func openPidfd(pid int) (*os.File, error) {
-	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("pidfd_open", err)
-	}
-	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
 // awaitEnd waits for the end of a process. Meanwhile it holds no thread, as the waiting system

@@ -166,7 +166,10 @@ func (k *poolProcess) hears(writer int, line []byte) {
 	a, ok := parseAnswer(line)
 	a.writer = writer
 	ofItself := ok && k.mode == "fork" && k.state == asked && a.word == "started" && a.number == writer
-	if !ofItself && !k.isSpeaker(writer) {
+	// Until one has said ready, that may be the one that was started, or one that it has started in turn, as
+	// where the launcher is a shell.
+	ours := writer == k.speaker || k.speaker == 0 && (writer == k.started.Pid || k.begat(writer))
+	if !ofItself && !ours {
 		k.stranger(a)
 		return
 	}
@@ -180,15 +183,6 @@ func (k *poolProcess) hears(writer int, line []byte) {
 	}
 	expected := strings.ReplaceAll(k.phase().expects, "#", strconv.FormatInt(id, 10))
 	k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, where %s is expected", a.line, expected))
-}
-
-// isSpeaker tells whether a process is the one whose answers count. Until one has said ready, that may
-// be the one that was started, or one that it has started in turn, as where the launcher is a shell.
-func (k *poolProcess) isSpeaker(writer int) bool {
-	if k.speaker != 0 {
-		return writer == k.speaker
-	}
-	return writer == k.started.Pid || k.begat(writer)
 }
 
 // stranger tells that somebody else has written to descriptor 4, as a job may, or what it has left

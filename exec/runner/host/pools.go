@@ -40,13 +40,6 @@ type times struct{ boot, answer, quit, tick time.Duration }
 
 var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
 
-func newPools(r *reactor) *pools {
-	return &pools{
-		reactor: r, times: usualTimes,
-		processes: make(map[int]*poolProcess), slow: newSlow(),
-	}
-}
-
 // close lets go of all processes: they read the end of what they are told, and end.
 func (ps *pools) close() {
 	for _, k := range ps.processes {

@@ -54,7 +54,7 @@ func newReactor(w watcher, s *spool) (*reactor, error) {
 		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, watcher: w, spool: s, over: make(chan struct{}),
 		children: make(map[int32]*job), scratch: make([]byte, scratchSize),
 	}
-	r.pools = newPools(r)
+	r.pools = &pools{reactor: r, times: usualTimes, processes: make(map[int]*poolProcess), slow: make(slow, mostSlow)}
 	return r, epoll.add(timer.fd, aboutTimer, 0)
 }
 

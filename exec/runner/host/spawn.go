@@ -200,8 +200,6 @@ const mostSlow = 8
 // slow bounds how many things are done at once that a file system may hold up.
 type slow chan struct{}
 
-func newSlow() slow { return make(slow, mostSlow) }
-
 // do does something once there is room.
 func (s slow) do(what func()) {
 	s <- struct{}{}

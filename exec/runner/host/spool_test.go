@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,16 +179,4 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 		t.Errorf("done %+v", done)
 	}
 	s.jobs.about(&wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 1, Attempt: 1}})
-}
-
-func BenchmarkSpool(b *testing.B) {
-	for _, size := range []int{100, 64 << 10} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			s := &spool{folder: b.TempDir()}
-			piece := make([]byte, size)
-			for i := 0; b.Loop(); i++ {
-				s.append("x", piece, i%100 == 0)
-			}
-		})
-	}
 }

@@ -13,7 +13,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const pools = 5 * mostSlow
-		all, answers := newSlow(), make(chan struct{})
+		all, answers := make(slow, mostSlow), make(chan struct{})
 		looking, looked := make(chan struct{}, pools), make(chan struct{}, pools)
 		for range pools {
 			go func() {
@@ -40,7 +40,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ps := &pools{slow: newSlow(), reactor: &reactor{inbox: []func(){nil}}} // not empty, so that nobody is rung for
+		ps := &pools{slow: make(slow, mostSlow), reactor: &reactor{inbox: []func(){nil}}} // not empty, so that nobody is rung for
 		for range mostSlow {
 			ps.slow <- struct{}{}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -136,7 +137,7 @@ type Relatives struct {
 // RelativesOf looks at one process. It fails where there is none.
 func RelativesOf(pid int) (r Relatives, ok bool) {
 	var buffer [longestStat]byte
-	return parseStat(statOfPid(pid, buffer[:]))
+	return parseStat(statOf(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), buffer[:]))
 }
 
 // Program is the name of a process's program; "gone" where there is none.

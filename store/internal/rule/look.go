@@ -231,48 +231,81 @@ func seen(ctx context.Context, ask asks, op string, within time.Duration, which 
 	return rows, err
 }
 
+// someTargets is how many targets are asked for in one query.
+const someTargets = 100
+
+// part is a part of a query: the rows of a target that stand first in some order.
+type part struct {
+	columns string // behind the place of the target, with a comma before each
+	hint    string
+	rest    string // the condition, the order and the limit; "": it reads no rows of the table
+	args    []any
+}
+
+// first asks for the first rows of some targets, those of many targets in one query. parts gives the parts of
+// the query for a target and its place. A row is the place of its target, then fields; row is called when they are read.
+func (r *Reader) first(
+	ctx context.Context, ask asks, op string, within time.Duration, targets []string, parts func(s *Shape, place int, name string) []part,
+	fields []any, row func(target string),
+) error {
+	names, err := r.Names(ctx, op, targets)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(names, someTargets) {
+		err := ask(ctx, op, within, func(s *Shape) (query string, args []any) {
+			var looks []string
+			for place, name := range some {
+				for _, p := range parts(s, place, name) {
+					if p.rest != "" {
+						p.rest = " FROM " + s.Table + p.hint + " WHERE " + p.rest
+					}
+					looks = append(looks, fmt.Sprintf("SELECT * FROM (SELECT %d AS place%s%s) AS some%d", place, p.columns, p.rest, len(looks)))
+					args = append(args, p.args...)
+				}
+			}
+			return strings.Join(looks, " UNION ALL "), args
+		}, func(scan func(...any) error) error {
+			var place int
+			err := scan(append([]any{&place}, fields...)...)
+			if err == nil {
+				row(some[place])
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Waiting implements store.Table. If the server can show what is not committed, Waiting asks it twice in
 // one round trip. The committed state shows rows that somebody's open transaction has changed, but may
 // still leave as they were. The other shows rows that somebody is about to insert or to set back. If the
 // server can't show it, a claim waits for such a transaction, which so hides no row from the claim. Rows
 // that are due count as waiting.
 func (r *Reader) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
-	const op = "look for waiting jobs"
-	names, err := r.Names(ctx, op, targets)
+	waiting := map[string]bool{}
+	twice := func(ctx context.Context, op string, within time.Duration, query Query, row Row) error {
+		return r.Ask(ctx, op, within, func(s *Shape) (string, []any) {
+			text, args := query(s)
+			if s.Dirty == "" {
+				return text, args
+			}
+			return s.Dirty + text + "; " + text, slices.Concat(args, args)
+		}, row)
+	}
+	err := r.first(ctx, twice, "look for waiting jobs", 0, targets, func(s *Shape, _ int, name string) []part {
+		end := s.but(except) + " LIMIT 1"
+		list := []part{{hint: s.byClaims(), rest: "status = 'waiting' AND target = ?" + end, args: []any{name}}}
+		for _, due := range s.due() {
+			list = append(list, part{hint: s.by(s.byDue), rest: due + end, args: []any{name}})
+		}
+		return list
+	}, nil, func(target string) { waiting[target] = true })
 	if err != nil {
 		return nil, err
-	}
-	waiting := map[string]bool{}
-	for some := range slices.Chunk(names, someTargets) {
-		err := r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
-			var looks []string
-			var args []any
-			for i, name := range some {
-				add := func(hint, condition string) {
-					looks = append(looks, fmt.Sprintf("SELECT * FROM (SELECT %d AS place FROM %s WHERE %s LIMIT 1) AS some%d", i, s.Table+hint, condition+s.but(except), len(looks)))
-					args = append(args, name)
-				}
-				add(s.byClaims(), "status = 'waiting' AND target = ?")
-				for _, due := range s.due() {
-					add(s.by(s.byDue), due)
-				}
-			}
-			query := strings.Join(looks, " UNION ALL ")
-			if s.Dirty == "" {
-				return query, args
-			}
-			return s.Dirty + query + "; " + query, slices.Concat(args, args)
-		}, func(scan func(...any) error) error {
-			var place int
-			err := scan(&place)
-			if err == nil {
-				waiting[some[place]] = true
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return slices.Sorted(maps.Keys(waiting)), nil
 }
@@ -396,64 +429,32 @@ func (r *Reader) CountDue(ctx context.Context, target string, before int64, most
 	return counted.UpTo(most), err
 }
 
-// someTargets is how many targets are asked for in one query.
-const someTargets = 100
-
-// byTime asks for the first delayed rows of targets: of each its target, its id, and when it is due; of the
-// clock, when it is asked for, the time alone. It reads as many entries of an index for each target.
-func (r *Reader) byTime(ctx context.Context, op string, targets []string, except []int64, limit int, clock bool, row func(target string, id, due int64)) error {
-	names, err := r.Names(ctx, op, targets)
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	for some := range slices.Chunk(names, someTargets) {
-		err := r.Ask(ctx, op, listTime, func(s *Shape) (query string, args []any) {
-			query, but := "", s.AnID
-			if clock {
-				query = "SELECT -1, 0, " + s.Clock + " UNION ALL "
-			}
-			if len(except) > 0 {
-				but += " AND id NOT IN (" + List(except) + ")"
-			}
-			for i, name := range some {
-				if i > 0 {
-					query += " UNION ALL "
-				}
-				query += fmt.Sprintf("SELECT * FROM (SELECT %d AS place, id, %s AS due FROM %s WHERE status = 'delayed' AND target = ?%s ORDER BY run_at LIMIT %d) AS some%[1]d",
-					i, s.number(store.ColumnRunAt), s.Table+s.by(s.byDue), but, limit)
-				args = append(args, name)
-			}
-			return query, args
-		}, func(scan func(...any) error) error {
-			var place int
-			var id, due int64
-			err := scan(&place, &id, &due)
-			if place < 0 {
-				row("", 0, due)
-			} else {
-				row(some[place], id, due)
-			}
-			return err
-		})
-		if err != nil {
-			return err
+// byTime asks for the first delayed rows of targets: of each its target, its id, when it is due, and what the
+// clock says. A row whose id is 0 tells of the clock alone. It reads as many entries of an index for each target.
+func (r *Reader) byTime(ctx context.Context, op string, targets []string, except []int64, limit int, row func(target string, id, due, now int64)) error {
+	var id, due, now int64
+	return r.first(ctx, r.Ask, op, listTime, targets, func(s *Shape, place int, name string) (list []part) {
+		now := ", " + s.Clock + " AS now"
+		if place == 0 {
+			list = append(list, part{columns: ", 0 AS id, 0 AS due" + now})
 		}
-	}
-	return nil
+		return append(list, part{
+			", id, " + s.number(store.ColumnRunAt) + " AS due" + now, s.by(s.byDue),
+			"status = 'delayed' AND target = ?" + s.but(except) + " ORDER BY run_at LIMIT " + strconv.Itoa(limit), []any{name},
+		})
+	}, []any{&id, &due, &now}, func(target string) { row(target, id, due, now) })
 }
 
 // NextDue implements store.Table.
 func (r *Reader) NextDue(ctx context.Context, targets []string, except []int64) (due journal.Due, err error) {
-	const op = "look for the next delayed jobs"
 	if !r.Uses.Delays() {
 		return due, nil
 	}
-	err = r.byTime(ctx, op, targets, except, 1, true, func(target string, _, at int64) {
-		if target == "" {
-			if due.Now = time.UnixMicro(at); due.Next == nil {
-				due.Next = map[string]int64{}
-			}
-		} else if at != journal.PausedAt {
+	err = r.byTime(ctx, "look for the next delayed jobs", targets, except, 1, func(target string, id, at, now int64) {
+		if due.Now = time.UnixMicro(now); due.Next == nil {
+			due.Next = map[string]int64{}
+		}
+		if id != 0 && at != journal.PausedAt {
 			due.Next[target] = at
 		}
 	})
@@ -470,7 +471,8 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 		return nil, store.ErrNoDelays
 	}
 	first := map[int64]int64{}
-	err = r.byTime(ctx, op, targets, nil, limit, false, func(_ string, id, due int64) { first[id] = due })
+	err = r.byTime(ctx, op, targets, nil, limit, func(_ string, id, due, _ int64) { first[id] = due })
+	delete(first, 0) // the clock
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -535,34 +537,14 @@ func (r *Reader) Free(ctx context.Context, status string, targets []string, befo
 	if status == journal.RowDelayed && !r.Uses.Delays() {
 		return nil, store.ErrNoDelays
 	}
-	names, err := r.Names(ctx, op, targets)
+	var ids []int64
+	var id int64
+	err = r.first(ctx, r.ask, op, listTime, targets, func(s *Shape, _ int, name string) []part {
+		rest := "status = ? AND target = ? AND id < ?" + s.AnID + " ORDER BY id DESC LIMIT " + strconv.Itoa(limit)
+		return []part{{", id", s.by(s.byID), rest, []any{status, name, before}}}
+	}, []any{&id}, func(string) { ids = append(ids, id) })
 	if err != nil {
 		return nil, err
-	}
-	var ids []int64
-	for some := range slices.Chunk(names, someTargets) {
-		var found []int64
-		err := r.ask(ctx, op, listTime, func(s *Shape) (query string, args []any) {
-			found = nil
-			for i, name := range some {
-				if i > 0 {
-					query += " UNION ALL "
-				}
-				query += fmt.Sprintf("SELECT * FROM (SELECT id FROM %s WHERE status = ? AND target = ? AND id < ?%s ORDER BY id DESC LIMIT %d) AS some%d",
-					s.Table+s.by(s.byID), s.AnID, limit, i)
-				args = append(args, status, name, before)
-			}
-			return query, args
-		}, func(scan func(...any) error) error {
-			var id int64
-			err := scan(&id)
-			found = append(found, id)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, found...)
 	}
 	slices.SortFunc(ids, func(a, b int64) int { return cmp.Compare(b, a) })
 	ids = slices.Compact(ids)

@@ -30,15 +30,11 @@ func (f Filter) Says(payload Payload) bool {
 			return false
 		}
 	}
-	return f.By == "" || isBy(askedBy(payload), f.By)
-}
-
-// askedBy is who asked for what an event tells of: its field By; "" where nobody did, or it is not about that.
-func askedBy(payload Payload) string {
-	if by := reflect.ValueOf(payload).FieldByName("By"); by.IsValid() {
-		return by.String()
+	if f.By == "" {
+		return true
 	}
-	return ""
+	by := reflect.ValueOf(payload).FieldByName("By") // who asked for what the event tells of
+	return by.IsValid() && isBy(by.String(), f.By)
 }
 
 // isBy tells whether somebody is meant by a text: an address, a host, a name, or words of it. 10.0.0.5

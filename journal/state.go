@@ -136,28 +136,22 @@ func (s *State) Apply(e Event) error {
 		if err := s.applyWorker(e); err != nil {
 			return err
 		}
-	} else if err := s.applyJob(e); err != nil {
-		return err
+	} else {
+		before := s.Job(e.Job)
+		next, err := before.next(e)
+		if err != nil {
+			return err
+		}
+		if !before.Status.Ended() && next.Status.Ended() {
+			next.End = e.Seq
+		}
+		s.put(&next)
 	}
 	s.Seq, s.Time, s.Hash = e.Seq, e.Time, e.Hash
 	return nil
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
-
-// applyJob moves one job on.
-func (s *State) applyJob(e Event) error {
-	before := s.Job(e.Job)
-	next, err := before.next(e)
-	if err != nil {
-		return err
-	}
-	if !before.Status.Ended() && next.Status.Ended() {
-		next.End = e.Seq
-	}
-	s.put(&next)
-	return nil
-}
 
 // put takes in what became of a job.
 func (s *State) put(job *Job) {

@@ -297,10 +297,6 @@ type comparison struct {
 	others  bool             // some of these are at another run than ours, and may be brought to one of ours
 }
 
-func newComparison(m *Mirror, server string) *comparison {
-	return &comparison{mirror: m, server: server, met: time.Now(), mended: map[int64]bool{}, begun: map[int64]bool{}, left: map[int64]string{}}
-}
-
 // story is what the journal says of a job.
 type story struct {
 	journal.Job

@@ -87,7 +87,11 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
-		waits := c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && (c.Done == nil || m.isLate(t, c))
+		// It may come back later than the process that ended its run expects: the row was quarantined, or a
+		// former process ended the run. Workers look for such a row at the second in which it is due, which may
+		// be over by now.
+		late := t.upTo == 0 || c.first <= m.former
+		waits := c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && (c.Done == nil || late)
 		if c.target != "" && waits {
 			t.gaveBack = append(t.gaveBack, c.target)
 		}
@@ -115,11 +119,6 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 	}
 	return err
 }
-
-// isLate tells whether a row comes back later than the process that ended its run expects: the row was
-// quarantined, or a former process ended the run. Workers look for such a row at the second in which it
-// is due; that second may be over by now.
-func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
 
 // found is a row as a look finds it; nil where it is gone, or can't be read.
 func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
@@ -253,13 +252,15 @@ func (m *Mirror) compareServer(ctx context.Context, id string) error {
 		"server", id, "before", m.Server)
 	m.confirmed = false
 	if m.back == nil || m.back.server != id {
-		m.back = newComparison(m, id)
+		m.back = &comparison{mirror: m, server: id, met: time.Now(), mended: map[int64]bool{}, begun: map[int64]bool{}, left: map[int64]string{}}
 	}
 	if err := m.back.run(ctx); err != nil {
 		return err
 	}
-	if err := m.waitForOthers(ctx); err != nil {
-		return err
+	select { // other workers have their time to compare their rows
+	case <-time.After(time.Until(m.back.met.Add(m.Together))):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if m.back.others {
 		if err := m.back.run(ctx); err != nil {
@@ -290,13 +291,3 @@ func (m *Mirror) compareServer(ctx context.Context, id string) error {
 
 // mostNamed is how many rows a message names of those that it counts.
 const mostNamed = 8
-
-// waitForOthers waits until other workers have had their time to compare their rows.
-func (m *Mirror) waitForOthers(ctx context.Context) error {
-	select {
-	case <-time.After(time.Until(m.back.met.Add(m.Together))):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

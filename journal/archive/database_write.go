@@ -264,7 +264,10 @@ func (s *Appender) insert(records []Record) error {
 func (s *Appender) insertWith(statement driver.Stmt, records []Record, others ...driver.Value) error {
 	s.bound = s.bound[:0]
 	for i := range records {
-		s.bindRecord(&records[i])
+		r := &records[i]
+		stdout, stderr := pack(s.encoder, r.Stdout), pack(s.encoder, r.Stderr)
+		s.bytes += int64(recordOverhead + len(r.Payload) + len(stdout) + len(stderr))
+		s.bind(r.Micros, r.Job, string(r.Kind), r.Payload, blob(stdout), blob(stderr), r.Hash[:])
 	}
 	s.bind(others...)
 	result, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), s.bound)
@@ -277,13 +280,6 @@ func (s *Appender) insertWith(statement driver.Stmt, records []Record, others ..
 		return errors.Join(err, &journal.DamagedError{Seq: records[0].Seq, Detail: "somebody else has added events"})
 	}
 	return nil
-}
-
-// bindRecord binds a record's columns.
-func (s *Appender) bindRecord(r *Record) {
-	stdout, stderr := pack(s.encoder, r.Stdout), pack(s.encoder, r.Stderr)
-	s.bytes += int64(recordOverhead + len(r.Payload) + len(stdout) + len(stderr))
-	s.bind(r.Micros, r.Job, string(r.Kind), r.Payload, blob(stdout), blob(stderr), r.Hash[:])
 }
 
 func (s *Appender) bind(values ...driver.Value) {

@@ -63,42 +63,28 @@ const mostDamages = 100
 
 // newest gives the newest f.Last events of a selection and then the damage that was met first. Events
 // behind a damaged one are still those that were written after it: their hashes rest on the one that
-// the damaged event bears. Where all that was wanted is damaged, the newest before that are given.
+// the damaged event bears.
 func (r *Reader) newest(
 	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
 ) error {
-	var damage error
-	given := false
-	for range mostDamages {
-		narrow, lost, err := r.narrow(ctx, sel, f)
-		if err != nil {
-			return err
-		}
-		var last []journal.Event // where damage kept narrow from counting them
-		take := func(e *journal.Event) error {
-			if given = true; lost == nil {
-				return give(e)
-			}
-			if last = append(last, *e); len(last) >= 2*f.Last {
-				last = append(last[:0], last[f.Last:]...)
-			}
-			return nil
-		}
-		end := narrow.After + 1
-		stuck := end == sel.End // there is nothing older that could be given
-		sel.End = end
-		met, err := r.pastDamage(ctx, narrow, f, take)
-		for i := max(0, len(last)-f.Last); i < len(last) && err == nil; i++ {
-			err = give(&last[i])
-		}
-		if err != nil {
-			return err
-		}
-		if damage = cmp.Or(damage, met, lost); given || damage == nil || stuck || sel.End <= sel.After+1 {
-			break
-		}
+	narrow, lost, err := r.narrow(ctx, sel, f)
+	if err != nil {
+		return err
 	}
-	return damage
+	var last []journal.Event // where damage kept narrow from counting them
+	met, err := r.pastDamage(ctx, narrow, f, func(e *journal.Event) error {
+		if lost == nil {
+			return give(e)
+		}
+		if last = append(last, *e); len(last) >= 2*f.Last {
+			last = append(last[:0], last[f.Last:]...)
+		}
+		return nil
+	})
+	for i := max(0, len(last)-f.Last); i < len(last) && err == nil; i++ {
+		err = give(&last[i])
+	}
+	return cmp.Or(err, met, lost)
 }
 
 // pastDamage is selected, but goes on behind damage, of which met is what it met first.

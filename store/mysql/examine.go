@@ -349,7 +349,7 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 		found.Unserved(unfit)
 	}
 	if err != nil {
-		found.List = append(found.List, t.findingOf(err))
+		found.List = append(found.List, store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error(), Remedy: t.remedy(err)})
 		err = t.explained(err)
 	}
 	return found.All(), err

@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	driver "github.com/go-sql-driver/mysql"
-
-	"jobd/store"
 )
 
 // explained adds to an error of the way to the table which keys lead there, and what mends it. The
@@ -23,11 +21,6 @@ func (t *Table) explained(err error) error {
 		return fmt.Errorf("%w: %s; %s", err, t.way(), remedy)
 	}
 	return err
-}
-
-// findingOf is the finding that an error is.
-func (t *Table) findingOf(err error) store.Finding {
-	return store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error(), Remedy: t.remedy(err)}
 }
 
 // remedy is what mends an error; "" where its own words say all. The server may take a refused client

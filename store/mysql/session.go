@@ -170,22 +170,18 @@ func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
 		return nil, err
 	}
 	conn := made.(driverConn)
-	server, err := s.setUp(ctx, conn)
+	if !s.table.defaultLevel.Load() {
+		_, err = conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	}
+	server := ""
+	if err == nil {
+		server, err = identify(ctx, conn)
+	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.table.noteServer(server)
 	return &link{driverConn: conn, table: s.table, server: server}, nil
-}
-
-// setUp makes a session of a new connection and tells which server it leads to.
-func (s sessions) setUp(ctx context.Context, conn driverConn) (server string, err error) {
-	if !s.table.defaultLevel.Load() {
-		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
-			return "", err
-		}
-	}
-	return identify(ctx, conn)
 }
 
 // version is what a server says it is.

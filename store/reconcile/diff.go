@@ -52,14 +52,6 @@ func (c *comparison) differences(ctx context.Context, since time.Time, use func(
 	return compare()
 }
 
-func idsOf(jobs []journal.Job) []int64 {
-	ids := make([]int64, len(jobs))
-	for i, job := range jobs {
-		ids[i] = job.ID
-	}
-	return ids
-}
-
 // newestOf is when something last happened to a job.
 func newestOf(job journal.Job) time.Time {
 	newest := job.Accepted.Time
@@ -83,13 +75,13 @@ func (c *comparison) compare(ctx context.Context, jobs []journal.Job) (differing
 		tried uint64
 		owed  bool
 	}
-	standings := make([]standing, len(jobs))
+	standings, ids := make([]standing, len(jobs)), make([]int64, len(jobs))
 	for i, job := range jobs {
-		if c.Mirror != nil {
+		if ids[i] = job.ID; c.Mirror != nil {
 			standings[i].tried, standings[i].owed = c.Mirror.Standing(job.ID)
 		}
 	}
-	found, err := c.look(ctx, idsOf(jobs))
+	found, err := c.look(ctx, ids)
 	if err == nil {
 		err = c.tail.readOn(ctx)
 	}

@@ -108,15 +108,6 @@ func (p *pool) refuseAll(why string, class wire.Class) {
 	p.waiting = nil
 }
 
-// waitAgain has a job wait for another process, before all others.
-func (p *pool) waitAgain(j *job) {
-	if p.removed {
-		p.pools.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
-		return
-	}
-	p.waiting = slices.Insert(p.waiting, 0, j)
-}
-
 // assign passes waiting jobs to processes that are free.
 func (p *pool) assign() {
 	for len(p.waiting) > 0 {

@@ -256,7 +256,11 @@ func (k *poolProcess) goneAsked(j *job, how string) {
 			of.closed = true
 		}
 		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
-		k.pool.waitAgain(j)
+		if k.pool.removed {
+			ps.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
+		} else {
+			k.pool.waiting = slices.Insert(k.pool.waiting, 0, j)
+		}
 	} else {
 		why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)
 		if k.why != "" {

@@ -440,7 +440,8 @@ func (r *Reader) byTime(ctx context.Context, op string, targets []string, except
 		}
 		return append(list, part{
 			", id, " + s.number(store.ColumnRunAt) + " AS due" + now, s.by(s.byDue),
-			"status = 'delayed' AND target = ?" + s.but(except) + " ORDER BY run_at LIMIT " + strconv.Itoa(limit), []any{name},
+			"status = 'delayed' AND target = ?" + s.but(except) + " ORDER BY run_at LIMIT " + strconv.Itoa(limit),
+			[]any{name},
 		})
 	}, []any{&id, &due, &now}, func(target string) { row(target, id, due, now) })
 }

@@ -164,7 +164,7 @@ func examples() map[string][]string {
 		"why":                    {"jobctl why 5", "jobctl --master why 5 mail:6", "jobctl why 5 --output json | jq -r .reason"},
 		"run-now":                {"jobctl run-now 4711", "jobctl --master run-now reports:12 13"},
 		"retry":                  {"jobctl retry 4711", "jobctl --master retry --failed --since 2h --target mail --code 75 --dry-run"},
-		"queue":                  {"jobctl queue", "jobctl --master queue mail --watch", "jobctl queue --delayed -n 100"},
+		"queue":                  {"jobctl queue", "jobctl --master queue mail --watch"},
 		"schedule":               {"jobctl schedule daily 02:30 --zone Europe/Berlin", "jobctl schedule '*/20 8-18 * * mon-fri' -n 3", "jobctl --master schedule --list --target reports", "jobctl schedule pause 4711"},
 		"cancel":                 {"jobctl cancel 4711", "jobctl --master cancel --grace 1m mail:4711 4712", "jobctl --master cancel --target mail --waiting"},
 		"tail":                   {"jobctl tail 4711", "jobctl --master tail -f 4711", "jobctl tail -n 100 mail:4711"},

@@ -57,9 +57,9 @@ func TestAMastersJournalTellsOfAJob(t *testing.T) {
 			append([]string{"claimed by web-1", "given back, because the claim was lost"}, asked...), note,
 		},
 		"unknown":   {[]string{"journal", "show", "7", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note}, "asked"},
-		"log --job": {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
-		"log --by":  {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
-		"log":       {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
+		"log --job": {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 by="eve (password, 10.0.0.6:4712)" about="grace=5" workers=node-1,node-2 others=3`}, "bob"},
+		"log --by":  {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 by=", "request=pause"}, "eve"},
+		"log":       {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel reason="bob may read, not run"`}, note},
 		"verify":    {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
 		"export":    {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
 	} {

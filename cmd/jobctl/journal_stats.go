@@ -28,12 +28,10 @@ func (p *program) journalStats() *cmd {
 		count, progress := uint64(0), p.progress("events counted")
 		defer progress.end()
 		for e, err := range j.Events(ctx, q) {
-			if err == nil {
-				err = s.add(ctx, e)
-			}
 			if err != nil {
 				return err
 			}
+			s.add(e)
 			count++
 			progress.at(count)
 		}
@@ -68,207 +66,24 @@ type workerJob struct {
 	job    int64
 }
 
-// group is the counts of a target, or of an hour.
-type group struct {
-	claimed, begun, starts, done, failed, released, conflicts int
-	untimed                                                   int // of those done: nobody knows how long they ran
-
-	waited, ran durations
-
-	again int       // of those failed: that are tried again by themselves
-	late  durations // of first starts of runs that were planned for a time
-}
-
-// add counts an event. A claim counts where it was made, what follows where it happened.
-func (s *statistics) add(ctx context.Context, e operator.From[journal.Event]) error {
-	key := workerJob{e.Source, e.Item.Job}
-	job, at := s.jobs[key], e.Item.Time
-	switch payload := e.Item.Payload.(type) {
-	case journal.Retried:
-		s.back[e.Item.Job] = at
-		return nil
-	case journal.Accepted:
-		job = &underWay{target: payload.Target, accepted: at, claim: &payload, back: s.back[e.Item.Job]}
-		delete(s.back, e.Item.Job)
-		s.jobs[key] = job
-	}
-	if job == nil {
-		var err error
-		if job, err = s.ended(ctx, e); err != nil {
-			return err
-		}
-	}
-	g := s.group(e.Source, job.target, at)
-	switch payload := e.Item.Payload.(type) {
-	case journal.Accepted:
-		g.claimed++
-	case journal.Running:
-		g.starts++
-		if payload.Attempt == 1 {
-			g.begun++
-		}
-		if job.running.IsZero() {
-			if err := s.waited(ctx, e, job, g); err != nil {
-				return err
-			}
-			g.addLate(job.claim, payload.Attempt, at)
-		}
-		job.running = at
-	case journal.Done:
-		g.done++
-		if payload.Result != "ok" {
-			g.failed++
-		}
-		if payload.Again != nil && payload.Again.Why == journal.AgainRetry {
-			g.again++
-		}
-		if ran, known := operator.RanFor(payload, job.running, at); known {
-			g.ran.add(ran)
-		} else if !job.running.IsZero() {
-			g.untimed++
-		}
-		delete(s.jobs, key)
-	case journal.Released:
-		g.released++
-		delete(s.jobs, key)
-	case journal.Cancelled:
-		if !payload.Runs {
-			delete(s.jobs, key)
-		}
-	case journal.Conflict:
-		g.conflicts++
-	}
-	return nil
-}
-
-// noteUntimed says on stderr how many jobs are not among the running times.
-func (s *statistics) noteUntimed() {
-	untimed := 0
-	for _, g := range s.groups {
-		untimed += g.untimed
-	}
-	if untimed > 0 {
-		fmt.Fprintf(s.err, "jobctl: how long %d of the jobs ran is not known; they are not among the running times\n", untimed)
-	}
-}
-
-func (s *statistics) group(worker operator.Source, target string, at time.Time) *group {
-	name := target
-	switch s.by {
-	case byHour:
-		name = at.In(s.location).Format("2006-01-02 15:00")
-	case byWorker:
-		name = s.names[worker]
-	}
-	g := s.groups[name]
-	if g == nil {
-		g = &group{}
-		s.groups[name] = g
-	}
-	return g
-}
-
-// statisticsForm is a group as JSON; times are in seconds.
-type statisticsForm struct {
-	Group     string  `json:"group"`
-	Claimed   int     `json:"claimed"`
-	Starts    int     `json:"starts"`
-	Done      int     `json:"done"`
-	Failed    int     `json:"failed"`
-	Released  int     `json:"released"`
-	Conflicts int     `json:"conflicts"`
-	PerJob    float64 `json:"starts_per_job"`
-	Waited    *spread `json:"waited"`                  // null: of none it is known
-	Ran       *spread `json:"ran"`                     // null: of none it is known
-	Untimed   int     `json:"ran_not_known,omitempty"` // how many are not in it
-
-	Again int     `json:"tried_again,omitempty"` // of those failed
-	Late  *spread `json:"late,omitempty"`        // how much later than planned runs began; none was planned for a time
-}
-
-// spread is percentiles in seconds.
-type spread struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-func (d *durations) spread() spread {
-	return spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
-}
-
-// spreadOfSome is the percentiles of durations; nil of none.
-func (d *durations) spreadOfSome() *spread {
-	if d.count == 0 {
-		return nil
-	}
-	s := d.spread()
-	return &s
-}
-
-// perJob is how many starts a job took, of those that were begun.
-func (g *group) perJob() float64 {
-	if g.begun == 0 {
-		return 0
-	}
-	return float64(g.starts) / float64(g.begun)
-}
-
-// print prints the groups: a table of counts, one of times and one of lateness, if anything was planned.
-func (s *statistics) print() error {
-	by := strings.ToUpper(s.by)
-	counts := s.report(false, "no events", by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB").cutAt(by)
-	times := s.report(false, "", by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX").cutAt(by)
-	late := s.report(false, "", by, "LATE P50", "P90", "P99", "MAX").cutAt(by)
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		g := s.groups[name]
-		form := statisticsForm{
-			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spreadOfSome(), g.ran.spreadOfSome(), g.untimed,
-			g.again, g.late.spreadOfSome(),
-		}
-		tone := plain
-		if g.failed > 0 {
-			tone = bad
-		}
-		err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()))
-		if err == nil && !s.json() {
-			err = times.add("", nil, tone, append(append([]any{name}, timesOf(&g.waited)...), timesOf(&g.ran)...)...)
-		}
-		if err == nil && !s.json() && g.late.count > 0 {
-			err = late.add("", nil, plain, append([]any{name}, timesOf(&g.late)...)...)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if s.json() {
-		return nil
-	}
-	s.noteUntimed()
-	err := counts.end(nil)
-	for _, more := range []*report{times, late} {
-		if err == nil && more.count > 0 {
-			fmt.Fprintln(s.out)
-			err = more.end(nil)
-		}
-	}
-	return err
-}
-
-// Statistics count events, and most of these don't say what they are about: the job's claim does,
-// which may lie before the time that is looked at, or in a checkpoint only.
-
-// notTold stands for what the history does not tell any more.
-const notTold = "?"
-
-// underWay is what is known of a job that has not ended.
+// underWay is what is known of a job that has not ended. Most events don't say what they are about: the
+// job's claim does, which may lie before the time that is looked at.
 type underWay struct {
 	target            string
 	accepted, running time.Time
 	claim             *journal.Accepted // nil: it lies before the time that is looked at
 	back              time.Time         // when the row was set back by retry; zero: it was not
 }
+
+// group is the counts of a target, an hour or a worker.
+type group struct {
+	claimed, starts, done, failed, released, conflicts int
+
+	waited, ran durations
+}
+
+// notTold stands for what the history does not tell any more.
+const notTold = "?"
 
 // begin notes the jobs that were under way when the time that is looked at begins, and the workers'
 // names.
@@ -295,99 +110,153 @@ func nameOf(ctx context.Context, worker operator.Source) (string, error) {
 		return name, nil
 	}
 	for e, err := range worker.Events(ctx, history.Query{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
-		if err != nil {
-			return "", err
-		}
-		if opened, ok := e.Payload.(journal.Opened); ok {
-			return opened.Name, nil
+		if opened, ok := e.Payload.(journal.Opened); err != nil || ok {
+			return opened.Name, err
 		}
 	}
 	return notTold, nil
 }
 
-// claimBefore is the newest claim of a job up to an event, the one of the token where that is
-// given; nil where the history does not have it any more.
-func claimBefore(ctx context.Context, e operator.From[journal.Event], token string) (claim *journal.Accepted, err error) {
-	for claimed, err := range e.Source.Events(ctx, history.Query{Job: e.Item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
-		if err != nil {
-			return nil, err
-		}
-		accepted, ok := claimed.Payload.(journal.Accepted)
-		if ok && claimed.Seq < e.Item.Seq && (token == "" || accepted.Token == token) {
-			claim = &accepted
-		}
+// add counts an event. A claim counts where it was made, what follows where it happened.
+func (s *statistics) add(e operator.From[journal.Event]) {
+	key := workerJob{e.Source, e.Item.Job}
+	job, at := s.jobs[key], e.Item.Time
+	switch payload := e.Item.Payload.(type) {
+	case journal.Retried:
+		s.back[e.Item.Job] = at
+		return
+	case journal.Accepted:
+		job = &underWay{target: payload.Target, accepted: at, claim: &payload, back: s.back[e.Item.Job]}
+		s.jobs[key] = job
+		delete(s.back, e.Item.Job)
 	}
-	return claim, nil
-}
-
-// ended finds the claim of a job that is not under way. There is such an event where a conflict was
-// noticed when the row was written, after the job's end.
-func (s *statistics) ended(ctx context.Context, e operator.From[journal.Event]) (*underWay, error) {
-	job := &underWay{target: notTold}
-	conflict, ok := e.Item.Payload.(journal.Conflict)
-	if !ok {
-		return job, nil
+	if job == nil {
+		job = &underWay{target: notTold}
 	}
-	claim, err := claimBefore(ctx, e, conflict.Token)
-	switch {
-	case err != nil:
-		return nil, err
-	case claim != nil:
-		job.target = claim.Target
-	case conflict.Found != nil && conflict.Found.Target != "":
+	conflict, met := e.Item.Payload.(journal.Conflict)
+	if met && job.target == notTold && conflict.Found != nil && conflict.Found.Target != "" { // noticed behind the job's end
 		job.target = conflict.Found.Target
 	}
-	return job, nil
-}
-
-// waited counts how long the row of a job waited that is about to start.
-func (s *statistics) waited(ctx context.Context, e operator.From[journal.Event], job *underWay, g *group) (err error) {
-	if job.claim == nil && !job.accepted.IsZero() {
-		if job.claim, err = claimBefore(ctx, e, ""); err != nil {
-			return err
-		}
-	}
-	if job.claim != nil {
-		if waited, known := job.waited(e.Item.Time); known {
+	g := s.group(e.Source, job.target, at)
+	switch payload := e.Item.Payload.(type) {
+	case journal.Accepted:
+		g.claimed++
+	case journal.Running:
+		g.starts++
+		if waited, known := job.waited(at); known && job.running.IsZero() {
 			g.waited.add(waited)
 		}
+		job.running = at
+	case journal.Done:
+		g.done++
+		if payload.Result != "ok" {
+			g.failed++
+		}
+		if ran, known := operator.RanFor(payload, job.running, at); known {
+			g.ran.add(ran)
+		}
+		delete(s.jobs, key)
+	case journal.Released:
+		g.released++
+		delete(s.jobs, key)
+	case journal.Cancelled:
+		if !payload.Runs {
+			delete(s.jobs, key)
+		}
+	case journal.Conflict:
+		g.conflicts++
 	}
-	return nil
+}
+
+func (s *statistics) group(worker operator.Source, target string, at time.Time) *group {
+	name := target
+	switch s.by {
+	case byHour:
+		name = at.In(s.location).Format("2006-01-02 15:00")
+	case byWorker:
+		name = s.names[worker]
+	}
+	g := s.groups[name]
+	if g == nil {
+		g = &group{}
+		s.groups[name] = g
+	}
+	return g
 }
 
 // waited is how long the row of a job waited until it was started, from when it could run: it was
-// made, was due, or was set back by retry. time_created has whole seconds, so it was up to a second
-// longer. A manual row waits for its client, and counts from its claim, as do all in journals of older
-// versions, which do not tell when rows were made. False where nobody knows since when a row could run:
-// it says a time before 2001, or has none.
+// made, was due, or was set back by retry. time_created has whole seconds, so it was up to a second longer. A manual row waits
+// for its client, and counts from its claim, as do all in journals of older versions, which do not tell
+// when rows were made. False where nobody knows since when a row could run: its claim lies before the
+// time that is looked at, or it says a time before 2001.
 func (job *underWay) waited(running time.Time) (waited time.Duration, known bool) {
-	claimed := running.Sub(job.accepted)
-	since := job.claim.Created + 1
-	switch {
-	case job.claim.Manual:
-		return claimed, true
-	case job.claim.From == journal.RowDelayed && job.claim.Plan != nil:
-		since = job.claim.Plan.RunAt
-	case !job.back.IsZero():
-		return max(claimed, running.Sub(job.back)), true
-	case job.claim.Created == 0:
-		return claimed, true
-	}
-	if since < operator.FirstUnix {
+	if job.claim == nil {
 		return 0, false
 	}
-	return max(claimed, running.Sub(time.Unix(since, 0))), true
+	claimed, since := running.Sub(job.accepted), job.claim.Created+1
+	switch {
+	case job.claim.From == journal.RowDelayed && job.claim.Plan != nil:
+		since = job.claim.Plan.RunAt
+	case !job.back.IsZero() && !job.claim.Manual:
+		return max(claimed, running.Sub(job.back)), true
+	case job.claim.Manual || job.claim.Created == 0:
+		return claimed, true
+	}
+	return max(claimed, running.Sub(time.Unix(since, 0))), since >= operator.FirstUnix
 }
 
-// addLate counts how much later than planned a run began; of a row that was not to come at a time,
-// and of further attempts, there is nothing to count.
-func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time) {
-	if claim == nil || claim.From != journal.RowDelayed && (claim.Plan == nil || claim.Plan.PlannedAt == 0) {
-		return
+// statisticsForm is a group as JSON; times are in seconds.
+type statisticsForm struct {
+	Group     string  `json:"group"`
+	Claimed   int     `json:"claimed"`
+	Starts    int     `json:"starts"`
+	Done      int     `json:"done"`
+	Failed    int     `json:"failed"`
+	Released  int     `json:"released"`
+	Conflicts int     `json:"conflicts"`
+	Waited    *spread `json:"waited"` // null: of none it is known
+	Ran       *spread `json:"ran"`    // likewise
+}
+
+// spread is percentiles in seconds.
+type spread struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// spread is the percentiles of durations; nil of none.
+func (d *durations) spread() *spread {
+	if d.count == 0 {
+		return nil
 	}
-	if late, known := operator.Lateness(claim.PlannedAt, attempt, running); known {
-		g.late.add(late)
+	return &spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
+}
+
+// print prints the groups: a table of counts, and one of times.
+func (s *statistics) print() error {
+	by := strings.ToUpper(s.by)
+	counts := s.report(false, "no events", by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS").cutAt(by)
+	times := table{head: []string{by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}, elastic: by}
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+		g := s.groups[name]
+		tone := plain
+		if g.failed > 0 {
+			tone = bad
+		}
+		form := statisticsForm{name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.waited.spread(), g.ran.spread()}
+		if err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts); err != nil {
+			return err
+		}
+		times.add(append(append([]any{name}, timesOf(&g.waited)...), timesOf(&g.ran)...)...)
 	}
+	if err := counts.end(nil); err != nil || s.json() || counts.count == 0 {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	s.program.print(times)
+	return nil
 }
 
 // timesOf is what is told of some durations; nothing where there are none.

@@ -19,29 +19,15 @@ import (
 )
 
 func (p *program) queue() *cmd {
-	var watch, later bool
-	most := 0
-	c := command("queue [T…] [--watch] [--delayed [-n N]]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute; or which rows come later, and why", func(ctx context.Context, args []string) error {
+	var watch bool
+	c := command("queue [T…] [--watch]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, c *operator.Daemon) (err error) {
-			if later {
-				err = p.listDelayed(ctx, c, args, cmp.Or(most, usualDelayed))
-			} else {
-				err = p.showQueue(ctx, c, args)
-			}
-			if watch && !p.json() {
+			if err = p.showQueue(ctx, c, args); watch && !p.json() {
 				p.sayBelow(err)
 			}
 			return err
 		})
 	})
-	checkFirst(c, func([]string) error {
-		if most > 0 && !later {
-			return wrongUsage("queue: -n is for --delayed")
-		}
-		return nil
-	})
-	c.FlagSet.BoolVar(&later, "delayed", false, "list the rows that are delayed, the next first, with why each comes later: for the first time, once more, or because it recurs")
-	c.FlagSet.Func("n", "with --delayed: how many rows (default: 20)", count(&most, 1, api.MostDelayed))
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
 	return c
 }
@@ -201,14 +187,6 @@ func orUntold(n *int) string {
 	return fmt.Sprint(*n)
 }
 
-// dueText is how many delayed rows are due.
-func (q queued) dueText() string {
-	if q.DueMore {
-		return fmt.Sprintf("%d+", q.Due)
-	}
-	return fmt.Sprint(q.Due)
-}
-
 // dueIn is how far off the next delayed row is, which may be due already, where the clock by which it
 // is due says now; both in unix seconds. 0: there is none, or nobody has told.
 func (p *program) dueIn(next, now int64) string {
@@ -225,46 +203,12 @@ func (p *program) dueIn(next, now int64) string {
 	return "in " + screen.Length(left)
 }
 
-// usualDelayed is how many delayed rows are listed where nobody says otherwise.
-const usualDelayed = 20
-
-// listDelayed lists rows that are delayed, so many at most, in the order in which they are due.
-func (p *program) listDelayed(ctx context.Context, c *operator.Daemon, targets []string, most int) error {
-	all, more, errs, err := operator.Delayed(ctx, c, targets, most)
-	if err != nil {
-		return err
+// dueText is how many delayed rows are due.
+func (q queued) dueText() string {
+	if q.DueMore {
+		return fmt.Sprintf("%d+", q.Due)
 	}
-	if len(all) == 0 && len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	return errors.Join(append([]error{p.printDelayed(all, more)}, errs...)...)
-}
-
-// printDelayed prints delayed rows.
-func (p *program) printDelayed(all []operator.DelayedRow, more bool) error {
-	if p.json() {
-		if all == nil {
-			all = []operator.DelayedRow{}
-		}
-		return p.printJSON(map[string]any{"rows": all, "more": more})
-	}
-	t := table{head: []string{"JOB", "TARGET", "DUE", "WHY"}, none: "no row is delayed", elastic: "TARGET|WHY"}
-	for _, row := range all {
-		t.add(row.Job, row.Target, p.dueText(row), row.Why())
-	}
-	p.print(t)
-	if !more {
-		return nil
-	}
-	return p.sayNone(fmt.Sprintf("the next %d; -n N shows more", len(all)))
-}
-
-// dueText is when a row is due.
-func (p *program) dueText(row operator.DelayedRow) string {
-	if row.RunAt == 0 {
-		return "not planned yet"
-	}
-	return p.seconds(row.RunAt)
+	return fmt.Sprint(q.Due)
 }
 
 // scheduleCommand is the command whose words may begin with @ without being a profile.

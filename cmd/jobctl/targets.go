@@ -528,47 +528,17 @@ const recycleLimit = 5 * time.Minute
 func (p *program) recycle() *cmd {
 	var wait bool
 	c := command("recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
-		recycle := p.recycleAndWait
-		if !wait {
-			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, api.Recycle, args) }
-		}
-		if err := recycle(ctx, args); err != nil || len(args) > 0 {
+		if err := p.tellTargets(ctx, api.Recycle, args); err != nil || !wait {
 			return err
 		}
-		p.noteNoneKept(ctx)
-		return nil
+		err := p.awaitRecycled(ctx, args)
+		if err == nil && !p.json() {
+			_, err = fmt.Fprintln(p.out, "no old process is left")
+		}
+		return err
 	})
 	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 5 if some are left")
 	return c
-}
-
-// noteNoneKept tells who had all processes replaced that no target keeps any, as far as all workers
-// say so. It is no error: there was nothing to replace.
-func (p *program) noteNoneKept(ctx context.Context) {
-	s, err := operator.TakeCensus(ctx, p.daemon())
-	kept := err != nil || len(s.Workers) == 0 || slices.ContainsFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { // if nobody tells
-		return w.Err != nil || w.Value == nil || slices.ContainsFunc(w.Value.Executors, func(e api.ExecutorStatus) bool { return e.Pooled() })
-	})
-	if !kept {
-		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork or pool)"))
-	}
-}
-
-// recycleAndWait has processes replaced, and waits until none of the old ones is left.
-func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
-	var done api.Done
-	if err := p.askFor(ctx, api.Recycle.Name, api.Targets{Targets: targets, Detail: p.config.master}, &done); err != nil {
-		return operator.MayBeDone(err, api.Recycle.Name)
-	}
-	missed := p.missed(api.Recycle.Name, done)
-	if missed != nil && done.Workers != nil && *done.Workers == 0 {
-		return missed
-	}
-	if err := p.awaitRecycled(ctx, targets); err != nil || p.json() {
-		return errors.Join(err, missed)
-	}
-	_, err := fmt.Fprintln(p.out, "ok: no old process is left")
-	return errors.Join(err, missed)
 }
 
 // awaitRecycled looks again and again until no process of these targets, or of all, is old. A daemon
@@ -624,7 +594,7 @@ func oldProcesses(s *operator.Census, targets []string) (left []string, err erro
 				text := "recycle: " + whose + "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same"
 				return nil, &jobnet.RemoteError{Text: text, Code: jobnet.CodeUnknown}
 			case *e.Old > 0:
-				left = append(left, fmt.Sprintf("%starget %s has %s%s", whose, clean(e.Target), oldText(*e.Old), whyOld(e)))
+				left = append(left, fmt.Sprintf("%starget %s has old processes: %d%s", whose, clean(e.Target), *e.Old, whyOld(e)))
 			}
 		}
 	}
@@ -640,11 +610,4 @@ func whyOld(e *api.ExecutorStatus) string {
 		return ", while jobs run"
 	}
 	return ""
-}
-
-func oldText(n int) string {
-	if n == 1 {
-		return "1 old process"
-	}
-	return fmt.Sprintf("%d old processes", n)
 }

@@ -52,7 +52,7 @@ func TestRecycleWaitsForTheJobsOfOldProcesses(t *testing.T) {
 	default:
 	}
 	s.open()
-	if said := <-ended; said != "ok: no old process is left\n<nil>" {
+	if said := <-ended; said != "ok\nno old process is left\n<nil>" {
 		t.Errorf("it says %q", said)
 	}
 	for _, e := range kept {

@@ -40,8 +40,8 @@ func TestSignalsAndCancels(t *testing.T) {
 		s.oracle.await(t, id, 1)
 		s.awaitStatus(id, "running")
 	}
-	if list := mustJobctl(t, worker, "queue", "--delayed", "a"); !strings.Contains(list, "recurs every 1h") || strings.Index(list, "first time") < strings.Index(list, "recurs") || strings.Count(list, "\n") != 3 {
-		t.Errorf("rows 4 and 5 are delayed, for different reasons:\n%s", list)
+	if why := mustJobctl(t, worker, "why", "4", "5"); !strings.Contains(why, "job 4 recurs every 1h") || !strings.Contains(why, "job 5 is delayed until ") {
+		t.Errorf("rows 4 and 5 are delayed, for different reasons:\n%s", why)
 	}
 	mustJobctl(t, worker, "send-signal", "KILL", "1")
 	mustJobctl(t, worker, "send-signal", "TERM", "2")

@@ -83,15 +83,6 @@ func RanFor(done journal.Done, running, ended time.Time) (ran time.Duration, kno
 	return ran, ran > 0
 }
 
-// Lateness is how much later than planned a run was started; false where it was not planned, or is
-// another attempt of it.
-func Lateness(plannedAt int64, attempt int, running time.Time) (late time.Duration, known bool) {
-	if plannedAt == 0 || attempt != 1 || running.IsZero() {
-		return 0, false
-	}
-	return max(0, running.Sub(time.Unix(plannedAt, 0))), true
-}
-
 // Narrator puts the events of a job into words, the oldest first, and keeps the run that they tell of.
 type Narrator struct {
 	Clock Clock
@@ -192,7 +183,7 @@ func (n *Narrator) words(payload journal.Payload, at time.Time) string {
 		if e.Wanted == journal.WantedRetried {
 			return "its row was not set back, because " + screen.Clean(e.Reason)
 		}
-		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(e), "found: ")
+		return "the row was changed by somebody else: " + strings.TrimPrefix(Describe(e), "found: ")
 	}
 	return Describe(payload)
 }
@@ -264,14 +255,15 @@ const early = 10 * time.Second
 
 // lateText says how much later than planned a run is started.
 func (r *Run) lateText(attempt int, at time.Time) string {
-	if late, known := Lateness(r.planned, attempt, at); known && r.timed {
-		if at.Before(time.Unix(r.planned, 0).Add(-early)) {
-			return ", before its planned time"
-		}
-		r.late = screen.ShortLength(late)
-		return fmt.Sprintf(", %s later than planned", r.late)
+	late := at.Sub(time.Unix(r.planned, 0))
+	switch {
+	case r.planned == 0 || attempt != 1 || !r.timed:
+		return ""
+	case late < -early:
+		return ", before its planned time"
 	}
-	return ""
+	r.late = screen.ShortLength(max(0, late))
+	return fmt.Sprintf(", %s later than planned", r.late)
 }
 
 // againText says when a row comes back, and why.

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +87,7 @@ func (r Recurring) ZoneText() string { return zoneOf(r.Schedule, r.Zone) }
 func (r Recurring) ScheduleText(zone bool) string {
 	text := r.Schedule
 	if zone {
-		text = inZone(text, r.Zone)
+		text = strings.TrimSpace(text + " " + r.ZoneText())
 	}
 	if r.Behind == 0 {
 		return text
@@ -165,80 +164,6 @@ func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jo
 		return planned, errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", done, screen.Count(len(ids), "job")))
 	}
 	return planned, fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, screen.Count(len(ids), "job"), ids[0], done)
-}
-
-// DelayedRow is a row that comes at a time, and the worker that told of it.
-type DelayedRow struct {
-	Worker string `json:"worker,omitempty"` // "" where one worker was asked
-	api.DelayedRow
-}
-
-// Delayed asks for the rows that are due next. Of a master's workers each tells the first ones of its
-// targets, so that the first ones of all are among them.
-func Delayed(ctx context.Context, d *Daemon, targets []string, most int) (all []DelayedRow, more bool, errs []error, err error) {
-	workers, err := d.Workers(ctx)
-	if err != nil {
-		return nil, false, nil, err
-	}
-	errs = share(workers, targets, func(w *Worker, targets []string) error {
-		var answer api.DelayedRows
-		if err := w.Ask(ctx, api.Delayed.Name, api.DelayedQuery{Targets: targets, Most: most}, &answer); err != nil {
-			return err
-		}
-		more = more || answer.More
-		for _, row := range answer.Rows {
-			all = append(all, DelayedRow{w.Name, row})
-		}
-		return nil
-	})
-	slices.SortStableFunc(all, func(a, b DelayedRow) int { return cmp.Or(cmp.Compare(a.RunAt, b.RunAt), cmp.Compare(a.Job, b.Job)) })
-	if len(all) > most {
-		all, more = all[:most], true
-	}
-	return all, more, errs, nil
-}
-
-// Why is why a row is delayed.
-func (row DelayedRow) Why() string {
-	recurs := ""
-	if row.Schedule != "" {
-		recurs = "recurs " + inZone(row.Schedule, row.In)
-	}
-	switch {
-	case row.Bad != "":
-		return "is ignored then: " + row.Bad
-	case row.Attempts > 0:
-		text := fmt.Sprintf("attempt %d", row.Attempts+1)
-		if row.MaxAttempts > 0 {
-			text += fmt.Sprintf(" of %d", row.MaxAttempts)
-		}
-		if how := row.lastEnd(); how != "" {
-			text += " after " + how
-		}
-		if recurs != "" {
-			text += "; " + recurs
-		}
-		return text
-	case recurs != "":
-		return recurs
-	}
-	return "first time"
-}
-
-// lastEnd is how the attempt ended that ended last.
-func (row DelayedRow) lastEnd() string {
-	switch {
-	case row.Signal != "":
-		return row.Signal
-	case row.Result == "fail" && row.Code != nil:
-		return fmt.Sprintf("exit code %d", *row.Code)
-	}
-	return row.Result
-}
-
-// inZone is a schedule, and its zone where that is to be told.
-func inZone(text, zone string) string {
-	return strings.TrimSpace(text + " " + zoneOf(text, zone))
 }
 
 // zoneOf is the zone of a schedule, where that is not the usual one and means something.

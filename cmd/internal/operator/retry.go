@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
@@ -26,7 +25,6 @@ type Again struct {
 	How    string       `json:"how"` // it ended, in a word or two
 
 	finished int64 // the row's time_finished: another end is not meant
-	ignored  bool  // it was not run
 	from     *Worker
 }
 
@@ -82,7 +80,7 @@ func (r *Retrying) Named(ctx context.Context, jobs []Job) (list []Again, err err
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
 			r.refuse(job.ID, fmt.Sprintf("status = %s: only what is done or ignored is retried", screen.Clean(row.Status)))
 		default:
-			list = append(list, Again{Job: job.ID, Target: row.Target, How: RowEnd(row), finished: row.Finished, ignored: row.Status == journal.RowIgnored})
+			list = append(list, Again{Job: job.ID, Target: row.Target, How: RowEnd(row), finished: row.Finished})
 		}
 	}
 	return list, r.whoRan(ctx, list)
@@ -94,15 +92,8 @@ func (r *Retrying) refuse(id jobnet.Whole, reason string) {
 	r.Errs = append(r.Errs, JobError(id, reason))
 }
 
-// fewJobs is up to how many jobs are looked for one by one, by their index.
-const fewJobs = 50
-
-// ends are the kinds of event that end a job, or set it back; those of notRun end one that is not to
-// be run.
-var (
-	ends   = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
-	notRun = []journal.Kind{journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
-)
+// ends are the kinds of event that end a job, or set it back.
+var ends = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
 
 // whoRan finds the workers whose journals know the newest end of jobs.
 func (r *Retrying) whoRan(ctx context.Context, list []Again) error {
@@ -112,38 +103,13 @@ func (r *Retrying) whoRan(ctx context.Context, list []Again) error {
 		}
 		return nil
 	}
-	place, newest := make(map[int64]*Again, len(list)), make(map[int64]time.Time)
-	queries := make([]history.Query, 0, len(list))
-	var first, last int64 // when those that are done ended
-	ignored := false      // there are others: their rows do not tell when
 	for i := range list {
-		one := &list[i]
-		place[int64(one.Job)] = one
-		queries = append(queries, history.Query{Job: int64(one.Job), Kinds: ends, Last: 1})
-		if one.ignored {
-			ignored = true
-			continue
-		}
-		if last == 0 {
-			first = one.finished
-		}
-		first, last = min(first, one.finished), max(last, one.finished)
-	}
-	if len(list) > fewJobs {
-		const skew = 2 * time.Second // an end is stamped before its event, if at all
-		queries = []history.Query{{Kinds: ends, Since: time.Unix(max(first, 1), 0), Until: time.Unix(last+1, 0).Add(skew)}}
-		if ignored {
-			queries = append(queries, history.Query{Kinds: notRun})
-		}
-	}
-	for _, query := range queries {
+		query := history.Query{Job: int64(list[i].Job), Kinds: ends, Last: 1} // of each job, by its index
 		for e, err := range r.Journals.Events(ctx, query) {
 			if err != nil {
 				return err
 			}
-			if one := place[e.Item.Job]; one != nil && !e.Item.Time.Before(newest[e.Item.Job]) {
-				*one, newest[e.Item.Job] = again(e.Source.Link(), *one), e.Item.Time
-			}
+			list[i] = again(e.Source.Link(), list[i])
 		}
 	}
 	return nil

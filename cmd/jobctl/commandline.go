@@ -395,17 +395,6 @@ func (p *program) printJSON(value any) error {
 	return err
 }
 
-// oneJob refuses the words of a command that is about one job, where they are none or several.
-func oneJob(name, form string, args []string) error {
-	switch len(args) {
-	case 0:
-		return wrongUsage("%s: needs a job, as %s", name, form)
-	case 1:
-		return nil
-	}
-	return wrongUsage("%s: takes one job, got %q", name, args)
-}
-
 // span reads the value of a flag for a length of time, which is written as in the configuration:
 // seconds, or with units. It must be from least to most; most is 0 where nothing is too long.
 func span(into *time.Duration, least, most time.Duration) func(text string) error {

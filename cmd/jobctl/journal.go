@@ -142,7 +142,8 @@ func (p *program) journalShow() *cmd {
 		return p.printHistory(ctx, j, operator.TellAll(ctx, j, operator.Job{ID: id}, p.times()))
 	})
 	checkFirst(c, func(args []string) (err error) {
-		if err := oneJob("journal show", "ID", args); err != nil {
+		if len(args) != 1 {
+			_, err = oneJob("journal show", "ID", args)
 			return err
 		}
 		if id, err = parseID(args[0]); err != nil {

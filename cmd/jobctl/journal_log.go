@@ -232,41 +232,12 @@ func (p *program) journalExport() *cmd {
 	q := history.Query{Output: true}
 	format := "jsonl"
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		progress := p.progress("events exported").of(p.size(ctx, j, q))
+		progress := p.progress("events exported")
 		return p.buffered(func() error { return p.export(j.Events(ctx, q), format, progress) })
 	})
 	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Var(oneOf{value: &format, allowed: []string{"jsonl", "csv"}}, "format", "jsonl or csv")
 	return c
-}
-
-// size is how many events the sources have that a query of a time selects; 0: nobody knows, or
-// wants to.
-func (p *program) size(ctx context.Context, j *operator.Journals, q history.Query) (all uint64) {
-	if !p.errTerminal || !q.Since.IsZero() || !q.Until.IsZero() {
-		return 0
-	}
-	for _, s := range j.Sources {
-		n, err := sizeOf(ctx, s)
-		if err != nil {
-			return 0 // whoever reads it will say so
-		}
-		all += n
-	}
-	return all
-}
-
-// sizeOf is how many events one source has.
-func sizeOf(ctx context.Context, s operator.Source) (uint64, error) {
-	newest, err := s.Anchor(ctx)
-	if err != nil {
-		return 0, err
-	}
-	removed, err := s.Kept(ctx)
-	if err != nil || removed == nil {
-		return newest.Seq, err
-	}
-	return newest.Seq - min(newest.Seq, removed.First-1), nil
 }
 
 func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], format string, progress *progress) error {

@@ -18,37 +18,35 @@ import (
 // errNeedsTable says why a folder is not enough.
 var errNeedsTable = errors.New("the table is reached through the worker: leave --journal away, and name the worker with --host and --port, or use --master")
 
-// tableCommand makes a command that compares journals with the table, which only their workers
-// reach.
-func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *operator.Journals) error) *cmd {
-	return p.journalCommand(name, "", help, func(ctx context.Context, j *operator.Journals, _ []string) error {
-		if len(j.Workers) == 0 && len(j.Sources) > 0 {
-			return wrongUsage("journal %s: %w", name, errNeedsTable)
-		}
-		return exec(ctx, j)
-	})
-}
-
 func (p *program) journalDiff() *cmd {
 	var q history.DiffQuery
-	c := p.tableCommand("diff", "rows that differ from the journal: not written yet, or changed by others", func(ctx context.Context, j *operator.Journals) error {
+	c := p.journalCommand("diff", "", "rows that differ from the journal: not written yet, or changed by others", func(ctx context.Context, j *operator.Journals, _ []string) error {
+		if len(j.Workers) == 0 && len(j.Sources) > 0 {
+			return wrongUsage("journal diff: %w", errNeedsTable)
+		}
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
-		err := eachItem(ctx, j, api.JournalDiff, q, func(s operator.Source, d history.Difference) error {
-			if !q.Selects(d) {
-				return nil // an older worker tells of all
+		var err error
+		for _, w := range j.Workers {
+			err = eachItem(ctx, j, w, api.JournalDiff, q, func(d history.Difference) error {
+				if !q.Selects(d) {
+					return nil // an older worker tells of all
+				}
+				tone := odd
+				if d.Cause == history.CauseChanged {
+					changed++
+					tone = bad
+				}
+				form := struct {
+					Worker string `json:"worker,omitempty"`
+					history.Difference
+				}{w.Name, d}
+				return found.add(w.Name, form, tone, d.Job, d.Cause, describedRow(d.Want, notTheirs), describedRow(d.Found, noRow), d.Reason)
+			})
+			if err != nil {
+				break
 			}
-			tone := odd
-			if d.Cause == history.CauseChanged {
-				changed++
-				tone = bad
-			}
-			form := struct {
-				Worker string `json:"worker,omitempty"`
-				history.Difference
-			}{s.Worker(), d}
-			return found.add(s.Worker(), form, tone, d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
-		})
+		}
 		if err = found.end(err); err == nil && changed > 0 {
 			err = fmt.Errorf("rows that somebody else changed: %d", changed)
 		}
@@ -58,34 +56,29 @@ func (p *program) journalDiff() *cmd {
 	return c
 }
 
-// eachItem has the items of one stream of each worker visited, one worker after the other.
-func eachItem[T any](ctx context.Context, j *operator.Journals, typ string, query any, visit func(operator.Source, T) error) error {
-	for _, r := range j.Workers {
-		for item, err := range operator.Stream[T](ctx, r, typ, query) {
-			if err != nil {
-				if err := j.Fail(r, err); err != nil {
-					return err
-				}
-				break
-			}
-			if err := visit(r, item); err != nil {
-				return err
-			}
+// eachItem has the items of a worker's stream visited; a worker that fails is named, and the others go on.
+func eachItem[T any](ctx context.Context, j *operator.Journals, w *operator.Worker, typ string, query any, visit func(T) error) error {
+	for item, err := range operator.Stream[T](ctx, w, typ, query) {
+		if err != nil {
+			return j.Fail(w, err)
+		}
+		if err := visit(item); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func describeWanted(row *history.Row) string {
-	if row == nil {
-		return "not this worker's"
-	}
-	return operator.DescribeRow(*row)
-}
+// What is said in place of a row.
+const (
+	notTheirs = "not this worker's"
+	noRow     = "no row"
+)
 
-func describeFound(row *history.Row) string {
+// describedRow is a row in words, or what is said where there is none.
+func describedRow(row *history.Row, none string) string {
 	if row == nil {
-		return "no row"
+		return none
 	}
 	return operator.DescribeRow(*row)
 }
@@ -157,23 +150,10 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 		if err == nil {
 			query := p.query
 			query.Journal = one.folder
-			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
+			err = eachItem(ctx, p.journals, one.reader, api.JournalReapply, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
 		}
 	}
 	return p.done.end(err)
-}
-
-// stream has a worker answer a query; a worker that fails is named, and the others go on.
-func (p *reapply) stream(ctx context.Context, r *operator.Worker, query history.ReapplyQuery, use func(history.Reapplied) error) error {
-	for item, err := range operator.Stream[history.Reapplied](ctx, r, api.JournalReapply, query) {
-		if err != nil {
-			return p.journals.Fail(r, err)
-		}
-		if err := use(item); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // own has all workers reapply their journals. Where one gave a row back that another was refused,
@@ -189,7 +169,7 @@ func (p *reapply) own(ctx context.Context) error {
 			if err != nil {
 				break
 			}
-			err = p.stream(ctx, r, p.query, func(item history.Reapplied) error {
+			err = eachItem(ctx, p.journals, r, api.JournalReapply, p.query, func(item history.Reapplied) error {
 				if item.Did == history.DidRefuse {
 					refused = append(refused, reapplied{Source: r, Item: item})
 					return nil
@@ -227,7 +207,7 @@ func (p *reapply) printRow(s operator.Source, r history.Reapplied) error {
 		Worker string `json:"worker,omitempty"`
 		history.Reapplied
 	}{worker, r}
-	return p.done.add(worker, form, tone, r.Job, r.Did, describeWanted(r.Want), describeFound(r.Found), r.Reason)
+	return p.done.add(worker, form, tone, r.Job, r.Did, describedRow(r.Want, notTheirs), describedRow(r.Found, noRow), r.Reason)
 }
 
 // lostJournal is the journal of a worker that is gone, and the worker that reads it.

@@ -47,6 +47,18 @@ func jobRefs(name string, args []string, most int) (jobs []operator.Job, err err
 	return jobs, nil
 }
 
+// oneJob reads the job of a command that is about one; form says how it is named.
+func oneJob(name, form string, args []string) (operator.Job, error) {
+	switch len(args) {
+	case 0:
+		return operator.Job{}, wrongUsage("%s: needs a job, as %s", name, form)
+	case 1:
+		jobs, err := jobRefs(name, args, 1)
+		return append(jobs, operator.Job{})[0], err
+	}
+	return operator.Job{}, wrongUsage("%s: takes one job, got %q", name, args)
+}
+
 // withTargets gives jobs the targets of their rows, where the request that follows needs them: a master
 // passes it on by target, a worker is told none. A target that was given must be the row's.
 func (p *program) withTargets(ctx context.Context, jobs []operator.Job) ([]operator.Job, error) {

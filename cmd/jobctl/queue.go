@@ -105,14 +105,15 @@ type queued struct {
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than that
 	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, in unix milliseconds
-	now     int64 // what the clock says by which it is due, in unix seconds; 0: nobody has told
+
+	counted api.WaitingTarget // the same, as it was counted
 }
 
 func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
 	if w, counted := waiting[t.Target]; counted {
 		q.Waiting, q.More = &w.Count, w.More
-		q.Due, q.DueMore, q.NextDue, q.now = w.Due, w.DueMore, w.NextDue*1000, w.Now
+		q.Due, q.DueMore, q.NextDue, q.counted = w.Due, w.DueMore, w.NextDue*1000, w
 		if w.Oldest > 0 {
 			oldest := w.Oldest * 1000
 			q.Oldest = &oldest
@@ -144,14 +145,10 @@ func (p *program) queueTable(list []queued) table {
 	for _, q := range list {
 		waiting, oldest := untold, untold
 		if q.Waiting != nil {
-			w := api.WaitingTarget{Count: *q.Waiting, More: q.More}
-			if q.Oldest != nil {
-				w.Oldest = *q.Oldest / 1000
-			}
-			waiting, oldest = countText(w), p.oldestText(w)
+			waiting, oldest = countText(q.counted), p.oldestText(q.counted)
 		}
 		if delays {
-			t.add(q.Target, waiting, oldest, q.dueText(), p.dueIn(q.NextDue/1000, q.now),
+			t.add(q.Target, waiting, oldest, countText(api.WaitingTarget{Count: q.Due, More: q.DueMore}), p.dueIn(q.counted.NextDue, q.counted.Now),
 				fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots), orUntold(q.Ended), q.emptyText())
 			continue
 		}
@@ -201,14 +198,6 @@ func (p *program) dueIn(next, now int64) string {
 		return "now"
 	}
 	return "in " + screen.Length(left)
-}
-
-// dueText is how many delayed rows are due.
-func (q queued) dueText() string {
-	if q.DueMore {
-		return fmt.Sprintf("%d+", q.Due)
-	}
-	return fmt.Sprint(q.Due)
 }
 
 // scheduleCommand is the command whose words may begin with @ without being a profile.

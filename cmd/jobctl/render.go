@@ -520,27 +520,17 @@ const (
 	progressInterval = 200 * time.Millisecond
 )
 
-// widestBar is how long a bar is at most.
-const widestBar = 40
-
 // progress tells on stderr how far a long run is, where that is a terminal and the run takes long
-// enough: as a bar, where it is known how much there is.
+// enough.
 type progress struct {
 	p     *program
 	what  string
-	all   uint64 // how much there is; 0: nobody knows
 	next  time.Time
 	shown bool
 }
 
 func (p *program) progress(what string) *progress {
 	return &progress{p: p, what: what, next: p.now().Add(progressDelay)}
-}
-
-// of says how much there is.
-func (g *progress) of(all uint64) *progress {
-	g.all = all
-	return g
 }
 
 // at shows that n were counted so far.
@@ -560,16 +550,7 @@ func (g *progress) line(n uint64) string {
 	if g.p.errWidth != nil && g.p.errWidth() > 0 {
 		columns = g.p.errWidth()
 	}
-	if g.all == 0 {
-		return screen.Cut(fmt.Sprintf("%s %s", humanize.Comma(int64(n)), g.what), columns-1)
-	}
-	share := min(1, float64(n)/float64(g.all))
-	text := fmt.Sprintf(" %3.0f %%  %s of %s %s", 100*share, humanize.Comma(int64(n)), humanize.Comma(int64(g.all)), g.what)
-	if width := min(widestBar, columns-len(text)-3); width > 0 {
-		done := int(share * float64(width))
-		text = "[" + strings.Repeat("#", done) + strings.Repeat(".", width-done) + "]" + text
-	}
-	return screen.Cut(text, columns-1)
+	return screen.Cut(fmt.Sprintf("%s %s", humanize.Comma(int64(n)), g.what), columns-1)
 }
 
 // end removes what is shown.

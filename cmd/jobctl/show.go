@@ -16,17 +16,14 @@ import (
 func (p *program) show() *cmd {
 	all, runs := false, operator.UsualRuns
 	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
-		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
+		job, err := oneJob("show", "ID or TARGET:ID", args)
+		if err != nil {
 			return err
 		}
 		if all {
 			runs = 0
 		}
-		jobs, err := jobRefs("show", args, 1)
-		if err != nil {
-			return err
-		}
-		return p.showJob(ctx, p.daemon(), jobs[0], runs)
+		return p.showJob(ctx, p.daemon(), job, runs)
 	})
 	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")

@@ -131,10 +131,10 @@ func (p *program) sinceSuffix(since time.Time) string {
 
 // standingText says whether something is there, and since when; why it is not stands below.
 func (p *program) standingText(s api.Standing, there, gone string) string {
-	if s.Reachable {
-		return there + p.sinceSuffix(s.Since)
+	if !s.Reachable {
+		there = gone
 	}
-	return gone + p.sinceSuffix(s.Since)
+	return there + p.sinceSuffix(s.Since)
 }
 
 // untold stands where a worker of an older version, or the original, can't tell.

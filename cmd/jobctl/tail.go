@@ -46,18 +46,11 @@ type follower struct {
 func (p *program) tail() *cmd {
 	f := &follower{program: p, lines: -1}
 	c := command("tail [-f] [-n LINES] ID | T:ID", "a running job's output so far (-f: follow it); an ended job's kept output", func(ctx context.Context, args []string) error {
-		if err := oneJob("tail", "ID or TARGET:ID", args); err != nil {
+		job, err := oneJob("tail", "ID or TARGET:ID", args)
+		if err != nil {
 			return err
 		}
-		text := args[0]
-		if colon := strings.LastIndexByte(text, ':'); colon > 0 {
-			f.target, text = text[:colon], text[colon+1:]
-		}
-		id, err := parseID(text)
-		if err != nil {
-			return wrongUsage("tail: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", args[0], errID)
-		}
-		f.job, f.tube = id, newTube(p)
+		f.job, f.target, f.tube = job.ID, job.Target, newTube(p)
 		return f.run(ctx)
 	})
 	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")

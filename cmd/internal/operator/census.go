@@ -312,11 +312,8 @@ func Running(ctx context.Context, d *Daemon, query api.RunningQuery) (all Runnin
 	if err != nil {
 		return all, err
 	}
-	all.Jobs, all.Errors, all.Silent = []RunningJob{}, map[string]string{}, Silent(answers)
+	all.Jobs, all.Errors, all.Silent = []RunningJob{}, errorsOf(answers), Silent(answers)
 	for _, one := range answers {
-		if one.Err != nil {
-			all.Errors[one.From.Name] = one.Err.Error()
-		}
 		all.Total += one.Value.Total
 		for _, job := range one.Value.Jobs {
 			all.Jobs = append(all.Jobs, RunningJob{job, one.From.Name, one.From})

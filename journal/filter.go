@@ -37,6 +37,16 @@ func (f Filter) Says(payload Payload) bool {
 	return by.IsValid() && isBy(by.String(), f.By)
 }
 
+// KindsAskedFor are the kinds of event that tell who asked for something.
+func KindsAskedFor() (kinds []Kind) {
+	for _, payload := range registry {
+		if _, has := reflect.TypeOf(payload).FieldByName("By"); has {
+			kinds = append(kinds, payload.Kind())
+		}
+	}
+	return kinds
+}
+
 // isBy tells whether somebody is meant by a text: an address, a host, a name, or words of it. 10.0.0.5
 // means 10.0.0.5:4711, and not 10.0.0.50; ann means "ann (token, 10.0.0.5:4711)", and not ann-2.
 func isBy(somebody, text string) bool {

@@ -92,12 +92,8 @@ func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, request jobnet.Request, produce func(context.Context, *replay.Reader, func(any) error) error,
 ) api.Opened {
 	id := h.cursors.Open(ctx, ownerOf(link, request), refusals.ClientOf(request.From.By()), func(ctx context.Context, yield func(any) error) error {
-		r, err := replay.Open(h.journalDir)
-		if err != nil {
-			return err
-		}
 		defer h.memory.reading()()
-		return produce(ctx, r, yield)
+		return produce(ctx, h.journal.Reader(), yield)
 	})
 	return api.Opened{Name: h.worker.Name, Cursor: id}
 }
@@ -205,7 +201,11 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	if err != nil {
 		return nil, jobnet.Refusal("anchors: " + err.Error()).With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	return h.open(ctx, link, request, func(ctx context.Context, _ *replay.Reader, yield func(any) error) error {
+		r, err := replay.Open(h.journalDir) // one that has kept nothing, and reads all of every file
+		if err != nil {
+			return err
+		}
 		told := time.Now()
 		verdict, err := history.Audit(ctx, r, anchors, func(seq uint64) {
 			if time.Since(told) >= history.PageTime/2 {
@@ -221,11 +221,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 }
 
 func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Request) (any, error) {
-	r, err := replay.Open(h.journalDir)
-	if err != nil {
-		return nil, jobnet.Refusal(h.toldOfJournal(err))
-	}
-	answer, err := history.Anchor(ctx, r)
+	answer, err := history.Anchor(ctx, h.journal.Reader())
 	if err != nil {
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}

@@ -9,7 +9,6 @@ import (
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/journal/replay"
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/store"
@@ -136,13 +135,9 @@ func (d *daemon) Ended(ctx context.Context, job int64, has func(target string) b
 	case <-ctx.Done():
 		return nil, 0, ctx.Err()
 	}
-	r, err := replay.Open(d.journalDir)
-	if err != nil {
-		return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
-	}
 	defer d.memory.reading()()
 	kinds := []journal.Kind{journal.KindRunning, journal.KindDone}
-	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true, Has: has, Last: endedEvents}) {
+	for e, err := range d.journal.Reader().Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true, Has: has, Last: endedEvents}) {
 		if err != nil {
 			return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
 		}

@@ -46,7 +46,9 @@ func openDatabase(path string, query url.Values) *sql.DB {
 // when it is first used, and is for one goroutine at a time.
 type database struct {
 	path string
+	kept *kept   // nil: it has nothing
 	db   *sql.DB // nil: not connected
+	lent bool    // it is kept for others
 	seen appearance
 }
 
@@ -102,12 +104,22 @@ func (d *database) connect(a appearance) error {
 		return nil
 	}
 	err := d.Close()
-	settings := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}}
-	if d.seen = a; a.resting {
-		settings = url.Values{"mode": {"ro"}, "immutable": {"1"}}
+	d.seen = a
+	if a.resting {
+		d.db = openDatabase(d.path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
+		d.db.SetMaxOpenConns(1)
+		return err
 	}
-	d.db = openDatabase(d.path, settings)
-	d.db.SetMaxOpenConns(1)
+	beside := func() *sql.DB {
+		return openDatabase(d.path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
+	}
+	if d.kept != nil {
+		d.db = d.kept.connect(d.path, beside)
+	}
+	if d.lent = d.db != nil; !d.lent {
+		d.db = beside()
+		d.db.SetMaxOpenConns(1)
+	}
 	return err
 }
 
@@ -126,7 +138,10 @@ func (d *database) Close() error {
 		return nil
 	}
 	db := d.db
-	d.db = nil
+	if d.db = nil; d.lent {
+		d.lent = false
+		return nil
+	}
 	return db.Close()
 }
 

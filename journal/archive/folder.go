@@ -18,7 +18,11 @@ import (
 
 // Folder is a journal's folder for reading, while a worker in another process may write, seal and
 // remove segments in it. Its methods are safe for concurrent use.
-type Folder struct{ Dir string }
+type Folder struct {
+	Dir string
+
+	kept kept
+}
 
 // Failed says in which journal something went wrong; nil stays nil.
 func (f *Folder) Failed(op string, err error) error {
@@ -96,21 +100,22 @@ func (f *Folder) Each(ctx context.Context, done int, visit func(p Part) error) e
 		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
 			return err
 		}
-		p := parts[0]
-		if looks++; done > 0 && p.Number != done+1 && looks < maxLooks {
-			continue
-		}
-		err = visit(p)
-		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if looks = 0; len(parts) == 1 {
-			newest = p.Number
-		} else {
-			done = p.Number
+		for i, p := range parts {
+			if looks++; done > 0 && p.Number != done+1 && looks < maxLooks {
+				break
+			}
+			err = visit(p)
+			if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if looks = 0; i == len(parts)-1 {
+				newest = p.Number
+			} else {
+				done = p.Number
+			}
 		}
 	}
 }
@@ -141,7 +146,7 @@ func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
 
 // Visit opens a part and has it visited where it may hold events behind after.
 func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Source, Header) error) error {
-	s, err := p.Open()
+	s, err := f.open(p)
 	if err != nil {
 		return err
 	}
@@ -262,11 +267,17 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 			return err
 		}
 		newest := len(parts) - 1
-		d := &database{path: parts[newest].Path}
+		if f.kept.knows(parts[newest].Path) {
+			return nil
+		}
+		d := &database{path: parts[newest].Path, kept: &f.kept}
 		defer d.Close()
 		made, err := d.Examine(ctx)
-		if err == nil && !made {
+		switch {
+		case err == nil && !made:
 			parts = parts[:newest]
+		case err == nil:
+			f.kept.note(d.path)
 		}
 		if IsDamage(err) {
 			err = nil
@@ -274,6 +285,14 @@ func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 		return err
 	})
 	return parts, err
+}
+
+// open is Open with what the folder keeps.
+func (f *Folder) open(p Part) (Source, error) {
+	if p.Sealed {
+		return f.kept.openSealed(p.Path)
+	}
+	return &database{path: p.Path, kept: &f.kept}, nil
 }
 
 // Open opens a part for reading. The caller closes it where there is no error.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -19,10 +20,17 @@ import (
 
 // Sealed is a sealed segment open for reading. It implements source.
 type Sealed struct {
-	file    *os.File
+	path    string
+	kept    *kept    // nil: it has nothing
+	file    *os.File // nil: nothing was read of it yet
 	trailer trailer
-	blocks  []block
-	pages   []jobPage
+	header  Header      // without a number: not known yet
+	last    [2]struct { // the block that was read last, without output and with it
+		index   int // one more than that; 0: none
+		records []Record
+	}
+	blocks []block
+	pages  []jobPage
 }
 
 // OpenSealed opens a sealed segment, wherever it lies. The caller closes it. A *DamagedError says that
@@ -32,7 +40,7 @@ func OpenSealed(path string) (*Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sealed{file: file}
+	s := &Sealed{path: path, file: file}
 	if err := s.open(); err != nil {
 		file.Close()
 		return nil, err
@@ -70,16 +78,27 @@ func (s *Sealed) load() error {
 
 // damaged says that the file is not what was sealed; nil stays nil.
 func (s *Sealed) damaged(seq uint64, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
+		return err
 	}
-	return &journal.DamagedError{Seq: seq, Detail: fmt.Sprintf("sealed segment %s", s.file.Name()), Err: err}
+	return &journal.DamagedError{Seq: seq, Detail: fmt.Sprintf("sealed segment %s", s.path), Err: err}
+}
+
+// reach opens the file where that was not done yet.
+func (s *Sealed) reach() (err error) {
+	if s.file == nil {
+		s.file, err = os.Open(s.path)
+	}
+	return err
 }
 
 // frame reads and decompresses what stands at a place.
 func (s *Sealed) frame(at, size uint64) ([]byte, error) {
 	if at > s.trailer.AfterFrames || size > s.trailer.AfterFrames-at {
 		return nil, errBlock
+	}
+	if err := s.reach(); err != nil {
+		return nil, err
 	}
 	compressed := make([]byte, size)
 	if _, err := s.file.ReadAt(compressed, int64(at)); err != nil {
@@ -90,6 +109,9 @@ func (s *Sealed) frame(at, size uint64) ([]byte, error) {
 
 // Header implements source.
 func (s *Sealed) Header(context.Context) (Header, error) {
+	if s.header.Number != 0 {
+		return s.header, nil
+	}
 	content, err := s.frame(0, s.trailer.Header)
 	if err != nil {
 		return Header{}, s.damaged(s.trailer.First, err)
@@ -119,14 +141,19 @@ func (s *Sealed) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record,
 				yield(nil, err)
 				return
 			}
-			page, err := s.block(i, sel.Output)
+			all, err := s.block(i, sel.Output)
 			if err != nil && sel.GoOn {
 				if !yield(nil, upTo(s.lastOf(i), err)) {
 					return
 				}
 				continue
 			}
-			page = slices.DeleteFunc(page, func(r Record) bool { return !sel.has(&r) })
+			var page []Record
+			for n := range all {
+				if sel.has(&all[n]) {
+					page = append(page, all[n])
+				}
+			}
 			if (len(page) > 0 || err != nil) && !yield(page, err) || err != nil {
 				return
 			}
@@ -156,6 +183,13 @@ func (s *Sealed) selectBlocks(sel Selection) (iter.Seq[int], error) {
 	if sel.Job != 0 && (sel.Job < s.trailer.LowJob || sel.Job > s.trailer.HighJob) {
 		return func(func(int) bool) {}, nil
 	}
+	var indexes []int
+	if sel.Job != 0 {
+		var err error
+		if indexes, err = s.blocksOf(sel.Job); err != nil || len(indexes) == 0 {
+			return slices.Values(indexes), err
+		}
+	}
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -170,14 +204,19 @@ func (s *Sealed) selectBlocks(sel Selection) (iter.Seq[int], error) {
 			}
 		}, nil
 	}
-	indexes, err := s.blocksOf(sel.Job)
 	indexes = slices.DeleteFunc(indexes, func(i int) bool { return i < first || i >= end })
-	return slices.Values(indexes), err
+	return slices.Values(indexes), nil
 }
 
 // blocksOf gives the indexes of the blocks in which a job occurs.
 func (s *Sealed) blocksOf(job int64) ([]int, error) {
-	var indexes []int
+	indexes, known := s.kept.blocksOf(s.path, job)
+	if known {
+		return indexes, nil
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
 	first := max(0, sort.Search(len(s.pages), func(i int) bool { return s.pages[i].First >= job })-1)
 	for _, page := range s.pages[first:] {
 		if page.First > job {
@@ -192,6 +231,7 @@ func (s *Sealed) blocksOf(job int64) ([]int, error) {
 			indexes = append(indexes, entries[at].block)
 		}
 	}
+	s.kept.noteBlocks(s.path, job, indexes)
 	return indexes, nil
 }
 
@@ -206,8 +246,25 @@ func (s *Sealed) page(p jobPage) ([]JobBlock, error) {
 	return nil, s.damaged(s.trailer.First, err)
 }
 
-// block reads the records of a block. What could be read before an error comes with it.
+// block gives the records of a block: those of a job are read one by one, each with the one before it, and many
+// are in the same block.
 func (s *Sealed) block(i int, output bool) ([]Record, error) {
+	last := &s.last[0]
+	if output {
+		last = &s.last[1]
+	}
+	if last.index == i+1 {
+		return last.records, nil
+	}
+	records, err := s.readBlock(i, output)
+	if last.index = 0; err == nil {
+		last.index, last.records = i+1, records
+	}
+	return records, err
+}
+
+// readBlock reads the records of a block. What could be read before an error comes with it.
+func (s *Sealed) readBlock(i int, output bool) ([]Record, error) {
 	b := s.blocks[i]
 	content, err := s.frame(b.At, uint64(b.Frame))
 	if err != nil {
@@ -228,7 +285,12 @@ func (s *Sealed) block(i int, output bool) ([]Record, error) {
 }
 
 // Close implements source.
-func (s *Sealed) Close() error { return s.file.Close() }
+func (s *Sealed) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
 
 // Bounds implements source.
 func (s *Sealed) Bounds() (Bounds, bool) {
@@ -240,7 +302,7 @@ func (s *Sealed) Bounds() (Bounds, bool) {
 func (s *Sealed) Examine(context.Context) (bool, error) { return true, nil }
 
 // Name implements source.
-func (s *Sealed) Name() string { return filepath.Base(s.file.Name()) }
+func (s *Sealed) Name() string { return filepath.Base(s.path) }
 
 // CheckRest implements source: the sum over the file, the job index, which must be where jobs really
 // occur, and what its end says of them, by which readers pass it over. It sorts occurring.
@@ -275,6 +337,9 @@ func (s *Sealed) checkIndex(occurring []JobBlock) error {
 
 // checkSum reads the whole file and compares its sum.
 func (s *Sealed) checkSum(ctx context.Context) error {
+	if err := s.reach(); err != nil {
+		return err
+	}
 	sum := sha256.New()
 	size := int64(s.trailer.AfterFrames) + int64(trailerSize) - int64(len(journal.Hash{}))
 	if _, err := io.CopyN(sum, io.NewSectionReader(s.file, 0, size), size); err != nil || ctx.Err() != nil {

@@ -109,6 +109,10 @@ func (j *Log) View(look func(*journal.State)) {
 	look(&j.state)
 }
 
+// Reader reads the history beside the appends. What it needs again and again, such as connections, it keeps until
+// the log is closed.
+func (j *Log) Reader() *replay.Reader { return j.reader }
+
 // wakeRun tells Run that there may be something to do.
 func (j *Log) wakeRun() {
 	select {
@@ -163,7 +167,7 @@ func (j *Log) open(ctx context.Context) error {
 	if j.lock, err = lock(j.config.Dir); err != nil {
 		return err
 	}
-	j.folder = &archive.Folder{Dir: j.config.Dir}
+	j.folder = (&archive.Folder{Dir: j.config.Dir}).Keep()
 	j.reader = replay.In(j.folder)
 	if err := j.make(ctx); err != nil {
 		return j.folder.Failed("open", err)
@@ -260,7 +264,11 @@ func (j *Log) release() error {
 	defer j.maintained.Unlock()
 	j.tended.Lock()
 	defer j.tended.Unlock()
-	errs := []error{j.closeFormer()}
+	var errs []error
+	if j.folder != nil { // the last connection is to be the writer's, which empties the write-ahead log
+		errs = append(errs, j.folder.Close())
+	}
+	errs = append(errs, j.closeFormer())
 	if j.disk != nil {
 		errs = append(errs, j.disk.Close())
 	}

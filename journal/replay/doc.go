@@ -10,6 +10,7 @@
 // # The crash argument
 //
 // Nothing here is written, so nothing can be left half done. A reader that dies holds no lock that
-// outlives it. It holds a few pages in memory, and no file between two calls; a statement that it
-// runs in the newest database is short, so that the writer's log does not grow behind it.
+// outlives it. It holds a few pages in memory, and no file between two calls, unless its folder keeps
+// connections (archive.Folder.Keep); a statement that it runs in the newest database is short, so that
+// the writer's log does not grow behind it.
 package replay

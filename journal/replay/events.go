@@ -73,8 +73,10 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 	if err != nil || last < q.sel.After {
 		return err // nothing that is wanted is there yet
 	}
-	start := archive.From{After: h.First - 1, Previous: h.Opening()}
-	if q.sel.After >= h.First {
+	start := archive.From{After: h.First - 1}
+	if q.sel.After < h.First {
+		start.Previous = h.Opening()
+	} else {
 		before, err := archive.RecordAt(ctx, s, q.sel.After)
 		if err != nil {
 			return err

@@ -14,8 +14,7 @@ import (
 // segments; the segments are one history to it. It reads archives and copies as well; a history
 // whose beginning was removed begins with the oldest segment that is there. It never changes a
 // journal: one at rest is left as it is found, file by file, and beside a write-ahead log only
-// SQLite's shared index (-shm) is used. Its methods are safe for concurrent use. It holds a few
-// pages in memory, and no file between two calls.
+// SQLite's shared index (-shm) is used. Its methods are safe for concurrent use.
 type Reader struct {
 	folder *archive.Folder
 }

@@ -116,6 +116,9 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (sel archive.Sel
 	if f.Result != "" && len(f.Kinds) == 0 {
 		sel.Kinds = []journal.Kind{journal.KindDone}
 	}
+	if f.By != "" && len(f.Kinds) == 0 {
+		sel.Kinds = journal.KindsAskedFor()
+	}
 	if (f.Target != "" || f.Has != nil) && len(sel.Kinds) > 0 {
 		sel.Kinds = append(slices.Clone(sel.Kinds), journal.KindAccepted) // which say whose target the others are
 	}
@@ -147,10 +150,10 @@ func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err err
 }
 
 // firstWindow is how many events are looked at first where the newest that match are wanted: most often they are
-// among them. Those of a job are found by index, in fewer and larger windows.
+// among them. Those of a job are found by index, in fewer windows.
 const (
 	firstWindow = 1000
-	ofJob       = 8 // times as large, and as much more of each next one
+	ofJob       = 8 // times as large is each next one then
 )
 
 // narrow narrows a selection to the newest events that it and the filter select now, as many as the
@@ -173,7 +176,7 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 		first := max(h.First, sel.After+1)
 		length, growth := uint64(firstWindow), uint64(2)
 		if f.Job != 0 {
-			length, growth = ofJob*firstWindow, ofJob
+			growth = ofJob
 		}
 		for ; end > first && len(found) < f.Last; length *= growth {
 			begin := first
@@ -188,7 +191,9 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 			if err != nil {
 				return false, err
 			}
-			found, end = append(here, found...), begin
+			if found, end = append(here, found...), begin; len(found) > 0 {
+				growth = 2
+			}
 		}
 		return len(found) >= f.Last || h.First <= sel.After+1, nil
 	})
@@ -311,14 +316,19 @@ func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...j
 		if h.First >= seq {
 			return false, nil
 		}
-		for page, err := range s.Records(ctx, archive.Selection{Job: job, End: seq, Kinds: kinds}) {
-			if err != nil {
-				return found, err
+		for _, after := range []uint64{max(seq, firstWindow) - firstWindow, 0} { // most often it is a moment ago
+			for page, err := range s.Records(ctx, archive.Selection{Job: job, After: after, End: seq, Kinds: kinds}) {
+				if err != nil {
+					return found, err
+				}
+				if newest, err = page[len(page)-1].Decode(); err != nil {
+					return found, err
+				}
+				found = true
 			}
-			if newest, err = page[len(page)-1].Decode(); err != nil {
-				return found, err
+			if found {
+				break
 			}
-			found = true
 		}
 		return found, nil
 	})

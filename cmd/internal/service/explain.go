@@ -193,19 +193,12 @@ func millis(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// Journal opens the worker's journal to be read.
-type Journal func() (*replay.Reader, error)
-
 // readHistory takes in what the journal says of the jobs, as far as that is read in the time that
 // is left.
 func (x *explanation) readHistory(ctx context.Context) {
-	r, err := x.Journal()
-	if err != nil {
-		x.each(func(_ int64, job *api.ExplainedJob) { job.Unread = err.Error() })
-		return
-	}
+	var err error
 	x.each(func(id int64, job *api.ExplainedJob) {
-		events, unread := newestOf(ctx, r, id, x.has)
+		events, unread := newestOf(ctx, x.Journal, id, x.has)
 		job.Journal, job.Unread = historyOf(id, events), text(unread)
 		err = cmp.Or(err, unread)
 	})

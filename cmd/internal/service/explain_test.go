@@ -82,7 +82,7 @@ func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Dra
 	})
 	s := newService(worker)
 	config := s.Config
-	config.Table, config.Journal, config.PollInterval = table, func() (*replay.Reader, error) { return replay.Open(dir) }, time.Minute
+	config.Table, config.Journal, config.PollInterval = table, must.Get(replay.Open(dir))(t), time.Minute
 	config.Owed = func() []store.QuarantinedRow {
 		return []store.QuarantinedRow{{Job: 6, Wanted: "done", Reason: "CHECK"}}
 	}

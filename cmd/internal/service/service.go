@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/refusals"
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/net/principal"
@@ -55,7 +56,7 @@ type Config struct {
 	Refusals *refusals.Requests // of the worker
 
 	Table        Table
-	Journal      Journal
+	Journal      *replay.Reader                // of the worker
 	Index        Index                         // nil: there is none
 	Owed         func() []store.QuarantinedRow // rows that the mirror can't bring up to date for now
 	PollInterval time.Duration                 // at which the worker looks for jobs unasked; 0: never

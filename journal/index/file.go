@@ -18,7 +18,7 @@ import (
 const fileName = "index.db"
 
 // version is the file's user_version: one of another version is made anew.
-const version = 1
+const version = 2
 
 // state is what a job is, as rows have it: its status, and of one that is done its result.
 type state int
@@ -79,7 +79,8 @@ CREATE TABLE jobs (
   code     INTEGER,
   signal   TEXT    NOT NULL,
   reason   TEXT    NOT NULL,
-  job      TEXT                 -- of one under way: the fold's, as a checkpoint has it
+  job      TEXT,                -- of one under way: the fold's, as a checkpoint has it
+  failure  TEXT                 -- of one that failed: its end, and the last line of stderr
 ) STRICT;
 CREATE INDEX jobs_target ON jobs (target, state);
 CREATE INDEX jobs_state ON jobs (state);
@@ -95,7 +96,7 @@ CREATE TABLE rates (
   PRIMARY KEY (width, target, step)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO noted VALUES (1, 0, x'', 0, 0, 0, 0);
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 `
 
 // pool opens the file. Its log is taken over every 16 MiB, which is when it is synced.

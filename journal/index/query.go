@@ -44,6 +44,7 @@ type Job struct {
 	Claimed, Started, Ended time.Time
 	Code                    *int
 	Signal, Reason          string
+	Failure                 []byte // how it ended that failed: the done event's payload as JSON, and line
 }
 
 // The bounds of one query.
@@ -333,7 +334,7 @@ func (w *walk) statement(low, high uint64, most int) (text string, args []any) {
 		}
 		text += " ORDER BY seq DESC LIMIT ?"
 	}
-	return `SELECT seq, id, target, state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason
+	return `SELECT seq, id, target, state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, failure
 		FROM jobs WHERE seq IN (` + text + `) ORDER BY seq DESC`, append(args, most)
 }
 
@@ -345,7 +346,7 @@ func (w *walk) some(ctx context.Context, low, high uint64, most int) (jobs []Job
 		var j Job
 		var s state
 		var claimed, started, ended int64
-		err := rows.Scan(&j.Seq, &j.ID, &j.Target, &s, &j.At, &j.Manual, &j.Attempt, &j.Executor, &claimed, &started, &ended, &j.Code, &j.Signal, &j.Reason)
+		err := rows.Scan(&j.Seq, &j.ID, &j.Target, &s, &j.At, &j.Manual, &j.Attempt, &j.Executor, &claimed, &started, &ended, &j.Code, &j.Signal, &j.Reason, &j.Failure)
 		j.Status, j.Result = statuses[s], map[state]string{succeeded: "ok", failed: "fail"}[s]
 		j.Claimed, j.Started, j.Ended = moment(claimed), moment(started), moment(ended)
 		jobs = append(jobs, j)

@@ -35,7 +35,7 @@ func (w *writer) begin(ctx context.Context) (err error) {
 		to    **sql.Stmt
 		query string
 	}{
-		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
+		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
 		{&w.words, `INSERT INTO words (rowid, text) VALUES (?, ?)`},
 		{&w.rates, `INSERT INTO rates VALUES (?,?,?,?,?,?) ON CONFLICT DO UPDATE SET
 			started = started + excluded.started, ended = ended + excluded.ended, failed = failed + excluded.failed`},
@@ -105,9 +105,10 @@ func (w *writer) seed(ctx context.Context, jobs []journal.Job) error {
 
 // change is what a batch makes of a job: the last event by which it became something else.
 type change struct {
-	seq   uint64
-	at    int64
-	words string
+	seq     uint64
+	at      int64
+	words   string
+	failure any // text; nil: it did not fail
 }
 
 // widths are how many seconds the steps of rates have, each with for how long they are kept.
@@ -161,12 +162,12 @@ func (w *writer) apply(ctx context.Context, e *journal.Event, changes map[int64]
 	case journal.Started:
 		count(rates, job.Target, e.Time, counts{started: 1})
 	case journal.Done:
-		now := counts{ended: 1}
+		now, ended := counts{ended: 1}, change{e.Seq, e.Time.UnixMicro(), wordsOf(job.Target, &p), nil}
 		if p.Result == "fail" {
-			now.failed = 1
+			now.failed, ended.failure = 1, failureOf(&p)
 		}
 		count(rates, job.Target, e.Time, now)
-		changes[e.Job] = change{e.Seq, e.Time.UnixMicro(), wordsOf(job.Target, &p)}
+		changes[e.Job] = ended
 		return nil
 	case journal.Running, journal.Ignored, journal.Retried, journal.Planned: // also of one that was just that
 		before = journal.StatusNone
@@ -263,8 +264,23 @@ func (w *writer) write(ctx context.Context, changes map[int64]change, rates map[
 	})
 }
 
-// mostReason is how many bytes of a reason rows have.
+// mostReason is how many bytes of a reason rows have, and of the last line of stderr.
 const mostReason = 200
+
+// failure is a job's end as rows have it, without its output but the last line of stderr.
+type failure struct {
+	journal.Done
+	Line string `json:"line,omitempty"`
+}
+
+func failureOf(done *journal.Done) string {
+	line := done.Stderr.LastLine()
+	text, err := json.Marshal(failure{*done, strings.ToValidUTF8(string(line[:min(len(line), mostReason)]), "")})
+	if err != nil {
+		panic(err) // as in the journal
+	}
+	return string(text)
+}
 
 // row is a job's row. What is only known while the fold has it, such as what a retried job was before, is not in
 // it: a row is the same whichever batch its event came with.
@@ -286,7 +302,7 @@ func (w *writer) row(job *journal.Job, c change) []any {
 	reason := strings.ToValidUTF8(job.Reason[:min(len(job.Reason), mostReason)], "")
 	return []any{
 		int64(c.seq), job.ID, job.Target, stateOf(job.Status, job.Result), c.at, job.Manual, job.Attempt, job.Executor,
-		claimed, started, micros(job.Ended), code, job.Signal, reason, fold,
+		claimed, started, micros(job.Ended), code, job.Signal, reason, fold, c.failure,
 	}
 }
 

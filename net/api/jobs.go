@@ -41,6 +41,8 @@ type JobsQuery struct {
 	// whatever their case; one with a * behind it is the beginning of a word.
 	Text string `json:"text,omitempty"`
 
+	Failures bool `json:"failures,omitempty"` // also tell how each ended that failed
+
 	Before string `json:"before,omitempty"` // only jobs behind this key, which an answer gave
 	Most   int    `json:"most,omitempty"`   // 0: up to MostFound
 
@@ -57,7 +59,7 @@ func readJobs(r *reader) (q JobsQuery) {
 	q = JobsQuery{
 		Targets: r.anyTargets(longestTarget), Status: r.oneOf("status", JobStatuses()...), Result: r.oneOf("result", "ok", "fail"),
 		Since: r.numberOr("since", 0), Until: r.numberOr("until", 0), Text: r.textOr("text", ""), Most: r.most(MostFound),
-		Before: r.textOr("before", ""),
+		Before: r.textOr("before", ""), Failures: r.Flag("failures"),
 	}
 	if r.Has("codes") {
 		r.each("codes", mostCodes, func(item json.RawMessage) {
@@ -159,6 +161,9 @@ type FoundJob struct {
 	Code     *int         `json:"code,omitempty"`
 	Signal   string       `json:"signal,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
+
+	// Failure is the payload of the done event, with the last line of stderr as line.
+	Failure json.RawMessage `json:"failure,omitempty"`
 }
 
 // RatesQuery is the data of rates.

@@ -65,10 +65,16 @@ func readAnyMasterTargets(r *reader) Targets {
 
 // Polling is the data of a master's status.
 type Polling struct {
-	Workers bool `json:"poll_workers,omitempty"` // ask them for theirs
+	Workers  bool  `json:"poll_workers,omitempty"` // ask them for theirs
+	Patience int64 `json:"patience,omitempty"`     // for how many milliseconds; 0: as long as a master waits
 }
 
-func readPolling(r *reader) Polling { return Polling{Workers: r.Flag("poll_workers")} }
+// longestPatience is longer than a master waits.
+const longestPatience = 60_000
+
+func readPolling(r *reader) Polling {
+	return Polling{Workers: r.Flag("poll_workers"), Patience: r.within("patience", 0, longestPatience, 0)}
+}
 
 // FleetStatus is a master's answer to status. S is a worker's own answer, which the master hands on
 // as it is; jobctl reads it as a *WorkerStatus.

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/net/api"
 )
 
 // FailedQuery is which failures are wanted.
@@ -105,22 +107,29 @@ const MostFailures = 100_000
 // FindFailed finds failures: ends in the journals, of which the rows say that nothing came after them. As
 // many ends are read as it takes; seen is told how many.
 func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n uint64)) (found Failures, err error) {
-	look := MostFailures
-	if q.Most > 0 {
-		look = min(max(4*q.Most, 100), MostFailures)
+	most := MostFailures
+	if j.Look > 0 { // those that have been retried since are passed over, but not without end
+		most = min(most, 4*(q.Most+1))
 	}
-	for {
-		ends, n, err := j.failedEnds(ctx, q, look, seen)
-		if err != nil {
-			return found, err
+	ends, n, err := j.indexedEnds(ctx, q, q.Most+1)
+	look, find := q.Most+1, j.indexedEnds
+	if err != nil { // there is no index, or not yet
+		look, find = MostFailures, func(ctx context.Context, q FailedQuery, most int) ([]*Failure, int, error) {
+			return j.failedEnds(ctx, q, most, seen)
 		}
+		if q.Most > 0 {
+			look = min(max(4*q.Most, 100), MostFailures)
+		}
+		ends, n, err = find(ctx, q, look)
+	}
+	for ; err == nil; ends, n, err = find(ctx, q, look) {
 		found.All, found.Unchecked = j.stillFailed(ctx, ends)
 		found.All = slices.DeleteFunc(found.All, func(f *Failure) bool {
 			elsewhere := f.ignored && q.Target != "" && f.Target != "" && f.Target != q.Target
 			return elsewhere || !q.Retrying && f.Row == rowRetry
 		})
 		enough := q.Most > 0 && len(found.All) >= q.Most
-		if n < look || enough || look == MostFailures {
+		if n < look || enough || look >= most {
 			found.More = n >= look || q.Most > 0 && len(found.All) > q.Most
 			if q.Most == 0 && n >= look {
 				return found, errTooMany
@@ -131,14 +140,15 @@ func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n ui
 			nameTargets(ctx, found.All)
 			return found, nil
 		}
-		look = min(4*look, MostFailures)
+		look = min(4*look, most)
 	}
+	return found, err
 }
 
 // failedEnds reads the newest failed ends, of each job the last; the newest first. Ends of
 // jobs that somebody had cancelled are none. It tells how many were read.
 func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int, seen func(n uint64)) (ends []*Failure, n int, err error) {
-	newest := map[jobnet.Whole]*Failure{}
+	newest := newestEnds{}
 	read := func(query history.Query, take func(journal.Event) (end *Failure, at time.Time)) (n int, err error) {
 		query.Since, query.Last = q.Since, most
 		for e, err := range j.Events(ctx, query) {
@@ -150,10 +160,8 @@ func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int, seen
 			if f == nil {
 				continue
 			}
-			f.Worker, f.from, f.Job, f.At, f.Ended = e.Source.Worker(), e.Source.Link(), jobnet.Whole(e.Item.Job), at, at.UnixMilli()
-			if before := newest[f.Job]; before == nil || !f.At.Before(before.At) {
-				newest[f.Job] = f
-			}
+			f.Worker, f.from = e.Source.Worker(), e.Source.Link()
+			newest.add(f, jobnet.Whole(e.Item.Job), at)
 		}
 		return n, nil
 	}
@@ -163,9 +171,9 @@ func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int, seen
 		counted++
 		seen(counted)
 		done, _ := e.Payload.(journal.Done)
-		line := cmp.Or(screen.Clean(string(done.Stderr.Kept)), screen.Clean(cmp.Or(done.Note, done.Reason)))
+		line := string(done.Stderr.Kept)
 		done.Stderr.Kept = nil
-		return &Failure{Code: done.Code, Signal: done.Signal, Reason: done.Reason, Line: line, Timeout: done.Timeout, done: done}, done.EndedAt(e.Time)
+		return failureOf(done, line), done.EndedAt(e.Time)
 	})
 	if err == nil && q.Ignored {
 		var m int
@@ -175,13 +183,81 @@ func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int, seen
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, f := range newest {
+	return newest.of(q), n, nil
+}
+
+// failureOf is a failure by how a job ended, and the last line that it wrote to stderr.
+func failureOf(done journal.Done, line string) *Failure {
+	line = cmp.Or(screen.Clean(line), screen.Clean(cmp.Or(done.Note, done.Reason)))
+	return &Failure{Code: done.Code, Signal: done.Signal, Reason: done.Reason, Line: line, Timeout: done.Timeout, done: done}
+}
+
+// newestEnds are failed ends, of each job the last.
+type newestEnds map[jobnet.Whole]*Failure
+
+func (all newestEnds) add(f *Failure, job jobnet.Whole, at time.Time) {
+	f.Job, f.At, f.Ended = job, at, at.UnixMilli()
+	if before := all[job]; before == nil || !f.At.Before(before.At) {
+		all[job] = f
+	}
+}
+
+// of are those that a query wants, the newest first.
+func (all newestEnds) of(q FailedQuery) (ends []*Failure) {
+	for _, f := range all {
 		if !f.done.WasCancelled() && (q.Code == nil || f.Code != nil && *f.Code == *q.Code) {
 			ends = append(ends, f)
 		}
 	}
 	slices.SortFunc(ends, func(a, b *Failure) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Job, a.Job)) })
-	return ends, n, nil
+	return ends
+}
+
+// errNoIndex says that not all failures are in an index.
+var errNoIndex = errors.New("a worker's index does not have all")
+
+// indexedEnds is failedEnds by the workers' indexes, which have no rows that were never run.
+func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (ends []*Failure, n int, err error) {
+	if len(j.Workers) < len(j.Sources) || q.Most == 0 || q.Ignored {
+		return nil, 0, errNoIndex
+	}
+	newest, query := newestEnds{}, api.JobsQuery{Result: "fail", Since: q.Since.UnixMilli(), Failures: true}
+	if q.Target != "" {
+		query.Targets = []string{q.Target}
+	}
+	for _, w := range j.Workers {
+		query.Before = ""
+		for here := 0; here < most; {
+			var page api.FoundJobs
+			if err := w.Ask(ctx, api.Jobs.Name, query, &page); err != nil {
+				return nil, 0, err
+			}
+			if page.IndexState != (api.IndexState{}) {
+				return nil, 0, errNoIndex
+			}
+			for _, job := range page.Jobs {
+				var end struct {
+					journal.Done
+					Line string `json:"line"`
+				}
+				key, err := api.ParseJobKey(job.Key)
+				if err == nil && job.Failure != nil {
+					err = json.Unmarshal(job.Failure, &end)
+				}
+				if err != nil {
+					return nil, 0, err
+				}
+				f := failureOf(end.Done, end.Line)
+				f.Target, f.Worker, f.from = job.Target, w.Name, w
+				newest.add(f, job.Job, end.EndedAt(time.UnixMicro(key.At)))
+			}
+			if here, n = here+len(page.Jobs), n+len(page.Jobs); page.Next == "" {
+				break
+			}
+			query.Before = page.Next
+		}
+	}
+	return newest.of(q), n, nil
 }
 
 // neverRun is a row that was ignored because it says what can't be. Those that somebody cancelled, or ran

@@ -13,8 +13,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// mostFailed is how many failures are looked at together.
-const mostFailed = 1000
+// mostFailed is how many failures are grouped.
+const mostFailed = 500
 
 // failedPage is /failed.
 type failedPage struct {
@@ -30,6 +30,9 @@ type failedPage struct {
 // failedQuery is what the address looks for: of a day, where it does not say.
 func (l *look) failedQuery(p *failedPage) (q operator.FailedQuery, err error) {
 	q = operator.FailedQuery{Target: p.Target, Most: mostFailed}
+	if p.By == "time" {
+		q.Most = mostListed
+	}
 	if q.Since, err = operator.ParseTime(cmp.Or(p.Since, "24h"), l.now, time.Local); err != nil {
 		return q, badQuery("since %s", screen.Clean(err.Error()))
 	}
@@ -121,12 +124,24 @@ func retryingOf(j *operator.Journals) *operator.Retrying {
 	return &operator.Retrying{Journals: j, Done: map[jobnet.Whole]string{}, Refused: map[jobnet.Whole]string{}}
 }
 
-func askRetryGroup(l *look) (will intent, err error) {
-	list, r, err := l.groupToRetry()
+// toRetry finds jobs that are to be run once more.
+type toRetry func(*look) ([]operator.Again, *operator.Retrying, error)
+
+// ask says what it will do that they are, and do has them run.
+func (find toRetry) ask(l *look) (will intent, err error) {
+	list, r, err := find(l)
 	if err != nil {
 		return will, err
 	}
 	return willRetry(list, r)
+}
+
+func (find toRetry) do(l *look) ([]string, error) {
+	list, r, err := find(l)
+	if err != nil {
+		return nil, err
+	}
+	return l.setBack(list, r)
 }
 
 // willRetry says what a retry will do.
@@ -157,14 +172,6 @@ func keysOf(list []operator.Again) []string {
 		keys = append(keys, one.Key())
 	}
 	return keys
-}
-
-func retryGroup(l *look) ([]string, error) {
-	list, r, err := l.groupToRetry()
-	if err != nil {
-		return nil, err
-	}
-	return l.setBack(list, r)
 }
 
 // setBack has jobs run once more, and says what came of it. What has ended again since it was shown stays as it is:

@@ -90,6 +90,9 @@ func (s *Service) Jobs(ctx context.Context, from Call, q api.JobsQuery) (told ap
 			Manual: job.Manual, Attempt: job.Attempt, Executor: job.Executor, Claimed: milli(job.Claimed), Started: milli(job.Started),
 			Ended: milli(job.Ended), Result: job.Result, Code: job.Code, Signal: job.Signal, Reason: job.Reason,
 		}
+		if q.Failures {
+			told.Jobs[i].Failure = job.Failure
+		}
 	}
 	return told, nil
 }

@@ -31,7 +31,11 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 	cutTargets(status.Workers, mostStatusBytes)
 	if polling, _ := api.MasterStatus.Read(who, request.Fields()); polling.Workers {
 		request.Proceed()
-		replies, err := m.askAll(ctx, link, request, answerTimeout, []letter{{to: workers}})
+		patience := answerTimeout
+		if polling.Patience > 0 {
+			patience = min(patience, time.Duration(polling.Patience)*time.Millisecond)
+		}
+		replies, err := m.askAll(ctx, link, request, patience, []letter{{to: workers}})
 		if err != nil {
 			return nil, err
 		}

@@ -8,15 +8,18 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
+	"jobd/journal"
 	"jobd/net/api"
 )
 
@@ -166,6 +169,15 @@ type root struct {
 	manager *systemd.Manager
 	reading jobdaemon.Reading
 	metrics counting
+	page    atomic.Pointer[page.Page] // nil: it is not made yet
+}
+
+// committed hears of a commit of the journal.
+func (r *root) committed(events []journal.Event, bytes int64, took time.Duration) {
+	r.metrics.committed(events, bytes, took)
+	if p := r.page.Load(); p != nil {
+		p.Happened(events)
+	}
 }
 
 // loop gives the pulse of a loop, by its name.

@@ -34,7 +34,7 @@ func (r *root) openJournal() (*journalPart, error) {
 		return nil, err
 	}
 	config := r.journal.Log
-	config.Dir, config.Logger, config.Committed = dir, r.log, r.metrics.committed
+	config.Dir, config.Logger, config.Committed = dir, r.log, r.committed
 	opened, err := eventlog.Open(context.Background(), config)
 	if err != nil {
 		return nil, cmp.Or(conf.Closed(err, dir), err)
@@ -74,9 +74,6 @@ func (p *journalPart) runIndex(ctx context.Context) error {
 
 func (p *journalPart) close() error { return errors.Join(p.reserve.Close(), p.journal.Close()) }
 
-// read opens the journal to be read, beside whoever writes it.
-func (p *journalPart) read() (*replay.Reader, error) { return replay.Open(p.journalDir) }
-
 // newest is the journal's newest event.
 func (p *journalPart) newest() (seq uint64) {
 	p.journal.View(func(s *journal.State) { seq = s.Seq })
@@ -104,11 +101,7 @@ func (p *journalPart) runners() []string {
 
 // look has the journal's history looked at, for what about says; where it can't be read the log tells.
 func (p *journalPart) look(about string, look func(*replay.Reader) error) {
-	r, err := p.read()
-	if err == nil {
-		err = look(r)
-	}
-	if err != nil {
+	if err := look(p.journal.Reader()); err != nil {
 		p.log.Warn("the journal's history can't be read", "about", about, "error", err)
 	}
 }

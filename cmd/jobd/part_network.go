@@ -66,7 +66,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	p.words = d.describe
 	d.service = service.New(service.Config{
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
-		Table: table.table, Journal: journal.read, Owed: worker.mirror.Quarantined, PollInterval: r.jobs.pollInterval,
+		Table: table.table, Journal: journal.journal.Reader(), Owed: worker.mirror.Quarantined, PollInterval: r.jobs.pollInterval,
 	})
 	if journal.index != nil {
 		d.service.Index = journal.index
@@ -154,10 +154,12 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 			},
 		}),
 	}
-	routes.Page = page.New(page.Config{
+	shown := page.New(page.Config{
 		Name: r.name, ReadOnly: r.HTTP.ReadOnly, Log: r.log,
 		Open: func(s *principal.Session) *operator.Daemon { return d.server.As(s, false) },
 	})
+	routes.Page = shown
+	r.page.Store(shown)
 	return web.Listen(r.HTTP, routes, d.server.Who(d.journalDir), r.log)
 }
 

@@ -39,7 +39,7 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 		return s, d.Understand(api.Status.Name, s.Said, &s.Workers[0].Value)
 	}
 	s = &Census{Master: &api.FleetStatus[*api.WorkerStatus]{}}
-	if s.Said, err = d.Ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true}); err != nil {
+	if s.Said, err = d.Ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true, Patience: d.WorkersTime.Milliseconds()}); err != nil {
 		return nil, err
 	}
 	if err := d.Understand(api.Status.Name, s.Said, s.Master); err != nil {

@@ -29,6 +29,8 @@ type Config struct {
 	Dial     func(ctx context.Context) (net.Conn, error)   // connects to the daemon where that is this process; nil: Address is called
 	Patience time.Duration                                 // with each answer; 0: no limit, or one for the whole run
 	Logger   *slog.Logger
+
+	WorkersTime time.Duration // for which a master waits for how its workers stand; 0: as long as it does
 }
 
 // Daemon is a worker or a master. Its link is made when it is first needed, and made anew by the

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
+	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -62,6 +64,28 @@ func Jobs(ctx context.Context, d *Daemon, query api.JobsQuery) (page FoundJobs, 
 	})
 	page.cut(most, end)
 	return page, nil
+}
+
+// The last jobs of a target by which it is judged what is usual, and how many it takes at least.
+const (
+	usualJobs = 100
+	fewJobsOf = 10
+)
+
+// Usual says how long the last jobs of a target ran that ended well; "" where there are too few, or no index.
+func Usual(ctx context.Context, d *Daemon, target string) string {
+	found, err := Jobs(ctx, d, api.JobsQuery{Targets: []string{target}, Result: "ok", Most: usualJobs})
+	var ran []time.Duration
+	for _, job := range found.Jobs {
+		if job.Started > 0 && job.Ended >= job.Started {
+			ran = append(ran, time.Duration(job.Ended-job.Started)*time.Millisecond)
+		}
+	}
+	if err != nil || len(ran) < fewJobsOf {
+		return ""
+	}
+	slices.Sort(ran)
+	return fmt.Sprintf("usually %s, at most %s for 9 of 10", screen.ShortLength(ran[len(ran)/2]), screen.ShortLength(ran[len(ran)*9/10]))
 }
 
 // cut leaves what stands before the place where the page ends, and so many jobs of that, each once.

@@ -49,11 +49,7 @@ func (r *Run) Lengths() (all []Length) {
 	if r.ended.IsZero() {
 		return all
 	}
-	var done journal.Done
-	if r.Done != nil {
-		done = *r.Done
-	}
-	ran, known := RanFor(done, r.running, r.ended)
+	ran, known := r.Ran()
 	if !r.running.IsZero() || known {
 		add("ran", ran, known)
 	}
@@ -62,6 +58,15 @@ func (r *Run) Lengths() (all []Length) {
 		add("in all", whole, whole > 0 && whole >= ran)
 	}
 	return all
+}
+
+// Ran is how long the job ran; false where it has not ended, or nobody knows.
+func (r *Run) Ran() (ran time.Duration, known bool) {
+	var done journal.Done
+	if r.Done != nil {
+		done = *r.Done
+	}
+	return RanFor(done, r.running, r.ended)
 }
 
 // measured is how long a job ran, by a clock that nobody sets; false where the journal does not

@@ -1,12 +1,14 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"jobd/cmd/internal/operator"
@@ -34,6 +36,8 @@ type jobPage struct {
 	Told    []run
 	Picture picture
 	Process *operator.RunningJob // nil: it does not run, or nobody tells
+	Ran     string               // "": it runs, or nobody knows
+	Usual   string               // how long others of its target run; "": nobody knows
 
 	Runs, MayRetry, MayCancel, MayRunNow bool
 }
@@ -109,7 +113,7 @@ func jobView(l *look) (any, error) {
 	if story.Row != nil {
 		switch story.Row.Status {
 		case journal.RowDone, journal.RowIgnored:
-			p.MayRetry = true
+			p.MayRetry, l.rests = true, true
 		case journal.RowDelayed:
 			p.MayRunNow, p.MayCancel = true, true
 		default:
@@ -117,11 +121,51 @@ func jobView(l *look) (any, error) {
 			p.Runs = story.Row.Status == journal.RowRunning
 		}
 	}
+	ran, ended := story.Newest().Ran()
+	if ended {
+		p.Ran = screen.ShortLength(ran)
+	}
 	if p.Runs {
 		l.note(l.process(p))
 	}
+	if ended || p.Process != nil {
+		p.Usual = l.usual(p.Row)
+	}
 	l.note(l.outputs(p))
 	return p, nil
+}
+
+// usuals are what is usual for targets, as it was last found.
+type usuals struct {
+	sync.Mutex
+	since time.Time
+	texts map[string]string
+}
+
+// longestAside is how long a page waits for what stands beside what it is about.
+const longestAside = 200 * time.Millisecond
+
+// usual is what is usual for the target of a row. The last jobs are looked at once a minute, for all who look.
+func (l *look) usual(row *api.JobRow) string {
+	if row == nil {
+		return ""
+	}
+	u := &l.page.usual
+	u.Lock()
+	if l.now.Sub(u.since) > time.Minute {
+		u.since, u.texts = l.now, map[string]string{}
+	}
+	text, known := u.texts[row.Target]
+	u.Unlock()
+	if !known {
+		ctx, cancel := context.WithTimeout(l.ctx, longestAside)
+		defer cancel()
+		text = operator.Usual(ctx, l.Daemon(), row.Target)
+		u.Lock()
+		defer u.Unlock()
+		u.texts[row.Target] = text
+	}
+	return text
 }
 
 // process asks for what the job uses while it runs.
@@ -269,31 +313,30 @@ func outputOf(name, text string, size int64, most int) output {
 }
 
 // output asks for the end of what a job has written, so much of each stream; nil: nobody who answered knows it.
-func (l *look) output(id jobnet.Whole, most int64) (*api.JobOutput, error) {
-	w, first, err := l.writer(id, api.OutputQuery{Job: id, Stdout: -most, Stderr: -most})
-	if err != nil || first == nil {
-		return nil, err
-	}
-	for from := first; from.Stdout.At+int64(len(from.Stdout.Bytes)) < from.Stdout.Size || from.Stderr.At+int64(len(from.Stderr.Bytes)) < from.Stderr.Size; {
-		next := api.OutputQuery{
-			Job: id, Attempt: first.Attempt,
-			Stdout: first.Stdout.At + int64(len(first.Stdout.Bytes)), Stderr: first.Stderr.At + int64(len(first.Stderr.Bytes)),
+func (l *look) output(id jobnet.Whole, most int64) (all *api.JobOutput, err error) {
+	w, all, err := l.writer(id, api.OutputQuery{Job: id, Stdout: -most, Stderr: -most})
+	for err == nil && all != nil && all.Stdout.Size+all.Stderr.Size > 0 {
+		query := api.OutputQuery{Job: id, Attempt: all.Attempt, Stdout: behind(all.Stdout), Stderr: behind(all.Stderr)}
+		if query.Stdout >= all.Stdout.Size && query.Stderr >= all.Stderr.Size {
+			break
 		}
 		var more api.JobOutput
-		if err := w.Ask(l.ctx, api.Output.Name, next, &more); err != nil {
-			return nil, err
-		}
+		err = w.Ask(l.ctx, api.Output.Name, query, &more)
 		if len(more.Stdout.Bytes)+len(more.Stderr.Bytes) == 0 || more.Stdout.Skipped+more.Stderr.Skipped > 0 {
 			break
 		}
-		first.Stdout.Bytes, first.Stdout.Size = append(first.Stdout.Bytes, more.Stdout.Bytes...), more.Stdout.Size
-		first.Stderr.Bytes, first.Stderr.Size = append(first.Stderr.Bytes, more.Stderr.Bytes...), more.Stderr.Size
-		if int64(len(first.Stdout.Bytes)) >= most+mostShown || int64(len(first.Stderr.Bytes)) >= most+mostShown {
+		for _, s := range []struct{ to, from *api.OutputPart }{{&all.Stdout, &more.Stdout}, {&all.Stderr, &more.Stderr}} {
+			s.to.Bytes, s.to.Size = append(s.to.Bytes, s.from.Bytes...), s.from.Size
+		}
+		if int64(max(len(all.Stdout.Bytes), len(all.Stderr.Bytes))) >= most+mostShown {
 			break // it writes faster than it can be read
 		}
 	}
-	return first, nil
+	return all, err
 }
+
+// behind is where a part of a stream ends.
+func behind(part api.OutputPart) int64 { return part.At + int64(len(part.Bytes)) }
 
 // writer is the worker that runs a job, or ran it last, and what it tells of the job's output; nil where nobody
 // who answered knows it.
@@ -368,7 +411,7 @@ func (p *Page) download(w http.ResponseWriter, l *look) {
 		if _, err := out.Write(of.Bytes); err != nil || len(of.Bytes) == 0 {
 			return
 		}
-		if at = of.At + int64(len(of.Bytes)); at >= of.Size {
+		if at = behind(of); at >= of.Size {
 			return
 		}
 		if query.Stdout = at; stream == "stderr" {

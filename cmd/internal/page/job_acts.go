@@ -17,8 +17,8 @@ import (
 // signals are those that one may send from a page.
 var signals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL"}
 
-// retryJob finds the job of the address, where it is to be run once more.
-func (l *look) retryJob() (list []operator.Again, r *operator.Retrying, err error) {
+// jobToRetry finds the job of the address, where it is to be run once more.
+func (l *look) jobToRetry() (list []operator.Again, r *operator.Retrying, err error) {
 	job, err := l.theJob()
 	if err != nil {
 		return nil, nil, err
@@ -35,22 +35,6 @@ func (l *look) named(jobs []operator.Job) (list []operator.Again, r *operator.Re
 	r = retryingOf(j)
 	list, err = r.Named(l.ctx, jobs)
 	return list, r, err
-}
-
-func askRetry(l *look) (will intent, err error) {
-	list, r, err := l.retryJob()
-	if err != nil {
-		return will, err
-	}
-	return willRetry(list, r)
-}
-
-func retry(l *look) ([]string, error) {
-	list, r, err := l.retryJob()
-	if err != nil {
-		return nil, err
-	}
-	return l.setBack(list, r)
 }
 
 // grace is how long a job that is cancelled has to end by itself.
@@ -223,21 +207,24 @@ func (l *look) matching() (jobs []operator.Job, shown []affected, more bool, err
 		}
 		return jobs[:min(len(jobs), mostAtOnce)], shown, more || len(jobs) > mostAtOnce, nil
 	}
-	query := f.query("", 0)
-	for len(jobs) < mostAtOnce {
+	found, more, err := l.found(f.query("", 0), mostAtOnce)
+	for _, job := range found {
+		add(listedOf(job))
+	}
+	return jobs[:min(len(jobs), mostAtOnce)], shown, more || len(jobs) > mostAtOnce, err
+}
+
+// found are so many jobs that a query finds in the index, or some more, and whether there are others.
+func (l *look) found(query api.JobsQuery, most int) (all []operator.FoundJob, more bool, err error) {
+	for more = true; more && len(all) < most; more = query.Before != "" {
 		found, err := operator.Jobs(l.ctx, l.Daemon(), query)
 		if err != nil {
-			return nil, nil, false, err
+			return nil, false, err
 		}
 		l.note(found.Silent)
-		for _, job := range found.Jobs {
-			add(listedOf(job))
-		}
-		if query.Before = found.Next; found.Next == "" {
-			break
-		}
+		all, query.Before = append(all, found.Jobs...), found.Next
 	}
-	return jobs[:min(len(jobs), mostAtOnce)], shown, query.Before != "" || len(jobs) > mostAtOnce, nil
+	return all, more, nil
 }
 
 // askAll says what an act on all that match will do, and which those are.
@@ -267,16 +254,13 @@ func askRetryAll(l *look) (intent, error) {
 	return will, err
 }
 
-func retryAll(l *look) ([]string, error) {
+// allToRetry finds which of those that match are to be run once more.
+func (l *look) allToRetry() (list []operator.Again, r *operator.Retrying, err error) {
 	jobs, _, _, err := l.matching()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list, r, err := l.named(jobs)
-	if err != nil {
-		return nil, err
-	}
-	return l.setBack(list, r)
+	return l.named(jobs)
 }
 
 func askCancelAll(l *look) (intent, error) {

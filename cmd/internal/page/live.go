@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"jobd/cmd/internal/web"
+	"jobd/journal"
 )
 
 // streams are the views that somebody looks at: each is made once for all who look at the same with the
 // same rights, and sent where it has changed. Nobody looks: nothing is made.
 type streams struct {
-	mu   sync.Mutex
-	live map[string]*stream
+	mu       sync.Mutex
+	live     map[string]*stream
+	expected map[int64]chan struct{} // by job: closed when something happens to it
 }
 
 // stream is one view, and who looks at it.
@@ -103,6 +105,9 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 	if delete(one.watchers, changed); len(one.watchers) == 0 {
 		one.stop()
 		delete(p.streams.live, l.key())
+		if id, err := l.id(); err == nil { // who else looks at it finds out a little later
+			delete(p.streams.expected, int64(id))
+		}
 	}
 }
 
@@ -111,8 +116,8 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
 	for {
-		began := time.Now()
-		l.ctx, l.now, l.notes = ctx, time.Now(), nil
+		happens, began := p.expect(l), time.Now()
+		l.ctx, l.now, l.notes, l.rests = ctx, time.Now(), nil, false
 		main, err := p.main(l, s)
 		if err != nil {
 			main, err = p.render(l, "fail.html", lines(err))
@@ -126,6 +131,46 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		case <-ctx.Done():
 			next.Stop()
 			return
+		}
+		if l.rests {
+			next.Reset(atRest)
+			select {
+			case <-next.C:
+			case <-happens:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// expect gives what is closed when something happens to the job that a view is about, as far as this daemon's
+// journal tells; nil where it is about none. What others do to its row nobody tells.
+func (p *Page) expect(l *look) <-chan struct{} {
+	id, err := l.id()
+	if err != nil {
+		return nil
+	}
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	happens := p.streams.expected[int64(id)]
+	if happens == nil {
+		happens = make(chan struct{})
+		if p.streams.expected == nil {
+			p.streams.expected = map[int64]chan struct{}{}
+		}
+		p.streams.expected[int64(id)] = happens
+	}
+	return happens
+}
+
+// Happened has views of jobs made anew to which something has happened. Whoever appends to the journal waits for it.
+func (p *Page) Happened(events []journal.Event) {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	for i := 0; i < len(events) && len(p.streams.expected) > 0; i++ {
+		if happens := p.streams.expected[events[i].Job]; happens != nil {
+			close(happens)
+			delete(p.streams.expected, events[i].Job)
 		}
 	}
 }

@@ -1,9 +1,45 @@
 package page
 
 import (
+	"net/http/httptest"
 	"testing"
 	"time"
+
+	"jobd/journal"
 )
+
+// A view of a job that has ended hears of what happens to that job, and of nothing else.
+func TestViewsHearOfTheirJob(t *testing.T) {
+	t.Parallel()
+	p := &Page{}
+	of := func(id string) *look {
+		r := httptest.NewRequest("GET", "/jobs/"+id, nil)
+		r.SetPathValue("id", id)
+		return p.look(r)
+	}
+	mine, same, other := p.expect(of("7")), p.expect(of("7")), p.expect(of("8"))
+	if nothing := p.expect(of("")); nothing != nil {
+		t.Error("a view of no job expects something")
+	}
+	p.Happened([]journal.Event{{Job: 9}, {Job: 7}, {Job: 7}})
+	for name, happened := range map[string]bool{"mine": isClosed(mine), "the same": isClosed(same), "not the other": !isClosed(other)} {
+		if !happened {
+			t.Error("not so: ", name)
+		}
+	}
+	if isClosed(p.expect(of("7"))) {
+		t.Error("it is told twice")
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
 
 // However many views are looked at, they take a share of the time, and none gets too old.
 func TestViewsTakeTheirShare(t *testing.T) {

@@ -37,10 +37,15 @@ type Page struct {
 	mux     *http.ServeMux
 	streams streams
 	said    notices
+	usual   usuals
 }
 
-// patience is how long a view may ask, and a step of what acts may.
-const patience = 10 * time.Second
+// patience is how long a view may ask, and a step of what acts may; workersTime is how long it waits for how a
+// master's workers stand, of which one may hang.
+const (
+	patience    = 10 * time.Second
+	workersTime = time.Second
+)
 
 // New makes the page of a daemon.
 func New(c Config) *Page {
@@ -96,6 +101,7 @@ type look struct {
 	title  string           // "": the screen's own
 	at     time.Time        // as it was then; the zero time: as it is
 	notes  []error          // of those who could not be asked
+	rests  bool             // it is about a job that has ended, and about nothing else
 }
 
 func (p *Page) look(r *http.Request) *look {
@@ -106,6 +112,7 @@ func (p *Page) look(r *http.Request) *look {
 func (l *look) Daemon() *operator.Daemon {
 	if l.daemon == nil {
 		l.daemon = l.page.Open(l.session)
+		l.daemon.WorkersTime = workersTime
 	}
 	return l.daemon
 }

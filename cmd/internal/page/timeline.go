@@ -112,22 +112,11 @@ func (l *look) jobsBetween(p *timelinePage) (all []operator.FoundJob, err error)
 	if p.Target != "" {
 		query.Targets = []string{p.Target}
 	}
-	for len(all) < mostBars {
-		found, err := operator.Jobs(l.ctx, l.Daemon(), query)
-		if err != nil {
-			return nil, err
-		}
-		l.note(found.Silent)
-		all = append(all, found.Jobs...)
-		if query.Before = found.Next; found.Next == "" {
-			break
-		}
-	}
-	p.More = query.Before != ""
+	all, p.More, err = l.found(query, mostBars)
 	slices.SortFunc(all, func(a, b operator.FoundJob) int {
 		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Started, b.Started), cmp.Compare(a.Job, b.Job))
 	})
-	return all, nil
+	return all, err
 }
 
 // draw lays the jobs out: each in the first lane of its target in which none is running then.

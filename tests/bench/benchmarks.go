@@ -67,6 +67,7 @@ func benchmarks() []benchmark {
 			{"a query of 100 among 200,000 jobs, p99 of the slowest kind", "ms", atMost(50)},
 		}},
 		{name: "page", run: pageSpeed, extra: true, rows: pageRows()},
+		{name: "hour", run: hour, extra: true, rows: hourRows()},
 		{name: "mirror", run: mirror, rows: []row{
 			{"transitions mirrored to MariaDB ÷ batches of 100 by hand", "rows/s", atLeast(25_000)},
 		}},

@@ -54,13 +54,13 @@ func failover(t *testing.T, killed bool) {
 	jobs := int64(size(200, 2000))
 	primary, replica, db, after := follow(t)
 	l := newLauncher(t).slow(t)
-	to := newWay(t, primary.Addr())
-	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 2}), to.toDatabase())
+	to := harness.NewLink(t, primary.Addr())
+	s := db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 2}).With(to.ToDatabase())
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", span(1, jobs)...)
 	poll(t, worker)
-	await(t, func() string { return atLeast(t, db, 40, "status = 'done'") })
-	await(t, func() string {
+	harness.Until(t, func() string { return atLeast(t, db, 40, "status = 'done'") })
+	harness.Until(t, func() string {
 		var n int
 		if err := after.Admin.QueryRow("SELECT COUNT(*) FROM jobs WHERE status = 'done'").Scan(&n); err != nil || n < 20 {
 			return fmt.Sprintf("the replica has %d done rows: %v", n, err)
@@ -71,22 +71,22 @@ func failover(t *testing.T, killed bool) {
 	behind := after.Count(t, "status = 'done'")
 	insert(t, db, "b", "waiting", span(jobs+1, jobs+10)...) // these will be lost
 	poll(t, worker)
-	await(t, func() string { return atLeast(t, db, behind+int(jobs)/4, "target = 'a' AND status = 'done'") })
+	harness.Until(t, func() string { return atLeast(t, db, behind+int(jobs)/4, "target = 'a' AND status = 'done'") })
 	awaitCount(t, db, 10, "target = 'b' AND status = 'done'")
 	if killed {
 		worker.Kill(t)
 	}
 	must.Do(t, primary.Kill())
 	must.Do(t, replica.Promote(t.Context()))
-	to.lead(replica.Addr())
+	to.Lead(replica.Addr())
 	if killed {
 		worker = s.StartWorker(t)
 	}
 	awaitCount(t, after, int(jobs), "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, int(jobs)+10)
-	await(t, func() string { return untoldServer(t, s) })
+	harness.Until(t, func() string { return untoldServer(t, s) })
 
-	<-time.After(moment) // so that new rows are newer than the claims of the lost ones
+	<-time.After(3 * time.Second) // so that new rows are newer than the claims of the lost ones
 	insert(t, after, "b", "waiting", span(jobs+1, jobs+10)...)
 	poll(t, worker)
 	awaitCount(t, after, int(jobs)+10, "status = 'done' AND result = 'ok'")

@@ -33,15 +33,6 @@ echo "out $1"`, dir, waits))
 	return launcher{dir: dir, command: script + " {id}"}
 }
 
-// newTurnstile makes a launcher each of whose runs waits to be let go by itself.
-func newTurnstile(t *testing.T) launcher {
-	t.Helper()
-	dir := t.TempDir()
-	script := harness.Script(t, fmt.Sprintf(
-		`echo "$1" >> %[1]s/oracle; while [ -d %[1]s ] && ! rm %[1]s/go-"$1" 2>/dev/null; do sleep 0.2; done; echo "out $1"`, dir))
-	return launcher{dir: dir, command: script + " {id}"}
-}
-
 // slow makes each job take a while.
 func (l launcher) slow(t *testing.T) launcher {
 	script := strings.Replace(l.command, "{id}", `"$1"`, 1)
@@ -79,7 +70,7 @@ func (l launcher) starts(t *testing.T) map[string]int {
 
 func (l launcher) awaitStarts(t *testing.T, n int) {
 	t.Helper()
-	await(t, func() string {
+	harness.Until(t, func() string {
 		if starts := l.starts(t); len(starts) != n {
 			return fmt.Sprintf("%d jobs were started, not %d: %v", len(starts), n, starts)
 		}

@@ -1,8 +1,6 @@
 package sightings
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,65 +8,25 @@ import (
 	"jobd/tests/harness"
 )
 
-// oneMark finds two names of workers whose marks were one as long as a mark was four letters of a hash
-// of the name.
-func oneMark(t *testing.T) (string, string) {
-	t.Helper()
-	known := map[[4]byte]string{}
-	for i := range 100_000 {
-		name := fmt.Sprintf("node-%d", i)
-		sum := sha256.Sum256([]byte(name))
-		mark := [4]byte(sum[:4])
-		for i := range mark {
-			mark[i] %= 32
-		}
-		if other, taken := known[mark]; taken {
-			return other, name
-		}
-		known[mark] = name
-	}
-	t.Fatal("no two names have the same hash")
-	return "", ""
-}
-
-// A fresh worker leaves alone what a living one runs, though a hash of their names is the same.
-func TestTwoWorkersWhoseNamesHashAlike(t *testing.T) {
-	t.Parallel()
-	one, other := oneMark(t)
-	for _, crash := range []string{"fail", "requeue"} {
-		t.Run(crash, func(t *testing.T) {
-			t.Parallel()
-			db, l := harness.NewDatabase(t), newLauncher(t, 1, 2, 3)
-			onCrash := harness.Settings{"on_crash": crash}
-			living := quiet(db.Worker(t, one, l.command, map[string]int{"a": 3}), onCrash).StartWorker(t)
-			insert(t, db, "a", "waiting", span(1, 5)...)
-			poll(t, living)
-			l.awaitStarts(t, 3)
-			awaitCount(t, db, 2, "status = 'accepted'")
-			fresh := quiet(db.Worker(t, other, l.command, map[string]int{"a": 3, "b": 1}), onCrash).StartWorker(t)
-			insert(t, db, "b", "waiting", 10)
-			poll(t, fresh)
-			awaitCount(t, db, 1, "id = 10 AND status = 'done'")
-			if still := db.Count(t, "id <= 3 AND status = 'running'"); still != 3 {
-				t.Errorf("%d of the living worker's jobs are running, of 3", still)
-			}
-			l.letGo(t)
-			awaitCount(t, db, 6, "status = 'done' AND result = 'ok'")
-			l.expectOnce(t, 6)
-		})
-	}
-}
-
 // Two workers of one name on one table: the second one is refused, with words that name the first, and
 // touches none of its rows.
 func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, store := range stores {
-		t.Run(store.name, func(t *testing.T) {
+	for name, table := range map[string]func(*testing.T, string) (rows, harness.Settings){
+		"mysql": func(t *testing.T, command string) (rows, harness.Settings) {
+			db := harness.NewDatabase(t)
+			return db, db.Worker(t, "worker", command, map[string]int{"a": 1})
+		},
+		"sqlite": func(t *testing.T, command string) (rows, harness.Settings) {
+			f := newFile(t)
+			return f, f.worker(t, command, map[string]int{"a": 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, settings := store.make(t)
 			l := newLauncher(t, 1)
-			s := settings(l.command, map[string]int{"a": 1}).With(harness.Settings{"name": "twin"})
+			r, s := table(t, l.command)
+			s = s.With(harness.Settings{"name": "twin"})
 			first := s.StartWorker(t)
 			insert(t, r, "a", "waiting", 1)
 			poll(t, first)
@@ -76,7 +34,7 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 			awaitCount(t, r, 1, "status = 'running'")
 			s = s.With(harness.Settings{"port": harness.FreePort(t), "journal_dir": t.TempDir() + "/journal"})
 			second := harness.Launch(t, "jobd", s.Write(t), s.Addr())
-			await(t, func() string {
+			harness.Until(t, func() string {
 				if second.Running() {
 					return "the second one runs"
 				}
@@ -100,15 +58,15 @@ func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, l := harness.NewDatabase(t), newLauncher(t)
-			to := newWay(t, db.Addr)
-			s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), to.toDatabase())
+			to := harness.NewLink(t, db.Addr)
+			s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
 			worker := s.StartWorker(t)
 			for i := range int64(5) {
 				insert(t, db, "a", "waiting", i+1)
 				poll(t, worker)
 				awaitCount(t, db, int(i)+1, "status = 'done'")
 				if lingers {
-					to.linger()
+					to.Linger()
 				}
 				begun := time.Now()
 				worker.Kill(t)
@@ -133,8 +91,8 @@ func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
 func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	db, l := harness.NewDatabase(t), newLauncher(t, 1)
-	to := newWay(t, db.Addr)
-	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), to.toDatabase())
+	to := harness.NewLink(t, db.Addr)
+	s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", 1)
 	poll(t, worker)
@@ -152,33 +110,12 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	awaitCount(t, db, 1, told, 50)
 
 	stray(51)
-	to.refuse(true)
-	to.cut()
+	to.Away()
 	poll(t, worker)
 	awaitSays(t, worker, "trying again until it succeeds")
-	to.refuse(false)
+	to.Back()
 	awaitCount(t, db, 1, told, 51)
 	l.letGo(t)
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 1)
-}
-
-// A living worker loses its links, and the server does not miss its end of them: its name is its own all the same.
-func TestAWorkerThatLostItsLinksKeepsItsName(t *testing.T) {
-	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t)
-	to := newWay(t, db.Addr)
-	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), to.toDatabase()).StartWorker(t)
-	for i := range 3 {
-		insert(t, db, "a", "waiting", int64(i)+1)
-		begun := time.Now()
-		poll(t, worker)
-		awaitCount(t, db, i+1, "status = 'done'")
-		// Some moments; the rest is for a busy machine. The server misses its end after 30 s.
-		if took := time.Since(begun); took > 20*time.Second {
-			t.Errorf("it worked after %s", took)
-		}
-		to.forsake()
-	}
-	l.expectOnce(t, 3)
 }

@@ -62,8 +62,9 @@ func (f *file) Count(t testing.TB, where string, args ...any) (n int) {
 // worker is the settings of a jobd on the table.
 func (f *file) worker(t *testing.T, command string, targets map[string]int) harness.Settings {
 	t.Helper()
-	return quiet(harness.Targets(targets), harness.Settings{
-		"store": "sqlite", "sqlite_path": f.path, "host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker",
+	return harness.Targets(targets).With(harness.Settings{
+		"poll_interval": "0",
+		"store":         "sqlite", "sqlite_path": f.path, "host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker",
 		"launcher": command, "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_level_console": "info",
 	})
 }

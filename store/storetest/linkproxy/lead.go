@@ -14,3 +14,16 @@ func (p *Proxy) leadsTo() string {
 	defer p.mu.Unlock()
 	return p.target
 }
+
+// Linger hides from the server that a client is gone, until the links are cut.
+func (p *Proxy) Linger() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lingers = true
+}
+
+func (p *Proxy) lingering() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lingers
+}

@@ -21,7 +21,11 @@ func (l *link) cut() {
 // forward passes what the client sends. A packet is what one read gives: over
 // the loopback that is what the client wrote in one go, up to the buffer's size.
 func (l *link) forward() {
-	defer l.cut()
+	defer func() {
+		if !l.proxy.lingering() {
+			l.cut()
+		}
+	}()
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := l.client.Read(buffer)

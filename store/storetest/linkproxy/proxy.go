@@ -28,6 +28,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	links   map[*link]bool
 	refuses bool
+	lingers bool
 	trap    *trap
 	bytes   int64 // the client's bytes until the cut; negative: no cut
 

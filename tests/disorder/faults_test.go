@@ -3,6 +3,8 @@ package disorder
 import (
 	"syscall"
 	"time"
+
+	"jobd/tests/harness"
 )
 
 // stop asks a worker to stop, and does not wait for it.
@@ -55,7 +57,7 @@ func (s *site) crash(w *worker) {
 }
 
 func (s *site) killRunner(w *worker) {
-	if pid := runnerOf(w.settings["journal_dir"]); pid != 0 {
+	if pid := harness.RunnerOf(w.settings["journal_dir"]); pid != 0 {
 		s.crashed = true
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
 	}

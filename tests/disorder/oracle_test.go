@@ -109,23 +109,3 @@ func (o oracle) killRunning(t *trial) {
 		}
 	}
 }
-
-// runnerOf is the process id of the runner that serves a journal's folder, 0 where there is none.
-func runnerOf(journalDir string) int {
-	folders, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range folders {
-		dir, err := os.Readlink(link)
-		if err != nil || dir != journalDir {
-			continue
-		}
-		words, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
-		if err != nil || !strings.HasSuffix(string(words), "\x00runner\x00") {
-			continue
-		}
-		var pid int
-		if _, err := fmt.Sscanf(link, "/proc/%d/cwd", &pid); err == nil {
-			return pid
-		}
-	}
-	return 0
-}

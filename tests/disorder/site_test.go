@@ -130,7 +130,7 @@ func (s *site) makeWorker(name string) {
 	s.writeConfig(w)
 	s.workers = append(s.workers, w)
 	s.Cleanup(func() {
-		if pid := runnerOf(w.settings["journal_dir"]); pid != 0 {
+		if pid := harness.RunnerOf(w.settings["journal_dir"]); pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
 		}
 		s.oracle.killRunning(s.trial)

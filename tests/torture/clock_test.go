@@ -20,10 +20,10 @@ func TestClockSet(t *testing.T) {
 	const day = 24 * time.Hour
 	master := harness.StartMaster(t)
 	s := newSite(t, shortJob, map[string]int{"a": 4}, polling, harness.MasterOf(master))
-	link := newLink(t, s)
-	s.settings = s.settings.With(link.settings())
+	link := harness.NewLink(t, s.Addr)
+	s.settings = s.settings.With(link.ToDatabase())
 	worker, _ := s.start(t)
-	clocks := []wallClock{newWallClock(t, worker.Pid), newWallClock(t, runnerOf(s.settings["journal_dir"]))}
+	clocks := []wallClock{newWallClock(t, worker.Pid), newWallClock(t, harness.RunnerOf(s.settings["journal_dir"]))}
 	client := harness.Dial(t, worker.Addr)
 	client.Ask(t, "status", nil)
 	batch, furthest := size(60, 1000), time.Duration(0)
@@ -34,9 +34,9 @@ func TestClockSet(t *testing.T) {
 		for _, clock := range clocks {
 			clock.set(t, ahead)
 		}
-		link.Stop()
+		link.Away()
 		<-time.After(500 * time.Millisecond) // that is how long it is away
-		link.up(t)
+		link.Back()
 		s.awaitDone(t)
 		furthest = max(furthest, ahead)
 		if s.Count(t, "time_finished > ?", time.Now().Add(furthest-time.Hour).Unix()) == 0 {

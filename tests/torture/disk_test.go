@@ -58,31 +58,6 @@ func (s *site) fill(t *testing.T) (free func()) {
 	}
 }
 
-// The journal's disk is full for a while under load: what runs ends, nothing new is claimed, and
-// with room all goes on by itself.
-func TestDiskFull(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, shortJob, map[string]int{"a": 8}, polling)
-	smallDisk(t, s)
-	s.insert(t, size(600, 6000), "a")
-	worker, _ := s.start(t)
-	awaitProgress(t, s, s.jobs/4)
-	free := s.fill(t)
-	<-time.After(size(3*time.Second, 30*time.Second)) // that is how long it is full
-	if !worker.Running() {
-		t.Fatalf("the worker ended:\n%s", worker.Output())
-	}
-	before, begun := s.Count(t, "status = 'done'"), time.Now()
-	if before == s.jobs {
-		t.Fatal("all jobs were done before the disk was full")
-	}
-	free()
-	awaitProgress(t, s, before+1)
-	back := time.Since(begun)
-	s.awaitDone(t)
-	suite.matrix.add(line{fault: "9 disk full", runs: 1, tally: s.known(t), note: "goes on " + back.Round(time.Millisecond).String() + " after"})
-}
-
 // The worker is killed while its disk is full. A start without room says what is wrong, and with room
 // takes everything up.
 func TestKilledWhileTheDiskIsFull(t *testing.T) {

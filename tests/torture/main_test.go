@@ -19,9 +19,6 @@ var suite struct {
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
-	if task := os.Getenv(floodVariable); task != "" {
-		return runFlooder(task)
-	}
 	harness.AtOnce(4)
 	var err error
 	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"jobd/journal"
 	"jobd/journal/replay"
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -136,70 +133,6 @@ func (s *site) auditRetried(t *testing.T, journals ...string) (found tally, retr
 	return found, retries
 }
 
-// Rows are set back all the time, by several clients at once, through several workers, which are
-// killed in turn: each retry that was made runs its job once, none twice.
-func TestRetriesWhileWorkersAreKilled(t *testing.T) {
-	t.Parallel()
-	targets := map[string]int{"a": 3, "b": 2}
-	s := newSite(t, shortJob, targets, polling)
-	for i := range 40 {
-		s.insert(t, 1, string(rune('a'+i%2)))
-	}
-	var mu sync.Mutex
-	var members []*harness.Daemon
-	var configs []harness.Settings
-	var files, journals []string
-	for i := range 3 {
-		settings := s.worker(t, fmt.Sprintf("worker-%d", i)).With(harness.Targets(targets), polling)
-		configs, files = append(configs, settings), append(files, settings.Write(t))
-		members, journals = append(members, harness.Launch(t, "jobd", files[i], settings.Addr())), append(journals, settings["journal_dir"])
-	}
-	for _, m := range members {
-		m.Ready(t)
-	}
-	s.awaitDone(t)
-	var clients sync.WaitGroup
-	done := make(chan struct{})
-	told := 0 // rows of which clients were told that they were set back
-	for range 4 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				ids := []int{1 + rand.IntN(40), 1 + rand.IntN(40), 1 + rand.IntN(8)} // some are wanted by several
-				answer, err := retry(configs[rand.IntN(len(configs))].Addr(), ids...)
-				if err == nil {
-					mu.Lock()
-					told += len(answer.Jobs)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	kills := size(9, 150)
-	for i := range kills {
-		<-atRandom(size(1500*time.Millisecond, 3*time.Second))
-		n := i % len(members)
-		members[n].Kill(t)
-		members[n] = harness.Launch(t, "jobd", files[n], configs[n].Addr()).Ready(t)
-	}
-	close(done)
-	clients.Wait()
-	for _, m := range members {
-		m.Ready(t)
-	}
-	s.awaitDone(t)
-	settled(t, members)
-	found, retries := s.auditRetried(t, journals...)
-	if retries < told || told == 0 {
-		t.Errorf("%d rows were set back by the journals, and clients were told of %d", retries, told)
-	}
-	suite.matrix.add(line{fault: "2 workers killed while rows are set back", runs: kills, tally: found, note: fmt.Sprintf("%d set back", retries)})
-}
-
 // settled waits until no worker is in doubt of anything.
 func settled(t *testing.T, workers []*harness.Daemon) {
 	t.Helper()
@@ -258,48 +191,4 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 			suite.matrix.add(line{fault: "1 killed at " + point, runs: runs, tally: found})
 		})
 	}
-}
-
-// The link breaks around the bytes of a retry's COMMIT: clients are told what became of their rows.
-func TestLinkCutAtRetries(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "", map[string]int{"a": 4}, polling)
-	proxy := must.Get(linkproxy.Start(s.Addr))(t)
-	t.Cleanup(func() { proxy.Close() })
-	s.settings["mysql_port"] = fmt.Sprint(proxy.Port())
-	s.insert(t, 4, "a")
-	worker, _ := s.start(t)
-	s.awaitDone(t)
-	cuts, told := size(9, 200), 0
-	for i := range cuts {
-		fault := linkproxy.Fault(i % 3)
-		broken := proxy.Break("status IN ('done','ignored')", fault)
-		answers := make(chan retried, 1)
-		go func() {
-			answer, _ := retry(worker.Addr, 1, 2)
-			answers <- answer
-		}()
-		select {
-		case <-broken.Done:
-		case <-time.After(patience):
-			t.Fatal("no row was set back")
-		}
-		if fault == linkproxy.Held {
-			<-atRandom(200 * time.Millisecond)
-			broken.Release()
-		}
-		answer := <-answers
-		told += len(answer.Jobs)
-		for id, why := range answer.Errors {
-			t.Logf("fault %d: job %s: %s", fault, id, why)
-		}
-		s.awaitDone(t)
-	}
-	settled(t, []*harness.Daemon{worker})
-	s.awaitDone(t)
-	found, retries := s.auditRetried(t, s.settings["journal_dir"])
-	if retries != told {
-		t.Errorf("%d rows were set back, clients were told of %d", retries, told)
-	}
-	suite.matrix.add(line{fault: "4 link cut at a retry's COMMIT", runs: cuts, tally: found})
 }

@@ -2,13 +2,11 @@ package torture
 
 import (
 	"fmt"
-	"regexp"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
-	"jobd/tests/harness"
 )
 
 // newServer starts a database server of the test's own.
@@ -21,23 +19,6 @@ func newServer(t *testing.T) *dbserver.Server {
 		}
 	})
 	return server
-}
-
-// The database server is killed over and over under load.
-func TestServerKilled(t *testing.T) {
-	t.Parallel()
-	server := newServer(t)
-	kills := size(3, 30)
-	s := newSiteOn(t, server, "", map[string]int{"a": 4}, polling)
-	s.start(t)
-	for range kills {
-		s.insert(t, size(100, 300), "a")
-		awaitProgress(t, s, s.jobs-size(50, 200))
-		must.Do(t, server.Kill())
-		must.Do(t, server.Restart(t.Context()))
-	}
-	s.awaitDone(t)
-	suite.matrix.add(line{fault: "5 database server killed", runs: kills, tally: s.known(t)})
 }
 
 // The server is read-only for a while, as after a failover.
@@ -66,31 +47,3 @@ func TestServerReadOnly(t *testing.T) {
 		note: fmt.Sprintf("goes on %s after", back.Round(time.Millisecond)),
 	})
 }
-
-// Many workers share some targets: each job is started once, and no deadlock surfaces.
-func TestManyWorkersOnSharedTargets(t *testing.T) {
-	t.Parallel()
-	targets := map[string]int{"a": 2, "b": 2, "c": 1, "d": 1}
-	s := newSite(t, "", targets, polling)
-	for i := range size(400, 5000) {
-		s.insert(t, 1, string(rune('a'+i%4)))
-	}
-	var workers []*harness.Daemon
-	var journals []string
-	for i := range size(6, 20) {
-		settings := s.worker(t, fmt.Sprintf("worker-%d", i)).With(harness.Targets(targets), polling)
-		workers = append(workers, harness.Launch(t, "jobd", settings.Write(t), settings.Addr()))
-		journals = append(journals, settings["journal_dir"])
-	}
-	s.awaitDone(t)
-	for _, worker := range workers {
-		worker.Ready(t)
-		if found := deadlock.FindString(worker.Output()); found != "" {
-			t.Errorf("a worker says: %s", found)
-		}
-	}
-	suite.matrix.add(line{fault: "6 many workers on shared targets", runs: len(workers), tally: s.known(t, journals...)})
-}
-
-// deadlock is what the driver says of one, and of a lock wait that ended in vain. A job may have such a number.
-var deadlock = regexp.MustCompile(`.*(?i)(deadlock|error 1213|error 1205).*`)

@@ -41,7 +41,7 @@ func newSiteOn(t *testing.T, server *dbserver.Server, script string, targets map
 func (s *site) worker(t *testing.T, name string) harness.Settings {
 	settings := s.Worker(t, name, s.oracle.launcher+" {id}", nil)
 	t.Cleanup(func() {
-		if pid := runnerOf(settings["journal_dir"]); pid != 0 {
+		if pid := harness.RunnerOf(settings["journal_dir"]); pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
 		}
 		s.oracle.killRunning(t)
@@ -147,24 +147,4 @@ func await(condition func() bool) bool {
 		}
 	}
 	return true
-}
-
-// runnerOf is the process id of the runner that serves a journal's folder, 0 where there is none.
-func runnerOf(journalDir string) int {
-	folders, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range folders {
-		dir, err := os.Readlink(link)
-		if err != nil || dir != journalDir {
-			continue
-		}
-		words, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
-		if err != nil || !strings.HasSuffix(string(words), "\x00runner\x00") {
-			continue
-		}
-		var pid int
-		if _, err := fmt.Sscanf(link, "/proc/%d/cwd", &pid); err == nil {
-			return pid
-		}
-	}
-	return 0
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/exec/runner/proctest"
 	"jobd/store/storetest/must"
 )
 
@@ -62,8 +63,8 @@ func (c wallClock) set(t *testing.T, ahead time.Duration) {
 // write changes the memory of the process while it stands still.
 func (c wallClock) write(t *testing.T, at int64, content []byte) {
 	t.Helper()
-	signalAll(t, []int{c.pid}, syscall.SIGSTOP)
-	defer signalAll(t, []int{c.pid}, syscall.SIGCONT)
+	proctest.Stop(t, c.pid)
+	defer syscall.Kill(c.pid, syscall.SIGCONT)
 	memory := must.Get(os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_WRONLY, 0))(t)
 	defer memory.Close()
 	if _, err := memory.WriteAt(content, at); err != nil {

@@ -1,7 +1,6 @@
 package time
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"jobd/journal"
@@ -47,88 +46,6 @@ func TestManyRowsDueInOneSecond(t *testing.T) {
 		if len(claims) == 0 {
 			t.Errorf("%s had no part in it", settings["name"])
 		}
-	}
-}
-
-// noPriority are all columns but that one: with priorities a claim looks at more rows than it takes, which
-// are hidden from other workers for that moment.
-var noPriority = harness.Settings{"use_columns": "run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, unique_key"}
-
-// Rows that are due are claimed in the order in which they became due.
-func TestDueRowsAreClaimedInOrder(t *testing.T) {
-	t.Parallel()
-	jobs := size(1000, 10_000)
-	s := newSite(t, "")
-	now := s.now()
-	rows := make([]timed, jobs)
-	for i, at := range rand.Perm(jobs) {
-		rows[i] = timed{id: int64(i + 1), runAt: now - 1 - int64(at)}
-	}
-	s.insert(rows...)
-	dues := map[int64]int64{}
-	for _, r := range rows {
-		dues[r.id] = r.runAt
-	}
-	one, two := s.worker("w1", map[string]int{"a": 8}, noPriority), s.worker("w2", map[string]int{"a": 8}, noPriority)
-	one.StartWorker(t)
-	two.StartWorker(t)
-	s.awaitAll(jobs)
-	s.expectOnce(jobs)
-	for _, settings := range []harness.Settings{one, two} {
-		before := int64(0)
-		for _, c := range claimsOf(t, settings) {
-			if dues[c.job] < before {
-				t.Fatalf("%s claimed job %d, due at %d, behind one that was due at %d", settings["name"], c.job, dues[c.job], before)
-			}
-			before = dues[c.job]
-		}
-	}
-}
-
-// A worker that waits for a later row learns of an earlier one by a poke; and without one the earlier
-// is found when the later one is due.
-func TestAnEarlierRowIsNotOverlooked(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "")
-	s.insert(timed{id: 1, runAt: s.now() + 3600})
-	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
-	idle(t, worker)
-	s.insert(timed{id: 2, runAt: s.now() + 2})
-	poll(t, worker)
-	s.awaitStatus(2, "done")
-
-	later := int64(3)
-	for ahead := int64(3); ; ahead *= 2 {
-		s.insert(timed{id: later, runAt: s.now() + ahead})
-		poll(t, worker)
-		idle(t, worker)
-		s.insert(timed{id: later + 1, runAt: 1}) // nobody is told
-		if s.row(later).status == "delayed" {
-			break
-		}
-		poll(t, worker) // on a busy machine the later one was due before
-		later += 2
-	}
-	s.awaitStatus(later, "done")
-	s.awaitStatus(later+1, "done")
-	if starts := s.oracle.starts(t); len(starts) != int(later) {
-		t.Errorf("started: %s", starts)
-	}
-	s.expectNotBefore()
-}
-
-// A row that is inserted while the worker knows of none is found by a poke alone, when it is due.
-func TestAPokeIsEnoughForALaterRow(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "")
-	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
-	idle(t, worker)
-	s.insert(timed{id: 1, runAt: s.now() + 3})
-	poll(t, worker)
-	s.awaitStatus(1, "done")
-	s.expectNotBefore()
-	if begun := s.oracle.starts(t, 1)[0]; begun.planned != s.row(1).plannedAt || begun.planned != s.row(1).runAt {
-		t.Errorf("%s: its row says %s", begun, s.row(1))
 	}
 }
 

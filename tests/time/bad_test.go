@@ -88,23 +88,6 @@ func TestRowsThatSayWhatCannotBe(t *testing.T) {
 	}
 }
 
-// Thousands of such rows hold nobody up: the one behind them runs.
-func TestThousandsOfRowsThatSayWhatCannotBe(t *testing.T) {
-	t.Parallel()
-	bad := size(2000, 50_000)
-	s := newSite(t, "")
-	rows := make([]timed, bad, bad+1)
-	for i := range rows {
-		rows[i] = timed{id: int64(i + 1), runAt: 1, schedule: "every day"}
-	}
-	s.insert(append(rows, timed{id: int64(bad + 1), runAt: 2})...)
-	settings := s.worker("w1", map[string]int{"a": 1})
-	settings.StartWorker(t)
-	s.awaitCountGrowing(bad, "status = 'ignored' AND stderr LIKE '%every day%'")
-	s.awaitStatus(int64(bad+1), "done")
-	verifyJournal(t, settings)
-}
-
 // awaitCountGrowing waits until a condition holds for n rows; as long as there are more and more of them
 // it has patience.
 func (s *site) awaitCountGrowing(n int, where string) {

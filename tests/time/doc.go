@@ -6,11 +6,10 @@
 //	accuracy   many rows due in one second, on two workers
 //	kill       the worker killed at each point of a run that comes back, the runner, both for ever
 //	outage     the database away over a planned time
-//	year       a year of planned times, the server's clock set from each to the next
+//	year       planned times around the changes of clocks of a year, the server's clock set from each to the next
 //	bad        rows that say what can't be
-//	model      rows of all sorts, faults, operators and people who edit rows, and what must hold
 //	mixed      workers that know nothing of it beside one that does
-//	terms      timeouts, attempts, rates, launchers, environment, unique keys, priorities
+//	terms      attempts, rates, unique keys
 //
 // The oracle is a file to which the launcher appends. The only clock that anything is held against is
 // the server's: nothing starts before its time.

@@ -3,7 +3,6 @@ package time
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 
 	"jobd/journal/replay"
@@ -119,63 +118,6 @@ func TestBothKilledAndTheScheduleGoesOn(t *testing.T) {
 	}
 }
 
-// The runner alone is killed while a recurring job runs.
-func TestRunnerKilledWhileARecurringJobRuns(t *testing.T) {
-	t.Parallel()
-	for _, crash := range []string{"fail", "requeue"} {
-		t.Run(crash, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, `[ -e $dir/go ] || sleep 600`)
-			settings := s.worker("w1", map[string]int{"a": 1}, harness.Settings{"on_crash": crash})
-			s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
-			worker := settings.StartWorker(t)
-			s.oracle.await(t, 1, 1)
-			s.awaitStatus(1, "running")
-			must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
-			s.oracle.touch(t, "go", "")
-			s.oracle.killRunning(t)
-			starts := s.oracle.await(t, 1, 4)
-			second := starts[1]
-			switch {
-			case crash == "fail" && (second.planned <= starts[0].planned || second.recovered != 0):
-				t.Errorf("the run of unknown outcome was started again: %s", starts)
-			case crash == "requeue" && (second.planned != starts[0].planned || second.attempt != 2 || second.recovered != 1):
-				t.Errorf("the run of unknown outcome was not started again: %s", starts)
-			}
-			s.expectSchedule(1)
-		})
-	}
-}
-
-// A worker that never comes back: another one runs the next times and attempts of what it has left.
-func TestAnotherWorkerGoesOn(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, failing)
-	first, second := s.worker("w1", map[string]int{"a": 4}, comeBack), s.worker("w2", map[string]int{"a": 4}, comeBack)
-	s.insertAll()
-	worker := first.StartWorker(t)
-	s.await(recurs, "delayed for the second time", func(r timed) bool { return r.status == "delayed" && len(s.oracle.starts(t, recurs)) > 1 })
-	worker.Crash(t)
-	left := s.rows("status IN ('accepted', 'running')")
-	second.StartWorker(t)
-	for _, r := range left {
-		t.Logf("left behind: %s", r) // nobody but w1 may touch them
-		s.Exec(t, "UPDATE jobs SET status = 'delayed', sig = NULL WHERE id = ?", r.id)
-	}
-	if len(left) > 0 {
-		t.Log("a person has set them back")
-	}
-	before := len(s.oracle.starts(t, recurs))
-	starts := s.oracle.await(t, recurs, before+3)
-	if last := starts[len(starts)-1]; last.worker != "w2" {
-		t.Errorf("%s", starts)
-	}
-	row := s.await(fails, "done", func(r timed) bool { return r.status == "done" })
-	if len(left) == 0 && (row.attempts != 3 || len(s.oracle.starts(t, fails)) != 3) {
-		t.Errorf("%s: %s", row, s.oracle.starts(t, fails))
-	}
-}
-
 // expectGoingOn waits until all rows of insertAll have come as far as they do, and looks at what was
 // started, and at the journals.
 func (s *site) expectGoingOn(unknown bool, workers ...harness.Settings) {
@@ -236,44 +178,5 @@ func verifyJournal(t testing.TB, settings harness.Settings) {
 	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
-	}
-}
-
-// The only row there is comes back although the worker was killed before the table showed that; also where
-// its schedule was edited meanwhile, to an earlier time. Nobody polls, and nothing else wakes the worker.
-func TestKilledBeforeTheTableShowsThatARowComesBack(t *testing.T) {
-	t.Parallel()
-	for _, edited := range []string{"", "every 1s"} {
-		for _, point := range []string{"exit-seen", "done-appended", "forgotten", "replanned-appended", "delayed-mirrored"} {
-			if edited == "" && point == "replanned-appended" {
-				continue
-			}
-			t.Run(point+" "+edited, func(t *testing.T) {
-				t.Parallel()
-				s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
-				settings := s.worker("w1", map[string]int{"a": 1})
-				schedule := "every 2s"
-				if edited != "" {
-					schedule = "every 1h"
-				}
-				s.insert(timed{id: 1, runAt: s.now(), schedule: schedule})
-				harness.Arm(t, settings["journal_dir"], point, 1)
-				worker := harness.LaunchBinary(t, harness.Armed(t), settings.Write(t), settings.Addr())
-				s.oracle.await(t, 1, 1)
-				s.awaitStatus(1, "running")
-				if edited != "" {
-					s.Exec(t, "UPDATE jobs SET schedule = ? WHERE id = 1", edited)
-				}
-				s.oracle.touch(t, "go", "")
-				if worker.ExitCode(t) != -1 {
-					t.Fatalf("it was not killed but ended by itself:\n%s", worker.Output())
-				}
-				harness.Disarm(t, settings["journal_dir"])
-				settings.StartWorker(t)
-				s.oracle.await(t, 1, 4)
-				s.expectSchedule(1)
-				verifyJournal(t, settings)
-			})
-		}
 	}
 }

@@ -5,17 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
-	"jobd/tests/harness"
 )
-
-// ownServer starts a database server of the test's own.
-func ownServer(t *testing.T) *dbserver.Server { return startServer(t, dbserver.Options{}) }
 
 // clockServer starts one whose clock can be set.
 func clockServer(t *testing.T) *dbserver.Server {
@@ -37,17 +31,6 @@ func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
 	return server
 }
 
-// awaitMachine waits until the machine's clock says a time.
-func awaitMachine(t testing.TB, at int64) {
-	t.Helper()
-	harness.Until(t, func() string {
-		if now := time.Now().Unix(); now < at {
-			return fmt.Sprintf("it is %d, not %d", now, at)
-		}
-		return ""
-	})
-}
-
 // pid is a process's number, from a file in the oracle's folder; 0 while it is not there.
 func (s *site) pid(name string) (pid int) {
 	content, err := os.ReadFile(filepath.Join(s.oracle.dir, name))
@@ -56,35 +39,4 @@ func (s *site) pid(name string) (pid int) {
 	}
 	_, _ = fmt.Sscan(string(content), &pid) // it may be empty for a moment
 	return pid
-}
-
-// alive tells whether a process is there, and no zombie.
-func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(stat), ") Z ")
-}
-
-// deadline is how long a condition may take to come true, and when to look again.
-type deadline struct {
-	over *time.Timer
-	tick *time.Ticker
-}
-
-func newDeadline() deadline {
-	return deadline{time.NewTimer(harness.Patience), time.NewTicker(20 * time.Millisecond)}
-}
-
-// again waits for the next look; it is false when the time is over.
-func (d deadline) again() bool {
-	select {
-	case <-d.tick.C:
-		return true
-	case <-d.over.C:
-		return false
-	}
-}
-
-func (d deadline) stop() {
-	d.over.Stop()
-	d.tick.Stop()
 }

@@ -2,36 +2,11 @@ package time
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	"jobd/journal"
-	"jobd/store/storetest/linkproxy"
-	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
-
-// way is the way of a worker to the table, which a test can break.
-type way struct{ *linkproxy.Proxy }
-
-func (s *site) newWay() way {
-	s.t.Helper()
-	proxy := must.Get(linkproxy.Start(s.Addr))(s.t)
-	s.t.Cleanup(func() { proxy.Close() })
-	return way{proxy}
-}
-
-// settings lead a worker over the way.
-func (w way) settings() harness.Settings {
-	return harness.Settings{"mysql_port": strconv.Itoa(w.Port())}
-}
-
-func (w way) away() {
-	w.Refuse(true)
-	w.Cut()
-}
-
-func (w way) back() { w.Refuse(false) }
 
 // awaitTime waits until the server's clock says a time.
 func (s *site) awaitTime(at int64) {
@@ -54,22 +29,22 @@ func TestDatabaseAwayOverPlannedTimes(t *testing.T) {
 		t.Run(missed, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, `[ $1 != 3 ]`)
-			way := s.newWay()
-			settings := s.worker("w1", map[string]int{"a": 4}, way.settings(), harness.Settings{"missed": missed},
+			way := harness.NewLink(t, s.Addr)
+			settings := s.worker("w1", map[string]int{"a": 4}, way.ToDatabase(), harness.Settings{"missed": missed},
 				harness.Terms("a", harness.Settings{"attempts": "2", "backoff": "2s"}))
 			at := s.now()
 			s.insert(timed{id: 1, runAt: at, schedule: fmt.Sprintf("every %ds", period)}, timed{id: 2, runAt: at + 4}, timed{id: 3, runAt: at})
 			settings.StartWorker(t)
 			s.await(3, "delayed for its second attempt", func(r timed) bool { return r.status == "delayed" && r.attempts == 1 })
 			row := s.await(1, "delayed behind a run", func(r timed) bool { return r.status == "delayed" && r.result == "ok" })
-			way.away()
+			way.Away()
 			if row = s.row(1); row.status != "delayed" {
 				t.Skip("it was claimed in the moment in which the link was cut")
 			}
 			s.awaitTime(max(row.plannedAt+2*period+1, at+6))
 			before := len(s.oracle.starts(t, 1))
 			back := s.now()
-			way.back()
+			way.Back()
 			starts := s.oracle.await(t, 1, before+3)
 			if first := starts[before]; missed == "once" && first.planned != row.plannedAt || missed == "skip" && first.planned <= back {
 				t.Errorf("away until %d over what was planned for %d, the first start is %s", back, row.plannedAt, first)
@@ -95,74 +70,4 @@ func TestDatabaseAwayOverPlannedTimes(t *testing.T) {
 			verifyJournal(t, settings)
 		})
 	}
-}
-
-// A run that ends while the database is away plans its next one from its end: times that pass during a
-// run, and while its row can't be updated, are dropped or missed once, never made up for one by one.
-func TestARunEndsWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
-	way := s.newWay()
-	settings := s.worker("w1", map[string]int{"a": 1}, way.settings())
-	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
-	settings.StartWorker(t)
-	s.awaitStatus(1, "running")
-	way.away()
-	at := s.now()
-	s.oracle.touch(t, "go", "")
-	s.awaitTime(at + 4)
-	if row := s.row(1); row.status != "running" {
-		t.Fatalf("the row was reached over a link that is cut: %s", row)
-	}
-	back := s.now()
-	way.back()
-	starts := s.oracle.await(t, 1, 4)
-	for _, begun := range starts[2:] {
-		if begun.planned < back {
-			t.Errorf("away until %d: %s is a backfill", back, begun)
-		}
-	}
-	s.expectSchedule(1)
-}
-
-// The server itself is away, and comes back.
-func TestServerAwayOverAPlannedTime(t *testing.T) {
-	t.Parallel()
-	server := ownServer(t)
-	s := newSiteOn(t, server, "")
-	settings := s.worker("w1", map[string]int{"a": 1})
-	due := s.now() + 3
-	s.insert(timed{id: 1, runAt: due}, timed{id: 2, runAt: due, schedule: "every 1h"})
-	worker := settings.StartWorker(t)
-	idle(t, worker)
-	must.Do(t, server.Kill())
-	awaitMachine(t, due+1)
-	must.Do(t, server.Restart(t.Context()))
-	s.awaitStatus(1, "done")
-	row := s.await(2, "delayed behind its run", func(r timed) bool { return r.result == "ok" })
-	if row.plannedAt != due+3600 || row.runAt != due+3600 {
-		t.Errorf("%s: want the next run an hour after %d", row, due)
-	}
-	s.expectOnce(2)
-}
-
-// Somebody else holds the row while its run ends, for longer than until its next planned time: as soon
-// as it is let go the row comes back, and its schedule goes on.
-func TestARowIsLockedWhileItsRunEnds(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.2; done`)
-	settings := s.worker("w1", map[string]int{"a": 1})
-	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
-	settings.StartWorker(t)
-	s.oracle.await(t, 1, 1)
-	s.awaitStatus(1, "running")
-	tx := must.Get(s.Admin.BeginTx(t.Context(), nil))(t)
-	defer tx.Rollback() // at the latest
-	must.Get(tx.ExecContext(t.Context(), "SELECT id FROM jobs WHERE id = 1 FOR UPDATE"))(t)
-	s.oracle.touch(t, "go", "")
-	at := s.now()
-	s.awaitTime(at + 4)
-	must.Do(t, tx.Rollback())
-	s.oracle.await(t, 1, 4)
-	s.expectSchedule(1)
 }

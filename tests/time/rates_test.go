@@ -1,11 +1,9 @@
 package time
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,50 +12,6 @@ import (
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
-
-// What a worker starts of a target stays below its rate, in every stretch of time.
-func TestRateOfOneWorker(t *testing.T) {
-	t.Parallel()
-	const jobs, rate = 24, 8
-	s := newSite(t, "")
-	settings := s.worker("w1", map[string]int{"a": 8, "b": 8}, harness.Terms("a", harness.Settings{"rate": "8/s"}))
-	const fast = 4 // so few that they start at once, also on a busy machine
-	s.insertWaiting(1, jobs, "a")
-	s.insertWaiting(100, fast, "b")
-	delay := measureDelay(t)
-	settings.StartWorker(t)
-	s.awaitAll(jobs + fast)
-	begun := begunOf(t, jobs, settings)
-	expectRate(t, begun, rate, delay())
-	if last := begun[len(begun)-1]; others(t, settings, jobs).After(last) {
-		t.Error("a target without a rate was slower than one with")
-	}
-	verifyJournal(t, settings)
-}
-
-// Each restart gave one start beyond the rate: nine in 10 s at 20/m.
-func TestARateHoldsOverRestarts(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "")
-	settings := s.worker("w1", map[string]int{"a": 8}, harness.Terms("a", harness.Settings{"rate": "2/h"}))
-	s.insertWaiting(1, 5, "a")
-	worker := settings.StartWorker(t)
-	for range 3 {
-		client := harness.Dial(t, settings.Addr())
-		harness.Until(t, func() string { // then it has one start behind it, and knows that the others have to wait
-			answer := client.Ask(t, "status", nil)
-			if done := s.Count(t, "status = 'done'"); done != 1 || !strings.Contains(string(answer.Data), "2/h is used up") {
-				return fmt.Sprintf("%d are done: %s", done, answer.Data)
-			}
-			return ""
-		})
-		worker.Kill(t)
-		worker = settings.StartWorker(t)
-	}
-	if n := s.Count(t, "status <> 'waiting'"); n != 1 {
-		t.Errorf("%d jobs were started", n)
-	}
-}
 
 // A rate of the fleet holds over two workers of one master, also where only one of them has jobs; and
 // one that loses its master keeps to its last share.

@@ -89,34 +89,3 @@ func TestTermsAreReadAgainWhileRowsWait(t *testing.T) {
 	}
 	verifyJournal(t, settings)
 }
-
-// Whose attempts were lowered while it waits for the next one is not started any more: its run ends as
-// failed, and says why. It was started, as "attempt 3 of 1".
-func TestALoweredNumberOfAttemptsEndsTheRun(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, `exit 1`)
-	settings := s.worker("w1", map[string]int{"a": 8}, harness.Terms("a", harness.Settings{"attempts": "5", "backoff": "1h"}))
-	worker := settings.StartWorker(t)
-	s.insert(timed{id: 1, runAt: s.now()}, timed{id: 2, runAt: s.now(), schedule: "every 24h"}, timed{id: 3, runAt: s.now()})
-	harness.Dial(t, settings.Addr()).Ask(t, "poll", nil)
-	for id := int64(1); id <= 3; id++ {
-		s.await(id, "to be tried again", func(r timed) bool { return r.status == "delayed" && r.result == "fail" })
-	}
-	s.Exec(t, "UPDATE jobs SET run_at = UNIX_TIMESTAMP(), max_attempts = 1 WHERE id IN (1, 2)")
-	harness.Dial(t, settings.Addr()).Ask(t, "poll", nil)
-	s.awaitStatus(1, "done")
-	s.await(2, "planned anew", func(r timed) bool { return r.runAt > s.now()+80000 })
-	s.reload(worker, settings.With(harness.Terms("a", harness.Settings{"attempts": "1"})))
-	s.Exec(t, "UPDATE jobs SET run_at = UNIX_TIMESTAMP() WHERE id = 3")
-	harness.Dial(t, settings.Addr()).Ask(t, "poll", nil)
-	s.awaitStatus(3, "done")
-	for id := int64(1); id <= 3; id++ {
-		if n := len(s.oracle.starts(t, id)); n != 1 {
-			t.Errorf("job %d was started %d times", id, n)
-		}
-		if n := s.Count(t, "id = ? AND result = 'fail' AND stderr LIKE '%no attempt is left: it has had 1, and max_attempts is 1 by now%'", id); n != 1 {
-			t.Errorf("job %d does not say why it has ended: %s", id, s.row(id))
-		}
-	}
-	verifyJournal(t, settings)
-}

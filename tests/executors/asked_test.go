@@ -97,23 +97,3 @@ func (s *site) runsNext(t *testing.T, e executor, n int) {
 		t.Errorf("the next job ended as %s, not as %s", got, want)
 	}
 }
-
-func TestRunByHand(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	for _, e := range s.executors {
-		s.insert(e, 0, "echo out; code=3", "status = 'manual'")
-	}
-	s.start()
-	for _, e := range s.executors {
-		client := harness.Dial(t, s.settings.Addr())
-		id := s.id(e, 0)
-		var answer harness.Jobs
-		client.Ask(t, "run-manual", map[string]any{"ids": []int64{id}}).Decode(t, &answer)
-		client.Close()
-		if job := answer.Jobs[strconv.FormatInt(id, 10)]; job.Result != "fail" || job.Code == nil || *job.Code != 3 {
-			t.Errorf("%s: it ended as %s, errors %v", e.name, job, answer.Errors)
-		}
-	}
-	s.startedOnce()
-}

@@ -1,11 +1,8 @@
 package executors
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -72,44 +69,4 @@ func TestTheRunnerIsKilledAtAnyMoment(t *testing.T) {
 		}
 	}
 	l.audit(theRunner, kills*slots)
-}
-
-// Parents and processes that are kept are killed at any moment, and so is the peer.
-func TestProcessesAreKilledAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	const slots, more = 2, 4
-	l := &load{site: newSite(t, slots)}
-	worker := l.start()
-	kills := times(12, 400)
-	for i := range kills {
-		l.insertMore(more)
-		l.poke()
-		<-time.After(rand.N(100 * time.Millisecond))
-		if i%4 == 3 {
-			l.killServices()
-			l.startServices()
-			continue
-		}
-		if kept := children(worker.Runner(t)); len(kept) > 0 {
-			_ = syscall.Kill(kept[rand.IntN(len(kept))], syscall.SIGKILL)
-		}
-	}
-	l.audit(theSelf, kills*slots)
-}
-
-// children are the processes that a process has started.
-func children(pid int) (pids []int) {
-	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, file := range files {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, file.Name()))
-		if err != nil {
-			continue // it has ended
-		}
-		for _, field := range strings.Fields(string(text)) {
-			if child, err := strconv.Atoi(field); err == nil {
-				pids = append(pids, child)
-			}
-		}
-	}
-	return pids
 }

@@ -2,9 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"jobd/journal/replay"
@@ -63,48 +61,6 @@ func TestCrashIsReported(t *testing.T) {
 		row, wasRunning := db.Row(t, id+1), ran[fmt.Sprint(id+1)] > 0
 		if wasRunning && !isReported(row) || !wasRunning && !isRight(row, id+1) {
 			t.Errorf("job %d, which ran when all was killed: %t: %s", id+1, wasRunning, row)
-		}
-	}
-	expectOnce(t, launcher, 4)
-	verifyJournal(t, settings)
-}
-
-// With on_crash = requeue a job whose outcome is unknown runs once more, and knows it.
-func TestCrashRequeues(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	dir := t.TempDir()
-	launcher := harness.Script(t, fmt.Sprintf(
-		`echo attempt "$JOBD_ATTEMPT"; touch %s/started; [ "$JOBD_ATTEMPT" = 2 ] || exec sleep 600`, dir))
-	settings := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 1}).
-		With(harness.Settings{"on_crash": "requeue"})
-	worker := settings.StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	harness.AwaitFile(t, filepath.Join(dir, "started"))
-	worker.Crash(t)
-
-	settings.StartWorker(t)
-	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "attempt 2\n" || harness.Text(row.Result) != "ok" {
-		t.Errorf("%s: want the second attempt to be ok", row)
-	}
-	verifyJournal(t, settings)
-}
-
-// The runner dies under a worker that lives: its jobs are reported when they are
-// gone, and the next ones have a new runner.
-func TestKilledRunner(t *testing.T) {
-	t.Parallel()
-	launcher := newGated(t)
-	db, settings, worker := midway(t, launcher)
-	ran := launcher.starts(t)
-	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
-	launcher.open(t)
-	db.AwaitCount(t, 4, "status = 'done'")
-	for id := range int64(4) {
-		row, wasRunning := db.Row(t, id+1), ran[fmt.Sprint(id+1)] > 0
-		if wasRunning && !isReported(row) || !wasRunning && !isRight(row, id+1) {
-			t.Errorf("job %d, which ran when the runner was killed: %t: %s", id+1, wasRunning, row)
 		}
 	}
 	expectOnce(t, launcher, 4)

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"jobd/store/storetest/must"
@@ -154,32 +153,4 @@ func TestRestartIsAnsweredByTheNewProcess(t *testing.T) {
 			expectOnce(t, r.launcher, 1)
 		})
 	}
-}
-
-// A second restart while the first is under way is refused, and so is one while the worker stops, which it goes on to do.
-func TestOneRestartAtATime(t *testing.T) {
-	t.Parallel()
-	r := newRestartable(t)
-	real := harness.Program(t, "jobd")
-	dir := t.TempDir()
-	r.install(t, fmt.Sprintf("#!/bin/sh\ntouch %s/asked\nwhile [ -d %[1]s ] && [ ! -e %[1]s/go ]; do sleep 0.2; done\nexec %s \"$@\"\n", dir, real))
-	first := harness.Dial(t, r.Addr)
-	first.Request(t, "restart", nil)
-	harness.AwaitFile(t, filepath.Join(dir, "asked"))
-	if code, output := r.restart(t); code != 1 || !strings.Contains(output, "under way already") {
-		t.Errorf("a second restart: exit code %d: %s", code, output)
-	}
-	r.Signal(t, syscall.SIGTERM)
-	harness.Until(t, func() string {
-		if !strings.Contains(r.Output(), "stopping") {
-			return "it does not say that it stops"
-		}
-		return ""
-	})
-	harness.Touch(t, filepath.Join(dir, "go"))
-	r.launcher.open(t)
-	if code := r.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	r.db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
 }

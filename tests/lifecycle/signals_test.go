@@ -87,25 +87,6 @@ func TestSIGTERMDrains(t *testing.T) {
 	}
 }
 
-// Jobs that do not end within shutdown_timeout get SIGTERM themselves, and are done with it.
-func TestShutdownTimeout(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).
-		With(harness.Settings{"shutdown_timeout": "100ms"}).StartWorker(t)
-	db.InsertMany(t, 2, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 2)
-	worker.Signal(t, syscall.SIGTERM)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	if done := db.Count(t, "status = 'done' AND result = 'fail' AND sig = 'SIGTERM' AND return_code IS NULL"); done != 2 {
-		t.Errorf("%d jobs are done with SIGTERM, want 2: %s", done, db.Row(t, 1))
-	}
-}
-
 // A second SIGTERM does not wait for a job that has all the time in the world and
 // heeds no signal; the job is not forgotten, and not run again.
 func TestSecondSIGTERM(t *testing.T) {
@@ -160,26 +141,6 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	client.Ask(t, "poll", nil)
 	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "new 1\n" {
 		t.Errorf("the old launcher ran: %s", row)
-	}
-}
-
-// A file that is wrong when it is read again changes nothing, and stops nobody.
-func TestSIGHUPWithAWrongFile(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1})
-	worker := settings.StartWorker(t)
-	wrong := settings.With(harness.Targets(map[string]int{"a": 0}))
-	must.Do(t, os.WriteFile(worker.Config, []byte(wrong.String()), 0o600))
-	worker.Signal(t, syscall.SIGHUP)
-	harness.Until(t, func() string {
-		if !strings.Contains(worker.Output(), "at least 1") {
-			return "it does not say what is wrong with the file"
-		}
-		return ""
-	})
-	if got, want := targets(t, harness.Dial(t, worker.Addr)), "map[a:1]"; got != want {
-		t.Errorf("targets %s, want %s as before", got, want)
 	}
 }
 

@@ -1,9 +1,7 @@
 package lifecycle
 
 import (
-	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,25 +27,5 @@ func TestSIGHUPDuringTheStart(t *testing.T) {
 	worker.Signal(t, syscall.SIGTERM)
 	if code := worker.ExitCode(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
-	}
-}
-
-// The worker's own timers need not be precise, those of its jobs are as everybody's.
-func TestTimersOfTheWorkerMayRingLate(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "worker", harness.Script(t, "cat /proc/self/timerslack_ns")+" {id}", map[string]int{"a": 1}).StartWorker(t)
-	db.Insert(t, 1, "a", "manual")
-	var answer harness.Jobs
-	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int64{1}}).Decode(t, &answer)
-	if got := answer.Jobs["1"].Stdout; got != "50000\n" {
-		t.Errorf("a job's timers may ring %q ns late, want 50000", got)
-	}
-	slack, err := os.ReadFile(worker.Proc("timerslack_ns"))
-	if errors.Is(err, os.ErrPermission) {
-		t.Skip("how late the worker's timers may ring only root may see")
-	}
-	if err != nil || string(slack) != "2000000\n" {
-		t.Errorf("the worker's timers may ring %q ns late, want 2000000: %v", slack, err)
 	}
 }

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,32 +59,4 @@ func awaitReadAgain(t *testing.T, worker *harness.Daemon) {
 		}
 		return ""
 	})
-}
-
-// A time limit that is read on SIGHUP is that of the jobs that start then. One that runs already
-// keeps the one that it was started with: none.
-func TestTimeoutReadAgain(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	gate := filepath.Join(t.TempDir(), "gate")
-	launcher := harness.Script(t, fmt.Sprintf(`[ "$1" = 2 ] && exec sleep 300; while [ ! -e %s ]; do sleep 0.2; done`, gate))
-	settings := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 2})
-	worker := settings.StartWorker(t)
-	client := harness.Dial(t, worker.Addr)
-	db.Insert(t, 1, "a", "waiting")
-	client.Ask(t, "poll", nil)
-	db.AwaitCount(t, 1, "status = 'running'")
-
-	must.Do(t, os.WriteFile(worker.Config, []byte(settings.With(harness.Settings{"target.a.timeout": "1"}).String()), 0o600))
-	worker.Signal(t, syscall.SIGHUP)
-	awaitReadAgain(t, worker)
-	db.Insert(t, 2, "a", "waiting")
-	client.Ask(t, "poll", nil)
-	if row := db.AwaitDone(t, 2); harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), "after its timeout of 1s") {
-		t.Errorf("job 2 was not ended by its time limit: %s", row)
-	}
-	harness.Touch(t, gate)
-	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "ok" {
-		t.Errorf("job 1 had no time limit when it was started: %s", row)
-	}
 }

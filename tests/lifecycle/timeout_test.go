@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"jobd/tests/harness"
@@ -39,26 +37,6 @@ func TestTimeoutWhileTheWorkerIsKilled(t *testing.T) {
 	if harness.Text(row.Result) != "fail" || row.Code == nil || *row.Code != 0 || row.Sig != nil ||
 		harness.Text(row.Stdout) != "begun\n" || harness.Text(row.Stderr) != endedLate {
 		t.Errorf("%s: want a failure with code 0, and %q", row, endedLate)
-	}
-	verifyJournal(t, settings)
-}
-
-// Worker and runner are killed: the next start finds the process, and ends it when its time is
-// over. That is a failure, and no unknown outcome.
-func TestTimeoutWhenOnlyTheJobIsLeft(t *testing.T) {
-	t.Parallel()
-	db, settings, worker, asked := late(t)
-	runner := worker.Runner(t)
-	worker.Kill(t)
-	if err := syscall.Kill(runner, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	settings.StartWorker(t)
-	harness.AwaitFile(t, asked)
-	row := db.AwaitDone(t, 1)
-	if harness.Text(row.Result) != "fail" || row.Code != nil || !strings.HasSuffix(harness.Text(row.Stderr), endedLate) ||
-		strings.Contains(harness.Text(row.Stderr), "unknown") {
-		t.Errorf("%s: want a failure without a code, and %q", row, endedLate)
 	}
 	verifyJournal(t, settings)
 }

@@ -106,31 +106,3 @@ func journalled(t *testing.T, dir string, id int64) journal.Done {
 	t.Fatalf("the journal has no end of job %d", id)
 	return journal.Done{}
 }
-
-// Eight jobs at once write 64 MiB to each of stdout and stderr. All of it would be a GiB; what
-// may be kept is 16 MiB, first in the runner and then in the worker.
-func TestMemoryIsBoundedWhateverJobsWrite(t *testing.T) {
-	t.Parallel()
-	const jobs = 8
-	db := harness.NewDatabase(t)
-	launcher := harness.Script(t, `head -c 67108864 /dev/zero >&2 & head -c 67108864 /dev/zero; wait`)
-	worker := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": jobs}).StartWorker(t)
-	processes := map[string]int{"worker": worker.Pid, "runner": worker.Runner(t)}
-	before := map[string]int64{}
-	for name, pid := range processes {
-		before[name] = harness.MemoryPeak(t, pid)
-	}
-	db.InsertMany(t, jobs, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	db.AwaitCount(t, jobs, "status = 'done' AND result = 'ok' AND LENGTH(stdout) > ? AND LENGTH(stderr) > ?", limit, limit)
-
-	// Twice what may be kept, for each of the processes that the output passes through.
-	const kept = jobs * 2 * limit
-	for name, pid := range processes {
-		grown := harness.MemoryPeak(t, pid) - before[name]
-		t.Logf("the memory of the %s grew by %d MiB", name, grown>>20)
-		if grown > 2*kept {
-			t.Errorf("the memory of the %s grew by %d MiB, more than %d MiB", name, grown>>20, 2*kept>>20)
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"jobd/tests/harness"
@@ -99,94 +98,6 @@ echo "$status"
 		row := db.AwaitDone(t, id+1)
 		if got := harness.Text(row.Stdout); got != "running 1 1\n" || harness.Text(row.Result) != "ok" {
 			t.Errorf("job %d found its row as %q: %s", id+1, got, row)
-		}
-	}
-}
-
-// Several MiB in one frame, with characters of every length, from the worker itself and through its master.
-func TestClientReadsResponsesOfSeveralMiB(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher := harness.Script(t, `yes 'aé€"\' | head -c 5242880`)
-	master := harness.StartMaster(t)
-	worker := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 4}).
-		With(harness.MasterOf(master), harness.Settings{"max_output_buffer": "8MiB"}).StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	db.Insert(t, 1, "a", "manual")
-	db.Insert(t, 2, "a", "manual")
-	want := strings.Repeat("aé€\"\\\n", 5<<20/9+1)[:5<<20]
-
-	var direct, routed harness.Jobs
-	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{1}}).Decode(t, &direct)
-	harness.Dial(t, master.Addr).Ask(t, "run-manual", map[string]any{
-		"jobs": []any{map[string]any{"id": 2, "target": "a"}},
-	}).Decode(t, &routed)
-	for id, job := range map[string]harness.Job{"1": direct.Jobs["1"], "2": routed.Jobs["2"]} {
-		if got := strings.TrimRight(job.Stdout, "\uFFFD"); !strings.HasPrefix(want, got) || len(want)-len(got) > 3 {
-			t.Errorf("job %s: received %d bytes, want the %d that it wrote: %s", id, len(job.Stdout), len(want), job)
-		}
-	}
-}
-
-// Each of the two jobs ends only when the other one runs: on one worker, with
-// one slot, they never would.
-func TestManualJobsRunInParallelOnTwoWorkers(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	meeting := t.TempDir()
-	launcher := harness.Script(t, fmt.Sprintf(
-		`cd %s; touch "$1"; while [ "$(ls | wc -l)" -lt 2 ]; do sleep 0.2; done; echo met`, meeting))
-	master := harness.StartMaster(t)
-	for _, name := range []string{"left", "right"} {
-		db.Worker(t, name, launcher+" {id}", map[string]int{"a": 1}).With(harness.MasterOf(master)).StartWorker(t)
-	}
-	harness.AwaitWorkers(t, master, "", 2)
-	db.Insert(t, 1, "a", "manual")
-	db.Insert(t, 2, "a", "manual")
-
-	var answer harness.Jobs
-	harness.Dial(t, master.Addr).Ask(t, "run-manual", map[string]any{"jobs": []any{
-		map[string]any{"id": 1, "target": "a"}, map[string]any{"id": 2, "target": "a"},
-	}}).Decode(t, &answer)
-	for _, id := range []string{"1", "2"} {
-		if job := answer.Jobs[id]; job.Stdout != "met\n" {
-			t.Errorf("job %s: %s; errors %v", id, job, answer.Errors)
-		}
-	}
-}
-
-// Two workers serve the target; the signal finds the one that runs the job.
-func TestSignalReachesTheWorkerThatRunsTheJob(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	ready := t.TempDir()
-	launcher := harness.Script(t, fmt.Sprintf(
-		`trap 'echo caught; exit 5' USR1; touch %s/"$1"; while :; do sleep 0.2; done`, ready))
-	master := harness.StartMaster(t)
-	for _, name := range []string{"left", "right"} {
-		db.Worker(t, name, launcher+" {id}", map[string]int{"a": 4}).With(harness.MasterOf(master)).StartWorker(t)
-	}
-	harness.AwaitWorkers(t, master, "", 2)
-
-	client := harness.Dial(t, master.Addr)
-	for id := range int64(6) {
-		db.Insert(t, id+1, "a", "waiting")
-	}
-	if response := client.Ask(t, "poke", map[string]any{"targets": []string{"a"}}); response.Error != "" {
-		t.Fatalf("poke: %s", response.Error)
-	}
-	for id := range int64(6) {
-		harness.AwaitFile(t, filepath.Join(ready, fmt.Sprint(id+1)))
-		var delivered map[string]bool
-		client.Ask(t, "send-signal", map[string]any{"jobs": []any{
-			map[string]any{"id": id + 1, "signal": 10, "target": "a"},
-		}}).Decode(t, &delivered)
-		if !delivered[fmt.Sprint(id+1)] {
-			t.Errorf("job %d: the signal was not delivered: %v", id+1, delivered)
-		}
-		row := db.AwaitDone(t, id+1)
-		if harness.Text(row.Stdout) != "caught\n" || row.Code == nil || *row.Code != 5 {
-			t.Errorf("job %d: %s", id+1, row)
 		}
 	}
 }

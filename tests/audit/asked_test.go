@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -76,28 +75,4 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 	if requested, accepted := strings.Index(log, " requested "), strings.Index(log, " accepted "); requested < 0 || requested > accepted {
 		t.Errorf("the request does not stand before what was done:\n%s", log)
 	}
-}
-
-// A table that did not answer at the start is asked later whether it takes names for one that differ in case.
-func TestTheTablesCaseIsLearntWhenItIsThere(t *testing.T) {
-	t.Parallel()
-	db, master := harness.NewDatabase(t), harness.StartMaster(t)
-	proxy := must.Get(linkproxy.Start(db.Addr))(t)
-	defer proxy.Close()
-	proxy.Refuse(true)
-	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"mail": 1}).
-		With(harness.MasterOf(master), harness.Settings{"mysql_port": fmt.Sprint(proxy.Port())}).StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	proxy.Refuse(false)
-	db.Insert(t, 1, "mail", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	db.AwaitDone(t, 1)
-	client := harness.Dial(t, master.Addr)
-	harness.Until(t, func() string {
-		response := client.Ask(t, "run-manual", map[string]any{"jobs": []map[string]any{{"id": 99, "target": "MAIL"}}})
-		if text := string(response.Data) + response.Error; !strings.Contains(text, "job 99 not found") {
-			return "the master knows no worker for MAIL: " + text
-		}
-		return ""
-	})
 }

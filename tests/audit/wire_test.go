@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"bufio"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -62,36 +60,6 @@ func start(t *testing.T, db *harness.Database, name, target string, first, n int
 	return worker, s
 }
 
-func TestThroughTheWorker(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker, settings := start(t, db, "node-1", "mail", 1, 8)
-	addr, dir := worker.Addr, settings["journal_dir"]
-
-	expect(t, 0, []string{"job 5", "target=mail", "result=ok code=0"}, addr, "journal", "log", "--job", "5")
-	expect(t, 0, []string{"claimed by node-1", "exit code 1", "job 4\n", "the table now: status=done target=mail result=fail"}, addr, "journal", "show", "4")
-	expect(t, 4, []string{"job 99: no journal knows it"}, addr, "journal", "show", "99")
-	expect(t, 0, []string{"exit code 1"}, addr, "journal", "state", "--status", "done")
-	expect(t, 0, []string{"mail    8"}, addr, "journal", "stats")
-	expect(t, 0, []string{"JOB"}, addr, "journal", "conflicts")
-
-	heads := filepath.Join(t.TempDir(), "heads")
-	expect(t, 0, nil, addr, "journal", "anchor", "--out", heads)
-	expect(t, 0, []string{"verified: ", "anchors: 1 agree", "proven up to event "}, addr, "journal", "verify", "--anchor", heads)
-	expect(t, 0, []string{`"ranges":[{"first":1,`, `"verdict":"proven"`}, addr, "journal", "verify", "--anchor", heads, "--output", "json")
-	forged := filepath.Join(t.TempDir(), "forged")
-	must.Do(t, os.WriteFile(forged, []byte("3 "+strings.Repeat("ab", 32)+"\n"), 0o600))
-	expect(t, 1, []string{"damaged  an anchor knows another history", "event 3: it is not the event that the anchor knows"}, addr, "journal", "verify", "--anchor", forged)
-	expect(t, 0, nil, addr, "journal", "diff")
-
-	// What the worker hands out is what is in its folder, to the byte.
-	local := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "journal", "export", "--journal", dir, "--until", "2100-01-01")
-	want := must.Get(local.Output())(t)
-	if got := expect(t, 0, nil, addr, "journal", "export"); got != string(want) {
-		t.Errorf("exported through the worker:\n%s\nfrom the folder:\n%s", got, want)
-	}
-}
-
 func TestThroughTheMaster(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
@@ -137,43 +105,4 @@ func TestThroughTheMaster(t *testing.T) {
 	}
 	ask(1, []string{"node-2: verified"}, "journal", "verify")
 	ask(0, []string{"history: not known, as not all journals could be read"}, "show", "1")
-}
-
-// A peer that is no jobd of ours says so, in words.
-func TestOriginalDaemon(t *testing.T) {
-	t.Parallel()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go original(conn)
-		}
-	}()
-	expect(t, 1, []string{"it does not serve its journal", "--journal DIR"}, listener.Addr().String(), "journal", "log")
-}
-
-// original answers as the original jobd does to requests that it does not know.
-func original(conn net.Conn) {
-	defer conn.Close()
-	requests := bufio.NewReader(conn)
-	for {
-		request, err := requests.ReadString(4)
-		if err != nil {
-			return
-		}
-		_, after, _ := strings.Cut(request, `"no":`)
-		var no int
-		_, _ = fmt.Sscan(strings.SplitN(after, ",", 2)[0], &no)
-		_, typ, _ := strings.Cut(after, `"type":"`)
-		typ, _, _ = strings.Cut(typ, `"`)
-		answer := fmt.Sprintf(`"error":"unknown request type: '%s'"`, typ)
-		if typ == "status" {
-			answer = `"data":{"targets":{},"jobPromisesCount":0}`
-		}
-		fmt.Fprintf(conn, `[1,{"no":%d,%s}]`+"\x04", no, answer)
-	}
 }

@@ -181,36 +181,6 @@ func TestJobsThatFailedAreRunOnceMore(t *testing.T) {
 	}
 }
 
-// What is deleted is said; what can't be checked is said; a worker that hangs is named, and hides
-// nothing of the others.
-func TestFailuresThatCanNotBeLookedAtWhole(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.fails(t, 1, 3)
-	s.fails(t, 2, 4)
-	s.run(t, "a", 1)
-	s.run(t, "b", 2)
-	s.db.Exec(t, "DELETE FROM jobs WHERE id = 1")
-	list := lines(t, s.jobctl(t, "failed --output json").stdout)
-	if len(list) != 2 || list[1]["row"] != "deleted" || list[1]["target"] != "a" || list[0]["row"] != nil {
-		t.Errorf("%v", list)
-	}
-	s.db.Exec(t, "RENAME TABLE jobs TO elsewhere")
-	got := s.jobctl(t, "failed --output json")
-	if list := lines(t, got.stdout); got.code != 6 || len(list) != 2 || list[0]["row"] != "not checked" || !strings.Contains(got.stderr, "could not be checked") {
-		t.Errorf("%+v", got)
-	}
-	s.db.Exec(t, "RENAME TABLE elsewhere TO jobs")
-	s.first.Kill(t)
-	harness.Until(t, func() string {
-		got := s.jobctl(t, "failed --output json")
-		if list := lines(t, got.stdout); len(list) == 1 && list[0]["job"] == 2.0 {
-			return ""
-		}
-		return got.stdout + got.stderr
-	})
-}
-
 // forwarded is another way to a daemon, and a channel that is closed when an answer with a word has
 // come over it.
 func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <-chan struct{}) {

@@ -83,36 +83,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestCancelAsJSON(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).StartWorker(t)
-	db.Insert(t, 1, "b", "manual")
-	got := jobctl(t, worker, "--output", "json", "cancel", "1", "2")
-	want := regexp.MustCompile(`^\{"errors":\{"2":"job 2 not found"\},"jobs":\{"1":\{"state":"ignored","target":"b","by":"127\.0\.0\.1:[0-9]+"\}\}\}\n$`)
-	if !want.MatchString(got.stdout) || got.code != 4 || !strings.Contains(got.stderr, "job 2: the table has no such row") {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestCancelRefusesWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).StartWorker(t)
-	for args, want := range map[string]string{
-		"cancel":                "needs at least one job, as ID or TARGET:ID",
-		"cancel x":              `job "x" is not allowed; allowed is ID or TARGET:ID, where ID is a whole number of 64 bits other than 0`,
-		"cancel :5":             `job ":5" is not allowed`,
-		"cancel a:5 b:5":        "job 5 is named twice, with different targets",
-		"cancel --grace 25h 5":  `--grace: "25h" is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, from 0s to 24h0m0s`,
-		"cancel --grace soon 5": "grace",
-	} {
-		if got := jobctl(t, worker, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.stderr, want) {
-			t.Errorf("%s: %+v, want %q", args, got, want)
-		}
-	}
-}
-
 // Through the master no target is needed: whoever has the job cancels it, and rows that nobody has
 // are cancelled by any of them.
 func TestCancelThroughTheMaster(t *testing.T) {

@@ -239,41 +239,6 @@ func TestAnOperatorWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// A million waiting rows cost nothing: the rows that the server reads are counted.
-func TestAnOperatorBesideAMillionRows(t *testing.T) {
-	t.Parallel()
-	server := ownServer(t)
-	s := newScene(t, harness.NewDatabaseOn(t, server), 2, 1_000_000)
-	for _, side := range []struct {
-		d     *harness.Daemon
-		flags []string
-	}{{s.workers[0], nil}, {s.master, []string{"--master"}}} {
-		before := rowsRead(t, server)
-		looks := s.all(t, side.d, side.flags...)
-		saysAll(t, looks, true)
-		if read, most := rowsRead(t, server)-before, 30_000*len(looks); read > most {
-			t.Errorf("%v: the server has read %d rows for %d commands, and at most %d are allowed", side.flags, read, len(looks), most)
-		}
-		for _, l := range looks {
-			if strings.Contains(l.words, "table queue") && !strings.Contains(l.stdout, "10000+") {
-				t.Errorf("%s: %+v", l.words, l.ran)
-			}
-		}
-	}
-	before := rowsRead(t, server)
-	s.act(t, s.master, "--master")
-	if read := rowsRead(t, server) - before; read > 30_000*len(acts) {
-		t.Errorf("the server has read %d rows for %d commands", read, len(acts))
-	}
-}
-
-// rowsRead is how many rows the server has read since it started.
-func rowsRead(t *testing.T, server *dbserver.Server) (rows int) {
-	t.Helper()
-	must.Do(t, server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows))
-	return rows
-}
-
 // What the original's worker can't answer is said, and hides nothing of what the others know.
 func TestAnOperatorBesideAnOriginalWorker(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -137,130 +136,6 @@ func TestStatusCostsTheDatabaseNothing(t *testing.T) {
 	client.Ask(t, "waiting", nil).Decode(t, new(any))
 	if asked := questions() - before - 1; asked != 1 {
 		t.Errorf("the counts of one target ask the server %d times", asked)
-	}
-}
-
-func TestStatusTellsOfAFullDisk(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	dir := smallDisk(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).With(harness.Settings{"journal_dir": dir}).StartWorker(t)
-	if s := status(t, worker); s.Journal.Full != "" || !s.Journal.FullSince.IsZero() {
-		t.Errorf("at first: %+v", s.Journal)
-	}
-	free := fill(t, dir)
-	full := status(t, worker).Journal // nothing had to be journalled for that
-	if !strings.Contains(full.Full, "are free") || full.FullSince.IsZero() {
-		t.Errorf("while it is full: %+v", full)
-	}
-	db.Insert(t, 1, "a", "waiting")
-	jobctl(t, worker, "poll")
-	shows(t, worker, ": journal "+dir, "status")
-	if got := jobctl(t, worker, "status"); !strings.Contains(got.stdout, "\njournal's disk: full since ") || !strings.Contains(got.stdout, "\na       0/1    0           1  ") {
-		t.Errorf("%+v", got)
-	}
-	if again := status(t, worker).Journal; again.FullSince != full.FullSince {
-		t.Errorf("it is full since %v, and then since %v", full.FullSince, again.FullSince)
-	}
-	free()
-	db.AwaitDone(t, 1)
-	if s := status(t, worker).Journal; s.Full != "" {
-		t.Errorf("with room again: %+v", s)
-	}
-}
-
-func TestStatusTellsOfARunnerThatWasKilled(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).StartWorker(t)
-	before := status(t, worker).Runner
-	if pid := worker.Runner(t); before.PID != pid || !before.Reachable || before.Since.IsZero() {
-		t.Fatalf("%+v, want process %d", before, pid)
-	}
-	must.Do(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	harness.Until(t, func() string {
-		after := status(t, worker).Runner
-		if after.Reachable && after.PID != before.PID && after.PID > 0 && after.Since.After(before.Since) {
-			return ""
-		}
-		return fmt.Sprintf("%+v", after)
-	})
-	shows(t, worker, fmt.Sprintf("runner: process %d, connected since ", status(t, worker).Runner.PID), "status")
-}
-
-// Who paused a target is told as the journal has it, also where that came through a master.
-func TestStatusTellsWhoPaused(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1, "b": 1}).With(harness.MasterOf(master)).StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	if got := jobctl(t, master, "--master", "pause", "a"); got.code != 0 {
-		t.Fatalf("%+v", got)
-	}
-	db.InsertMany(t, 10_050, "a", "waiting")
-	jobctl(t, worker, "poll")
-	a := status(t, worker).Targets["a"]
-	if !strings.HasPrefix(a.PausedBy, "127.0.0.1:") || !strings.HasSuffix(a.PausedBy, " via master "+master.Addr) || a.PausedSince == 0 {
-		t.Errorf("%+v, want who paused it via master %s", a, master.Addr)
-	}
-	got := jobctl(t, worker, "status")
-	if !strings.Contains(got.stdout, "\na       0/1    0           10000+  ") || !strings.Contains(got.stdout, "\ntarget a is paused since ") || !strings.Contains(got.stdout, " by "+a.PausedBy+"\n") {
-		t.Errorf("%+v", got)
-	}
-	shows(t, master, "a       1        0/1    0           10000+   ", "--master", "status")
-	jobctl(t, worker, "restart") // the configuration says nothing of a pause
-	if a := status(t, worker).Targets["a"]; a.PausedSince != 0 || a.PausedBy != "" {
-		t.Errorf("after a restart: %+v", a)
-	}
-}
-
-// A master adds up three workers, one of which hangs and one of which is the original, and names
-// targets that were poked and are served by nobody.
-func TestStatusOfAFleet(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	start := func(name string) *harness.Daemon {
-		return db.Worker(t, name, "/bin/true {id}", map[string]int{"shared": 2, name: 1}).With(harness.MasterOf(master)).StartWorker(t)
-	}
-	start("node-1")
-	hangs := start("node-2")
-	harness.AwaitWorkers(t, master, "", 2)
-	original(t, master, "node-1")
-	harness.AwaitWorkers(t, master, "", 3)
-	jobctl(t, master, "--master", "pause", "shared")
-	db.InsertMany(t, 3, "shared", "waiting")
-	db.Insert(t, 101, "nobody", "waiting")
-	db.Insert(t, 102, "nobody", "waiting")
-	jobctl(t, master, "--master", "poke", "nobody")
-	hangs.Signal(t, syscall.SIGSTOP)
-	t.Cleanup(func() { hangs.Signal(t, syscall.SIGCONT) })
-	got := jobctl(t, master, "--master", "status")
-	for _, want := range []string{
-		"\nworker node-2 does not answer: no answer within 5s\n",
-		"\nworker node-1 can't tell more, because it is an older jobd, or the original\n",
-		"\n3 workers, 4 targets; 0 of 15 slots in use, 0 prefetched\n",
-		"\nshared  1        0/2    0           3  ",
-		"\na       1        ?/10   ?           0        -       no\n",
-		"\ntarget nobody was poked and is served by nobody, since ", "; 2 rows wait\n",
-	} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("%q is missing in\n%s", want, got.stdout)
-		}
-	}
-	if got.code != 1 || got.stderr != "jobctl: worker 'node-2': no answer within 5s\n" {
-		t.Errorf("exit code %d, %s", got.code, got.stderr)
-	}
-	got = jobctl(t, master, "--master", "queue", "shared", "--output=json")
-	var answer struct {
-		Targets []struct {
-			Target                         string
-			Waiting, Running, Slots, Ended *int
-		}
-	}
-	if err := json.Unmarshal([]byte(got.stdout), &answer); err != nil || got.code != 1 || len(answer.Targets) != 1 || *answer.Targets[0].Waiting != 3 || *answer.Targets[0].Slots != 2 {
-		t.Errorf("%v: %+v", err, got)
 	}
 }
 

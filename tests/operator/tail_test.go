@@ -2,8 +2,6 @@ package operator
 
 import (
 	"bufio"
-	"bytes"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -128,95 +126,6 @@ func TestTailFollowsAJob(t *testing.T) {
 		if got := jobctl(t, worker, strings.Fields(args)...); got.stdout != want || got.stderr != "trouble\n" || got.code != 0 {
 			t.Errorf("%s: %q", args, got.stdout)
 		}
-	}
-}
-
-// Of a job that writes without end the newest is shown, and how much is missing is told; it ends
-// with the true count of all that it wrote.
-func TestTailOfAJobThatNeverStops(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "node-1", harness.Script(t, `echo begin; exec yes`)+" {id}", map[string]int{"a": 1}).
-		With(harness.Settings{"max_output_buffer": "1KiB"}).StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	db.AwaitCount(t, 1, "status = 'running'")
-	harness.Until(t, func() string {
-		got := jobctl(t, worker, "tail", "1")
-		if got.code == 0 && strings.HasPrefix(got.stdout, "begin\ny\ny\n") && len(got.stdout) >= 1000 {
-			return ""
-		}
-		return fmt.Sprintf("it has written: %.100q", got.stdout)
-	})
-	f := follow(t, worker, "tail", "-f", "1")
-	if told, err := f.errors.ReadString('\n'); err != nil || !strings.Contains(told, " bytes of stdout were not kept\n") {
-		t.Errorf("of the gap: %q, %v", told, err)
-	}
-	for range 50_000 { // far beyond what is kept
-		if line := f.line(t); strings.Trim(line, "y\n") != "" {
-			t.Fatalf("%q", line)
-		}
-	}
-	if got := jobctl(t, worker, "send-signal", "TERM", "1"); got.code != 0 {
-		t.Error(got)
-	}
-	if got := f.end(t); got.code != 0 || !strings.HasSuffix(got.stderr, "jobctl: job 1: it has ended: killed by SIGTERM\n") {
-		t.Errorf("%+v", got.stderr)
-	}
-}
-
-// Whatever a job writes steers no terminal; stderr is told apart there.
-func TestTailOnATerminal(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher := harness.Script(t, `printf 'out \033[2J\n'; sleep 0.1; printf 'bad \033[H\nmore' >&2; sleep 0.1; printf 'end'`)
-	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
-	db.Insert(t, 1, "a", "manual")
-	if got := jobctl(t, worker, "run-manual", "1"); got.code != 0 {
-		t.Fatal(got)
-	}
-	shown := inTerminal(t, worker, "tail", "-f", "1")
-	for _, want := range []string{`out \x1b[2J`, `bad \x1b[H`, "more\n", "it has ended: ok"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("%q is missing in %q", want, shown)
-		}
-	}
-	cmd := exec.Command("script", "-qec", "NO_COLOR=1 "+harness.Program(t, "jobctl")+" "+strings.Join(arguments(t, worker, "tail", "1"), " "), "/dev/null")
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	must.Do(t, cmd.Run())
-	if got := strings.ReplaceAll(out.String(), "\r", ""); got != "out \\x1b[2J\nend\nstderr| bad \\x1b[H\nstderr| more\n" {
-		t.Errorf("without colours: %q", got)
-	}
-}
-
-// A runner that is killed ends no follower: it is told that the outcome is unknown, and what was
-// shown before does not come again.
-func TestTailOfAJobWhoseRunnerIsKilled(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher, say := talker(t, "echo out; echo trouble >&2")
-	settings := db.Worker(t, "node-1", launcher, map[string]int{"a": 1})
-	worker := settings.StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	db.AwaitCount(t, 1, "status = 'running'")
-	f := follow(t, worker, "tail", "-f", "1")
-	if got := f.line(t); got != "out\n" {
-		t.Errorf("%q", got)
-	}
-	harness.Until(t, func() string {
-		if files, err := filepath.Glob(filepath.Join(settings["journal_dir"], "runner.output", "*")); err != nil || len(files) != 2 {
-			return fmt.Sprintf("on disk are %q, %v", files, err)
-		}
-		return ""
-	})
-	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
-	say("exit 0")
-	got := f.end(t)
-	if got.stdout != "" || got.code != 0 || strings.Count(got.stderr, "trouble\n") != 1 ||
-		!strings.Contains(got.stderr, "\njobctl: job 1: it has ended: fail: outcome unknown: ") || strings.Contains(got.stderr, "jobd:") {
-		t.Errorf("%+v", got)
 	}
 }
 

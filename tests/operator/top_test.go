@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -181,55 +180,4 @@ func TestTopWhileTheWorkerIsKilled(t *testing.T) {
 	term.await("pause mail: ok", "paused")
 	term.press("C-c")
 	term.await("exit code 0")
-}
-
-// Through a master one sees all workers and what they run. One that hangs is named, and hides nothing of the others'.
-func TestTopOfThreeWorkersOneOfWhichHangs(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	var workers []*harness.Daemon
-	for _, w := range []struct{ name, target string }{{"node-1", "mail"}, {"node-2", "report"}, {"node-3", "video"}} {
-		workers = append(workers, busy(t, db, w.name, map[string]int{w.target: 1}, harness.MasterOf(master)))
-		harness.AwaitWorkers(t, master, "", len(workers)) // in this order
-	}
-	for i, target := range []string{"mail", "report", "video"} {
-		db.Insert(t, int64(i+1), target, "waiting")
-		poll(t, workers[i])
-		db.AwaitCount(t, i+1, "status = 'running'") // the oldest first
-	}
-	db.Insert(t, 4, "mail", "waiting")
-	db.Insert(t, 5, "mail", "waiting")
-	poll(t, workers[0])
-	db.AwaitCount(t, 1, "status = 'waiting'")
-	term := openTerminal(t, master, 80, 24, "--master", "top")
-	steady := []string{"3 workers; 3/3 slots", "3 started", "running jobs: 3,", "1/1        1"}
-	golden(t, "top-master-80x24", term.awaitTimes(3, "iB\n", steady...), 24)
-	term.resize(200, 60)
-	golden(t, "top-master-200x60", term.awaitTimes(3, "iB\n", append(steady, strings.Repeat("─", 100), strings.Repeat("█", 20))...), 60)
-	term.resize(80, 24)
-
-	workers[2].Signal(t, syscall.SIGSTOP)
-	resume := func() { workers[2].Signal(t, syscall.SIGCONT) }
-	t.Cleanup(resume)
-	term.await("1 silent of 3 workers", "node-3: no answer within 5s", "running jobs: 2,", "node-1", "node-2")
-	term.press("Home", "p")
-	term.await("pause mail on all workers?")
-	term.press("y")
-	term.await("pause mail: ok")
-	term.awaitGone("pausing")
-	resume()
-	term.await(steady[0], "running jobs: 3,", "paused")
-	term.press("q")
-	term.await("exit code 0")
-}
-
-// Where there is no terminal, what to use in its place is said.
-func TestTopWithoutATerminal(t *testing.T) {
-	t.Parallel()
-	d := harness.StartMaster(t)
-	want := "jobctl: top: needs a terminal to show its view, and to read keys from; status --watch, ps and queue print the same as text\n"
-	if got := jobctl(t, d, "top"); got != (ran{"", want, 2}) {
-		t.Errorf("%+v", got)
-	}
 }

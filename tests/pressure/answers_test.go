@@ -85,30 +85,3 @@ func TestMasterWithWorkersThatAnswerTooMuch(t *testing.T) {
 	atMost(t, "bytes in memory", int(harness.MemoryPeak(t, master.Pid)), mayTake)
 	all.Wait()
 }
-
-// One answer that is as long as a master takes: it is twice in memory at most, and then not at all.
-func TestALongAnswerIsGivenBack(t *testing.T) {
-	t.Parallel()
-	const bytes, slack, process = 32 << 20, 24 << 20, 48 << 20 // the last is what a process takes besides at work
-	master := harness.StartMaster(t, harness.Settings{"log_level_console": "error"})
-	until := make(chan struct{})
-	var all sync.WaitGroup
-	answering(t, master.Addr, "long", bytes, until, &all)
-	client := harness.Dial(t, master.Addr)
-	before := harness.Memory(t, master.Pid)
-	answer := client.Ask(t, "journal-anchor", map[string]any{"worker": "long"})
-	if len(answer.Data) < bytes {
-		t.Fatalf("%.300s %s", answer.Data, answer.Error)
-	}
-	client.Close()
-	close(until)
-	all.Wait()
-	t.Logf("%d MiB more at most", (harness.MemoryPeak(t, master.Pid)-before)>>20)
-	atMost(t, "bytes more in memory", int(harness.MemoryPeak(t, master.Pid)-before), 2*bytes+process)
-	harness.Until(t, func() string {
-		if more := harness.Memory(t, master.Pid) - before; more > slack {
-			return fmt.Sprintf("%d MiB more than before", more>>20)
-		}
-		return ""
-	})
-}

@@ -93,16 +93,3 @@ func (s *site) awaitAtMost(done, most int) {
 		return ""
 	})
 }
-
-// The same by goroutines: one that waits for each poll, or each event, would show.
-func TestDatabaseAwayKeepsNoGoroutines(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	w := s.pressed()
-	s.away()
-	w.poll(1)
-	s.open()
-	w.awaitLength(mayHold - slots)
-	w.poll(2000)
-	atMost(t, "goroutines", goroutines(t, w.Daemon), 40+4*mayHold)
-}

@@ -118,28 +118,6 @@ func TestCheckTellsEverythingAtOnce(t *testing.T) {
 	expect(t, code, 2, report, "in use by another program", "ping_interval")
 }
 
-// A configuration and a log file that are pipes are refused at once, with --check and without: opening them would not end.
-func TestFilesThatArePipes(t *testing.T) {
-	t.Parallel()
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	must.Do(t, syscall.Mkfifo(pipe, 0o600))
-	settings := harness.Targets(map[string]int{"a": 1}).With(harness.Settings{
-		"host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker", "launcher": "/bin/true {id}", "store": "sqlite",
-		"sqlite_path": filepath.Join(t.TempDir(), "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_file": pipe,
-	})
-	code, report := check(t, "jobd", settings)
-	expect(t, code, 1, report, "wrong    log_file "+pipe, "no regular file")
-	code, report = settings.Refused(t)
-	expect(t, code, 1, report, "log_file: "+pipe, "no regular file")
-	for _, program := range []string{"jobd", "jobd-master"} {
-		for _, args := range [][]string{{"--check"}, nil} {
-			cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, program), append(args, "--config", pipe)...)
-			out, _ := cmd.CombinedOutput() // the code tells
-			expect(t, cmd.ProcessState.ExitCode(), 2, string(out), "config "+pipe, "no regular file")
-		}
-	}
-}
-
 // An account that may not update, or far too much, a name that no row can have, and a damaged journal.
 func TestCheckOfTheTableAndTheJournal(t *testing.T) {
 	t.Parallel()
@@ -160,25 +138,4 @@ func TestCheckOfTheTableAndTheJournal(t *testing.T) {
 	db.Exec(t, "REVOKE UPDATE ON "+db.Name+".jobs FROM "+account)
 	code, report = check(t, "jobd", settings)
 	expect(t, code, 1, report, "UPDATE command denied")
-}
-
-// Of an SQLite table nothing is made, beside it neither.
-func TestCheckOfAnSQLiteTable(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	settings := harness.Targets(map[string]int{"a": 1}).With(harness.Settings{
-		"host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker", "launcher": "/bin/true {id}",
-		"store": "sqlite", "sqlite_path": filepath.Join(dir, "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"),
-	})
-	code, report := check(t, "jobd", settings)
-	expect(t, code, 0, report, "jobs.db: it will be made")
-	if files := tree(t, dir); len(files) != 1 {
-		t.Errorf("--check made %q", files)
-	}
-	worker := settings.StartWorker(t)
-	code, report = check(t, "jobd", settings)
-	expect(t, code, 0, report, "jobs.db: it has what a worker needs")
-	worker.Crash(t)
-	code, report = check(t, "jobd", settings.With(harness.Settings{"claim_column": "claim"}))
-	expect(t, code, 1, report, "it has no column claim")
 }

@@ -68,12 +68,3 @@ func TestDatabaseThatCannotWork(t *testing.T) {
 		})
 	}
 }
-
-// A target longer than the column is told with its line, and with the statement that makes room.
-func TestTargetLongerThanTheColumn(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t, dbserver.JobsTable)
-	code, output := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a-target-of-28-characters-xyz": 1}).Refused(t)
-	expect(t, code, 2, output, "jobd.conf:", `: targets.a-target-of-28-characters-xyz: "a-target-of-28-characters-xyz" can't be served: it has 29 characters`,
-		"can't hold more than 16: no row can match; ALTER TABLE", "MODIFY `target` varchar(64)")
-}

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -187,24 +185,6 @@ func linesWith(text, part string) (lines []string) {
 	return lines
 }
 
-// A machine that is short of something for a while fails no job.
-func TestShortageFailsNoJob(t *testing.T) {
-	t.Parallel()
-	const rows = 50
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "worker", program(t, sound, 0o755)+" {id}", map[string]int{"a": 4}).StartWorker(t)
-	var usual unix.Rlimit
-	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, nil, &usual))
-	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4, Max: usual.Max}, nil))
-	db.InsertMany(t, rows, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	awaitTrouble(t, worker, "no job can be started for now: start ")
-	db.AwaitCount(t, rows, "status = 'waiting' AND result IS NULL")
-	must.Do(t, unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &usual, nil))
-	db.AwaitCount(t, rows, "status = 'done' AND result = 'ok'")
-	awaitTrouble(t, worker, "")
-}
-
 // A program that was executed and says 126 or 127 itself has run.
 func TestExitCodesOfShellsAreOutcomes(t *testing.T) {
 	t.Parallel()
@@ -222,79 +202,4 @@ func TestExitCodesOfShellsAreOutcomes(t *testing.T) {
 	if s := statusOf(t, worker); s.Launcher != nil {
 		t.Errorf("status says %+v", s.Launcher)
 	}
-}
-
-// A configuration whose launcher can't be executed is not taken over; one whose launcher can be is, and ends the trouble at
-// once, without a job that would have to tell.
-func TestLauncherIsLookedAtWhenTheConfigurationIsReadAgain(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	path := program(t, sound, 0o755)
-	settings := db.Worker(t, "worker", path+" {id}", map[string]int{"a": 1})
-	worker := settings.StartWorker(t)
-	put(t, worker.Config, settings.With(harness.Settings{"launcher": "/nowhere/launcher {id}"}).String(), 0o600)
-	worker.Signal(t, syscall.SIGHUP)
-	harness.Until(t, func() string {
-		if !strings.Contains(worker.Output(), "/nowhere/launcher: no such file") {
-			return "the log does not say what is wrong"
-		}
-		return ""
-	})
-	db.Insert(t, 1, "a", "waiting")
-	client := harness.Dial(t, worker.Addr)
-	client.Ask(t, "poll", nil)
-	db.AwaitDone(t, 1)
-
-	must.Do(t, os.Remove(path))
-	db.Insert(t, 2, "a", "waiting")
-	client.Ask(t, "poll", nil)
-	awaitTrouble(t, worker, "no such file")
-	put(t, worker.Config, settings.With(harness.Settings{"launcher": program(t, sound, 0o755) + " {id}"}).String(), 0o600)
-	worker.Signal(t, syscall.SIGHUP)
-	if row := db.AwaitDone(t, 2); harness.Text(row.Result) != "ok" {
-		t.Errorf("%s", row)
-	}
-}
-
-// A second attempt is not given back, because its job ran: it waits, and keeps its number.
-func TestSecondAttemptWaitsForTheLauncher(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	folder := t.TempDir()
-	content := fmt.Sprintf("#!/bin/sh\necho attempt $JOBD_ATTEMPT\n[ $JOBD_ATTEMPT ] && exit\ntouch %s/runs\nexec sleep 300\n", folder)
-	path := program(t, content, 0o755)
-	worker := db.Worker(t, "worker", path+" {id}", map[string]int{"a": 1}).
-		With(harness.Settings{"on_crash": "requeue", "max_attempts": "2"}).StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	harness.AwaitFile(t, filepath.Join(folder, "runs"))
-	must.Do(t, os.Remove(path))
-	group := jobBelow(t, worker)
-	must.Do(t, syscall.Kill(worker.Runner(t), syscall.SIGKILL))
-	must.Do(t, syscall.Kill(-group, syscall.SIGKILL))
-	awaitTrouble(t, worker, "no such file")
-	if row := db.Row(t, 1); row.Status != "running" {
-		t.Errorf("%s; want it to stay running", row)
-	}
-	put(t, path, content, 0o755)
-	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "attempt 2\n" {
-		t.Errorf("%s; want the second attempt's output", row)
-	}
-}
-
-// jobBelow is the process of the one job of a worker.
-func jobBelow(t *testing.T, worker *harness.Daemon) (pid int) {
-	t.Helper()
-	children := fmt.Sprintf("/proc/%d/task/*/children", worker.Runner(t))
-	harness.Until(t, func() string {
-		files, _ := filepath.Glob(children)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if _, scanErr := fmt.Sscan(string(text), &pid); err == nil && scanErr == nil {
-				return ""
-			}
-		}
-		return "no job runs"
-	})
-	return pid
 }

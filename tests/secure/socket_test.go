@@ -262,30 +262,3 @@ func echoed(path string) error {
 		_ = conn.Close()
 	}
 }
-
-// What is no unix socket that listens is refused, whoever gives it.
-func TestOnlyUnixSocketsAreTaken(t *testing.T) {
-	t.Parallel()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	tcp := must.Get(listener.(*net.TCPListener).File())(t)
-	file := must.Get(os.Open(os.DevNull))(t)
-	config := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.Write(t)
-	for given, why := range map[*os.File]string{tcp: "it has the address 127.0.0.1:", file: "socket operation on non-socket"} {
-		cmd := exec.CommandContext(harness.Bounded(t), "sh", "-c", `export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" "$@"`, harness.Program(t, "jobd-master"), "--config", config)
-		cmd.ExtraFiles = []*os.File{given}
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "descriptor 3, given by LISTEN_FDS: ") || !strings.Contains(string(out), why) {
-			t.Errorf("%v, said %q, want %q", err, out, why)
-		}
-	}
-}
-
-// A number of given sockets that no manager gives costs no memory, and is told.
-func TestTooManyGivenSockets(t *testing.T) {
-	t.Parallel()
-	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t), "log_level_console": "info"}
-	program := harness.Script(t, `LISTEN_PID=$$ LISTEN_FDS=1000000000 exec `+harness.Program(t, "jobd-master")+` "$@"`)
-	master := harness.LaunchBinary(t, program, settings.Write(t), settings.Addr()).Ready(t)
-	awaitSaid(t, master, "the sockets of LISTEN_FDS are not used: they are too many; leave fewer in the socket unit")
-}

@@ -2,19 +2,14 @@
 package secure
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"jobd/net/cert/certtest"
-	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -149,61 +144,6 @@ func openssl(t *testing.T, address string, args ...string) string {
 	return string(out)
 }
 
-// OpenSSL gets TLS 1.2 and 1.3 and nothing older, sends frames and reads answers, and is told the end.
-func TestOpenSSL(t *testing.T) {
-	t.Parallel()
-	authority := certtest.New(t)
-	master := harness.StartMaster(t, offered(t, authority, t.TempDir(), "allow"))
-	for option, want := range map[string]bool{"-tls1": false, "-tls1_1": false, "-tls1_2": true, "-tls1_3": true} {
-		said := openssl(t, master.Addr, option, "-CAfile", authority.File, "-verify_return_error", "-cipher", "ALL:@SECLEVEL=0")
-		if got := strings.Contains(said, "Verify return code: 0 (ok)") && !strings.Contains(said, "Cipher is (NONE)"); got != want {
-			t.Errorf("%s: connected %v, want %v:\n%s", option, got, want, said)
-		}
-	}
-	for _, weak := range []string{"RC4", "3DES", "NULL", "aNULL", "EXPORT", "CBC"} {
-		said := openssl(t, master.Addr, "-tls1_2", "-cipher", weak+":@SECLEVEL=0")
-		if strings.Contains(said, "Cipher is ECDHE") && weak != "CBC" {
-			t.Errorf("cipher %s is taken:\n%s", weak, said)
-		}
-	}
-	cmd := exec.CommandContext(harness.Bounded(t), "openssl", "s_client", "-quiet", "-connect", master.Addr, "-CAfile", authority.File, "-verify_return_error")
-	stdin := must.Get(cmd.StdinPipe())(t)
-	stdout := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
-	must.Get(io.WriteString(stdin, `[0,{"no":4,"type":"status"}]`+"\x04"))(t)
-	if answer, err := bufio.NewReader(stdout).ReadString(harness.EOT); err != nil || !strings.HasPrefix(answer, `[1,{"no":4,"data":{"workers":[]`) {
-		t.Errorf("error %v, answer %q", err, answer)
-	}
-	master.Signal(t, syscall.SIGTERM) // -ign_eof: only the end that TLS tells ends it
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("OpenSSL was not told the end: %v", err)
-	}
-}
-
-// A certificate that can't be used ends the start, and --check says so.
-func TestACertificateThatCannotBeUsed(t *testing.T) {
-	t.Parallel()
-	authority, folder := certtest.New(t), t.TempDir()
-	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.With(offered(t, authority, folder, "require"))
-	_, other := authority.Issue(t, t.TempDir(), "127.0.0.1")
-	for name, test := range map[string]struct {
-		change harness.Settings
-		want   string
-	}{
-		"a key that does not fit": {harness.Settings{"tls_key": other}, "private key does not match public key"},
-		"no file":                 {harness.Settings{"tls_cert": filepath.Join(folder, "nowhere.pem")}, "nowhere.pem: no such file"},
-		"no key":                  {harness.Settings{"tls_key": ""}, "tls_key"},
-	} {
-		file := settings.With(test.change).Write(t)
-		for _, args := range [][]string{nil, {"--check"}} {
-			d := harness.Launch(t, "jobd-master", file, settings.Addr(), args...)
-			if code := d.ExitCode(t); code == 0 || !strings.Contains(d.Output(), test.want) {
-				t.Errorf("%s, %v: exit code %d: %s", name, args, code, d.Output())
-			}
-		}
-	}
-}
-
 // A worker that starts again by the order of somebody who knows it by its name is known by that name after
 // it, too, though it says that it listens on an address.
 func TestRestartOverTLS(t *testing.T) {
@@ -216,23 +156,5 @@ func TestRestartOverTLS(t *testing.T) {
 	said, code := jobctl(t, worker, "--host", "localhost", "--tls", "verify", "--tls-ca", authority.File, "restart")
 	if code != 0 || !strings.Contains(said, "serves again") {
 		t.Errorf("exit code %d: %s", code, said)
-	}
-}
-
-// What is said of TLS without TLS is a mistake, not a connection in clear text; and so is a half of a pair.
-func TestHalfOfTheSettings(t *testing.T) {
-	t.Parallel()
-	authority := certtest.New(t)
-	file, key := authority.Issue(t, t.TempDir(), "127.0.0.1")
-	master := harness.StartMaster(t)
-	for want, args := range map[string][]string{
-		"tls_ca: there is no TLS without tls = verify":   {"--tls-ca", authority.File},
-		"tls_name: there is no TLS without tls = verify": {"--tls-name", "master.example"},
-		"tls_cert: required for TLS":                     {"--tls", "verify", "--tls-key", key},
-		"tls_key: required for TLS":                      {"--tls", "verify", "--tls-cert", file},
-	} {
-		if said, code := jobctl(t, master, append(args, "--master", "status")...); code != 2 || !strings.Contains(said, want) {
-			t.Errorf("%v: exit code %d, said %q, want %q", args, code, said, want)
-		}
 	}
 }

@@ -189,24 +189,3 @@ func TestAServiceSaysWhetherAndWhenAJobIsTriedAgain(t *testing.T) {
 		t.Errorf("it came %d times, and its row is %s", app.times(2), row)
 	}
 }
-
-func TestARequestIsCancelled(t *testing.T) {
-	t.Parallel()
-	held, gone := make(chan struct{}), make(chan struct{})
-	app := newApplication(t, func(_ http.ResponseWriter, r *http.Request, _ int) {
-		close(held)
-		<-r.Context().Done()
-		close(gone)
-	})
-	app.Start()
-	db := harness.NewDatabase(t)
-	w := db.Worker(t, "node-1", app.URL+"/run/{id}", map[string]int{"a": 1}).StartWorker(t)
-	db.InsertMany(t, 1, "a", "waiting")
-	jobctl(t, w, "poll", "a")
-	<-held
-	jobctl(t, w, "cancel", "1")
-	<-gone
-	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), "cancelled") || app.times(1) != 1 {
-		t.Errorf("it came %d times, and its row is %s", app.times(1), row)
-	}
-}

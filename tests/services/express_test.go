@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"jobd/store/storetest/freeport"
 )
 
@@ -73,46 +71,6 @@ func TestNoRequestIsLostOrDoubled(t *testing.T) {
 	}
 	if len(taken) != slots*each {
 		t.Errorf("%d requests came of %d", len(taken), slots*each)
-	}
-}
-
-func TestExpressSeesThatARequestIsCancelled(t *testing.T) {
-	t.Parallel()
-	app := express(t)
-	a := newAsker(t)
-	service := a.reach(app.url("/jobs/waits/{id}"))
-	process := a.start(service, 0)
-	app.says(t, "took 1-1-@abcdefghi")
-	if err := process.Signal(int(unix.SIGTERM)); err != nil {
-		t.Error(err)
-	}
-	app.says(t, "closed 1")
-	<-process.Ended()
-	if got := shown(process.Outcome()); !strings.Contains(got, "it was cancelled by SIGTERM while the service had its request: nobody can tell") {
-		t.Errorf("it ended as %s", got)
-	}
-}
-
-// A service that dies with a request has left it unknown; what comes after that is not started until the
-// service is back.
-func TestExpressDiesAndComesBack(t *testing.T) {
-	t.Parallel()
-	app := express(t)
-	a := newAsker(t)
-	service := a.reach(app.url("/jobs/dies/{id}"))
-	if got := shown(a.run(service)); !strings.Contains(got, "there was no answer: ") || !strings.HasSuffix(got, "nobody can tell how it ended") {
-		t.Errorf("it ended as %s", got)
-	}
-	app.stop()
-	if got := shown(a.run(service)); !strings.Contains(got, "refused") {
-		t.Errorf("the next one ended as %s", got)
-	}
-	a.await(false)
-	app.start(t, []string{"SIGNED=" + signed(t, "signed.cjs")}, "node", "testdata/express.cjs")
-	a.await(true)
-	service = a.reach(app.url("/jobs/ok/{id}"))
-	if got := shown(a.run(service)); !strings.HasPrefix(got, "ok 0") {
-		t.Errorf("it ended as %s", got)
 	}
 }
 

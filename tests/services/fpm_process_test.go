@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
-	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -67,62 +66,6 @@ func ended(t *testing.T, p jobexec.Process) string {
 	return shown(p.Outcome())
 }
 
-func TestPHPOverTCP(t *testing.T) {
-	t.Parallel()
-	address := freeport.Address(port(t))
-	f := newFPM(t, address, 2)
-	a := newAsker(t)
-	process := a.start(a.serve(f.script("job", `header('Jobd-Exit-Code: 0'); echo $_SERVER['QUERY_STRING'];`)), harness.Patience)
-	if got := process.Started().Address; got != address {
-		t.Errorf("its address is %q", got)
-	}
-	if got := ended(t, process); got != `ok 0 out "1" err ""` {
-		t.Errorf("it ended as %s", got)
-	}
-}
-
-// With one process and more slots jobs wait in the queue of php-fpm, and each is run once.
-func TestPHPHasTooFewProcesses(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 1)
-	a := newAsker(t)
-	service := a.serve(f.script("job", held))
-	first := a.start(service, harness.Patience)
-	f.notes("came", "1 ")
-	rest := []jobexec.Process{a.start(service, harness.Patience), a.start(service, harness.Patience)}
-	if got := ended(t, a.start(service, 2*time.Second)); !strings.Contains(got, "the service did not answer within its timeout of 2s: nobody can tell") {
-		t.Errorf("the one that can't wait ended as %s", got)
-	}
-	f.release()
-	for _, process := range append(rest, first) {
-		if got := ended(t, process); got != `ok 0 out "" err ""` {
-			t.Errorf("it ended as %s", got)
-		}
-	}
-	f.notes("came", "1 2 3 4 ") // php-fpm has the request of the last one, though nobody waits for it
-	f.notes("left", "1 2 3 4 ")
-}
-
-// A job that is cancelled is cut off; what PHP makes of that is its matter.
-func TestPHPGoesOnWhenItsJobIsCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 1)
-	a := newAsker(t)
-	process := a.start(a.serve(f.script("job", held)), harness.Patience)
-	f.notes("came", "1 ")
-	if err := process.Signal(int(unix.SIGUSR1)); err == nil {
-		t.Error("it takes SIGUSR1")
-	}
-	if err := process.Signal(int(unix.SIGTERM)); err != nil {
-		t.Error(err)
-	}
-	if got := ended(t, process); !strings.Contains(got, "it was cancelled by SIGTERM while the service had its request: nobody can tell") {
-		t.Errorf("it ended as %s", got)
-	}
-	f.release()
-	f.notes("left", "1 ")
-}
-
 // When php-fpm ends, its jobs are unknown, and the next ones are not started until it is back.
 func TestPHPEndsAndComesBack(t *testing.T) {
 	t.Parallel()
@@ -147,41 +90,6 @@ func TestPHPEndsAndComesBack(t *testing.T) {
 		t.Errorf("it ended as %s", got)
 	}
 	f.notes("left", "3 ")
-}
-
-// The master is needed for new processes only: those that it leaves go on.
-func TestPHPGoesOnWithoutItsMaster(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 1)
-	a := newAsker(t)
-	process := a.start(a.serve(f.script("job", held)), harness.Patience)
-	f.notes("came", "1 ")
-	f.signal(unix.SIGKILL)
-	f.release()
-	if got := ended(t, process); got != `ok 0 out "" err ""` {
-		t.Errorf("it ended as %s", got)
-	}
-}
-
-// A connection that php-fpm has closed before the request was sent is no start.
-func TestPHPEndsBeforeARequestIsSent(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 1)
-	a := newAsker(t)
-	service := a.serve(f.script("job", held))
-	first := a.start(service, harness.Patience)
-	f.notes("came", "1 ")
-	waiting := must.Get(a.Start(jobexec.Spec{Mode: service.Mode, Target: "mail", Job: 7, Attempt: 1, Service: service}))(t)
-	<-waiting.Begun()
-	f.signal(unix.SIGTERM)
-	if got := ended(t, first); !strings.HasSuffix(got, connectionLost) {
-		t.Errorf("it ended as %s", got)
-	}
-	f.stop()
-	waiting.(jobexec.Held).Proceed()
-	if got := ended(t, waiting); strings.Contains(got, "nobody can tell") || !strings.Contains(got, "fastcgi:"+f.address) {
-		t.Errorf("the one that was not sent ended as %s", got)
-	}
 }
 
 // systemctl reload php-fpm kills what runs, unless process_control_timeout gives it time.

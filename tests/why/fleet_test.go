@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,83 +125,6 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 			}
 		})
 	})
-}
-
-// A worker that is not registered with the master, or is gone, and rows that its own journal does
-// not know.
-func TestClaimsOfOthers(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	launcher, open := gate(t, "exit 0")
-	known := db.Worker(t, "node-1", launcher, map[string]int{"b": 1}).With(harness.MasterOf(master)).StartWorker(t)
-	away := db.Worker(t, "node-2", launcher, map[string]int{"a": 1})
-	stranger := away.StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	db.Insert(t, 1, "a", "waiting")
-	jobctl(t, stranger, "poll")
-	db.AwaitStatus(t, 1, "running")
-	await(t, known, 1, "unregistered", `job 1 is running since `+clock+`, as its row says; it was not claimed by node-1 \(token @\w{9}\); the worker with that mark is connected to the database: connection \d+ .*`)
-	await(t, master, 1, "unregistered", `job 1 is running .*; the worker with that mark is connected to the database: .*`, viaMaster)
-	stranger.Kill(t)
-	await(t, known, 1, "unregistered", `job 1 is running .*; no worker with that mark is connected to the database`)
-
-	var status struct{ Mark string }
-	harness.Dial(t, known.Addr).Ask(t, "status", nil).Decode(t, &status)
-	db.Insert(t, 2, "b", "running")
-	db.Exec(t, "UPDATE jobs SET sig = ? WHERE id = 2", "@"+status.Mark+"zzzzz")
-	await(t, known, 2, "lost", `job 2 is running, as its row says, and bears the mark of node-1, whose journal does not know this claim \(token @`+status.Mark+`zzzzz\): that worker looks into it`)
-
-	open()
-	away.StartWorker(t) // else its runner would keep the job's end for it for ever
-	db.AwaitDone(t, 1)
-}
-
-// A row that somebody changes while it is a worker's, and one whose end the table refuses.
-func TestRowsThatSomebodyElseChanges(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher, open := gate(t, "exit 0")
-	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 2}).StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	jobctl(t, w, "poll")
-	await(t, w, 1, "running", "job 1 runs on node-1 .*")
-	db.Exec(t, "CREATE TRIGGER only BEFORE UPDATE ON jobs FOR EACH ROW BEGIN IF NEW.status = 'done' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not yet'; END IF; END")
-	open()
-	await(t, w, 1, "behind", `job 1 ended at `+clock+` \(ok\) on node-1, which its row does not show yet: its row can't be made done since `+clock+`: .*not yet.*`)
-	db.Exec(t, "DROP TRIGGER only")
-	db.AwaitDone(t, 1)
-	await(t, w, 1, "done", "job 1 is done: ok .*")
-}
-
-// A million rows wait: what is said of one of them costs no more than the bound.
-func TestAMillionRowsWait(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
-		t.Skip("MySQL does not count the rows that are read of a table")
-	}
-	db := harness.NewDatabase(t)
-	launcher, open := gate(t, "exit 0")
-	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "0"}).StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	jobctl(t, w, "poll")
-	db.AwaitStatus(t, 1, "running")
-	defer open()
-	db.Exec(t, "INSERT INTO jobs (target, time_created) SELECT 'a', 1 FROM "+harness.Numbers(1_000_000))
-	db.Exec(t, "SET GLOBAL userstat = 1")
-	read := func() (rows int64) {
-		const query = "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'"
-		must.Do(t, db.Admin.QueryRowContext(t.Context(), query, db.Name).Scan(&rows))
-		return rows
-	}
-	before := read()
-	const want = "job 900000 waits behind 10,000+ jobs of its target: the one slot of target a is in use, on node-1"
-	if said, got := ask(t, w, 900_000); said.Sentence != want {
-		t.Errorf("%+v", got)
-	}
-	if rows := read() - before; rows < 10_000 || rows > 10_010 {
-		t.Errorf("%d rows were looked at", rows)
-	}
 }
 
 // original registers a worker with the master that answers as the original does: of what it does

@@ -35,7 +35,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo package release deps test go-test test-race test-mysql test-group test-package lint lint-source bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo package release deps test test-programs go-test test-race test-mysql test-group test-package lint lint-source bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -65,8 +65,14 @@ deps: ## install what the tests run on (MariaDB, PHP, Python, Node.js and others
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
-go-test: build
-	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
+# The programs that tests start, built once for all packages, as JOBD_TEST_BUILT tells them; those below
+# failpoints kill themselves at the point that a test names, or hang.
+test-programs: build
+	$(GO) test -c -o bin/failpoints/jobd ./cmd/jobd
+	$(GO) test -c -o bin/failpoints/jobd-master ./cmd/jobd-master
+
+go-test: test-programs
+	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && JOBD_TEST_BUILT=1 $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
 	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"

@@ -122,6 +122,10 @@ func MemoryPeak(t testing.TB, pid int) int64 { return memory(t, pid, "VmHWM:") }
 // Memory is a process's resident memory, in bytes.
 func Memory(t testing.TB, pid int) int64 { return memory(t, pid, "VmRSS:") }
 
+// MemoryOwnPeak is the same without what the kernel has read of files, such as the program. Those pages are not
+// the process's, and how many of them are there depends on who else runs.
+func MemoryOwnPeak(t testing.TB, pid int) int64 { return MemoryPeak(t, pid) - MemoryOfFiles(t, pid) }
+
 // MemoryOwn is what of it is the process's own, MemoryOfFiles what the kernel has read of files, such as
 // the program: all who run that share it.
 func MemoryOwn(t testing.TB, pid int) int64     { return memory(t, pid, "RssAnon:") }

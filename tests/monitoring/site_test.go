@@ -7,12 +7,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -22,7 +20,7 @@ type site struct {
 	busy, failing, away, small *daemon
 	master                     *daemon
 	db                         *harness.Database
-	link                       *linkproxy.Proxy
+	link                       harness.Link
 	gates                      string // a folder: the job of a target ends when a file has its name
 	smallDir                   string // the journal of small, on a disk of its own
 }
@@ -35,11 +33,7 @@ type daemon struct {
 
 func newSite(t *testing.T) *site {
 	s := &site{db: harness.NewDatabase(t), gates: t.TempDir(), smallDir: filepath.Join(t.TempDir(), "journal")}
-	var err error
-	if s.link, err = linkproxy.Start(s.db.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.link.Close() })
+	s.link = harness.NewLink(t, s.db.Addr)
 	mountSmall(t, s.smallDir)
 	gated := func(target string) string {
 		return harness.Script(t, fmt.Sprintf("while [ -d %s ] && [ ! -e %[1]s/%s ]; do sleep 0.2; done", s.gates, target)) + " {id}"
@@ -56,7 +50,7 @@ func newSite(t *testing.T) *site {
 			"[target renewed] launcher_mode": "pool",
 		}))
 	s.failing = worker("failing", "/bin/false {id}", map[string]int{"f": 2}, nil)
-	s.away = worker("away", gated("w"), map[string]int{"w": 1}, harness.Settings{"mysql_port": strconv.Itoa(s.link.Port())})
+	s.away = worker("away", gated("w"), map[string]int{"w": 1}, s.link.ToDatabase())
 	s.small = worker("small", "/bin/true {id}", map[string]int{"s": 1}, harness.Settings{"journal_dir": s.smallDir})
 	return s
 }

@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/dbserver"
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -70,10 +68,9 @@ func shows(t *testing.T, d *harness.Daemon, text string, args ...string) {
 func TestStatusFollowsTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	proxy := must.Get(linkproxy.Start(db.Addr))(t)
-	t.Cleanup(func() { proxy.Close() })
+	link := harness.NewLink(t, db.Addr)
 	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 2}).
-		With(harness.Settings{"mysql_port": strconv.Itoa(proxy.Port())}).StartWorker(t)
+		With(link.ToDatabase()).StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, worker, "poll")
 	db.AwaitDone(t, 1)
@@ -83,8 +80,7 @@ func TestStatusFollowsTheDatabase(t *testing.T) {
 	}
 	shows(t, worker, "a       0/2    0           0        -       no", "status")
 
-	proxy.Refuse(true)
-	proxy.Cut()
+	link.Away()
 	shows(t, worker, "database: away since ", "status") // by the connection that holds its name: nobody asks for anything
 	away := status(t, worker)
 	if away.Database.Reachable || !away.Database.Since.After(before.Database.Since) || away.Database.Error == "" {
@@ -95,7 +91,7 @@ func TestStatusFollowsTheDatabase(t *testing.T) {
 		t.Errorf("queue: %+v", got)
 	}
 
-	proxy.Refuse(false)
+	link.Back()
 	shows(t, worker, "database: reachable since ", "status")
 	if back := status(t, worker); !back.Database.Since.After(away.Database.Since) || back.Database.Error != "" {
 		t.Errorf("when it is back: %+v", back.Database)

@@ -17,7 +17,7 @@ func TestManyManualJobsOfOneClient(t *testing.T) {
 	s.InsertMany(t, jobs, "a", "manual")
 	w := s.start("asked", s.gated(), map[string]int{"a": 2})
 	w.client.Ask(t, "pause", nil)
-	memory := w.resident()
+	memory := w.own()
 	ids := make([]int, jobs)
 	for i := range ids {
 		ids[i] = i + 1
@@ -26,7 +26,7 @@ func TestManyManualJobsOfOneClient(t *testing.T) {
 	client.Request(t, "run-manual", map[string]any{"ids": ids})
 	w.awaitLength(jobs)
 	atMost(t, "clients' jobs", w.status().Clients, jobs)
-	atMost(t, "bytes more in memory", w.resident()-memory, jobs*bytesEach)
+	atMost(t, "bytes more in memory", w.own()-memory, jobs*bytesEach)
 	client.Close()
 	harness.Until(t, func() string {
 		if n := w.status().Clients; n != 0 {

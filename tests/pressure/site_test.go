@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -20,18 +18,14 @@ func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 type site struct {
 	*harness.Database
 	t    *testing.T
-	link *linkproxy.Proxy
+	link harness.Link
 	gate string // jobs that wait go on when this file exists
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{Database: harness.NewDatabase(t), t: t, gate: filepath.Join(t.TempDir(), "gate")}
-	var err error
-	if s.link, err = linkproxy.Start(s.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.link.Close() })
+	s.link = harness.NewLink(t, s.Addr)
 	return s
 }
 
@@ -47,7 +41,7 @@ func (s *site) open() { harness.Touch(s.t, s.gate) }
 // start starts a worker that reaches the database over the link. Its jobs find the gate open when the test ends.
 func (s *site) start(name, launcher string, targets map[string]int, others ...harness.Settings) *worker {
 	s.t.Helper()
-	way := harness.Settings{"mysql_port": strconv.Itoa(s.link.Port()), "log_level_console": "warn"}
+	way := s.link.ToDatabase().With(harness.Settings{"log_level_console": "warn"})
 	settings := s.Worker(s.t, name, launcher, targets).With(way).With(others...)
 	w := &worker{Daemon: settings.StartWorker(s.t), t: s.t}
 	s.t.Cleanup(func() { _ = os.WriteFile(s.gate, nil, 0o600) }) // the folder may be gone already
@@ -57,14 +51,6 @@ func (s *site) start(name, launcher string, targets map[string]int, others ...ha
 
 // held is how many rows are claimed and not done.
 func (s *site) held() int { return s.Count(s.t, "status IN ('accepted', 'running')") }
-
-// away cuts the link for as long as it is not back.
-func (s *site) away() {
-	s.link.Refuse(true)
-	s.link.Cut()
-}
-
-func (s *site) back() { s.link.Refuse(false) }
 
 // worker is a jobd and a client of it.
 type worker struct {
@@ -146,7 +132,7 @@ func goroutines(t *testing.T, d *harness.Daemon) int {
 	return n
 }
 
-// resident is the memory of a worker and its runner.
-func (w *worker) resident() int64 {
-	return harness.Memory(w.t, w.Pid) + harness.Memory(w.t, w.Runner(w.t))
+// own is the memory of a worker and its runner, without the pages of their program, which they share.
+func (w *worker) own() int64 {
+	return harness.MemoryOwn(w.t, w.Pid) + harness.MemoryOwn(w.t, w.Runner(w.t))
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -108,7 +107,7 @@ func TestWhatIsOutsideIsNoReason(t *testing.T) {
 		"the database is away": func(t *testing.T, s *site) func() {
 			s.link.Refuse(true)
 			s.link.Cut()
-			return func() { s.link.Refuse(false) }
+			return func() { s.link.Back() }
 		},
 		"the table is locked": func(t *testing.T, s *site) func() {
 			conn := must.Get(s.db.Admin.Conn(t.Context()))(t)
@@ -155,7 +154,7 @@ func TestWhatIsOutsideIsNoReason(t *testing.T) {
 // that breaks on demand.
 type site struct {
 	db       *harness.Database
-	link     *linkproxy.Proxy
+	link     harness.Link
 	manager  *manager
 	settings harness.Settings
 	worker   *harness.Daemon
@@ -165,11 +164,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{db: harness.NewDatabase(t), manager: newManager(t, watched)}
-	var err error
-	if s.link, err = linkproxy.Start(s.db.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.link.Close() })
+	s.link = harness.NewLink(t, s.db.Addr)
 	command, running, open := gated(t)
 	s.open = open
 	s.settings = s.db.Worker(t, "worker", command, map[string]int{"a": 1}).With(harness.Settings{

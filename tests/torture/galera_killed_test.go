@@ -30,8 +30,8 @@ func TestGaleraNodeKilled(t *testing.T) {
 			}
 		}
 	})
-	router := newRouter(t, pair[0].Addr())
-	s := newSiteOn(t, pair[0], shortJob, map[string]int{"a": 4}, polling, router.settings())
+	router := harness.NewLink(t, pair[0].Addr())
+	s := newSiteOn(t, pair[0], shortJob, map[string]int{"a": 4}, polling, router.ToDatabase())
 	s.start(t)
 	s.insert(t, size(300, 3000), "a")
 	awaitProgress(t, s, s.jobs/4)

@@ -3,12 +3,10 @@ package torture
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/dbserver"
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -27,10 +25,10 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	router := newRouter(t, group[0].Addr())
+	router := harness.NewLink(t, group[0].Addr())
 	targets := map[string]int{"a": 4, "b": 1}
-	s := newSiteOn(t, group[0], shortJob, targets, polling, router.settings())
-	other := s.worker(t, "other").With(harness.Targets(targets), polling, router.settings())
+	s := newSiteOn(t, group[0], shortJob, targets, polling, router.ToDatabase())
+	other := s.worker(t, "other").With(harness.Targets(targets), polling, router.ToDatabase())
 	s.start(t)
 	other.StartWorker(t)
 	primary, next, kills := 0, 1, size(2, 5)
@@ -85,24 +83,6 @@ func (s *site) moveTo(t *testing.T, server *dbserver.Server) {
 	db := must.Get(server.Open(s.Name))(t)
 	t.Cleanup(func() { db.Close() })
 	s.Admin = db
-}
-
-// router is what leads workers to the server that takes writes.
-type router struct{ *linkproxy.Proxy }
-
-func newRouter(t *testing.T, addr string) router {
-	t.Helper()
-	proxy := must.Get(linkproxy.Start(addr))(t)
-	t.Cleanup(func() {
-		if err := proxy.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return router{proxy}
-}
-
-func (r router) settings() harness.Settings {
-	return harness.Settings{"mysql_port": strconv.Itoa(r.Port())}
 }
 
 // spread is the least and the most of some times.

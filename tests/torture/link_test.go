@@ -2,12 +2,10 @@ package torture
 
 import (
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/linkproxy"
-	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -37,14 +35,13 @@ func (s *site) known(t *testing.T, journals ...string) tally {
 func TestLinkCutAtCommits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "", map[string]int{"a": 4}, polling)
-	proxy := must.Get(linkproxy.Start(s.Addr))(t)
-	t.Cleanup(func() { proxy.Close() })
-	s.settings["mysql_port"] = strconv.Itoa(proxy.Port())
+	link := harness.NewLink(t, s.Addr)
+	s.settings = s.settings.With(link.ToDatabase())
 	s.start(t)
 	cuts := size(20, 500)
 	for range cuts {
 		fault := linkproxy.Fault(rand.IntN(3))
-		broken := proxy.Break("; COMMIT", fault)
+		broken := link.Break("; COMMIT", fault)
 		s.insert(t, 3, "a")
 		select {
 		case <-broken.Done:

@@ -50,12 +50,12 @@ func killAt(t *testing.T, point string, most int) {
 	for range runs {
 		for range 1 + rand.IntN(2) {
 			s.insert(t, 12, "a")
-			s.arm(t, point, 1+rand.IntN(most))
+			harness.Arm(t, s.settings["journal_dir"], point, 1+rand.IntN(most))
 			if worker := s.launch(t, armed); worker.ExitCode(t) != -1 {
 				t.Fatalf("it was not killed but ended by itself:\n%s", worker.Output())
 			}
 		}
-		s.disarm(t)
+		harness.Disarm(t, s.settings["journal_dir"])
 		worker, took := s.start(t)
 		up = append(up, took)
 		s.awaitDone(t)

@@ -165,7 +165,7 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 			runs := size(3, 60)
 			for range runs {
 				worker.Kill(t)
-				s.arm(t, point, 1)
+				harness.Arm(t, s.settings["journal_dir"], point, 1)
 				armedWorker := s.launch(t, armed).Ready(t)
 				if answer, err := retry(armedWorker.Addr, 1, 2, 3, 4); err == nil {
 					t.Errorf("it was not killed: %v", answer)
@@ -173,7 +173,7 @@ func TestKilledAtEachStepOfARetry(t *testing.T) {
 				if armedWorker.ExitCode(t) != -1 {
 					t.Fatalf("it ended by itself:\n%s", armedWorker.Output())
 				}
-				s.disarm(t)
+				harness.Disarm(t, s.settings["journal_dir"])
 				worker, _ = s.start(t)
 				settled(t, []*harness.Daemon{worker})
 				s.awaitDone(t)

@@ -2,15 +2,12 @@ package torture
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/dbserver"
-	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -80,19 +77,6 @@ func (s *site) start(t *testing.T) (*harness.Daemon, time.Duration) {
 	begun := time.Now()
 	worker := s.launch(t, "jobd").Ready(t)
 	return worker, time.Since(begun)
-}
-
-// arm makes the next workers kill themselves at the nth time that they reach a point.
-func (s *site) arm(t *testing.T, point string, nth int) {
-	t.Helper()
-	dir := s.settings["journal_dir"]
-	must.Do(t, os.MkdirAll(dir, 0o700))
-	must.Do(t, os.WriteFile(filepath.Join(dir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600))
-}
-
-func (s *site) disarm(t *testing.T) {
-	t.Helper()
-	must.Do(t, os.Remove(filepath.Join(s.settings["journal_dir"], "failpoint")))
 }
 
 // awaitDone waits until all jobs are done; as long as there are more and more of them it

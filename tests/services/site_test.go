@@ -90,22 +90,6 @@ func (s *server) start(t *testing.T, env []string, command ...string) {
 	})
 }
 
-// says waits until it writes a line.
-func (s *server) says(t *testing.T, line string) {
-	t.Helper()
-	late := time.After(harness.Patience)
-	for {
-		select {
-		case got := <-s.lines:
-			if got == line {
-				return
-			}
-		case <-late:
-			t.Fatalf("it does not say %q", line)
-		}
-	}
-}
-
 // page is what people are told of all this.
 func page(t *testing.T) string {
 	t.Helper()

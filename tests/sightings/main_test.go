@@ -85,12 +85,6 @@ func awaitSays(t *testing.T, daemon *harness.Daemon, words ...string) {
 	})
 }
 
-// events counts a job's events of some kinds, or those of all jobs where job is negative.
-func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) int {
-	t.Helper()
-	return len(timesOf(t, s, job, kinds...))
-}
-
 // timesOf are the times of these events.
 func timesOf(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (times []time.Time) {
 	t.Helper()

@@ -2,9 +2,7 @@ package time
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"jobd/store/storetest/dbserver"
@@ -29,14 +27,4 @@ func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
 		}
 	})
 	return server
-}
-
-// pid is a process's number, from a file in the oracle's folder; 0 while it is not there.
-func (s *site) pid(name string) (pid int) {
-	content, err := os.ReadFile(filepath.Join(s.oracle.dir, name))
-	if err != nil {
-		return 0
-	}
-	_, _ = fmt.Sscan(string(content), &pid) // it may be empty for a moment
-	return pid
 }

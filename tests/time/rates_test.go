@@ -66,17 +66,6 @@ func begunOf(t testing.TB, upTo int64, workers ...harness.Settings) (times []tim
 	return times
 }
 
-// others is when the last job behind an id was about to be started.
-func others(t testing.TB, settings harness.Settings, behind int64) (last time.Time) {
-	t.Helper()
-	for _, e := range events(t, settings, journal.KindRunning) {
-		if e.Job > behind {
-			last = e.Time
-		}
-	}
-	return last
-}
-
 // measureDelay measures, until it is asked, by how much the machine delays somebody who waits for a
 // moment and writes a line to the disk: the most there was.
 func measureDelay(t *testing.T) (most func() time.Duration) {

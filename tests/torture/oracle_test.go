@@ -66,15 +66,6 @@ func (h history) started() int {
 	return len(jobs)
 }
 
-// running counts starts that have no end.
-func (h history) running() int {
-	n := 0
-	for a, pids := range h.starts {
-		n += len(pids) - h.ends[a]
-	}
-	return n
-}
-
 func (o oracle) read(t *testing.T) history {
 	t.Helper()
 	content, err := os.ReadFile(o.file)

@@ -14,18 +14,20 @@ import (
 const (
 	waiting = "waiting"
 	manual  = "manual"
+	delayed = "delayed"
 )
 
 // row is a job as the application knows it.
 type row struct {
-	id      int64
-	target  string          // as the workers spell it
-	manual  bool            // run by clients only
-	lives   int             // how often it was made waiting: that is how often it may be claimed
-	hinted  map[string]bool // who was asked to look since it was committed: workers, or everybody (all)
-	touched bool            // the application changed it by hand: the journals differ, and may say conflict
-	deleted bool
-	hidden  bool // its INSERT is not committed
+	id        int64
+	target    string          // as the workers spell it
+	manual    bool            // run by clients only
+	lives     int             // how often it was made waiting: that is how often it may be claimed
+	hinted    map[string]bool // who was asked to look since it was committed: workers, or everybody (all)
+	touched   bool            // the application changed it by hand: the journals differ, and may say conflict
+	deleted   bool
+	hidden    bool // its INSERT is not committed
+	cancelled bool // a worker was asked to cancel it: it may be ignored, or end before its time
 }
 
 // all stands for every worker that serves a target.
@@ -66,8 +68,8 @@ func (s *site) exec(on execer, statement string, args ...any) int {
 	return int(n)
 }
 
-// newRows plans rows; their INSERT comes after.
-func (s *site) newRows(target string, n int, tempo, status string) (added []*row, statement string) {
+// newRows plans rows; their INSERT comes after. They may start from an SQL expression's time on.
+func (s *site) newRows(target string, n int, tempo, status, runAt string) (added []*row, statement string) {
 	spelled := target
 	if s.choice["spelling"] == "shouted" {
 		spelled = strings.ToUpper(target)
@@ -76,15 +78,22 @@ func (s *site) newRows(target string, n int, tempo, status string) (added []*row
 	for range n {
 		r := &row{id: int64(len(s.rows)+1)*10 + tempos[tempo], target: target, manual: status == manual, lives: 1, hinted: map[string]bool{}}
 		s.rows, added = append(s.rows, r), append(added, r)
-		values = append(values, fmt.Sprintf("(%d, '%s', UNIX_TIMESTAMP(), '%s')", r.id, spelled, status))
+		values = append(values, fmt.Sprintf("(%d, '%s', UNIX_TIMESTAMP(), '%s', %s)", r.id, spelled, status, runAt))
 	}
-	return added, "INSERT INTO jobs (id, target, time_created, status) VALUES " + strings.Join(values, ", ")
+	return added, "INSERT INTO jobs (id, target, time_created, status, run_at) VALUES " + strings.Join(values, ", ")
 }
 
 func (s *site) insert(target string, n int, tempo, status string) []*row {
-	added, statement := s.newRows(target, n, tempo, status)
+	added, statement := s.newRows(target, n, tempo, status, "0")
 	s.mustInsert(s.db.Admin, statement, n)
 	return added
+}
+
+// insertLater inserts rows that are due in some seconds, and pokes for them now.
+func (s *site) insertLater(target string, n, seconds int) {
+	_, statement := s.newRows(target, n, "quick", delayed, fmt.Sprintf("UNIX_TIMESTAMP() + %d", seconds))
+	s.mustInsert(s.db.Admin, statement, n)
+	s.poke(target)
 }
 
 // mustInsert inserts rows that nobody else knows, so that nobody's lock is to be in their way.
@@ -112,7 +121,7 @@ func (s *site) begin() *transaction {
 // insertLate inserts rows and pokes before the COMMIT, which comes some steps later.
 func (s *site) insertLate(target string, n int) {
 	t := s.begin()
-	added, statement := s.newRows(target, n, "quick", waiting)
+	added, statement := s.newRows(target, n, "quick", waiting, "0")
 	for _, r := range added {
 		r.hidden = true
 	}

@@ -141,7 +141,7 @@ func (s *site) wrongAnswers(c *client, table map[int64]record) string {
 
 // wrongAnswer compares what a client was told of a job with its row.
 func (s *site) wrongAnswer(c *client, r *row, found record) string {
-	if r.touched {
+	if r.touched || r.cancelled {
 		return ""
 	}
 	key := fmt.Sprint(r.id)

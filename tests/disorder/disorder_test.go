@@ -78,7 +78,7 @@ func TestGenerated(t *testing.T) {
 }
 
 const (
-	randomSeeds = 12
+	randomSeeds = 6
 	longTime    = 30 * time.Minute
 )
 

@@ -69,12 +69,12 @@ func (s *site) pokeForTheRest() {
 // atRest is what a row must read when all is over.
 func atRest(r *row, found record) bool {
 	switch {
-	case r.deleted || found.status == "done":
+	case r.deleted || found.status == "done" || r.cancelled && found.status == "ignored":
 		return true
 	case r.manual:
 		return found.status == "manual"
 	case r.target == "c" || found.target == "NULL":
-		return found.status == "waiting"
+		return found.status == waiting || found.status == delayed
 	}
 	return false
 }

@@ -44,6 +44,16 @@ func (s *site) poll(w *worker) {
 	}
 }
 
+// cancel asks a worker to cancel a job, whether that has it, another one, or nobody.
+func (s *site) cancel(w *worker, nth int) {
+	r := s.row(nth)
+	if r == nil || !s.up(w) {
+		return
+	}
+	r.cancelled = true
+	s.askWorker(w, "cancel", fields{"ids": []int64{r.id}, "grace": 300, "rows": true})
+}
+
 // window is a time in which a worker was to start nothing of a target, in ticks since boot: from the
 // answer to pause, to the moment before anything could end it.
 type window struct {

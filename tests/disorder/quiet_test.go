@@ -19,6 +19,7 @@ const mostLook = 100 * time.Millisecond
 // record is a row as the table has it.
 type record struct {
 	target, status, result, code, sig, stdout, stderr string
+	early                                             bool // it says that it started before it was due
 }
 
 func (r record) String() string {
@@ -29,7 +30,7 @@ func (r record) String() string {
 func (s *site) readTable() map[int64]record {
 	found := map[int64]record{}
 	rows, err := s.db.Admin.Query("SELECT id, COALESCE(target, 'NULL'), status, COALESCE(result, 'NULL'), COALESCE(return_code, 'NULL'), " +
-		"COALESCE(sig, ''), COALESCE(stdout, ''), COALESCE(stderr, '') FROM jobs")
+		"COALESCE(sig, ''), COALESCE(stdout, ''), COALESCE(stderr, ''), COALESCE(time_started < run_at, FALSE) FROM jobs")
 	if err != nil {
 		s.Fatalf("read the table: %v", err)
 	}
@@ -37,7 +38,7 @@ func (s *site) readTable() map[int64]record {
 	for rows.Next() {
 		var id int64
 		var r record
-		if err := rows.Scan(&id, &r.target, &r.status, &r.result, &r.code, &r.sig, &r.stdout, &r.stderr); err != nil {
+		if err := rows.Scan(&id, &r.target, &r.status, &r.result, &r.code, &r.sig, &r.stdout, &r.stderr, &r.early); err != nil {
 			s.Fatalf("read the table: %v", err)
 		}
 		found[id] = r
@@ -113,7 +114,7 @@ func (s *site) ailing() string {
 
 // mustEnd tells whether a row has to end though others are held up.
 func (s *site) mustEnd(r *row, found record) bool {
-	if r.hidden || r.deleted || r.manual || found.status == "done" || found.target == "NULL" || s.locked(r) || s.refused(r) {
+	if r.hidden || r.deleted || r.manual || r.cancelled || found.status == "done" || found.target == "NULL" || s.locked(r) || s.refused(r) {
 		return false
 	}
 	for _, w := range s.workers {

@@ -104,20 +104,21 @@ func (s step) check() error {
 
 // argValues are the values that each sort of argument may have, the plainest first.
 var argValues = map[string][]string{
-	"worker": {"w1", "w2", "w3"},
-	"server": {"w1", "w2", "w3", "master"},
-	"target": {"a", "b", "a", "b", "c"}, // c is served by nobody at first
-	"few":    numbers(1, 6),
-	"row":    numbers(0, 15), // the n-th row, counted from the newest
-	"slots":  numbers(1, 4),
-	"tempo":  {"quick", "short", "long"},
-	"ms":     {"20", "100", "300", "1000"},
-	"column": {"time_finished", "time_started", "target"},
-	"errno":  {"1644", "1146", "1213", "1205", "4025"},
-	"moment": {"claim", "end", "any"},
-	"mod":    numbers(1, 3),
-	"rest":   numbers(0, 2),
-	"set":    {"a", "b", "ab", "abc"}, // the targets in a configuration file
+	"worker":  {"w1", "w2", "w3"},
+	"server":  {"w1", "w2", "w3", "master"},
+	"target":  {"a", "b", "a", "b", "c"}, // c is served by nobody at first
+	"few":     numbers(1, 6),
+	"row":     numbers(0, 15), // the n-th row, counted from the newest
+	"slots":   numbers(1, 4),
+	"tempo":   {"quick", "short", "long"},
+	"seconds": {"1", "2"},
+	"ms":      {"20", "100", "300", "1000"},
+	"column":  {"time_finished", "time_started", "target"},
+	"errno":   {"1644", "1146", "1213", "1205", "4025"},
+	"moment":  {"claim", "end", "any"},
+	"mod":     numbers(1, 3),
+	"rest":    numbers(0, 2),
+	"set":     {"a", "b", "ab", "abc"}, // the targets in a configuration file
 }
 
 func numbers(from, to int) (list []string) {

@@ -124,6 +124,7 @@ func (s *site) makeWorker(name string) {
 		"journal_dir": filepath.Join(s.dir, name), "log_level_console": "debug",
 		"on_crash": s.choice["crash"], "on_stop": s.choice["stop"], "shutdown_timeout": "5",
 	})
+	w.settings = w.settings.With(harness.UsesAll)
 	if prefetch := s.choice["prefetch"]; prefetch != "one" {
 		w.settings["prefetch"] = prefetch
 	}
@@ -200,13 +201,13 @@ var tableStatements = []string{
 		"`target` char(16) NOT NULL", "`target` char(16) NULL",
 		"`time_started` int(10) UNSIGNED NOT NULL", "`time_started` int(10) UNSIGNED NULL",
 		"`time_finished` int(10) UNSIGNED NOT NULL", "`time_finished` int(10) UNSIGNED NULL",
-	).Replace(dbserver.JobsTable),
+	).Replace(harness.TimesTable),
 	"CREATE TABLE refusals (modulus INT, remainder INT, errno INT, moment CHAR(8)) ENGINE=InnoDB",
 	`CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
 		DECLARE number INT;
 		IF USER() NOT LIKE 'root@%' THEN
 			SET number = (SELECT MAX(errno) FROM refusals WHERE NEW.id DIV 10 MOD modulus = remainder AND
-				(moment = 'any' OR moment = 'claim' AND OLD.status IN ('waiting', 'manual') OR moment = 'end' AND NEW.status = 'done'));
+				(moment = 'any' OR moment = 'claim' AND OLD.status IN ('waiting', 'manual', 'delayed') OR moment = 'end' AND NEW.status = 'done'));
 			IF number = 1644 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'refused by the application';
 			ELSEIF number = 1146 THEN SIGNAL SQLSTATE '42S02' SET MYSQL_ERRNO = 1146, MESSAGE_TEXT = "Table 'audit' doesn't exist";
 			ELSEIF number = 1213 THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'refused as a deadlock';

@@ -25,6 +25,7 @@ func init() { // the steps refer to the table
 			s.poke(a[0])
 		}},
 		{"slip", 4, []string{"target", "few", "tempo"}, func(s *site, a []string) { s.insert(a[0], number(a[1]), a[2], waiting) }},
+		{"later", 4, []string{"target", "few", "seconds"}, func(s *site, a []string) { s.insertLater(a[0], number(a[1]), number(a[2])) }},
 		{"late", 4, []string{"target", "few"}, func(s *site, a []string) { s.insertLate(a[0], number(a[1])) }},
 		{"commit", 2, nil, func(s *site, _ []string) { s.commitOldest() }},
 		{"lock", 5, []string{"row", "few"}, func(s *site, a []string) { s.lock(number(a[0]), number(a[1])) }},
@@ -44,6 +45,7 @@ func init() { // the steps refer to the table
 		{"manual", 5, []string{"server", "target", "few", "tempo"}, func(s *site, a []string) {
 			s.runManual(a[0], a[1], number(a[2]), a[3])
 		}},
+		{"cancel", 3, []string{"worker", "row"}, func(s *site, a []string) { s.cancel(s.worker(a[0]), number(a[1])) }},
 		{"pause", 5, []string{"worker", "target"}, func(s *site, a []string) { s.pause(s.worker(a[0]), a[1]) }},
 		{"continue", 3, []string{"worker", "target"}, func(s *site, a []string) { s.resume(s.worker(a[0]), a[1]) }},
 		{"pause-all", 1, []string{"target"}, func(s *site, a []string) { s.pauseAll(a[0]) }},

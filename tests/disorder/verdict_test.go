@@ -60,14 +60,17 @@ func (s *site) judge() {
 
 // checkRows compares rows with what their jobs do.
 func (s *site) checkRows(table map[int64]record) {
-	ends := map[int64]bool{}
+	starts, ends := map[int64]bool{}, map[int64]bool{}
 	for _, begun := range s.oracle.read(s.trial) {
-		ends[begun.job] = ends[begun.job] || begun.ended
+		starts[begun.job], ends[begun.job] = true, ends[begun.job] || begun.ended
 	}
 	for _, r := range s.rows {
 		found, exists := table[r.id]
 		if exists == r.deleted {
 			s.violated("rows", "row %d: it is there: %t, the application deleted it: %t", r.id, exists, r.deleted)
+		}
+		if found.status == "ignored" && starts[r.id] && !r.touched && !s.crashed {
+			s.violated("wrong outcome", "job %d was started, and its row is ignored: %s", r.id, found)
 		}
 		if found.status != "done" {
 			continue
@@ -83,10 +86,16 @@ func (s *site) checkRows(table map[int64]record) {
 
 // wrongOutcome tells what is wrong with a row that is done.
 func (s *site) wrongOutcome(r *row, found record, ended bool) string {
-	if found.result == "fail" && found.code == "NULL" {
+	if found.result == "fail" && found.code == "NULL" && !r.cancelled {
 		if !s.crashed {
 			return "its outcome is not known, though no runner was killed"
 		}
+		return ""
+	}
+	if found.early && !r.touched {
+		return "it started before it was due"
+	}
+	if r.cancelled {
 		return ""
 	}
 	code, result := codeOf(r.id), "ok"

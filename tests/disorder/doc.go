@@ -3,7 +3,7 @@
 // every quiet point whether the promise holds. It is written from the promise, not from the code.
 //
 //	schedule ──► application: insert, rows due later, late COMMIT, locks, refusing triggers, NULLs, edits by hand
-//	(rapid)      operator:    poke, poll, pause, continue, targets, slots, reload, stop, start
+//	(rapid)      operator:    poke, poll, pause, continue, cancel, targets, slots, reload, stop, start
 //	             clients:     run-manual
 //	             faults:      kill -9, runner killed, links cut, frozen or deaf, server and master killed
 //	                │

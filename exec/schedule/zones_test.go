@@ -27,7 +27,7 @@ func long() bool { return os.Getenv("TORTURE") == "long" }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	checks := "400"
+	checks := "200"
 	if long() {
 		checks = "50000"
 		fromYear = time.Date(1973, 1, 1, 0, 0, 0, 0, time.UTC).Unix()

@@ -8,7 +8,6 @@
 //	outage     the database away over a planned time
 //	year       planned times around the changes of clocks of a year, the server's clock set from each to the next
 //	bad        rows that say what can't be
-//	mixed      workers that know nothing of it beside one that does
 //	terms      attempts, rates, unique keys
 //
 // The oracle is a file to which the launcher appends. The only clock that anything is held against is

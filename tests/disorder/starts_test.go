@@ -64,7 +64,7 @@ func (s *site) targetsOfRows() map[int64]string {
 // rows that were reset are nobody's, and those that were killed leave no end behind.
 func (s *site) checkSlots() {
 	for _, r := range s.rows {
-		if s.crashed || r.lives > 1 {
+		if s.crashed || r.lives > 1 || r.cancelled {
 			return
 		}
 	}

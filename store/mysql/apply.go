@@ -25,7 +25,7 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 	if err = run.all(ctx); err == nil {
 		err = run.Judge(ctx, &t.Reader)
 	}
-	return run.Outcomes, t.fail("apply changes", err)
+	return run.Outcomes, t.Fail("apply changes", err)
 }
 
 // application is one call of Apply.

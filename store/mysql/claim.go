@@ -36,7 +36,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 		rows = nil
 	}
 	t.cursors.end(asks, rows)
-	return t.failures.FailClaim("claim waiting jobs", err)
+	return t.FailClaim("claim waiting jobs", err)
 }
 
 // claim is one claim.
@@ -77,7 +77,7 @@ func (c *claim) run(ctx context.Context, choose func(context.Context, *sql.Conn)
 		return err
 	}
 	if isDubious(err) {
-		c.refused.Err = c.table.fail("update jobs", err)
+		c.refused.Err = c.table.Fail("update jobs", err)
 		if store.IsAway(c.refused.Err) { // the table is away: no row is at fault
 			c.refused.Rows = nil
 		}
@@ -184,14 +184,14 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	defer done()
 	names, err := t.comparable(ctx, targets)
 	if err != nil {
-		return nil, t.fail(op, err)
+		return nil, t.Fail(op, err)
 	}
 	run := &claim{table: t, decide: decide}
 	err = run.run(ctx, func(ctx context.Context, conn *sql.Conn) (rows []journal.Row, err error) {
 		rows, locked, err = t.lockNamed(ctx, conn, run.layout, ids, names)
 		return rows, err
 	}, true)
-	return locked, t.failures.FailClaim(op, err)
+	return locked, t.FailClaim(op, err)
 }
 
 // Rows implements store.Table.
@@ -206,7 +206,7 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 			return false, err // the rollback gives the locks back
 		})
 	})
-	return rows, locked, t.fail("read jobs", err)
+	return rows, locked, t.Fail("read jobs", err)
 }
 
 // lockNamed begins a transaction and locks rows by their ids. If somebody else holds a row, lockNamed

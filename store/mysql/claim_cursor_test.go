@@ -72,25 +72,6 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 	}
 }
 
-// A claim that finds fewer rows behind the one before than it has room for looks from the front in
-// the same transaction: nothing that waits is left behind by a claim that comes back short.
-func TestAShortClaimLooksFromTheFront(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, timedDDL())
-	table, _ := cursorTable(t, db, store.Uses{"run_at"})
-	var ids []int64
-	for range 3 {
-		ids = append(ids, db.insert(t, "a", "waiting", ""))
-	}
-	claims(t, table, map[string]int{"a": 2}, accept, ids[0], ids[1])
-	db.exec(t, setBack, ids[1])
-	claims(t, table, map[string]int{"a": 2}, accept, ids[1], ids[2])
-	db.exec(t, setBack, ids[0])
-	db.exec(t, setBack, ids[1])
-	claims(t, table, map[string]int{"a": 2}, accept, ids[0], ids[1])
-	db.claimsNothing(t, table)
-}
-
 // Each target has a place of its own; that one of them is short leaves the other where it is.
 func TestTargetsGoOnByThemselves(t *testing.T) {
 	t.Parallel()

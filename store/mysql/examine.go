@@ -24,7 +24,7 @@ func (t *Table) Check(ctx context.Context) error {
 	t.layout.Store(nil)
 	t.db.SetMaxIdleConns(0) // a session keeps the server's variables as they were when it was made
 	t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
-	return t.failures.Certain(op, err)
+	return t.Certain(op, err)
 }
 
 // examine asks the server for the table's layout and keeps it. Faults are its error, all of them at
@@ -188,7 +188,7 @@ func (t *Table) Inspect(ctx context.Context) (store.Inspection, error) {
 		}
 		return true, nil
 	})
-	return seen, t.fail("inspect the server", err)
+	return seen, t.Fail("inspect the server", err)
 }
 
 func warning(where, what, remedy string) store.Finding {

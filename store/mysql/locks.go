@@ -35,7 +35,7 @@ func (t *Table) Hold(ctx context.Context, name string) (holder string, err error
 		return "", nil
 	}
 	holder, err = t.hold(ctx, name, found)
-	return holder, t.fail("take the advisory lock "+name, err)
+	return holder, t.Fail("take the advisory lock "+name, err)
 }
 
 // hold asks the server for a lock. Callers must hold t.advisory.mu. A connection of this process
@@ -159,13 +159,13 @@ func (t *Table) Holder(ctx context.Context, name string) (holder string, err err
 	t.advisory.mu.Lock()
 	defer t.advisory.mu.Unlock()
 	if err := t.connect(ctx); err != nil {
-		return "", t.fail("look at the advisory lock "+name, err)
+		return "", t.Fail("look at the advisory lock "+name, err)
 	}
 	id, holder, err := t.holderOf(ctx, name)
 	if isRefusedLock(err) || err == nil && id == t.advisory.self {
 		return "", nil
 	}
-	return holder, t.fail("look at the advisory lock "+name, t.lose(err))
+	return holder, t.Fail("look at the advisory lock "+name, t.lose(err))
 }
 
 // advisory is the advisory locks of a table, all on one connection of their own: a claim that waits

@@ -16,7 +16,7 @@ func (t *Table) reader() rule.Reader {
 		Uses: t.config.Uses, Client: t.client,
 		Names: func(ctx context.Context, op string, names []string) ([]string, error) {
 			names, err := t.comparable(ctx, names)
-			return names, t.fail(op, err)
+			return names, t.Fail(op, err)
 		},
 		Ask: func(ctx context.Context, op string, within time.Duration, query rule.Query, row rule.Row) error {
 			err := t.retry(ctx, func() error {
@@ -33,7 +33,7 @@ func (t *Table) reader() rule.Reader {
 			if n := number(err); n == errStatementTime || n == errExecutionTime {
 				return fmt.Errorf("%s: %w", op, rule.ErrTooSlow)
 			}
-			return t.fail(op, err)
+			return t.Fail(op, err)
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Names implements store.Table.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
 	unfit, err = t.judgeNames(ctx, names)
-	return unfit, t.fail("compare the names of targets", err)
+	return unfit, t.Fail("compare the names of targets", err)
 }
 
 // judgeNames tells why names can't be served. A remedy is told with a name that another column could

@@ -58,11 +58,8 @@ func (t *Table) Server(ctx context.Context) (id string, err error) {
 			return true, nil
 		})
 	})
-	return id, t.fail("ask which server it is", err)
+	return id, t.Fail("ask which server it is", err)
 }
-
-// Confirm implements store.Table.
-func (t *Table) Confirm(id string) { t.servers.Confirm(id) }
 
 // serverOf is the server that a connection leads to.
 func serverOf(conn *sql.Conn) (id string) {
@@ -77,7 +74,7 @@ func serverOf(conn *sql.Conn) (id string) {
 // trip.
 func (t *Table) claiming(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) error {
 	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-		if err := t.servers.AllowClaim(ctx, serverOf(conn)); err != nil {
+		if err := t.AllowClaim(ctx, serverOf(conn)); err != nil {
 			return false, err
 		}
 		return work(conn)
@@ -90,7 +87,7 @@ func (t *Table) noteServer(server string) {
 	if former := t.reached.Swap(&server); former != nil && *former != server {
 		t.layout.Store(nil)
 	}
-	t.servers.Reach(server)
+	t.Reach(server)
 }
 
 // identify asks which server a connection has reached. No privilege is needed. Servers that do not

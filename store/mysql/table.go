@@ -24,23 +24,20 @@ import (
 // Table is a jobs table in MySQL or MariaDB. It implements store.Table.
 type Table struct {
 	rule.Reader
-	config       Config
-	name         name
-	db           *sql.DB
-	layout       rule.Known[layout]     // nil until the table has been examined
-	defaultLevel atomic.Bool            // the server refuses READ COMMITTED
-	warned       sync.Map               // warnings given already
-	reached      atomic.Pointer[string] // the server that the newest connection leads to
-	servers      rule.Servers           // on which claims are made
-	failures     rule.Failures          // what errors mean
-	lockedUntil  atomic.Int64           // until when applying passes by locked rows, in nanoseconds since 1970
-	clients      chan struct{}          // holds one for each connection that a client's request uses
-	cursors      cursors                // where the next claims of each target go on
-	advisory     advisory               // the locks that Hold took
+	rule.Servers  // on which claims are made
+	rule.Failures // what errors mean
+	config        Config
+	name          name
+	db            *sql.DB
+	layout        rule.Known[layout]     // nil until the table has been examined
+	defaultLevel  atomic.Bool            // the server refuses READ COMMITTED
+	warned        sync.Map               // warnings given already
+	reached       atomic.Pointer[string] // the server that the newest connection leads to
+	lockedUntil   atomic.Int64           // until when applying passes by locked rows, in nanoseconds since 1970
+	clients       chan struct{}          // holds one for each connection that a client's request uses
+	cursors       cursors                // where the next claims of each target go on
+	advisory      advisory               // the locks that Hold took
 }
-
-// fail is the error of a method.
-func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, err) }
 
 // client waits until one more client's request may use a connection; done ends that.
 func (t *Table) client(ctx context.Context) (done func(), err error) {
@@ -74,8 +71,8 @@ func New(config Config) (*Table, error) {
 		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
 	}
 	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
-	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
-	t.failures = rule.Failures{
+	t.OnServer, t.layout.Examine = config.OnServer, t.Check
+	t.Failures = rule.Failures{
 		Sort: sortError, Check: t.Check, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
 	t.Reader = t.reader()

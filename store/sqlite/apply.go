@@ -32,7 +32,7 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 	if err = run.Divide(ctx, run.All()); err == nil {
 		err = run.Judge(ctx, &t.Reader)
 	}
-	return run.Outcomes, t.fail("apply changes", err)
+	return run.Outcomes, t.Fail("apply changes", err)
 }
 
 // update applies a change, and tells how many rows it matched.

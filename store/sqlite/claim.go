@@ -39,7 +39,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 		}
 		return decide(rows)
 	})
-	return t.failures.FailClaim("claim waiting jobs", err)
+	return t.FailClaim("claim waiting jobs", err)
 }
 
 // ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for
@@ -49,7 +49,7 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 		lines, err := t.lines(ctx, tx, found, found.Named(rule.IDs(ids), targets), targets)
 		return rule.Rows(lines), err
 	}, decide)
-	return nil, t.failures.FailClaim("claim jobs by id", err)
+	return nil, t.FailClaim("claim jobs by id", err)
 }
 
 // Rows implements store.Table.
@@ -63,7 +63,7 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 		rows = rule.Rows(lines)
 		return false, err
 	})
-	return rows, nil, t.fail("read jobs", err)
+	return rows, nil, t.Fail("read jobs", err)
 }
 
 // claim chooses rows, has them decided and updates them, in one transaction. Where an update fails it is

@@ -39,7 +39,7 @@ func (t *Table) Check(ctx context.Context) error {
 			err = fmt.Errorf("%w: %s; %s", err, found[0].What, found[0].Remedy)
 		}
 	}
-	return t.failures.Certain(op, err)
+	return t.Certain(op, err)
 }
 
 // createIn makes the table in a file that holds nothing yet: the one table that jobd may create.

@@ -69,7 +69,7 @@ func (t *Table) noteFile(file fs.FileInfo) {
 		t.layout.Store(nil)
 		t.config.Logger.Warn("the table's file was replaced by another one, which is open now", "file", t.path)
 	}
-	t.servers.Reach(t.server())
+	t.Reach(t.server())
 }
 
 // there tells whether the path still leads to the file that is open.
@@ -126,7 +126,7 @@ func (t *Table) Server(ctx context.Context) (id string, err error) {
 		id = t.server()
 		return false, nil
 	})
-	return id, t.fail("ask which file it is", err)
+	return id, t.Fail("ask which file it is", err)
 }
 
 // server is the identity of the file that is open. The caller has the connection.
@@ -135,13 +135,10 @@ func (t *Table) server() string {
 	return fmt.Sprintf("sqlite:%d:%d", status.Dev, status.Ino)
 }
 
-// Confirm implements store.Table.
-func (t *Table) Confirm(id string) { t.servers.Confirm(id) }
-
 // claiming is transact for claims, which are made in the confirmed file only.
 func (t *Table) claiming(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
 	return t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		if err := t.servers.AllowClaim(ctx, t.server()); err != nil {
+		if err := t.AllowClaim(ctx, t.server()); err != nil {
 			return false, err
 		}
 		return work(ctx, tx)

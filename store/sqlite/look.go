@@ -23,7 +23,7 @@ func (t *Table) reader() rule.Reader {
 			if err != nil {
 				return err
 			}
-			return t.fail(op, t.ask(ctx, &found.Shape, query, row))
+			return t.Fail(op, t.ask(ctx, &found.Shape, query, row))
 		},
 	}
 }

@@ -14,7 +14,7 @@ func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]str
 		return nil, err
 	}
 	unfit, err = t.alike(ctx, t.db, names)
-	return unfit, t.fail("compare the names of targets", err)
+	return unfit, t.Fail("compare the names of targets", err)
 }
 
 // alike gives, of names that the column takes for the same, all but the first, each with its fault in

@@ -36,16 +36,16 @@ type Config struct {
 // Table is a jobs table in an SQLite file. It implements store.Table.
 type Table struct {
 	rule.Reader
-	config   Config
-	path     string
-	db       *sql.DB
-	layout   rule.Known[layout]          // nil until the table has been examined
-	file     atomic.Pointer[fs.FileInfo] // that is open
-	known    atomic.Bool                 // the table was there once
-	servers  rule.Servers                // the files that claims are made in
-	failures rule.Failures               // what errors mean
-	locks    locks                       // those that Hold took
-	warned   sync.Map                    // findings that were logged
+	rule.Servers  // on which claims are made
+	rule.Failures // what errors mean
+	config        Config
+	path          string
+	db            *sql.DB
+	layout        rule.Known[layout]          // nil until the table has been examined
+	file          atomic.Pointer[fs.FileInfo] // that is open
+	known         atomic.Bool                 // the table was there once
+	locks         locks                       // those that Hold took
+	warned        sync.Map                    // findings that were logged
 }
 
 var _ store.Table = (*Table)(nil)
@@ -74,9 +74,6 @@ func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx 
 	}
 	return t.there()
 }
-
-// fail is the error of a method.
-func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, err) }
 
 // quote makes an identifier of any text.
 func quote(identifier string) string {
@@ -107,8 +104,8 @@ func New(config Config) (*Table, error) {
 	}
 	t := &Table{config: config, path: path}
 	t.Reader = t.reader()
-	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
-	t.failures = rule.Failures{
+	t.OnServer, t.layout.Examine = config.OnServer, t.Check
+	t.Failures = rule.Failures{
 		Sort:    sortError,
 		Check:   t.Check,
 		Forget:  func() { t.layout.Store(nil) },

@@ -13,10 +13,12 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
+	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/journal"
@@ -64,7 +66,7 @@ func run(p jobdaemon.Process) error {
 		config: config, log: log.Logger, begun: time.Now(), next: next,
 		ending: jobdaemon.NewEnding(), notices: &notices{}, memory: limitMemory(config),
 		pulse:   pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look}),
-		manager: manager, metrics: newCounting(),
+		manager: manager, metrics: metrics.NewWorker(version.Of()),
 	}
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
@@ -168,13 +170,13 @@ type root struct {
 	pulse   *pulse.Pulse // of the loops of all parts
 	manager *systemd.Manager
 	reading jobdaemon.Reading
-	metrics counting
+	metrics *metrics.Worker
 	page    atomic.Pointer[page.Page] // nil: it is not made yet
 }
 
 // committed hears of a commit of the journal.
 func (r *root) committed(events []journal.Event, bytes int64, took time.Duration) {
-	r.metrics.committed(events, bytes, took)
+	r.metrics.Committed(events, bytes, took)
 	if p := r.page.Load(); p != nil {
 		p.Happened(events)
 	}

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
-	"jobd/cmd/internal/metrics"
-	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/master"
@@ -88,37 +85,6 @@ func (n *notices) changed() {
 			agent.Changed()
 		}
 	})
-}
-
-// counting counts what happens to jobs, and what is journalled. It is a jobexec.Observer.
-type counting struct{ *metrics.Worker }
-
-func newCounting() counting {
-	var kinds []string
-	for _, kind := range journal.Kinds() {
-		kinds = append(kinds, string(kind))
-	}
-	return counting{metrics.NewWorker(version.Of(), kinds)}
-}
-
-// JobEnded implements jobexec.Observer.
-func (c counting) JobEnded(target string, done journal.Done) {
-	c.Worker.JobEnded(target, metrics.End{
-		OK: done.Result == "ok", Ran: time.Duration(done.Elapsed) * time.Microsecond,
-		TimedOut: done.Timeout > 0, Cancelled: done.WasCancelled(),
-		Retried: done.Again != nil && done.Again.Why == journal.AgainRetry,
-	})
-}
-
-// Claimed implements jobexec.Observer.
-func (c counting) Claimed(took time.Duration, err error) { c.Worker.Claimed(took, err == nil) }
-
-// committed hears of a commit of the journal.
-func (c counting) committed(events []journal.Event, bytes int64, took time.Duration) {
-	c.Committed(bytes, took)
-	for _, e := range events {
-		c.Journalled(string(e.Kind()))
-	}
 }
 
 // mostReaders is how many clients the journal is searched for at once for the end of a job.

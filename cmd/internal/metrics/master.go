@@ -28,26 +28,28 @@ func (m *Master) Count(handlers map[string]jobnet.Handler) map[string]jobnet.Han
 // Handler answers scrapes, for which it asks how the master stands, and how its journal does, if it has
 // one. It is called once.
 func (m *Master) Handler(now func() master.Standing, journal func() []api.NotReady) http.Handler {
-	g := &gauges{}
-	workers := g.desc("jobd_master_workers", "Workers that are registered.")
-	targets := g.desc("jobd_master_targets", "Targets that they serve.")
-	ended := g.desc("jobd_master_registrations_ended_total", "Registrations that are over: the worker has stopped, is gone, or came back over another connection.")
-	pokes := g.desc("jobd_master_pokes_total", "Targets that clients have poked, each as often as they did.")
-	polls := g.desc("jobd_master_polls_total", "Requests to workers to look for jobs.")
-	unserved := g.desc("jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.")
-	oldest := g.desc("jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.")
-	refuses := g.desc("jobd_master_journal_failing", "1 while the master has a journal that can't be written, so that changes are refused.")
-	g.tell = func(send send) {
-		s := now()
-		send(workers, prometheus.GaugeValue, float64(s.Workers))
-		send(targets, prometheus.GaugeValue, float64(s.Targets))
-		send(ended, prometheus.CounterValue, float64(s.Ended))
-		send(pokes, prometheus.CounterValue, float64(s.Poked))
-		send(polls, prometheus.CounterValue, float64(s.Polled))
-		send(unserved, prometheus.GaugeValue, float64(s.Unserved))
-		send(refuses, prometheus.GaugeValue, truth(journal != nil && len(journal()) > 0))
-		send(oldest, prometheus.GaugeValue, age(s.UnservedSince, time.Now()))
-	}
-	m.registry.MustRegister(g)
+	type standing = master.Standing
+	m.registry.MustRegister(newNumbers(now, []number[standing]{
+		{"jobd_master_workers", "Workers that are registered.", nil, always(func(s standing) float64 { return float64(s.Workers) })},
+		{"jobd_master_targets", "Targets that they serve.", nil, always(func(s standing) float64 { return float64(s.Targets) })},
+		{
+			"jobd_master_registrations_ended_total", "Registrations that are over: the worker has stopped, is gone, or came back over another connection.", nil,
+			always(func(s standing) float64 { return float64(s.Ended) }),
+		},
+		{"jobd_master_pokes_total", "Targets that clients have poked, each as often as they did.", nil, always(func(s standing) float64 { return float64(s.Poked) })},
+		{"jobd_master_polls_total", "Requests to workers to look for jobs.", nil, always(func(s standing) float64 { return float64(s.Polled) })},
+		{
+			"jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.", nil,
+			always(func(s standing) float64 { return float64(s.Unserved) }),
+		},
+		{
+			"jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.", nil,
+			always(func(s standing) float64 { return age(s.UnservedSince, time.Now()) }),
+		},
+		{
+			"jobd_master_journal_failing", "1 while the master has a journal that can't be written, so that changes are refused.", nil,
+			always(func(standing) float64 { return truth(journal != nil && len(journal()) > 0) }),
+		},
+	}))
 	return handler(m.registry)
 }

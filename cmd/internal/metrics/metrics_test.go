@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/version"
+	"jobd/journal"
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -70,15 +71,13 @@ func stands(targets ...string) func() Now {
 
 func TestWhatHappensIsCounted(t *testing.T) {
 	t.Parallel()
-	w := NewWorker(built, []string{"done", "conflict"})
-	w.JobEnded("a", End{Ran: 2 * time.Second, TimedOut: true, Retried: true})
-	w.JobEnded("a", End{OK: true})
+	w := NewWorker(built)
+	w.JobEnded("a", journal.Done{Result: "fail", Elapsed: 2_000_000, Timeout: 2, Again: &journal.Again{Why: journal.AgainRetry}})
+	w.JobEnded("a", journal.Done{Result: "ok"})
 	w.JobStarted("a", 3*time.Second)
-	w.Claimed(time.Millisecond, true)
-	w.Claimed(time.Second, false)
-	w.Committed(100, time.Millisecond)
-	w.Journalled("done")
-	w.Journalled("conflict")
+	w.Claimed(time.Millisecond, nil)
+	w.Claimed(time.Second, errors.New("it is away"))
+	w.Committed([]journal.Event{{Payload: journal.Done{}}, {Payload: journal.Conflict{}}}, 100, time.Millisecond)
 	handled := w.Count(map[string]jobnet.Handler{"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "done", nil }})
 	if answer, _ := handled["poll"](t.Context(), nil, jobnet.Request{}); answer != "done" {
 		t.Errorf("a counted request was answered with %v", answer)
@@ -108,12 +107,12 @@ func TestWhatHappensIsCounted(t *testing.T) {
 // However many targets there are, so many have series, and the others are added up.
 func TestTargetsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := NewWorker(built, []string{"done", "conflict"})
+	w := NewWorker(built)
 	const more = 5
 	var names []string
 	for i := range mostTargets + more {
 		names = append(names, fmt.Sprintf("t%03d", i))
-		w.JobEnded(names[i], End{OK: true})
+		w.JobEnded(names[i], journal.Done{Result: "ok"})
 	}
 	asked := &table{}
 	lines := scrape(t, w.Handler(Sources{Now: stands(names...), Waiting: asked.waiting}))
@@ -133,11 +132,11 @@ func TestTargetsAreBounded(t *testing.T) {
 func TestATargetCalledAsTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, many := range []int{0, mostTargets + 1} {
-		w, names := NewWorker(built, nil), []string{otherTargets}
+		w, names := NewWorker(built), []string{otherTargets}
 		for i := range many {
 			names = append(names, fmt.Sprintf("t%03d", i))
 		}
-		w.JobEnded(otherTargets, End{OK: true})
+		w.JobEnded(otherTargets, journal.Done{Result: "ok"})
 		has(t, scrape(t, w.Handler(Sources{Now: stands(names...), Waiting: new(table).waiting})),
 			`jobd_jobs_finished_total{result="ok",target="(others)"} 1`, fmt.Sprintf(`jobd_target_slots{target="(others)"} %d`, 2*max(1, 1+many-mostTargets)))
 	}
@@ -155,7 +154,7 @@ func TestRowsThatAreNotCounted(t *testing.T) {
 		"one missing": {map[string]api.WaitingTarget{"a": {}}, "0"},
 		"none":        {nil, "0"},
 	} {
-		w, asked := NewWorker(built, nil), &table{rows: api.WaitingRows{Targets: test.rows}}
+		w, asked := NewWorker(built), &table{rows: api.WaitingRows{Targets: test.rows}}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: asked.waiting})), "jobd_jobs_waiting_counted "+test.known)
@@ -167,7 +166,7 @@ func TestRowsThatAreNotCounted(t *testing.T) {
 func TestTheTableIsAskedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, asked := NewWorker(built, []string{"done", "conflict"}), &table{}
+		w, asked := NewWorker(built), &table{}
 		asked.rows.Targets = map[string]api.WaitingTarget{
 			"a": {Count: 7, Oldest: time.Now().Add(-time.Minute).Unix()}, "b": {}, "c": {Error: "it was not counted"},
 		}
@@ -211,18 +210,14 @@ func TestAMastersNumbers(t *testing.T) {
 // BenchmarkAJob is what all counting of one job costs: its four events in two commits, a start, an
 // end, and a fifth of a claim.
 func BenchmarkAJob(b *testing.B) {
-	w := NewWorker(built, []string{"accepted", "running", "started", "done"})
+	w := NewWorker(built)
 	for i := 0; b.Loop(); i++ {
-		for range 2 {
-			w.Committed(300, time.Millisecond)
-		}
-		for _, kind := range []string{"accepted", "running", "started", "done"} {
-			w.Journalled(kind)
-		}
+		w.Committed([]journal.Event{{Payload: journal.Accepted{}}, {Payload: journal.Running{}}}, 300, time.Millisecond)
+		w.Committed([]journal.Event{{Payload: journal.Started{}}, {Payload: journal.Done{}}}, 300, time.Millisecond)
 		w.JobStarted("a", time.Second)
-		w.JobEnded("a", End{OK: true, Ran: time.Millisecond})
+		w.JobEnded("a", journal.Done{Result: "ok", Elapsed: 1000})
 		if i%5 == 0 {
-			w.Claimed(time.Millisecond, true)
+			w.Claimed(time.Millisecond, nil)
 		}
 	}
 }
@@ -234,7 +229,7 @@ func TestExecutors(t *testing.T) {
 		{Target: "mail", Mode: "fork", Processes: 6, Booting: 1, Ready: 2, Busy: 2, Boots: 9, Jobs: 70, Recycled: map[string]int64{"max_jobs": 3, "odd": 1}},
 		{Target: "hook", Mode: "http", Sent: "http://h/", Busy: 4, Boots: 2, Jobs: 5, Unready: "refused", Since: 1},
 	}
-	w := NewWorker(built, nil)
+	w := NewWorker(built)
 	names := make([]string, mostTargets)
 	for i := range names {
 		names[i] = fmt.Sprint("t", i)

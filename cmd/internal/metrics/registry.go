@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,31 +51,55 @@ func counted(r *prometheus.Registry, name string, handlers map[string]jobnet.Han
 	return counting
 }
 
-// gauges collects numbers that are asked for at a scrape.
-type gauges struct {
-	all  []*prometheus.Desc
-	tell func(send func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string))
+// send gives one value of a number, with those of its labels.
+type send = func(value float64, labels ...string)
+
+// number is asked for at a scrape. One whose name ends with _total is a counter.
+type number[S any] struct {
+	name, help string
+	labels     []string
+	tell       func(now S, send send)
+}
+
+// numbers collects numbers from how something stands.
+type numbers[S any] struct {
+	now   func() S
+	all   []number[S]
+	descs []*prometheus.Desc
+}
+
+func newNumbers[S any](now func() S, all []number[S]) *numbers[S] {
+	n := &numbers[S]{now: now, all: all}
+	for _, one := range all {
+		n.descs = append(n.descs, prometheus.NewDesc(one.name, one.help, one.labels, nil))
+	}
+	return n
 }
 
 // Describe implements prometheus.Collector.
-func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range g.all {
+func (n *numbers[S]) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range n.descs {
 		to <- desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (g *gauges) Collect(to chan<- prometheus.Metric) {
-	g.tell(func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
-	})
+func (n *numbers[S]) Collect(to chan<- prometheus.Metric) {
+	now := n.now()
+	for i, one := range n.all {
+		kind := prometheus.GaugeValue
+		if strings.HasSuffix(one.name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		one.tell(now, func(value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(n.descs[i], kind, value, labels...)
+		})
+	}
 }
 
-// desc describes one number.
-func (g *gauges) desc(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc(name, help, labels, nil)
-	g.all = append(g.all, d)
-	return d
+// always is a number without labels that is always known.
+func always[S any](value func(now S) float64) func(S, send) {
+	return func(now S, send send) { send(value(now)) }
 }
 
 // truth is a condition as a number.

@@ -1,128 +1,231 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"jobd/net/api"
 )
 
-type send = func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
-
-// standing is what a worker's status tells, as numbers.
-type standing struct {
-	gauges
-	targets *byTarget
-	now     func() Now
-
-	running, slots, queued, paused                  *prometheus.Desc
-	lagEvents, lagSeconds                           *prometheus.Desc
-	aside, asideOldest, strangers, doubts           *prometheus.Desc
-	bytes, segments, free, total, full              *prometheus.Desc
-	indexLag, indexBehind, indexStopped             *prometheus.Desc
-	database, outages, runner, reconnects, register *prometheus.Desc
-	ready                                           *prometheus.Desc
-
-	executors executors
+// scraped is how a worker stands at a scrape. What shares its series is added up.
+type scraped struct {
+	Now
+	at        time.Time
+	waiting   waiting
+	targets   map[string]*api.TargetStatus      // by label
+	executors map[[2]string]*api.ExecutorStatus // by label and mode
 }
 
-func newStanding(targets *byTarget, now func() Now) *standing {
-	s := &standing{targets: targets, now: now}
-	s.running = s.desc("jobd_jobs_running", "Slots in use.", "target")
-	s.slots = s.desc("jobd_target_slots", "Jobs that may run at once.", "target")
-	s.queued = s.desc("jobd_jobs_queued", "Jobs that are claimed and wait for a slot.", "target")
-	s.paused = s.desc("jobd_target_paused", "1 where nothing of the target is claimed or started until somebody continues it.", "target")
-	s.lagEvents = s.desc("jobd_mirror_lag_events", "Journalled events that the table was not shown yet.")
-	s.lagSeconds = s.desc("jobd_mirror_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.")
-	s.aside = s.desc("jobd_rows_set_aside", "Rows that can't be claimed or updated for now, for a reason of their own.")
-	s.asideOldest = s.desc("jobd_rows_set_aside_oldest_seconds", "For how long the first of them has been so; 0 where there is none.")
-	s.strangers = s.desc("jobd_rows_of_no_worker", "Rows of the worker's targets that are under way and claimed by nobody.")
-	s.doubts = s.desc("jobd_claims_in_doubt", "Claims of which it is not known yet whether they were committed.")
-	s.bytes = s.desc("jobd_journal_size_bytes", "What the journal takes on its disk.")
-	s.segments = s.desc("jobd_journal_segments", "The journal's files of events.")
-	s.free = s.desc("jobd_journal_disk_free_bytes", "What is free on the journal's disk.")
-	s.total = s.desc("jobd_journal_disk_size_bytes", "The size of the journal's disk.")
-	s.full = s.desc("jobd_journal_full", "1 while too little is free there to begin anything new.")
-	s.indexLag = s.desc("jobd_journal_index_lag_events", "Journalled events that are not in the index of jobs yet.")
-	s.indexBehind = s.desc("jobd_journal_index_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.")
-	s.indexStopped = s.desc("jobd_journal_index_stopped", "1 while the index of jobs does not go on; the log says why.")
-	s.database = s.desc("jobd_database_up", "1 while the table can be reached.")
-	s.outages = s.desc("jobd_database_reconnects_total", "How often the table could be reached again after it could not.")
-	s.runner = s.desc("jobd_runner_up", "1 while the worker is connected to the process that runs its jobs.")
-	s.reconnects = s.desc("jobd_runner_reconnects_total", "How often that connection was made anew.")
-	s.register = s.desc("jobd_registered", "1 while the worker is registered with the master.", "master")
-	s.ready = s.desc("jobd_ready", "1 while the worker may take work; /readyz says why not.")
-	s.executors.describe(&s.gauges)
-	s.tell = s.collect
-	return s
-}
-
-func (s *standing) collect(send send) {
-	now, at := s.now(), time.Now()
-	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		send(desc, prometheus.GaugeValue, value, labels...)
-	}
-	s.collectTargets(now.Status.Targets, gauge)
-	s.executors.collect(now.Status.Executors, s.targets, send)
-	gauge(s.lagEvents, float64(now.Unshown))
-	gauge(s.lagSeconds, age(now.UnshownFrom, at))
-	gauge(s.aside, float64(now.Status.QuarantinedCount))
-	oldest := time.Time{}
-	if len(now.Status.Quarantined) > 0 {
-		oldest = now.Status.Quarantined[0].Since
-	}
-	gauge(s.asideOldest, age(oldest, at))
-	gauge(s.strangers, float64(now.Status.UnownedRows))
-	gauge(s.doubts, float64(now.Status.ClaimsInDoubt))
-	if j := now.Status.Journal; j != nil {
-		gauge(s.bytes, float64(j.Bytes))
-		gauge(s.segments, float64(j.Segments))
-		gauge(s.full, truth(j.Full != ""))
-	}
-	if now.Total > 0 {
-		gauge(s.free, float64(now.Free))
-		gauge(s.total, float64(now.Total))
-	}
-	if now.Index {
-		gauge(s.indexLag, float64(now.IndexLag))
-		gauge(s.indexBehind, now.IndexBehind.Seconds())
-		gauge(s.indexStopped, truth(now.IndexStopped))
-	}
-	if d := now.Status.Database; d != nil {
-		gauge(s.database, truth(d.Reachable))
-	}
-	send(s.outages, prometheus.CounterValue, float64(now.Outages))
-	if r := now.Status.Runner; r != nil {
-		gauge(s.runner, truth(r.Reachable))
-	}
-	send(s.reconnects, prometheus.CounterValue, float64(max(now.RunnerLinks, 1)-1))
-	for _, m := range now.Status.Masters {
-		gauge(s.register, truth(m.Registered), m.Address)
-	}
-	gauge(s.ready, truth(len(now.Status.NotReady) == 0))
-}
-
-// collectTargets tells of each target. Those without series of their own are added up; they count
-// as paused where all of them are.
-func (s *standing) collectTargets(targets map[string]api.TargetStatus, gauge func(*prometheus.Desc, float64, ...string)) {
-	sums := make(map[*target]*api.TargetStatus, len(targets))
-	for name, t := range targets {
-		series := s.targets.of(name)
-		sum := sums[series]
-		if sum == nil {
-			sum = &api.TargetStatus{Paused: true}
-			sums[series] = sum
+// add adds up targets and executors without series of their own: targets count as paused where all of them
+// are, executors as unready, or failing, where one of them is.
+func (s *scraped) add(b *byTarget) {
+	s.targets, s.executors = make(map[string]*api.TargetStatus), make(map[[2]string]*api.ExecutorStatus)
+	for name, t := range s.Status.Targets {
+		label := b.of(name)
+		if s.targets[label] == nil {
+			s.targets[label] = &api.TargetStatus{Paused: true}
 		}
+		sum := s.targets[label]
 		sum.Running += t.Running
 		sum.Concurrency += t.Concurrency
 		sum.Prefetched += t.Prefetched
 		sum.Paused = sum.Paused && t.Paused
 	}
-	for series, t := range sums {
-		gauge(s.running, float64(t.Running), series.label)
-		gauge(s.slots, float64(t.Concurrency), series.label)
-		gauge(s.queued, float64(t.Prefetched), series.label)
-		gauge(s.paused, truth(t.Paused), series.label)
+	for _, e := range s.Status.Executors {
+		at := [2]string{b.of(e.Target), e.Mode}
+		if s.executors[at] == nil {
+			s.executors[at] = &api.ExecutorStatus{Sent: e.Sent, Recycled: make(map[string]int64)}
+		}
+		sum := s.executors[at]
+		sum.Processes += e.Processes
+		sum.Booting += e.Booting
+		sum.Ready += e.Ready
+		sum.Busy += e.Busy
+		sum.Boots += e.Boots
+		sum.Jobs += e.Jobs
+		sum.Unready += e.Unready
+		sum.Failing += e.Failing
+		for reason, n := range e.Recycled {
+			sum.Recycled[reason] += n
+		}
+	}
+}
+
+// reasons are why processes are replaced. Each has its series from the first scrape on.
+func reasons() []string {
+	return []string{"max_jobs", "max_age", "max_memory", "watch", "reload", "recycle", "idle_timeout"}
+}
+
+// The labels of what is told by target.
+var (
+	ofTarget   = []string{"target"}
+	ofExecutor = []string{"target", "mode"}
+)
+
+// standing is what a worker's status tells, as numbers. What is not known has no value.
+func standing() []number[*scraped] {
+	target := func(value func(t *api.TargetStatus) float64) func(*scraped, send) {
+		return func(s *scraped, send send) {
+			for label, t := range s.targets {
+				send(value(t), label)
+			}
+		}
+	}
+	executor := func(tell func(e *api.ExecutorStatus, send send)) func(*scraped, send) {
+		return func(s *scraped, send send) {
+			for at, e := range s.executors {
+				tell(e, func(value float64, more ...string) { send(value, append(at[:], more...)...) })
+			}
+		}
+	}
+	pool := func(tell func(e *api.ExecutorStatus, send send)) func(*scraped, send) {
+		return executor(func(e *api.ExecutorStatus, send send) {
+			if e.Pooled() {
+				tell(e, send)
+			}
+		})
+	}
+	where := func(known func(s *scraped) bool, value func(s *scraped) float64) func(*scraped, send) {
+		return func(s *scraped, send send) {
+			if known(s) {
+				send(value(s))
+			}
+		}
+	}
+	journal := func(value func(j *api.JournalStatus) float64) func(*scraped, send) {
+		return where(func(s *scraped) bool { return s.Status.Journal != nil }, func(s *scraped) float64 { return value(s.Status.Journal) })
+	}
+	disk := func(s *scraped) bool { return s.Total > 0 }
+	index := func(s *scraped) bool { return s.Index }
+	return []number[*scraped]{
+		{"jobd_jobs_running", "Slots in use.", ofTarget, target(func(t *api.TargetStatus) float64 { return float64(t.Running) })},
+		{"jobd_target_slots", "Jobs that may run at once.", ofTarget, target(func(t *api.TargetStatus) float64 { return float64(t.Concurrency) })},
+		{"jobd_jobs_queued", "Jobs that are claimed and wait for a slot.", ofTarget, target(func(t *api.TargetStatus) float64 { return float64(t.Prefetched) })},
+		{
+			"jobd_target_paused", "1 where nothing of the target is claimed or started until somebody continues it.", ofTarget,
+			target(func(t *api.TargetStatus) float64 { return truth(t.Paused) }),
+		},
+
+		{"jobd_executor_processes", "Processes that are kept for jobs, by what they do.", []string{"target", "mode", "state"}, pool(func(e *api.ExecutorStatus, send send) {
+			send(float64(e.Booting), "booting")
+			send(float64(e.Ready), "ready")
+			send(float64(e.Busy), "busy")
+			send(float64(max(0, e.Processes-e.Booting-e.Ready-e.Busy)), "ending")
+		})},
+		{
+			"jobd_executor_boots_total", "Processes that got ready, and connections to services that were made.", ofExecutor,
+			executor(func(e *api.ExecutorStatus, send send) { send(float64(e.Boots)) }),
+		},
+		{"jobd_executor_recycles_total", "Processes that were replaced, by why.", []string{"target", "mode", "reason"}, pool(func(e *api.ExecutorStatus, send send) {
+			for _, reason := range slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(reasons(), maps.Keys(e.Recycled))))) {
+				send(float64(e.Recycled[reason]), reason)
+			}
+		})},
+		{
+			"jobd_executor_turns_total", "Jobs that were passed to a kept process or to a service.", ofExecutor,
+			executor(func(e *api.ExecutorStatus, send send) { send(float64(e.Jobs)) }),
+		},
+		{
+			"jobd_executor_unready", "1 while no job of the target can be started: no process gets ready, the service can't be reached, or starts are refused.", ofExecutor,
+			executor(func(e *api.ExecutorStatus, send send) { send(truth(e.Unready != "")) }),
+		},
+		{
+			"jobd_executor_failing", "1 while no new process gets ready, and those that were there before go on.", ofExecutor,
+			pool(func(e *api.ExecutorStatus, send send) { send(truth(e.Failing != "")) }),
+		},
+
+		{"jobd_mirror_lag_events", "Journalled events that the table was not shown yet.", nil, always(func(s *scraped) float64 { return float64(s.Unshown) })},
+		{
+			"jobd_mirror_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.", nil,
+			always(func(s *scraped) float64 { return age(s.UnshownFrom, s.at) }),
+		},
+		{
+			"jobd_rows_set_aside", "Rows that can't be claimed or updated for now, for a reason of their own.", nil,
+			always(func(s *scraped) float64 { return float64(s.Status.QuarantinedCount) }),
+		},
+		{"jobd_rows_set_aside_oldest_seconds", "For how long the first of them has been so; 0 where there is none.", nil, always(func(s *scraped) float64 {
+			for _, oldest := range s.Status.Quarantined {
+				return age(oldest.Since, s.at)
+			}
+			return 0
+		})},
+		{
+			"jobd_rows_of_no_worker", "Rows of the worker's targets that are under way and claimed by nobody.", nil,
+			always(func(s *scraped) float64 { return float64(s.Status.UnownedRows) }),
+		},
+		{
+			"jobd_claims_in_doubt", "Claims of which it is not known yet whether they were committed.", nil,
+			always(func(s *scraped) float64 { return float64(s.Status.ClaimsInDoubt) }),
+		},
+
+		{"jobd_journal_size_bytes", "What the journal takes on its disk.", nil, journal(func(j *api.JournalStatus) float64 { return float64(j.Bytes) })},
+		{"jobd_journal_segments", "The journal's files of events.", nil, journal(func(j *api.JournalStatus) float64 { return float64(j.Segments) })},
+		{"jobd_journal_disk_free_bytes", "What is free on the journal's disk.", nil, where(disk, func(s *scraped) float64 { return float64(s.Free) })},
+		{"jobd_journal_disk_size_bytes", "The size of the journal's disk.", nil, where(disk, func(s *scraped) float64 { return float64(s.Total) })},
+		{"jobd_journal_full", "1 while too little is free there to begin anything new.", nil, journal(func(j *api.JournalStatus) float64 { return truth(j.Full != "") })},
+		{
+			"jobd_journal_index_lag_events", "Journalled events that are not in the index of jobs yet.", nil,
+			where(index, func(s *scraped) float64 { return float64(s.IndexLag) }),
+		},
+		{
+			"jobd_journal_index_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.", nil,
+			where(index, func(s *scraped) float64 { return s.IndexBehind.Seconds() }),
+		},
+		{
+			"jobd_journal_index_stopped", "1 while the index of jobs does not go on; the log says why.", nil,
+			where(index, func(s *scraped) float64 { return truth(s.IndexStopped) }),
+		},
+
+		{
+			"jobd_database_up", "1 while the table can be reached.", nil,
+			where(func(s *scraped) bool { return s.Status.Database != nil }, func(s *scraped) float64 { return truth(s.Status.Database.Reachable) }),
+		},
+		{
+			"jobd_database_reconnects_total", "How often the table could be reached again after it could not.", nil,
+			always(func(s *scraped) float64 { return float64(s.Outages) }),
+		},
+		{
+			"jobd_runner_up", "1 while the worker is connected to the process that runs its jobs.", nil,
+			where(func(s *scraped) bool { return s.Status.Runner != nil }, func(s *scraped) float64 { return truth(s.Status.Runner.Reachable) }),
+		},
+		{
+			"jobd_runner_reconnects_total", "How often that connection was made anew.", nil,
+			always(func(s *scraped) float64 { return float64(max(s.RunnerLinks, 1) - 1) }),
+		},
+		{"jobd_registered", "1 while the worker is registered with the master.", []string{"master"}, func(s *scraped, send send) {
+			for _, m := range s.Status.Masters {
+				send(truth(m.Registered), m.Address)
+			}
+		}},
+		{
+			"jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", ofTarget,
+			func(s *scraped, send send) {
+				for name, t := range s.waiting.found {
+					send(float64(t.Count), name)
+				}
+			},
+		},
+		{
+			"jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", ofTarget,
+			func(s *scraped, send send) {
+				for name, t := range s.waiting.found {
+					if t.Count == 0 {
+						send(0, name)
+					} else if t.Oldest > 0 {
+						send(age(time.Unix(t.Oldest, 0), s.at), name)
+					}
+				}
+			},
+		},
+		{
+			"jobd_jobs_waiting_counted", "1 where the table told of all targets what waits when it was asked last.", nil,
+			always(func(s *scraped) float64 { return truth(s.waiting.all) }),
+		},
+		{
+			"jobd_jobs_waiting_age_seconds", "How long ago that was: the table is asked at most each 10 s.", nil,
+			always(func(s *scraped) float64 { return age(s.waiting.at, s.at) }),
+		},
+		{"jobd_ready", "1 while the worker may take work; /readyz says why not.", nil, always(func(s *scraped) float64 { return truth(len(s.Status.NotReady) == 0) })},
 	}
 }

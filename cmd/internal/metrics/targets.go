@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/journal"
 )
 
 // mostTargets is how many targets have series of their own: those that were met first. All others
@@ -29,39 +31,30 @@ type byTarget struct {
 	wait, run                              *prometheus.HistogramVec
 	last                                   *prometheus.GaugeVec
 
-	mu    sync.RWMutex
-	known map[string]*target
-	rest  *target
+	mu    sync.Mutex
+	known map[string]bool // labels
+	own   int             // of them, of one target each
 }
 
-// target is the series of one target.
-type target struct {
-	label                      string
-	ok, fail                   prometheus.Counter
-	retries, timeouts, stopped prometheus.Counter
-	wait, run                  prometheus.Observer
-	last                       prometheus.Gauge
-}
-
-func newByTarget(register func(prometheus.Collector)) *byTarget {
+func newByTarget(r *prometheus.Registry) *byTarget {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"target"}, labels...))
-		register(v)
+		r.MustRegister(v)
 		return v
 	}
 	histogram := func(name, help string, bounds []float64) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, []string{"target"})
-		register(v)
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, ofTarget)
+		r.MustRegister(v)
 		return v
 	}
 	last := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "jobd_job_last_success_timestamp_seconds",
 		Help: "When a job ended well last, in unix seconds; 0 before the first since the worker's start.",
-	}, []string{"target"})
-	register(last)
+	}, ofTarget)
+	r.MustRegister(last)
 	return &byTarget{
 		last:      last,
-		known:     make(map[string]*target),
+		known:     make(map[string]bool),
 		finished:  counter("jobd_jobs_finished_total", "Jobs that have ended, by the result that their row tells.", "result"),
 		retries:   counter("jobd_job_retries_total", "Failed jobs whose rows come back for another attempt."),
 		timeouts:  counter("jobd_jobs_timed_out_total", "Jobs that were ended because they ran for longer than they may."),
@@ -71,73 +64,51 @@ func newByTarget(register func(prometheus.Collector)) *byTarget {
 	}
 }
 
-// of gives the series of a target: its own, or those of the others where there are too many.
-func (b *byTarget) of(name string) *target {
-	b.mu.RLock()
-	t := b.known[name]
-	b.mu.RUnlock()
-	if t != nil {
-		return t
-	}
+// of gives the label of a target's series, each of which is there from then on: its own, or that of the others where
+// there are too many.
+func (b *byTarget) of(name string) (label string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.known[name] != nil:
-		return b.known[name]
-	case len(b.known) < mostTargets && name != otherTargets: // two series can't have one label
-		b.known[name] = b.make(name)
-		return b.known[name]
-	case b.rest == nil:
-		b.rest = b.make(otherTargets)
+	if name != otherTargets && !b.known[name] && b.own >= mostTargets {
+		name = otherTargets
 	}
-	return b.rest
-}
-
-// own tells whether a target has series of its own.
-func (b *byTarget) own(name string) bool {
-	t := b.of(name)
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return t != b.rest
-}
-
-func (b *byTarget) make(label string) *target {
-	return &target{
-		label: label,
-		ok:    b.finished.WithLabelValues(label, "ok"), fail: b.finished.WithLabelValues(label, "fail"),
-		retries: b.retries.WithLabelValues(label), timeouts: b.timeouts.WithLabelValues(label), stopped: b.cancelled.WithLabelValues(label),
-		wait: b.wait.WithLabelValues(label), run: b.run.WithLabelValues(label),
-		last: b.last.WithLabelValues(label),
+	if b.known[name] {
+		return name
 	}
-}
-
-// End is how a job has ended.
-type End struct {
-	OK        bool
-	Ran       time.Duration // 0: nobody knows
-	TimedOut  bool
-	Cancelled bool
-	Retried   bool // its row comes back for another attempt
+	b.known[name] = true
+	if name != otherTargets { // two series can't have one label
+		b.own++
+	}
+	for _, result := range []string{"ok", "fail"} {
+		b.finished.WithLabelValues(name, result)
+	}
+	for _, counter := range []*prometheus.CounterVec{b.retries, b.timeouts, b.cancelled} {
+		counter.WithLabelValues(name)
+	}
+	b.wait.WithLabelValues(name)
+	b.run.WithLabelValues(name)
+	b.last.WithLabelValues(name)
+	return name
 }
 
 // ended counts the end of a job.
-func (t *target) ended(e End) {
-	if e.OK {
-		t.ok.Inc()
-		t.last.SetToCurrentTime()
-	} else {
-		t.fail.Inc()
+func (b *byTarget) ended(target string, done journal.Done) {
+	label, result := b.of(target), "fail"
+	if done.Result == "ok" {
+		result = "ok"
+		b.last.WithLabelValues(label).SetToCurrentTime()
 	}
-	if e.Ran > 0 {
-		t.run.Observe(e.Ran.Seconds())
+	b.finished.WithLabelValues(label, result).Inc()
+	if ran := time.Duration(done.Elapsed) * time.Microsecond; ran > 0 { // else nobody knows
+		b.run.WithLabelValues(label).Observe(ran.Seconds())
 	}
-	if e.TimedOut {
-		t.timeouts.Inc()
+	if done.Timeout > 0 {
+		b.timeouts.WithLabelValues(label).Inc()
 	}
-	if e.Cancelled {
-		t.stopped.Inc()
+	if done.WasCancelled() {
+		b.cancelled.WithLabelValues(label).Inc()
 	}
-	if e.Retried {
-		t.retries.Inc()
+	if done.Again != nil && done.Again.Why == journal.AgainRetry {
+		b.retries.WithLabelValues(label).Inc()
 	}
 }

@@ -9,71 +9,70 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"jobd/cmd/internal/version"
+	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
-// Worker counts what a worker does, which is told it when that has happened. Its methods are safe for
-// concurrent use, and fast.
+// Worker counts what a worker does, which is told it when that has happened: it is a jobexec.Observer. Its methods
+// are safe for concurrent use, and fast.
 type Worker struct {
 	registry *prometheus.Registry
 	targets  *byTarget
-	claimed  prometheus.Observer
-	won      prometheus.Counter
-	failed   prometheus.Counter
+	claims   *prometheus.CounterVec
+	claimed  prometheus.Histogram
 	commits  prometheus.Histogram
 	written  prometheus.Counter
-	events   map[string]prometheus.Counter
+	events   *prometheus.CounterVec
 }
 
-// NewWorker makes the counters of a worker of a build, whose journal has events of some kinds.
-func NewWorker(build version.Build, kinds []string) *Worker {
+// NewWorker makes the counters of a worker of a build.
+func NewWorker(build version.Build) *Worker {
 	r := newRegistry("jobd_build_info", build)
-	register := func(c prometheus.Collector) { r.MustRegister(c) }
-	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[string]prometheus.Counter)}
-	claims := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"})
-	claimed := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds})
-	w.claimed, w.won, w.failed = claimed, claims.WithLabelValues("ok"), claims.WithLabelValues("failed")
-	w.commits = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "jobd_journal_commit_seconds", Help: "How long the commits of the journal took until they were on the disk, fsync included.", Buckets: diskBounds,
-	})
-	w.written = prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."})
-	events := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"})
-	for _, kind := range kinds {
-		w.events[kind] = events.WithLabelValues(kind)
+	w := &Worker{
+		registry: r, targets: newByTarget(r),
+		claims:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"}),
+		claimed: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "jobd_journal_commit_seconds", Help: "How long the commits of the journal took until they were on the disk, fsync included.", Buckets: diskBounds,
+		}),
+		written: prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."}),
+		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"}),
 	}
-	r.MustRegister(claims, claimed, w.commits, w.written, events)
+	for _, kind := range journal.Kinds() {
+		w.events.WithLabelValues(string(kind))
+	}
+	for _, result := range []string{"ok", "failed"} {
+		w.claims.WithLabelValues(result)
+	}
+	r.MustRegister(w.claims, w.claimed, w.commits, w.written, w.events)
 	return w
 }
 
-// JobStarted counts a job that was started, and how long it had waited for that.
+// JobStarted implements jobexec.Observer.
 func (w *Worker) JobStarted(target string, waited time.Duration) {
-	w.targets.of(target).wait.Observe(waited.Seconds())
+	w.targets.wait.WithLabelValues(w.targets.of(target)).Observe(waited.Seconds())
 }
 
-// JobEnded counts the end of a job.
-func (w *Worker) JobEnded(target string, end End) { w.targets.of(target).ended(end) }
+// JobEnded implements jobexec.Observer.
+func (w *Worker) JobEnded(target string, done journal.Done) { w.targets.ended(target, done) }
 
-// Claimed counts a claim, and how long the table took to answer it.
-func (w *Worker) Claimed(took time.Duration, ok bool) {
+// Claimed implements jobexec.Observer.
+func (w *Worker) Claimed(took time.Duration, err error) {
 	w.claimed.Observe(took.Seconds())
-	if ok {
-		w.won.Inc()
-	} else {
-		w.failed.Inc()
+	result := "ok"
+	if err != nil {
+		result = "failed"
 	}
+	w.claims.WithLabelValues(result).Inc()
 }
 
-// Committed counts a commit of the journal.
-func (w *Worker) Committed(bytes int64, took time.Duration) {
+// Committed counts a commit of the journal, and its events.
+func (w *Worker) Committed(events []journal.Event, bytes int64, took time.Duration) {
 	w.commits.Observe(took.Seconds())
 	w.written.Add(float64(max(0, bytes)))
-}
-
-// Journalled counts an event.
-func (w *Worker) Journalled(kind string) {
-	if count := w.events[kind]; count != nil {
-		count.Inc()
+	for _, e := range events {
+		w.events.WithLabelValues(string(e.Kind())).Inc()
 	}
 }
 
@@ -108,17 +107,20 @@ type Sources struct {
 // which the first of its jobs would be missing from every rate.
 func (w *Worker) Handler(s Sources) http.Handler {
 	var latest atomic.Pointer[Now]
-	w.registry.MustRegister(
-		newStanding(w.targets, func() Now { return *latest.Load() }),
-		newBacklog(w.targets, func() Now { return *latest.Load() }, s.Waiting),
-	)
-	scrape := handler(w.registry)
+	table := &backlog{targets: w.targets, count: s.Waiting}
+	w.registry.MustRegister(newNumbers(func() *scraped {
+		now := &scraped{Now: *latest.Load()}
+		now.add(w.targets)
+		now.waiting, now.at = table.look(now.Status.Targets), time.Now()
+		return now
+	}, standing()))
+	gather := handler(w.registry)
 	return http.HandlerFunc(func(to http.ResponseWriter, request *http.Request) {
 		now := s.Now()
 		for target := range now.Status.Targets {
 			w.targets.of(target)
 		}
 		latest.Store(&now)
-		scrape.ServeHTTP(to, request)
+		gather.ServeHTTP(to, request)
 	})
 }

@@ -26,7 +26,7 @@ func TestOwnFile(t *testing.T) {
 		path + ":1: password: it ends before its #, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the # of a comment",
 		path + ":3: unknown key mysql_host is not used",
 		path + ":2: master: its value counts as false; allowed are 1 and true, 0 and false",
-		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod 600 " + path,
+		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod o-rwx " + path,
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" || c.master || set.Err() != nil {
 		t.Errorf("%+v, %v (-want +got):\n%s", c, set.Err(), diff)

@@ -9,25 +9,31 @@ import (
 	"unicode"
 )
 
-// parseFile is a ff.ConfigFileParser. It takes what the file says of known
-// keys; of the others it warns. It never fails for what a line says: that is gathered
-// like all other mistakes.
+// mostBytes is more than anybody writes: a file that is longer is another sort of file.
+const mostBytes = 16 << 20
+
+// parseFile is a ff.ConfigFileParser. It takes what the file says of known keys; of the others it warns. What is
+// wrong with a line is gathered like all other mistakes.
 func (s *Set) parseFile(r io.Reader, _ func(name, value string) error) error {
 	defer func() { s.place = place{} }()
-	return readINI(r, func(e entry) {
+	content, err := io.ReadAll(io.LimitReader(r, mostBytes+1))
+	if err == nil && len(content) > mostBytes {
+		err = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
+	}
+	for e := range entries(string(content)) {
 		if e.bad != "" {
 			s.badLine(e, "%s", e.bad)
-			return
+			continue
 		}
 		setting := s.find(e)
 		if setting == nil || s.isRepeated(setting, e) || setting.given && setting.place.line == 0 {
-			return
+			continue
 		}
 		s.warnOdd(setting, e)
-		setting.plain = !e.quoted
 		s.place = place{line: e.line}
 		_ = setting.Set(e.value)
-	})
+	}
+	return err
 }
 
 // badLine notes an error about a line.
@@ -42,11 +48,8 @@ func (s *Set) warnLine(e entry, format string, args ...any) {
 
 // warnOdd warns of what is odd about a value as it is written.
 func (s *Set) warnOdd(setting *Setting, e entry) {
-	for _, odd := range e.odd {
-		if odd.quotes && setting.ownQuotes || odd.secrets && !setting.isSecret() {
-			continue
-		}
-		s.warnLine(e, "%s: %s", setting.key, odd.text)
+	if e.odd != "" && !(e.mayBeMeant && setting.ownQuotes) && !(e.ofSecrets && !setting.isSecret()) {
+		s.warnLine(e, "%s: %s", setting.key, e.odd)
 	}
 	if !e.quoted && strings.ContainsFunc(e.key, unicode.IsControl) {
 		s.warnLine(e, "%q: there is a tab or another control character within the name; it counts", setting.key)

@@ -1,10 +1,9 @@
 package conf
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
+	"iter"
 	"strings"
 	"unicode"
 )
@@ -17,46 +16,36 @@ type entry struct {
 	key     string
 	value   string
 	bad     string
-	alone   bool     // a key without a value, or text that ends in = as the last line of something encoded does
-	quoted  bool     // the key stands in quotes
-	odd     []oddity // of the value as it is written
+	alone   bool // a key without a value, or text that ends in = as the last line of something encoded does
+	quoted  bool // the key stands in quotes
+
+	// odd is what the writer of the value has hardly meant. The original took such values, so they are
+	// warned about. It never tells the value.
+	odd        string
+	mayBeMeant bool // in a command, which has quotes for itself
+	ofSecrets  bool // only worth a word where the value is a password
 }
 
-// mostBytes is more than anybody writes: a file that is longer is another sort of file.
-const mostBytes = 16 << 20
-
-// errTooLong is about a file that is none of configuration.
-var errTooLong = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
-
-// readINI calls yield for every line of r that is not empty and no comment. In these files no value
+// entries are all lines that are not empty and no comment. In these files no value
 // goes on in the next line, and so every mistake has its line number. A carriage return ends a line,
 // too, but is not counted as one. Only the first of lines with NUL bytes is told.
-func readINI(r io.Reader, yield func(entry)) error {
-	limited := &io.LimitedReader{R: r, N: mostBytes + 1}
-	lines := bufio.NewReader(limited)
-	section, nul := "", false
-	for number := 1; ; number++ {
-		text, err := lines.ReadString('\n')
-		if limited.N == 0 {
-			return errTooLong
-		}
-		if err != nil && err != io.EOF {
-			return fmt.Errorf("read line %d: %w", number, err)
-		}
-		for part := range strings.SplitSeq(text, "\r") {
-			part = strings.TrimSpace(strings.TrimPrefix(part, "\ufeff"))
-			if isCommentOrEmpty(part) {
-				continue
+func entries(text string) iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		section, nul, number := "", false, 0
+		for line := range strings.SplitSeq(text, "\n") {
+			number++
+			for part := range strings.SplitSeq(line, "\r") {
+				part = strings.TrimSpace(strings.TrimPrefix(part, "\ufeff"))
+				if isCommentOrEmpty(part) {
+					continue
+				}
+				e := parseLine(part, section)
+				e.line, section = number, e.section
+				if again := e.bad == errNUL && nul; !again && !yield(e) {
+					return
+				}
+				nul = nul || e.bad == errNUL
 			}
-			e := parseLine(part, section)
-			e.line, section = number, e.section
-			if again := e.bad == errNUL && nul; !again {
-				yield(e)
-			}
-			nul = nul || e.bad == errNUL
-		}
-		if err == io.EOF {
-			return nil
 		}
 	}
 }
@@ -91,7 +80,7 @@ func parseLine(text, section string) (e entry) {
 	} else if e.key, value, isPair = strings.Cut(text, "="); isPair {
 		e.key = strings.TrimSpace(e.key)
 	} else {
-		e.key, _ = decodeValue(text)
+		e.key = new(entry).decoded(text)
 	}
 	if e.key == "" && e.bad == "" {
 		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
@@ -101,7 +90,7 @@ func parseLine(text, section string) (e entry) {
 	}
 	if e.value = "true"; isPair {
 		value = strings.TrimSpace(value)
-		e.value, e.odd = decodeValue(value)
+		e.value = e.decoded(value)
 	}
 	e.alone = !isPair || !e.quoted && value != "" && strings.Trim(value, "=") == ""
 	return e
@@ -141,45 +130,32 @@ func quotedName(text string) (name, rest, bad string) {
 	return name, text[end+1:], ""
 }
 
-// oddity is something about a value, as it stands in a line, that its writer has hardly meant. The
-// original took such values, so they are warned about. Its text never tells the value.
-type oddity struct {
-	text    string
-	quotes  bool // about quotes, which a command may have for itself
-	secrets bool // only worth a word where the value is a password
-}
-
-// decodeValue is the value that the text after the equals sign stands for, and what is odd about it:
+// decoded is the value that the text after the equals sign stands for. What is odd about it is noted:
 //
 //	"a; b"  ; comment   a; b      double quotes: with the escapes of JSON
 //	'a "b"' # comment   a "b"     single quotes: as it stands
 //	"a" or "b"          "a" or "b"
 //	a\;b ; comment      a;b       otherwise \; \# and \\ are escapes
-func decodeValue(text string) (value string, odd []oddity) {
-	if text == "" {
-		return "", nil
-	}
-	if quote := text[0]; quote == '"' || quote == '\'' {
-		end := closingQuote(text, quote)
-		why := oddity{text: `a \ in its double quotes begins no escape, and so the quotes are part of the value; a backslash itself is \\`}
+func (e *entry) decoded(text string) (value string) {
+	if text != "" && (text[0] == '"' || text[0] == '\'') {
+		quote, end := text[0], closingQuote(text, text[0])
+		alone := end > 0 && isCommentOrEmpty(text[end+1:])
 		switch {
-		case end < 0:
-			why.text = fmt.Sprintf("its quote %c is not closed, and so is part of the value; allowed are quotes around the whole value", quote)
-		case !isCommentOrEmpty(text[end+1:]):
-			why.text = fmt.Sprintf("there is text behind its closing quote %c, and so the quotes are part of the value; allowed are quotes around the whole value", quote)
-			why.quotes = true
-		case quote == '\'':
-			return text[1:end], nil
-		case json.Unmarshal([]byte(text[:end+1]), &value) == nil:
-			return value, nil
+		case alone && quote == '\'':
+			return text[1:end]
+		case alone && json.Unmarshal([]byte(text[:end+1]), &value) == nil:
+			return value
 		}
-		odd = append(odd, why)
-		if len(text) > 1 && text[len(text)-1] == quote {
-			return text, odd // taken as it stands
+		e.odd = fmt.Sprintf("its %c is part of the value; allowed are quotes around the whole value, and in double quotes the escapes of JSON", quote)
+		if e.mayBeMeant = end > 0 && !alone; len(text) > 1 && text[len(text)-1] == quote {
+			return text // taken as it stands
 		}
 	}
 	value, comment := cutComment(text)
-	return value, append(odd, oddComment(text, comment)...)
+	if e.odd == "" && comment >= 0 {
+		e.odd, e.ofSecrets = oddComment(text, comment)
+	}
+	return value
 }
 
 // closingQuote is the index of the quote that ends the quotes text begins with; -1 if there is
@@ -222,15 +198,11 @@ func cutComment(text string) (value string, comment int) {
 
 // oddComment tells whether the comment behind a value may have been meant as part of it: it follows
 // without a blank, or, where the value is a password, goes on without one.
-func oddComment(text string, at int) []oddity {
-	if at < 0 {
-		return nil
-	}
-	cut := oddity{text: fmt.Sprintf("it ends before its %c, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at])}
+func oddComment(text string, at int) (odd string, ofSecrets bool) {
 	goesOn := at+1 < len(text) && text[at+1] != ' ' && text[at+1] != '\t' && text[at+1] != text[at]
-	cut.secrets = at == 0 || text[at-1] == ' ' || text[at-1] == '\t'
-	if cut.secrets && !goesOn {
-		return nil
+	ofSecrets = at == 0 || text[at-1] == ' ' || text[at-1] == '\t'
+	if ofSecrets && !goesOn {
+		return "", false
 	}
-	return []oddity{cut}
+	return fmt.Sprintf("it ends before its %c, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at]), ofSecrets
 }

@@ -3,6 +3,7 @@ package conf
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,21 +12,12 @@ import (
 	"jobd/store/storetest/must"
 )
 
-func readAll(t *testing.T, text string) []entry {
-	t.Helper()
-	var entries []entry
-	if err := readINI(strings.NewReader(text), func(e entry) { entries = append(entries, e) }); err != nil {
-		t.Fatalf("readINI: %v", err)
+// said is what a text says, without what is noted of the way it is written.
+func said(text string) (all []entry) {
+	for e := range entries(text) {
+		all = append(all, entry{line: e.line, section: e.section, key: e.key, value: e.value, bad: e.bad})
 	}
-	return entries
-}
-
-// said is the entries without what is noted of the way they are written.
-func said(entries []entry) []entry {
-	for i := range entries {
-		entries[i].alone, entries[i].quoted, entries[i].odd = false, false, nil
-	}
-	return entries
+	return all
 }
 
 func notClosed(quote rune) string {
@@ -115,7 +107,7 @@ func TestReadINILines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, said(readAll(t, test.text)), cmp.AllowUnexported(entry{})); diff != "" {
+			if diff := cmp.Diff(test.want, said(test.text), cmp.AllowUnexported(entry{})); diff != "" {
 				t.Errorf("%q (-want +got):\n%s", test.text, diff)
 			}
 		})
@@ -151,8 +143,8 @@ func TestDecodeValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, _ := decodeValue(test.text); got != test.want {
-				t.Errorf("decodeValue(%s) = %q, want %q", test.text, got, test.want)
+			if got := new(entry).decoded(test.text); got != test.want {
+				t.Errorf("%s is %q, want %q", test.text, got, test.want)
 			}
 		})
 	}
@@ -167,7 +159,7 @@ func FuzzReadINI(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		entries := readAll(t, text+"\nlast = 7")
+		entries := slices.Collect(entries(text + "\nlast = 7"))
 		lines := strings.Count(text, "\n") + 2
 		before := 0
 		for _, e := range entries {
@@ -197,7 +189,7 @@ func FuzzQuotedValue(f *testing.F) {
 		value = strings.ToValidUTF8(value, "?")
 		quoted := must.Get(json.Marshal(value))(t)
 		want := []entry{{line: 1, key: "password", value: value}}
-		if diff := cmp.Diff(want, said(readAll(t, "password = "+string(quoted)+" ; \" comment")), cmp.AllowUnexported(entry{})); diff != "" {
+		if diff := cmp.Diff(want, said("password = "+string(quoted)+" ; \" comment"), cmp.AllowUnexported(entry{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 )
 
@@ -84,45 +82,43 @@ func (s *Set) kept(path string) (password string, err error) {
 	if path, err = s.keptAt(path); err != nil {
 		return "", err
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
-	if err != nil {
-		return "", s.whyUnread(path, err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
+	info, err := os.Stat(path)
 	const others = 0o006
-	switch mode := info.Mode(); {
-	case !mode.IsRegular():
-		return "", fmt.Errorf("%s: it is no regular file; allowed is one, or a link to one", path)
-	case mode.Perm()&others != 0:
-		return "", fmt.Errorf("%s: everybody on this host can read or change it (mode %04o); %s", path, mode.Perm(), mendPath(path, info))
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular(): // a pipe is not waited for
+		err = errors.New("it is no regular file; allowed is one, or a link to one")
+	case info.Mode().Perm()&others != 0:
+		err = fmt.Errorf("everybody on this host can read or change it (mode %04o); %s", info.Mode().Perm(), closing(path))
 	}
-	content, err := io.ReadAll(io.LimitReader(file, mostKept+6)) // with a mark before it, and its end
+	var content []byte
+	if err == nil {
+		content, err = readAtMost(path, mostKept+5) // with a mark before it, and its end
+	}
+	if err == nil {
+		password, err = onlyLine(content)
+	}
+	if errors.Is(err, fs.ErrNotExist) && s.credentials != "" && strings.HasPrefix(path, s.credentials+"/") {
+		return "", fmt.Errorf("%s: no such file; the unit's LoadCredential puts it there, under this name", path)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%s: %w", path, unreadable(path, err))
 	}
-	return onlyLine(path, content)
+	return password, err
 }
 
 // notUTF8 is about a password that no client could send: messages are in UTF-8.
 const notUTF8 = "it is not in UTF-8; allowed is a password in UTF-8"
 
 // onlyLine is the one line of a file. Its end is no part of it, and neither is a byte order mark.
-func onlyLine(path string, content []byte) (string, error) {
+func onlyLine(content []byte) (string, error) {
 	line := bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
 	line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	switch {
-	case len(line) == 0:
-		return "", fmt.Errorf("%s: it is empty; allowed is a password in one line", path)
-	case len(line) > mostKept:
-		return "", fmt.Errorf("%s: it is longer than %d bytes; allowed is a password in one line", path, mostKept)
-	case bytes.ContainsAny(line, "\n\r\x00"):
-		return "", fmt.Errorf("%s: it has more than one line, or a NUL byte; allowed is a password in one line", path)
+	case len(line) == 0 || len(line) > mostKept || bytes.ContainsAny(line, "\n\r\x00"):
+		return "", fmt.Errorf("it is empty, or longer than a line of %d bytes; allowed is a password in one line", mostKept)
 	case !utf8.Valid(line):
-		return "", fmt.Errorf("%s: %s", path, notUTF8)
+		return "", errors.New(notUTF8)
 	}
 	return string(line), nil
 }
@@ -138,21 +134,4 @@ func (s *Set) keptAt(path string) (string, error) {
 		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; beside a unit that runs: %s=/run/credentials/%s.service; allowed is a path that begins with /", path, credentials, credentials, s.program.Name)
 	}
 	return filepath.Join(s.credentials, path), nil
-}
-
-// whyUnread says what to do about a file that can't be read.
-func (s *Set) whyUnread(path string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.credentials != "" && strings.HasPrefix(path, s.credentials+"/"):
-		return fmt.Errorf("%s: no such file; the unit's LoadCredential puts it there, under this name", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: no such file", path)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: %w", path, closedTo("read", path, func(info fs.FileInfo) string { return mendPath(path, info) }))
-	}
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
-		err = cause.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }

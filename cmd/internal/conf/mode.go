@@ -4,65 +4,55 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/peterbourgon/ff/v3"
 )
 
-// errNoFile is about a path at which there is something else than a file.
-var errNoFile = errors.New("it is no regular file; allowed is one, a link to one, or /dev/null for none, and nothing else: no pipe, no device, no terminal")
-
-// pathFlag is the flag.Value of --config, from which package ff takes what it opens.
-type pathFlag struct{ path *string }
-
-// Set implements flag.Value.
-func (f pathFlag) Set(path string) error {
-	*f.path = path
+// readFile reads the file, where there is one. What is no regular file is not read: a pipe or a device may never end.
+func (s *Set) readFile() error {
+	if s.path == "" {
+		return nil
+	}
+	info, err := os.Stat(s.path)
+	target, notLink := os.Readlink(s.path)
+	s.flags.Visit(func(f *flag.Flag) { s.absent = s.absent || f.Name == "config" })
+	s.missing = errors.Is(err, fs.ErrNotExist)
+	s.absent = s.absent && s.missing
+	switch {
+	case s.missing && notLink == nil:
+		s.absent = false
+		s.bad("config %s: it is a link to %s, where there is no file", s.path, target)
+		return nil
+	case s.absent:
+		s.bad("config %s: no such file", s.path)
+		return nil
+	case s.missing, s.path == os.DevNull:
+		return nil
+	case err == nil && !info.Mode().IsRegular():
+		s.bad("config %s: it is no regular file; allowed is one, a link to one, or /dev/null for none, and nothing else: no folder, no pipe, no device", s.path)
+		return nil
+	}
+	if err := ff.Parse(s.flags, nil, ff.WithConfigFile(s.path), ff.WithConfigFileParser(s.parseFile)); err != nil {
+		return fmt.Errorf("config %s: %w", s.path, unreadable(s.path, err))
+	}
 	return nil
 }
 
-// String gives the path that package ff opens. Reading a pipe or a device may never end, so ff gets
-// an empty file in its place, and checkMissing notes the error. A folder fails when it is read.
-func (f pathFlag) String() string {
-	if f.path == nil {
-		return ""
+// readAtMost reads a file, no more than a byte beyond the most.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
-	if !isFile(*f.path) {
-		return os.DevNull
-	}
-	return *f.path
-}
-
-// isFile tells whether what is at the path, if anything is, may be read.
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular() || info.IsDir() || path == os.DevNull
-}
-
-// checkMissing notes an error where a file was named and does not exist, where the path is a link
-// that leads nowhere, and where it is no regular file.
-func (s *Set) checkMissing() {
-	if s.path == "" {
-		return
-	}
-	_, err := os.Stat(s.path)
-	s.missing = errors.Is(err, fs.ErrNotExist)
-	given := false
-	s.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "config" })
-	target, notLink := os.Readlink(s.path)
-	switch {
-	case !isFile(s.path):
-		s.bad("config %s: %v", s.path, errNoFile)
-	case s.missing && notLink == nil:
-		s.bad("config %s: it is a link to %s, where there is no file", s.path, target)
-	case s.missing && given:
-		s.absent = true
-		s.bad("config %s: no such file", s.path)
-	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most+1))
 }
 
 // checkMode warns where others than the program's own user can change the file, or read the
@@ -78,12 +68,15 @@ func (s *Set) checkMode() {
 	)
 	switch mode := info.Mode().Perm(); {
 	case mode&othersWrite != 0:
-		s.warn("%s: everybody on this host can change it (mode %04o); %s", s.path, mode, mendPath(s.path, info))
+		s.warn("%s: everybody on this host can change it (mode %04o); %s", s.path, mode, closing(s.path))
 	case mode&othersRead != 0 && s.secretInFile() != "":
 		s.warn("%s: everybody on this host can read it (mode %04o), and there is a password in it (%s); %s",
-			s.path, mode, s.secretInFile(), mendPath(s.path, info))
+			s.path, mode, s.secretInFile(), closing(s.path))
 	}
 }
+
+// closing is the command that closes a file to those who are neither its owner nor of its group.
+func closing(path string) string { return "chmod o-rwx " + path }
 
 // secretInFile is the first key whose value in the file is a password; "" if there is none.
 func (s *Set) secretInFile() string {
@@ -98,67 +91,30 @@ func (s *Set) secretInFile() string {
 	return ""
 }
 
-// mendPath is the command that leaves a file to those who are to read it. Whose user may read it as one of its group is told that. The
-// administrator, who may read all, is told to take the file from nobody: it may be a daemon's, which
-// reads it as its owner or as one of its group.
-func mendPath(path string, info fs.FileInfo) string {
-	return mendFor(os.Geteuid(), os.Getegid(), path, info)
-}
-
-func mendFor(me, mine int, path string, info fs.FileInfo) string {
-	const groupReads, othersRead = 0o040, 0o004
-	chmod := "chmod 600 " + path
-	owner, group := ownerOf(info), int(info.Sys().(*syscall.Stat_t).Gid)
-	if info.Mode()&groupReads != 0 && group != 0 && group != mine {
-		if me == owner || me == 0 {
-			return "chmod 640 " + path
-		}
-		if reader, found := readerOf(group); found && info.Mode()&othersRead == 0 && reader != userName(me) {
-			return "user " + reader + " may: sudo -u " + reader + ", and the same command"
-		}
-	}
-	if me == owner || me == 0 {
-		return chmod
-	}
-	return "chown " + userName(me) + " " + path + " && " + chmod
-}
-
-// readerOf is the user who has a group's name, as accounts of daemons do.
-func readerOf(group int) (name string, found bool) {
-	known, err := user.LookupGroupId(strconv.Itoa(group))
-	if err != nil {
-		return "", false
-	}
-	account, err := user.Lookup(known.Name)
-	return known.Name, err == nil && account.Gid == known.Gid
-}
-
-// explainFile says what to do about a file that can't be read.
-func (s *Set) explainFile(err error) error {
+// unreadable is why a file can't be read, without its path.
+func unreadable(path string, err error) error {
+	var cause *fs.PathError
 	switch {
-	case errors.Is(err, errTooLong):
-		return fmt.Errorf("config %s: %w", s.path, err)
-	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("config %s: it is a folder; allowed is a file, as in: --config %s", s.path, filepath.Join(s.path, s.program.Name+".conf"))
-	case !errors.Is(err, fs.ErrPermission):
-		return err
+	case errors.Is(err, fs.ErrPermission):
+		return closedTo("read", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no such file")
+	case errors.As(err, &cause):
+		return cause.Err
 	}
-	return fmt.Errorf("config %s: %w", s.path, closedTo("read", s.path, func(info fs.FileInfo) string { return mendPath(s.path, info) }))
+	return err
 }
 
-// closedTo says that this program's user may not do something with a file or a folder, whose it is,
-// and what mends it.
-func closedTo(do, path string, mend func(fs.FileInfo) string) error {
+// closedTo says that this program's user may not do something with a file or a folder, and whose it is.
+func closedTo(do, path string) error {
 	who := userName(os.Geteuid())
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("a folder on the way to it is closed to user %s; chmod o+x opens it", who)
 	}
-	return fmt.Errorf("user %s may not %s it (it is %s's, mode %04o); %s", who, do, userName(ownerOf(info)), info.Mode().Perm(), mend(info))
+	owner := userName(int(info.Sys().(*syscall.Stat_t).Uid))
+	return fmt.Errorf("user %s may not %s it (it is %s's, mode %04o)", who, do, owner, info.Mode().Perm())
 }
-
-// ownerOf is the number of the file's owner.
-func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 // userName is a user's name, or the number where nobody knows one.
 func userName(id int) string {
@@ -185,40 +141,13 @@ func Closed(err error, folder string) error {
 	if !errors.Is(err, fs.ErrPermission) || !errors.As(err, &refused) || os.Geteuid() == 0 {
 		return nil
 	}
-	at := absolute(refused.Path)
+	at, me := refused.Path, userName(os.Geteuid())
 	for _, statErr := os.Stat(at); errors.Is(statErr, fs.ErrNotExist) && at != filepath.Dir(at); _, statErr = os.Stat(at) {
 		at = filepath.Dir(at)
 	}
-	return &closedError{fmt.Sprintf("%s: %v", at, closedTo("write", at, func(info fs.FileInfo) string {
-		return mendFolder(os.Geteuid(), at, absolute(folder), info)
-	})), err}
+	mends := "chown -R " + me + " " + folder
+	if inside, err := filepath.Rel(folder, at); err != nil || !filepath.IsLocal(inside) {
+		mends = "install -d -o " + me + " -m 700 " + folder
+	}
+	return &closedError{fmt.Sprintf("%s: %v; %s", at, closedTo("write", at), mends), err}
 }
-
-func absolute(path string) string {
-	if all, err := filepath.Abs(path); err == nil {
-		return all
-	}
-	return path
-}
-
-// mendFolder is the command, for a user, that opens to them what is at a place in their folder, or on
-// the way to it.
-func mendFolder(me int, at, folder string, info fs.FileInfo) string {
-	inside, err := filepath.Rel(folder, at)
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
-		folder = real // chown follows no link
-	}
-	if folder = strings.ReplaceAll(folder, "'", `'\''`); strings.ContainsFunc(folder, isForShells) {
-		folder = "'" + folder + "'"
-	}
-	switch {
-	case err != nil || !filepath.IsLocal(inside):
-		return "install -d -o " + userName(me) + " -m 700 " + folder
-	case ownerOf(info) == me:
-		return "chmod -R u+rwX " + folder
-	}
-	return "chown -R " + userName(me) + " " + folder
-}
-
-// isForShells tells a character that a shell would not take as it is.
-func isForShells(r rune) bool { return strings.ContainsRune(" \t\n'\"\\$`*?[]{}()<>|&;#~!", r) }

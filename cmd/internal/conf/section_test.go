@@ -155,23 +155,6 @@ func TestSectionsThatAreOdd(t *testing.T) {
 	}
 }
 
-// A key of one target below the section of all is told with its place.
-func TestKeyOfATargetAmongTheTargets(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		"kill_after = 10m": "; if the key kill_after is meant: its place is below [target NAME]",
-		"kill_aftr = 10m":  "; if the key kill_after is meant: its place is below [target NAME]",
-		"pasword = many":   "; if the key password is meant: its place is above the section",
-		"mail = many":      "allowed is a whole number from 1 to 99",
-	} {
-		set, _ := withSections(writeFile(t, "[targets]\n"+line+"\n"))
-		must.Do(t, set.Parse(nil, nil, t.Output()))
-		if said := fmt.Sprint(set.Err()); !strings.HasSuffix(said, want) {
-			t.Errorf("%s: %s, want %s", line, said, want)
-		}
-	}
-}
-
 // A secret among a section's variables is one by its own name, not by that of its section.
 func TestSecretsInSections(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ func New(program Program) *Set {
 	}
 	s.flags.SetOutput(io.Discard)
 	s.path = program.File
-	s.flags.Var(pathFlag{&s.path}, "config", "the configuration file")
+	s.flags.StringVar(&s.path, "config", s.path, "the configuration file")
 	s.flags.BoolVar(&s.help, "help", false, "print this and exit")
 	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
 	s.flags.BoolVar(&s.verbose, "verbose", false, "with --version: of what it was built, too")
@@ -79,9 +79,7 @@ func New(program Program) *Set {
 // wrong flags one of exit code 2. Wrong values are gathered for Err.
 func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
 	s.environ(environ)
-	err := ff.Parse(s.flags, s.Args(args), ff.WithConfigFileFlag("config"),
-		ff.WithConfigFileParser(s.parseFile), ff.WithAllowMissingConfigFile(true))
-	if err != nil {
+	if err := ff.Parse(s.flags, s.Args(args)); err != nil {
 		return s.failed(err, stdout)
 	}
 	if rest := s.flags.Args(); len(rest) > 0 {
@@ -144,7 +142,9 @@ func (s *Set) finish(stdout io.Writer) error {
 	if err := s.answer(stdout); err != nil {
 		return err
 	}
-	s.checkMissing()
+	if err := s.readFile(); err != nil {
+		return exit.With(exit.Usage, err)
+	}
 	s.checkProfile()
 	s.readKept()
 	for _, setting := range s.settings {
@@ -173,8 +173,7 @@ func (s *Set) answer(stdout io.Writer) error {
 	return nil
 }
 
-// failed turns an error of ff.Parse into one with an exit code. Asking for help
-// or the version goes before a file that can't be read.
+// failed turns an error of ff.Parse into one with an exit code.
 func (s *Set) failed(err error, stdout io.Writer) error {
 	s.help = s.help || errors.Is(err, flag.ErrHelp)
 	if answered := s.answer(stdout); answered != nil {
@@ -197,7 +196,7 @@ func (s *Set) failed(err error, stdout io.Writer) error {
 		}
 		return exit.With(exit.Usage, errors.New(words))
 	}
-	return exit.With(exit.Usage, s.explainFile(err))
+	return exit.With(exit.Usage, err)
 }
 
 func (s *Set) flagNames() (names []string) {

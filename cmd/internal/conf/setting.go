@@ -38,7 +38,6 @@ type Setting struct {
 
 	text  string
 	given bool
-	plain bool // its name in the file has no quotes around it
 	place place
 }
 
@@ -266,7 +265,7 @@ func (s *Setting) finish() {
 	case errors.As(problem, &odd):
 		s.set.Warn(s.key, odd.Error())
 	default:
-		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed is %v%s", s.shown(text), problem, s.meantKey()))
+		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed is %v", s.shown(text), problem))
 	}
 }
 
@@ -319,25 +318,6 @@ func (s *Set) hasPassword(text string) bool {
 
 // Shown is the value of key, or a part of it, as an error may repeat it.
 func (s *Set) Shown(key, text string) string { return s.byKey[key].shown(text) }
-
-// meantKey says which key of the program the name of a section's line may have been meant for.
-func (s *Setting) meantKey() string {
-	if !s.given || s.place.line == 0 || !s.plain || !s.isListed() {
-		return ""
-	}
-	name := s.names[0]
-	key, distance := nearestOf(name, s.set.keysIn(""))
-	place := "above the section"
-	for _, d := range s.set.table {
-		if own, changes := nearestOf(name, []string{d.within()}); d.section() != "" && changes < distance {
-			key, distance, place = own, changes, "below "+d.head()
-		}
-	}
-	if distance > likely(len(name)) {
-		return ""
-	}
-	return "; if the key " + key + " is meant: its place is " + place
-}
 
 // Place names the place of key's value, and the key, as warnings and errors do.
 func (s *Set) Place(key string) string {

@@ -140,8 +140,8 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, pool`},
 		"a mode that is gone":     {"launcher_mode = spare\n", `:2: target.a.launcher_mode: "spare" is not allowed; allowed is process, which is about as fast, or pool (there is no spare any more)`},
-		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in it with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php"},
-		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: pool is not allowed with the common launcher, which has {id} in it"},
+		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do"},
+		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: {id} can't stand in a launcher with launcher_mode = pool"},
 		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, which has no mode; allowed is launcher_mode beside a command"},
 		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, which has no mode"},
 		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed is a whole number from 0 to 2147483647`},
@@ -192,7 +192,7 @@ func TestACommonMistakeIsToldOnce(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	_, err = fromFile(t, "launcher_mode = fork\n[target a]\nlauncher = php run {id}\n", "--targets.a=1", "--launcher=php x")
-	const want = ":3: target.a.launcher: {id} can't stand in it, because the common launcher_mode, fork, holds for it"
+	const want = ":3: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}

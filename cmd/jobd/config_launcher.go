@@ -266,17 +266,12 @@ func (c *launcherConfig) resolve(set *conf.Set) {
 
 // refuseID notes that a command has an id in it whose processes are for many jobs.
 func (c *launcherConfig) refuseID(set *conf.Set) {
-	const why = "its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3"
-	key, modeKey := c.prefix+"launcher", c.prefix+"launcher_mode"
-	mode := c.mode
-	switch {
-	case set.Given(key) && set.Given(modeKey):
-		set.Bad(key, fmt.Sprintf("{id} can't stand in it with launcher_mode = %s: %s; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php", mode, why))
-	case set.Given(key):
-		set.Bad(key, fmt.Sprintf("{id} can't stand in it, because the common launcher_mode, %s, holds for it: %s; allowed is a command without {id}, or launcher_mode = process beside it", mode, why))
-	default:
-		set.Bad(modeKey, fmt.Sprintf("%s is not allowed with the common launcher, which has {id} in it: %s; allowed is it beside a launcher of the target's own, without {id}", mode, why))
+	key := c.prefix + "launcher"
+	if !set.Given(key) {
+		key = c.prefix + "launcher_mode"
 	}
+	set.Bad(key, fmt.Sprintf("{id} can't stand in a launcher with launcher_mode = %s: its processes are started before there is a job, and are told of each by a line "+
+		"`run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do, or launcher_mode = process", c.mode))
 }
 
 // warnOfID tells of a launcher whose jobs do not know which they are.

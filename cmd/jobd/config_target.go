@@ -121,19 +121,12 @@ func (c *config) validateTargets(set *conf.Set, environ []string) {
 
 // unserved is what is wrong with a section of a target that is not there.
 func (c *config) unserved(name string) string {
-	known := slices.Sorted(maps.Keys(c.targets))
-	near := conf.Nearest(name, known)
-	switch {
-	case near != "":
+	near := conf.Nearest(name, slices.Sorted(maps.Keys(c.targets)))
+	if near != "" {
 		near = "; the nearest one is " + near
-	case len(known) > 0 && len(known) <= mostListed:
-		near = ": " + strings.Join(known, ", ")
 	}
 	return "[targets] has no target of that name; allowed are the names there" + near
 }
-
-// mostListed is how many names of targets an error lists.
-const mostListed = 10
 
 func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, environ []string) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
@@ -224,55 +217,36 @@ func (c *timeConfig) validate(set *conf.Set, claimColumn string) {
 
 // validateColumns takes the list of columns apart.
 func (c *timeConfig) validateColumns(set *conf.Set) {
-	if strings.TrimSpace(c.columns) == "" {
+	all := store.TimeColumns()
+	switch strings.TrimSpace(c.columns) {
+	case "":
 		return
-	}
-	if strings.TrimSpace(c.columns) == "all" {
-		c.uses = store.TimeColumns()
-		return
-	}
-	names := strings.Split(c.columns, ",")
-	if most := len(store.TimeColumns()); len(names) > 2*most {
-		set.Bad("use_columns", fmt.Sprintf("%d names; there are %d optional columns, and allowed is each once", len(names), most))
+	case "all":
+		c.uses = all
 		return
 	}
 	sound := true
-	for i, name := range names {
+	bad := func(name, why string) {
+		set.Bad("use_columns", set.Shown("use_columns", name)+" "+why)
+		sound = false
+	}
+	for name := range strings.SplitSeq(c.columns, ",") {
 		name = strings.TrimSpace(name)
-		if why := c.judgeColumn(set, name); why != "" {
-			set.Bad("use_columns", fmt.Sprintf("name %d, %s", i+1, why))
-			sound = false
+		near := conf.Nearest(name, all)
+		if near != "" {
+			near = "; the nearest known one is " + near
+		}
+		switch {
+		case slices.Contains(c.uses, name):
+			bad(name, "stands there twice; allowed is each once")
+		case !slices.Contains(all, name):
+			bad(name, "is no optional column of jobd's; allowed are "+strings.Join(all, ", ")+", or all"+near)
 		}
 		c.uses = append(c.uses, name)
 	}
-	if !sound {
-		c.uses = nil
-		return
-	}
-	if err := store.CheckUses(c.uses); err != nil {
+	if err := store.CheckUses(c.uses); sound && err != nil {
 		set.Bad("use_columns", err.Error()+"; allowed is a list that has them, or all")
 	}
-}
-
-// judgeColumn tells what is wrong with a name behind those that are known by now.
-func (c *timeConfig) judgeColumn(set *conf.Set, name string) string {
-	all := store.TimeColumns()
-	shown := set.Shown("use_columns", name)
-	switch {
-	case name == "":
-		return "is empty; allowed are names with a comma between them, or all"
-	case name == "all":
-		return "all, stands among others; allowed is all alone, or a list of names"
-	case slices.Contains(c.uses, name):
-		return shown + ", stands there twice; allowed is each once"
-	case slices.Contains(all, name):
-		return ""
-	}
-	near := ""
-	if column := conf.Nearest(name, all); column != "" {
-		near = "; the nearest known one is " + column
-	}
-	return fmt.Sprintf("%s, is no optional column of jobd's; allowed are %s, or all%s", shown, strings.Join(all, ", "), near)
 }
 
 func (c *timeConfig) validateZone(set *conf.Set) {

@@ -105,7 +105,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"a name that is missing":   {"[targets]\nmail = 1\n[target mial]\n", `:3: [target mial]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
 		"another case":             {"[targets]\nmail = 1\n[target Mail]\ntimeout = 1\n", `:3: [target Mail]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
-		"no name that is near":     {"[targets]\nmail = 1\nsms = 1\n[target video]\n", ":4: [target video]: [targets] has no target of that name; allowed are the names there: a, mail, sms"},
+		"no name that is near":     {"[targets]\nmail = 1\nsms = 1\n[target video]\n", ":4: [target video]: [targets] has no target of that name; allowed are the names there"},
 		"null":                     {"[target null]\n", ":1: [target null]: [targets] has no target of that name"},
 		"attempts":                 {"[target a]\nattempts = 0\n", `:2: target.a.attempts: "0" is not allowed; allowed is a whole number from 1 to 65535`},
 		"attempts, many":           {"[target a]\nattempts = 65536\n", `:2: target.a.attempts: "65536" is not allowed`},
@@ -156,7 +156,7 @@ func TestTargetsByFlagAndVariable(t *testing.T) {
 	if diff := cmp.Diff(map[string]jobexec.Terms{"a": want}, c.terms(nil)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed are the names there: a")
+	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed are the names there")
 	refused(t, with("--target.a.timeuot=1"), "unknown flag --target.a.timeuot; the nearest known one is --target.NAME.timeout")
 }
 

@@ -11,73 +11,61 @@ import "sync"
 type Ending struct {
 	asked chan struct{} // closed by whoever asks first
 
-	mu      sync.Mutex
-	restart bool
-	final   bool // there is no restart any more
-	cause   error
+	mu    sync.Mutex
+	how   ending
+	cause error // that it ends for
 }
+
+// ending is how a daemon ends.
+type ending int
+
+const (
+	serves   ending = iota
+	restarts        // to start again
+	stops           // for good
+)
 
 // NewEnding makes the end of a daemon that serves.
 func NewEnding() *Ending { return &Ending{asked: make(chan struct{})} }
 
-// stop asks for the end for good. It tells whether nobody has asked for that before.
-func (e *Ending) stop() (first bool) {
+// ends has the daemon end in some way, unless it is further than last.
+func (e *Ending) ends(how, last ending, cause error) (news bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first = !e.final
-	e.ask()
-	e.restart, e.final = false, true
-	return first
+	if e.how > last {
+		return false
+	}
+	if e.how == serves {
+		close(e.asked)
+	}
+	e.how, e.cause = how, cause
+	return true
 }
+
+// stop asks for the end for good. It tells whether nobody has asked for that before.
+func (e *Ending) stop() (first bool) { return e.ends(stops, restarts, nil) }
 
 // Fail asks for the end because of an error, which Life.Run then returns. While the daemon ends
 // already, it does nothing.
-func (e *Ending) Fail(cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.restart && !e.final {
-		e.ask()
-		e.final, e.cause = true, cause
-	}
-}
+func (e *Ending) Fail(cause error) { e.ends(stops, serves, cause) }
 
 // Restart asks for an end after which the daemon starts again. While it ends for good, Restart does
 // nothing.
-func (e *Ending) Restart() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.final {
-		e.ask()
-		e.restart = true
-	}
-}
+func (e *Ending) Restart() { e.ends(restarts, serves, nil) }
 
 // Stopping tells whether the daemon ends for good.
-func (e *Ending) Stopping() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.final
-}
+func (e *Ending) Stopping() bool { return e.now() == stops }
 
 // InOrder tells whether the daemon ends for good because somebody wants it, and not by a failure.
-func (e *Ending) InOrder() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.final && e.cause == nil
-}
+func (e *Ending) InOrder() bool { return e.now() == stops && e.why() == nil }
 
 // Restarting tells whether the daemon ends to start again.
-func (e *Ending) Restarting() bool {
+func (e *Ending) Restarting() bool { return e.now() == restarts }
+
+func (e *Ending) now() ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.restart
-}
-
-// ask begins the end, once. Callers must hold e.mu.
-func (e *Ending) ask() {
-	if !e.restart && !e.final {
-		close(e.asked)
-	}
+	return e.how
 }
 
 // why is the error that the daemon ends for, if any.

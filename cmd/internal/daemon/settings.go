@@ -68,31 +68,23 @@ func (s *Settings) OpenLog(stderr io.Writer) (*logging.Log, error) {
 // binary that will follow it; the report then begins with the program's name and version.
 func (s *Settings) Look(program string, mistakes error, running func() string, parts []check.Part, stdout io.Writer) error {
 	signals.Release() // whoever waits for the report may give it up
-	own := []check.Part{{What: "log_file", Look: func(context.Context) []check.Finding { return check.LogFile(s.Log.File) }}}
-	if s.Listen.Host != "" {
-		own = append(own, check.Part{What: "address", Look: func(ctx context.Context) []check.Finding {
-			return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
-		}})
+	start := s.Check.Served != ""
+	var own []check.Part
+	add := func(what string, possible bool, look func(ctx context.Context) []check.Finding) {
+		if possible {
+			own = append(own, check.Part{What: what, Look: look})
+		}
 	}
-	if s.Listen.Unix != "" {
-		own = append(own, check.Part{What: "listen_unix", Look: func(ctx context.Context) []check.Finding {
-			return check.Socket(ctx, s.Listen.Unix, s.Check.Served != "", running)
-		}})
-	}
-	if s.Listen.TLS.Offered() {
-		own = append(own, check.Part{What: "certificate", Look: func(context.Context) []check.Finding { return check.Certificate(s.Listen.TLS) }})
-	}
-	if s.Listen.Principals != "" {
-		own = append(own, check.Part{What: "principals_file", Look: func(context.Context) []check.Finding { return check.Principals(s.Listen.Principals) }})
-	}
-	if s.HTTP.On() {
-		own = append(own, check.Part{What: "http_listen", Look: func(ctx context.Context) []check.Finding {
-			return check.HTTP(ctx, s.HTTP, s.Check.Served != "", running)
-		}})
-	}
+	add("log_file", true, func(context.Context) []check.Finding { return check.LogFile(s.Log.File) })
+	add("address", s.Listen.Host != "", func(ctx context.Context) []check.Finding {
+		return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
+	})
+	add("listen_unix", s.Listen.Unix != "", func(ctx context.Context) []check.Finding { return check.Socket(ctx, s.Listen.Unix, start, running) })
+	add("certificate", s.Listen.TLS.Offered(), func(context.Context) []check.Finding { return check.Certificate(s.Listen.TLS) })
+	add("principals_file", s.Listen.Principals != "", func(context.Context) []check.Finding { return check.Principals(s.Listen.Principals) })
+	add("http_listen", s.HTTP.On(), func(ctx context.Context) []check.Finding { return check.HTTP(ctx, s.HTTP, start, running) })
 	findings := check.Configuration(s.Path, s.Warnings, mistakes)
 	findings = append(findings, check.Look(append(own, parts...))...)
-	start := s.Check.Served != ""
 	if start {
 		if _, err := fmt.Fprintln(stdout, program, version.Version); err != nil {
 			return fmt.Errorf("write the report: %w", err)

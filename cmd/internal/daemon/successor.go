@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -59,11 +57,7 @@ func (s Successor) Try(ctx context.Context, served string) error {
 		return errors.New(strings.Join(wrong, "\n"))
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s --check: no answer within %v", s.Binary, tryTimeout)
-	case err != nil && !named && strings.Contains(report, "check") && len(wrong) == 0:
-		return fmt.Errorf("%s does not know --check: it is an older version; to go back to it, stop the worker and start it", s.Binary)
-	case errors.Is(err, fs.ErrNotExist) && isThere(s.Binary):
-		return fmt.Errorf("%s is there, but its interpreter, the program that runs it, is missing%s", s.Binary, interpreter(s.Binary))
-	case err != nil && (named || len(wrong) == 0):
+	case err != nil && (named || report == ""):
 		return fmt.Errorf("%s --check: %w", s.Binary, err)
 	case !named:
 		return fmt.Errorf("%s --check tells %q, which is no report of %s: it is no %[3]s, or an older version", s.Binary, report[:min(len(report), 100)], s.Program)
@@ -84,27 +78,4 @@ func wrongLines(report string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-func isThere(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// interpreter names what a script's first line says, for an error; "" where the file is no script.
-func interpreter(path string) string {
-	file, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(file, head) // a short script is one, too
-	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
-	line, _, _ = strings.Cut(line, "\n")
-	words := strings.Fields(line)
-	if !isScript || len(words) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(": its first line names %q", words[0])
 }

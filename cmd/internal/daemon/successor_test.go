@@ -17,7 +17,7 @@ func TestASuccessorIsTriedFirst(t *testing.T) {
 		"sound":            {"echo 'testd 9.9.9'; echo 'ok       configuration: x'; echo 'warning  y: z'", ""},
 		"it would end":     {"echo 'testd 9.9.9'; echo 'wrong    launcher: gone'; echo 'wrong    journal: gone'; exit 1", "launcher: gone\njournal: gone"},
 		"asked as a start": {`echo "testd $*"; [ "$*" = '--config x --check=start:127.0.0.1:1' ]`, ""},
-		"older":            {"echo 'testd: unknown flag --check' >&2; exit 2", "does not know --check"},
+		"older":            {"echo 'testd: unknown flag --check' >&2; exit 2", "which is no report of testd: it is no testd, or an older version"},
 		"another program":  {"echo hello", `tells "hello\n", which is no report of testd`},
 		"another's report": {"echo 'testd-master 9.9.9'; echo 'wrong    x: y'; exit 1", "it is no testd"},
 		"it fails":         {"echo 'testd 9.9.9'; exit 7", "exit status 7"},
@@ -31,14 +31,9 @@ func TestASuccessorIsTriedFirst(t *testing.T) {
 			}
 		})
 	}
-	for name, test := range map[string]struct{ binary, want string }{
-		"no interpreter": {script(t, "#!/nowhere/sh -e\n"), `is missing: its first line names "/nowhere/sh"`},
-		"nothing":        {filepath.Join(t.TempDir(), "nothing"), "no such file"},
-	} {
-		err := daemon.Successor{Program: "testd", Binary: test.binary}.Try(t.Context(), "127.0.0.1:1")
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %q", name, err, test.want)
-		}
+	err := daemon.Successor{Program: "testd", Binary: filepath.Join(t.TempDir(), "nothing")}.Try(t.Context(), "127.0.0.1:1")
+	if err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("nothing is there: error %v", err)
 	}
 }
 

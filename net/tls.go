@@ -26,11 +26,11 @@ const PlainRefused = "TLS is required here: call with tls = verify (jobctl) or m
 
 // secured is a connection that is TLS, or may be: of one that was accepted the first byte tells.
 type secured struct {
-	carrier *carrier
-	config  *tls.Config              // of the server, until the first byte is here
-	over    atomic.Pointer[tls.Conn] // nil: plain, or not known yet
-	plain   bool                     // it is known to be plain
-	must    bool                     // it must not be
+	*carrier
+	config *tls.Config              // of the server, until the first byte is here
+	over   atomic.Pointer[tls.Conn] // nil: plain, or not known yet
+	plain  bool                     // it is known to be plain
+	must   bool                     // it must not be
 }
 
 // maySecure is a connection that a server has accepted.
@@ -79,7 +79,7 @@ func (s *secured) Read(p []byte) (int, error) {
 		s.plain = true
 		return 1, nil
 	}
-	s.carrier.first = []byte{p[0]}
+	s.first = []byte{p[0]}
 	over = tls.Server(s.carrier, s.config)
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (s *secured) CloseWrite() error {
 	if over := s.over.Load(); over != nil {
 		return over.CloseWrite()
 	}
-	if tcp, ok := s.carrier.Conn.(interface{ CloseWrite() error }); ok {
+	if tcp, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return tcp.CloseWrite()
 	}
 	return nil
@@ -112,10 +112,10 @@ func (s *secured) CloseWrite() error {
 // Close implements net.Conn. The peer is told the end, if it takes that at once.
 func (s *secured) Close() error {
 	if over := s.over.Load(); over != nil {
-		s.carrier.closing.Store(true)
+		s.closing.Store(true)
 		// What TLS writes by itself, as answers to new keys, may wait for a peer that reads nothing, and
 		// holds what Close needs.
-		_ = s.carrier.SetWriteDeadline(time.Time{})
+		_ = s.SetWriteDeadline(time.Time{})
 		return over.Close()
 	}
 	return s.carrier.Close()
@@ -123,14 +123,6 @@ func (s *secured) Close() error {
 
 // refused tells whether the peer is one without TLS where that is required.
 func (s *secured) refused() bool { return s.must && s.plain }
-
-// NetConn is the connection that carries it all.
-func (s *secured) NetConn() net.Conn                  { return s.carrier.Conn }
-func (s *secured) LocalAddr() net.Addr                { return s.carrier.LocalAddr() }
-func (s *secured) RemoteAddr() net.Addr               { return s.carrier.RemoteAddr() }
-func (s *secured) SetDeadline(t time.Time) error      { return s.carrier.SetDeadline(t) }
-func (s *secured) SetReadDeadline(t time.Time) error  { return s.carrier.SetReadDeadline(t) }
-func (s *secured) SetWriteDeadline(t time.Time) error { return s.carrier.SetWriteDeadline(t) }
 
 // carrier is the connection under TLS.
 type carrier struct {
@@ -177,7 +169,7 @@ func namesOf(conn net.Conn) []string {
 // carrierOf is the connection that carries another one, or that one itself.
 func carrierOf(conn net.Conn) net.Conn {
 	if s, over := conn.(*secured); over {
-		return s.NetConn()
+		return s.Conn
 	}
 	return conn
 }

@@ -3,8 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"iter"
-	"slices"
 	"strings"
 
 	jobnet "jobd/net"
@@ -51,11 +49,11 @@ func forbidden(format string, args ...any) error {
 
 // has refuses what names a target that somebody has not. A worker may poke any: it has set back rows of targets
 // that others serve.
-func has(from *principal.Session, kind Kind, query any) error {
+func has(from *principal.Session, kind Kind, targets ...string) error {
 	if from.All() || from.Scope == principal.Worker && kind.Name == Poke.Name {
 		return nil
 	}
-	for target := range named(query) {
+	for _, target := range targets {
 		if !from.Targets.Reach(target) {
 			return forbidden("%s may %s %s, not %s", from.Who(), doing(kind.scope), from.Targets, jobnet.Excerpt(target))
 		}
@@ -68,7 +66,7 @@ func HasTarget(request jobnet.Request, target string) error {
 	if target == "" {
 		return nil
 	}
-	return has(request.From, Kinds[request.Type], Target{target})
+	return has(request.From, Kinds[request.Type], target)
 }
 
 // doing says what a right is to do with targets.
@@ -82,54 +80,4 @@ func doing(right principal.Scope) string {
 		return "command"
 	}
 	return "run jobs of"
-}
-
-// named are the targets that the data of a request names.
-func named(query any) iter.Seq[string] {
-	switch q := query.(type) {
-	case Targets:
-		return slices.Values(q.Targets)
-	case Target:
-		return each(q.Target)
-	case Slots:
-		return each(q.Target)
-	case RunningQuery:
-		return slices.Values(q.Targets)
-	case WaitingQuery:
-		return slices.Values(q.Targets)
-	case RecurringQuery:
-		return slices.Values(q.Targets)
-	case DelayedQuery:
-		return slices.Values(q.Targets)
-	case JobsQuery:
-		return slices.Values(q.Targets)
-	case RatesQuery:
-		return slices.Values(q.Targets)
-	case RowsQuery:
-		return slices.Values(q.Targets)
-	case UnfinishedQuery:
-		return each(q.Target)
-	case Registration:
-		return slices.Values(q.Targets)
-	case Borrowing:
-		return of(q.Rates, func(r SharedRate) string { return r.Target })
-	case ManualJobs:
-		return of(q.Jobs, func(j TargetJob) string { return j.Target })
-	case SignalJobs:
-		return of(q.Jobs, func(j SignalJob) string { return j.Target })
-	}
-	return each()
-}
-
-func each(targets ...string) iter.Seq[string] { return slices.Values(targets) }
-
-// of are the targets of what a request lists.
-func of[V any](list []V, target func(V) string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, v := range list {
-			if !yield(target(v)) {
-				return
-			}
-		}
-	}
 }

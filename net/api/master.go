@@ -185,7 +185,7 @@ func readSignalJobs(r *reader) (s SignalJobs) {
 
 // masterTarget is a target as a master takes it.
 func (r *reader) masterTarget() string {
-	target := r.Text("target")
+	target := r.target()
 	r.limit(len(target), mostNameBytes, "a target is too long: at most %d bytes are allowed")
 	return target
 }
@@ -197,6 +197,7 @@ type targetsOnce map[string]string
 func (o targetsOnce) read(job *reader) string {
 	target := job.masterTarget()
 	if once, known := o[target]; known {
+		job.named = nil
 		return once
 	}
 	job.limit(len(o)+1, MostTargets, "too many targets: at most %d are allowed")

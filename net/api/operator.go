@@ -116,7 +116,7 @@ type UnfinishedQuery struct {
 }
 
 func readUnfinished(r *reader) UnfinishedQuery {
-	return UnfinishedQuery{Waiting: r.Flag("waiting"), Target: r.Text("target")}
+	return UnfinishedQuery{Waiting: r.Flag("waiting"), Target: r.target()}
 }
 
 // UnfinishedJobs is the answer to unfinished.

@@ -41,12 +41,12 @@ func declare[Q, A any](kind Kind, read func(r *reader) Q) Request[Q, A] {
 // Read reads the request's data as somebody sent it, who must have the targets that it names. Its error is a
 // net.Refusal.
 func (r Request[Q, A]) Read(from *principal.Session, data jobnet.Fields) (Q, error) {
-	reader := &reader{jobnet.Reader{Fields: data}}
+	reader := &reader{Reader: jobnet.Reader{Fields: data}}
 	query := r.read(reader)
 	if reader.Err != nil {
 		return query, invalid(reader.Err)
 	}
-	return query, has(from, r.Kind, query)
+	return query, has(from, r.Kind, reader.named...)
 }
 
 // invalid gives a refusal of a request's data its code, unless it has one.
@@ -64,7 +64,10 @@ type None struct{}
 func readNone(*reader) None { return None{} }
 
 // reader reads the fields of a request's data.
-type reader struct{ jobnet.Reader }
+type reader struct {
+	jobnet.Reader
+	named []string // targets that were read
+}
 
 func (r *reader) refuse(format string, args ...any) { r.Fail(jobnet.Refusef(format, args...)) }
 
@@ -117,8 +120,9 @@ func (r *reader) each(name string, most int, use func(item json.RawMessage)) {
 // objects gives the items of a required list, which are objects.
 func (r *reader) objects(name string, most int, use func(item *reader)) {
 	r.each(name, most, func(item json.RawMessage) {
-		fields := &reader{jobnet.Reader{Fields: jobnet.FieldsOf(item)}}
+		fields := &reader{Reader: jobnet.Reader{Fields: jobnet.FieldsOf(item)}}
 		use(fields)
+		r.named = append(r.named, fields.named...)
 		r.Fail(fields.Err)
 	})
 }
@@ -138,7 +142,15 @@ func (r *reader) targets(longest int) (targets []string) {
 	if len(targets) == 0 {
 		r.refuse("targets are empty")
 	}
+	r.named = append(r.named, targets...)
 	return targets
+}
+
+// target is the required target.
+func (r *reader) target() string {
+	target := r.Text("target")
+	r.named = append(r.named, target)
+	return target
 }
 
 // anyTargets are targets where none stands for all.

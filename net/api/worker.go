@@ -36,7 +36,7 @@ type Target struct {
 	Target string `json:"target"`
 }
 
-func readTarget(r *reader) Target { return Target{r.Text("target")} }
+func readTarget(r *reader) Target { return Target{r.target()} }
 
 // Slots is the data of a request about how many jobs of a target may run at once.
 type Slots struct {
@@ -54,7 +54,7 @@ func readNewTarget(r *reader) Slots {
 }
 
 func readSlots(r *reader) Slots {
-	target := r.Text("target")
+	target := r.target()
 	return Slots{Target: target, Concurrency: int(r.Int("concurrency"))}
 }
 

@@ -59,16 +59,14 @@ func Look(parts []Part) []Finding {
 		found[i] = make(chan []Finding, 1)
 		go func() { found[i] <- part.Look(ctx) }()
 	}
-	late := time.NewTimer(limit + time.Second) // parts that see ctx end say themselves what hangs
-	defer late.Stop()
-	ended := make(chan struct{})
-	go func() { <-late.C; close(ended) }()
+	late, end := context.WithTimeout(context.Background(), limit+time.Second) // parts that see ctx end say themselves what hangs
+	defer end()
 	var all []Finding
 	for i, part := range parts {
 		select {
 		case findings := <-found[i]:
 			all = append(all, findings...)
-		case <-ended:
+		case <-late.Done():
 			all = append(all, Finding{Level: Wrong, What: part.What, Detail: fmt.Sprintf("no answer within %v", limit)})
 		}
 	}

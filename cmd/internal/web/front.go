@@ -43,20 +43,7 @@ func newFront(at conf.HTTP, routes Routes, who Who, log *slog.Logger) *front {
 	f.own.HandleFunc("GET /metrics", f.metrics)
 	f.own.HandleFunc("GET /healthz", f.report(routes.Health, "healthy"))
 	f.own.HandleFunc("GET /readyz", f.report(routes.Ready, "ready"))
-	if f.routes.Page == nil {
-		f.routes.Page = index(routes.Program)
-	}
 	return f
-}
-
-// index stands in for the page.
-func index(program string) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s\n\n/metrics  numbers for Prometheus\n/healthz  whether the process is well\n/readyz   whether it may take work\n\nasked by %s\n",
-			program, SessionOf(r.Context()).By())
-	})
-	return mux
 }
 
 // metrics answers those who may read all numbers.

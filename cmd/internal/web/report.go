@@ -29,7 +29,7 @@ type Routes struct {
 
 	// Page answers all other paths but those of sign-in, to those who are known: SessionOf tells who asks. The
 	// request's context ends with the session. A form was read before, and its POST comes from a page of this
-	// server. nil: a text stands in for it.
+	// server.
 	Page http.Handler
 }
 

@@ -50,9 +50,19 @@ var anyPort = conf.HTTP{Network: "tcp", Address: "127.0.0.1:0"}
 
 func routes(reasons ...api.NotReady) Routes {
 	told := func() []api.NotReady { return reasons }
-	return Routes{Program: "jobd", Health: told, Ready: told, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return Routes{Program: "jobd", Health: told, Ready: told, Page: index("jobd"), Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "number 1")
 	})}
+}
+
+// index stands in for the page.
+func index(program string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s\n\n/metrics  numbers for Prometheus\n/healthz  whether the process is well\n/readyz   whether it may take work\n\nasked by %s\n",
+			program, SessionOf(r.Context()).By())
+	})
+	return mux
 }
 
 func get(t *testing.T, address, path string, header ...string) (code int, body string) {

@@ -152,8 +152,8 @@ func (e *entry) decoded(text string) (value string) {
 		}
 	}
 	value, comment := cutComment(text)
-	if e.odd == "" && comment >= 0 {
-		e.odd, e.ofSecrets = oddComment(text, comment)
+	if odd, ofSecrets := oddComment(text, comment); odd != "" && (e.odd == "" || e.mayBeMeant) {
+		e.odd, e.ofSecrets, e.mayBeMeant = odd, ofSecrets, false
 	}
 	return value
 }
@@ -199,6 +199,9 @@ func cutComment(text string) (value string, comment int) {
 // oddComment tells whether the comment behind a value may have been meant as part of it: it follows
 // without a blank, or, where the value is a password, goes on without one.
 func oddComment(text string, at int) (odd string, ofSecrets bool) {
+	if at < 0 {
+		return "", false
+	}
 	goesOn := at+1 < len(text) && text[at+1] != ' ' && text[at+1] != '\t' && text[at+1] != text[at]
 	ofSecrets = at == 0 || text[at-1] == ' ' || text[at-1] == '\t'
 	if ofSecrets && !goesOn {

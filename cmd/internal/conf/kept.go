@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -82,21 +84,10 @@ func (s *Set) kept(path string) (password string, err error) {
 	if path, err = s.keptAt(path); err != nil {
 		return "", err
 	}
-	info, err := os.Stat(path)
-	const others = 0o006
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular(): // a pipe is not waited for
-		err = errors.New("it is no regular file; allowed is one, or a link to one")
-	case info.Mode().Perm()&others != 0:
-		err = fmt.Errorf("everybody on this host can read or change it (mode %04o); %s", info.Mode().Perm(), closing(path))
-	}
-	var content []byte
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err == nil {
-		content, err = readAtMost(path, mostKept+5) // with a mark before it, and its end
-	}
-	if err == nil {
-		password, err = onlyLine(content)
+		defer file.Close()
+		password, err = onlyLine(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) && s.credentials != "" && strings.HasPrefix(path, s.credentials+"/") {
 		return "", fmt.Errorf("%s: no such file; the unit's LoadCredential puts it there, under this name", path)
@@ -111,7 +102,21 @@ func (s *Set) kept(path string) (password string, err error) {
 const notUTF8 = "it is not in UTF-8; allowed is a password in UTF-8"
 
 // onlyLine is the one line of a file. Its end is no part of it, and neither is a byte order mark.
-func onlyLine(content []byte) (string, error) {
+func onlyLine(file *os.File) (string, error) {
+	info, err := file.Stat()
+	const others = 0o006
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", errors.New("it is no regular file; allowed is one, or a link to one")
+	case info.Mode().Perm()&others != 0:
+		return "", fmt.Errorf("everybody on this host can read or change it (mode %04o); %s", info.Mode().Perm(), closing(file.Name()))
+	}
+	content, err := io.ReadAll(io.LimitReader(file, mostKept+6)) // with a mark before it, and its end
+	if err != nil {
+		return "", err
+	}
 	line := bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
 	line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	switch {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -43,16 +42,6 @@ func (s *Set) readFile() error {
 		return fmt.Errorf("config %s: %w", s.path, unreadable(s.path, err))
 	}
 	return nil
-}
-
-// readAtMost reads a file, no more than a byte beyond the most.
-func readAtMost(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, most+1))
 }
 
 // checkMode warns where others than the program's own user can change the file, or read the

@@ -19,7 +19,7 @@ import (
 )
 
 // This file says in one line what an event says: names and values, for a log. What it means for a job,
-// and in sentences, is a Narrator's.
+// and in sentences, is a narrator's.
 
 // RowNotTold stands for a row that exists, and of which the journal does not say more.
 const RowNotTold = "not told"

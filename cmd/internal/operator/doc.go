@@ -12,7 +12,7 @@
 // What is asked for is one of these three. What a command makes of the answers stands on them: a
 // Census of all that a daemon leads to, added up by target (Tally), and its Health, which is what is
 // wrong; verdicts on jobs (Why), and the whole Story of one; Rows of the table; Journals, which are
-// read from folders or through workers and merged by time, whose events a Narrator puts into words,
+// read from folders or through workers and merged by time, whose events a narrator puts into words,
 // and where FindFailed finds what failed; rows that recur, or come at a time; a Retrying and a
 // Cancelling, which find the jobs before they do anything.
 //

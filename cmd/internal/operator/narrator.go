@@ -88,16 +88,16 @@ func RanFor(done journal.Done, running, ended time.Time) (ran time.Duration, kno
 	return ran, ran > 0
 }
 
-// Narrator puts the events of a job into words, the oldest first, and keeps the run that they tell of.
-type Narrator struct {
-	Clock Clock
-	Run   *Run // the newest; nil before the first event
+// narrator puts the events of a job into words, the oldest first, and keeps the run that they tell of.
+type narrator struct {
+	clock Clock
+	run   *Run // the newest; nil before the first event
 }
 
-// Tell says what an event means.
-func (n *Narrator) Tell(ctx context.Context, e From[journal.Event]) (string, error) {
+// tell says what an event means.
+func (n *narrator) tell(ctx context.Context, e From[journal.Event]) (string, error) {
 	if claim, is := e.Item.Payload.(journal.Accepted); is {
-		n.Run = &Run{
+		n.run = &Run{
 			claimed: e.Item.Time, planned: claim.PlannedAt,
 			timed: claim.From == journal.RowDelayed || claim.Plan != nil && claim.Plan.PlannedAt != 0,
 		}
@@ -109,15 +109,15 @@ func (n *Narrator) Tell(ctx context.Context, e From[journal.Event]) (string, err
 		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s%s",
 			name, how, screen.Clean(claim.Target), screen.Clean(claim.Token), n.plannedText(claim)), err
 	}
-	if n.Run == nil {
-		n.Run = &Run{}
+	if n.run == nil {
+		n.run = &Run{}
 	}
 	return n.words(e.Item.Payload, e.Item.Time), nil
 }
 
 // words says what an event behind a claim means, and keeps what the run's lengths need.
-func (n *Narrator) words(payload journal.Payload, at time.Time) string {
-	r := n.Run
+func (n *narrator) words(payload journal.Payload, at time.Time) string {
+	r := n.run
 	switch e := payload.(type) {
 	case journal.Running:
 		waited := ""
@@ -239,12 +239,12 @@ func Outcome(o api.Outcome) string {
 }
 
 // plannedText says when the run of a claim was planned, where its row said something about time.
-func (n *Narrator) plannedText(e journal.Accepted) (text string) {
+func (n *narrator) plannedText(e journal.Accepted) (text string) {
 	if e.PlannedAt == 0 || e.Plan == nil {
 		return ""
 	}
 	if e.From == journal.RowDelayed || e.Plan.Schedule != "" {
-		text = ", planned for " + n.Clock.Seconds(e.PlannedAt)
+		text = ", planned for " + n.clock.Seconds(e.PlannedAt)
 	}
 	if e.Plan.Schedule != "" {
 		text += " by its schedule " + screen.Clean(e.Plan.Schedule)
@@ -272,20 +272,20 @@ func (r *Run) lateText(attempt int, at time.Time) string {
 }
 
 // againText says when a row comes back, and why.
-func (n *Narrator) againText(again *journal.Again) string {
+func (n *narrator) againText(again *journal.Again) string {
 	switch {
 	case again == nil || again.RunAt == 0:
 		return ""
 	case again.Why == journal.AgainRetry:
-		return fmt.Sprintf("; it is tried again at %s", n.Clock.Seconds(again.RunAt))
+		return fmt.Sprintf("; it is tried again at %s", n.clock.Seconds(again.RunAt))
 	}
-	return fmt.Sprintf("; its next run is at %s", n.Clock.Seconds(again.RunAt))
+	return fmt.Sprintf("; its next run is at %s", n.clock.Seconds(again.RunAt))
 }
 
 // plannedAnew says when a row is due from now on, and why: its schedule was read for the first time,
 // somebody wants it to run now, or it was not run in time.
-func (n *Narrator) plannedAnew(e journal.Planned) string {
-	by, seconds := screen.Clean(e.By), n.Clock.Seconds
+func (n *narrator) plannedAnew(e journal.Planned) string {
+	by, seconds := screen.Clean(e.By), n.clock.Seconds
 	switch {
 	case e.To.RunAt == journal.PausedAt:
 		return "its schedule was paused by " + by
@@ -303,7 +303,7 @@ func (n *Narrator) plannedAnew(e journal.Planned) string {
 }
 
 // editedAnew says what follows a run whose schedule was edited meanwhile.
-func (n *Narrator) editedAnew(e journal.Replanned) string {
+func (n *narrator) editedAnew(e journal.Replanned) string {
 	text := "its schedule was edited while it ran"
 	if e.Schedule != "" {
 		text += ", to " + screen.Clean(e.Schedule)

@@ -98,17 +98,17 @@ func (s *Story) readRuns(ctx context.Context, j *Journals, q history.Query, runs
 			s.Earlier, events = true, events[begin:]
 		}
 	}
-	told := Narrator{Clock: s.clock}
+	told := narrator{clock: s.clock}
 	for _, e := range events {
-		before := told.Run
-		text, err := told.Tell(ctx, e)
+		before := told.run
+		text, err := told.tell(ctx, e)
 		if err != nil {
 			j.Failed = append(j.Failed, err)
 		}
-		if told.Run != before {
-			s.Runs = append(s.Runs, told.Run)
+		if told.run != before {
+			s.Runs = append(s.Runs, told.run)
 		}
-		told.Run.Events = append(told.Run.Events, StoryEvent{e, text})
+		told.run.Events = append(told.run.Events, StoryEvent{e, text})
 	}
 }
 

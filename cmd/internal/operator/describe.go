@@ -63,6 +63,7 @@ func lengthOf(unit time.Duration) func(int64) string {
 func fields(prefix, except string, of any) string {
 	value := reflect.ValueOf(of)
 	var parts []string
+	by := "" // who it was stands last
 	for i := range value.NumField() {
 		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
 		field := value.Field(i)
@@ -73,6 +74,10 @@ func fields(prefix, except string, of any) string {
 			field = field.Elem()
 		}
 		unit, has := units[name]
+		if name == "by" {
+			by = pairs(prefix+name, field.String())
+			continue
+		}
 		switch is := field.Interface().(type) {
 		case journal.Output:
 			parts = append(parts, pairs(prefix+name, is.Size))
@@ -88,7 +93,7 @@ func fields(prefix, except string, of any) string {
 			parts = append(parts, pairs(prefix+name, textOf(is)))
 		}
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+	return strings.Join(slices.DeleteFunc(append(parts, by), func(part string) bool { return part == "" }), " ")
 }
 
 // textOf is a value as a word of a log.

@@ -45,9 +45,9 @@ func TestDescribe(t *testing.T) {
 		`target=a concurrency=4 by=c`:                          journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
 		`from=done to=waiting result=fail by=c`:                journal.Retried{From: "done", Result: "fail", To: "waiting", By: "c"},
 		`reason="the runner is gone" by=on_crash`:              journal.Requeued{Reason: "the runner is gone", By: "on_crash"},
-		`by=c grace=10s`:                                       journal.Cancelled{By: "c", Runs: true, Grace: 10_000_000, Token: "@t"},
-		`request=pause by=c about="targets=[\"a\"]"`:           journal.Requested{Request: "pause", About: `targets=["a"]`, By: "c"},
-		`worker=w targets=a,b more=3 by="w (cert, d)" times=2`: journal.Registered{Worker: "w", Targets: []string{"a", "b"}, More: 3, By: "w (cert, d)", Times: 2},
+		`grace=10s by=c`:                                       journal.Cancelled{By: "c", Runs: true, Grace: 10_000_000, Token: "@t"},
+		`request=pause about="targets=[\"a\"]" by=c`:           journal.Requested{Request: "pause", About: `targets=["a"]`, By: "c"},
+		`worker=w targets=a,b more=3 times=2 by="w (cert, d)"`: journal.Registered{Worker: "w", Targets: []string{"a", "b"}, More: 3, By: "w (cert, d)", Times: 2},
 		`worker=w reason="it stops" by=c`:                      journal.Left{Worker: "w", Reason: "it stops", By: "c"},
 		`jobs=1,2 by=c`:                                        journal.Requested{Jobs: []int64{1, 2}, By: "c"},
 		`jobs="1,2,3,4,5,6,7,8 and 1 more" by=c`:               journal.Requested{Jobs: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, By: "c"},
@@ -59,7 +59,7 @@ func TestDescribe(t *testing.T) {
 		},
 		`target=a token=@t`:           journal.Accepted{Target: "a", Token: "@t", Plan: &journal.Plan{}},
 		`attempt=3 timeout=10m0s`:     journal.Running{Attempt: 3, Timeout: 600, KillAfter: 10},
-		`signo=SIGTERM by=c ends=yes`: journal.Signal{Signo: 15, By: "c", Ends: true},
+		`signo=SIGTERM ends=yes by=c`: journal.Signal{Signo: 15, By: "c", Ends: true},
 		`result=fail code=0 stdout=0 stderr=0 timeout=1m0s again.run_at=1970-01-01T00:00:09Z again.planned_at=1970-01-01T00:00:05Z again.attempts=2 again.why=retry`: journal.Done{
 			Result: "fail", Code: &zero, Timeout: 60, Again: &journal.Again{RunAt: 9, PlannedAt: 5, Attempts: 2, Why: journal.AgainRetry},
 		},
@@ -86,7 +86,7 @@ func TestDescribeLaunchersOfTargets(t *testing.T) {
 		`name=n version=1 pid=1 targets="a b:1" launcher=/x launchers="a b: /srv/ab; sms: /srv/sms {id}"`: journal.Opened{
 			Name: "n", Version: "1", Pid: 1, Targets: map[string]int{"a b": 1}, Launcher: []string{"/x"}, Launchers: launchers,
 		},
-		`file=/f digest=00 by=SIGHUP launchers="a b: /srv/ab; sms: /srv/sms {id}"`: journal.Reloaded{
+		`file=/f digest=00 launchers="a b: /srv/ab; sms: /srv/sms {id}" by=SIGHUP`: journal.Reloaded{
 			File: "/f", Digest: "00", By: "SIGHUP", Launchers: launchers,
 		},
 	} {

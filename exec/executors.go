@@ -21,8 +21,6 @@ func (w *Worker) startWith(l Launcher, s board.Start, more []string) (Process, e
 	switch mode := l.Mode; {
 	case mode.Executor() != s.Executor():
 		return nil, errMode
-	case mode.Pooled() && w.Pools == nil, mode.Requests() && w.Requester == nil:
-		return nil, &NotStartedError{Why: "this worker has nothing that runs jobs by launcher_mode " + string(mode)}
 	case mode.Pooled():
 		spec.Argv, spec.Vars, spec.Account = l.Words, more, l.Account
 	case mode.Requests():
@@ -103,12 +101,8 @@ func (w *Worker) declare() {
 	}
 	w.mu.Unlock()
 	slices.SortFunc(pools, func(one, other Pool) int { return strings.Compare(one.Target, other.Target) })
-	if w.Pools != nil {
-		w.Pools.SetPools(pools)
-	}
-	if w.Requester != nil {
-		w.Requester.SetServices(services)
-	}
+	w.Pools.SetPools(pools)
+	w.Requester.SetServices(services)
 }
 
 // pool is the pool of a target with this launcher. Where the program is not in the PATH, the runner says
@@ -153,7 +147,7 @@ func (w *Worker) pooledTargets() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range w.board.Names() {
-		if w.Pools != nil && w.launcherOf(name).Mode.Pooled() {
+		if w.launcherOf(name).Mode.Pooled() {
 			names = append(names, name)
 		}
 	}
@@ -163,15 +157,8 @@ func (w *Worker) pooledTargets() (names []string) {
 // executors tells how the targets' pools and services stand, in the order of the targets. It also lists the
 // launchers of a target's own that can start no job.
 func (w *Worker) executors() (all []PoolStanding) {
-	var standings []PoolStanding
-	if w.Pools != nil {
-		standings = w.Pools.Standings()
-	}
-	if w.Requester != nil {
-		standings = append(standings, w.Requester.Standings()...)
-	}
-	told := make(map[string]PoolStanding, len(standings))
-	for _, s := range standings {
+	told := make(map[string]PoolStanding)
+	for _, s := range append(w.Pools.Standings(), w.Requester.Standings()...) {
 		told[s.Target] = s
 	}
 	w.mu.Lock()

@@ -230,18 +230,6 @@ func TestAJobIsStartedByTheExecutorThatWasAnnounced(t *testing.T) {
 	}
 }
 
-// What nothing here can run is no fault of its row.
-func TestAWorkerWithoutTheExecutorStartsNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), modes(forks, nil, nil))
-	f.start()
-	f.next().exit(0)
-	f.reach(map[int64]string{2: journal.RowDone})
-	if n := count(f.story(1), journal.KindDone); n > 0 {
-		t.Errorf("story %v", f.story(1))
-	}
-}
-
 // A target whose own launcher can't be executed burns no row: nothing more is claimed for it, status says
 // why, until the launcher is there. Others go on.
 func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {

@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -71,8 +72,41 @@ func (f *fixture) build(change func(*jobexec.Config)) {
 	if change != nil {
 		change(&c)
 	}
-	f.worker = jobexec.New(c)
+	f.worker = jobexec.New(complete(c, func(targets []string) { f.worker.GivenBack(targets) }))
 }
+
+// complete gives a worker's parts that a test says nothing of.
+func complete(c jobexec.Config, givenBack func(targets []string)) jobexec.Config {
+	c.Pools = cmp.Or[jobexec.Pools](c.Pools, &pools{})
+	c.Requester = cmp.Or[jobexec.Requester](c.Requester, newRequester())
+	c.Observer = cmp.Or[jobexec.Observer](c.Observer, unobserved{})
+	if c.LastWords == nil {
+		c.LastWords = func() []journal.Payload { return nil }
+	}
+	if c.OnRetried == nil {
+		c.OnRetried = givenBack
+	}
+	if c.LastStart == nil {
+		c.LastStart = func(string, time.Time) (never time.Time) { return never }
+	}
+	if c.Knows == nil {
+		c.Knows = func(context.Context, int64, string) (bool, *journal.Accepted) { return false, nil }
+	}
+	if c.Doubtful == nil {
+		c.Doubtful = func() map[int64]journal.Payload { return nil }
+	}
+	if c.WasManual == nil {
+		c.WasManual = func(context.Context, int64) bool { return false }
+	}
+	return c
+}
+
+// unobserved is an Observer that counts nothing.
+type unobserved struct{}
+
+func (unobserved) JobStarted(string, time.Duration) {}
+func (unobserved) JobEnded(string, journal.Done)    {}
+func (unobserved) Claimed(time.Duration, error)     {}
 
 // start opens and runs the worker until the test ends.
 func (f *fixture) start() {

@@ -24,9 +24,8 @@ type identity struct {
 	workerID string    // of new claims
 	checked  time.Time // when both were last known to be held; zero: they are not held
 	why      string    // why they are not; "" where that is not known yet
+	since    time.Time // since when that is so
 	rest     board.Backoff
-	named    bool      // the name was this worker's in this run
-	taken    time.Time // since when another worker is known to have it, before it ever was ours; zero: it is not known
 }
 
 const (
@@ -81,23 +80,10 @@ func (w *Worker) Identify(ctx context.Context) error {
 	defer w.mu.Unlock()
 	if err != nil {
 		w.identity.checked = time.Time{}
-		w.identity.noteTaken(err)
 		return err
 	}
-	w.identity = identity{workerID: workerID, checked: time.Now(), named: true}
+	w.identity = identity{workerID: workerID, checked: time.Now()}
 	return nil
-}
-
-// noteTaken notes since when another worker has the name. What is no answer says nothing of that.
-func (i *identity) noteTaken(err error) {
-	var taken *NameTakenError
-	var former *formerError
-	switch {
-	case errors.As(err, &former):
-		i.taken = time.Time{}
-	case errors.As(err, &taken) && !i.named && i.taken.IsZero():
-		i.taken = time.Now()
-	}
 }
 
 // LookAtTable has the worker take its name and worker id anew, where they may be lost. So the worker
@@ -107,22 +93,6 @@ func (w *Worker) LookAtTable() {
 	w.identity.checked = time.Time{}
 	w.mu.Unlock()
 	w.wake()
-}
-
-// giveUpName calls OnNameTaken when another worker has had the name for longer than NamePatience, this
-// one never had it, and no job has to go on. A worker that had the name waits for it.
-func (w *Worker) giveUpName(err error) {
-	var taken *NameTakenError
-	if w.OnNameTaken == nil || !errors.As(err, &taken) {
-		return
-	}
-	w.mu.Lock()
-	i := &w.identity
-	hopeless := !i.named && !i.taken.IsZero() && time.Since(i.taken) >= w.NamePatience && w.board.Jobs() == 0
-	w.mu.Unlock()
-	if hopeless {
-		w.OnNameTaken(taken)
-	}
 }
 
 // takeName takes the worker's name.
@@ -195,9 +165,11 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 	if err == nil || concernsAll(ctx, err) {
 		return err == nil, err
 	}
-	defer w.giveUpName(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.identity.why == "" {
+		w.identity.since = time.Now()
+	}
 	if why := err.Error(); why != w.identity.why {
 		w.identity.why = why
 		w.Logger.Error("nothing is claimed: name and mark are not this worker's; trying again", "error", err)

@@ -86,7 +86,8 @@ func newMemory(t *testing.T, table *table, change func(*jobexec.Config)) (*memor
 	if change != nil {
 		change(&c)
 	}
-	w := jobexec.New(c)
+	var w *jobexec.Worker
+	w = jobexec.New(complete(c, func(targets []string) { w.GivenBack(targets) }))
 	if err := w.Open(1); err != nil {
 		t.Fatal(err)
 	}

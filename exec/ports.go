@@ -294,13 +294,6 @@ type Observer interface {
 	Claimed(took time.Duration, err error)
 }
 
-// noObserver is the Observer of a worker whose jobs nobody counts.
-type noObserver struct{}
-
-func (noObserver) JobStarted(string, time.Duration) {}
-func (noObserver) JobEnded(string, journal.Done)    {}
-func (noObserver) Claimed(time.Duration, error)     {}
-
 // observe tells what a turn has journalled.
 func (w *Worker) observe(steps []*board.Step) {
 	for _, s := range steps {

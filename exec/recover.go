@@ -316,7 +316,9 @@ func (w *Worker) endLost(ctx context.Context, tokens map[int64]string, upTo uint
 		}
 		behind = append(behind, older...)
 	}
-	w.tellBehind(behind)
+	if !again { // else the next look knows of more
+		w.tellBehind(behind)
+	}
 	return again, nil
 }
 
@@ -341,12 +343,7 @@ func (w *Worker) tellBehind(ids []int64) {
 func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) (behind []int64, err error) {
 	var lost []journal.Row
 	for _, row := range rows {
-		var known bool
-		var unstarted *journal.Accepted
-		if w.Knows != nil {
-			known, unstarted = w.Knows(ctx, row.Job, row.Owner)
-		}
-		switch {
+		switch known, unstarted := w.Knows(ctx, row.Job, row.Owner); {
 		case unstarted != nil:
 			if err := w.takeUpAgain(row, *unstarted); err != nil {
 				return nil, err

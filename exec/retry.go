@@ -40,7 +40,7 @@ func (w *Worker) setBackTo(ctx context.Context, ids []int64, wish RetryWish) map
 		switch to := wish.To[id]; {
 		case to != "":
 			all[id] = to
-		case w.WasManual != nil && w.WasManual(ctx, id):
+		case w.WasManual(ctx, id):
 			all[id] = journal.RowManual
 		default:
 			all[id] = journal.RowWaiting
@@ -85,8 +85,8 @@ func isFresh(row journal.Row, now time.Time) bool {
 // Replan says what follows the end of a run whose row has another schedule by now than its claim had,
 // as found tells: it is planned anew from there. The mirror asks it, and journals what it says before
 // the row is updated.
-func (w *Worker) Replan(job int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+func (w *Worker) Replan(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.Replan(job, done, claim, found, w.clock.now(time.Now()).Unix())
+	return w.board.Replan(done, claim, found, w.clock.now(time.Now()).Unix())
 }

@@ -45,41 +45,33 @@ type Config struct {
 	Table     Claimer
 	Mirror    Mirror
 	Runner    Runner
-	Pools     Pools     // nil: no launcher keeps processes
-	Requester Requester // nil: no launcher makes requests
+	Pools     Pools
+	Requester Requester
 	Keeper    Keeper
 	Watcher   Watcher
 	Disk      Disk
 	Retry     func(what string, about ...any) Retry // about: keys and values for the log
 	Logger    *slog.Logger
-	Observer  Observer // nil: nobody counts
-	OnTargets func()   // called when the set of targets has changed; must not block
-
-	// OnNameTaken is called, again and again, when another worker has had the name for
-	// NamePatience, this one never had it, and no job is under way; it must not block, and may be
-	// nil.
-	OnNameTaken  func(*NameTakenError)
-	NamePatience time.Duration
+	Observer  Observer
+	OnTargets func() // called when the set of targets has changed; must not block
 
 	// LastStart gives the time at which a former run of the worker last started a job of a target; zero
-	// where it started none after the given time. So a restart makes no start beyond a rate. It may be nil.
+	// where it started none after the given time. So a restart makes no start beyond a rate.
 	LastStart func(target string, after time.Time) time.Time
 
 	// Knows tells whether the journal's history holds the claim of a job that has this token and has come
-	// to its end. It also gives this claim if it was given up and certainly never started the job. Knows
-	// may be nil: nobody can tell then.
+	// to its end. It also gives this claim if it was given up and certainly never started the job.
 	Knows func(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted)
 
 	// Doubtful gives the rows that were ignored last before this start (journal.Ignored), and those that
-	// were set back last (journal.Retried); it may be nil. Whether that was committed the rows tell.
+	// were set back last (journal.Retried). Whether that was committed the rows tell.
 	Doubtful func() map[int64]journal.Payload
 
 	// OnRetried is called with the targets of rows that were set back to waiting, so that all look for them who
-	// may run them, this worker too; nil: it alone does.
+	// may run them, this worker too.
 	OnRetried func(targets []string)
 
-	// WasManual tells whether the job's row was of status manual, as far as the journal knows; it may
-	// be nil.
+	// WasManual tells whether the job's row was of status manual, as far as the journal knows.
 	WasManual func(ctx context.Context, job int64) bool
 
 	// Pulse hears when each WatchdogPing begins and ends; nil: nobody does.
@@ -89,7 +81,7 @@ type Config struct {
 	// its place; "": none was.
 	Displaced string
 
-	// LastWords gives an event to journal before the end of the worker's run, if any; it may be nil.
+	// LastWords gives events to journal before the end of the worker's run.
 	LastWords func() []journal.Payload
 }
 
@@ -151,9 +143,6 @@ type Worker struct {
 
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
-	if c.Observer == nil {
-		c.Observer = noObserver{}
-	}
 	w := &Worker{
 		Config: c, met: c.Displaced,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
@@ -170,15 +159,12 @@ func New(c Config) *Worker {
 	w.patient, w.endPatient = context.WithCancel(w.whole)
 	for name := range c.Targets {
 		t := &target{Target: w.board.Target(name)}
-		if r := c.Terms[name].Rate; r.Starts > 0 && c.LastStart != nil {
+		if r := c.Terms[name].Rate; r.Starts > 0 {
 			t.bucket.last = c.LastStart(name, time.Now().Add(-r.each()))
 		}
 		w.targets[name] = t
 	}
 	w.Delays = c.Delays || c.Again
-	if c.OnRetried == nil {
-		w.OnRetried = w.GivenBack
-	}
 	w.claims.free, w.survey.Due = make(map[string]time.Time), time.Now()
 	w.startsTimeout = startsTimeout
 	w.handover.Store(c.Handover)
@@ -212,10 +198,7 @@ func (w *Worker) Open(pid int) error {
 		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
 		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Terms),
 	}
-	var doubtful map[int64]journal.Payload
-	if w.Doubtful != nil {
-		doubtful = w.Doubtful()
-	}
+	doubtful := w.Doubtful()
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
 	}
@@ -325,9 +308,6 @@ func (w *Worker) follow(e board.Effects) {
 	for _, s := range e.Look {
 		w.others.Go(func() { w.look(s) })
 	}
-	for _, t := range e.Empty {
-		w.others.Go(func() { w.removeRetired(t) })
-	}
 	for _, c := range e.Cancelled {
 		c.To <- c
 	}
@@ -427,10 +407,8 @@ func (w *Worker) journalEnd() error {
 	defer w.noting.Unlock()
 	w.closed = true
 	var drafts []journal.Draft
-	if w.LastWords != nil {
-		for _, payload := range w.LastWords() {
-			drafts = append(drafts, journal.Draft{Payload: payload})
-		}
+	for _, payload := range w.LastWords() {
+		drafts = append(drafts, journal.Draft{Payload: payload})
 	}
 	reason := "stopped"
 	if w.handover.Load() {

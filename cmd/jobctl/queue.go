@@ -267,21 +267,12 @@ type plannedRun struct {
 	Local string `json:"local"` // the same as the zone's clocks show it
 }
 
-// clockChange is a change of clocks, as JSON.
-type clockChange struct {
-	At     int64  `json:"at"` // the first second after it
-	Before string `json:"before"`
-	After  string `json:"after"`
-	Effect string `json:"effect"`
-}
-
 // scheduleForm is all that is told of a schedule, as JSON.
 type scheduleForm struct {
 	Schedule    string       `json:"schedule"` // in its canonical form
 	Zone        string       `json:"zone"`
 	Explanation string       `json:"explanation"`
 	Next        []plannedRun `json:"next"`
-	Change      *clockChange `json:"change"` // null: none is known
 }
 
 // explainSchedule says when a schedule is due. No daemon is asked: what a worker would do is the same.
@@ -301,22 +292,13 @@ func (p *program) explainSchedule(text, zoneName string, n int) error {
 		}
 		form.Next = append(form.Next, plannedRun{at, time.Unix(at, 0).In(zone).Format(time.RFC3339)})
 	}
-	change, known := schedule.NextChange(p.now().Unix(), zone)
-	form.Explanation = plan.Explain(known)
-	if known {
-		form.Change = &clockChange{change.At, shown(change.At, change.Before), shown(change.At, change.After), plan.AtChange(change)}
-	}
+	form.Explanation = plan.Explain(zone != time.UTC)
 	if p.json() {
 		return p.printJSON(form)
 	}
 	_, elapsed := plan.Every()
 	p.printSchedule(form, zone, elapsed)
 	return nil
-}
-
-// shown is what clocks that are so many seconds ahead of UTC show at a moment.
-func shown(at int64, ahead int) string {
-	return time.Unix(at, 0).In(time.FixedZone("", ahead)).Format(time.RFC3339)
 }
 
 // printSchedule prints it for people.
@@ -335,23 +317,6 @@ func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed 
 	if len(form.Next) == 0 {
 		fmt.Fprintln(p.out, "  none before the year 2100")
 	}
-	fmt.Fprintln(p.out)
-	if form.Change == nil {
-		fmt.Fprintf(p.out, "clocks in %s: no change is known\n", form.Zone)
-		return
-	}
-	at := time.Unix(form.Change.At, 0)
-	fmt.Fprintf(p.out, "clocks in %s change on %s,\nfrom %s to %s:\n%s\n", form.Zone, at.In(zone).Format("Mon 2006-01-02"),
-		wallClock(form.Change.Before), wallClock(form.Change.After), strings.Join(layout.Wrap(form.Change.Effect, layout.Width-2), "\n"))
-}
-
-// wallClock is the time of day of a moment, and how far its clock is ahead of UTC.
-func wallClock(moment string) string {
-	at, err := time.Parse(time.RFC3339, moment)
-	if err != nil {
-		return moment
-	}
-	return at.Format("15:04 -07:00")
 }
 
 // listRecurring lists the rows that recur, so many at most (0: all).

@@ -16,9 +16,9 @@ func TestScheduleIsExplained(t *testing.T) {
 	for args, want := range map[string][]string{
 		"schedule daily 02:30 --zone Europe/Berlin -n 2": {
 			"daily 02:30\n", "next runs, in Europe/Berlin:\n  Sat 2026-11-21 02:30:00 +01:00  in 13h30m\n  Sun 2026-11-22 02:30:00 +01:00",
-			"change on Sun 2027-03-28,\nfrom 02:00 +01:00 to 03:00 +02:00:\n02:30 is left out, and runs at 03:00",
+			"a time that the clocks skip runs right after the change",
 		},
-		"schedule every 15m -n 1":        {"next runs, counted from now, in UTC:\n  Fri 2026-11-20 12:15:00 +00:00  in 15m0s\n\nclocks in UTC: no change is known"},
+		"schedule every 15m -n 1":        {"next runs, counted from now, in UTC:\n  Fri 2026-11-20 12:15:00 +00:00  in 15m0s\n"},
 		"schedule @daily -n1":            {"Sat 2026-11-21 00:00:00"},
 		"@daily schedule daily 02:30":    nil, // a profile, which there is none of
 		"schedule -n 1 -- 0 0 13 * fri":  {"Fri 2026-11-27 00:00:00"},
@@ -39,9 +39,8 @@ func TestScheduleIsExplained(t *testing.T) {
 	}
 	got := jobctl{environ: nobody}.run(t, "schedule", "30 2 * * *", "--output", "json", "-n", "1", "--zone", "Europe/Berlin")
 	var form scheduleForm
-	if err := json.Unmarshal([]byte(got.out), &form); err != nil || len(form.Next) != 1 || form.Next[0].Local != "2026-11-21T02:30:00+01:00" ||
-		form.Change == nil || form.Change.At != 1806195600 || form.Change.After != "2027-03-28T03:00:00+02:00" {
-		t.Errorf("%v: %+v, %+v", err, got, form.Change)
+	if err := json.Unmarshal([]byte(got.out), &form); err != nil || len(form.Next) != 1 || form.Next[0].Local != "2026-11-21T02:30:00+01:00" {
+		t.Errorf("%v: %+v", err, got)
 	}
 }
 

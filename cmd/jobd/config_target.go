@@ -66,8 +66,6 @@ func (c *config) addTarget(set *conf.Set) {
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout, conf.Longest) })
 	add("kill_after", "10s", "how long after that the group gets SIGKILL; whole seconds",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter, conf.Longest) })
-	add("spread", "", "[spreads](time.md) the starts of rows that recur over this time, from 1s to 24h",
-		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Spread, mostSpread) })
 	add("rate", "", "how many jobs are started at most: `50/s`, `100/m` or `1000/h`",
 		func(t *targetConfig) conf.Decode { return t.decodeRate })
 	add("rate_scope", "worker", "whose starts count: this `worker`'s, or those of all workers of its master: `fleet`",
@@ -78,9 +76,6 @@ func (c *config) addTarget(set *conf.Set) {
 		return &t.launcher
 	})
 }
-
-// mostSpread is how far behind its planned time a row may start.
-const mostSpread = 24 * time.Hour
 
 // decodeBackoff takes FIRST..MOST, or one duration that stays.
 func (c *targetConfig) decodeBackoff(text string) error {

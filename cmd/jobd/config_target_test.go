@@ -40,7 +40,6 @@ attempts = 5
 backoff = 30..2h
 timeout = 1h30m
 kill_after = 5
-spread = 10m
 rate = 100/m
 rate_scope = fleet
 
@@ -73,7 +72,7 @@ launcher.env.C = own
 	want := map[string]jobexec.Terms{
 		"mail": {
 			Attempts: 5, Backoff: jobexec.Backoff{First: 30 * time.Second, Most: 2 * time.Hour},
-			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second, Spread: 10 * time.Minute,
+			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second,
 			Rate: jobexec.Rate{Starts: 100, Per: time.Minute, Fleet: true},
 		},
 		" odd ] one ": odd, "folder": folder, "env": env,
@@ -120,7 +119,6 @@ func TestTargetsThatAreWrong(t *testing.T) {
 		"timeout, fractions":       {"[target a]\ntimeout = 1500ms\n", `target.a.timeout: "1500ms" is not allowed`},
 		"timeout, below":           {"[target a]\ntimeout = -5\n", `target.a.timeout: "-5" is not allowed`},
 		"kill_after":               {"[target a]\nkill_after = 10 s\n", `:2: target.a.kill_after: "10 s" is not allowed; allowed is ` + seconds},
-		"spread":                   {"[target a]\nspread = 25h\n", `:2: target.a.spread: "25h" is not allowed; allowed is whole seconds`},
 		"rate":                     {"[target a]\nrate = 50\n", `:2: target.a.rate: "50" is not allowed; allowed is ` + rate},
 		"rate, none":               {"[target a]\nrate = 0/s\n", `target.a.rate: "0/s" is not allowed`},
 		"rate, fractions":          {"[target a]\nrate = 0.5/s\n", `target.a.rate: "0.5/s" is not allowed`},

@@ -70,8 +70,8 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Server: history.lastServer(), Together: together,
 		Pulse:    r.loop(history, "mirror"),
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
-		Replan: func(job int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
-			return p.worker.Replan(job, done, claim, found)
+		Replan: func(_ int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+			return p.worker.Replan(done, claim, found)
 		},
 	}))
 	p.refusals = refusals.New(func(event journal.Payload) error { return p.worker.Note(event) }, r.log)
@@ -93,7 +93,6 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Pulse:    r.loop(history, "worker"),
 		Observer: r.metrics,
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
-		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))
 	r.pulse.Ping(p.worker.WatchdogPing)
 	return p, nil

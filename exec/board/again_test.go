@@ -197,13 +197,13 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.want.Token, test.want.Schedule, test.want.Zone = claim.Token, test.found.Schedule, test.found.Zone
-			got := New(Config{}).Replan(7, test.done, test.claim, test.found, at+60)
+			got := New(Config{}).Replan(test.done, test.claim, test.found, at+60)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("planned anew (-want +got):\n%s", diff)
 			}
 		})
 	}
-	r := New(Config{}).Replan(7, recurs, claim, journal.Plan{Schedule: "sometimes"}, at)
+	r := New(Config{}).Replan(recurs, claim, journal.Plan{Schedule: "sometimes"}, at)
 	if r.Again != nil || r.Note == "" {
 		t.Errorf("one that can't be read: %+v", r)
 	}

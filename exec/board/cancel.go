@@ -68,7 +68,7 @@ func (b *Board) Cancel(c Cancel) (taken bool, e Effects) {
 }
 
 // leavable are the phases in which a job waits for its start, and can be taken out of the way to it.
-var leavable = []Phase{Queued, Due, Announced, Parked, Renewing}
+var leavable = []Phase{Queued, Due, Announced, Renewing}
 
 // leaveCancelled takes a job out of the way to its start. As one that is given back it stays on the
 // board until that is journalled.
@@ -122,7 +122,7 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 	}
 	c.Schedule = c.Schedule || was != nil && was.Schedule
 	if b.recurs(j.claim) && !c.Schedule {
-		e := runEnd{claim: j.claim, failed: true, final: true, job: j.id, timing: b.timing, now: b.planTime(now)}
+		e := runEnd{claim: j.claim, failed: true, final: true, timing: b.timing, now: b.planTime(now)}
 		if again, _ := e.again(); again != nil {
 			c.Next = again.RunAt
 		}

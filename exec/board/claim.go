@@ -389,7 +389,7 @@ func (b *Board) PlanRow(hand Hand, row journal.Row, by string, now time.Time) (d
 	}
 	said := *row.Plan
 	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(said.PlannedAt, said.RunAt), Attempts: said.Attempts}
-	times, zone, err := b.timing.read(said, row.Target, row.Job)
+	times, zone, err := b.timing.read(said)
 	switch {
 	case to.Attempts > 0:
 		to.Why = journal.AgainRetry

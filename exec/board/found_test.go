@@ -57,10 +57,10 @@ func TestFoundATargetThatWasAddedWhileAFormerJobHeldASlot(t *testing.T) {
 		w.beginClaim(rapid.Just(true))
 		w.endClaim(won)
 		w.crash(false)
-		w.retire("b") // which is empty
+		w.remove("b")
 		w.put(waiting(2, "b", 0))
 		w.judge()
-		w.retire("b") // will be served again
+		w.remove("b") // will be served again
 		w.check()
 		w.setConcurrency("b", 2)
 		w.beginClaim(rapid.Just(true))

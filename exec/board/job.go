@@ -61,12 +61,11 @@ type Target struct {
 	pausedBy    string
 	starter     *Starter
 	own         Starter // where it has something of its own that starts its jobs
-	retiredBy   string  // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase
 	unseen      []uint64        // ends and releases of its jobs that the table may not show yet, oldest first
-	rates       []second        // of the last minute, oldest first
+	rates       [rateWindow]second
 }
 
 // ID is the job's id in the table.

@@ -50,7 +50,7 @@ func (b *Board) weigh(row journal.Row, now int64) (p plan) {
 	if !delayed || said.Schedule == "" {
 		return p
 	}
-	times, zone, err := b.timing.read(said, row.Target, row.Job)
+	times, zone, err := b.timing.read(said)
 	if err != nil {
 		p.bad = err.Error()
 		return p
@@ -86,13 +86,11 @@ func missed(times *schedule.Schedule, zone *time.Location, planned, now int64) b
 	return now > planned+lateAfter || following != 0 && now > following
 }
 
-// read reads the schedule of a row, spread as its target's terms want it, and the zone that it is
-// meant in.
-func (t Timing) read(said journal.Plan, target string, job int64) (times *schedule.Schedule, zone *time.Location, err error) {
+// read reads the schedule of a row, and the zone that it is meant in.
+func (t Timing) read(said journal.Plan) (times *schedule.Schedule, zone *time.Location, err error) {
 	if times, err = schedule.Parse(said.Schedule); err != nil {
 		return nil, nil, err
 	}
-	times = times.Spread(job, t.Terms[target].Spread)
 	if zone = t.Zone; said.Zone != "" {
 		zone, err = schedule.Zone(said.Zone)
 	}
@@ -124,7 +122,7 @@ func unfit(said journal.Plan, delayed bool) string {
 	if said.Schedule == "" {
 		return ""
 	}
-	if _, _, err := (Timing{}).read(said, "", 0); err != nil {
+	if _, _, err := (Timing{}).read(said); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -149,7 +147,6 @@ type Terms struct {
 	First, Most time.Duration // wait between them, at first and at most; 0: defaultFirst and defaultMost
 	Timeout     time.Duration // of one start; 0: no limit
 	KillAfter   time.Duration // between SIGTERM and SIGKILL; 0: defaultKill
-	Spread      time.Duration // within which rows that recur start behind their planned times; 0: at these
 	Own         bool          // it has a launcher of its own
 	Executor    string        // what that runs jobs with, as Timing.Executor
 }
@@ -245,10 +242,10 @@ func (b *Board) said(claim journal.Accepted) int {
 // mostStarts is how often a job of unknown outcome is started at most, where it is started again at
 // all. A manual one has the starts that the configuration gives to all.
 func (b *Board) mostStarts(claim journal.Accepted) int {
-	if claim.Manual {
+	switch n := b.said(claim); {
+	case claim.Manual:
 		return before(claim) + b.config.MaxAttempts
-	}
-	if n := b.said(claim); n > 0 {
+	case n > 0:
 		return n
 	}
 	return b.config.MaxAttempts
@@ -287,15 +284,10 @@ func First(claim journal.Accepted) int { return before(claim) + 1 }
 
 // MostAttempts is how often the run of a job is started at most, whatever becomes of it.
 func (b *Board) MostAttempts(j *Job) int {
-	switch n := b.said(j.claim); {
-	case j.claim.Manual:
+	if n := b.said(j.claim); j.claim.Manual || n <= 0 && !b.config.Requeue {
 		return 1
-	case n > 0:
-		return n
-	case b.config.Requeue:
-		return max(b.config.MaxAttempts, 1)
 	}
-	return 1
+	return max(b.mostStarts(j.claim), 1)
 }
 
 // Spent tells why a job that waited for its next attempt is not started: fewer starts are allowed by
@@ -311,12 +303,11 @@ func (b *Board) Spent(j *Job) string {
 // runEnd is the end of a run, with all that decides what follows it.
 type runEnd struct {
 	claim    journal.Accepted
-	attempt  int   // the number of the start that has ended
-	failed   bool  // it did not end well
-	final    bool  // it is not tried again, whatever attempts are left
-	attempts int   // starts of the run in all
-	retry    int64 // when the next attempt would be due
-	job      int64
+	attempt  int    // the number of the start that has ended
+	failed   bool   // it did not end well
+	final    bool   // it is not tried again, whatever attempts are left
+	attempts int    // starts of the run in all
+	retry    int64  // when the next attempt would be due
 	timing   Timing // that schedules are read by
 	now      int64  // seconds since 1970, by the clock of the table's server
 }
@@ -331,7 +322,7 @@ func (e runEnd) again() (again *journal.Again, note string) {
 	said := *e.claim.Plan
 	var next int64
 	if said.Schedule != "" {
-		times, zone, err := e.timing.read(said, e.claim.Target, e.job)
+		times, zone, err := e.timing.read(said)
 		if err != nil {
 			return nil, "it recurs no more: " + err.Error()
 		}
@@ -359,7 +350,7 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 	e := runEnd{
 		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok",
 		final:    unknown || done.Final || hopeless(*done) || j.cancelled != nil || j.ends && killed(*done),
-		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), job: j.id, timing: b.timing, now: b.planTime(now),
+		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), timing: b.timing, now: b.planTime(now),
 	}
 	var note string
 	if done.Again, note = e.again(); note != "" {
@@ -390,16 +381,13 @@ func joined(one, other string) string {
 
 // Replan says what follows the end of a run whose row has another schedule by now than its claim had,
 // as found tells: the board plans it anew. An empty schedule means no further run.
-func (b *Board) Replan(job int64, done journal.Done, claim journal.Accepted, found journal.Plan, now int64) journal.Replanned {
+func (b *Board) Replan(done journal.Done, claim journal.Accepted, found journal.Plan, now int64) journal.Replanned {
 	r := journal.Replanned{Token: claim.Token, Schedule: found.Schedule, Zone: found.Zone}
 	if found.Schedule == "" || claim.Manual || done.WasCancelled() && done.Again == nil {
 		return r
 	}
 	said := journal.Plan{Schedule: found.Schedule, Zone: found.Zone}
-	e := runEnd{
-		job: job, timing: b.timing, now: now,
-		claim: journal.Accepted{Target: claim.Target, Plan: &said, PlannedAt: claim.PlannedAt},
-	}
+	e := runEnd{timing: b.timing, now: now, claim: journal.Accepted{Plan: &said, PlannedAt: claim.PlannedAt}}
 	if retry := done.Again; retry != nil && retry.Why == journal.AgainRetry {
 		e.failed, e.attempt, e.attempts, e.retry = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/exec/request/fcgi"
@@ -46,7 +47,7 @@ func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
 }
 
 // params are what the script is told: by JOBD_… of the job, by the names of CGI of the request.
-func (f *fastcgiService) params(spec *jobexec.Spec) []fcgi.Param {
+func (f *fastcgiService) params(spec *jobexec.Spec, now time.Time) []fcgi.Param {
 	id := strconv.FormatInt(spec.Job, 10)
 	params := []fcgi.Param{
 		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
@@ -63,7 +64,7 @@ func (f *fastcgiService) params(spec *jobexec.Spec) []fcgi.Param {
 		{Name: "REQUEST_URI", Value: f.script + "?" + id},
 		{Name: "QUERY_STRING", Value: id},
 	}
-	for _, v := range variablesOf(spec) {
+	for _, v := range variablesOf(spec, now) {
 		params = append(params, fcgi.Param(v))
 	}
 	if parent := traceparent(spec); parent != "" {

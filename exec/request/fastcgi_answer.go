@@ -21,7 +21,7 @@ import (
 func (f *fastcgiService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 	now := time.Now()
 	c.used = true
-	if _, err := c.Write(fcgi.Request(f.params(spec))); err != nil {
+	if _, err := c.Write(fcgi.Request(f.params(spec, now))); err != nil {
 		a.err = fmt.Errorf("the connection was lost while the request was sent: %w", err)
 		return a
 	}

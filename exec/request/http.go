@@ -102,7 +102,7 @@ const method = "POST"
 // head is a request without a body.
 func (h *httpService) head(spec *jobexec.Spec, now time.Time) []byte {
 	path := strings.ReplaceAll(h.path, someID, strconv.FormatInt(spec.Job, 10))
-	headers := headersOf(spec)
+	headers := headersOf(spec, now)
 	if h.secret != "" {
 		headers = append(headers, header{"Jobd-Signature", h.signature(path, headers, now)})
 	}
@@ -126,8 +126,8 @@ func claimOf(spec *jobexec.Spec) string {
 }
 
 // variablesOf is what a service is told of a job: which start it is, and what its launcher would have in
-// its environment.
-func variablesOf(spec *jobexec.Spec) []header {
+// its environment. When its time is over was reckoned before it waited for its connection.
+func variablesOf(spec *jobexec.Spec, now time.Time) []header {
 	told := []header{
 		{"JOBD_ID", strconv.FormatInt(spec.Job, 10)},
 		{"JOBD_ATTEMPT", strconv.Itoa(spec.Attempt)},
@@ -136,6 +136,9 @@ func variablesOf(spec *jobexec.Spec) []header {
 	}
 	for _, variable := range spec.Vars {
 		name, value, _ := strings.Cut(variable, "=")
+		if name == "JOBD_DEADLINE" && spec.Timeout > 0 {
+			value = strconv.FormatInt(now.Add(spec.Timeout).Unix(), 10)
+		}
 		known := slices.ContainsFunc(told, func(h header) bool { return h.Name == name })
 		if strings.HasPrefix(name, "JOBD_") && !known {
 			told = append(told, header{name, value})
@@ -145,9 +148,9 @@ func variablesOf(spec *jobexec.Spec) []header {
 }
 
 // headersOf is the same as headers: JOBD_MAX_ATTEMPTS=3 becomes Jobd-Max-Attempts: 3.
-func headersOf(spec *jobexec.Spec) []header {
+func headersOf(spec *jobexec.Spec, now time.Time) []header {
 	var headers []header
-	for _, v := range variablesOf(spec) {
+	for _, v := range variablesOf(spec, now) {
 		if name := named(v.Name); name != "" {
 			headers = append(headers, header{name, encoded(v.Value)})
 		}

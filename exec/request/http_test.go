@@ -65,7 +65,7 @@ func TestHeadersOfAJob(t *testing.T) {
 		},
 	}
 	var got strings.Builder
-	for _, h := range headersOf(&spec) {
+	for _, h := range headersOf(&spec, time.Now()) {
 		fmt.Fprintf(&got, "%s: %s\n", h.Name, h.Value)
 	}
 	want := `Jobd-Id: -3

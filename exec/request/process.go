@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -111,7 +108,6 @@ func (p *process) Withdraw() {
 func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 	ctx, sent := p.ctx, time.Now()
 	if p.spec.Timeout > 0 {
-		p.spec.Vars = p.vars(sent)
 		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, &timeoutError{p.spec.Timeout})
 		defer stop()
 		ctx = limited
@@ -130,19 +126,6 @@ func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 		a.err = cause
 	}
 	return a.done, fmt.Errorf("%w: %w", a.err, jobexec.ErrOutcomeUnknown)
-}
-
-// vars are what the job is told when its request is sent. When its time is over was reckoned before it
-// waited for its connection.
-func (p *process) vars(now time.Time) []string {
-	const deadline = "JOBD_DEADLINE="
-	vars := slices.Clone(p.spec.Vars)
-	for i, v := range vars {
-		if strings.HasPrefix(v, deadline) {
-			vars[i] = deadline + strconv.FormatInt(now.Add(p.spec.Timeout).Unix(), 10)
-		}
-	}
-	return vars
 }
 
 // end notes how the job has ended.

@@ -14,7 +14,6 @@ type field struct {
 	low, high int      // what is written from one to the other; `*` is all
 	beyond    int      // one more that may be written: Sunday as 7
 	names     []string // of low and those after it
-	unit      string   // of an interval that is written instead of a step
 	nameless  bool     // numbers are refused: only names are written
 }
 
@@ -23,9 +22,9 @@ var (
 	days   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 	cronFields = [5]field{
-		{name: "minute", high: 59, unit: "m"},
-		{name: "hour", high: 23, unit: "h"},
-		{name: "day of month", low: 1, high: 31, unit: "d"},
+		{name: "minute", high: 59},
+		{name: "hour", high: 23},
+		{name: "day of month", low: 1, high: 31},
 		{name: "month", low: 1, high: 12, names: months},
 		{name: "day of week", high: 6, beyond: 7, names: days},
 	}
@@ -134,7 +133,7 @@ func (f field) part(text string) (uint64, error) {
 		}
 	}
 	if low > high {
-		return 0, f.wraps(from, to, low, high, step)
+		return 0, f.wraps(from, low, high, step)
 	}
 	var set uint64
 	for value := low; value <= high; value += step {
@@ -151,30 +150,26 @@ func (f field) step(text string, low, high int, body string) (int, error) {
 		return 0, fmt.Errorf("step %q: write a number from 1 on, as in */5", text)
 	case body != "*" || n <= high-low:
 		return n, nil
-	case f.unit != "":
-		return 0, fmt.Errorf("a step of %d meets %d only, where each round begins: write %d, or the interval every %d%s", n, low, low, n, f.unit)
 	}
 	return 0, fmt.Errorf("a step of %d meets %s only: write %s", n, f.text(low, body), f.text(low, body))
 }
 
 // wraps is the error about a range whose end comes before its beginning.
-func (f field) wraps(from, to string, low, high, step int) error {
-	var parts []string
-	switch low = f.within(low); {
-	case step == 1 && low <= high:
-		parts = []string{f.span(low, high, from)}
-	case step == 1:
-		parts = []string{f.span(low, f.high, from), f.span(f.low, high, to)}
-	default:
-		if low <= high {
-			high -= f.high - f.low + 1
-		}
-		size := f.high - f.low + 1
-		for value := low; value <= high+size; value += step {
-			parts = append(parts, f.text((value-f.low)%size+f.low, from))
+func (f field) wraps(from string, low, high, step int) error {
+	size := f.high - f.low + 1
+	if low = f.within(low); low > high {
+		high += size
+	}
+	var before, behind uint64 // the end of a round
+	for value := low; value <= high; value += step {
+		if value <= f.high {
+			before |= 1 << value
+		} else {
+			behind |= 1 << (value - size)
 		}
 	}
-	return fmt.Errorf("the range ends before it begins: write %s", strings.Join(parts, ","))
+	name := func(value int) string { return f.text(value, from) }
+	return fmt.Errorf("the range ends before it begins: write %s", strings.Join(append(spans(before, "-", name), spans(behind, "-", name)...), ","))
 }
 
 // within is a value, or the one that it stands for: 0 where Sunday is written as 7.
@@ -183,14 +178,6 @@ func (f field) within(value int) int {
 		return f.low
 	}
 	return value
-}
-
-// span writes a range in the manner of an example.
-func (f field) span(low, high int, example string) string {
-	if low == high {
-		return f.text(low, example)
-	}
-	return f.text(low, example) + "-" + f.text(high, example)
 }
 
 // text writes a value as a name if the example has one.
@@ -234,25 +221,7 @@ func (f field) refuse(text string) error {
 		max(f.high, f.beyond), f.names[0], f.names[len(f.names)-1])
 }
 
-// weekdayList writes days of the week, Monday first, three or more in a row as a range.
+// weekdayList writes days of the week, Monday first.
 func weekdayList(set uint64) string {
-	var parts []string
-	week := set>>1 | set&1<<6 // bit 0 is Monday
-	for first := 0; first < 7; first++ {
-		last := first
-		for week>>last&1 != 0 {
-			last++
-		}
-		switch last - first {
-		case 0:
-			continue
-		case 1, 2:
-			last = first + 1
-			parts = append(parts, days[(first+1)%7])
-		default:
-			parts = append(parts, days[(first+1)%7]+"-"+days[last%7])
-		}
-		first = last - 1
-	}
-	return strings.Join(parts, ",")
+	return strings.Join(spans(set&^1|set&1<<7, "-", func(n int) string { return days[n%7] }), ",")
 }

@@ -8,38 +8,19 @@ import (
 	"time"
 )
 
-// Explain says in plain English when the schedule is due, and, where changes of its clocks are known,
-// what it does at them.
+// Explain says in plain English when the schedule is due, and, if so wanted, what it does at changes of clocks.
 func (s *Schedule) Explain(changes bool) string {
 	switch {
 	case s.times != nil && !changes:
 		return s.times.explain()
 	case s.times == nil:
-		return "every " + span(s.every) + " of elapsed time, counted from the planned time before; changes of clocks don't matter"
+		return s.text + " of elapsed time, counted from the planned time before; changes of clocks don't matter"
 	case s.times.follows:
 		return s.times.explain() + ", following the clock on the wall: in both passes of an hour that is repeated, " +
 			"and not in one that is left out"
 	}
 	return s.times.explain() + "; a time that the clocks skip runs right after the change; " +
 		"a time that comes twice runs the first time"
-}
-
-// span writes a duration in words.
-func span(seconds int64) string {
-	text := interval(seconds)
-	number, unit := text[:len(text)-1], text[len(text)-1]
-	word := map[byte]string{'s': "second", 'm': "minute", 'h': "hour", 'd': "day"}[unit]
-	if unit == 'd' {
-		word = "24 hours"
-		if number == "1" {
-			return word
-		}
-		return number + " times " + word
-	}
-	if number == "1" {
-		return word
-	}
-	return number + " " + word + "s"
 }
 
 func (c *calendar) explain() string {
@@ -121,9 +102,11 @@ func (c *calendar) explainLast(of string) string {
 	return "on the last day of each month"
 }
 
-// list writes a set, more than two values in a row as a range.
-func list(set uint64, name func(int) string) string {
-	var parts []string
+// list writes a set in words.
+func list(set uint64, name func(int) string) string { return and(spans(set, " to ", name)) }
+
+// spans writes a set, more than two values in a row as a range.
+func spans(set uint64, to string, name func(int) string) (parts []string) {
 	for first := bits.TrailingZeros64(set); first < 64; first = bits.TrailingZeros64(set >> first << first) {
 		last := first
 		for set>>(last+1)&1 != 0 {
@@ -131,7 +114,7 @@ func list(set uint64, name func(int) string) string {
 		}
 		switch {
 		case last > first+1:
-			parts = append(parts, name(first)+" to "+name(last))
+			parts = append(parts, name(first)+to+name(last))
 		case last > first:
 			parts = append(parts, name(first), name(last))
 		default:
@@ -139,7 +122,7 @@ func list(set uint64, name func(int) string) string {
 		}
 		first = last + 1
 	}
-	return and(parts)
+	return parts
 }
 
 // and joins words as in a sentence.

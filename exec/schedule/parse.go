@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -36,22 +37,30 @@ func Parse(text string) (*Schedule, error) {
 	return s, nil
 }
 
+const takesMinute = "the minute after a colon: write hourly :00 or hourly :15"
+
+// named are the forms that begin with a name, with how many words follow it.
+var named = map[string]struct {
+	words int
+	takes string
+	parse func(words []string) (*Schedule, error)
+}{
+	"every":   {1, "one duration: " + writeDuration, parseEvery},
+	"hourly":  {1, takesMinute, parseHourly},
+	"daily":   {1, "a time: write daily 02:30", parseDaily},
+	"weekly":  {2, "days and a time: write weekly mon 01:00, weekly mon-fri 01:00 or weekly mon,thu 01:00", parseWeekly},
+	"monthly": {2, "a day and a time: write monthly 1 00:00 or monthly last 23:00", parseMonthly},
+	"yearly":  {2, "a date and a time: write yearly 02-14 20:00", parseYearly},
+}
+
 func parse(form string, words []string) (*Schedule, error) {
-	switch form {
-	case "every":
-		return parseEvery(words)
-	case "hourly":
-		return parseHourly(words)
-	case "daily":
-		return parseDaily(words)
-	case "weekly":
-		return parseWeekly(words)
-	case "monthly":
-		return parseMonthly(words)
-	case "yearly":
-		return parseYearly(words)
-	}
-	switch {
+	switch f, known := named[form]; {
+	case known && len(words) == f.words:
+		return f.parse(words)
+	case known && strings.Contains(strings.Join(words, " "), "/"):
+		return nil, fmt.Errorf("%s takes %s; a zone stands in the column or key time_zone", form, f.takes)
+	case known:
+		return nil, fmt.Errorf("%s takes %s", form, f.takes)
 	case strings.HasPrefix(form, "@"):
 		return parseAlias(form, words)
 	case strings.HasPrefix(form, "tz=") || strings.HasPrefix(form, "cron_tz="):
@@ -66,14 +75,12 @@ var units = map[byte]int64{'s': 1, 'm': minute, 'h': 60 * minute, 'd': day}
 // longestInterval is a hundred years: a longer one ends where nothing is planned any more.
 const longestInterval = 36500 * day
 
+const writeDuration = "write a whole number with s, m, h or d (24 h), as in every 90s, every 15m, every 2h, every 1d"
+
 func parseEvery(words []string) (*Schedule, error) {
-	const write = "write a whole number with s, m, h or d (24 h), as in every 90s, every 15m, every 2h, every 1d"
-	if len(words) != 1 {
-		return nil, fmt.Errorf("every takes one duration, not %d: %s", len(words), write)
-	}
 	number, unit := words[0][:len(words[0])-1], units[words[0][len(words[0])-1]]
 	if unit == 0 || !digits(number) {
-		return nil, fmt.Errorf("%q is no duration: %s", words[0], write)
+		return nil, fmt.Errorf("%q is no duration: %s", words[0], writeDuration)
 	}
 	count, err := strconv.ParseInt(number, 10, 64)
 	switch {
@@ -96,8 +103,8 @@ func interval(seconds int64) string {
 }
 
 func parseHourly(words []string) (*Schedule, error) {
-	if len(words) != 1 || !strings.HasPrefix(words[0], ":") {
-		return nil, errors.New("hourly takes the minute after a colon: write hourly :00 or hourly :15")
+	if !strings.HasPrefix(words[0], ":") {
+		return nil, errors.New("hourly takes " + takesMinute)
 	}
 	minute, err := two(words[0][1:], "minute", 0, 59)
 	if err != nil {
@@ -108,24 +115,7 @@ func parseHourly(words []string) (*Schedule, error) {
 	return &Schedule{text: fmt.Sprintf("hourly :%02d", minute), times: c}, nil
 }
 
-// follow says what came instead of a form's words; a zone has a column of its own.
-func follow(words []string) string {
-	switch n := len(words); {
-	case n == 0:
-		return "none follows"
-	case strings.Contains(words[n-1], "/") && words[n-1][0] >= 'a':
-		return "a zone follows, which stands in the column or key time_zone"
-	case n == 1:
-		return "one word follows"
-	default:
-		return fmt.Sprintf("%d words follow", n)
-	}
-}
-
 func parseDaily(words []string) (*Schedule, error) {
-	if len(words) != 1 {
-		return nil, fmt.Errorf("daily takes a time, and %s: write daily 02:30", follow(words))
-	}
 	c := anyTime()
 	at, err := c.at(words[0])
 	if err != nil {
@@ -135,10 +125,6 @@ func parseDaily(words []string) (*Schedule, error) {
 }
 
 func parseWeekly(words []string) (*Schedule, error) {
-	if len(words) != 2 {
-		return nil, fmt.Errorf("weekly takes days and a time, and %s: write weekly mon 01:00, "+
-			"weekly mon-fri 01:00 or weekly mon,thu 01:00", follow(words))
-	}
 	c := anyTime()
 	var err error
 	if c.weekdays, err = weekdayNames.set(words[0]); err != nil {
@@ -152,10 +138,6 @@ func parseWeekly(words []string) (*Schedule, error) {
 }
 
 func parseMonthly(words []string) (*Schedule, error) {
-	if len(words) != 2 {
-		return nil, fmt.Errorf("monthly takes a day and a time, and %s: write monthly 1 00:00 "+
-			"or monthly last 23:00", follow(words))
-	}
 	c := anyTime()
 	at, err := c.at(words[1])
 	if err != nil {
@@ -176,9 +158,6 @@ func parseMonthly(words []string) (*Schedule, error) {
 }
 
 func parseYearly(words []string) (*Schedule, error) {
-	if len(words) != 2 {
-		return nil, fmt.Errorf("yearly takes a date and a time, and %s: write yearly 02-14 20:00", follow(words))
-	}
 	mm, dd, found := strings.Cut(words[0], "-")
 	if !found || len(mm) != 2 || len(dd) != 2 {
 		return nil, fmt.Errorf("%q is no date: write month and day with two digits each, as in yearly 02-14 20:00", words[0])
@@ -187,7 +166,8 @@ func parseYearly(words []string) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	date, err := two(dd, "day", 1, longestMonth(month))
+	longest := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() // in a leap year
+	date, err := two(dd, "day", 1, longest)
 	if err != nil {
 		return nil, err
 	}
@@ -198,17 +178,6 @@ func parseYearly(words []string) (*Schedule, error) {
 	}
 	c.months, c.days, c.last = 1<<month, 1<<date, true
 	return &Schedule{text: fmt.Sprintf("yearly %02d-%02d %s", month, date, at), times: c}, nil
-}
-
-// longestMonth is how many days a month has, in a leap year.
-func longestMonth(month int) int {
-	switch month {
-	case 2:
-		return 29
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
 }
 
 // anyTime is the calendar with every minute in it.
@@ -242,11 +211,7 @@ func two(text, name string, low, high int) (int, error) {
 	if len(text) != 2 {
 		return 0, fmt.Errorf("%s %q: write it with two digits, %02d to %02d", name, text, low, high)
 	}
-	n, err := number(text, name, low, high)
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	return number(text, name, low, high)
 }
 
 // number is one that has its bounds.

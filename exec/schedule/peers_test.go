@@ -87,8 +87,9 @@ func (q question) agree(t *testing.T, theirs []int64, should func(moment int64) 
 
 // away reports whether the clocks don't change near a moment.
 func (q question) away(moment int64) bool {
-	change, changes := schedule.NextChange(moment-near, q.zone)
-	return !changes || change.At > moment+near
+	_, before := time.Unix(moment-near, 0).In(q.zone).Zone()
+	_, behind := time.Unix(moment+near, 0).In(q.zone).Zone()
+	return before == behind
 }
 
 func TestTheSameAsSystemdAwayFromChanges(t *testing.T) {
@@ -153,8 +154,11 @@ func TestTheSameAsCroniterAwayFromChanges(t *testing.T) {
 		var theirs []int64
 		must.Do(t, answers.Decode(&theirs))
 		// Its first step over a change, from wherever and however far, goes wrong: such steps aren't compared.
-		change, changes := schedule.NextChange(q.After, q.zone)
-		compared += q.agree(t, theirs, func(moment int64) bool { return !changes || moment < change.At-near })
+		_, offset := time.Unix(q.After, 0).In(q.zone).Zone()
+		compared += q.agree(t, theirs, func(moment int64) bool {
+			_, then := time.Unix(moment+near, 0).In(q.zone).Zone()
+			return then == offset && moment < q.After+100*day // with two changes in between it would be the same again
+		})
 	}
 	t.Logf("%d planned times were compared", compared)
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,58 +46,14 @@ func judgeZone(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the time zone is empty: " + writeZone)
-	case len(name) > longestZone:
-		return fmt.Errorf("time zone %.40q…: %d characters are too long: %s", name, len(name), writeZone)
 	case strings.EqualFold(name, "local") || name == "localtime":
 		return fmt.Errorf("time zone %q: it differs from host to host: %s", name, writeZone)
-	case offset(name):
-		return fmt.Errorf("time zone %q: an offset has no rules for summer time: %s", name, writeZone)
-	case first == "right" || first == "posix" || name == "posixrules" || name == "Factory":
-		return fmt.Errorf("time zone %q is none of a place: %s", name, writeZone)
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.Trim(part, letters) != "" {
-			return unknownZone(name)
-		}
+	case len(name) > longestZone, path.Clean(name) != name, slices.Contains([]string{"right", "posix", "posixrules", "Factory"}, first):
+		return unknownZone(name)
 	}
 	return nil
 }
 
-// letters are those of which names are made.
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
-
-// offset reports whether a name is a distance from UTC: +02:00, UTC+2, GMT-3. The tz database itself
-// has three such names, all of them for UTC.
-func offset(name string) bool {
-	if name == "GMT0" || name == "GMT+0" || name == "GMT-0" {
-		return false
-	}
-	upper := strings.ToUpper(name)
-	rest := strings.TrimPrefix(strings.TrimPrefix(upper, "UTC"), "GMT")
-	return strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-") || digits(rest) || upper == "Z"
-}
-
-// unknownZone is the error about a name that no database has. Names are written in one way only, so
-// the usual one is tried.
 func unknownZone(name string) error {
-	if usual := capitals(name); usual != name {
-		if _, err := Zone(usual); err == nil {
-			return fmt.Errorf("time zone %q is not known: write %s", name, usual)
-		}
-	}
-	return fmt.Errorf("time zone %q is not known: %s", name, writeZone)
-}
-
-// capitals writes a name as most are written: europe/berlin as Europe/Berlin, utc as UTC.
-func capitals(name string) string {
-	if upper := strings.ToUpper(name); !strings.Contains(name, "/") {
-		return upper
-	}
-	usual := []byte(strings.ToLower(name))
-	for i, letter := range usual {
-		if (i == 0 || strings.ContainsRune("/_-", rune(usual[i-1]))) && 'a' <= letter && letter <= 'z' {
-			usual[i] = letter - 'a' + 'A'
-		}
-	}
-	return string(usual)
+	return fmt.Errorf("time zone %.*q is not known: %s", longestZone, name, writeZone)
 }

@@ -70,7 +70,6 @@ type RecurringRow struct {
 	Planned  int64        `json:"planned_at,omitempty"`
 	Attempts int64        `json:"attempts,omitempty"` // of the present run
 	Next     int64        `json:"next,omitempty"`     // the next planned start, behind the run that is under way; 0: there is none
-	Behind   int64        `json:"behind,omitempty"`   // how many seconds that is behind the time that the schedule names, where its target has a spread
 	Error    string       `json:"error,omitempty"`    // why the schedule or the zone can't be read
 
 	// What the run, or the attempt, has left that ended last.

@@ -82,17 +82,12 @@ func (r Recurring) ResultText() string {
 // ZoneText is the zone of its schedule, where that is to be told.
 func (r Recurring) ZoneText() string { return zoneOf(r.Schedule, r.Zone) }
 
-// ScheduleText is its schedule, with its zone where that is wanted and to be told, and how far behind it the
-// row runs where its target has a spread.
+// ScheduleText is its schedule, with its zone where that is wanted and to be told.
 func (r Recurring) ScheduleText(zone bool) string {
-	text := r.Schedule
 	if zone {
-		text = strings.TrimSpace(text + " " + r.ZoneText())
+		return strings.TrimSpace(r.Schedule + " " + r.ZoneText())
 	}
-	if r.Behind == 0 {
-		return text
-	}
-	return text + " +" + screen.Length(time.Duration(r.Behind)*time.Second)
+	return r.Schedule
 }
 
 // NextText is when a row is run next, and what is to be said before that: that it is running, say.
@@ -139,7 +134,7 @@ func (r Recurring) NextTimes(now time.Time, most int) (all []time.Time) {
 		if at = plan.Next(at, zone); at == 0 {
 			break
 		}
-		all = append(all, time.Unix(at+r.Behind, 0))
+		all = append(all, time.Unix(at, 0))
 	}
 	return all
 }

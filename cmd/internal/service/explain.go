@@ -129,7 +129,7 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	x.each(func(id int64, job *api.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			job.Row = jobRow(row)
-			job.Row.Plan = x.rowPlan(id, row.Status, row.Served, row.Plan, x.Worker.ServerTime())
+			job.Row.Plan = x.rowPlan(row.Status, row.Served, row.Plan, x.Worker.ServerTime())
 		}
 		if n, counted := ahead[id]; counted {
 			job.Ahead = &api.JobsAhead{Rows: n.Rows, More: n.More}
@@ -340,7 +340,7 @@ func text(err error) string {
 
 // phases are the words for where a job stands.
 var phases = map[board.Phase]string{
-	board.Queued: api.StandsQueued, board.Parked: api.StandsParked,
+	board.Queued:   api.StandsQueued,
 	board.Reserved: api.StandsClaimed, board.Due: api.StandsClaimed,
 	board.Announcing: api.StandsClaimed, board.Announced: api.StandsClaimed,
 	board.Asking: api.StandsStarting, board.Asked: api.StandsStarting, board.Running: api.StandsRunning,

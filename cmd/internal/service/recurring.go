@@ -45,7 +45,7 @@ func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow 
 		told.RunAt, told.Due, told.Paused = p.RunAt, p.RunAt <= now.Unix(), p.Paused()
 	}
 	var err error
-	if told.Zone, told.Next, told.Behind, err = s.following(row.Job, row.Target, row.Status, *p, now); err != nil {
+	if told.Zone, told.Next, err = s.following(row.Target, row.Status, *p, now); err != nil {
 		told.Error = err.Error()
 	}
 	return told
@@ -53,26 +53,25 @@ func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow 
 
 // following is the next planned start of a row that recurs, behind the run that is due or under way,
 // the zone in which its schedule is read, and how far behind that it starts.
-func (s *Service) following(job int64, target, status string, p journal.Plan, now time.Time) (
-	zone string, next, behind int64, err error,
+func (s *Service) following(target, status string, p journal.Plan, now time.Time) (
+	zone string, next int64, err error,
 ) {
-	terms, in := s.Worker.TermsOf(target)
+	_, in := s.Worker.TermsOf(target)
 	zone = in.String()
 	if p.Zone != "" {
 		zone = p.Zone
 		if in, err = schedule.Zone(p.Zone); err != nil {
-			return zone, 0, 0, err
+			return zone, 0, err
 		}
 	}
 	plan, err := schedule.Parse(p.Schedule)
 	if err != nil {
-		return zone, 0, 0, err
+		return zone, 0, err
 	}
-	plan = plan.Spread(job, terms.Spread)
 	_, elapsed := plan.Every()
 	switch {
 	case status == journal.RowDelayed && p.Paused():
-		return zone, 0, 0, nil
+		return zone, 0, nil
 	case status == journal.RowDelayed && p.RunAt == 0 && elapsed: // at once
 		next = now.Unix()
 	case status == journal.RowDelayed && p.RunAt == 0: // the first claim plans it
@@ -89,5 +88,5 @@ func (s *Service) following(job int64, target, status string, p journal.Plan, no
 	if next == 0 {
 		err = fmt.Errorf("schedule %q has no time before the year 2100", p.Schedule)
 	}
-	return zone, next, plan.Behind(next, in), err
+	return zone, next, err
 }

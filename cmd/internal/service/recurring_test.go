@@ -95,13 +95,13 @@ func TestTheNextPlannedStart(t *testing.T) {
 		"waiting":                  {"waiting", journal.Plan{Schedule: "every 2h"}, at(22, 14, 0), "UTC"},
 		"running":                  {"running", journal.Plan{PlannedAt: at(22, 11, 30), RunAt: at(22, 11, 30), Schedule: "every 2h"}, at(22, 13, 30), "UTC"},
 	} {
-		zone, next, _, err := s.following(5, "mail", test.status, test.plan, now)
+		zone, next, err := s.following("mail", test.status, test.plan, now)
 		if err != nil || next != test.next || zone != test.zone {
 			t.Errorf("%s: %s in %s, %v; want %s", name, time.Unix(next, 0).UTC(), zone, err, time.Unix(test.next, 0).UTC())
 		}
 	}
 	for _, plan := range []journal.Plan{{Schedule: "daily 02:30", Zone: "Berlin"}, {Schedule: "every"}, {Schedule: "every 5m", Zone: "Local"}} {
-		if _, _, _, err := s.following(5, "mail", "delayed", plan, now); err == nil {
+		if _, _, err := s.following("mail", "delayed", plan, now); err == nil {
 			t.Errorf("%+v is read", plan)
 		}
 	}

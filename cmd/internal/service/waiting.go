@@ -130,7 +130,7 @@ func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told
 	told.Rows = make([]api.DelayedRow, len(rows))
 	for i, row := range rows {
 		told.Rows[i] = api.DelayedRow{
-			Job: jobnet.Whole(row.Job), Target: row.Target, RowPlan: *s.rowPlan(row.Job, row.Status, row.Target, row.Plan, now),
+			Job: jobnet.Whole(row.Job), Target: row.Target, RowPlan: *s.rowPlan(row.Status, row.Target, row.Plan, now),
 			Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: SignalOf(row.Signal),
 		}
 	}
@@ -161,7 +161,7 @@ func (s *Service) addDue(ctx context.Context, targets []string, told map[string]
 
 // rowPlan is what a row of a target says about time in its form on the wire; nil where nothing is used
 // of that.
-func (s *Service) rowPlan(job int64, status, target string, p *journal.Plan, now time.Time) *api.RowPlan {
+func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time) *api.RowPlan {
 	if p == nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (s *Service) rowPlan(job int64, status, target string, p *journal.Plan, now
 	}
 	if p.Schedule != "" {
 		var err error
-		if told.In, told.Next, _, err = s.following(job, target, status, *p, now); err != nil {
+		if told.In, told.Next, err = s.following(target, status, *p, now); err != nil {
 			told.Bad = err.Error()
 		}
 	}

@@ -58,48 +58,32 @@ func (c *calendar) explainTime() string {
 }
 
 func (c *calendar) explainDates() string {
-	everyDay, everyWeekday, everyMonth := c.days == 1<<32-2, c.weekdays == 1<<7-1, c.months == 1<<13-2
-	of := "each month"
-	if !everyMonth {
-		of = list(c.months, func(n int) string { return time.Month(n).String() })
+	everyDay, everyWeekday := c.days == 1<<32-2, c.weekdays == 1<<7-1
+	of, in := " of each month", ""
+	if c.months != 1<<13-2 {
+		in = " in " + list(c.months, func(n int) string { return time.Month(n).String() })
+		of = in
 	}
-	date := "on day " + list(c.days, strconv.Itoa) + " of " + of
+	date := "on day " + list(c.days, strconv.Itoa)
+	switch day := bits.TrailingZeros64(c.days); {
+	case c.last && day == 31:
+		date = "on the last day"
+	case c.last && day > 28 && c.months&(1<<time.February) != 0:
+		date += ", or the last in shorter ones,"
+	}
 	week := c.weekdays&^1 | c.weekdays&1<<7 // Monday first
 	weekday := list(week, func(n int) string { return time.Weekday(n % 7).String() })
 	switch {
-	case c.last:
-		return c.explainLast(of)
 	case c.either && (everyDay || everyWeekday), everyDay && everyWeekday:
-		if everyMonth {
-			return "each day"
-		}
-		return "each day of " + of
-	case c.either && everyMonth:
-		return date + ", and also on " + weekday
+		return "each day" + in
 	case c.either:
-		return date + ", and also on " + weekday + " in " + of
+		return date + of + ", and also on " + weekday + in
 	case everyWeekday:
-		return date
+		return date + of
 	case !everyDay:
-		return date + " if it is " + weekday
-	case everyMonth:
-		return "on " + weekday
+		return date + of + " if it is " + weekday
 	}
-	return "on " + weekday + " in " + of
-}
-
-// explainLast is about the one day of `monthly` and `yearly`.
-func (c *calendar) explainLast(of string) string {
-	date := bits.TrailingZeros64(c.days)
-	switch {
-	case c.months == 1<<time.February && date == 29:
-		return "on day 29 of February, or day 28 in years without it"
-	case c.months != 1<<13-2 || date < 29:
-		return "on day " + strconv.Itoa(date) + " of " + of
-	case date < 31:
-		return "on day " + strconv.Itoa(date) + " of each month, or its last in shorter ones"
-	}
-	return "on the last day of each month"
+	return "on " + weekday + in
 }
 
 // list writes a set in words.

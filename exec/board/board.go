@@ -90,9 +90,6 @@ func (b *Board) Target(name string) *Target { return b.targets[name] }
 // Job is the job of an id; nil where it is not under way here.
 func (b *Board) Job(id int64) *Job { return b.jobs[id] }
 
-// Jobs counts the jobs that are under way here.
-func (b *Board) Jobs() int { return len(b.jobs) }
-
 // Stopping tells whether nothing is started any more.
 func (b *Board) Stopping() bool { return b.stopping }
 

@@ -101,8 +101,8 @@ func TestAStarterThatRefusesAJobAgainAndAgain(t *testing.T) {
 		e := refuseStart(b, 1, now)
 		refuseStart(b, 2, now) // was asked for before
 		journalled(b, now)
-		if len(e.Notes) != 1 || len(e.Renewed) != 0 || a.Open() || a.Room(2) != 0 || b.Jobs() != 0 {
-			t.Fatalf("%s: %+v, open %t, %d jobs", name, e, a.Open(), b.Jobs())
+		if len(e.Notes) != 1 || len(e.Renewed) != 0 || a.Open() || a.Room(2) != 0 || len(b.jobs) != 0 {
+			t.Fatalf("%s: %+v, open %t, %d jobs", name, e, a.Open(), len(b.jobs))
 		}
 		if why, since := a.Starter().Why(); why != test.why || !since.Equal(now) {
 			t.Errorf("%s: %q since %v", name, why, since)
@@ -120,7 +120,7 @@ func TestAStarterThatRefusesAJobAgainAndAgain(t *testing.T) {
 				t.Fatalf("%s: open %t beside the trial", name, a.Open())
 			}
 			e := refuseStart(b, id, now)
-			if journalled(b, now); len(e.Notes) != 0 || a.Open() || b.Jobs() != 0 {
+			if journalled(b, now); len(e.Notes) != 0 || a.Open() || len(b.jobs) != 0 {
 				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
 			}
 		}

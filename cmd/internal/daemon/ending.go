@@ -7,13 +7,12 @@ import "sync"
 // concurrent use, and don't block.
 //
 //	serving ──Restart──► ends, to start again ──stop──► ends for good
-//	    └──────stop or Fail─────────────────────────────────▲
+//	    └──────stop─────────────────────────────────────────▲
 type Ending struct {
 	asked chan struct{} // closed by whoever asks first
 
-	mu    sync.Mutex
-	how   ending
-	cause error // that it ends for
+	mu  sync.Mutex
+	how ending
 }
 
 // ending is how a daemon ends.
@@ -29,7 +28,7 @@ const (
 func NewEnding() *Ending { return &Ending{asked: make(chan struct{})} }
 
 // ends has the daemon end in some way, unless it is further than last.
-func (e *Ending) ends(how, last ending, cause error) (news bool) {
+func (e *Ending) ends(how, last ending) (news bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.how > last {
@@ -38,26 +37,19 @@ func (e *Ending) ends(how, last ending, cause error) (news bool) {
 	if e.how == serves {
 		close(e.asked)
 	}
-	e.how, e.cause = how, cause
+	e.how = how
 	return true
 }
 
 // stop asks for the end for good. It tells whether nobody has asked for that before.
-func (e *Ending) stop() (first bool) { return e.ends(stops, restarts, nil) }
-
-// Fail asks for the end because of an error, which Life.Run then returns. While the daemon ends
-// already, it does nothing.
-func (e *Ending) Fail(cause error) { e.ends(stops, serves, cause) }
+func (e *Ending) stop() (first bool) { return e.ends(stops, restarts) }
 
 // Restart asks for an end after which the daemon starts again. While it ends for good, Restart does
 // nothing.
-func (e *Ending) Restart() { e.ends(restarts, serves, nil) }
+func (e *Ending) Restart() { e.ends(restarts, serves) }
 
 // Stopping tells whether the daemon ends for good.
 func (e *Ending) Stopping() bool { return e.now() == stops }
-
-// InOrder tells whether the daemon ends for good because somebody wants it, and not by a failure.
-func (e *Ending) InOrder() bool { return e.now() == stops && e.why() == nil }
 
 // Restarting tells whether the daemon ends to start again.
 func (e *Ending) Restarting() bool { return e.now() == restarts }
@@ -66,11 +58,4 @@ func (e *Ending) now() ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.how
-}
-
-// why is the error that the daemon ends for, if any.
-func (e *Ending) why() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.cause
 }

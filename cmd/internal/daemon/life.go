@@ -28,8 +28,7 @@ type Life struct {
 }
 
 // Run runs all actors until a SIGTERM or SIGINT, the Ending, or the return of one of them ends
-// them, and returns when all of them have. Its error is the Ending's cause, or else that of the
-// actor that returned first.
+// them, and returns when all of them have. Its error is that of the actor that returned first.
 //
 // A group interrupts all its actors at once. So only the first stage is interrupted by it; the
 // context of a later stage ends when the stage before it has.
@@ -42,7 +41,7 @@ func (l Life) Run(caught <-chan os.Signal) error {
 	group.Add(func() error {
 		select {
 		case <-l.Ending.asked:
-			return l.Ending.why()
+			return nil
 		case <-ctx.Done():
 			return nil
 		}
@@ -62,11 +61,7 @@ func (l Life) Run(caught <-chan os.Signal) error {
 		ctx = next
 	}
 	group.Add(func() error { l.heed(heeding, caught); return nil }, func(error) {})
-	err := group.Run()
-	if cause := l.Ending.why(); cause != nil {
-		return cause
-	}
-	return err
+	return group.Run()
 }
 
 // addStage adds actors whose context is ctx, and calls ended when all of them have returned.

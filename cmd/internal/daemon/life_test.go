@@ -80,16 +80,3 @@ func TestAnActorThatReturnsEndsTheOthers(t *testing.T) {
 		t.Errorf("error %v, want %v", err, want)
 	}
 }
-
-func TestAPartMayEndTheDaemon(t *testing.T) {
-	t.Parallel()
-	ending, want := daemon.NewEnding(), errors.New("not any longer")
-	first := newWorking()
-	first.end <- nil
-	over := live(t, daemon.Life{Ending: ending}, nil, first.run)
-	ending.Fail(want)
-	ending.Fail(errors.New("once more"))
-	if err := <-over; !errors.Is(err, want) {
-		t.Errorf("error %v, want %v", err, want)
-	}
-}

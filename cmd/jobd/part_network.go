@@ -82,7 +82,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
 			Handlers: handlers, Password: r.Listen.Password, TLS: r.masters.tls.For(hostOf(address)), Scope: r.masters.most(),
 			MaxMessageSize:   r.Listen.MaxMessageSize,
-			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.InOrder,
+			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.Stopping,
 			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master
 			Folds:        table.folds.Load,
 			Rates:        lent.rates,

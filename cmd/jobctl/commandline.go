@@ -77,6 +77,9 @@ func arrange(root *cmd, args []string) (a arranged, err error) {
 	chosen, path := given.command(root)
 	words, places := given.words[len(path):], given.places[len(path):]
 	a = arranged{chosen: chosen, path: path, args: words, profile: given.profile}
+	if len(words) > 0 && chosen == root && elsewhere()[words[0]] != "" {
+		return a, fmt.Errorf("unknown command %s; here that is: jobctl %s", words[0], elsewhere()[words[0]])
+	}
 	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
 		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}

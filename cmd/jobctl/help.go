@@ -135,6 +135,26 @@ func help() *cmd {
 	return command("help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
 }
 
+// elsewhere are commands of docker, systemctl, kubectl, gearadmin and others, and what does that here.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"active": "status", "attach": "tail -f ID", "cat": "show ID", "cordon": "pause TARGET", "cron": "schedule --list",
+		"create-function": "add-target TARGET N", "delete": "cancel ID", "describe": "show ID", "disable": "pause TARGET",
+		"drain": "pause TARGET", "drop-function": "remove-target TARGET", "enable": "continue TARGET", "errors": "failed",
+		"events": "journal log", "exec": "run-manual ID", "explain": "why ID", "get": "ps, queue or show ID",
+		"getpid": "status", "history": "journal show ID", "info": "status", "inspect": "show ID", "is-active": "health",
+		"jobs": "ps, or queue for what waits", "journalctl": "journal log", "kill": "cancel ID, or send-signal KILL ID",
+		"list": "ps, queue, failed or list-targets", "list-jobs": "ps, or queue for what waits", "list-timers": "schedule --list",
+		"list-units": "list-targets", "log": "journal log, or tail ID for a job's output", "logs": "tail ID, or journal log",
+		"ls": "ps, queue, failed or list-targets", "maxqueue": "set-target-concurrency TARGET N",
+		"requeue": "retry ID", "resume": "continue TARGET", "rm": "cancel ID", "rollout": "restart", "run": "run-manual ID or run-now ID",
+		"scale": "set-target-concurrency TARGET N", "show-jobs": "ps, or queue for what waits", "shutdown": "pause, and stop the service",
+		"start": "run-manual ID or run-now ID", "stats": "journal stats, or top", "stop": "cancel ID, or pause TARGET",
+		"targets": "list-targets", "timers": "schedule --list", "uncordon": "continue TARGET", "unpause": "continue TARGET",
+		"version": "--version", "workers": "--master list-workers",
+	}
+}
+
 // examples are what the help of a command ends with, by the command's words, one a line.
 func examples() map[string][]string {
 	return map[string][]string{

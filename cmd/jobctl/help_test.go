@@ -96,6 +96,23 @@ func isCommand(t *testing.T, root *cmd, text string) {
 	}
 }
 
+// What is called otherwise elsewhere leads to a command that is there, and is none itself.
+func TestCommandsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	for word, here := range elsewhere() {
+		if slices.ContainsFunc(root.Subcommands, func(c *cmd) bool { return c.Name == word }) {
+			t.Errorf("%s is a command", word)
+		}
+		if first := strings.TrimPrefix(here, "--master "); here != "--version" {
+			isCommand(t, root, strings.Split(first, ",")[0])
+		}
+		if got := (jobctl{}).run(t, word, "5"); got.code != exit.Usage || got.err != "jobctl: unknown command "+word+"; here that is: jobctl "+here+"\n" {
+			t.Errorf("%s: %+v", word, got)
+		}
+	}
+}
+
 // What an example shows is what jobctl takes, and is about the command whose help it is in.
 func TestExamplesAreTaken(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 func (p *program) show() *cmd {
 	all, runs := false, operator.UsualRuns
+	var dirs []string
 	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		job, err := oneJob("show", "ID or TARGET:ID", args)
 		if err != nil {
@@ -23,8 +25,15 @@ func (p *program) show() *cmd {
 		if all {
 			runs = 0
 		}
+		if len(dirs) > 0 && runs != operator.UsualRuns {
+			return wrongUsage("show: -n and --all are not for --journal, which shows all runs")
+		}
+		if len(dirs) > 0 {
+			return p.fromFolders(ctx, dirs, []operator.Job{job}, p.printHistory)
+		}
 		return p.showJob(ctx, p.daemon(), job, runs)
 	})
+	foldersFlag(c, &dirs)
 	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
@@ -135,13 +144,57 @@ func (p *program) printEnd(job jobnet.Whole, o operator.Output) {
 }
 
 func (p *program) why() *cmd {
-	return command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
+	var dirs []string
+	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
+		if len(dirs) > 0 {
+			return p.fromFolders(ctx, dirs, jobs, p.printNewest)
+		}
 		return p.sayWhy(ctx, p.daemon(), jobs)
 	})
+	foldersFlag(c, &dirs)
+	return c
+}
+
+// foldersFlag lets a command about jobs read journals instead of asking a daemon.
+func foldersFlag(c *cmd, dirs *[]string) {
+	c.FlagSet.Func("journal", "read this folder of a journal, a worker's or a master's, and ask nobody; more than once for several", folders(dirs))
+}
+
+// fromFolders has the story of each job told from the journals in some folders.
+func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, print func(context.Context, *operator.Journals, *operator.Story) error) error {
+	return p.readFolders(ctx, dirs, func(ctx context.Context, j *operator.Journals) error {
+		var failed []error
+		for _, job := range jobs {
+			if job.Target != "" {
+				return wrongUsage("job %s:%d: with --journal a job is named by its ID alone", job.Target, job.ID)
+			}
+			failed = append(failed, print(ctx, j, operator.TellAll(ctx, j, job, p.times())))
+		}
+		return exit.Join(failed...)
+	})
+}
+
+// printNewest prints the newest of what journals tell of a job.
+func (p *program) printNewest(ctx context.Context, j *operator.Journals, s *operator.Story) error {
+	j.Failed = nil // they are told here
+	if len(s.Runs) == 0 {
+		return cmp.Or(errors.Join(s.Failed...), unknownJob(ctx, j, s.Job.ID))
+	}
+	run := s.Runs[len(s.Runs)-1]
+	e := run.Events[len(run.Events)-1]
+	if p.json() {
+		return exit.Join(p.printJSON(eventJSON(e.Source.Worker(), e.Item)), errors.Join(s.Failed...))
+	}
+	if j.OfMasters() {
+		e.Text += "; " + ofMasters
+	}
+	at := (&clocks{}).of(p, e.Item.Time)
+	fmt.Fprintln(p.out, p.paint(fmt.Sprintf("job %d: %s  %s", s.Job.ID, at, e.Text), toneOf(e.Item.Payload)))
+	return errors.Join(s.Failed...)
 }
 
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.

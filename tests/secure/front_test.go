@@ -154,3 +154,30 @@ func TestWhoAsksOverHTTP(t *testing.T) {
 	}
 	t.Logf("the cookies ended after %v", time.Since(removed))
 }
+
+// A changed file of principals that can't be used is told where operators look, until it is mended.
+func TestARefusedFileOfPrincipalsIsTold(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	fleet := p.fleet("exit 0")
+	all := p.add("all", "admin", "*")
+	status := func(name string) string { return ask(t, harness.Dial(t, fleet[name].Addr), all, "status", "") }
+	told := map[string]string{"worker": `"configRefusedSince"`, "master": `"what":"principals"`}
+	awaits := func(is bool) {
+		t.Helper()
+		for name, word := range told {
+			harness.Until(t, func() string {
+				if said := status(name); strings.HasPrefix(said, "error") || strings.Contains(said, word) != is {
+					return name + ": " + said
+				}
+				return ""
+			})
+		}
+	}
+	awaits(false)
+	sound := must.Get(os.ReadFile(p.path))(t)
+	must.Do(t, os.WriteFile(p.path, append(sound, "ann everything *\n"...), 0o600))
+	awaits(true)
+	must.Do(t, os.WriteFile(p.path, sound, 0o600))
+	awaits(false)
+}

@@ -3,8 +3,10 @@ package audit
 import (
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -91,4 +93,63 @@ func rows(t *testing.T, db *harness.Database) string {
 		}
 	}
 	return text.String()
+}
+
+// The worker is killed while it reapplies, again and again; the next reapply goes on from whatever step it got to.
+func TestReapplyKilledBetweenSteps(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	const n = 1000
+	worker, settings := start(t, db, "node-1", "mail", 1, n)
+	log, _, _ := ctl(t, worker.Addr, "journal", "log", "--kind", "accepted")
+	want := checksum(t, db)
+	worker.Signal(t, syscall.SIGTERM)
+	worker.ExitCode(t)
+	db.Exec(t, "UPDATE jobs SET status = 'waiting', sig = NULL, result = NULL, return_code = NULL, time_started = 0, time_finished = 0, stdout = NULL, stderr = NULL")
+	for line := range strings.Lines(log) { // the states in which a kill may leave a row
+		id := strings.Fields(strings.SplitAfter(line, " job ")[1])[0]
+		_, token, _ := strings.Cut(strings.TrimSpace(line), "token=")
+		switch id {
+		case "999":
+			db.Exec(t, "UPDATE jobs SET status = 'accepted', sig = ? WHERE id = 999", token)
+		case "1000":
+			db.Exec(t, "UPDATE jobs SET status = 'running', sig = ?, time_started = 5 WHERE id = 1000", token)
+		}
+	}
+	idle := settings.Without("[targets] mail").With(harness.Targets(map[string]int{"other": 1})) // it claims nothing of this
+	for round := 1; round <= 4; round++ {
+		worker := idle.StartWorker(t)
+		stop := make(chan int, 1)
+		go func() {
+			_, _, code := ctl(t, worker.Addr, "journal", "reapply")
+			stop <- code
+		}()
+		harness.Until(t, func() string {
+			if db.Count(t, "status = 'done'") < 150*round {
+				return "nothing is reapplied"
+			}
+			return ""
+		})
+		worker.Kill(t)
+		if code := <-stop; code == 0 {
+			t.Errorf("round %d: the worker was killed, and the exit code is 0", round)
+		}
+	}
+	if left := db.Count(t, "status <> 'done'"); left == 0 {
+		t.Error("all was done before the last kill")
+	}
+	worker = idle.StartWorker(t)
+	expect(t, 0, nil, worker.Addr, "journal", "reapply")
+	if checksum(t, db) != want {
+		t.Error("the table is not what it was")
+	}
+	expect(t, 0, []string{"verified: "}, worker.Addr, "journal", "verify")
+}
+
+// checksum tells one content of the table from another, in all columns of all rows.
+func checksum(t *testing.T, db *harness.Database) (sum string) {
+	t.Helper()
+	var table string
+	must.Do(t, db.Admin.QueryRowContext(t.Context(), "CHECKSUM TABLE jobs").Scan(&table, &sum))
+	return sum
 }

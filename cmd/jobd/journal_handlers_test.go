@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/service"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -47,5 +48,37 @@ func TestLooksAtRowsTakeTurns(t *testing.T) {
 	_, err = h.rows(ctx, nil, jobnet.Request{From: principal.Known("", "", "127.0.0.1:1"), Type: api.JournalRows, Data: []byte(`{"ids":[5]}`)})
 	if jobnet.CodeOf(err) != jobnet.CodeLimit {
 		t.Errorf("one look too many: %v", err)
+	}
+}
+
+// A stream is of the link over which it was opened, and of who opened it: nobody else goes on with it or ends it.
+func TestStreamsBelongToWhoOpenedThem(t *testing.T) {
+	t.Parallel()
+	h := journalHandlers{daemon: &daemon{}, cursors: new(history.Cursors)}
+	link, ann := new(jobnet.Link), principal.Known("ann", "token", "127.0.0.1:1")
+	asks := func(link *jobnet.Link, from *principal.Session, cursor string, handler jobnet.Handler) error {
+		_, err := handler(t.Context(), link, jobnet.Request{From: from, Data: []byte(`{"cursor":"` + cursor + `"}`)})
+		return err
+	}
+	cursor := h.cursors.Open(t.Context(), ownerOf(link, jobnet.Request{From: ann}), "ann",
+		func(_ context.Context, yield func(any) error) error { return yield("item") })
+	narrower := *ann
+	narrower.Scope = principal.Read
+	for name, other := range map[string]struct {
+		link *jobnet.Link
+		from *principal.Session
+	}{
+		"another link":                {new(jobnet.Link), ann},
+		"another one over the link":   {link, principal.Known("bob", "token", "127.0.0.1:1")},
+		"the same one of less rights": {link, &narrower},
+	} {
+		for _, handler := range []jobnet.Handler{h.next, h.close} {
+			if err := asks(other.link, other.from, cursor, handler); jobnet.CodeOf(err) != jobnet.CodeNotFound || err.Error() != "unknown journal cursor" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if err := asks(link, ann, cursor, h.next); err != nil {
+		t.Errorf("who opened it: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,30 @@ func openssl(t *testing.T, address string, args ...string) string {
 	cmd := exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", address}, args...)...)
 	out, _ := cmd.CombinedOutput() // stdin is empty: it hangs up at once
 	return string(out)
+}
+
+// A certificate that can't be used ends the start, and --check says so.
+func TestACertificateThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	authority, folder := certtest.New(t), t.TempDir()
+	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.With(offered(t, authority, folder, "require"))
+	_, other := authority.Issue(t, t.TempDir(), "127.0.0.1")
+	for name, test := range map[string]struct {
+		change harness.Settings
+		want   string
+	}{
+		"a key that does not fit": {harness.Settings{"tls_key": other}, "private key does not match public key"},
+		"no file":                 {harness.Settings{"tls_cert": filepath.Join(folder, "nowhere.pem")}, "nowhere.pem: no such file"},
+		"no key":                  {harness.Settings{"tls_key": ""}, "tls_key"},
+	} {
+		file := settings.With(test.change).Write(t)
+		for _, args := range [][]string{nil, {"--check"}} {
+			d := harness.Launch(t, "jobd-master", file, settings.Addr(), args...)
+			if code := d.ExitCode(t); code == 0 || !strings.Contains(d.Output(), test.want) {
+				t.Errorf("%s, %v: exit code %d: %s", name, args, code, d.Output())
+			}
+		}
+	}
 }
 
 // A worker that starts again by the order of somebody who knows it by its name is known by that name after

@@ -7,7 +7,8 @@
 // A job has one row, not one an attempt: what one does about a job one does about its row in the table, and there
 // it is one. Its attempts the journal tells. A row has the number of the event by which the job became what it
 // is, so the order of rows is the order of time, of every index, too, and that of the words. A job that moves on
-// gets another row in the place of its former one.
+// gets another row in the place of its former one. Its newest end is kept beside where that is a failure: whatever
+// comes after it, only another end changes that.
 //
 // One goroutine follows the journal from the event that the file notes on, behind the appends: it waits for them
 // in Next, rests for longer than it works, and nobody waits for it. A fold in memory has the jobs under way

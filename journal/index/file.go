@@ -79,12 +79,19 @@ CREATE TABLE jobs (
   code     INTEGER,
   signal   TEXT    NOT NULL,
   reason   TEXT    NOT NULL,
-  job      TEXT,                -- of one under way: the fold's, as a checkpoint has it
-  failure  TEXT                 -- of one that failed: its end, and the last line of stderr
+  job      TEXT                 -- of one under way: the fold's, as a checkpoint has it
 ) STRICT;
 CREATE INDEX jobs_target ON jobs (target, state);
 CREATE INDEX jobs_state ON jobs (state);
 CREATE INDEX jobs_code ON jobs (code) WHERE code > 0;
+CREATE TABLE failures ( -- of each job its newest end, where that is a failure, whatever came after it
+  seq     INTEGER PRIMARY KEY, -- of that event
+  id      INTEGER NOT NULL UNIQUE,
+  target  TEXT    NOT NULL,
+  at      INTEGER NOT NULL,
+  failure TEXT    NOT NULL     -- the end, and the last line of stderr
+) STRICT;
+CREATE INDEX failures_target ON failures (target);
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
 CREATE TABLE rates (
   width   INTEGER NOT NULL, -- seconds of a step

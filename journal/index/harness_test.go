@@ -146,6 +146,7 @@ func dump(t testing.TB, x *Index) (lines []string) {
 	defer db.Close()
 	for _, query := range []string{
 		`SELECT concat_ws('|', seq, id, target, state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, job IS NULL) FROM jobs ORDER BY seq`,
+		`SELECT concat_ws('|', 'failure', seq, id, target, at, failure) FROM failures ORDER BY seq`,
 		`SELECT concat_ws('|', width, target, step, started, ended, failed) FROM rates ORDER BY width, target, step`,
 		`SELECT concat_ws('|', 'words', seq) FROM words JOIN jobs ON seq = words.rowid WHERE words MATCH 'because' ORDER BY seq`,
 	} {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,10 +73,19 @@ func TestRetention(t *testing.T) {
 	x := New(Config{Dir: j.Dir, Log: j})
 	journaltest.MustAppend(t, j, journal.Draft{Job: 99, Payload: journal.Accepted{Target: "t", Token: "@"}},
 		journal.Draft{Job: 99, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 99, Payload: journal.Started{Pid: 1}})
+	fail := func(job int64) {
+		for _, payload := range []journal.Payload{
+			journal.Accepted{Target: "t", Token: "@"}, journal.Running{Attempt: 1}, journal.Started{Pid: 1}, journal.Done{Result: "fail"},
+		} {
+			journaltest.MustAppend(t, j, journal.Draft{Job: job, Payload: payload})
+		}
+	}
 	for n := range int64(4) {
 		lives(t, j, n*10+1, n*10+10)
+		fail(201 + n)
 		journaltest.Roll(t, j)
 		lives(t, j, n*10+101, n*10+101)
+		fail(301 + n)
 		bring(t, x, nil)
 		journaltest.MustMaintain(t, j)
 		bring(t, x, nil)
@@ -89,7 +99,14 @@ func TestRetention(t *testing.T) {
 		}
 		return n
 	}
-	if count(got, "99") != 1 || count(got, "1") != 0 || count(got, "") >= 44 || count(got, "") != count(made, "") || count(made, "99") != 1 {
+	failures := func(lines []string) []string {
+		return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, "failure|") })
+	}
+	same(t, "failures", failures(got), failures(made))
+	if n := len(failures(got)); n == 0 || n == 8 {
+		t.Errorf("%d failures are kept", n)
+	}
+	if count(got, "99") != 1 || count(got, "1") != 0 || count(got, "") >= 52 || count(got, "") != count(made, "") || count(made, "99") != 1 {
 		t.Errorf("of a journal with less history\n%q\nmade anew\n%q", got, made)
 	}
 	journaltest.MustAppend(t, j, journal.Draft{Job: 99, Payload: journal.Done{Result: "ok"}})

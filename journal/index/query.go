@@ -21,6 +21,7 @@ type Query struct {
 	Codes        []int
 	Since, Until time.Time
 	Text         string // words, and beginnings of words with a * behind them
+	Failures     bool   // of each job its newest end, where that is a failure: of all statuses
 	Before       Key    // only jobs behind it
 	Most         int
 }
@@ -44,7 +45,7 @@ type Job struct {
 	Claimed, Started, Ended time.Time
 	Code                    *int
 	Signal, Reason          string
-	Failure                 []byte // how it ended that failed: the done event's payload as JSON, and line
+	Failure                 []byte // of Failures, which have no more beside than a target: the done event, and line
 }
 
 // The bounds of one query.
@@ -158,6 +159,14 @@ type walk struct {
 	words  string
 }
 
+// table has the rows.
+func (w *walk) table() string {
+	if w.Failures {
+		return "failures"
+	}
+	return "jobs"
+}
+
 // run finds the rows, window by window where rows are looked at one by one.
 func (w *walk) run(ctx context.Context) (jobs []Job, next Key, err error) {
 	low, high, err := w.bounds(ctx)
@@ -215,7 +224,7 @@ func (w *walk) isWhole() bool {
 
 // at is the place before which all events have a lower number: of the next row from there on.
 func (w *walk) at(ctx context.Context, seq uint64) (k Key, err error) {
-	err = w.db.QueryRowContext(ctx, `SELECT at FROM jobs WHERE seq >= ? ORDER BY seq LIMIT 1`, int64(seq)).Scan(&k.At)
+	err = w.db.QueryRowContext(ctx, `SELECT at FROM `+w.table()+` WHERE seq >= ? ORDER BY seq LIMIT 1`, int64(seq)).Scan(&k.At)
 	k.Seq = seq
 	return k, err
 }
@@ -223,7 +232,8 @@ func (w *walk) at(ctx context.Context, seq uint64) (k Key, err error) {
 // bounds are the numbers of events between which the rows are that a query may find: from low on, before high.
 func (w *walk) bounds(ctx context.Context) (low, high uint64, err error) {
 	var first, last sql.NullInt64
-	if err := w.db.QueryRowContext(ctx, `SELECT (SELECT min(seq) FROM jobs), (SELECT max(seq) FROM jobs)`).Scan(&first, &last); err != nil || !last.Valid {
+	table := w.table()
+	if err := w.db.QueryRowContext(ctx, `SELECT (SELECT min(seq) FROM `+table+`), (SELECT max(seq) FROM `+table+`)`).Scan(&first, &last); err != nil || !last.Valid {
 		return 0, 0, err
 	}
 	low, high = uint64(first.Int64), uint64(last.Int64)+1
@@ -232,7 +242,7 @@ func (w *walk) bounds(ctx context.Context) (low, high uint64, err error) {
 		for found < beyond && err == nil {
 			middle, seq := found+(beyond-found)/2, uint64(0)
 			var k Key
-			err = w.db.QueryRowContext(ctx, `SELECT seq, at FROM jobs WHERE seq >= ? ORDER BY seq LIMIT 1`, int64(middle)).Scan(&seq, &k.At)
+			err = w.db.QueryRowContext(ctx, `SELECT seq, at FROM `+table+` WHERE seq >= ? ORDER BY seq LIMIT 1`, int64(middle)).Scan(&seq, &k.At)
 			if k.At >= at {
 				beyond = middle
 			} else {
@@ -262,6 +272,12 @@ func (w *walk) arms() (index string, arms [][]any, rest string, args []any) {
 	switch {
 	case w.words != "":
 		byTarget, byState = false, false
+	case w.Failures && len(w.Targets) <= mostArms:
+		for _, target := range w.Targets {
+			index, arms = "failures_target", append(arms, []any{target})
+		}
+	case w.Failures:
+		byTarget = false
 	case len(w.Codes) > 0 && !slices.Contains(w.Codes, 0):
 		index, byTarget, byState = "jobs_code", false, false
 		for _, code := range w.Codes {
@@ -307,7 +323,9 @@ func (w *walk) arms() (index string, arms [][]any, rest string, args []any) {
 }
 
 // conditions are those of an arm.
-var conditions = map[string]string{"jobs_code": "code = ? AND code > 0", "jobs_target": "target = ? AND state = ?", "jobs_state": "state = ?"}
+var conditions = map[string]string{
+	"jobs_code": "code = ? AND code > 0", "jobs_target": "target = ? AND state = ?", "jobs_state": "state = ?", "failures_target": "target = ?",
+}
 
 // statement is the query for rows from low on, before high.
 func (w *walk) statement(low, high uint64, most int) (text string, args []any) {
@@ -322,20 +340,24 @@ func (w *walk) statement(low, high uint64, most int) (text string, args []any) {
 			" ORDER BY words.rowid DESC LIMIT ?"
 		add(w.words)
 	case len(arms) == 0:
-		text = "SELECT seq FROM jobs NOT INDEXED WHERE " + between + rest + " ORDER BY seq DESC LIMIT ?"
+		text = "SELECT seq FROM " + w.table() + " NOT INDEXED WHERE " + between + rest + " ORDER BY seq DESC LIMIT ?"
 		add()
 	default:
 		for i, arm := range arms {
 			if i > 0 {
 				text += " UNION ALL "
 			}
-			text += "SELECT seq FROM jobs INDEXED BY " + index + " WHERE " + conditions[index] + " AND " + between + rest
+			text += "SELECT seq FROM " + w.table() + " INDEXED BY " + index + " WHERE " + conditions[index] + " AND " + between + rest
 			add(arm...)
 		}
 		text += " ORDER BY seq DESC LIMIT ?"
 	}
-	return `SELECT seq, id, target, state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, failure
-		FROM jobs WHERE seq IN (` + text + `) ORDER BY seq DESC`, append(args, most)
+	columns := "state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, NULL"
+	if w.Failures {
+		columns = fmt.Sprintf("%d, at, 0, 0, '', 0, 0, 0, NULL, '', '', failure", failed)
+	}
+	return `SELECT seq, id, target, ` + columns + ` FROM ` + w.table() + `
+		WHERE seq IN (` + text + `) ORDER BY seq DESC`, append(args, most)
 }
 
 // some gives rows.

@@ -46,6 +46,10 @@ func TestPagesAreWhatALookAtAllJobsFinds(t *testing.T) {
 	if err != nil || next != (Key{}) || len(all) < 45 {
 		t.Fatalf("%d jobs, next %v, %v", len(all), next, err)
 	}
+	failures, next, err := x.Jobs(t.Context(), Query{Most: 1000, Failures: true})
+	if err != nil || next != (Key{}) || len(failures) < 30 {
+		t.Fatalf("%d failures, next %v, %v", len(failures), next, err)
+	}
 	r := rand.New(rand.NewPCG(3, 3))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	for range 400 {
@@ -62,8 +66,12 @@ func TestPagesAreWhatALookAtAllJobsFinds(t *testing.T) {
 		if r.IntN(3) == 0 {
 			q.Until = time.UnixMicro(all[r.IntN(len(all))].At)
 		}
+		of := all
+		if r.IntN(4) == 0 {
+			q.Failures, q.Status, q.Result, q.Codes, of = true, "", "", nil, failures
+		}
 		var want []int64
-		for _, job := range all {
+		for _, job := range of {
 			if (q.Targets == nil || slices.Contains(q.Targets, job.Target)) && (q.Status == "" || job.Status == q.Status) &&
 				(q.Result == "" || job.Result == q.Result) && (q.Codes == nil || job.Code != nil && slices.Contains(q.Codes, *job.Code)) &&
 				(q.Since.IsZero() || job.At >= q.Since.UnixMicro()) && (q.Until.IsZero() || job.At < q.Until.UnixMicro()) {
@@ -126,6 +134,10 @@ func TestEachQueryUsesAnIndex(t *testing.T) {
 		{Codes: []int{0}},
 		{Text: "a"},
 		{Text: "abc*", Targets: many, Codes: []int{3}},
+		{Failures: true},
+		{Failures: true, Targets: []string{"a"}},
+		{Failures: true, Targets: many},
+		{Failures: true, Targets: append(many, many...)},
 	} {
 		w := &walk{db: x.readers, Query: q, states: q.states()}
 		if q.Text != "" {
@@ -142,7 +154,7 @@ func TestEachQueryUsesAnIndex(t *testing.T) {
 			return err
 		})
 		whole := strings.Join(plan, "; ")
-		if err != nil || strings.Contains(whole, "SCAN jobs") || strings.Count(whole, "TEMP B-TREE") > 0 {
+		if err != nil || strings.Contains(whole, "SCAN jobs") || strings.Contains(whole, "SCAN failures") || strings.Count(whole, "TEMP B-TREE") > 0 {
 			t.Errorf("%+v: %v, %s", q, err, whole)
 		}
 	}

@@ -24,8 +24,8 @@ type writer struct {
 	db    *sql.DB
 	state journal.State // the jobs under way
 
-	insert, words, rates, note *sql.Stmt
-	hour                       int64 // up to which old steps were removed
+	insert, fail, mend, words, rates, note *sql.Stmt
+	hour                                   int64 // up to which old steps were removed
 }
 
 // begin compares the file with the journal, and takes up the jobs under way: those that the file has, or of a new
@@ -35,7 +35,9 @@ func (w *writer) begin(ctx context.Context) (err error) {
 		to    **sql.Stmt
 		query string
 	}{
-		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
+		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
+		{&w.fail, `INSERT OR REPLACE INTO failures VALUES (?,?,?,?,?)`},
+		{&w.mend, `DELETE FROM failures WHERE id = ?`},
 		{&w.words, `INSERT INTO words (rowid, text) VALUES (?, ?)`},
 		{&w.rates, `INSERT INTO rates VALUES (?,?,?,?,?,?) ON CONFLICT DO UPDATE SET
 			started = started + excluded.started, ended = ended + excluded.ended, failed = failed + excluded.failed`},
@@ -100,15 +102,14 @@ func (w *writer) seed(ctx context.Context, jobs []journal.Job) error {
 		w.state.Jobs[jobs[i].ID] = &jobs[i]
 		changes[jobs[i].ID] = change{seq: w.seq - uint64(min(i, int(w.seq)-1)), at: since(jobs[i]).UnixMicro()}
 	}
-	return w.write(ctx, changes, nil)
+	return w.write(ctx, changes, nil, nil)
 }
 
 // change is what a batch makes of a job: the last event by which it became something else.
 type change struct {
-	seq     uint64
-	at      int64
-	words   string
-	failure any // text; nil: it did not fail
+	seq   uint64
+	at    int64
+	words string
 }
 
 // widths are how many seconds the steps of rates have, each with for how long they are kept.
@@ -126,22 +127,25 @@ type counts struct{ started, ended, failed int64 }
 
 // add takes events in, in one transaction.
 func (w *writer) add(ctx context.Context, events []journal.Event) error {
-	changes, rates := map[int64]change{}, map[step]counts{}
+	changes, rates, ends := map[int64]change{}, map[step]counts{}, ends{}
 	for i := range events {
-		if err := w.apply(ctx, &events[i], changes, rates); err != nil {
+		if err := w.apply(ctx, &events[i], changes, rates, ends); err != nil {
 			return err
 		}
 	}
 	last := &events[len(events)-1]
 	w.seq, w.hash = last.Seq, last.Hash[:]
 	w.built = w.built || w.seq+batchEvents >= w.newest()
-	err := w.write(ctx, changes, rates)
+	err := w.write(ctx, changes, rates, ends)
 	maps.DeleteFunc(w.state.Jobs, func(_ int64, job *journal.Job) bool { return job.Status.Ended() })
 	return err
 }
 
+// ends are the rows of failures of jobs that have ended; nil: it ended well.
+type ends map[int64][]any
+
 // apply folds one event, and notes what it changes.
-func (w *writer) apply(ctx context.Context, e *journal.Event, changes map[int64]change, rates map[step]counts) error {
+func (w *writer) apply(ctx context.Context, e *journal.Event, changes map[int64]change, rates map[step]counts, ends ends) error {
 	if gone, ok := e.Payload.(journal.Retention); ok {
 		w.gone = max(w.gone, gone.Seq)
 	}
@@ -162,12 +166,13 @@ func (w *writer) apply(ctx context.Context, e *journal.Event, changes map[int64]
 	case journal.Started:
 		count(rates, job.Target, e.Time, counts{started: 1})
 	case journal.Done:
-		now, ended := counts{ended: 1}, change{e.Seq, e.Time.UnixMicro(), wordsOf(job.Target, &p), nil}
+		now, at := counts{ended: 1}, e.Time.UnixMicro()
+		ends[e.Job] = nil
 		if p.Result == "fail" {
-			now.failed, ended.failure = 1, failureOf(&p)
+			now.failed, ends[e.Job] = 1, []any{int64(e.Seq), e.Job, job.Target, at, failureOf(&p)}
 		}
 		count(rates, job.Target, e.Time, now)
-		changes[e.Job] = ended
+		changes[e.Job] = change{e.Seq, at, wordsOf(job.Target, &p)}
 		return nil
 	case journal.Running, journal.Ignored, journal.Retried, journal.Planned: // also of one that was just that
 		before = journal.StatusNone
@@ -231,15 +236,25 @@ func count(rates map[step]counts, target string, at time.Time, now counts) {
 
 // write writes what has changed, with the note of how far that is, in one transaction. The words come last: any
 // other statement behind one of them would have FTS5 write out what it gathers.
-func (w *writer) write(ctx context.Context, changes map[int64]change, rates map[step]counts) error {
+func (w *writer) write(ctx context.Context, changes map[int64]change, rates map[step]counts, ends ends) error {
 	maps.DeleteFunc(changes, func(id int64, c change) bool {
 		return c.seq == 0 || w.state.Job(id).Status == journal.StatusNone
 	})
 	ids := slices.SortedFunc(maps.Keys(changes), func(a, b int64) int { return cmp.Compare(changes[a].seq, changes[b].seq) })
 	return w.transact(ctx, func(tx *sql.Tx) error {
 		insert, add, words := tx.StmtContext(ctx, w.insert), tx.StmtContext(ctx, w.rates), tx.StmtContext(ctx, w.words)
+		fail, mend := tx.StmtContext(ctx, w.fail), tx.StmtContext(ctx, w.mend)
 		for _, id := range ids {
 			if err := w.step("insert", insert, ctx, w.row(w.state.Jobs[id], changes[id])...); err != nil {
+				return err
+			}
+		}
+		for id, row := range ends {
+			end, args := fail, row
+			if row == nil {
+				end, args = mend, []any{id}
+			}
+			if err := w.step("ends", end, ctx, args...); err != nil {
 				return err
 			}
 		}
@@ -267,7 +282,7 @@ func (w *writer) write(ctx context.Context, changes map[int64]change, rates map[
 // mostReason is how many bytes of a reason rows have, and of the last line of stderr.
 const mostReason = 200
 
-// failure is a job's end as rows have it, without its output but the last line of stderr.
+// failure is a failed end as rows have it, without its output but the last line of stderr.
 type failure struct {
 	journal.Done
 	Line string `json:"line,omitempty"`
@@ -302,7 +317,7 @@ func (w *writer) row(job *journal.Job, c change) []any {
 	reason := strings.ToValidUTF8(job.Reason[:min(len(job.Reason), mostReason)], "")
 	return []any{
 		int64(c.seq), job.ID, job.Target, stateOf(job.Status, job.Result), c.at, job.Manual, job.Attempt, job.Executor,
-		claimed, started, micros(job.Ended), code, job.Signal, reason, fold, c.failure,
+		claimed, started, micros(job.Ended), code, job.Signal, reason, fold,
 	}
 }
 
@@ -340,6 +355,9 @@ func (w *writer) sweep(ctx context.Context) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `DELETE FROM jobs WHERE seq > ? AND seq <= ? AND state > ?`, int64(from), int64(w.swept), running)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM failures WHERE seq > ? AND seq <= ?`, int64(from), int64(w.swept))
+		}
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `DELETE FROM words WHERE rowid > ? AND rowid <= ?`, int64(from), int64(w.swept))
 		}
@@ -381,7 +399,7 @@ func (w *writer) step(name string, s *sql.Stmt, ctx context.Context, args ...any
 
 func (w *writer) close() error {
 	var errs []error
-	for _, s := range []*sql.Stmt{w.insert, w.words, w.rates, w.note} {
+	for _, s := range []*sql.Stmt{w.insert, w.fail, w.mend, w.words, w.rates, w.note} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}

@@ -41,7 +41,9 @@ type JobsQuery struct {
 	// whatever their case; one with a * behind it is the beginning of a word.
 	Text string `json:"text,omitempty"`
 
-	Failures bool `json:"failures,omitempty"` // also tell how each ended that failed
+	// Failures: of each job its newest end instead, where that is a failure, whatever has become of the job since. A
+	// worker that does not know it gives jobs without Failure.
+	Failures bool `json:"failures,omitempty"`
 
 	Before string `json:"before,omitempty"` // only jobs behind this key, which an answer gave
 	Most   int    `json:"most,omitempty"`   // 0: up to MostFound
@@ -71,6 +73,9 @@ func readJobs(r *reader) (q JobsQuery) {
 		})
 	}
 	r.limit(len(q.Text), longestText, "the text is too long: at most %d bytes are allowed")
+	if q.Failures && (q.Status != "" || q.Result != "" || q.Codes != nil || q.Text != "") {
+		r.refuse("failures go with no status, result, codes or text")
+	}
 	if _, err := ParseJobKey(q.Before); err != nil {
 		r.Fail(err)
 	}
@@ -162,7 +167,7 @@ type FoundJob struct {
 	Signal   string       `json:"signal,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
 
-	// Failure is the payload of the done event, with the last line of stderr as line.
+	// Failure is the payload of the done event, with the last line of stderr as line: where failures are asked for.
 	Failure json.RawMessage `json:"failure,omitempty"`
 }
 

@@ -221,7 +221,7 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 	if len(j.Workers) < len(j.Sources) || q.Most == 0 || q.Ignored {
 		return nil, 0, errNoIndex
 	}
-	newest, query := newestEnds{}, api.JobsQuery{Result: "fail", Since: q.Since.UnixMilli(), Failures: true}
+	newest, query := newestEnds{}, api.JobsQuery{Since: q.Since.UnixMilli(), Failures: true}
 	if q.Target != "" {
 		query.Targets = []string{q.Target}
 	}
@@ -240,8 +240,11 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 					journal.Done
 					Line string `json:"line"`
 				}
+				if job.Failure == nil { // an older worker gives all jobs
+					return nil, 0, errNoIndex
+				}
 				key, err := api.ParseJobKey(job.Key)
-				if err == nil && job.Failure != nil {
+				if err == nil {
 					err = json.Unmarshal(job.Failure, &end)
 				}
 				if err != nil {

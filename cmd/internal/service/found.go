@@ -73,7 +73,7 @@ func (s *Service) Jobs(ctx context.Context, from Call, q api.JobsQuery) (told ap
 	before, _ := api.ParseJobKey(q.Before) // which was read before
 	wanted := index.Query{
 		Status: journal.Status(q.Status), Result: q.Result, Codes: q.Codes, Text: q.Text,
-		Since: fromMilli(q.Since), Until: fromMilli(q.Until), Before: index.Key(before), Most: q.Most,
+		Since: fromMilli(q.Since), Until: fromMilli(q.Until), Before: index.Key(before), Most: q.Most, Failures: q.Failures,
 	}
 	var found []index.Job
 	var next index.Key
@@ -88,10 +88,7 @@ func (s *Service) Jobs(ctx context.Context, from Call, q api.JobsQuery) (told ap
 		told.Jobs[i] = api.FoundJob{
 			Key: api.JobKey(job.Key).String(), Job: jobnet.Whole(job.ID), Target: job.Target, Status: string(job.Status), At: job.At / 1000,
 			Manual: job.Manual, Attempt: job.Attempt, Executor: job.Executor, Claimed: milli(job.Claimed), Started: milli(job.Started),
-			Ended: milli(job.Ended), Result: job.Result, Code: job.Code, Signal: job.Signal, Reason: job.Reason,
-		}
-		if q.Failures {
-			told.Jobs[i].Failure = job.Failure
+			Ended: milli(job.Ended), Result: job.Result, Code: job.Code, Signal: job.Signal, Reason: job.Reason, Failure: job.Failure,
 		}
 	}
 	return told, nil

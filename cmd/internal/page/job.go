@@ -163,7 +163,9 @@ func (l *look) usual(row *api.JobRow) string {
 		text = operator.Usual(ctx, l.Daemon(), row.Target)
 		u.Lock()
 		defer u.Unlock()
-		u.texts[row.Target] = text
+		if l.ctx.Err() == nil { // whoever looks waits for it
+			u.texts[row.Target] = text
+		}
 	}
 	return text
 }

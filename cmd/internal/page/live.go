@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +18,8 @@ import (
 // streams are the views that somebody looks at: each is made once for all who look at the same with the
 // same rights, and sent where it has changed. Nobody looks: nothing is made.
 type streams struct {
-	mu       sync.Mutex
-	live     map[string]*stream
-	expected map[int64]chan struct{} // by job: closed when something happens to it
+	mu   sync.Mutex
+	live map[string]*stream
 }
 
 // stream is one view, and who looks at it.
@@ -27,6 +27,8 @@ type stream struct {
 	watchers map[chan template.HTML]struct{}
 	newest   template.HTML
 	took     time.Duration // to make it
+	job      int64         // that it is about; 0: none
+	wake     chan struct{} // has one when a view that rests is to be made anew
 	stop     context.CancelFunc
 }
 
@@ -83,19 +85,35 @@ func (p *Page) watch(l *look, s *aScreen) chan template.HTML {
 	one := p.streams.live[l.key()]
 	if one == nil {
 		ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
-		one = &stream{watchers: map[chan template.HTML]struct{}{}, stop: stop}
+		one = &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1), stop: stop}
+		if id, err := l.id(); err == nil {
+			one.job = int64(id)
+		}
 		if p.streams.live == nil {
 			p.streams.live = map[string]*stream{}
 		}
 		p.streams.live[l.key()] = one
 		go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session}, s)
 	}
+	return one.join()
+}
+
+// join adds one who looks, with a page that is newer than the view: that gets the next one, though it may be the same
+// again.
+func (s *stream) join() chan template.HTML {
 	changed := make(chan template.HTML, 1)
-	one.watchers[changed] = struct{}{}
-	if one.newest != "" {
-		changed <- one.newest
-	}
+	s.watchers[changed] = struct{}{}
+	s.newest = ""
+	s.rouse()
 	return changed
+}
+
+// rouse has a view made anew that rests.
+func (s *stream) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (p *Page) unwatch(l *look, changed chan template.HTML) {
@@ -105,9 +123,6 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 	if delete(one.watchers, changed); len(one.watchers) == 0 {
 		one.stop()
 		delete(p.streams.live, l.key())
-		if id, err := l.id(); err == nil { // who else looks at it finds out a little later
-			delete(p.streams.expected, int64(id))
-		}
 	}
 }
 
@@ -116,7 +131,11 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
 	for {
-		happens, began := p.expect(l), time.Now()
+		select {
+		case <-one.wake: // what happened until now is seen
+		default:
+		}
+		began := time.Now()
 		l.ctx, l.now, l.notes, l.rests = ctx, time.Now(), nil, false
 		main, err := p.main(l, s)
 		if err != nil {
@@ -132,45 +151,28 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 			next.Stop()
 			return
 		}
-		if l.rests {
+		if l.rests && !p.Master { // whose journal does not tell what happens to jobs
 			next.Reset(atRest)
 			select {
 			case <-next.C:
-			case <-happens:
+			case <-one.wake:
+				next.Stop()
 			case <-ctx.Done():
+				next.Stop()
+				return
 			}
 		}
 	}
 }
 
-// expect gives what is closed when something happens to the job that a view is about, as far as this daemon's
-// journal tells; nil where it is about none. What others do to its row nobody tells.
-func (p *Page) expect(l *look) <-chan struct{} {
-	id, err := l.id()
-	if err != nil {
-		return nil
-	}
-	p.streams.mu.Lock()
-	defer p.streams.mu.Unlock()
-	happens := p.streams.expected[int64(id)]
-	if happens == nil {
-		happens = make(chan struct{})
-		if p.streams.expected == nil {
-			p.streams.expected = map[int64]chan struct{}{}
-		}
-		p.streams.expected[int64(id)] = happens
-	}
-	return happens
-}
-
-// Happened has views of jobs made anew to which something has happened. Whoever appends to the journal waits for it.
+// Happened has views of jobs made anew to which something has happened, as far as this daemon's journal tells. Whoever
+// appends to the journal waits for it.
 func (p *Page) Happened(events []journal.Event) {
 	p.streams.mu.Lock()
 	defer p.streams.mu.Unlock()
-	for i := 0; i < len(events) && len(p.streams.expected) > 0; i++ {
-		if happens := p.streams.expected[events[i].Job]; happens != nil {
-			close(happens)
-			delete(p.streams.expected, events[i].Job)
+	for _, one := range p.streams.live {
+		if one.job != 0 && slices.ContainsFunc(events, func(e journal.Event) bool { return e.Job == one.job }) {
+			one.rouse()
 		}
 	}
 }

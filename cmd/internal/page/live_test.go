@@ -1,43 +1,70 @@
 package page
 
 import (
-	"net/http/httptest"
+	"html/template"
+	"slices"
 	"testing"
 	"time"
 
 	"jobd/journal"
 )
 
-// A view of a job that has ended hears of what happens to that job, and of nothing else.
+// A view that rests is made anew when something happens to its job, when one more looks at it, and not when somebody
+// else stops looking at the same job. Who looks later gets what the next making gives, though it is the same again.
 func TestViewsHearOfTheirJob(t *testing.T) {
 	t.Parallel()
 	p := &Page{}
-	of := func(id string) *look {
-		r := httptest.NewRequest("GET", "/jobs/"+id, nil)
-		r.SetPathValue("id", id)
-		return p.look(r)
+	p.streams.live = map[string]*stream{}
+	views := map[string]*stream{"a": {job: 7}, "b": {job: 7}, "other": {job: 8}, "none": {}}
+	for key, one := range views {
+		one.wake, one.watchers = make(chan struct{}, 1), map[chan template.HTML]struct{}{}
+		p.streams.live[key] = one
 	}
-	mine, same, other := p.expect(of("7")), p.expect(of("7")), p.expect(of("8"))
-	if nothing := p.expect(of("")); nothing != nil {
-		t.Error("a view of no job expects something")
-	}
-	p.Happened([]journal.Event{{Job: 9}, {Job: 7}, {Job: 7}})
-	for name, happened := range map[string]bool{"mine": isClosed(mine), "the same": isClosed(same), "not the other": !isClosed(other)} {
-		if !happened {
-			t.Error("not so: ", name)
+	roused := func(want ...string) {
+		t.Helper()
+		var got []string
+		for key, one := range views {
+			select {
+			case <-one.wake:
+				got = append(got, key)
+			default:
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	if isClosed(p.expect(of("7"))) {
-		t.Error("it is told twice")
-	}
-}
+	p.Happened([]journal.Event{{Job: 9}, {Job: 0}})
+	roused()
+	p.Happened([]journal.Event{{Job: 9}, {Job: 7}})
+	roused("a", "b")
+	p.Happened([]journal.Event{{Job: 7}})
+	p.Happened([]journal.Event{{Job: 7}, {Job: 8}})
+	roused("a", "b", "other")
+	delete(p.streams.live, "b")
+	p.Happened([]journal.Event{{Job: 7}})
+	roused("a")
 
-func isClosed(c <-chan struct{}) bool {
+	one := views["a"]
+	first := make(chan template.HTML, 1)
+	one.watchers[first] = struct{}{}
+	p.tell(one, "as it was")
+	if got := <-first; got != "as it was" {
+		t.Error(got)
+	}
+	p.tell(one, "as it was")
+	second := one.join()
+	roused("a")
 	select {
-	case <-c:
-		return true
+	case got := <-second:
+		t.Errorf("who looks later, at a newer page, gets %q", got)
+	case got := <-first:
+		t.Errorf("%q is told twice", got)
 	default:
-		return false
+	}
+	p.tell(one, "as it was")
+	if got := <-second; got != "as it was" {
+		t.Error(got)
 	}
 }
 

@@ -103,9 +103,10 @@ const (
 
 // keptKey is the key in a file, which is made where there is none: then it is the new one.
 //
-// The crash argument: a file that can't be used, as one of which a crash has left a part, is replaced: nothing is
-// lost but that people sign in again. Where none can be made, on a full disk say, the key is in memory, and they
-// sign in again when the daemon starts again.
+// The crash argument: the key is complete on the disk before it has its name, so a start finds a whole one or
+// none; what a killed one leaves has another name, and the next start replaces it. A file that can't be used is
+// replaced: nothing is lost but that people sign in again. Where none can be made, on a full disk say, the key is
+// in memory, and they sign in again when the daemon starts again.
 func keptKey(path string, fresh []byte, log *slog.Logger) []byte {
 	var key []byte
 	info, err := os.Lstat(path)
@@ -115,18 +116,34 @@ func keptKey(path string, fresh []byte, log *slog.Logger) []byte {
 	if err == nil {
 		key, err = os.ReadFile(path)
 	}
-	if err == nil && len(key) != keyLength {
-		err = fmt.Errorf("%s: %d bytes, and a key has %d", path, len(key), keyLength)
-	}
-	if err == nil {
+	switch {
+	case err == nil && len(key) == keyLength:
 		return key
+	case err == nil:
+		err = fmt.Errorf("%s: %d bytes, and a key has %d", path, len(key), keyLength)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the key of the page's cookies can't be used, and is replaced: who was signed in signs in again", "error", err)
-		_ = os.Remove(path) // where it fails, the write does
 	}
-	if err := os.WriteFile(path, fresh, 0o600); err != nil {
+	if err := writeKey(path, fresh); err != nil {
 		log.Warn("the key of the page's cookies can't be kept: people sign in again when the daemon starts again", "error", err)
 	}
 	return fresh
+}
+
+func writeKey(path string, key []byte) error {
+	made := path + ".new"
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(made, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(key)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(made, path)
 }

@@ -88,9 +88,12 @@ func TestTargetsChangeAtRunTime(t *testing.T) {
 		t.Errorf("targets: %s", got)
 	}
 	f.next().exit(0) // the row of the target that was added
-	must.Do(t, f.worker.SetTargets(map[string]int{"c": 1}, "file"))
+	must.Do(t, f.worker.RetireTarget("a", "file"))
 	f.table.insert(waiting(3, "a"))
 	busy.exit(0)
-	f.wait("its job runs on", ended(2))
+	f.wait("the target is gone when it is empty", func(s *journal.State) bool {
+		_, there := s.Targets["a"]
+		return !there
+	})
 	f.none()
 }

@@ -402,7 +402,7 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 	trouble, bad := &t.trouble, false
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
 		if c.found[id] == t.Name() {
-			w.quarantine(id, t.Name(), refused[id], firstQuarantine)
+			w.quarantine(id, t.Name(), refused[id])
 			bad = true
 		}
 	}
@@ -421,7 +421,7 @@ func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, al
 	case len(refused) > 0: // rows of other targets are at fault
 		return
 	case alone && len(taken) == 1:
-		w.quarantine(taken[0], t.Name(), "claims fail: "+err.Error(), firstQuarantine)
+		w.quarantine(taken[0], t.Name(), "claims fail: "+err.Error())
 	case alone && len(taken) > 1:
 		trouble.narrow = len(taken) / 2
 	}

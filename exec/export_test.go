@@ -4,6 +4,9 @@ import (
 	"errors"
 )
 
+// RetireTarget is what SetTargets does with a target that is no longer wanted.
+func (w *Worker) RetireTarget(name, by string) error { return w.retireTarget(name, by) }
+
 // IsFormer tells whether the name is held by a former connection of this worker.
 func IsFormer(err error) bool {
 	var former *formerError

@@ -32,12 +32,11 @@ const (
 	mostQuarantined = 30_000 // refused rows that are remembered
 	mostLogged      = 100    // quarantined rows that the log names
 	firstQuarantine = time.Second
-	firstPutOff     = 5 * time.Second // of a row that can be claimed, but not made running
 	longQuarantine  = 5 * time.Minute
 )
 
-// quarantine keeps a row out of claims for a while, at first for so long. Callers must hold w.mu.
-func (w *Worker) quarantine(id int64, name, reason string, first time.Duration) {
+// quarantine keeps a row out of claims for a while. Callers must hold w.mu.
+func (w *Worker) quarantine(id int64, name, reason string) {
 	q := w.quarantined[id]
 	if q == nil && len(w.quarantined) >= w.mostQuarantined {
 		return
@@ -53,7 +52,7 @@ func (w *Worker) quarantine(id int64, name, reason string, first time.Duration) 
 		}
 	}
 	q.Reason = reason
-	q.rest.Grow(time.Now(), first, longQuarantine)
+	q.rest.Grow(time.Now(), firstQuarantine, longQuarantine)
 }
 
 // exhausted notes that a claim has found no further row of a target: refused rows that it did not

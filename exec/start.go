@@ -27,30 +27,34 @@ func (w *Worker) launch(group []board.Start) {
 	}
 }
 
-// putOffAfter is how long an announced job whose row does not show it keeps its slot.
-const putOffAfter = 300 * time.Millisecond
+// parkAfter is how long an announced job whose row does not show it keeps its slot.
+const parkAfter = 300 * time.Millisecond
 
 // launchLate starts a job whose row is quarantined for now: somebody has locked it just then, or a
-// rule of the table refuses it. The job does not keep its slot for as long as that lasts: it is given back,
-// and claimed again when the row can be updated, not at once. Only one that its claim has started before
-// waits.
+// rule of the table refuses it. The job does not keep its slot for as long as that lasts: it is
+// parked, and the next job of its target has the slot. When its row says running, or the journal
+// holds a conflict instead, it goes to the front of the queue, and is announced anew when a slot is
+// free. Meanwhile it is as any job that was announced and not started: a pause or a stop gives it
+// back.
 func (w *Worker) launchLate(s board.Start) {
 	shown := w.Mirror.Shown(s.Seq, s.ID())
-	grace := time.NewTimer(putOffAfter)
+	grace := time.NewTimer(parkAfter)
 	defer grace.Stop()
-	left := false
-	if !w.wait(shown, grace.C) {
-		w.change(func(b *board.Board) (e board.Effects) {
-			if left, e = b.PutOff(s); left {
-				w.quarantine(s.ID(), s.Target(), "it could not be made running", firstPutOff)
-			}
-			return e
-		})
-		if left || !w.wait(shown, nil) {
-			return
-		}
+	if w.wait(shown, grace.C) {
+		w.startOurs(s, w.ours([]board.Start{s})[0])
+		return
 	}
-	w.startOurs(s, w.ours([]board.Start{s})[0])
+	w.change(func(b *board.Board) board.Effects { return b.Park(s) })
+	if !w.wait(shown, nil) {
+		return
+	}
+	ours := w.ours([]board.Start{s})[0]
+	w.change(func(b *board.Board) board.Effects {
+		if ours {
+			return b.Unpark(s)
+		}
+		return b.Taken(s)
+	})
 }
 
 // wait waits until the mirror has closed a channel. It is false when the worker stops, or limit receives,

@@ -13,9 +13,8 @@ import (
 )
 
 // SetTargets makes the targets what is wanted, concurrency by name, compared with what they are, also
-// where somebody changed them meanwhile. Jobs of a target that goes are given back where they have not
-// started; the others run on. What can't be done is among the error's causes; the rest is done, and a
-// second call does what is left.
+// where somebody changed them meanwhile or is removing one. What can't be done is among the error's
+// causes; the rest is done, and a second call does what is left.
 func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	w.mu.Lock()
 	w.Targets = maps.Clone(wanted)
@@ -28,12 +27,12 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	}
 	for _, name := range w.TargetNames() {
 		if _, stays := wanted[name]; !stays {
-			done("remove target", name, w.removeTarget(name, by, true))
+			done("remove target", name, w.retireTarget(name, by))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		switch now := w.concurrency(name); {
-		case now == 0:
+		switch now, serves := w.concurrency(name); {
+		case !serves:
 			done("add target", name, w.AddTarget(name, wanted[name], by))
 		case now != wanted[name]:
 			done("set concurrency of target", name, w.SetConcurrency(name, wanted[name], by))
@@ -42,23 +41,27 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	return errors.Join(errs...)
 }
 
-// concurrency is the limit of a target; 0 where it is not served.
-func (w *Worker) concurrency(name string) int {
+// concurrency is the limit of a target; serves is false where it is not served, or about to be
+// removed.
+func (w *Worker) concurrency(name string) (n int, serves bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t, served := w.targets[name]; served {
-		return t.Concurrency()
+	if t, there := w.targets[name]; there && t.RetiredBy() == "" {
+		return t.Concurrency(), true
 	}
-	return 0
+	return 0, false
 }
 
-// AddTarget makes the worker serve one more target. It refuses a name that the table does not take, where
-// the table says so soon.
+// AddTarget makes the worker serve one more target, or again one that is being removed. It refuses a
+// name that the table does not take, where the table says so soon.
 func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
 	if concurrency < 1 {
 		return RefusedError("Invalid concurrency value.")
+	}
+	if w.keep(name) {
+		return w.SetConcurrency(name, concurrency, by)
 	}
 	if w.serves(name) {
 		return RefusedError("target '" + name + "' already added")
@@ -82,35 +85,97 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	return nil
 }
 
-// RemoveTarget makes the worker serve a target no more. Its queue must be empty.
-func (w *Worker) RemoveTarget(name, by string) error { return w.removeTarget(name, by, false) }
-
-// removeTarget is RemoveTarget; busy says that the target may have jobs, see board.Remove.
-func (w *Worker) removeTarget(name, by string, busy bool) error {
+// keep takes back the retirement of a target that is under way. It is false where there is none.
+// Nothing was journalled of it yet.
+func (w *Worker) keep(name string) (kept bool) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	w.mu.Lock()
-	t := w.board.Target(name)
-	full := t != nil && t.Length() > 0
-	w.mu.Unlock()
-	switch {
-	case t == nil:
-		return RefusedError("target '" + name + "' not found")
-	case full && !busy:
-		return RefusedError("queue is not empty")
-	}
-	if _, err := w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}}); err != nil {
+	w.change(func(b *board.Board) (e board.Effects) {
+		if t := b.Target(name); t != nil && t.RetiredBy() != "" {
+			kept, e = true, b.Retire(t, "")
+		}
+		return e
+	})
+	return kept
+}
+
+// RemoveTarget makes the worker serve a target no more. Its queue must be empty.
+func (w *Worker) RemoveTarget(name, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	return w.retire(name, by, false)
+}
+
+// retireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
+// then.
+func (w *Worker) retireTarget(name, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	return w.retire(name, by, true)
+}
+
+// retire removes a target that is empty; of one that is not it waits for that, or fails. Where the removal
+// can't be journalled, the target stays as it was. Callers must hold w.changing.
+func (w *Worker) retire(name, by string, waits bool) error {
+	var t *board.Target
+	var err error
+	var before string
+	var left int
+	w.change(func(b *board.Board) (e board.Effects) { // nothing more comes to it
+		switch t = b.Target(name); {
+		case t == nil:
+			err = RefusedError("target '" + name + "' not found")
+		case t.Length() > 0 && !waits:
+			err = RefusedError("queue is not empty")
+		default:
+			before, left = t.RetiredBy(), t.Length()
+			e = b.Retire(t, by)
+		}
+		return e
+	})
+	if err != nil || left > 0 {
 		return err
 	}
+	_, err = w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}})
 	w.change(func(b *board.Board) board.Effects {
+		if err != nil {
+			return b.Retire(t, before)
+		}
+		b.Remove(name)
 		delete(w.targets, name)
 		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
-		return b.Remove(t)
+		return board.Effects{Wake: true}
 	})
-	w.declare()
-	w.OnTargets()
-	return nil
+	if err == nil {
+		w.declare()
+		w.OnTargets()
+	}
+	return err
+}
+
+// removeRetired removes a retired target that is empty. Where the disk is full, that waits for room.
+func (w *Worker) removeRetired(t *board.Target) {
+	retry := w.Retry("remove target " + t.Name())
+	for {
+		err := w.removeEmpty(t)
+		if !errors.Is(err, journal.ErrFull) || !w.pause(retry, err) {
+			return
+		}
+	}
+}
+
+// removeEmpty removes a target if that is still wanted, and it is empty.
+func (w *Worker) removeEmpty(t *board.Target) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	w.mu.Lock()
+	by, now := w.board.Retired(t)
+	w.mu.Unlock()
+	if !now {
+		return nil
+	}
+	return w.retire(t.Name(), by, true)
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -344,8 +409,8 @@ func (w *Worker) noteFit(t *target, unfit string) {
 func (w *Worker) CheckTargets(wanted map[string]int) error {
 	var stay, added []string
 	w.mu.Lock()
-	for _, name := range w.board.Names() {
-		if _, stays := wanted[name]; stays {
+	for _, name := range w.board.Names() { // those that stay, and those that stay until their jobs have run
+		if _, stays := wanted[name]; stays || w.targets[name].Length() > 0 {
 			stay = append(stay, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/journal"
 	"jobd/store/storetest/must"
 )
 
@@ -20,7 +21,7 @@ func (f *fixture) targets() map[string]int {
 
 // Regression: a reload took a busy target away, a second one brought it back: "already added", then
 // it was removed when empty, and no further reload mended that.
-func TestATargetThatWasRemovedIsBack(t *testing.T) {
+func TestATargetThatIsToBeRemovedIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
 	f.start()
@@ -65,6 +66,28 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	if got := words(f.story(0)); strings.Count(got, "target-added") != 2 || strings.Count(got, "target-removed") != 2 {
 		t.Errorf("the second time nothing was to be done: %q", got)
 	}
+}
+
+// Regression: where the disk was full when a retired target became empty, it stayed, and was served
+// again.
+func TestATargetIsRemovedWhenThereIsRoomAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	refusals := 0
+	f.build(func(c *jobexec.Config) {
+		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
+			if drafts[0].Payload.Kind() == journal.KindTargetRemoved && refusals < 3 {
+				refusals++
+				return journal.ErrFull
+			}
+			return nil
+		}}
+	})
+	f.start()
+	p := f.next()
+	must.Do(t, f.worker.RetireTarget("a", "file"))
+	p.exit(0)
+	f.wait("it is gone", func(s *journal.State) bool { return len(s.Targets) == 1 })
 }
 
 // Two targets that are one to the table, and names that it can't hold, are not added.

@@ -64,9 +64,9 @@ func TestAMastersJournalTellsOfAJob(t *testing.T) {
 		"why unknown":   {[]string{"why", "7", "8", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note, "job 8: "}, "job 9"},
 		"with a target": {[]string{"why", "mail:9", "--journal", master}, exit.Usage, []string{"by its ID alone"}, "asked"},
 		"so many runs":  {[]string{"show", "-n", "3", "9", "--journal", master}, exit.Usage, []string{"not for --journal"}, "asked"},
-		"log --job":     {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers=node-1,node-2 others=3`}, "bob"},
+		"log --job":     {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
 		"log --by":      {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
-		"log":           {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel reason="bob may read, not run" times=2 jobs=9`}, note},
+		"log":           {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
 		"verify":        {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
 		"export":        {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
 	} {

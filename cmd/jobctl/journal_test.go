@@ -73,10 +73,10 @@ const wholeLog = `2026-11-20 10:00:01.000000        1  worker       opened      
 2026-11-20 10:00:03.000000        3  job 5        running         attempt=1
 2026-11-20 10:00:04.000000        4  job 5        started         pid=100
 2026-11-20 10:00:05.000000        5  job 5        done            result=fail code=7 stdout=3 stderr=9000
-2026-11-20 10:00:06.000000        6  job 6        accepted        target=b manual=yes token=@token_six
+2026-11-20 10:00:06.000000        6  job 6        accepted        target=b token=@token_six manual=yes
 2026-11-20 10:00:07.000000        7  job 6        running         attempt=1
 2026-11-20 10:00:08.000000        8  job 6        started         pid=101
-2026-11-20 10:00:09.000000        9  job 6        signal          signo=SIGTERM by=10.0.0.9:4000
+2026-11-20 10:00:09.000000        9  job 6        signal          signal=SIGTERM by=10.0.0.9:4000
 2026-11-20 10:00:10.000000       10  job 6        done            result=fail signal=SIGTERM stdout=0 stderr=0
 2026-11-20 10:00:11.000000       11  job 7        accepted        target=a token=@tokenseve
 2026-11-20 10:00:12.000000       12  job 7        running         attempt=1

@@ -51,7 +51,7 @@ func TestJournalsTellOfTime(t *testing.T) {
 		"show 9":                   {"its schedule was paused by 10.0.0.5:7\n", "its schedule was continued by 10.0.0.5:7; its next run is at 2026-11-21 09:59:50"},
 		"state":                    {"6    a       planned   it was missed, again 2026-11-20 10:59:50", "5    a       done    ok, again 2026-11-21 09:59:50"},
 		"state --status planned":   {"6    a"},
-		"log --kind planned":       {"target=a from.run_at=2026-11-20T09:59:50Z"},
+		"log --kind planned":       {"target=a was_due=2026-11-20T09:59:50Z again=2026-11-20T10:59:50Z why=schedule reason=\"it was missed\""},
 		"stats --output json":      {`"starts":2`, `"waited":{"p50":2.01`},
 		"state --output json -n 1": {`"again":{"run_at":`},
 	} {

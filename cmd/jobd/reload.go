@@ -75,8 +75,8 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	return config.Settings, api.Reloaded{File: config.Path, Changed: event.Changed, Later: r.later(config)}, nil
 }
 
-// terms are those of the new configuration. Jobs that run of a target that it takes away keep theirs until
-// the next one is taken over.
+// terms are those of the new configuration. Jobs of a target that it has no more, and that is served
+// until they are through, keep theirs.
 func (r *reloader) terms(config config, served []string) map[string]jobexec.Terms {
 	terms := config.terms(r.started.time.uses)
 	for _, name := range served {

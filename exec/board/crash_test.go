@@ -33,7 +33,7 @@ func (w *world) crash(lived bool) bool {
 	}
 	w.configure()
 	w.b = New(w.config)
-	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed = nil, nil, nil, nil, nil, nil, nil
+	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil, nil
 	w.looks, w.stopped, w.wishes = nil, false, nil
 	clear(w.process)
 	clear(w.clients)

@@ -52,8 +52,8 @@
 // # What the board promises
 //
 //   - No more jobs hold slots of a target than its concurrency was when the last one got its slot. Jobs
-//     that a former worker has started hold slots as well, and may be more; so do those of a target that
-//     was not served for a while.
+//     that a former worker has started hold slots as well, and may be more; also where their target was
+//     not served when they were taken up, and is added meanwhile.
 //   - A job is started under an announcement that is journalled, and once for each.
 //   - Each job comes to its end in the journal, or stays for the next start: a job that the worker
 //     gives back waits on the board until its release is journalled.

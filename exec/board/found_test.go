@@ -57,10 +57,10 @@ func TestFoundATargetThatWasAddedWhileAFormerJobHeldASlot(t *testing.T) {
 		w.beginClaim(rapid.Just(true))
 		w.endClaim(won)
 		w.crash(false)
-		w.remove("b")
+		w.retire("b") // which is empty
 		w.put(waiting(2, "b", 0))
 		w.judge()
-		w.remove("b") // will be served again
+		w.retire("b") // will be served again
 		w.check()
 		w.setConcurrency("b", 2)
 		w.beginClaim(rapid.Just(true))

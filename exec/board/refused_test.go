@@ -299,40 +299,28 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 	}
 }
 
-// Jobs of a target that is removed leave it, be their starts refused: one that was started before ends as
-// unknown.
+// A target that is removed as soon as it is empty, and whose jobs are refused, gets empty. A job that was
+// started before goes on as it did.
 func TestATargetWhoseJobsAreRefusedIsRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	for attempt := 1; attempt <= 2; attempt++ {
-		for _, refused := range []int{0, 1, 3} { // before that; a first attempt is given back by the third
-			if attempt == 1 && refused == 3 {
-				continue
+		b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
+		a := b.Target("a")
+		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true, journal.Done{})
+		ask(t, b, journalled(b, now))
+		b.Retire(a, "me")
+		for range 3 {
+			if refuseStart(b, 1, now); b.Job(1) != nil && b.Job(1).phase == Renewing {
+				again(t, b, 1, now)
 			}
-			b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
-			a := b.Target("a")
-			b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true, journal.Done{})
-			ask(t, b, journalled(b, now))
-			for range refused {
-				if refuseStart(b, 1, now); b.Job(1) != nil && b.Job(1).phase == Renewing {
-					again(t, b, 1, now)
-				}
-			}
-			b.Remove(a)
-			if j := b.Job(1); j != nil && j.phase == Asked {
-				b.Ended(j, journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("it can't fork"), Short: true})
-			}
-			var last journal.Kind
-			for range 2 {
-				turn, _ := b.Turn(now, instance)
-				for _, s := range turn.Steps {
-					last = s.Drafts[0].Payload.Kind()
-				}
-				takeTurn(b, turn, nil)
-			}
-			if want := map[int]journal.Kind{1: journal.KindReleased, 2: journal.KindDone}[attempt]; b.Job(1) != nil || last != want {
-				t.Errorf("attempt %d, refused %d times: %s, want %s; left are %d jobs", attempt, refused, last, want, a.Length())
-			}
+		}
+		journalled(b, now)
+		if _, removed := b.Retired(a); removed != (attempt == 1) {
+			t.Errorf("attempt %d: to be removed %t, length %d", attempt, removed, a.Length())
+		}
+		if j := b.Job(1); attempt > 1 && j.phase != Queued {
+			t.Errorf("attempt %d: job 1 is %s", attempt, j.phase)
 		}
 	}
 }

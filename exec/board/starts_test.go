@@ -89,7 +89,7 @@ func (w *world) startOne() bool {
 	return true
 }
 
-// showOne has the row of an announced job show it; or not for so long that the job is given back.
+// showOne has the row of an announced job show it; or not for so long that the job is parked.
 func (w *world) showOne(late *rapid.Generator[bool]) bool {
 	if len(w.shown) == 0 {
 		return false
@@ -97,16 +97,15 @@ func (w *world) showOne(late *rapid.Generator[bool]) bool {
 	s := w.shown[0]
 	w.shown = w.shown[1:]
 	if late.Draw(w.T, "late") {
-		left, e := w.b.PutOff(s)
-		if w.after(e); !left {
-			w.shown = append(w.shown, s)
-		}
+		w.after(w.b.Park(s))
+		w.shown = append(w.shown, s)
 		return true
 	}
 	if known := w.state.Job(s.id); known.Status != journal.StatusStarting || known.Token != s.Token() {
 		w.after(w.b.Taken(s))
 		return true
 	}
+	w.after(w.b.Unpark(s))
 	w.start = append(w.start, s)
 	return true
 }

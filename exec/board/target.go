@@ -8,6 +8,10 @@ import (
 	"jobd/journal"
 )
 
+// mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
+// is more.
+const mostParked = 100
+
 // Name is the target's name.
 func (t *Target) Name() string { return t.name }
 
@@ -17,8 +21,8 @@ func (t *Target) Concurrency() int { return t.concurrency }
 // Paused tells whether nothing of it is started or claimed.
 func (t *Target) Paused() bool { return t.paused }
 
-// Prefetched counts its jobs that wait for a slot.
-func (t *Target) Prefetched() int { return t.in[Queued] }
+// Prefetched counts its jobs that wait for a slot: queued ones, and those that are parked.
+func (t *Target) Prefetched() int { return t.in[Queued] + t.in[Parked] }
 
 // Running counts its slots that are in use.
 func (t *Target) Running() int { return t.active }
@@ -28,18 +32,24 @@ func (t *Target) Running() int { return t.active }
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
-func (t *Target) Open() bool { return !t.paused && t.starter.open(false) }
+func (t *Target) Open() bool { return !t.paused && t.retiredBy == "" && t.starter.open(false) }
 
 // Starter is what starts its jobs.
 func (t *Target) Starter() *Starter { return t.starter }
 
-// Length counts its jobs: those that wait, hold a slot, or wait to be given back.
-func (t *Target) Length() int { return t.in[Queued] + t.active + t.in[Leaving] }
+// RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
+func (t *Target) RetiredBy() string { return t.retiredBy }
+
+// Length counts its jobs: those that wait, hold a slot, are parked, or wait to be given back.
+func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + t.in[Leaving] }
 
 // Unstarted counts its jobs whose start was not asked for yet.
 func (t *Target) Unstarted() int {
 	return t.Prefetched() + t.in[Reserved] + t.in[Due] + t.in[Announcing] + t.in[Announced] + t.in[Renewing]
 }
+
+// Parked counts its parked jobs.
+func (t *Target) Parked() int { return t.in[Parked] }
 
 // idle tells whether a job that came now would have a slot at once.
 func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
@@ -51,7 +61,7 @@ func (t *Target) Room(prefetch int) int {
 	if prefetch < 0 {
 		prefetch = t.concurrency
 	}
-	if !t.Open() || t.behind() {
+	if !t.Open() || t.Crowded(prefetch) || t.behind() {
 		return 0
 	}
 	if t.starter.why != "" && t.idle() {
@@ -64,6 +74,14 @@ func (t *Target) Room(prefetch int) int {
 		return 0
 	}
 	return free + prefetch - len(t.queue)
+}
+
+// Crowded tells whether so many jobs are parked that no more are claimed.
+func (t *Target) Crowded(prefetch int) bool {
+	if prefetch < 0 {
+		prefetch = t.concurrency
+	}
+	return t.in[Parked] >= max(mostParked, t.concurrency+prefetch)
 }
 
 // startable tells whether the next job of the queue may have a slot.
@@ -83,8 +101,7 @@ func (t *Target) pop() *Job {
 func (b *Board) Add(name string, concurrency int) *Target {
 	b.added++
 	t := b.targetOf(name)
-	t.concurrency, t.since, t.own = concurrency, b.added, Starter{}
-	b.equip(t)
+	t.concurrency, t.since = concurrency, b.added
 	b.targets[name] = t
 	delete(b.unserved, name)
 	return t
@@ -93,14 +110,16 @@ func (b *Board) Add(name string, concurrency int) *Target {
 // serves tells whether jobs of a target are started.
 func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 
-// Remove makes a target served no more. What has not started is given back; what runs goes on.
-func (b *Board) Remove(t *Target) Effects {
-	delete(b.targets, t.name)
-	b.unserved[t.name] = t
-	t.concurrency, t.paused, t.pausedSince, t.pausedBy = 0, false, time.Time{}, ""
-	b.takeBackAll(t)
-	b.effects.Wake = true
-	return b.follow()
+// Remove makes a target served no more.
+func (b *Board) Remove(name string) { delete(b.targets, name) }
+
+// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is claimed for
+// it. "" takes that back, and looks for its rows.
+func (b *Board) Retire(t *Target, by string) (e Effects) {
+	if t.retiredBy = by; by == "" {
+		e.Poll = []string{t.name}
+	}
+	return e
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -209,6 +228,9 @@ func (b *Board) remove(j *Job) {
 	b.move(j, Gone)
 	b.unskip(j.id)
 	b.dispatch(j.target)
+	if _, now := b.Retired(j.target); now {
+		b.effects.Empty = append(b.effects.Empty, j.target)
+	}
 }
 
 // drop takes a job off the board without an outcome. The journal says already what became of it.
@@ -226,12 +248,16 @@ func (b *Board) unskip(id int64) {
 	}
 }
 
+// Retired tells whether the worker removes a target now, and on whose behalf.
+func (b *Board) Retired(t *Target) (by string, now bool) {
+	return t.retiredBy, t.retiredBy != "" && t.Length() == 0 && !b.stopping && b.targets[t.name] == t
+}
+
 // Why jobs are given back.
 const (
 	stoppedEarly = "the worker stopped before the start"
 	targetPaused = "the target was paused"
 	notServed    = "its target is not served any more"
-	rowHeld      = "its row could not be made running in time"
 )
 
 // leftToNext is why a job that was started before is not, when the worker stops.
@@ -263,13 +289,13 @@ func (b *Board) blocked(j *Job) string {
 
 // stays tells whether a job is not to be started for now.
 func (b *Board) stays(j *Job) bool {
-	return j.target.paused || b.blocked(j) != ""
+	return b.stopping || j.target.paused || j.target.starter.whyNot(j) != ""
 }
 
 // takeBack stops a job that was not started, because its target is paused, nothing can start it, or
 // the worker stops. A background job is given back. A manual one, which a client wants
-// to be run here, waits in the queue, unless it can't be started anyway. So does one
-// that was started before, unless its target is gone: then nobody will know how that start ended.
+// to be run here, waits in the queue, or parked, unless it can't be started anyway. So does one
+// that was started before.
 func (b *Board) takeBack(j *Job) {
 	switch why := b.blocked(j); {
 	case why != "" && j.mayLeave():
@@ -278,9 +304,7 @@ func (b *Board) takeBack(j *Job) {
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
-	case why == notServed:
-		b.move(j, Gone)
-		b.lose(journal.Job{ID: j.id, Attempt: j.attempt}, j.claim, journal.Done{}, notServed)
+	case j.phase == Parked: // it goes on when its row shows it
 	case j.phase == Queued:
 		j.target.queue = append(j.target.queue, j)
 	default:
@@ -303,7 +327,8 @@ func (b *Board) takeBackAll(t *Target) {
 	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
 }
 
-// unstarted lists the jobs of a target that wait for their start with a slot, the newest first.
+// unstarted lists the jobs of a target that wait for their start, with a slot or parked, the newest
+// first.
 func (b *Board) unstarted(t *Target) (jobs []*Job) {
 	for _, j := range b.jobs {
 		if j.target == t && j.Waits() && j.phase != Queued {

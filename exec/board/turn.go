@@ -214,20 +214,30 @@ func contradicts(err error) bool {
 // changedByOthers is why a job is given up whose claim the mirror found lost.
 const changedByOthers = "the job's row was changed by somebody else"
 
-// PutOff gives a job back whose row can't be updated for now, so that the next one has its slot. It is
-// false of a job that can't be given back: that one waits, and keeps its slot.
-func (b *Board) PutOff(s Start) (left bool, e Effects) {
-	if left = s.stands(Announced) && s.mayLeave(); left {
-		b.giveBack(s.Job, rowHeld)
-		b.dispatch(s.target)
+// Park gives the slot of a job that waits for its row to the next one.
+func (b *Board) Park(s Start) Effects {
+	if s.stands(Announced) {
+		b.note(slog.LevelInfo, "a job gives up its slot until its row can be updated", s.Job)
+		b.move(s.Job, Parked)
+		b.dispatch(s.Job.target)
 	}
-	return left, b.follow()
+	return b.follow()
+}
+
+// Unpark puts a job whose row says running in front of its target's queue.
+func (b *Board) Unpark(s Start) Effects {
+	if s.stands(Parked) {
+		b.note(slog.LevelInfo, "the row of a job can be updated again; it is the next of its target", s.Job)
+		b.enqueueFirst(s.Job)
+		b.dispatch(s.Job.target)
+	}
+	return b.follow()
 }
 
 // Taken gives up a job that waits for its start, and whose row is somebody else's by now, as the
 // journal knows.
 func (b *Board) Taken(s Start) Effects {
-	if s.stands(Announced) {
+	if s.stands(Announced) || s.stands(Parked) {
 		b.noteTaken(s.Job)
 		b.drop(s.Job, changedByOthers)
 	}

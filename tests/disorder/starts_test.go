@@ -18,7 +18,8 @@ func (s *site) checkStarts() {
 		for _, begun := range starts {
 			attempts[begun.attempt]++
 			again := s.crashed && s.choice["crash"] == "requeue"
-			if most := r.lives; attempts[begun.attempt] > most || begun.attempt > 1 && !again {
+			// A row that was reset keeps its attempts, so that each of its lives may begin with one more.
+			if most := r.lives; attempts[begun.attempt] > most || begun.attempt > most && !again {
 				s.violated("doubled", "job %d was to be claimed %d times at most, and was started %s", r.id, most, describeStarts(starts))
 				break
 			}

@@ -225,6 +225,7 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 	if q.Target != "" {
 		query.Targets = []string{q.Target}
 	}
+	var upTo time.Time // before it not all workers were read
 	for _, w := range j.Workers {
 		query.Before = ""
 		for here := 0; here < most; {
@@ -258,9 +259,12 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 				break
 			}
 			query.Before = page.Next
+			if key, err := api.ParseJobKey(page.Next); err == nil && here >= most && time.UnixMicro(key.At).After(upTo) {
+				upTo = time.UnixMicro(key.At)
+			}
 		}
 	}
-	return newest.of(q), n, nil
+	return slices.DeleteFunc(newest.of(q), func(f *Failure) bool { return f.At.Before(upTo) }), n, nil
 }
 
 // neverRun is a row that was ignored because it says what can't be. Those that somebody cancelled, or ran

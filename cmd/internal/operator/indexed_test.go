@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,32 +84,13 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 	}
 	s := service.New(service.Config{Index: x, Logger: slog.New(slog.DiscardHandler)})
 	worker := func(change func(q *api.JobsQuery) error) *Worker {
-		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-		server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
-			"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
-				return map[string]any{"targets": nil}, nil
-			},
-			api.JournalRows: func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return rows, nil },
-			api.Jobs.Name: func(ctx context.Context, _ *jobnet.Link, r jobnet.Request) (any, error) {
-				q := api.JobsQuery{}
-				must.Do(t, json.Unmarshal(r.Data, &q))
-				q.Most = 4 // several pages
-				if err := change(&q); err != nil {
-					return nil, err
-				}
-				return s.Jobs(ctx, service.Call{}, q)
-			},
-		}})
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(ctx, listener) }()
-		d := New(Config{Address: listener.Addr().String()})
-		t.Cleanup(func() {
-			d.Close()
-			stop()
-			<-served
-			_ = server.Shutdown(context.Background())
+		return answering(t, rows, func(ctx context.Context, q api.JobsQuery) (none api.FoundJobs, err error) {
+			q.Most = 4 // several pages
+			if err := change(&q); err != nil {
+				return none, err
+			}
+			return s.Jobs(ctx, service.Call{}, q)
 		})
-		return d.direct()
 	}
 	sources := []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}
 	for how, change := range map[string]func(q *api.JobsQuery) error{
@@ -135,5 +118,69 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 				t.Errorf("%s, retrying %v (-want +got):\n%s", how, retrying, diff)
 			}
 		}
+	}
+}
+
+// answering is a worker that has rows, and an index.
+func answering(t *testing.T, rows history.RowsAnswer, jobs func(context.Context, api.JobsQuery) (api.FoundJobs, error)) *Worker {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return map[string]any{"targets": nil}, nil
+		},
+		api.JournalRows: func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return rows, nil },
+		api.Jobs.Name: func(ctx context.Context, _ *jobnet.Link, r jobnet.Request) (any, error) {
+			q := api.JobsQuery{}
+			must.Do(t, json.Unmarshal(r.Data, &q))
+			return jobs(ctx, q)
+		},
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	d := New(Config{Address: listener.Addr().String()})
+	t.Cleanup(func() {
+		d.Close()
+		stop()
+		<-served
+		_ = server.Shutdown(context.Background())
+	})
+	return d.direct()
+}
+
+// Where one worker's newest failures are none any more, older ones of another don't take the place of those behind.
+func TestFailuresOfSeveralIndexes(t *testing.T) {
+	t.Parallel()
+	rows, j := history.RowsAnswer{}, &Journals{}
+	for w := range 2 {
+		var all []api.FoundJob
+		for i := range 30 {
+			at := time.Unix(int64(2000-1000*w-i), 0)
+			job := jobnet.Whole(100*w + i)
+			all = append(all, api.FoundJob{Key: api.JobKey{At: at.UnixMicro(), Seq: 1}.String(), Job: job, Failure: []byte(`{"result":"fail"}`)})
+			status := "done"
+			if w == 0 && i < 25 {
+				status = "waiting"
+			}
+			rows.Rows = append(rows.Rows, history.Row{Job: job, Target: "a", Status: status, Result: "fail", Finished: at.Unix()})
+		}
+		j.Workers = append(j.Workers, answering(t, rows, func(_ context.Context, q api.JobsQuery) (page api.FoundJobs, err error) {
+			from := 1 + slices.IndexFunc(all, func(job api.FoundJob) bool { return job.Key == q.Before })
+			page.Jobs = all[from:min(from+4, len(all))]
+			if from+4 < len(all) {
+				page.Next = all[from+3].Key
+			}
+			return page, nil
+		}))
+	}
+	slices.Reverse(j.Workers) // the one that has all rows is asked for them
+	found, err := j.FindFailed(t.Context(), FailedQuery{Most: 6}, func(uint64) {})
+	var got []jobnet.Whole
+	for _, f := range found.All {
+		got = append(got, f.Job)
+	}
+	if want := "[25 26 27 28 29 100]"; err != nil || fmt.Sprint(got) != want || !found.More {
+		t.Errorf("%v, want %s; more: %v, %v", got, want, found.More, err)
 	}
 }

@@ -21,9 +21,8 @@ LONGEST_tests = ./packages ./disorder ./operator ./audit ./torture ./walk ./time
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 TEST = test -count=1
-# Half of the time tests wait for what others do: so each of the two modules, which are tested at the same time,
-# has as many packages at once as there are processors. None is idle until the last package has come to its end.
-AT_ONCE = -p $(shell nproc)
+# Half of the time tests wait for what others do: so one package more at once than there are processors.
+AT_ONCE = -p $(shell expr $$(nproc) + 1)
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 # One way to compile for all targets, that of the published programs, so that each package is compiled
@@ -73,10 +72,7 @@ test-programs: build
 	$(GO) test -c -o bin/failpoints/jobd-master ./cmd/jobd-master
 
 go-test: test-programs
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(MODULES:%=test-of-%)
-
-test-of-%:
-	@(cd $* && set -x && JOBD_TEST_BUILT=1 $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$*) ./...)
+	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && JOBD_TEST_BUILT=1 $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
 	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"

@@ -86,7 +86,7 @@ func TestWhoDoesWhat(t *testing.T) {
 		}
 		if id > 1000 {
 			s.poll(t, target)
-			s.db.AwaitStatus(t, id, "running")
+			s.awaitStarted(t, id)
 		}
 		return id
 	}

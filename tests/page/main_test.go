@@ -93,6 +93,29 @@ func (s *site) poll(t *testing.T, target string) {
 	}
 }
 
+// awaitStarted waits until a job has a process, which its row does not tell: it says running before.
+func (s *site) awaitStarted(t *testing.T, id int64) {
+	t.Helper()
+	w := harness.Dial(t, s.worker.Addr)
+	defer w.Close()
+	w.Authorise(t, secret)
+	harness.Until(t, func() string {
+		var running struct {
+			Jobs []struct {
+				Job int64
+				PID int
+			}
+		}
+		w.Ask(t, "running", nil).Decode(t, &running)
+		for _, job := range running.Jobs {
+			if job.Job == id && job.PID > 0 {
+				return ""
+			}
+		}
+		return fmt.Sprintf("job %d has no process: %v", id, running)
+	})
+}
+
 // end lets a job end that runs until then.
 func (s *site) end(t *testing.T, id int64) {
 	t.Helper()

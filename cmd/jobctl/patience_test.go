@@ -204,6 +204,7 @@ func endlessServer(t *testing.T, head string) (port string) {
 
 // A server that writes without end costs neither the memory nor the patience of whoever asked it.
 func TestAnEndlessAnswer(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory is measured as Linux tells it")
 	}

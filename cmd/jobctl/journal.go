@@ -139,7 +139,7 @@ func (p *program) tellApart(folders []operator.Folder) {
 func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		return p.printHistory(ctx, j, operator.TellAll(ctx, j, operator.Job{ID: id}, p.times()))
+		return p.printHistory(ctx, j, operator.TellBy(ctx, j, operator.Job{ID: id}, true, p.times()))
 	})
 	checkFirst(c, func(args []string) (err error) {
 		if len(args) != 1 {

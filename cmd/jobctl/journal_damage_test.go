@@ -56,3 +56,15 @@ func TestNewestEventsOfADamagedJournal(t *testing.T) {
 		})
 	}
 }
+
+// What is told as the newest of a job is that, whatever was damaged before.
+func TestTheNewestOfAJobBehindDamage(t *testing.T) {
+	t.Parallel()
+	whole, damaged := oneDay(t), oneDay(t)
+	want := jobctl{}.run(t, "why", "6", "--journal", whole)
+	damageEvent(t, damaged, "10.0.0.9:4000") // which was a signal to it
+	got := jobctl{}.run(t, "why", "6", "--journal", damaged)
+	if !strings.Contains(want.out, "SIGTERM") || got.out != want.out || got.code == 0 || !strings.Contains(got.err, "event 9") {
+		t.Errorf("%+v, want the sentence of %+v and the damage", got, want)
+	}
+}

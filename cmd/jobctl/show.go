@@ -29,7 +29,7 @@ func (p *program) show() *cmd {
 			return wrongUsage("show: -n and --all are not for --journal, which shows all runs")
 		}
 		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, []operator.Job{job}, p.printHistory)
+			return p.fromFolders(ctx, dirs, []operator.Job{job}, true, p.printHistory)
 		}
 		return p.showJob(ctx, p.daemon(), job, runs)
 	})
@@ -151,7 +151,7 @@ func (p *program) why() *cmd {
 			return err
 		}
 		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, jobs, p.printNewest)
+			return p.fromFolders(ctx, dirs, jobs, false, p.printNewest)
 		}
 		return p.sayWhy(ctx, p.daemon(), jobs)
 	})
@@ -164,15 +164,15 @@ func foldersFlag(c *cmd, dirs *[]string) {
 	c.FlagSet.Func("journal", "read this folder of a journal, a worker's or a master's, and ask nobody; more than once for several", folders(dirs))
 }
 
-// fromFolders has the story of each job told from the journals in some folders.
-func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, print func(context.Context, *operator.Journals, *operator.Story) error) error {
+// fromFolders has the story of each job told from the journals in some folders: the newest run, or all of it.
+func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, all bool, print func(context.Context, *operator.Journals, *operator.Story) error) error {
 	return p.readFolders(ctx, dirs, func(ctx context.Context, j *operator.Journals) error {
 		var failed []error
 		for _, job := range jobs {
 			if job.Target != "" {
 				return wrongUsage("job %s:%d: with --journal a job is named by its ID alone", job.Target, job.ID)
 			}
-			failed = append(failed, print(ctx, j, operator.TellAll(ctx, j, job, p.times())))
+			failed = append(failed, print(ctx, j, operator.TellBy(ctx, j, job, all, p.times())))
 		}
 		return exit.Join(failed...)
 	})

@@ -71,10 +71,14 @@ func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Cl
 	return s
 }
 
-// TellAll tells all of a job's story, by the journals alone.
-func TellAll(ctx context.Context, j *Journals, job Job, clock Clock) *Story {
+// TellBy tells a job's story by the journals alone: the newest run, or all of it with what the job wrote.
+func TellBy(ctx context.Context, j *Journals, job Job, all bool, clock Clock) *Story {
 	s := &Story{Job: job, clock: clock}
-	s.readRuns(ctx, j, history.Query{Output: true}, 0)
+	runs := 1
+	if all {
+		runs = 0
+	}
+	s.readRuns(ctx, j, history.Query{Output: all}, runs)
 	s.Failed = j.Failed
 	return s
 }

@@ -120,6 +120,9 @@ func ownedByMe(info fs.FileInfo) bool {
 	return !known || me == 0 || int(stat.Uid) == me
 }
 
+// locksLooks is how often the kernel's list of locks is read before a lock is taken for given up.
+const locksLooks = 5
+
 // JournalHolder is the process that has the journal in a folder, in words and by its id, which it has
 // written into the lock; 0 where there is none, or it can't be found.
 func JournalHolder(dir string) (words string, pid int) {
@@ -129,12 +132,15 @@ func JournalHolder(dir string) (words string, pid int) {
 	if _, none := fmt.Sscanf(string(signed), "process %d ", &pid); cmp.Or(err, none, unix.Stat(path, &file)) != nil {
 		return "", 0
 	}
-	locks, _ := os.ReadFile("/proc/locks")
-	for line := range strings.Lines(string(locks)) {
-		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
-		fields := strings.Fields(line)
-		if len(fields) > 5 && fields[1] == "FLOCK" && fields[4] == strconv.Itoa(pid) && strings.HasSuffix(fields[5], fmt.Sprintf(":%d", file.Ino)) {
-			return fmt.Sprintf("process %d", pid), pid
+	// The kernel gives its list a page at a time: where others take and give up locks meanwhile, a look may miss one.
+	for range locksLooks {
+		locks, _ := os.ReadFile("/proc/locks")
+		for line := range strings.Lines(string(locks)) {
+			// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
+			fields := strings.Fields(line)
+			if len(fields) > 5 && fields[1] == "FLOCK" && fields[4] == strconv.Itoa(pid) && strings.HasSuffix(fields[5], fmt.Sprintf(":%d", file.Ino)) {
+				return fmt.Sprintf("process %d", pid), pid
+			}
 		}
 	}
 	return "", 0

@@ -42,8 +42,8 @@ func recurring(plan journal.Plan, ids ...int64) *storetest.Memory {
 }
 
 // planner answers what follows a run whose schedule was edited: the next time of its own.
-func planner(asked *[]string, answer func(nth int) journal.Replanned) func(int64, journal.Done, journal.Accepted, journal.Plan) journal.Replanned {
-	return func(_ int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+func planner(asked *[]string, answer func(nth int) journal.Replanned) func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned {
+	return func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 		*asked = append(*asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
 		return answer(len(*asked))
 	}
@@ -53,7 +53,7 @@ func againAt(runAt int64) journal.Replanned {
 	return journal.Replanned{Again: &journal.Again{RunAt: runAt, PlannedAt: runAt, Why: journal.AgainSchedule}}
 }
 
-func withReplan(j store.Config, replan func(int64, journal.Done, journal.Accepted, journal.Plan) journal.Replanned) *store.Mirror {
+func withReplan(j store.Config, replan func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned) *store.Mirror {
 	j.Logger, j.Replan = discard(), replan
 	return store.NewMirror(j)
 }
@@ -118,7 +118,7 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 			table.Rows[4].Plan.Schedule = fmt.Sprintf("every %dd", edits)
 		}
 	}
-	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, func(_ int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 		asked = append(asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
 		switch found.Schedule {
 		case "garbage":

@@ -180,7 +180,7 @@ func (m *Mirror) planAnew(ctx context.Context, c Change, found *journal.Row) (jo
 	if err != nil || claim.Token != c.Token { // the history does not have it any more
 		claim = journal.Accepted{Target: c.target, Token: c.Token, Plan: c.Plan}
 	}
-	p := m.Replan(c.Job, *c.Done, claim, *found.Plan)
+	p := m.Replan(*c.Done, claim, *found.Plan)
 	p.Token, p.Schedule, p.Zone = c.Token, found.Plan.Schedule, found.Plan.Zone
 	m.Logger.Info("a schedule was edited while its job ran; what follows was planned anew", "job", c.Job, "schedule", p.Schedule)
 	return p, nil

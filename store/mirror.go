@@ -37,7 +37,7 @@ type Config struct {
 
 	// Replan says what follows the end of a run whose row has another schedule by now than its
 	// claim had. It is asked where rows may recur.
-	Replan func(job int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned
+	Replan func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned
 
 	// Pulse is told how the mirror goes; nil: nobody is.
 	Pulse Pulse

@@ -70,7 +70,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Server: history.lastServer(), Together: together,
 		Pulse:    r.loop(history, "mirror"),
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
-		Replan: func(_ int64, done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+		Replan: func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 			return p.worker.Replan(done, claim, found)
 		},
 	}))

@@ -2,7 +2,6 @@ package journaltest
 
 import (
 	"context"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -88,13 +87,6 @@ func Listing(t testing.TB, dir string) map[string]string {
 		files[name] = info.ModTime().String() + string(content)
 	}
 	return files
-}
-
-// Noise is bytes that do not compress, the same each time.
-func Noise(size int) []byte {
-	b := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
-	return b
 }
 
 // StateAt folds the events up to a time; the zero time means all. It keeps jobs at their end.

@@ -80,10 +80,6 @@ func listen(c conf.HTTP) (net.Listener, error) {
 	return net.Listen(c.Network, c.Address)
 }
 
-// address is where the server listens, with the port that the system chose if the configured one
-// is 0.
-func (s *Server) address() string { return s.listener.Addr().String() }
-
 // Serve serves until ctx ends, and gives the answers under way a moment then.
 func (s *Server) Serve(ctx context.Context) error {
 	if s == nil {

@@ -336,3 +336,6 @@ func TestFormsThatDoNotComeKeepNobodyOut(t *testing.T) {
 		}
 	}
 }
+
+// address is where a server listens, with the port that the system chose.
+func (s *Server) address() string { return s.listener.Addr().String() }

@@ -149,6 +149,10 @@ type Done struct {
 	// own time, because the host's clock was set back while it ran; else 0.
 	Finished int64  `json:"finished,omitempty"`
 	Token    string `json:"token,omitempty"` // of the claim; events of older versions have none
+	// What the process used, with those of its children that it waited for: processor time in
+	// microseconds, and the most memory that one of them had, in bytes. 0: nobody knows.
+	CPU    int64 `json:"cpu,omitempty"`
+	Memory int64 `json:"memory,omitempty"`
 
 	// Timeout: it was ended because it ran longer than so many seconds: a failure, whatever its code.
 	Timeout int64  `json:"timeout,omitempty"`

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,6 +39,20 @@ func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
 	for job := range int64(3) {
 		remote.Forget(job+1, "", 1)
+	}
+}
+
+// A job's end tells what its process and those that it waited for used; less memory than the runner has is not known.
+func TestWhatAJobUsedIsMeasured(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	remote := open(t, t.TempDir())
+	done := must.Get(wait(begin(t, remote, 1, "dd if=/dev/zero of=/dev/null bs=100M count=3 2>/dev/null; exit 0")))(t)
+	if most := int64(runtime.NumCPU()) * (proc.Uptime() - since) / 1000; done.CPU <= 0 || done.CPU > most || done.Memory < 100<<20 || done.Memory > 200<<20 {
+		t.Errorf("%d µs of %d, %d bytes", done.CPU, most, done.Memory)
+	}
+	if done = must.Get(wait(begin(t, remote, 2, "head -c 300000 /dev/zero")))(t); done.Memory != 0 || len(done.Stdout.Kept) != 300000 {
+		t.Errorf("a small one: %d bytes, %d of output", done.Memory, len(done.Stdout.Kept))
 	}
 }
 

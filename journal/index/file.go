@@ -18,7 +18,7 @@ import (
 const fileName = "index.db"
 
 // version is the file's user_version: one of another version is made anew.
-const version = 2
+const version = 3
 
 // state is what a job is, as rows have it: its status, and of one that is done its result.
 type state int
@@ -79,6 +79,8 @@ CREATE TABLE jobs (
   code     INTEGER,
   signal   TEXT    NOT NULL,
   reason   TEXT    NOT NULL,
+  cpu      INTEGER NOT NULL,    -- microseconds of processors that it used; 0: nobody knows
+  memory   INTEGER NOT NULL,    -- bytes that a process of it had at most; 0: nobody knows
   job      TEXT                 -- of one under way: the fold's, as a checkpoint has it
 ) STRICT;
 CREATE INDEX jobs_target ON jobs (target, state);
@@ -103,7 +105,7 @@ CREATE TABLE rates (
   PRIMARY KEY (width, target, step)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO noted VALUES (1, 0, x'', 0, 0, 0, 0);
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 `
 
 // pool opens the file. Its log is taken over every 16 MiB, which is when it is synced.

@@ -34,7 +34,7 @@ func drafts(r *rand.Rand) journal.Draft {
 		journal.Running{Attempt: 2, Executor: "fork"},
 		journal.Started{Pid: 7, StartTime: 1, BootID: "b"},
 		journal.Started{Pid: 7, StartTime: 1, BootID: "b"},
-		journal.Done{Result: result, Code: &code, Stdout: journal.Output{Kept: []byte(words[r.IntN(len(words))])}, Reason: "because"},
+		journal.Done{Result: result, Code: &code, Stdout: journal.Output{Kept: []byte(words[r.IntN(len(words))])}, Reason: "because", CPU: int64(r.IntN(3)), Memory: int64(r.IntN(3)) << 20},
 		journal.Done{Result: result, Code: &code},
 		journal.Done{Result: "fail", Signal: "SIGKILL"},
 		journal.Ignored{Reason: "no target"},

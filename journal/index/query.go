@@ -45,6 +45,7 @@ type Job struct {
 	Claimed, Started, Ended time.Time
 	Code                    *int
 	Signal, Reason          string
+	CPU, Memory             int64  // what it used: microseconds of processors, bytes; 0: nobody knows
 	Failure                 []byte // of Failures, which have no more beside than a target: the done event, and line
 }
 
@@ -352,9 +353,9 @@ func (w *walk) statement(low, high uint64, most int) (text string, args []any) {
 		}
 		text += " ORDER BY seq DESC LIMIT ?"
 	}
-	columns := "state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, NULL"
+	columns := "state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, cpu, memory, NULL"
 	if w.Failures {
-		columns = fmt.Sprintf("%d, at, 0, 0, '', 0, 0, 0, NULL, '', '', failure", failed)
+		columns = fmt.Sprintf("%d, at, 0, 0, '', 0, 0, 0, NULL, '', '', 0, 0, failure", failed)
 	}
 	return `SELECT seq, id, target, ` + columns + ` FROM ` + w.table() + `
 		WHERE seq IN (` + text + `) ORDER BY seq DESC`, append(args, most)
@@ -368,7 +369,7 @@ func (w *walk) some(ctx context.Context, low, high uint64, most int) (jobs []Job
 		var j Job
 		var s state
 		var claimed, started, ended int64
-		err := rows.Scan(&j.Seq, &j.ID, &j.Target, &s, &j.At, &j.Manual, &j.Attempt, &j.Executor, &claimed, &started, &ended, &j.Code, &j.Signal, &j.Reason, &j.Failure)
+		err := rows.Scan(&j.Seq, &j.ID, &j.Target, &s, &j.At, &j.Manual, &j.Attempt, &j.Executor, &claimed, &started, &ended, &j.Code, &j.Signal, &j.Reason, &j.CPU, &j.Memory, &j.Failure)
 		j.Status, j.Result = statuses[s], map[state]string{succeeded: "ok", failed: "fail"}[s]
 		j.Claimed, j.Started, j.Ended = moment(claimed), moment(started), moment(ended)
 		jobs = append(jobs, j)

@@ -35,7 +35,7 @@ func (w *writer) begin(ctx context.Context) (err error) {
 		to    **sql.Stmt
 		query string
 	}{
-		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
+		{&w.insert, `INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`},
 		{&w.fail, `INSERT OR REPLACE INTO failures VALUES (?,?,?,?,?)`},
 		{&w.mend, `DELETE FROM failures WHERE id = ?`},
 		{&w.words, `INSERT INTO words (rowid, text) VALUES (?, ?)`},
@@ -110,6 +110,7 @@ type change struct {
 	seq   uint64
 	at    int64
 	words string
+	used  [2]int64 // of an end: processor time in microseconds, and bytes of memory; 0: nobody knows
 }
 
 // widths are how many seconds the steps of rates have, each with for how long they are kept.
@@ -172,7 +173,7 @@ func (w *writer) apply(ctx context.Context, e *journal.Event, changes map[int64]
 			now.failed, ends[e.Job] = 1, []any{int64(e.Seq), e.Job, job.Target, at, failureOf(&p)}
 		}
 		count(rates, job.Target, e.Time, now)
-		changes[e.Job] = change{e.Seq, at, wordsOf(job.Target, &p)}
+		changes[e.Job] = change{e.Seq, at, wordsOf(job.Target, &p), [2]int64{p.CPU, p.Memory}}
 		return nil
 	case journal.Running, journal.Ignored, journal.Retried, journal.Planned: // also of one that was just that
 		before = journal.StatusNone
@@ -317,7 +318,7 @@ func (w *writer) row(job *journal.Job, c change) []any {
 	reason := strings.ToValidUTF8(job.Reason[:min(len(job.Reason), mostReason)], "")
 	return []any{
 		int64(c.seq), job.ID, job.Target, stateOf(job.Status, job.Result), c.at, job.Manual, job.Attempt, job.Executor,
-		claimed, started, micros(job.Ended), code, job.Signal, reason, fold,
+		claimed, started, micros(job.Ended), code, job.Signal, reason, c.used[0], c.used[1], fold,
 	}
 }
 

@@ -166,6 +166,8 @@ type FoundJob struct {
 	Code     *int         `json:"code,omitempty"`
 	Signal   string       `json:"signal,omitempty"`
 	Reason   string       `json:"reason,omitempty"`
+	CPU      int64        `json:"cpu,omitempty"`    // milliseconds of processors that it used
+	Memory   int64        `json:"memory,omitempty"` // bytes that a process of it had at most
 
 	// Failure is the payload of the done event, with the last line of stderr as line: where failures are asked for.
 	Failure json.RawMessage `json:"failure,omitempty"`

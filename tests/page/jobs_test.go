@@ -158,6 +158,27 @@ func TestDownload(t *testing.T) {
 	}
 }
 
+// What a job needed stands beside what others of its target usually need: time, processor time and memory.
+func TestWhatIsUsual(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.insert(t, "mail", 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51)
+	for daemon, page := range s.at {
+		harness.Until(t, func() string {
+			if found := ids(listed(t, page, "/jobs?result=ok")); len(found) != 12 {
+				return fmt.Sprintf("%s: the index has %v", daemon, found)
+			}
+			return ""
+		})
+		told := text(see(t, page+"/jobs/44"))
+		for _, want := range []string{`ran \d[^·]* · usually \d`, `processor time \d[^·]* · usually \d`, `memory (6\d|7\d) MiB · usually \d+ MiB, at most \d+ MiB for 9 of 10`} {
+			if !regexp.MustCompile(want).MatchString(told) {
+				t.Errorf("%s: no %s in %s", daemon, want, told)
+			}
+		}
+	}
+}
+
 // Who looks on is sent what changes, until the credential is gone.
 func TestALookEndsWithItsCredential(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ type site struct {
 	master  *harness.Daemon
 	worker  *harness.Daemon
 	at      map[string]string // the pages' addresses, by "master" and "worker"
-	ends    string            // a folder: jobs from 1000 on run until a file of their id is there
+	ends    string            // a folder: jobs from 1000 on run until a file of their id is there; 40 to 59 need 64 MiB
 	bytes   []byte            // what job 5 writes
 	people  string            // the file of principals
 	journal string            // the worker's folder
@@ -64,6 +64,7 @@ func newSite(t *testing.T, others ...harness.Settings) *site {
 	s.master = harness.StartMaster(t, own("master").Without("use_columns"), harness.Settings{"journal_dir": filepath.Join(dir, "journal")})
 	launcher := harness.Script(t, strings.ReplaceAll(`
 if [ $1 = 5 ]; then cat DIR/bytes; exit; fi
+if [ $1 -ge 40 ] && [ $1 -lt 60 ]; then dd if=/dev/zero of=/dev/null bs=64M count=3 2>/dev/null; exit 0; fi
 echo "word$1 written"
 while [ $1 -ge 1000 ] && [ ! -e DIR/$1 ]; do sleep 0.1; done
 if [ $(($1 % 10)) = 7 ]; then echo trouble >&2; exit 7; fi`, "DIR", dir))

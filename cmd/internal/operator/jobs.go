@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -72,20 +74,42 @@ const (
 	fewJobsOf = 10
 )
 
-// Usual says how long the last jobs of a target ran that ended well; "" where there are too few, or no index.
-func Usual(ctx context.Context, d *Daemon, target string) string {
+// Usually is what the last jobs of a target needed that ended well, in words; "" where too few are known.
+type Usually struct{ Ran, CPU, Memory string }
+
+// Usual tells it; without an index, nothing.
+func Usual(ctx context.Context, d *Daemon, target string) Usually {
 	found, err := Jobs(ctx, d, api.JobsQuery{Targets: []string{target}, Result: "ok", Most: usualJobs})
-	var ran []time.Duration
-	for _, job := range found.Jobs {
-		if job.Started > 0 && job.Ended >= job.Started {
-			ran = append(ran, time.Duration(job.Ended-job.Started)*time.Millisecond)
+	if err != nil {
+		return Usually{}
+	}
+	of := func(needed func(FoundJob) int64, say func(int64) string) string {
+		var all []int64
+		for _, job := range found.Jobs {
+			if n := needed(job); n >= 0 {
+				all = append(all, n)
+			}
 		}
+		if len(all) < fewJobsOf {
+			return ""
+		}
+		slices.Sort(all)
+		return fmt.Sprintf("usually %s, at most %s for 9 of 10", say(all[len(all)/2]), say(all[len(all)*9/10]))
 	}
-	if err != nil || len(ran) < fewJobsOf {
-		return ""
+	known := func(n int64) int64 { // 0: nobody knows
+		return cmp.Or(n, -1)
 	}
-	slices.Sort(ran)
-	return fmt.Sprintf("usually %s, at most %s for 9 of 10", screen.ShortLength(ran[len(ran)/2]), screen.ShortLength(ran[len(ran)*9/10]))
+	length := func(ms int64) string { return screen.ShortLength(time.Duration(ms) * time.Millisecond) }
+	return Usually{
+		of(func(j FoundJob) int64 {
+			if j.Started == 0 {
+				return -1
+			}
+			return j.Ended - j.Started
+		}, length),
+		of(func(j FoundJob) int64 { return known(j.CPU) }, length),
+		of(func(j FoundJob) int64 { return known(j.Memory) }, func(n int64) string { return humanize.IBytes(uint64(n)) }),
+	}
 }
 
 // cut leaves what stands before the place where the page ends, and so many jobs of that, each once.

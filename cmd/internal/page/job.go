@@ -37,7 +37,9 @@ type jobPage struct {
 	Picture picture
 	Process *operator.RunningJob // nil: it does not run, or nobody tells
 	Ran     string               // "": it runs, or nobody knows
-	Usual   string               // how long others of its target run; "": nobody knows
+	CPU     time.Duration        // what it used, where it has ended; 0: nobody knows
+	Memory  int64
+	Usual   operator.Usually // what others of its target need
 
 	Runs, MayRetry, MayCancel, MayRunNow bool
 }
@@ -124,6 +126,9 @@ func jobView(l *look) (any, error) {
 	ran, ended := story.Newest().Ran()
 	if ended {
 		p.Ran = screen.ShortLength(ran)
+		if done := story.Newest().Done; done != nil {
+			p.CPU, p.Memory = time.Duration(done.CPU)*time.Microsecond, done.Memory
+		}
 	}
 	if p.Runs {
 		l.note(l.process(p))
@@ -139,35 +144,35 @@ func jobView(l *look) (any, error) {
 type usuals struct {
 	sync.Mutex
 	since time.Time
-	texts map[string]string
+	known map[string]operator.Usually
 }
 
 // longestAside is how long a page waits for what stands beside what it is about.
 const longestAside = 200 * time.Millisecond
 
 // usual is what is usual for the target of a row. The last jobs are looked at once a minute, for all who look.
-func (l *look) usual(row *api.JobRow) string {
+func (l *look) usual(row *api.JobRow) (usual operator.Usually) {
 	if row == nil {
-		return ""
+		return usual
 	}
 	u := &l.page.usual
 	u.Lock()
 	if l.now.Sub(u.since) > time.Minute {
-		u.since, u.texts = l.now, map[string]string{}
+		u.since, u.known = l.now, map[string]operator.Usually{}
 	}
-	text, known := u.texts[row.Target]
+	usual, known := u.known[row.Target]
 	u.Unlock()
 	if !known {
 		ctx, cancel := context.WithTimeout(l.ctx, longestAside)
 		defer cancel()
-		text = operator.Usual(ctx, l.Daemon(), row.Target)
+		usual = operator.Usual(ctx, l.Daemon(), row.Target)
 		u.Lock()
 		defer u.Unlock()
 		if l.ctx.Err() == nil { // whoever looks waits for it
-			u.texts[row.Target] = text
+			u.known[row.Target] = usual
 		}
 	}
-	return text
+	return usual
 }
 
 // process asks for what the job uses while it runs.

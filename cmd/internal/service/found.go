@@ -88,7 +88,8 @@ func (s *Service) Jobs(ctx context.Context, from Call, q api.JobsQuery) (told ap
 		told.Jobs[i] = api.FoundJob{
 			Key: api.JobKey(job.Key).String(), Job: jobnet.Whole(job.ID), Target: job.Target, Status: string(job.Status), At: job.At / 1000,
 			Manual: job.Manual, Attempt: job.Attempt, Executor: job.Executor, Claimed: milli(job.Claimed), Started: milli(job.Started),
-			Ended: milli(job.Ended), Result: job.Result, Code: job.Code, Signal: job.Signal, Reason: job.Reason, Failure: job.Failure,
+			Ended: milli(job.Ended), Result: job.Result, Code: job.Code, Signal: job.Signal, Reason: job.Reason,
+			CPU: job.CPU / 1000, Memory: job.Memory, Failure: job.Failure,
 		}
 	}
 	return told, nil

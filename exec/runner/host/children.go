@@ -143,18 +143,18 @@ func (k *poolProcess) killOrphans(j *job) (killed []int) {
 	return killed
 }
 
-// reap learns how a child ended. One that a debugger holds can't be reaped.
-func reap(pid int) (status syscall.WaitStatus, reaped bool, err error) {
+// reap learns how a child ended, and what it used. One that a debugger holds can't be reaped.
+func reap(pid int) (status syscall.WaitStatus, used syscall.Rusage, reaped bool, err error) {
 	children.leave(pid) // before anybody else can have its number
 	got := 0
 	for err = unix.EINTR; err == unix.EINTR; {
-		got, err = syscall.Wait4(pid, &status, unix.WNOHANG, nil)
+		got, err = syscall.Wait4(pid, &status, unix.WNOHANG, &used)
 	}
 	if got == 0 && err == nil {
 		children.join(pid)
-		return status, false, nil
+		return status, used, false, nil
 	}
-	return status, true, err
+	return status, used, true, err
 }
 
 // awaitEnd waits on a thread for the end of a child, and does not reap it.

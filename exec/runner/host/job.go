@@ -97,7 +97,7 @@ func (j *job) end() (reaped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_ = j.send(unix.SIGKILL) // it is for the group: the process itself has ended
-	status, reaped, err := reap(j.started.Pid)
+	status, used, reaped, err := reap(j.started.Pid)
 	if !reaped {
 		return false
 	}
@@ -109,8 +109,21 @@ func (j *job) end() (reaped bool) {
 		j.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
 	} else {
 		j.done = outcome(status)
+		if j.turn == nil { // else it is the process's, with all its jobs
+			j.done.CPU, j.done.Memory = cost(used)
+		}
 	}
 	return true
+}
+
+// cost is what a process used: processor time in microseconds, and the most memory in bytes. The kernel
+// counts for a process what its maker had when it was made: so less than this runner's own is not known.
+func cost(used syscall.Rusage) (cpu, memory int64) {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err == nil && used.Maxrss > own.Maxrss {
+		memory = used.Maxrss << 10
+	}
+	return (used.Utime.Nano() + used.Stime.Nano()) / 1000, memory
 }
 
 // closePidfd closes the descriptor of a process that is gone. Callers must hold j.mu.

@@ -19,6 +19,7 @@ type jobs struct {
 	mu     sync.Mutex
 	known  map[wire.ID]*job
 	worker *wire.Outbox // nil: none is connected
+	usage  bool         // it understands what jobs used
 }
 
 func newJobs(instance string, spool *spool) *jobs {
@@ -66,6 +67,9 @@ func (j *job) outcome(kind wire.Kind) wire.Message {
 // send sends a message to the worker, if one is connected. Callers must hold a.mu.
 func (a *jobs) send(m wire.Message) {
 	if a.worker != nil {
+		if !a.usage {
+			m.Done.CPU, m.Done.Memory = 0, 0
+		}
 		a.worker.Post(m)
 	}
 }
@@ -75,7 +79,7 @@ func (a *jobs) send(m wire.Message) {
 func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker = worker
+	a.worker, a.usage = worker, theirs.TakesUsage()
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
 	for id, j := range a.known {
 		started := j.identity()

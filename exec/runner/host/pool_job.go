@@ -177,7 +177,7 @@ func (ps *pools) onGone(k *poolProcess) {
 		k.goneWithJob(k.turn, "")
 		return
 	}
-	status, reaped, _ := reap(k.started.Pid)
+	status, _, reaped, _ := reap(k.started.Pid)
 	if !reaped { // a debugger holds it: the next tick tries again
 		return
 	}
@@ -290,7 +290,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
 	go func() {
 		for _, pid := range left {
 			awaitEnd(pid)
-			_, _, _ = reap(pid)
+			_, _, _, _ = reap(pid)
 		}
 		ps.reactor.do(func() { ps.lose(j, why) })
 	}()

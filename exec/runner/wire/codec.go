@@ -66,7 +66,7 @@ func (c *codec) hello(m *Message) {
 }
 
 // job has the fields of a message about one job, behind its number and attempt. The token comes last, and
-// behind it what is said of pools and accounts, where there is one.
+// behind it what is said of pools and accounts, and of what a job used, where that is known.
 func (c *codec) job(m *Message) {
 	if c.reads && (m.Kind == Peek || m.Kind == Peeked) {
 		m.Peek = &Glance{}
@@ -101,6 +101,10 @@ func (c *codec) job(m *Message) {
 		c.need(false)
 	}
 	c.fields(&m.ID.Token)
+	if (m.Kind == Ended || m.Kind == Output) && c.more(m.Done.CPU > 0 || m.Done.Memory > 0) {
+		c.fields(&m.Done.CPU, &m.Done.Memory)
+		c.need(m.Done.CPU >= 0 && m.Done.Memory >= 0)
+	}
 	if m.Kind != Start || !c.more(m.Pool != "" || m.Account != nil) {
 		return
 	}

@@ -26,6 +26,8 @@ func examples() []Message {
 	some := ID{Job: 1 << 60, Attempt: 3}
 	late := timed
 	late.Timeout = 1 << 60
+	used, usedLater := late, later
+	used.CPU, used.Memory, usedLater.Memory = 1<<60, 1<<60, 1
 	whole := ID{Job: 1 << 60, Attempt: 3, Token: "@abcdefghi"}
 	limit := Limit{Timeout: 1 << 62, Kill: 1}
 	return []Message{
@@ -51,6 +53,8 @@ func examples() []Message {
 		{Kind: Signal, ID: whole, Signo: 15},
 		{Kind: Signalled, ID: whole},
 		{Kind: Ended, ID: whole, Started: started, Done: late},
+		{Kind: Ended, ID: whole, Started: started, Done: used},
+		{Kind: Ended, ID: whole, Started: started, Done: usedLater, Later: true},
 		{Kind: Output, ID: whole, Started: started, Done: timed},
 		{Kind: Fetch, ID: whole},
 		{Kind: Forget, ID: whole},

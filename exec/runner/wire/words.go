@@ -29,6 +29,8 @@ const (
 	wordBuild   = "build "
 	wordPID     = "pid "
 
+	wordUsage = "usage" // what jobs used stands behind the token of their ends
+
 	// A runner says it that may start processes of other accounts.
 	wordAccounts = "accounts"
 )
@@ -50,7 +52,7 @@ func fileOf(path string) string {
 func WorkerHello() Message {
 	return Message{
 		Kind: Hello, Version: Version, Instance: wordElapsed,
-		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(wordAccounts), word(build)},
+		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(wordUsage), word(wordAccounts), word(build)},
 	}
 }
 
@@ -85,6 +87,9 @@ func (m *Message) PID() (pid int) {
 
 // TakesAccounts tells whether the runner that sent this hello may start processes of other accounts.
 func (m *Message) TakesAccounts() bool { return m.says(wordAccounts) }
+
+// TakesUsage tells whether the worker that sent this hello understands what jobs used.
+func (m *Message) TakesUsage() bool { return m.says(wordUsage) }
 
 // IsOfThisBuild tells whether the side that sent this hello executes the same file.
 func (m *Message) IsOfThisBuild() bool { return m.says(build) }

@@ -144,7 +144,8 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		if err == nil {
 			p.tell(one, main)
 		}
-		next := time.NewTimer(p.pause(one, s.live, time.Since(began)))
+		took := time.Since(began)
+		next := time.NewTimer(p.pause(one, s.live, longestPause, took))
 		select {
 		case <-next.C:
 		case <-ctx.Done():
@@ -152,7 +153,7 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 			return
 		}
 		if l.rests && !p.Master { // whose journal does not tell what happens to jobs
-			next.Reset(atRest)
+			next.Reset(p.pause(one, atRest, longestRest, took))
 			select {
 			case <-next.C:
 			case <-one.wake:
@@ -177,15 +178,17 @@ func (p *Page) Happened(events []journal.Event) {
 	}
 }
 
-// What all views together take of the time at most, in hundredths, unless one would be older than longestPause then.
+// What all views together take of the time at most, in hundredths, unless one would be older than longestPause then,
+// or longestRest where it rests.
 const (
 	mostShare    = 2
 	longestPause = 10 * time.Second
+	longestRest  = 5 * time.Minute
 )
 
 // pause is how long a view that took so long to make is left as it is: the more is looked at, and the longer it
 // takes to make, the more seldom each is made.
-func (p *Page) pause(one *stream, least, took time.Duration) time.Duration {
+func (p *Page) pause(one *stream, least, most, took time.Duration) time.Duration {
 	p.streams.mu.Lock()
 	defer p.streams.mu.Unlock()
 	one.took = took
@@ -193,7 +196,7 @@ func (p *Page) pause(one *stream, least, took time.Duration) time.Duration {
 	for _, other := range p.streams.live {
 		all += other.took
 	}
-	return max(least, min(longestPause, all*100/mostShare))
+	return max(least, min(most, all*100/mostShare))
 }
 
 // tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this

@@ -85,7 +85,7 @@ func TestViewsTakeTheirShare(t *testing.T) {
 			one = &stream{took: c.took}
 			p.streams.live[string(rune('a'+i))] = one
 		}
-		if got := p.pause(one, soon, c.took); got != c.want {
+		if got := p.pause(one, soon, longestPause, c.took); got != c.want {
 			t.Errorf("%d views that take %v: %v, want %v", c.views, c.took, got, c.want)
 		}
 	}

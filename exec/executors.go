@@ -77,6 +77,8 @@ func unable(mode Mode, why string) string {
 	switch {
 	case why == "":
 		return ""
+	case mode == ModeGearman:
+		return why
 	case mode.Requests():
 		return "the service that runs its jobs can't be reached: " + why
 	}
@@ -122,7 +124,7 @@ func (w *Worker) Recycle(names []string, why string) error {
 	pooled := slices.DeleteFunc(w.pooledTargets(), func(name string) bool { return len(names) > 0 && !slices.Contains(names, name) })
 	for _, name := range names {
 		switch {
-		case !w.serves(name):
+		case !w.Serves(name):
 			problems = append(problems, RefusedError("target '"+name+"' not found"))
 		case !slices.Contains(pooled, name):
 			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork or pool"))
@@ -189,8 +191,11 @@ func (w *Worker) executors() (all []PoolStanding) {
 
 // where is where requests are sent, for people.
 func (s Service) where() string {
-	if s.Mode == ModeHTTP {
+	switch s.Mode {
+	case ModeHTTP:
 		return s.URL
+	case ModeGearman:
+		return "Gearman workers"
 	}
 	return s.Address + " " + s.Script
 }

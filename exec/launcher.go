@@ -175,13 +175,14 @@ const (
 	ModePool    Mode = "pool"    // a turn of a process that stays
 	ModeHTTP    Mode = "http"    // a request to a service
 	ModeFastCGI Mode = "fastcgi" // a request to a FastCGI server
+	ModeGearman Mode = "gearman" // a job of a Gearman worker that is connected
 )
 
 // Pooled tells whether the runner keeps pool processes for the jobs.
 func (m Mode) Pooled() bool { return slices.Contains([]Mode{ModeFork, ModeSpare, ModePool}, m) }
 
 // Requests tells whether a job is a request that the worker itself makes.
-func (m Mode) Requests() bool { return m == ModeHTTP || m == ModeFastCGI }
+func (m Mode) Requests() bool { return m == ModeHTTP || m == ModeFastCGI || m == ModeGearman }
 
 // Executor is the mode as events name it: what every job was before there were modes has no name.
 func (m Mode) Executor() string {

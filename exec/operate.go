@@ -41,6 +41,8 @@ type CancelWish struct {
 	Rows    bool             // rows too that nobody has claimed
 	By      string
 
+	Unstarted bool // a job that runs is left alone
+
 	Schedule bool // of rows that recur: they end, whether a run of them is under way or not
 }
 
@@ -205,6 +207,10 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 	look.job = j
 	if target := wish.Targets[id]; target != "" && target != j.Target() {
 		look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
+		return look
+	}
+	if wish.Unstarted && (j.Phase() == board.Running || j.Phase() == board.Ending) {
+		look.err = errors.New("it was started")
 		return look
 	}
 	look.process, _ = w.board.Unwanted(j).(Process)

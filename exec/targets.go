@@ -26,7 +26,7 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 		}
 	}
 	for _, name := range w.TargetNames() {
-		if _, stays := wanted[name]; !stays {
+		if _, stays := wanted[name]; !stays && !w.isFound(name) {
 			done("remove target", name, w.retireTarget(name, by))
 		}
 	}
@@ -63,7 +63,7 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	if w.keep(name) {
 		return w.SetConcurrency(name, concurrency, by)
 	}
-	if w.serves(name) {
+	if w.Serves(name) {
 		return RefusedError("target '" + name + "' already added")
 	}
 	if err := w.takesNames(w.TargetNames(), []string{name}); err != nil {
@@ -83,6 +83,31 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	w.declare()
 	w.OnTargets()
 	return nil
+}
+
+// FindTarget has the worker serve a target that no configuration names, until RemoveTarget: as AddTarget does, with
+// a launcher of its own. One that is served already is left as it is.
+func (w *Worker) FindTarget(name string, concurrency int, launcher Launcher, by string) error {
+	w.change(func(b *board.Board) board.Effects {
+		if _, served := w.targets[name]; served || w.Found[name] != nil {
+			return board.Effects{}
+		}
+		if w.Found == nil {
+			w.Found = map[string]*Launcher{}
+		}
+		w.Found[name] = &launcher
+		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
+	})
+	if w.Serves(name) {
+		return nil
+	}
+	return w.AddTarget(name, concurrency, by)
+}
+
+func (w *Worker) isFound(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Found[name] != nil
 }
 
 // keep takes back the retirement of a target that is under way. It is false where there is none.
@@ -143,6 +168,7 @@ func (w *Worker) retire(name, by string, waits bool) error {
 		}
 		b.Remove(name)
 		delete(w.targets, name)
+		delete(w.Found, name)
 		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
 		return board.Effects{Wake: true}
@@ -185,7 +211,7 @@ func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
 	switch {
 	case concurrency < 1:
 		return RefusedError("Invalid concurrency value.")
-	case !w.serves(name):
+	case !w.Serves(name):
 		return RefusedError("target '" + name + "' not found")
 	}
 	set := journal.ConcurrencySet{Target: name, Concurrency: concurrency, By: by}
@@ -197,7 +223,8 @@ func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
 	return nil
 }
 
-func (w *Worker) serves(name string) bool {
+// Serves tells whether a target is served.
+func (w *Worker) Serves(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, ok := w.targets[name]
@@ -495,12 +522,34 @@ func (w *Worker) launcherOf(target string) Launcher {
 // processes also where nothing has changed in the configuration: they may have loaded an older version of
 // the application.
 func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) {
-	w.change(func(b *board.Board) board.Effects {
-		w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
-		e := b.SetTiming(timing(common, terms, zone, skipMissed))
-		e.Wake = true // a rate may let more start
-		return e
-	})
+	w.change(func(b *board.Board) board.Effects { return w.setTerms(b, common, terms, zone, skipMissed) })
 	w.declare()
 	w.recycle(w.pooledTargets(), "reload")
+}
+
+// setTerms is SetTerms for the board. Callers must hold w.mu.
+func (w *Worker) setTerms(b *board.Board, common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Effects {
+	w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, withFound(terms, w.Found), zone, skipMissed
+	e := b.SetTiming(timing(common, w.Terms, zone, skipMissed))
+	e.Wake = true // a rate may let more start
+	return e
+}
+
+// withFound are the terms with the launchers of targets that were found; what the configuration says of a target
+// counts before that.
+func withFound(terms map[string]Terms, found map[string]*Launcher) map[string]Terms {
+	if len(found) == 0 {
+		return terms
+	}
+	terms = maps.Clone(terms)
+	if terms == nil {
+		terms = map[string]Terms{}
+	}
+	for name, launcher := range found {
+		if of := terms[name]; of.Launcher == nil {
+			of.Launcher = launcher
+			terms[name] = of
+		}
+	}
+	return terms
 }

@@ -24,17 +24,18 @@ type Config struct {
 	Targets       map[string]int // concurrency by target
 	Host          string         // the machine's name
 	Launcher      Launcher
-	Terms         map[string]Terms // by target; one that is not there has none of its own
-	Delays        bool             // rows may be delayed: the table uses run_at
-	Again         bool             // rows may come back: the table uses run_at, planned_at and attempts
-	Zone          *time.Location   // of schedules whose rows name none; nil: UTC
-	SkipMissed    bool             // a scheduled run that was missed is not made up for
-	MaxOutput     int              // bytes kept of stdout and of stderr, each
-	FetchLimit    int              // most rows in one claim; 0: no limit
-	Prefetch      int              // jobs claimed beyond the free slots; negative: one a slot
-	PollInterval  time.Duration    // ± a fifth; 0: the worker polls only when asked
-	LaunchOffline bool             // start claimed jobs while the database is away
-	Requeue       bool             // start jobs of unknown outcome again, instead of failing them
+	Terms         map[string]Terms     // by target; one that is not there has none of its own
+	Found         map[string]*Launcher // launchers of targets that no configuration names, see FindTarget
+	Delays        bool                 // rows may be delayed: the table uses run_at
+	Again         bool                 // rows may come back: the table uses run_at, planned_at and attempts
+	Zone          *time.Location       // of schedules whose rows name none; nil: UTC
+	SkipMissed    bool                 // a scheduled run that was missed is not made up for
+	MaxOutput     int                  // bytes kept of stdout and of stderr, each
+	FetchLimit    int                  // most rows in one claim; 0: no limit
+	Prefetch      int                  // jobs claimed beyond the free slots; negative: one a slot
+	PollInterval  time.Duration        // ± a fifth; 0: the worker polls only when asked
+	LaunchOffline bool                 // start claimed jobs while the database is away
+	Requeue       bool                 // start jobs of unknown outcome again, instead of failing them
 	// LostAfter: how long nobody must hold a worker id before its rows count as lost with a journal.
 	LostAfter       time.Duration
 	MaxAttempts     int           // how often a job is started at most where Requeue is set
@@ -143,6 +144,7 @@ type Worker struct {
 
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
+	c.Terms = withFound(c.Terms, c.Found)
 	w := &Worker{
 		Config: c, met: c.Displaced,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),

@@ -103,7 +103,7 @@ type Running struct {
 	Timeout   int64 `json:"timeout,omitempty"`    // for how many seconds it may run; 0: no limit
 	KillAfter int64 `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 
-	// Executor: what runs it: fork, pool, http or fastcgi, in older journals also spare; "": a
+	// Executor: what runs it: fork, pool, http, fastcgi or gearman, in older journals also spare; "": a
 	// process of its own.
 	Executor string `json:"executor,omitempty"`
 }

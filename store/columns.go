@@ -59,6 +59,9 @@ const (
 	ColumnUniqueKey   = "unique_key"
 )
 
+// ColumnWorkload holds what a Gearman client has submitted, in a table that jobd has made itself.
+const ColumnWorkload = "workload"
+
 // TimeColumns are the optional columns, in the order of the documentation.
 func TimeColumns() []string {
 	return []string{

@@ -109,6 +109,9 @@ func findLauncher(what string, launcher jobexec.Launcher, start bool) check.Find
 // findService connects to a service, and asks it for nothing.
 func findService(ctx context.Context, what string, service jobexec.Service, start bool) check.Finding {
 	network, address, host := addressOf(service)
+	if service.Mode == jobexec.ModeGearman {
+		return check.Finding{What: what, Detail: "jobs are run by the Gearman workers that connect"}
+	}
 	if start {
 		return check.Finding{What: what, Detail: "jobs are requests to " + address}
 	}

@@ -35,6 +35,7 @@ type config struct {
 	store    storeConfig
 	time     timeConfig
 	launcher launcherConfig
+	gearman  gearmanConfig
 	targets  map[string]int           // concurrency by name
 	sections map[string]*targetConfig // what is said of some targets, by name
 	jobs     jobsConfig
@@ -62,6 +63,7 @@ func about() conf.Program {
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
 	c.HTTP.Register(set)
+	c.gearman.register(set)
 	set.Group("Name and masters")
 	set.Add("name", "", "the worker's name towards masters, database and journal. It must be unique among the workers of a table", conf.NonEmpty(&c.name)).Without("`$JOBD_DEFAULT_NAME`, else the host's name")
 	c.masters.register(set)
@@ -82,13 +84,17 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.tls.Own = c.Listen.TLS.Files // what clients are shown masters are shown too
 	c.store.validate(set)
 	c.time.validate(set, c.store.mysql.ClaimColumn)
-	set.Require("", "launcher")
+	c.validateGearman(set)
+	if !c.submits() {
+		set.Require("", "launcher")
+	}
 	c.launcher.validate(set, nil, ofJobs(environ))
 	c.journal.Validate(set)
-	if len(c.targets) == 0 {
+	if len(c.targets) == 0 && !c.submits() {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}
 	c.validateTargets(set, ofJobs(environ))
+	c.validateGearmanLaunchers(set)
 	accounts := c.launcher.account != nil
 	for _, target := range c.sections {
 		accounts = accounts || target.launcher.account != nil

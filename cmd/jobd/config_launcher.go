@@ -63,7 +63,7 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		return set.AddNamed(prefix+key, def, usage, func(names []string) conf.Decode { return field(of(names)) }).Live()
 	}
 	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
-	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`"
+	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`. Or `gearman`: [Gearman workers](gearman.md) run it"
 	rights := "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word"
 	variable := "a variable for it, beside jobd's environment, less everything that begins with `JOBD_`"
 	if prefix == "" {
@@ -355,6 +355,8 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 	}
 	first := words[0]
 	switch lower := strings.ToLower(first); {
+	case first == gearmanLauncher && len(words) == 1:
+		return jobexec.Service{Mode: jobexec.ModeGearman}, true, nil
 	case strings.HasPrefix(lower, fastcgiPrefix):
 		service, err = parseFastCGI(first[len(fastcgiPrefix):], words[1:])
 	case strings.HasPrefix(lower, "http://"), strings.HasPrefix(lower, "https://"):
@@ -439,8 +441,11 @@ func isPort(text string) bool {
 
 // serviceInWords names what a request goes to.
 func serviceInWords(mode jobexec.Mode) string {
-	if mode == jobexec.ModeHTTP {
+	switch mode {
+	case jobexec.ModeHTTP:
 		return "a URL"
+	case jobexec.ModeGearman:
+		return "gearman"
 	}
 	return "a FastCGI server"
 }

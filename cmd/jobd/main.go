@@ -12,6 +12,7 @@ import (
 	"time"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/gearman"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/page"
@@ -171,7 +172,8 @@ type root struct {
 	manager *systemd.Manager
 	reading jobdaemon.Reading
 	metrics *metrics.Worker
-	page    atomic.Pointer[page.Page] // nil: it is not made yet
+	page    atomic.Pointer[page.Page]     // nil: it is not made yet
+	front   atomic.Pointer[gearman.Front] // nil: there is none, or it is not made yet
 }
 
 // committed hears of a commit of the journal.
@@ -179,6 +181,9 @@ func (r *root) committed(events []journal.Event, bytes int64, took time.Duration
 	r.metrics.Committed(events, bytes, took)
 	if p := r.page.Load(); p != nil {
 		p.Happened(events)
+	}
+	if f := r.front.Load(); f != nil {
+		f.Committed(events)
 	}
 }
 

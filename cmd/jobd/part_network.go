@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"jobd/cmd/internal/check"
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/gearman"
 	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/page"
@@ -34,6 +36,9 @@ type networkPart struct {
 	web    *web.Server
 	agents []*master.Agent
 	words  func() string // how the worker stands, in a line
+
+	front   *gearman.Front // nil: there is none
+	gearman net.Listener   // of it
 
 	reload func(by string) (api.Reloaded, error) // reads the configuration again
 }
@@ -104,11 +109,20 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	if p.web, err = r.openWeb(d); err != nil {
 		return nil, errors.Join(err, p.server.Close())
 	}
+	if err = r.openGearman(p, table, worker); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	return p, nil
 }
 
 func (p *networkPart) close() error {
-	return errors.Join(p.web.Close(), p.server.Close())
+	err := errors.Join(p.web.Close(), p.server.Close())
+	if p.front != nil {
+		if closed := p.gearman.Close(); !errors.Is(closed, net.ErrClosed) {
+			err = errors.Join(err, closed)
+		}
+	}
+	return err
 }
 
 // address is where the worker listens.
@@ -121,6 +135,9 @@ func (p *networkPart) actors() []jobdaemon.Actor {
 	}, p.web.Serve}
 	for _, agent := range p.agents {
 		actors = append(actors, agent.Run)
+	}
+	if p.front != nil {
+		actors = append(actors, func(ctx context.Context) error { return p.front.Serve(ctx, p.gearman) })
 	}
 	return actors
 }

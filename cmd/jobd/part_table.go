@@ -50,6 +50,7 @@ func (r *root) openTable(journal *journalPart) (*tablePart, error) {
 func (r *root) newTable(journalDir string) (store.Table, error) {
 	if r.store.kind == storeSQLite {
 		config := r.store.sqliteConfig()
+		config.Submits = r.submits()
 		config.Logger, config.OnServer = r.log, r.notices.serverMet
 		return sqlite.New(config)
 	}

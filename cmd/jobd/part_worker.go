@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"jobd/cmd/internal/gearman"
 	"jobd/cmd/internal/refusals"
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
@@ -39,6 +40,7 @@ type workerPart struct {
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
 	refusals *refusals.Requests
+	front    *gearman.Front // nil: there is none
 }
 
 // openWorker connects to the runner, and makes worker and mirror, which begin nothing yet.
@@ -54,9 +56,14 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p := &workerPart{log: r.log, history: history}
 	// Runner and requests call ready only after the worker has declared a target: p.worker is there then.
 	ready := func(target string, mode jobexec.Mode, why string) { p.worker.SetReady(target, mode, why) }
-	requests := request.New(request.Config{
-		OnStanding: func(s jobexec.PoolStanding) { ready(s.Target, s.Mode, s.Unready) },
-	})
+	standing := func(s jobexec.PoolStanding) { ready(s.Target, s.Mode, s.Unready) }
+	requests := jobexec.Requester(request.New(request.Config{OnStanding: standing}))
+	p.front = r.newFront(table, standing)
+	targets, found := r.targets, map[string]*jobexec.Launcher(nil)
+	if p.front != nil {
+		requests = gearman.Beside(p.front, requests)
+		targets, found = r.foundTargets(p.front, table)
+	}
 	p.runner, err = runner.Open(runner.Config{
 		Dir: history.journalDir, Path: "/proc/self/exe", Command: []string{program, runnerCommand}, Logger: r.log,
 		OnReady: ready, Pulse: r.loop(history, "runner link"), Runners: history.runners(),
@@ -77,7 +84,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p.refusals = refusals.New(func(event journal.Payload) error { return p.worker.Note(event) }, r.log)
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
 		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
-		Targets: r.targets, Launcher: r.launcher.launcher(), Terms: r.terms(r.time.uses),
+		Targets: targets, Found: found, Launcher: r.launcher.launcher(), Terms: r.terms(r.time.uses),
 		Delays: r.time.uses.Delays(), Again: again(r.time.uses), Zone: r.time.location, SkipMissed: r.time.skipMissed,
 		MaxOutput: r.jobs.maxOutputBuffer, FetchLimit: r.store.fetchLimit,
 		Prefetch: r.jobs.prefetch, PollInterval: r.jobs.pollInterval,

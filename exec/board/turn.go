@@ -399,17 +399,22 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 // run: it is not tried again.
 const ByShutdown = "shutdown"
 
-// byRequeue is on whose behalf jobs of unknown outcome are started once more.
-const byRequeue = "on_crash = requeue"
+// On whose behalf jobs of unknown outcome are started once more.
+const (
+	byRequeue  = "on_crash = requeue"
+	byAttempts = "attempts"
+)
 
 // repeat queues a job of unknown outcome for its next attempt, which is announced behind this step,
 // in this turn or a later one.
 func (b *Board) repeat(j *Job, cause error) *Step {
 	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
 	again := func(*Step) {} // where the journal refuses this, it refuses the next announcement, too, which gives the job up
-	s := j.step(again, journal.Draft{Job: j.id, Payload: journal.Requeued{
-		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
-	}})
+	by := byRequeue
+	if !b.config.Requeue {
+		by = byAttempts
+	}
+	s := j.step(again, journal.Draft{Job: j.id, Payload: journal.Requeued{Reason: cause.Error(), By: by, Token: j.claim.Token}})
 	b.move(j, Gone)
 	next := b.newJob(j.id, j.claim, j.attempt+1)
 	next.recovered = true
@@ -417,10 +422,15 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 	return s
 }
 
-// mayRepeat tells whether a job of unknown outcome may be started once more.
+// mayRepeat tells whether a job of unknown outcome may be started once more. One that a Gearman worker had may as well
+// where attempts are left: its clients count on that.
 func (b *Board) mayRepeat(j *Job) bool {
-	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
+	again := b.config.Requeue && j.attempt < b.mostStarts(j.claim) || j.executor == gearman && j.attempt < b.said(j.claim)
+	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && again
 }
+
+// gearman is the executor of jobs that Gearman workers run.
+const gearman = "gearman"
 
 // mostRefusals is how many starts of one job must be refused, in a row, to show that no job can be
 // started.

@@ -119,7 +119,7 @@ func (b *Board) fails(j *Job, o Outcome, now time.Time) {
 // close gives back what a starter has not started.
 func (b *Board) close(s *Starter, now time.Time) {
 	s.since = now
-	b.say(s, slog.LevelError, "no job can be started; nothing is claimed until one can, and what was claimed is given back")
+	b.say(s, b.level(s, slog.LevelError), "no job can be started; nothing is claimed until one can, and what was claimed is given back")
 	for _, t := range b.startedBy(s) {
 		b.takeBackAll(t)
 	}
@@ -127,8 +127,16 @@ func (b *Board) close(s *Starter, now time.Time) {
 
 // mend has jobs started again.
 func (b *Board) mend(s *Starter, now time.Time) {
-	b.say(s, slog.LevelWarn, "jobs can be started again", "after", now.Sub(s.since).Round(time.Millisecond))
+	b.say(s, b.level(s, slog.LevelWarn), "jobs can be started again", "after", now.Sub(s.since).Round(time.Millisecond))
 	b.forget(s)
+}
+
+// level is how loud it is said that a starter can start nothing, or can again. Gearman workers come and go.
+func (b *Board) level(s *Starter, level slog.Level) slog.Level {
+	if b.timing.executor(s.target) == gearman {
+		return slog.LevelInfo
+	}
+	return level
 }
 
 // say logs what has become of a starter.

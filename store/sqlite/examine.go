@@ -57,6 +57,7 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 			columns = append(columns, name)
 		}
 	}
+	columns = append(columns, store.ColumnWorkload)
 	for i, name := range columns {
 		columns[i] = quote(name) + " " + typeOf(name)
 		switch name {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -124,6 +125,9 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 	})
 	found.keyed = found.keyed && keys == 1
 	t.needed().Judge(&found.Findings, found.Columns)
+	if _, there := found.Columns[store.ColumnWorkload]; err == nil && t.config.Submits && !there {
+		found.Fault("ALTER TABLE "+quote(t.config.Table)+" ADD COLUMN workload BLOB", "it has no column workload, which gearman_listen needs")
+	}
 	if err != nil || found.Columns["status"].Name == "" {
 		return err
 	}

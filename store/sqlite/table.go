@@ -26,6 +26,7 @@ type Config struct {
 	ClaimColumn string     // the owner column; sig
 	Uses        store.Uses // the optional columns that are jobd's
 	Worker      string     // the worker's name, for an owner column other than sig
+	Submits     bool       // rows are inserted for Gearman's clients: the table needs a column for workloads
 
 	// OnServer is called when a file is opened that claims are not made in, because another one or
 	// none was confirmed. It must not block.

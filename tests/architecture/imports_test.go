@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"net":                 {"jobd/net/principal", "golang.org/x/sync/semaphore", "golang.org/x/time/rate"},
 	"net/api":             {"jobd/net", "jobd/net/principal"},
 	"net/cert":            {},
+	"net/gearman":         {"jobd/net/principal", "golang.org/x/sync/semaphore"},
 	"net/principal":       {},
 	"master":              {"jobd/net", "jobd/net/api", "jobd/net/principal", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},

@@ -24,7 +24,7 @@ var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addre
 
 // Register registers the keys.
 func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [the page](page.md), [numbers and health](monitoring.md)", h.decode)
+	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [the page](page.md), [numbers and health](monitoring.md)", h.Decode)
 	set.Add("http_hosts", "", "further names of the host, with commas, by which browsers may ask", list(&h.Hosts, func(name string) (string, error) {
 		return name, Host(&name, "http_listen")(name)
 	}))
@@ -34,9 +34,9 @@ func (h *HTTP) Register(set *Set) {
 	set.Add("http_read_only", "no", "nobody changes anything over HTTP", YesNo(&h.ReadOnly)).Switch()
 }
 
-// decode takes an address with its host: one without would be all addresses, which nobody is to
+// Decode takes an address with its host: one without would be all addresses, which nobody is to
 // get by leaving something out.
-func (h *HTTP) decode(text string) error {
+func (h *HTTP) Decode(text string) error {
 	h.Network, h.Address = "", ""
 	switch {
 	case text == "":

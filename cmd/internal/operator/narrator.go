@@ -220,6 +220,8 @@ func executorText(executor string) string {
 	switch executor {
 	case "":
 		return ""
+	case "gearman":
+		return " by a Gearman worker"
 	case "http", "fastcgi":
 		return " as a request (" + executor + ")"
 	}

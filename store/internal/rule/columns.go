@@ -146,6 +146,8 @@ func TypeOf(column string, uses store.Uses) (mysql, sqlite string) {
 		return "tinyint NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"
 	case store.ColumnUniqueKey:
 		return "varchar(190) DEFAULT NULL", "TEXT"
+	case store.ColumnWorkload:
+		return "longblob DEFAULT NULL", "BLOB"
 	}
 	return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength), "TEXT"
 }

@@ -1,0 +1,441 @@
+package gearman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+	"jobd/net/gearman"
+)
+
+// executor runs the jobs of targets by Gearman workers.
+type executor struct {
+	front *Front
+
+	mu      sync.Mutex
+	targets map[string]*standing
+	runs    map[int64]*run // by job
+
+	loading []*run // whose workloads are to be read
+	reading bool
+}
+
+// standing is how the workers of a target stand.
+type standing struct {
+	workers int
+	since   time.Time // without any
+	jobs    int64     // that a worker got
+}
+
+func newExecutor(f *Front) *executor {
+	return &executor{front: f, targets: map[string]*standing{}, runs: map[int64]*run{}}
+}
+
+// none is why no job of a target can be started.
+const none = "no Gearman worker that can do it is connected"
+
+// setTargets says of which targets workers run the jobs.
+func (x *executor) setTargets(services map[string]jobexec.Service) {
+	x.mu.Lock()
+	var added []string
+	maps.DeleteFunc(x.targets, func(name string, _ *standing) bool { return services[name].Mode != jobexec.ModeGearman })
+	for name, of := range services {
+		if of.Mode == jobexec.ModeGearman && x.targets[name] == nil {
+			x.targets[name] = &standing{since: time.Now()}
+			added = append(added, name)
+		}
+	}
+	x.mu.Unlock()
+	for _, name := range added {
+		x.workers(name, x.front.server.WorkersOf(name))
+	}
+}
+
+// workers hears how many workers can do a function. With the last one the jobs that wait for one are given back.
+func (x *executor) workers(name string, n int) {
+	x.mu.Lock()
+	t := x.targets[name]
+	if t == nil {
+		x.mu.Unlock()
+		return
+	}
+	if t.workers > 0 && n == 0 {
+		t.since = time.Now()
+	}
+	t.workers = n
+	told := t.told(name)
+	var waiting []*run
+	for _, r := range x.runs {
+		if n == 0 && r.job.Function == name {
+			waiting = append(waiting, r)
+		}
+	}
+	x.mu.Unlock()
+	x.front.OnStanding(told)
+	for _, r := range waiting {
+		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: none, Short: true})
+	}
+}
+
+// told is how the workers of a target stand, as it is told.
+func (t *standing) told(name string) jobexec.PoolStanding {
+	s := jobexec.PoolStanding{Target: name, Mode: jobexec.ModeGearman, Ready: t.workers, Jobs: t.jobs}
+	if t.workers == 0 {
+		s.Unready, s.Since = none, t.since.UnixMilli()
+	}
+	return s
+}
+
+func (x *executor) standings() (all []jobexec.PoolStanding) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(x.targets)) {
+		all = append(all, x.targets[name].told(name))
+	}
+	return all
+}
+
+// standing is how far a job has come.
+func (x *executor) standing(id int64) (s gearman.Standing) {
+	x.mu.Lock()
+	r := x.runs[id]
+	x.mu.Unlock()
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s.Running, s.Numerator, s.Denominator = r.state == sent, r.numerator, r.denominator
+	}
+	return s
+}
+
+// run is a job that a worker is to run, or runs.
+type run struct {
+	executor *executor
+	spec     jobexec.Spec
+	job      gearman.Job
+	begun    chan struct{}
+	ended    chan struct{}
+
+	mu                     sync.Mutex
+	state                  state
+	started                journal.Started
+	done                   journal.Done
+	err                    error
+	unique                 string
+	workload               gearman.Payload
+	at                     time.Time // when it was sent
+	limit                  *time.Timer
+	numerator, denominator string // as the worker has said last
+}
+
+// state is how far a run has come.
+type state int
+
+const (
+	loading state = iota // its workload is read
+	offered              // it waits for a worker
+	taken                // a worker waits for it, until its start is journalled
+	sent                 // a worker has it
+	over
+)
+
+// start implements jobexec.Requester. Where no worker is connected, the job is not started.
+func (x *executor) start(spec jobexec.Spec) *run {
+	r := &run{executor: x, spec: spec, begun: make(chan struct{}), ended: make(chan struct{})}
+	r.job = gearman.Job{Function: spec.Target, Handle: x.front.handle(spec.Job), Run: r}
+	if spec.Attempt > 1 { // a worker that was given up may still speak of the one before
+		r.job.Handle += "." + strconv.Itoa(spec.Attempt)
+	}
+	x.mu.Lock()
+	t := x.targets[spec.Target]
+	can := t != nil && t.workers > 0
+	if can {
+		x.runs[spec.Job] = r
+		t.jobs++
+	}
+	x.mu.Unlock()
+	if !can {
+		r.end(journal.Done{}, &jobexec.NotStartedError{Why: none})
+		return r
+	}
+	if x.front.intake == nil {
+		r.offer("", strconv.AppendInt(nil, spec.Job, 10))
+	} else if w, known := x.front.intake.takeWorkload(spec.Job); known {
+		r.offer(w.unique, w.bytes)
+	} else {
+		x.load(r)
+	}
+	return r
+}
+
+// load reads the workload of a run, together with others.
+func (x *executor) load(r *run) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.loading = append(x.loading, r)
+	if !x.reading {
+		x.reading = true
+		go x.read()
+	}
+}
+
+// mostLoaded is how many workloads are read at once.
+const mostLoaded = 100
+
+func (x *executor) read() {
+	for {
+		x.mu.Lock()
+		n := min(len(x.loading), mostLoaded)
+		runs := x.loading[:n:n]
+		if x.loading = x.loading[n:]; n == 0 {
+			x.reading = false
+			x.mu.Unlock()
+			return
+		}
+		x.mu.Unlock()
+		byID := make(map[int64]*run, n)
+		for _, r := range runs {
+			byID[r.spec.Job] = r
+		}
+		found, err := x.front.Table.Workloads(context.Background(), slices.Collect(maps.Keys(byID)))
+		for _, w := range found {
+			r := byID[w.ID]
+			delete(byID, w.ID)
+			if w.Null { // the application has inserted it
+				w.Bytes = strconv.AppendInt(nil, w.ID, 10)
+			}
+			r.offer(uniqueOf(w.UniqueKey), w.Bytes)
+		}
+		for _, r := range byID {
+			if err == nil {
+				err = errors.New("its row is gone")
+			}
+			r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: "its workload can't be read: " + err.Error(), Short: true})
+		}
+	}
+}
+
+// offer has the run wait for a worker, now that its workload is known.
+func (r *run) offer(unique string, workload []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != loading {
+		return
+	}
+	r.state, r.unique, r.workload = offered, unique, gearman.Payload{Bytes: workload}
+	r.executor.front.server.Offer(&r.job)
+}
+
+// withdraw ends a run that no worker has asked for; it is false where one has.
+func (r *run) withdraw(done journal.Done, why error) bool {
+	r.mu.Lock()
+	waits := r.state == loading || r.state == offered && r.executor.front.server.Withdraw(&r.job)
+	if waits {
+		r.state = over
+	}
+	r.mu.Unlock()
+	if waits {
+		r.end(done, why)
+	}
+	return waits
+}
+
+// Taken implements gearman.Run.
+func (r *run) Taken(address string) {
+	r.mu.Lock()
+	ours := r.state == offered
+	if ours {
+		r.state, r.started = taken, journal.Started{Address: address}
+		close(r.begun)
+	}
+	r.mu.Unlock()
+	if ours {
+		r.tell(false)
+	}
+}
+
+// Proceed implements jobexec.Held: the start is journalled.
+func (r *run) Proceed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != taken {
+		return
+	}
+	r.state, r.at = sent, time.Now()
+	if r.spec.Timeout > 0 {
+		r.limit = time.AfterFunc(r.spec.Timeout, func() {
+			r.giveUp(fmt.Errorf("the worker did not answer within its timeout of %s", r.spec.Timeout))
+		})
+	}
+	r.executor.front.server.Assign(&r.job, r.unique, r.workload)
+	r.workload = gearman.Payload{}
+}
+
+// giveUp ends a run that a worker has, whatever that says later.
+func (r *run) giveUp(why error) {
+	if r.executor.front.server.Forget(&r.job) {
+		r.Lost(why, true)
+	}
+}
+
+// Lost implements gearman.Run.
+func (r *run) Lost(why error, wasSent bool) {
+	if wasSent {
+		r.finish(func(*journal.Done) error { return fmt.Errorf("%w: %w", why, jobexec.ErrOutcomeUnknown) })
+	} else {
+		r.finish(func(*journal.Done) error { return &jobexec.NotStartedError{Why: why.Error(), Short: true} })
+	}
+}
+
+// Heard implements gearman.Run.
+func (r *run) Heard(kind gearman.Kind, args []string, last gearman.Payload) {
+	front := r.executor.front
+	switch kind {
+	case gearman.WorkStatus:
+		r.mu.Lock()
+		r.numerator, r.denominator = args[0], args[1]
+		r.mu.Unlock()
+	case gearman.WorkWarning, gearman.WorkException:
+		r.mu.Lock()
+		keep(&r.done.Stderr, last.Bytes, r.spec.MaxOutput)
+		r.mu.Unlock()
+	}
+	if kind == gearman.WorkStatus || kind == gearman.WorkData || kind == gearman.WorkWarning {
+		if front.intake != nil {
+			front.intake.live(r.spec.Job, kind, args, last)
+		}
+		return
+	}
+	if front.intake != nil {
+		front.intake.final(r.spec.Job, kind, last)
+	}
+	r.finish(func(done *journal.Done) error {
+		done.Result = "fail"
+		switch kind {
+		case gearman.WorkComplete:
+			done.Result, done.Code = "ok", new(int)
+			keep(&done.Stdout, last.Bytes, r.spec.MaxOutput)
+		case gearman.WorkFail:
+			done.Reason = "its Gearman worker has answered with WORK_FAIL"
+		default:
+			done.Reason = "its Gearman worker has answered with WORK_EXCEPTION"
+		}
+		return nil
+	})
+}
+
+// keep adds to an output, of which so much is kept.
+func keep(o *journal.Output, more []byte, most int) {
+	o.Size += int64(len(more))
+	o.Kept = append(o.Kept, more[:min(len(more), max(0, most-len(o.Kept)))]...)
+}
+
+// finish ends a run that a worker has, or has asked for.
+func (r *run) finish(how func(*journal.Done) error) {
+	r.mu.Lock()
+	if r.state == over {
+		r.mu.Unlock()
+		return
+	}
+	r.state = over
+	if r.limit != nil {
+		r.limit.Stop()
+	}
+	if !r.at.IsZero() {
+		r.done.Elapsed = max(1, time.Since(r.at).Microseconds())
+	}
+	done := r.done
+	err := how(&done)
+	r.mu.Unlock()
+	r.end(done, err)
+}
+
+// end tells how the run has ended.
+func (r *run) end(done journal.Done, err error) {
+	x := r.executor
+	x.mu.Lock()
+	if x.runs[r.spec.Job] == r {
+		delete(x.runs, r.spec.Job)
+	}
+	x.mu.Unlock()
+	r.mu.Lock()
+	r.done, r.err, r.state, r.workload = done, err, over, gearman.Payload{}
+	select {
+	case <-r.begun:
+	default:
+		close(r.begun)
+	}
+	close(r.ended)
+	r.mu.Unlock()
+	r.tell(true)
+}
+
+func (r *run) tell(ended bool) {
+	if r.spec.Tell != nil {
+		r.spec.Tell(jobexec.News{Job: r.spec.Job, Token: r.spec.Token, Attempt: r.spec.Attempt, Ended: ended})
+	}
+}
+
+// Begun implements jobexec.Process.
+func (r *run) Begun() <-chan struct{} { return r.begun }
+
+// Started implements jobexec.Process.
+func (r *run) Started() journal.Started {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
+// Ended implements jobexec.Process.
+func (r *run) Ended() <-chan struct{} { return r.ended }
+
+// Outcome implements jobexec.Process.
+func (r *run) Outcome() (journal.Done, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done, r.err
+}
+
+// Withdraw takes the run back if it waits still for a worker.
+func (r *run) Withdraw() {
+	r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: "it was taken back while it waited for a worker", Short: true})
+}
+
+// Signal implements jobexec.Process. A run can be given up, and nothing else: a worker hears of no signal.
+func (r *run) Signal(signo int) error {
+	signal := unix.Signal(signo)
+	name := unix.SignalName(signal)
+	r.mu.Lock()
+	at := r.state
+	r.mu.Unlock()
+	switch {
+	case at == over:
+		return os.ErrProcessDone
+	case signo == 0:
+		return nil
+	case signal != unix.SIGTERM && signal != unix.SIGINT && signal != unix.SIGKILL:
+		return fmt.Errorf("%w: a job of a Gearman worker takes SIGTERM, SIGINT and SIGKILL, which give it up", unix.EINVAL)
+	}
+	unsent := journal.Done{Result: "fail", Signal: name, Reason: "it was cancelled before it was sent to a worker"}
+	if r.withdraw(unsent, nil) || !r.executor.front.server.Forget(&r.job) {
+		return nil // else it is ending
+	}
+	r.finish(func(done *journal.Done) error {
+		if r.at.IsZero() {
+			*done = unsent
+			return nil
+		}
+		return fmt.Errorf("it was cancelled by %s while a worker had it: %w", name, jobexec.ErrOutcomeUnknown)
+	})
+	return nil
+}

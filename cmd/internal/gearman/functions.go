@@ -1,0 +1,178 @@
+package gearman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	jobexec "jobd/exec"
+)
+
+// functions are those that clients and workers name. Where rows are inserted, one that is no target becomes one; else
+// nothing is done for it.
+type functions struct {
+	front *Front
+
+	mu      sync.Mutex
+	found   map[string]*slots // of targets that no configuration names
+	limits  map[string]int    // most rows, by function
+	fitting bool              // numbers of slots are being set
+}
+
+// slots are those of a function that became a target.
+type slots struct{ set, wanted int }
+
+// mostFound is how many functions become targets: a client that makes up names must not fill the journal.
+const mostFound = 1000
+
+// byWorkers is on whose behalf slots follow the number of workers.
+const byWorkers = "gearman_concurrency: as many as workers are connected"
+
+func newFunctions(f *Front) *functions {
+	return &functions{front: f, found: map[string]*slots{}, limits: map[string]int{}}
+}
+
+// Found has functions become targets again whose rows the table has at the start: with the launcher of each.
+func (f *Front) Found(names []string) map[string]*jobexec.Launcher {
+	all := make(map[string]*jobexec.Launcher, len(names))
+	for _, name := range names {
+		all[name] = launcher()
+		f.functions.found[name] = &slots{f.Slots(0), f.Slots(0)}
+	}
+	return all
+}
+
+// Slots is how many jobs of a function run at once that so many workers can do.
+func (f *Front) Slots(workers int) int {
+	if f.Concurrency > 0 {
+		return f.Concurrency
+	}
+	return max(workers, 1)
+}
+
+// launcher has Gearman workers run jobs.
+func launcher() *jobexec.Launcher {
+	return &jobexec.Launcher{
+		Mode: jobexec.ModeGearman, Words: []string{string(jobexec.ModeGearman)}, Service: jobexec.Service{Mode: jobexec.ModeGearman},
+	}
+}
+
+// Add implements gearman.Functions.
+func (s *functions) Add(name, by string) error {
+	f := s.front
+	if f.intake == nil || f.Worker.Serves(name) {
+		return nil
+	}
+	if name == "null" {
+		return errors.New("the name null is reserved")
+	}
+	s.mu.Lock()
+	if s.found[name] == nil && len(s.found) >= mostFound {
+		s.mu.Unlock()
+		return fmt.Errorf("%d functions became targets already, which is the most", mostFound)
+	}
+	n := f.Slots(0)
+	s.found[name] = &slots{n, n}
+	s.mu.Unlock()
+	err := f.Worker.FindTarget(name, n, *launcher(), by)
+	if err == nil || f.Worker.Serves(name) { // somebody was faster
+		return nil
+	}
+	s.forget(name)
+	return err
+}
+
+func (s *functions) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.found, name)
+}
+
+// Drop implements gearman.Functions. One with rows that are not at their end stays: they would be run no more.
+func (s *functions) Drop(ctx context.Context, name, by string) error {
+	f := s.front
+	s.mu.Lock()
+	found := s.found[name] != nil
+	s.mu.Unlock()
+	switch {
+	case !f.Worker.Serves(name):
+		return errors.New("function not found")
+	case !found:
+		return errors.New("the function is a target of the configuration, which must be changed")
+	}
+	if err := s.mustBeEmpty(ctx, name); err != nil {
+		return err
+	}
+	if err := f.Worker.RemoveTarget(name, by); err != nil {
+		return err
+	}
+	if err := s.mustBeEmpty(ctx, name); err != nil { // somebody has submitted one just then
+		return errors.Join(err, f.Worker.FindTarget(name, f.Slots(0), *launcher(), by))
+	}
+	s.forget(name)
+	return nil
+}
+
+func (s *functions) mustBeEmpty(ctx context.Context, name string) error {
+	names, err := s.front.Table.Targets(ctx)
+	if err == nil && slices.Contains(names, name) {
+		err = errors.New("there are jobs of it, which would be lost")
+	}
+	return err
+}
+
+// Limit implements gearman.Functions.
+func (s *functions) Limit(name string, most int) bool {
+	if !s.front.Worker.Serves(name) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits[name] = most
+	return true
+}
+
+// limit is how many rows of a function there may be; 0: nothing bounds them.
+func (s *functions) limit(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limits[name]
+}
+
+// workers hears how many workers can do a function.
+func (s *functions) workers(name string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.found[name]
+	if of == nil {
+		return
+	}
+	if of.wanted = s.front.Slots(n); of.wanted != of.set && !s.fitting {
+		s.fitting = true
+		go s.fit()
+	}
+}
+
+// fit sets numbers of slots until they are as wanted.
+func (s *functions) fit() {
+	for {
+		s.mu.Lock()
+		name, n := "", 0
+		for one, of := range s.found {
+			if of.wanted != of.set {
+				name, n, of.set = one, of.wanted, of.wanted
+				break
+			}
+		}
+		s.fitting = name != ""
+		s.mu.Unlock()
+		if name == "" {
+			return
+		}
+		if err := s.front.Worker.SetConcurrency(name, n, byWorkers); err != nil {
+			s.front.Logger.Warn("the slots of a function do not follow its workers", "function", name, "slots", n, "error", err)
+		}
+	}
+}

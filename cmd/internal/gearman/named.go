@@ -1,0 +1,167 @@
+package gearman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"jobd/journal"
+	"jobd/net/gearman"
+)
+
+// named is the intake of a table into which nothing is inserted: a function is a target, and the workload names one of
+// its rows by its id.
+type named struct {
+	front *Front
+
+	mu      sync.Mutex
+	queue   []*gearman.Submission
+	reading bool
+	waits   map[*gearman.Peer]map[int64]context.CancelFunc
+}
+
+func newNamed(f *Front) *named {
+	return &named{front: f, waits: map[*gearman.Peer]map[int64]context.CancelFunc{}}
+}
+
+// Submit implements gearman.Intake.
+func (n *named) Submit(s *gearman.Submission) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.queue = append(n.queue, s)
+	if !n.reading {
+		n.reading = true
+		go n.read()
+	}
+}
+
+// read looks at the rows that are named, those that have come meanwhile together.
+func (n *named) read() {
+	for {
+		n.mu.Lock()
+		batch := n.queue
+		n.queue = nil
+		if n.reading = len(batch) > 0; !n.reading {
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+		var ids []int64
+		for _, s := range batch {
+			if id, err := strconv.ParseInt(string(s.Workload.Bytes), 10, 64); err == nil && id != 0 {
+				ids = append(ids, id)
+			}
+		}
+		rows := map[int64]journal.Row{}
+		var found []journal.Row
+		var err error
+		if len(ids) > 0 {
+			found, err = n.front.Rows(context.Background(), ids)
+		}
+		for _, row := range found {
+			rows[row.Job] = row
+		}
+		for _, s := range batch {
+			n.take(s, rows, err)
+			s.Workload.Drop()
+		}
+	}
+}
+
+// take has a row run that a client has named.
+func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err error) {
+	id, _ := strconv.ParseInt(string(s.Workload.Bytes), 10, 64)
+	row, found := rows[id]
+	wanted := journal.RowManual
+	if s.Background {
+		wanted = journal.RowWaiting
+	}
+	why := ""
+	switch {
+	case err != nil:
+		why = "the table can't be read: " + err.Error()
+	case !n.front.Worker.Serves(s.Function):
+		why = "no target " + s.Function + " is served here"
+	case !found:
+		why = "the workload is the id of no row, and nothing is inserted into this table"
+	case row.Target != s.Function:
+		why = fmt.Sprintf("job %d is not of target %s", id, s.Function)
+	case row.Status != wanted:
+		why = fmt.Sprintf("job %d is %s, and not %s", id, row.Status, wanted)
+	case s.At != 0:
+		why = "when a row of this table is due, its run_at says"
+	}
+	if why != "" {
+		s.Refused("no_such_row", why)
+		return
+	}
+	s.Created(n.front.handle(id))
+	if s.Background {
+		_ = n.front.Worker.Poll([]string{s.Function}) // it is served, as was just looked
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.mu.Lock()
+	of := n.waits[s.From]
+	if of == nil {
+		of = map[int64]context.CancelFunc{}
+		n.waits[s.From] = of
+	}
+	of[id] = cancel
+	n.mu.Unlock()
+	go n.run(ctx, s.From, id)
+}
+
+// run runs a manual row for a client.
+func (n *named) run(ctx context.Context, p *gearman.Peer, id int64) {
+	answer, err := n.front.Worker.RunManual(ctx, []int64{id}, p.By())
+	n.mu.Lock()
+	if cancel := n.waits[p][id]; cancel != nil {
+		cancel()
+		delete(n.waits[p], id)
+	}
+	n.mu.Unlock()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return // it is gone
+	}
+	handle := n.front.handle(id)
+	result, ran := answer.Jobs[id]
+	if ran && result.Result == "ok" {
+		p.SendPayload(gearman.WorkComplete, gearman.Payload{Bytes: []byte(result.Stdout)}, handle)
+		return
+	}
+	why := answer.Errors[id]
+	if err != nil {
+		why = err.Error()
+	}
+	if why != "" {
+		p.SendPayload(gearman.WorkWarning, gearman.Payload{Bytes: []byte(why)}, handle)
+	}
+	p.Send(gearman.WorkFail, handle)
+}
+
+// Left implements gearman.Intake. What runs goes on.
+func (n *named) Left(p *gearman.Peer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, cancel := range n.waits[p] {
+		cancel()
+	}
+	delete(n.waits, p)
+}
+
+// Standing implements gearman.Intake.
+func (n *named) Standing(ctx context.Context, q gearman.Question) (s gearman.Standing, err error) {
+	id := n.front.idOf(q.Handle)
+	if id == 0 {
+		return s, nil
+	}
+	rows, err := n.front.Rows(ctx, []int64{id})
+	if len(rows) == 1 && q.From.Reaches(rows[0].Target) {
+		s.Running = rows[0].Status == journal.RowRunning
+		s.Known = s.Running || rows[0].Status != journal.RowDone && rows[0].Status != journal.RowIgnored
+	}
+	return s, err
+}

@@ -1,0 +1,204 @@
+package gearman
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"jobd/net/principal"
+)
+
+// What names may be like: as long as gearmand's, without what would break the lines of a list.
+const (
+	mostOfFunction = 512
+	mostOfUnique   = 64
+)
+
+// take does what a packet asks for.
+func (p *Peer) take(ctx context.Context, kind Kind, args [][]byte, held *hold) {
+	s := p.server
+	if need, about := needs(kind, args); need != 0 {
+		if err := p.may(need, requests[kind], about); err != nil {
+			p.refuse("FORBIDDEN", err.Error())
+			return
+		}
+	}
+	switch kind {
+	case SubmitJob, SubmitJobBg, SubmitJobHigh, SubmitJobHighBg, SubmitJobLow, SubmitJobLowBg, SubmitJobEpoch:
+		p.submit(kind, args, held)
+	case GetStatus, GetStatusUnique:
+		p.standing(ctx, kind, string(args[0]))
+	case EchoReq:
+		p.SendPayload(EchoRes, Payload{args[0], held})
+	case OptionReq:
+		p.option(string(args[0]))
+	case CanDo, CanDoTimeout:
+		name := string(args[0])
+		if why := unfit(name); why != "" {
+			p.refuse("INVALID_FUNCTION_NAME", why)
+			return
+		}
+		if err := s.Functions.Add(name, p.By()); err != nil {
+			p.refuse("INVALID_FUNCTION_NAME", err.Error())
+			return
+		}
+		if kind == CanDoTimeout {
+			s.canDo(p, name, milliseconds(args[1]))
+		} else {
+			s.canDo(p, name, 0)
+		}
+	case CantDo:
+		s.cantDo(p, string(args[0]))
+	case ResetAbilities:
+		s.reset(p)
+	case SetClientID:
+		s.mu.Lock()
+		p.id = printable(string(args[0]))
+		s.mu.Unlock()
+	case PreSleep:
+		s.sleep(p)
+	case GrabJob, GrabJobUniq, GrabJobAll:
+		s.grab(p, kind)
+	default:
+		s.said(p, kind, args, held)
+	}
+}
+
+// unfit is why a function can't have a name; "": it can.
+func unfit(name string) string {
+	switch {
+	case name == "":
+		return "A function needs a name"
+	case len(name) > mostOfFunction:
+		return fmt.Sprintf("The name of a function has at most %d bytes", mostOfFunction)
+	case printable(name) != name || strings.TrimSpace(name) != name:
+		return "The name of a function has no control characters, and no space around it"
+	}
+	return ""
+}
+
+// printable is a text without what would break a line of a list.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '_'
+		}
+		return r
+	}, text)
+}
+
+// priorities of the kinds that submit something.
+var priorities = map[Kind]int{SubmitJobHigh: 1, SubmitJobHighBg: 1, SubmitJobLow: -1, SubmitJobLowBg: -1}
+
+// submit takes a job. Nothing more is read from a peer that waits for too many answers.
+func (p *Peer) submit(kind Kind, args [][]byte, held *hold) {
+	job := &Submission{
+		From: p, Function: string(args[0]), Unique: string(args[1]), Priority: priorities[kind],
+		Background: kind != SubmitJob && kind != SubmitJobHigh && kind != SubmitJobLow,
+		Workload:   Payload{args[len(args)-1], held},
+	}
+	p.pending <- struct{}{}
+	if why := unfit(job.Function); why != "" {
+		job.Refused("INVALID_FUNCTION_NAME", why)
+		return
+	}
+	if len(job.Unique) > mostOfUnique {
+		job.Refused("ARGUMENT_TOO_LARGE", fmt.Sprintf("A unique id has at most %d bytes", mostOfUnique))
+		return
+	}
+	if kind == SubmitJobEpoch {
+		at, err := strconv.ParseInt(string(args[2]), 10, 64)
+		if err != nil || at < 0 {
+			job.Refused("INVALID_ARGUMENT", "The time of SUBMIT_JOB_EPOCH is a number of seconds since 1970")
+			return
+		}
+		job.At = at
+	}
+	if err := p.server.Functions.Add(job.Function, p.By()); err != nil {
+		job.Refused("INVALID_FUNCTION_NAME", err.Error())
+		return
+	}
+	job.Workload.Keep()
+	p.server.Intake.Submit(job)
+}
+
+// standing answers GET_STATUS and GET_STATUS_UNIQUE. A job that can't be looked up now is as one that is not known.
+func (p *Peer) standing(ctx context.Context, kind Kind, name string) {
+	q := Question{From: p, Handle: name}
+	if kind == GetStatusUnique {
+		q = Question{From: p, Unique: name}
+	}
+	is, err := p.server.Intake.Standing(ctx, q)
+	if err != nil {
+		p.refuse("QUEUE_ERROR", err.Error())
+		return
+	}
+	said := func(number string) string {
+		if number == "" {
+			return "0"
+		}
+		return number
+	}
+	answer := []string{name, digit(is.Known), digit(is.Running), said(is.Numerator), said(is.Denominator)}
+	if kind == GetStatus {
+		p.Send(StatusRes, answer...)
+	} else {
+		p.Send(StatusResUnique, append(answer, strconv.Itoa(is.Clients))...)
+	}
+}
+
+func digit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// option answers OPTION_REQ.
+func (p *Peer) option(name string) {
+	if name != "exceptions" {
+		p.refuse("UNKNOWN_OPTION", "Server does not recognize given option")
+		return
+	}
+	p.exceptions.Store(true)
+	p.Send(OptionRes, name)
+}
+
+// requests are the names of what somebody may be refused.
+var requests = map[Kind]string{
+	SubmitJob: "SUBMIT_JOB", SubmitJobBg: "SUBMIT_JOB", SubmitJobHigh: "SUBMIT_JOB", SubmitJobHighBg: "SUBMIT_JOB",
+	SubmitJobLow: "SUBMIT_JOB", SubmitJobLowBg: "SUBMIT_JOB", SubmitJobEpoch: "SUBMIT_JOB", CanDo: "CAN_DO",
+	CanDoTimeout: "CAN_DO", GetStatus: "GET_STATUS", GetStatusUnique: "GET_STATUS",
+}
+
+// needs is the right that a packet needs, and the function that it is about; 0: it needs none, as what a worker says
+// of the jobs that it was sent.
+func needs(kind Kind, args [][]byte) (need principal.Scope, function string) {
+	switch requests[kind] {
+	case "SUBMIT_JOB":
+		return principal.Submit, string(args[0])
+	case "CAN_DO":
+		return principal.Worker, string(args[0])
+	case "GET_STATUS":
+		return principal.Status, ""
+	}
+	return 0, ""
+}
+
+// may tells why a peer may not ask for something; nil: it may.
+func (p *Peer) may(need principal.Scope, request, function string) error {
+	var err error
+	switch {
+	case !p.session.Scope.Has(need):
+		err = fmt.Errorf("%s may not ask for %s: that needs the scope %s", p.session.Who(), request, need)
+	case function != "" && !p.Reaches(function):
+		err = fmt.Errorf("%s may not ask for %s of %s", p.session.Who(), request, printable(function))
+	default:
+		return nil
+	}
+	if need != principal.Status {
+		p.server.Config.Refused(p.session, request, function, err)
+	}
+	return err
+}

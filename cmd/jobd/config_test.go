@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,12 +60,14 @@ func workingDir(t *testing.T) string {
 func diffConfig(want, got config) string {
 	got.read = nil // where things stood, not what they say
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
-	return cmp.Diff(want, got, zones, cmpopts.IgnoreUnexported(mysql.Config{}, eventlog.Config{}), cmp.AllowUnexported(config{}, conf.TLS{}, masterConfig{}, storeConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, zones, cmpopts.IgnoreUnexported(mysql.Config{}, eventlog.Config{}), cmp.AllowUnexported(config{}, conf.TLS{}, masterConfig{}, storeConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}, gearmanConfig{}), cmpopts.EquateComparable(netip.Prefix{}))
 }
 
 var defaultKeep = jobexec.Keep{BootTimeout: 30 * time.Second}
 
 var defaultTime = timeConfig{zone: "UTC", location: time.UTC}
+
+var defaultGearman = gearmanConfig{maxPacket: 64 << 20}
 
 var defaultJournal = journalConfig{Journal: jobdaemon.Journal{
 	Of: "worker", Low: "no job is claimed",
@@ -106,6 +109,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		},
 		time:    defaultTime,
 		journal: defaultJournal,
+		gearman: defaultGearman,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		jobs: jobsConfig{
 			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute,
@@ -143,6 +147,7 @@ func TestConfigDefaults(t *testing.T) {
 		targets:  map[string]int{"a": 1},
 		time:     defaultTime,
 		journal:  defaultJournal,
+		gearman:  defaultGearman,
 		jobs:     jobsConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
 	}
 	if diff := diffConfig(want, c); diff != "" {

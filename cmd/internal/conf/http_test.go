@@ -19,7 +19,7 @@ func TestHTTPAddresses(t *testing.T) {
 		"/run/jobd/web.sock": {Network: "unix", Address: "/run/jobd/web.sock"},
 	} {
 		var got HTTP
-		if err := got.decode(text); err != nil || !reflect.DeepEqual(got, want) || got.On() != (text != "") {
+		if err := got.Decode(text); err != nil || !reflect.DeepEqual(got, want) || got.On() != (text != "") {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestHTTPAddresses(t *testing.T) {
 		"http://127.0.0.1:9180", "127.0.0.1:9180/metrics", "a b:1", "/" + strings.Repeat("x", longestSocket),
 	} {
 		var got HTTP
-		if err := got.decode(text); err != errHTTP || got.On() {
+		if err := got.Decode(text); err != errHTTP || got.On() {
 			t.Errorf("%q was taken: %+v, %v", text, got, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestHTTPBesideTheDaemonsOwnAddress(t *testing.T) {
 		var h HTTP
 		set := New(Program{})
 		h.Register(set)
-		if err := h.decode(text); err != nil {
+		if err := h.Decode(text); err != nil {
 			t.Fatal(err)
 		}
 		h.Validate(set, &Listen{Host: test.host, Port: test.port})

@@ -20,9 +20,10 @@ LONGEST_.     = ./cmd/jobctl ./journal/eventlog ./store/mysql ./journal/verify .
 LONGEST_tests = ./packages ./disorder ./operator ./audit ./torture ./walk ./time ./secure ./executors
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
-TEST = test -count=1
-# Half of the time tests wait for what others do: so one package more at once than there are processors.
-AT_ONCE = -p $(shell expr $$(nproc) + 1)
+# What go vet says is lint's matter, and what test programs would tell a debugger takes half of linking them.
+TEST = test -count=1 -vet=off -ldflags=-s
+# Most of the time tests wait for what others do: so two packages more at once than there are processors.
+AT_ONCE = -p $(shell expr $$(nproc) + 2)
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 # One way to compile for all targets, that of the published programs, so that each package is compiled
@@ -35,7 +36,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo package release deps test test-programs go-test test-race test-mysql test-group test-package lint lint-source bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo package release deps test test-programs go-test test-race test-mysql test-group test-package lint vet lint-source bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -68,8 +69,8 @@ test: deps go-test ## run all tests, against a MariaDB that they start themselve
 # The programs that tests start, built once for all packages, as JOBD_TEST_BUILT tells them; those below
 # failpoints kill themselves at the point that a test names, or hang.
 test-programs: build
-	$(GO) test -c -o bin/failpoints/jobd ./cmd/jobd
-	$(GO) test -c -o bin/failpoints/jobd-master ./cmd/jobd-master
+	$(GO) test -c -vet=off -ldflags=-s -o bin/failpoints/jobd ./cmd/jobd
+	$(GO) test -c -vet=off -ldflags=-s -o bin/failpoints/jobd-master ./cmd/jobd-master
 
 go-test: test-programs
 	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && JOBD_TEST_BUILT=1 $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
@@ -95,15 +96,21 @@ test-package: ## run the tests of the packages for arm64, too, in an emulator (m
 	@tools/deps.sh arm64
 	cd tests && JOBD_TEST_ARCHS=amd64,arm64 $(GO) $(TEST) -timeout 30m -v ./packages
 
-lint: lint-source ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs
+lint: vet lint-source ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs
 	cd tests && $(GO) $(TEST) ./architecture
 
-# Lint without its test, which make test has too: what make ci runs, which runs both.
+# Lint without its test, which make test has too, in two parts. To vet, all packages are compiled; with
+# more memory that, and staticcheck, take a fifth less time.
+vet lint-source: export GOGC = 200
+vet:
+	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./...); done
+
+# Tests that run at the same time go first.
 lint-source:
-	@unformatted=$$($(TOOL) gofumpt -l .); \
+	@unformatted=$$(nice -n 19 $(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
-	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && $(GO) mod tidy -diff); done
-	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
+	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && nice -n 19 $(GO) mod tidy -diff); done
+	set -e; for module in $(MODULES) tools/package; do (cd $$module && nice -n 19 $(TOOL) staticcheck ./...); done
 
 bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which; AGAINST=commit: in pairs with it)
 	bash tools/deps.sh bench
@@ -129,11 +136,11 @@ walk: deps build ## go from the package to a watched service on a small Debian t
 diagrams: deps ## draw docs/*.svg from docs/diagrams/*.dot
 	tools/diagrams.sh
 
-# Nothing of lint needs what deps installs: the one computes while the other fetches. Both run to their
-# end, each's output is shown in one piece, and the failure of either fails this.
+# What computes all the time goes beside what waits: go vet beside apt, and the rest of lint, behind all
+# others, beside the tests. What runs at once runs to its end, and the failure of any fails this.
 ci: ## what a change must pass: lint, test, demo
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target deps lint-source
-	@$(MAKE) --no-print-directory go-test demo
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target deps vet
+	@$(MAKE) --no-print-directory --jobs=2 go-test lint-source demo
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -185,7 +185,7 @@ func (x *executor) load(r *run) {
 	x.loading = append(x.loading, r)
 	if !x.reading {
 		x.reading = true
-		go x.read()
+		x.front.tasks.Go(x.read)
 	}
 }
 

@@ -151,7 +151,7 @@ func (s *functions) workers(name string, n int) {
 	}
 	if of.wanted = s.front.Slots(n); of.wanted != of.set && !s.fitting {
 		s.fitting = true
-		go s.fit()
+		s.front.tasks.Go(s.fit)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -33,9 +34,21 @@ type Config struct {
 	OnStanding func(jobexec.PoolStanding)
 }
 
+// Worker is what runs jobs: a jobexec.Worker.
+type Worker interface {
+	TargetNames() []string
+	Serves(target string) bool
+	FindTarget(target string, concurrency int, launcher jobexec.Launcher, by string) error
+	SetConcurrency(target string, concurrency int, by string) error
+	RemoveTarget(target, by string) error
+	GivenBack(targets []string)
+	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
+	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer[jobexec.Result], error)
+}
+
 // Parts are what the front needs and what is made after it.
 type Parts struct {
-	Worker *jobexec.Worker
+	Worker Worker
 	Rows   func(ctx context.Context, ids []int64) ([]journal.Row, error) // of a table into which nothing is inserted
 	Tried  func(seq uint64) <-chan struct{}                              // see store.Mirror
 	// Reached is the event up to which Tried is closed.
@@ -54,6 +67,7 @@ type Front struct {
 	named     *named  // else nil
 	executor  *executor
 	functions *functions
+	tasks     sync.WaitGroup // what Serve waits for at its end
 }
 
 // New makes a front that serves nobody yet.
@@ -82,7 +96,16 @@ func (f *Front) Connect(p Parts) { f.Parts = p }
 
 // Serve serves clients and workers until ctx ends.
 func (f *Front) Serve(ctx context.Context, listener net.Listener) error {
-	return f.server.Serve(ctx, listener)
+	defer f.tasks.Wait()
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if f.intake != nil {
+			f.intake.stop()
+		}
+		cancel()
+	})()
+	return f.server.Serve(serving, listener)
 }
 
 // Committed hears of a commit of the journal. It does not block.

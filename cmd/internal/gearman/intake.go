@@ -21,16 +21,17 @@ import (
 type intake struct {
 	front *Front
 
-	mu      sync.Mutex
-	queue   []*gearman.Submission
-	writing bool
-	jobs    map[int64]*job                   // that clients wait for
-	waits   map[*gearman.Peer]map[int64]*job // the same, by client
-	ended   map[int64]uint64                 // jobs that the journal has ended, and perhaps the table not yet: by which event
-	memory  map[int64]workload               // of rows that no worker has had yet
-	kept    int                              // bytes in memory
-	leaving []int64                          // jobs whose last client is gone
-	look    *time.Timer                      // the next look at the rows of jobs; nil: nobody waits
+	mu       sync.Mutex
+	queue    []*gearman.Submission
+	writing  bool
+	stopping bool                             // clients go because the worker stops: their jobs stay
+	jobs     map[int64]*job                   // that clients wait for
+	waits    map[*gearman.Peer]map[int64]*job // the same, by client
+	ended    map[int64]uint64                 // jobs that the journal has ended, and perhaps the table not yet: by which event
+	memory   map[int64]workload               // of rows that no worker has had yet
+	kept     int                              // bytes in memory
+	leaving  []int64                          // jobs whose last client is gone
+	look     *time.Timer                      // the next look at the rows of jobs; nil: nobody waits
 }
 
 // job is one that clients wait for.
@@ -103,7 +104,7 @@ func (in *intake) Submit(s *gearman.Submission) {
 	in.queue = append(in.queue, s)
 	if !in.writing {
 		in.writing = true
-		go in.write()
+		in.front.tasks.Go(in.write)
 	}
 }
 
@@ -284,9 +285,9 @@ func (in *intake) leave(w *waiter) {
 	}
 	delete(in.jobs, j.id)
 	j.last.Drop()
-	if !j.background {
+	if !j.background && !in.stopping {
 		if in.leaving = append(in.leaving, j.id); len(in.leaving) == 1 {
-			go in.cancelLeft()
+			in.front.tasks.Go(in.cancelLeft)
 		}
 	}
 }
@@ -294,6 +295,17 @@ func (in *intake) leave(w *waiter) {
 func (in *intake) unlist(p *gearman.Peer, id int64) {
 	if delete(in.waits[p], id); len(in.waits[p]) == 0 {
 		delete(in.waits, p)
+	}
+}
+
+// stop says that connections end because the worker stops. Jobs that wait are run by the next start, and joined by
+// clients that submit them again.
+func (in *intake) stop() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.stopping = true
+	if in.look != nil {
+		in.look.Stop()
 	}
 }
 

@@ -33,7 +33,7 @@ func (n *named) Submit(s *gearman.Submission) {
 	n.queue = append(n.queue, s)
 	if !n.reading {
 		n.reading = true
-		go n.read()
+		n.front.tasks.Go(n.read)
 	}
 }
 
@@ -99,7 +99,7 @@ func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err erro
 	}
 	s.Created(n.front.handle(id))
 	if s.Background {
-		_ = n.front.Worker.Poll([]string{s.Function}) // it is served, as was just looked
+		n.front.Worker.GivenBack([]string{s.Function})
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err erro
 	}
 	of[id] = cancel
 	n.mu.Unlock()
-	go n.run(ctx, s.From, id)
+	n.front.tasks.Go(func() { n.run(ctx, s.From, id) })
 }
 
 // run runs a manual row for a client.

@@ -17,7 +17,7 @@ MODULES  = . tests
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
 # follow in ./...; a package that is named twice runs once.
 LONGEST_.     = ./cmd/jobctl ./journal/eventlog ./store/mysql ./journal/verify ./exec ./exec/runner/host
-LONGEST_tests = ./packages ./disorder ./operator ./audit ./torture ./walk ./time ./secure ./executors
+LONGEST_tests = ./packages ./time ./disorder ./operator ./torture ./audit ./pressure ./walk ./executors ./secure ./monitoring
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 # What go vet says is lint's matter, and what test programs would tell a debugger takes half of linking them.

@@ -10,7 +10,7 @@ import (
 
 // More than a hundred thousand rows wait: what is asked about some of them looks at no more rows than its bound says,
 // which the server counts.
-func TestAheadOfAHundredThousand(t *testing.T) {
+func TestAheadOfManyRows(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
 	if _, err := db.app.Exec("SET GLOBAL userstat = 1"); err != nil {
@@ -18,7 +18,7 @@ func TestAheadOfAHundredThousand(t *testing.T) {
 	}
 	table := db.table(t)
 	id := db.insert(t, "a", "waiting", "")
-	for range 17 {
+	for range 14 {
 		db.exec(t, "INSERT INTO jobs (target, time_created) SELECT target, time_created FROM jobs")
 	}
 	db.exec(t, "ANALYZE TABLE jobs")
@@ -28,7 +28,7 @@ func TestAheadOfAHundredThousand(t *testing.T) {
 		must.Do(t, db.app.QueryRow("SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'", db.name).Scan(&rows))
 		return rows
 	}
-	const most = 10_000
+	const most = 1_000
 	waiters := []store.Waiter{{Job: id, Target: "a"}, {Job: newest / 2, Target: "a"}, {Job: newest - 1, Target: "a"}, {Job: newest, Target: "a"}}
 	before := read()
 	ahead := must.Get(table.Ahead(t.Context(), waiters, most))(t)

@@ -40,7 +40,7 @@ func (d *database) reads(t testing.TB) (read map[string]int) {
 }
 
 // Of a hundred thousand waiting rows as many entries of the index are read as are counted, and one row.
-func TestAHundredThousandWaitingRowsAreNotAllRead(t *testing.T) {
+func TestManyWaitingRowsAreNotAllRead(t *testing.T) {
 	t.Parallel()
 	server, err := dbserver.Start(context.Background(), dbserver.Options{}) // whose counters are this test's
 	if err != nil {
@@ -49,11 +49,11 @@ func TestAHundredThousandWaitingRowsAreNotAllRead(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	db := newDatabaseOn(t, server, dbserver.JobsTable)
 	db.exec(t, "ALTER TABLE jobs DROP KEY status_target_idx") // it is made faster at once than row by row
-	db.double(t, "a", 100_000)
+	db.double(t, "a", 20_000)
 	db.insert(t, "b", journal.RowWaiting, "")
 	db.exec(t, "ALTER TABLE jobs ADD KEY status_target_idx (status, target, id)")
 	table := db.table(t)
-	const most = 10_000
+	const most = 2_000
 	for target, want := range map[string]struct {
 		counted store.Counted
 		reads   int

@@ -55,17 +55,18 @@ var few = map[string]bool{
 	"beyond the limit": true, "bytes that are no text": true, "stdin is empty": true, "a child keeps the pipe": true, "tried again": true,
 }
 
-// Every loop in examples/launchers runs jobs as a process of their own does.
+// Every loop in examples/launchers runs jobs as a process of their own does. Of two slots the timeout
+// holds one; each slot more would be three interpreters more that start at once.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	s := newSiteOf(t, languages(), 4, harness.Settings{"max_output_buffer": "4096"})
+	s := newSiteOf(t, languages(), 2, harness.Settings{"max_output_buffer": "4096"})
 	s.runCases(t, func(name string) bool { return long() || few[name] })
 }
 
 // What is sent to a job reaches it in every language.
 func TestLanguagesSignalled(t *testing.T) {
 	t.Parallel()
-	s := newSiteOf(t, languages(), len(asked))
+	s := newSiteOf(t, languages(), 1)
 	s.signalAll(t)
 }
 

@@ -27,7 +27,7 @@ func TestSignalsOfTheFirstMoments(t *testing.T) {
 	for program, settings := range map[string]harness.Settings{"jobd-master": master, "jobd": worker} {
 		t.Run(program, func(t *testing.T) {
 			binary, config := harness.Program(t, program), settings.Write(t)
-			for try := range 60 {
+			for try := range 30 {
 				first := []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT}[try%3]
 				d := exec.Command(binary, "--config", config)
 				d.Env = append(os.Environ(), "GODEBUG=inittrace=1")

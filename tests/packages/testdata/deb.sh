@@ -15,6 +15,8 @@ everything() {
   cat /etc/passwd /etc/group /etc/shadow /etc/gshadow | sort
 }
 install_package() { apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold "$@" </dev/null; }
+# What apt calls, without its look at all packages there are: for what comes after the first of each.
+put() { dpkg --install --force-confold "$1" </dev/null; }
 owner() { stat -c '%U:%G %a' "$1"; }
 is() { [ "$1" = "$2" ] || { echo "it is '$1', not '$2'" >&2; exit 1; }; }
 as_jobd() { setpriv --reuid jobd --regid jobd --clear-groups -- "$@"; }
@@ -144,7 +146,7 @@ cmp /tmp/jobd.conf /etc/jobd.conf
 [ -n "$(ls /var/lib/jobd)" ]
 
 # ---- and back: the journal goes on where it was --------------------------------------------------
-install_package $second
+put $second
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 start
 jobctl journal show 1 | grep -q done
@@ -158,7 +160,7 @@ setpriv --reuid jobd --regid jobd --clear-groups -- sleep 1000 &
 straggler=$!
 straggles() { [ "$(stat -c %U /proc/$straggler)" = jobd ]; }
 until_done straggles
-apt-get purge -y jobd 2>&1 | tee /tmp/purge
+dpkg --purge jobd 2>&1 | tee /tmp/purge
 grep -q 'processes of the account jobd still run' /tmp/purge
 id jobd
 [ -n "$(ls /var/lib/jobd)" ]
@@ -166,7 +168,7 @@ kill $straggler
 wait $straggler || :
 
 # ---- purge: nothing is left ----------------------------------------------------------------------
-install_package $second
+put $second
 mkdir -p /etc/systemd/system/multi-user.target.wants
 ln -s /usr/lib/systemd/system/jobd.service /etc/systemd/system/multi-user.target.wants/jobd.service
 echo 'host = 127.0.0.1' >/etc/jobd/one.conf
@@ -178,17 +180,17 @@ diff -u /tmp/before /tmp/after
 # ---- an account and a group that are somebody else's, too: they stay ---------------------------
 useradd --create-home --user-group jobd
 echo kept >/home/jobd/kept
-install_package $first
+put $first
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
-apt-get purge -y jobd 2>&1 | tee /tmp/purge
+dpkg --purge jobd 2>&1 | tee /tmp/purge
 grep -q 'it was here before the package' /tmp/purge
 id jobd
 cat /home/jobd/kept
 userdel --remove jobd
-install_package $first
+put $first
 useradd --no-create-home --gid jobd colleague
-apt-get purge -y jobd 2>&1 | tee /tmp/purge
+dpkg --purge jobd 2>&1 | tee /tmp/purge
 grep -q 'the group jobd stays' /tmp/purge
 is "$(id -gn colleague)" jobd
 if id jobd; then exit 1; fi
@@ -201,7 +203,7 @@ diff -u /tmp/before /tmp/after
 # ---- without systemd's tools: the same account, the same folders ---------------------------------
 mkdir /tmp/aside
 mv /usr/bin/systemd-sysusers /usr/bin/systemd-tmpfiles /tmp/aside
-install_package $first
+put $first
 is "$(owner /etc/jobd.conf)" 'root:jobd 640'
 is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
 is "$(owner /var/lib/jobd-master)" 'jobd:jobd 700'
@@ -209,7 +211,7 @@ is "$(owner /var/log/jobd)" 'jobd:jobd 750'
 is "$(owner /run/jobd)" 'root:jobd 1775'
 is "$(ls /usr/lib/systemd/system/jobd*.socket | wc -l)" 3
 is "$(getent passwd jobd | cut -d: -f6,7)" /var/lib/jobd:/usr/sbin/nologin
-apt-get purge -y jobd
+dpkg --purge jobd
 mv /tmp/aside/* /usr/bin
 everything >/tmp/after
 diff -u /tmp/before /tmp/after

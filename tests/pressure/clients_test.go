@@ -12,7 +12,7 @@ import (
 // on without the client, and what was not started is given back when the worker stops.
 func TestManyManualJobsOfOneClient(t *testing.T) {
 	t.Parallel()
-	const jobs, bytesEach = 50_000, 2 << 10
+	const jobs, bytesEach = 30_000, 2 << 10
 	s := newSite(t)
 	s.InsertMany(t, jobs, "a", "manual")
 	w := s.start("asked", s.gated(), map[string]int{"a": 2})
@@ -26,6 +26,7 @@ func TestManyManualJobsOfOneClient(t *testing.T) {
 	client.Request(t, "run-manual", map[string]any{"ids": ids})
 	w.awaitLength(jobs)
 	atMost(t, "clients' jobs", w.status().Clients, jobs)
+	t.Logf("%d bytes more for each", (w.own()-memory)/jobs)
 	atMost(t, "bytes more in memory", w.own()-memory, jobs*bytesEach)
 	client.Close()
 	harness.Until(t, func() string {

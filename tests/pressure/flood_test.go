@@ -13,6 +13,10 @@ const mostMemory = 1 << 30
 // mostLog is how much of the log any flood may write, in bytes.
 const mostLog = 1 << 20
 
+// Floods of those who don't know the password: what a frame asks for is not looked at, but for how long it is,
+// how often one comes, and how deep it is to read.
+var asStrangers = map[string]bool{"registrations of a million targets": true, "registrations again and again": true, "deep nesting": true}
+
 // However peers flood a master, who knows its password or not, its memory is bounded, it writes little to its log, and
 // an honest client is answered.
 func TestMasterBesideFloods(t *testing.T) {
@@ -22,6 +26,9 @@ func TestMasterBesideFloods(t *testing.T) {
 			name, password := flood.Name+" with the password", "s3cret"
 			if !knows {
 				name, password = flood.Name+" without the password", ""
+				if !asStrangers[flood.Name] {
+					continue
+				}
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -29,7 +36,7 @@ func TestMasterBesideFloods(t *testing.T) {
 				harness.Fleet(t, master, "s3cret", 200)
 				before := len(master.Output())
 				stop := flood.Start(t, master.Addr, password)
-				took := harness.Honest(t, master, "s3cret", 2*time.Second)
+				took := harness.Honest(t, master, "s3cret", time.Second)
 				sent := stop()
 				memory, log := harness.MemoryPeak(t, master.Pid), len(master.Output())-before
 				t.Logf("%d frames: %d answers, p50 %v, p99 %v, longest %v; memory at most %d MB; %d bytes of log",

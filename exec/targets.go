@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,10 +169,13 @@ func (w *Worker) retire(name, by string, waits bool) error {
 		}
 		b.Remove(name)
 		delete(w.targets, name)
-		delete(w.Found, name)
 		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
-		return board.Effects{Wake: true}
+		if w.Found[name] == nil {
+			return board.Effects{Wake: true}
+		}
+		delete(w.Found, name)
+		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
 	})
 	if err == nil {
 		w.declare()
@@ -509,7 +513,7 @@ func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMi
 
 // launcherOf is the launcher of a target's jobs. Callers must hold w.mu.
 func (w *Worker) launcherOf(target string) Launcher {
-	if own := w.Terms[target].Launcher; own != nil {
+	if own := cmp.Or(w.Terms[target].Launcher, w.Found[target]); own != nil {
 		return *own
 	}
 	return w.Launcher
@@ -529,8 +533,8 @@ func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Lo
 
 // setTerms is SetTerms for the board. Callers must hold w.mu.
 func (w *Worker) setTerms(b *board.Board, common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Effects {
-	w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, withFound(terms, w.Found), zone, skipMissed
-	e := b.SetTiming(timing(common, w.Terms, zone, skipMissed))
+	w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
+	e := b.SetTiming(timing(common, withFound(terms, w.Found), zone, skipMissed))
 	e.Wake = true // a rate may let more start
 	return e
 }

@@ -144,13 +144,12 @@ type Worker struct {
 
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
-	c.Terms = withFound(c.Terms, c.Found)
 	w := &Worker{
 		Config: c, met: c.Displaced,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		board: board.New(board.Config{
 			Worker: c.Name, Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
-			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, c.Terms, c.Zone, c.SkipMissed),
+			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, withFound(c.Terms, c.Found), c.Zone, c.SkipMissed),
 		}),
 		targets:     make(map[string]*target),
 		quarantined: make(map[int64]*quarantined),

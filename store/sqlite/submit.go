@@ -139,18 +139,18 @@ func (t *Table) submissions(ctx context.Context, where string, args []any) (all 
 	})
 }
 
-// Amount is how many rows of a target, a status and a priority there are.
+// Amount is how many rows of a target and a priority there are.
 type Amount struct {
-	Target, Status string
-	Priority, N    int
+	Target      string
+	Priority, N int
 }
 
 // Amounts counts rows that are not at their end.
 func (t *Table) Amounts(ctx context.Context) (all []Amount, err error) {
-	query := "SELECT target, status, priority, COUNT(*) FROM " + quote(t.config.Table) + " WHERE " + live + " GROUP BY status, target, priority"
+	query := "SELECT target, priority, COUNT(*) FROM " + quote(t.config.Table) + " WHERE " + live + " GROUP BY target, priority"
 	return all, t.read(ctx, query, nil, func(scan func(...any) error) error {
 		var a Amount
-		err := scan(&a.Target, &a.Status, &a.Priority, &a.N)
+		err := scan(&a.Target, &a.Priority, &a.N)
 		all = append(all, a)
 		return err
 	})

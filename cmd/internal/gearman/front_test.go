@@ -43,6 +43,7 @@ type worker struct {
 	attempts map[int64]int
 	cancels  chan jobexec.CancelWish
 	ends     chan error
+	slots    chan int // numbers that were set
 	seq      uint64
 }
 
@@ -70,6 +71,7 @@ func (w *worker) SetConcurrency(name string, n int, _ string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.targets[name] = n
+	w.slots <- n
 	return nil
 }
 
@@ -153,7 +155,7 @@ func start(t *testing.T, change func(*Config, *Parts)) (w *worker, address strin
 	must.Do(t, table.Check(t.Context()))
 	w = &worker{
 		t: t, targets: map[string]int{}, started: map[int64]jobexec.Process{}, attempts: map[int64]int{},
-		cancels: make(chan jobexec.CancelWish, 100), ends: make(chan error, 100),
+		cancels: make(chan jobexec.CancelWish, 100), ends: make(chan error, 100), slots: make(chan int, 100),
 	}
 	w.db = must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)"))(t)
 	t.Cleanup(func() { _ = w.db.Close() })
@@ -679,17 +681,15 @@ func TestFunctionsBecomeTargets(t *testing.T) {
 	w, address := start(t, nil)
 	until := func(want int) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; {
-			w.mu.Lock()
-			n := w.targets["f"]
-			w.mu.Unlock()
-			if n == want {
-				return
+		for {
+			select {
+			case n := <-w.slots:
+				if n == want {
+					return
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("there are never %d slots", want)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d slots, not %d", n, want)
-			}
-			time.Sleep(time.Millisecond)
 		}
 	}
 	first, _, third := able(t, address, "f"), able(t, address, "f"), able(t, address, "f")

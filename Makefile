@@ -19,11 +19,14 @@ MODULES  = . tests
 LONGEST_.     = ./cmd/jobctl ./journal/eventlog ./store/mysql ./journal/verify ./exec ./exec/runner/host
 LONGEST_tests = ./packages ./time ./disorder ./operator ./torture ./audit ./pressure ./walk ./executors ./secure ./monitoring
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+# To the module tests the product is another module: with both in a workspace it is compiled once for both.
+BOTH     = GOWORK=$(CURDIR)/tools/both.work
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 # What go vet says is lint's matter, and what test programs would tell a debugger takes half of linking them.
 TEST = test -count=1 -vet=off -ldflags=-s
 # Most of the time tests wait for what others do: so two packages more at once than there are processors.
 AT_ONCE = -p $(shell expr $$(nproc) + 2)
+ALONE   = -exec 'env -u GOWORK' # what tests compile is in no workspace
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 # One way to compile for all targets, that of the published programs, so that each package is compiled
@@ -73,7 +76,7 @@ test-programs: build
 	$(GO) test -c -vet=off -ldflags=-s -o bin/failpoints/jobd-master ./cmd/jobd-master
 
 go-test: test-programs
-	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && JOBD_TEST_BUILT=1 $(GO) $(TEST) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
+	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && $(BOTH) JOBD_TEST_BUILT=1 $(GO) $(TEST) $(ALONE) $(AT_ONCE) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
 	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"
@@ -103,14 +106,17 @@ lint: vet lint-source ## gofumpt, tidy modules, go vet, staticcheck, import tabl
 # more memory that, and staticcheck, take a fifth less time.
 vet lint-source: export GOGC = 200
 vet:
-	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./...); done
+	set -e; for module in $(MODULES); do (cd $$module && $(BOTH) $(GO) vet ./...); done
+	cd tools/package && $(GO) vet ./...
 
 # Tests that run at the same time go first.
 lint-source:
 	@unformatted=$$(nice -n 19 $(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && nice -n 19 $(GO) mod tidy -diff); done
-	set -e; for module in $(MODULES) tools/package; do (cd $$module && nice -n 19 $(TOOL) staticcheck ./...); done
+	set -e; staticcheck=$$(nice -n 19 $(TOOL) -n staticcheck); \
+	for module in $(MODULES); do (cd $$module && $(BOTH) nice -n 19 $$staticcheck ./...); done; \
+	cd tools/package && nice -n 19 $$staticcheck ./...
 
 bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which; AGAINST=commit: in pairs with it)
 	bash tools/deps.sh bench

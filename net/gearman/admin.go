@@ -60,9 +60,12 @@ var rights = map[string]principal.Scope{
 func (p *Peer) answer(ctx context.Context, name string, args []string) (string, error) {
 	s := p.server
 	if need, known := rights[name]; known {
-		about := ""
-		if need == principal.Admin && len(args) > 0 {
-			about = named(name, args)
+		about, at := "", 1 // behind the word function
+		if name == "maxqueue" {
+			at = 0
+		}
+		if need == principal.Admin && len(args) > at {
+			about = args[at]
 		}
 		if err := p.may(need, name, about); err != nil {
 			return "", err
@@ -78,18 +81,18 @@ func (p *Peer) answer(ctx context.Context, name string, args []string) (string, 
 	case "cancel":
 		return p.cancel(ctx, args)
 	case "create":
-		if len(args) < 2 || args[0] != "function" {
+		if len(args) != 2 || args[0] != "function" {
 			return fmt.Sprintf(incomplete, name), nil
 		}
-		if why := unfit(named(name, args)); why != "" {
+		if why := unfit(args[1]); why != "" {
 			return "", errors.New(why)
 		}
-		return okay, s.Functions.Add(named(name, args), p.By())
+		return okay, s.Functions.Add(args[1], p.By())
 	case "drop":
-		if len(args) < 2 || args[0] != "function" {
+		if len(args) != 2 || args[0] != "function" {
 			return fmt.Sprintf(incomplete, name), nil
 		}
-		return okay, s.drop(ctx, named(name, args), p.By())
+		return okay, s.drop(ctx, args[1], p.By())
 	case "maxqueue":
 		return p.maxQueue(args)
 	case "version":
@@ -102,14 +105,6 @@ func (p *Peer) answer(ctx context.Context, name string, args []string) (string, 
 	return fmt.Sprintf(unknown, name), nil
 }
 
-// named is the function that a command names; a name may have spaces in it.
-func named(command string, args []string) string {
-	if command == "maxqueue" {
-		return args[0]
-	}
-	return strings.Join(args[1:], " ")
-}
-
 // drop drops a function that nobody can do.
 func (s *Server) drop(ctx context.Context, name, by string) error {
 	if s.WorkersOf(name) > 0 {
@@ -120,8 +115,11 @@ func (s *Server) drop(ctx context.Context, name, by string) error {
 
 // cancel cancels a job.
 func (p *Peer) cancel(ctx context.Context, args []string) (string, error) {
-	if len(args) < 2 || args[0] != "job" {
+	switch {
+	case len(args) < 2:
 		return fmt.Sprintf(unknown, "cancel"), nil
+	case len(args) > 2 || args[0] != "job":
+		return "ERR UNKNOWN_ERROR\r\n", nil
 	}
 	found, err := p.server.Queue.Cancel(ctx, args[1], p)
 	if err == nil && !found {
@@ -217,7 +215,7 @@ func (p *Peer) show(ctx context.Context, what string) (string, error) {
 		switch {
 		case !p.Reaches(j.Function):
 		case what == "jobs":
-			fmt.Fprintf(&b, "%s\t0\t%s\t%s\n", j.Handle, digit(j.Cancelled), digit(j.Background))
+			fmt.Fprintf(&b, "%s\t0\t0\t%s\n", j.Handle, digit(j.Background))
 		default:
 			fmt.Fprintf(&b, "%s\n", printable(j.Unique))
 		}

@@ -28,7 +28,8 @@ func (p *Peer) take(ctx context.Context, kind Kind, args [][]byte, held *hold) {
 	case SubmitJob, SubmitJobBg, SubmitJobHigh, SubmitJobHighBg, SubmitJobLow, SubmitJobLowBg, SubmitJobEpoch:
 		p.submit(kind, args, held)
 	case GetStatus, GetStatusUnique:
-		p.standing(ctx, kind, string(args[0]))
+		name, _, _ := strings.Cut(string(args[0]), "\x00") // what comes behind it is not its answer's
+		p.standing(ctx, kind, name)
 	case EchoReq:
 		p.SendPayload(EchoRes, Payload{args[0], held})
 	case OptionReq:
@@ -157,7 +158,7 @@ func digit(is bool) string {
 
 // option answers OPTION_REQ.
 func (p *Peer) option(name string) {
-	if name != "exceptions" {
+	if !strings.EqualFold(name, "exceptions") {
 		p.refuse("UNKNOWN_OPTION", "Server does not recognize given option")
 		return
 	}

@@ -264,7 +264,11 @@ func (p *Peer) readPacket(ctx context.Context) error {
 	}
 	_ = p.conn.SetReadDeadline(time.Time{})
 	n, known := arguments[h.kind]
-	if !h.request || !known {
+	if !h.request {
+		p.refuse("INVALID_MAGIC", "Request magic expected")
+		return nil
+	}
+	if !known {
 		p.refuse("INVALID_COMMAND", "Command not expected")
 		return nil
 	}

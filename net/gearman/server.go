@@ -111,7 +111,7 @@ type Count struct {
 // Listed is a job in a list.
 type Listed struct {
 	Handle, Function, Unique string
-	Background, Cancelled    bool
+	Background               bool
 }
 
 // mostPeers is how many connections there are at most.

@@ -533,6 +533,7 @@ func TestTextCommands(t *testing.T) {
 		{"show all\n", "ERR UNKNOWN_SHOW_ARGUMENTS\r\n"},
 		{"create function h\n", "OK\r\n"},
 		{"create function\n", "ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+create\r\n"},
+		{"create function two words\n", "ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+create\r\n"},
 		{"drop function h\n", "OK\r\n"},
 		{"drop function h\n", "ERR function not found\r\n"},
 		{"drop function f\n", "ERR there are jobs of it, which would be lost\r\n"},
@@ -542,6 +543,7 @@ func TestTextCommands(t *testing.T) {
 		{"cancel job H:other:1\n", "ERR UNKNOWN_JOB\r\n"},
 		{"cancel job H:node:3\n", "OK\r\n"},
 		{"cancel\n", "ERR UNKNOWN_COMMAND Unknown+server+commandcancel\r\n"},
+		{"cancel all H:node:3\n", "ERR UNKNOWN_ERROR\r\n"},
 		{"maxqueue f 2\n", "OK\r\n"},
 		{"maxqueue nowhere 2\n", "OK\r\n"},
 		{"maxqueue\n", "ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+maxqueue\r\n"},
@@ -556,7 +558,8 @@ func TestTextCommands(t *testing.T) {
 		t.Errorf("cancelled: %+v", wish)
 	}
 	client.send(gearman.SubmitJobBg, "f", "u9", "")
-	client.want(gearman.Error, "QUEUE_ERROR") // and no WORK_FAIL of the job that was cancelled came before it
+	client.want(gearman.WorkFail, "H:node:3") // which was cancelled
+	client.want(gearman.Error, "QUEUE_ERROR")
 	client.send(gearman.SubmitJobBg, "f", "u1", "")
 	client.want(gearman.JobCreated, "H:node:2") // joining is no more
 }
@@ -585,7 +588,7 @@ func TestWhatClosesAConnection(t *testing.T) {
 	p.send(gearman.AllYours)
 	p.want(gearman.Error, "INVALID_COMMAND")
 	must.Get(io.WriteString(p.conn, "\x00RES\x00\x00\x00\x09\x00\x00\x00\x00"))(t)
-	p.want(gearman.Error, "INVALID_COMMAND")
+	p.want(gearman.Error, "INVALID_MAGIC")
 	p.send(gearman.CanDo, "f\n")
 	p.want(gearman.Error, "INVALID_FUNCTION_NAME")
 	p.synced()

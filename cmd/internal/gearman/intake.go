@@ -39,7 +39,6 @@ type job struct {
 	id         int64
 	clients    []*waiter
 	background bool            // somebody else wants it run, too, or may want it
-	muted      bool            // somebody cancels it, whose clients are told of nothing any more
 	kind       gearman.Kind    // what its worker said at the end, until that is journalled; 0: nothing yet
 	last       gearman.Payload // of that
 }
@@ -365,9 +364,6 @@ func (in *intake) drop(id int64) {
 
 // tell tells the clients of a job something. Callers must hold in.mu.
 func (j *job) tell(last gearman.Payload, send func(p *gearman.Peer)) {
-	if j.muted {
-		return
-	}
 	for _, w := range j.clients {
 		if w.created {
 			send(w.client)

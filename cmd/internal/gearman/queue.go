@@ -72,7 +72,7 @@ func (q queue) Jobs(ctx context.Context, most int) (list []gearman.Listed, err e
 		j := f.intake.jobs[row.ID]
 		listed := gearman.Listed{
 			Handle: f.handle(row.ID), Function: row.Target, Unique: uniqueOf(row.UniqueKey),
-			Background: j == nil || j.background, Cancelled: j != nil && j.muted,
+			Background: j == nil || j.background,
 		}
 		f.intake.mu.Unlock()
 		list = append(list, listed)
@@ -80,8 +80,7 @@ func (q queue) Jobs(ctx context.Context, most int) (list []gearman.Listed, err e
 	return list, err
 }
 
-// Cancel implements gearman.Queue. Clients that wait for a job that runs hear that it failed; else they hear nothing
-// more, as from gearmand.
+// Cancel implements gearman.Queue. Clients that wait for the job hear that it failed, and nothing more.
 func (q queue) Cancel(ctx context.Context, handle string, p *gearman.Peer) (found bool, err error) {
 	f := q.front
 	id := f.idOf(handle)
@@ -93,8 +92,6 @@ func (q queue) Cancel(ctx context.Context, handle string, p *gearman.Peer) (foun
 		rows[0].Status == journal.RowDone || rows[0].Status == journal.RowIgnored {
 		return false, err
 	}
-	ran := f.executor.standing(id).Running
-	f.intake.mute(id, true)
 	told, err := f.Worker.Cancel(ctx, jobexec.CancelWish{IDs: []int64{id}, Rows: true, By: p.By()})
 	if why := told.Errors[id]; err == nil && why != "" {
 		err = errors.New(why)
@@ -102,29 +99,17 @@ func (q queue) Cancel(ctx context.Context, handle string, p *gearman.Peer) (foun
 	if _, elsewhere := told.Elsewhere[id]; err == nil && elsewhere {
 		err = fmt.Errorf("job %d is another worker's", id)
 	}
-	if err != nil {
-		f.intake.mute(id, false)
-		return true, err
+	if err == nil {
+		f.intake.cancelled(id)
 	}
-	f.intake.cancelled(id, ran)
-	return true, nil
+	return true, err
 }
 
-// mute has the clients of a job hear nothing of it, for as long as somebody cancels it.
-func (in *intake) mute(id int64, muted bool) {
+// cancelled tells those who wait for a job that it failed: they hear no more of it.
+func (in *intake) cancelled(id int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if j := in.jobs[id]; j != nil {
-		j.muted = muted
-	}
-}
-
-// cancelled forgets who waits for a job.
-func (in *intake) cancelled(id int64, ran bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if j := in.jobs[id]; j != nil {
-		j.muted = !ran
 		in.end(j, false, nil)
 	}
 }

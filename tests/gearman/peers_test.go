@@ -1,0 +1,205 @@
+package gearman
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"jobd/store/storetest/must"
+	"jobd/tests/harness"
+)
+
+// peers are other people's libraries. Each has a program in testdata that is a worker, `worker PORT PREFIX`, with the
+// functions PREFIX.talk, which sends data, a warning, a status and a result; PREFIX.echo; PREFIX.fail; PREFIX.throw,
+// which sends an exception; and PREFIX.held, which writes a line into the file PATH.runs, where PATH is the workload,
+// and waits until there is a file PATH. It is also a client, `client PORT PREFIX WHAT ARGUMENT`, that prints what it
+// hears of a job of a function, of two jobs of PREFIX.held with one unique id, or of one in the background.
+type peer struct {
+	name    string
+	command []string
+	env     []string
+	hears   map[string][]string // what the client hears of its own worker
+	delays  bool                // it submits jobs with a time
+}
+
+func peers(t *testing.T) []peer {
+	t.Helper()
+	testdata := must.Get(filepath.Abs("testdata"))(t)
+	native := filepath.Join(t.TempDir(), "peer")
+	cc := exec.Command("cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", native, filepath.Join(testdata, "peer.c"), "-lgearman")
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v: %s", err, out)
+	}
+	all := map[string][]string{
+		"talk":  {"data d:hi", "warning w", "status 1/2", "complete c:hi"},
+		"fail":  {"fail"},
+		"throw": {"exception thrown"},
+	}
+	peers := []peer{
+		{name: "libgearman", command: []string{native}, hears: all, delays: true},
+		{name: "php-gearman", command: []string{"php", filepath.Join(testdata, "peer.php")}, hears: all},
+		{name: "Gearman-Client", command: []string{"perl", filepath.Join(testdata, "peer.pl")}, hears: map[string][]string{
+			"talk":  {"status 1/2", "complete c:hi"}, // a worker sends nothing else
+			"fail":  {"fail"},
+			"throw": {"exception thrown"},
+		}},
+	}
+	node := filepath.Join(harness.Top(), "bin", "gearmanode", "node_modules")
+	if _, err := os.Stat(node); err == nil {
+		peers = append(peers, peer{
+			name: "gearmanode", command: []string{"node", filepath.Join(testdata, "peer.cjs")}, env: []string{"NODE_PATH=" + node}, hears: all,
+		})
+	} else {
+		t.Logf("gearmanode is not tried: make deps had no npm, or npm no registry: %v", err)
+	}
+	return peers
+}
+
+func TestPeersOfGearmand(t *testing.T) {
+	t.Parallel()
+	testPeers(t, gearmand(t), false)
+}
+
+func TestPeersOfJobd(t *testing.T) {
+	t.Parallel()
+	settings, addr, _ := site(t)
+	settings.StartWorker(t)
+	testPeers(t, addr, true)
+}
+
+// testPeers has each library's client and worker pass jobs to each other. Gearmand wakes nobody for a job with a time.
+func testPeers(t *testing.T, addr string, wakes bool) {
+	t.Helper()
+	for _, p := range peers(t) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			p.start(t, addr)
+			p.hear(t, addr, "talk")
+			p.hear(t, addr, "fail")
+			size := 8 << 20
+			if os.Getenv("TORTURE") == "long" {
+				size = 63 << 20
+			}
+			if heard := p.ask(t, addr, "echo", fmt.Sprint(size)); !slices.Equal(heard, []string{fmt.Sprintf("complete %d bytes", size)}) {
+				t.Errorf("echo: the client heard %.300q", heard)
+			}
+			p.joins(t, addr)
+			p.background(t, addr)
+			if p.delays && wakes {
+				path := filepath.Join(t.TempDir(), "open")
+				harness.Touch(t, path)
+				p.ask(t, addr, "delayed", path)
+				harness.AwaitFile(t, path+".runs")
+			}
+			p.hear(t, addr, "throw") // Gearman::Worker dies of what it is told of the FAIL that it sends behind
+		})
+	}
+}
+
+func (p peer) run(t *testing.T, words ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(harness.Bounded(t), p.command[0], slices.Concat(p.command[1:], words)...)
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
+}
+
+// start starts the worker.
+func (p peer) start(t *testing.T, addr string) {
+	t.Helper()
+	worker := p.run(t, "worker", port(addr), p.name)
+	var said strings.Builder
+	worker.Stdout, worker.Stderr = &said, &said
+	must.Do(t, worker.Start())
+	t.Cleanup(func() {
+		_ = worker.Process.Kill()
+		_ = worker.Wait()
+		if t.Failed() {
+			t.Logf("the worker said:\n%s", &said)
+		}
+	})
+}
+
+// hear has the client hear what it should of a job.
+func (p peer) hear(t *testing.T, addr, what string) {
+	t.Helper()
+	if heard := p.ask(t, addr, what, "hi"); !slices.Equal(heard, p.hears[what]) {
+		t.Errorf("%s: the client heard %q, want %q", what, heard, p.hears[what])
+	}
+}
+
+// ask has the client run to its end, and gives what it heard.
+func (p peer) ask(t *testing.T, addr, what, argument string) []string {
+	t.Helper()
+	var stderr strings.Builder
+	client := p.run(t, "client", port(addr), p.name, what, argument)
+	client.Stderr = &stderr
+	out, err := client.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s%s", what, err, out, &stderr)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// joins has two clients submit one job, by its unique id: it is run once, and each hears its end.
+func (p peer) joins(t *testing.T, addr string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "open")
+	var clients []*exec.Cmd
+	var heard [2]strings.Builder
+	for i := range heard {
+		client := p.run(t, "client", port(addr), p.name, "held", path)
+		client.Stdout, client.Stderr = &heard[i], &heard[i]
+		must.Do(t, client.Start())
+		clients = append(clients, client)
+	}
+	l := &link{conn: must.Get(net.Dial("tcp", addr))(t)}
+	defer l.conn.Close()
+	harness.Until(t, func() string {
+		must.Do(t, l.send(41, p.name))
+		got := must.Get(l.wanted(42))(t)
+		if got.arguments[5] != "2" {
+			return fmt.Sprintf("%q is how the job stands for which two should wait", got.arguments)
+		}
+		return ""
+	})
+	harness.Touch(t, path)
+	for i, client := range clients {
+		if err := client.Wait(); err != nil || heard[i].String() != "complete held\n" {
+			t.Errorf("one of two clients of a job: %v: it heard %q", err, &heard[i])
+		}
+	}
+	if runs := must.Get(os.ReadFile(path + ".runs"))(t); string(runs) != "run\n" {
+		t.Errorf("it was run: %q", runs)
+	}
+}
+
+// background has a client submit a job in the background, and ask for its status until it is over.
+func (p peer) background(t *testing.T, addr string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "open")
+	client := p.run(t, "client", port(addr), p.name, "background", path)
+	out := must.Get(client.StdoutPipe())(t)
+	must.Do(t, client.Start())
+	var heard []string
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		heard = append(heard, lines.Text())
+		if lines.Text() == "running" {
+			harness.Touch(t, path)
+		}
+	}
+	if err := client.Wait(); err != nil || !slices.Equal(heard, []string{"running", "over"}) {
+		t.Errorf("the client of a job in the background: %v; it heard %q", err, heard)
+	}
+}
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}

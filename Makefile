@@ -12,6 +12,7 @@ MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysq
 GO       = go
 PROGRAMS = jobd jobd-master jobctl
 AXE      = 4.11.0
+GEARMAN  = gearmanode@0.9.2 winston@2.4.7
 MODULES  = . tests
 # The packages of each module whose tests take longest, to be started first: go test starts packages in
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
@@ -66,6 +67,8 @@ release: ## the same, of a clean checkout whose changelog has the version; print
 
 deps: ## install what the tests run on (MariaDB, PHP, Python, Node.js and others: tools/deps.sh), through apt where it is missing
 	@tools/deps.sh
+	@test -e bin/gearmanode/node_modules/gearmanode || npm install --silent --no-save --no-audit --no-fund --prefix bin/gearmanode $(GEARMAN) || \
+	  echo "gearmanode could not be fetched: its test is skipped"
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
@@ -119,7 +122,7 @@ lint-source:
 	cd tools/package && nice -n 19 $$staticcheck ./...
 
 bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which; AGAINST=commit: in pairs with it)
-	bash tools/deps.sh bench
+	@tools/deps.sh
 	cd tests && $(GO) run ./bench --json ../bin/bench.json $(if $(AGAINST),--against $(AGAINST) --pairs $(PAIRS)) $(BENCH)
 
 torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
 # through apt where they are missing; PHP, Node.js and drivers for the tests of the clients; graphviz;
-# Prometheus; nginx, Express and php-fpm; and lintian, rpm and mmdebstrap, which the packages are tested with.
+# Prometheus; nginx, Express and php-fpm; gearmand and what speaks with it; and lintian, rpm and
+# mmdebstrap, which the packages are tested with.
 # The tests start servers of their own; the one that the package may start on this machine is not
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
@@ -27,11 +28,9 @@ packages+=" prometheus"
 # The packages: their tests check them by lintian and rpm, and install them in a Debian of their own.
 programs+=" lintian rpm mmdebstrap unshare setpriv"
 packages+=" lintian rpm mmdebstrap util-linux"
-# For bench as its argument: gearmand, and PHP's part of it, which pools are measured beside.
-if [ "${1-}" = bench ]; then
-  programs+=" gearmand"
-  packages+=" gearman-job-server php-gearman"
-fi
+# gearmand, which jobd is compared with and measured beside; its tools, and the libraries of clients and workers.
+programs+=" gearmand gearman gearadmin cc"
+packages+=" gearman-job-server gearman-tools php-gearman libgearman-client-perl libgearman-dev gcc libc6-dev"
 # For arm64 as its argument: what runs programs for that machine on another one.
 if [ "${1-}" = arm64 ]; then
   programs+=" qemu-aarch64"
@@ -54,6 +53,9 @@ missing() {
   done
   test -e /usr/share/zoneinfo/Europe/Berlin || return 0
   php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || return 0
+  php -r 'exit(extension_loaded("gearman") ? 0 : 1);' || return 0
+  perl -MGearman::Client -MGearman::Worker -e 1 2>/dev/null || return 0
+  test -e /usr/include/libgearman/gearman.h || return 0
   test -e /usr/share/nodejs/mysql || return 0
   test -e /usr/share/nodejs/express || return 0
   compgen -G '/usr/sbin/php-fpm*' >/dev/null || return 0

@@ -40,7 +40,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo package release deps test test-programs go-test test-race test-mysql test-group test-package lint vet lint-source bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo demo-gearman package release deps test test-programs go-test test-race test-mysql test-group test-package lint vet lint-source bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -52,6 +52,11 @@ build: ## build bin/jobd, bin/jobd-master and bin/jobctl
 demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and two workers and check every row (STORE=sqlite or mysql)
 	$(GO) build -o bin/demo ./examples/demo
 	bin/demo --store $(STORE)
+
+demo-gearman: build ## have the programs of gearmand (gearman, gearadmin) submit and run 500 jobs, and kill jobd among them
+	@tools/deps.sh gearman
+	$(GO) build -o bin/demo ./examples/demo
+	bin/demo --gearman
 
 # What is published, in dist/: tools/package says how. SOURCE_DATE_EPOCH counts before the commit's date.
 PACKAGE = cd tools/package && $(GO) run . --root $(CURDIR) --out $(CURDIR)/dist --commit '$(COMMIT)' --date '$(COMMIT_DATE)' \

@@ -37,6 +37,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	store := flags.String("store", "sqlite", "where the table is: sqlite or mysql (a MariaDB of the demo's own)")
+	gearman := flags.Bool("gearman", false, "show programs that were written for gearmand instead")
 	bin := flags.String("bin", "bin", "folder with jobd, jobd-master and jobctl")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -51,17 +52,20 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	table, err := openTable(ctx, *store, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, table.close()) }()
-
 	programs, err := filepath.Abs(*bin)
 	if err != nil {
 		return err
 	}
 	site := &site{dir: dir, bin: programs, oracle: filepath.Join(dir, "oracle"), stdout: stdout}
+	defer func() { site.stop(stdout, err != nil && !errors.Is(err, context.Canceled)) }()
+	if *gearman {
+		return site.gearman(ctx)
+	}
+	table, err := openTable(ctx, *store, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, table.close()) }()
 	defer func() { site.stop(stdout, err != nil && !errors.Is(err, context.Canceled)) }()
 	if err := site.start(ctx, table.settings); err != nil {
 		return err

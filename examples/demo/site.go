@@ -141,6 +141,7 @@ func (s *site) stop(stdout io.Writer, failed bool) {
 		}
 		d.log.Close()
 	}
+	s.daemons = nil
 }
 
 // stop asks until the daemon is gone: every time after the first means at once, also to its jobs.

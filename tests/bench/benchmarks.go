@@ -66,6 +66,11 @@ func benchmarks() []benchmark {
 			{what: "the index made from a journal", unit: "jobs/s"},
 			{"a query of 100 among 200,000 jobs, p99 of the slowest kind", "ms", atMost(50)},
 		}},
+		{name: "gearman", run: besideGearmandsOwn, extra: true, rows: []row{
+			{"Gearman jobs of 64 clients in the foreground, 8 workers ÷ gearmand in memory", "jobs/s", ratioAtLeast(0.5)},
+			{"the same in the background, submitted ÷ gearmand in memory", "jobs/s", ratioAtLeast(0.8)},
+			{"the same ÷ gearmand with its own SQLite queue", "jobs/s", ratioAtLeast(5)},
+		}},
 		{name: "page", run: pageSpeed, extra: true, rows: pageRows()},
 		{name: "hour", run: hour, extra: true, rows: hourRows()},
 		{name: "mirror", run: mirror, rows: []row{

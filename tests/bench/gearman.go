@@ -63,11 +63,16 @@ func (g *gearman) rate() float64 {
 }
 
 // startGearmand starts gearmand, and waits until it listens.
-func startGearmand(p *program, port string) {
-	server := exec.Command("gearmand", "--listen=127.0.0.1", "--port="+port, "--log-file=stderr", "--verbose=ERROR", "--user="+me(p))
+func startGearmand(p *program, port string, args ...string) {
+	server := exec.Command("gearmand", append([]string{"--listen=127.0.0.1", "--port=" + port, "--log-file=stderr", "--verbose=ERROR", "--user=" + me(p)}, args...)...)
 	server.Stderr = os.Stderr
 	p.must(server.Start())
 	p.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	awaitListener(p, port)
+}
+
+// awaitListener waits until somebody listens.
+func awaitListener(p *program, port string) {
 	for range 500 {
 		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			conn.Close()
@@ -75,7 +80,7 @@ func startGearmand(p *program, port string) {
 		}
 		<-time.After(look)
 	}
-	p.Fatal("gearmand does not listen")
+	p.Fatal("nobody listens on port ", port)
 }
 
 // me is the name of the account that this runs under.

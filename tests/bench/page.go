@@ -32,9 +32,10 @@ var pageSizes = map[string]pageSize{
 
 // pageTargets is how many targets there are; recurringJob is a job that has every tenth run of the journal.
 const (
-	pageTargets  = 20
-	openPages    = 100
-	recurringJob = 7
+	pageTargets   = 20
+	openPages     = 100
+	recurringJob  = 7
+	pageRecurring = 5000 // rows that recur, about
 )
 
 // pageScreens are the addresses that are loaded, each a row of the table.
@@ -148,13 +149,13 @@ const (
 	pageSeconds = 10
 )
 
-// fill makes so many rows: most have ended, a quarter waits, some are delayed, and some recur.
+// fill makes so many rows: most have ended, a quarter waits, some are delayed, and pageRecurring recur.
 func (s *site) fill(rows int, begun time.Time) {
 	_, err := s.Admin.Exec(fmt.Sprintf(`INSERT INTO jobs (id, target, time_created, status, result, return_code, time_finished, run_at, schedule)
 		SELECT seq, CONCAT('t', seq %% %d), UNIX_TIMESTAMP(), ELT(1 + seq %% 8, 'waiting', 'done', 'done', 'done', 'waiting', 'done', 'done', 'delayed'),
 			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, IF(seq %% 50 = 0, 'fail', 'ok'), NULL),
-			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, 0, NULL), %d + (seq - 1) DIV %d * %d, IF(seq %% 8 = 7, UNIX_TIMESTAMP() + 100000 + seq, 0), IF(seq %% 80 = 7, '@daily', NULL)
-		FROM seq_1_to_%d`, pageTargets, begun.Unix(), pageBatch, pageSeconds, rows))
+			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, 0, NULL), %d + (seq - 1) DIV %d * %d, IF(seq %% 8 = 7, UNIX_TIMESTAMP() + 100000 + seq, 0), IF(seq %% %d = 7, '@daily', NULL)
+		FROM seq_1_to_%d`, pageTargets, begun.Unix(), pageBatch, pageSeconds, rows/pageRecurring/8*8, rows))
 	s.p.must(err)
 	s.Exec(s.p, "CREATE INDEX schedule_idx ON jobs (schedule)") // without which rows that recur are looked for among all that wait
 	s.Exec(s.p, "ANALYZE TABLE jobs")

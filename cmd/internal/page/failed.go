@@ -14,7 +14,7 @@ import (
 )
 
 // mostFailed is how many failures are grouped.
-const mostFailed = 500
+const mostFailed = 200
 
 // failedPage is /failed.
 type failedPage struct {

@@ -121,7 +121,7 @@ func TestTheOtherVerifierAgrees(t *testing.T) {
 				t.Error(err)
 			}
 			anchors(t, dir)
-			flips(t, dir, random)
+			flips(t, dir, random, name == "running")
 			if name != "running" {
 				mutations(t, dir)
 			}
@@ -174,12 +174,12 @@ func anchors(t *testing.T, dir string) {
 	}
 }
 
-// flips changes a bit of each file, at several places.
-func flips(t *testing.T, dir string, random *rand.Rand) {
+// flips changes a bit of each file, at several places. Where a worker runs, what is sealed is as it is without one.
+func flips(t *testing.T, dir string, random *rand.Rand, running bool) {
 	t.Helper()
 	all := contents(t, dir)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if len(all[name]) == 0 || strings.HasSuffix(name, "-shm") {
+		if len(all[name]) == 0 || strings.HasSuffix(name, "-shm") || running && strings.HasSuffix(name, ".zst") {
 			continue
 		}
 		times, expected := 3, ""

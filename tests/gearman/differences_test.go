@@ -10,20 +10,21 @@ type difference struct {
 
 const (
 	lf       = "a line that ends with LF is whole: gearmand cuts its last byte off"
-	whole    = "a packet that lacks arguments is an error, and the link stays: gearmand closes it, or never answers it again"
+	whole    = "a packet with too few or too long arguments is an error, and the link stays: gearmand closes it, or never answers it again"
 	named    = "a function has a name, without NULs: gearmand takes none for one, and counts a name that has a NUL apart"
 	blanks   = "words are parted by blanks"
 	kept     = "a worker keeps the job that it has, whatever it can do from then on: gearmand gives the job away, too"
 	noLonger = "a job that was cancelled is over: gearmand counts it, answers for it, and lets it run to its end"
 	crash    = "gearmand dies of it, and everything that it had in memory is lost"
 	pages    = "a web page must not talk to the port: gearmand takes each line of its request for a command"
-	reducers = "there are no reducers: gearmand closes the link"
+	reducers = "there are no reducers: gearmand tells workers their names"
 	noNUL    = "a WORK_FAIL has the handle alone: gearmand makes an exception a WORK_FAIL with a NUL behind that"
 	whenDue  = "a job with a time wakes workers when it is due: gearmand wakes them when it is submitted, and never again"
 	notLost  = "a function with jobs is not dropped: gearmand forgets them"
 	longest  = "a unique id of 64 bytes is whole: gearmand gives its last byte to the workload"
 	toEnd    = "who asks for more numbers is answered: gearmand closes the link"
 	leaves   = "a job that nobody waits for any more is no job: gearmand counts it until a worker would get it"
+	lines    = "a name is of 512 bytes at most, and breaks no line of a list: gearmand takes any"
 	unit     = "CAN_DO_TIMEOUT counts milliseconds, as the protocol says: gearmand counts seconds"
 )
 
@@ -107,12 +108,22 @@ var differences = map[string][]difference{
 		{step: `j > "GET / HTTP/1.1\r\n"`, answers: []string{`j < closed`}, why: pages},
 		{step: `k > "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\nstatus\r\n"`, answers: []string{`k < closed`}, why: pages},
 	},
-	"reducers": {
-		{step: `client > SUBMIT_REDUCE_JOB f "" r reduced`, answers: []string{`client < ERROR INVALID_COMMAND`}, why: reducers},
-		{step: `client > SUBMIT_REDUCE_JOB_BACKGROUND f "" r reduced`, answers: []string{`client < ERROR INVALID_COMMAND`}, why: reducers},
+	"names": {
+		{step: `client > SUBMIT_JOB_BG "n"*513 "" x`, answers: []string{`client < ERROR INVALID_FUNCTION_NAME`}, why: lines},
+		{step: `client > SUBMIT_JOB_BG "tab\there" "" x`, answers: []string{`client < ERROR INVALID_FUNCTION_NAME`}, why: lines},
+		{step: `third > CAN_DO "tab\there"`, answers: []string{`third < ERROR INVALID_FUNCTION_NAME`}, why: lines},
 	},
-	"type_unknown": {
-		{step: `i > 4294967295 x`, answers: []string{`i < closed`}, why: crash},
+	"reducers": {
+		{step: `client > SUBMIT_REDUCE_JOB f "" r "" reduced`, answers: []string{`client < ERROR INVALID_COMMAND`}, why: reducers},
+		{step: `client > SUBMIT_REDUCE_JOB_BACKGROUND f "" r "" reduced`, answers: []string{`client < ERROR INVALID_COMMAND`}, why: reducers},
+		{step: `worker > GRAB_JOB_ALL`, answers: []string{`worker < NO_JOB`}, why: reducers},
+		{step: `worker > WORK_COMPLETE {job2} ""`, answers: []string{`worker < ERROR JOB_NOT_FOUND`}, why: reducers},
+		{step: `worker > GRAB_JOB_ALL`, answers: []string{`worker < NO_JOB`}, why: reducers},
+		{step: `worker > WORK_COMPLETE {job3} ""`, answers: []string{`worker < ERROR JOB_NOT_FOUND`}, why: reducers},
+	},
+	"unique_long": {
+		{step: `b > SUBMIT_JOB f "u"*10000 b`, answers: []string{`b < ERROR ARGUMENT_TOO_LARGE`}, why: whole},
+		{step: `c > GET_STATUS_UNIQUE "u"*100`, answers: []string{`c < STATUS_RES_UNIQUE "u"*100 0 0 0 0 0`}, why: whole},
 	},
 	"timeout_ms": {
 		{

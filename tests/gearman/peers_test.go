@@ -69,6 +69,7 @@ func TestPeersOfGearmand(t *testing.T) {
 func TestPeersOfJobd(t *testing.T) {
 	t.Parallel()
 	settings, addr, _ := site(t)
+	settings["gearman_max_packet"] = "128MiB" // workloads of 64 MiB have something beside them
 	settings.StartWorker(t)
 	testPeers(t, addr, true)
 }
@@ -84,7 +85,7 @@ func testPeers(t *testing.T, addr string, wakes bool) {
 			p.hear(t, addr, "fail")
 			size := 8 << 20
 			if os.Getenv("TORTURE") == "long" {
-				size = 63 << 20
+				size = 64 << 20
 			}
 			if heard := p.ask(t, addr, "echo", fmt.Sprint(size)); !slices.Equal(heard, []string{fmt.Sprintf("complete %d bytes", size)}) {
 				t.Errorf("echo: the client heard %.300q", heard)

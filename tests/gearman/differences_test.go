@@ -121,6 +121,9 @@ var differences = map[string][]difference{
 		{step: `worker > GRAB_JOB_ALL`, answers: []string{`worker < NO_JOB`}, why: reducers},
 		{step: `worker > WORK_COMPLETE {job3} ""`, answers: []string{`worker < ERROR JOB_NOT_FOUND`}, why: reducers},
 	},
+	"type_unknown": {
+		{step: `i > 4294967295 x`, answers: []string{`i < closed`}, why: crash},
+	},
 	"unique_long": {
 		{step: `b > SUBMIT_JOB f "u"*10000 b`, answers: []string{`b < ERROR ARGUMENT_TOO_LARGE`}, why: whole},
 		{step: `c > GET_STATUS_UNIQUE "u"*100`, answers: []string{`c < STATUS_RES_UNIQUE "u"*100 0 0 0 0 0`}, why: whole},

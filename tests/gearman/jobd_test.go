@@ -18,9 +18,3 @@ func site(t testing.TB) (settings harness.Settings, addr, table string) {
 		"gearman_listen": addr, "on_crash": "requeue", "max_attempts": "1000", "log_level_console": "info",
 	}, addr, table
 }
-
-// jobd starts one.
-func jobd(t testing.TB, settings harness.Settings) *harness.Daemon {
-	t.Helper()
-	return settings.StartWorker(t)
-}

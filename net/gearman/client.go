@@ -18,8 +18,12 @@ const (
 // take does what a packet asks for.
 func (p *Peer) take(ctx context.Context, kind Kind, args [][]byte, held *hold) {
 	s := p.server
-	if need, about := needs(kind, args); need != 0 {
-		if err := p.may(need, requests[kind], about); err != nil {
+	if is := requests[kind]; is.need != 0 {
+		function := ""
+		if is.need != principal.Status {
+			function = string(args[0])
+		}
+		if err := p.may(is.need, is.name, function); err != nil {
 			p.refuse("FORBIDDEN", err.Error())
 			return
 		}
@@ -164,27 +168,6 @@ func (p *Peer) option(name string) {
 	}
 	p.exceptions.Store(true)
 	p.Send(OptionRes, name)
-}
-
-// requests are the names of what somebody may be refused.
-var requests = map[Kind]string{
-	SubmitJob: "SUBMIT_JOB", SubmitJobBg: "SUBMIT_JOB", SubmitJobHigh: "SUBMIT_JOB", SubmitJobHighBg: "SUBMIT_JOB",
-	SubmitJobLow: "SUBMIT_JOB", SubmitJobLowBg: "SUBMIT_JOB", SubmitJobEpoch: "SUBMIT_JOB", CanDo: "CAN_DO",
-	CanDoTimeout: "CAN_DO", GetStatus: "GET_STATUS", GetStatusUnique: "GET_STATUS",
-}
-
-// needs is the right that a packet needs, and the function that it is about; 0: it needs none, as what a worker says
-// of the jobs that it was sent.
-func needs(kind Kind, args [][]byte) (need principal.Scope, function string) {
-	switch requests[kind] {
-	case "SUBMIT_JOB":
-		return principal.Submit, string(args[0])
-	case "CAN_DO":
-		return principal.Worker, string(args[0])
-	case "GET_STATUS":
-		return principal.Status, ""
-	}
-	return 0, ""
 }
 
 // may tells why a peer may not ask for something; nil: it may.

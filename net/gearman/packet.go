@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"jobd/net/principal"
 )
 
 // Kind is what a packet is, by its number in Gearman's PROTOCOL document.
@@ -60,20 +62,34 @@ const (
 	headLength = 12
 )
 
-// arguments is how many arguments a request has; the last one is the rest, with whatever NUL bytes are in it.
-// Of kinds that are not there nobody may send us one.
-var arguments = map[Kind]int{
-	CanDo: 1, CantDo: 1, ResetAbilities: 0, PreSleep: 0, SubmitJob: 3, GrabJob: 0, WorkStatus: 3, WorkComplete: 2,
-	WorkFail: 1, GetStatus: 1, EchoReq: 1, SubmitJobBg: 3, SubmitJobHigh: 3, SetClientID: 1, CanDoTimeout: 2,
-	WorkException: 2, OptionReq: 1, WorkData: 2, WorkWarning: 2, GrabJobUniq: 0, SubmitJobHighBg: 3, SubmitJobLow: 3,
-	SubmitJobLowBg: 3, SubmitJobEpoch: 4, GrabJobAll: 0, GetStatusUnique: 1,
+// request is what a kind of packet that a peer sends is like.
+type request struct {
+	args int             // the last one is the rest, with whatever NUL bytes are in it
+	name string          // as somebody is refused it
+	need principal.Scope // 0: none, as for what a worker says of the jobs that it was sent
+}
+
+var (
+	submits = request{3, "SUBMIT_JOB", principal.Submit}
+	works   = request{1, "CAN_DO", principal.Worker}
+	looks   = request{1, "GET_STATUS", principal.Status}
+)
+
+// requests are the kinds that a peer may send.
+var requests = map[Kind]request{
+	SubmitJob: submits, SubmitJobBg: submits, SubmitJobHigh: submits, SubmitJobHighBg: submits, SubmitJobLow: submits,
+	SubmitJobLowBg: submits, SubmitJobEpoch: {4, submits.name, submits.need},
+	GetStatus: looks, GetStatusUnique: looks, EchoReq: {args: 1}, OptionReq: {args: 1},
+	CanDo: works, CanDoTimeout: {2, works.name, works.need}, CantDo: {args: 1}, ResetAbilities: {}, SetClientID: {args: 1},
+	PreSleep: {}, GrabJob: {}, GrabJobUniq: {}, GrabJobAll: {},
+	WorkStatus: {args: 3}, WorkData: {args: 2}, WorkWarning: {args: 2}, WorkComplete: {args: 2}, WorkFail: {args: 1}, WorkException: {args: 2},
 }
 
 // head is the beginning of a packet.
 type head struct {
-	kind    Kind
-	size    int
-	request bool // it says so; else a response
+	kind Kind
+	size int
+	asks bool // its magic is that of a request
 }
 
 // Errors that end a connection: what follows can't be understood.
@@ -92,7 +108,7 @@ func readHead(r io.Reader, most int) (h head, err error) {
 	}
 	switch string(raw[:4]) {
 	case "\x00REQ":
-		h.request = true
+		h.asks = true
 	case "\x00RES":
 	default:
 		return h, errMagic

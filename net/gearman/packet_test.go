@@ -50,7 +50,7 @@ func TestPackets(t *testing.T) {
 				}
 				var body []byte
 				if body, err = readBody(r, h.size); err == nil {
-					args, err = split(body, arguments[h.kind])
+					args, err = split(body, requests[h.kind].args)
 				}
 			}
 			var got []string
@@ -98,7 +98,7 @@ func FuzzPackets(f *testing.F) {
 			if len(body) != h.size {
 				t.Fatalf("%d bytes, not %d", len(body), h.size)
 			}
-			args, err := split(body, arguments[h.kind])
+			args, err := split(body, requests[h.kind].args)
 			if err != nil || len(args) == 0 {
 				continue
 			}

@@ -34,14 +34,15 @@ type Peer struct {
 	number  int64 // shown in place of gearmand's descriptor
 	session *principal.Session
 	pending chan struct{} // holds one for each submission that is not answered
+	ctx     context.Context
+	leave   context.CancelFunc // ends ctx
 
 	exceptions atomic.Bool // it wants WORK_EXCEPTION
-	gone       atomic.Bool
 
 	mu       sync.Mutex // of what is to be sent
 	out      net.Buffers
 	kept     []*hold // of what is in out
-	untook   int     // bytes in out, and on their way
+	untook   int     // short bytes in out, and on their way; long ones count in the server's memory
 	flushing bool
 	closed   bool
 	flushed  chan struct{} // closed when nothing is on its way any more; nil: nobody waits for that
@@ -52,8 +53,8 @@ type Peer struct {
 // Exceptions tells whether the peer wants to hear of exceptions; else they are failures to it.
 func (p *Peer) Exceptions() bool { return p.exceptions.Load() }
 
-// Gone tells whether the intake has heard, or is about to hear, that the peer is gone.
-func (p *Peer) Gone() bool { return p.gone.Load() }
+// Context ends when the peer is gone; Intake.Left is called behind that.
+func (p *Peer) Context() context.Context { return p.ctx }
 
 // By is who the peer is, for the journal and the log.
 func (p *Peer) By() string { return p.session.By() }
@@ -96,11 +97,9 @@ func (p *Peer) put(encode func([]byte) []byte, last Payload) {
 	end := encode(p.out[n-1])
 	if len(last.Bytes) <= shortBytes {
 		end = append(end, last.Bytes...)
-		p.untook += len(end) - before
-	} else {
-		p.untook += len(end) - before + len(last.Bytes)
 	}
 	p.out[n-1] = end
+	p.untook += len(end) - before
 	if len(last.Bytes) > shortBytes {
 		p.out = append(p.out, last.Bytes)
 		if last.hold != nil {
@@ -117,7 +116,7 @@ func (p *Peer) put(encode func([]byte) []byte, last Payload) {
 func (p *Peer) flush() {
 	for {
 		p.mu.Lock()
-		out, kept := p.out, p.kept
+		out, kept, short := p.out, p.kept, p.untook
 		p.out, p.kept = nil, nil
 		if len(out) == 0 || p.closed {
 			p.flushing = false
@@ -138,7 +137,7 @@ func (p *Peer) flush() {
 		_, err := out.WriteTo(p.conn)
 		dropAll(kept)
 		p.mu.Lock()
-		p.untook -= bytes
+		p.untook -= short
 		if err != nil {
 			p.closeLocked(err)
 		}
@@ -197,8 +196,8 @@ func (p *Peer) drained(limit time.Duration) {
 }
 
 // serve reads what the peer asks until the connection ends.
-func (p *Peer) serve(ctx context.Context) {
-	err := p.read(ctx)
+func (p *Peer) serve() {
+	err := p.read(p.ctx)
 	p.server.left(p)
 	if errors.Is(err, io.EOF) { // it may take its answers still, as what nc has sent
 		p.drained(partingTime)
@@ -263,8 +262,8 @@ func (p *Peer) readPacket(ctx context.Context) error {
 		return err
 	}
 	_ = p.conn.SetReadDeadline(time.Time{})
-	n, known := arguments[h.kind]
-	if !h.request {
+	is, known := requests[h.kind]
+	if !h.asks {
 		p.refuse("INVALID_MAGIC", "Request magic expected")
 		return nil
 	}
@@ -272,7 +271,7 @@ func (p *Peer) readPacket(ctx context.Context) error {
 		p.refuse("INVALID_COMMAND", "Command not expected")
 		return nil
 	}
-	args, err := split(body, n)
+	args, err := split(body, is.args)
 	if err != nil {
 		p.refuse("INVALID_PACKET", err.Error())
 		return nil

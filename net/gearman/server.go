@@ -185,7 +185,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		_ = conn.Close()
 		return
 	}
-	s.serving.Go(func() { p.serve(ctx) })
+	p.ctx, p.leave = context.WithCancel(ctx)
+	s.serving.Go(p.serve)
 }
 
 // closeAll ends all connections, when they have taken what was sent.
@@ -212,6 +213,6 @@ func (s *Server) left(p *Peer) {
 	delete(s.peers, p)
 	s.mu.Unlock()
 	s.endWorker(p)
-	p.gone.Store(true)
+	p.leave()
 	s.Intake.Left(p)
 }

@@ -216,6 +216,9 @@ func completed(text string) string {
 		"launcher": "/bin/true {id}", "mysql_user": "jobd", "mysql_password": "secret", "mysql_database": "application",
 		"use_columns": "run_at, planned_at, schedule, attempts",
 	} {
+		if key == "use_columns" && strings.Contains(top, "gearman_listen") { // which needs more of them, and has all by default
+			continue
+		}
 		if !regexp.MustCompile(`(?m)^` + key + `(_file)? *=`).MatchString(top) {
 			above.WriteString(key + " = " + value + "\n")
 		}

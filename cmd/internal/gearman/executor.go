@@ -1,6 +1,7 @@
 package gearman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,6 @@ type executor struct {
 	mu      sync.Mutex
 	targets map[string]*standing
 	runs    map[int64]*run // by job
-
-	loading []*run // whose workloads are to be read
-	reading bool
 }
 
 // standing is how the workers of a target stand.
@@ -105,16 +103,18 @@ func (x *executor) standings() (all []jobexec.PoolStanding) {
 	return all
 }
 
-// standing is how far a job has come.
-func (x *executor) standing(id int64) (s gearman.Standing) {
+// standing is how far a job has come whose row has a status.
+func (x *executor) standing(id int64, status string) (s gearman.Standing) {
 	x.mu.Lock()
 	r := x.runs[id]
 	x.mu.Unlock()
-	if r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		s.Running, s.Numerator, s.Denominator = r.state == sent, r.numerator, r.denominator
+	if r == nil { // it waits, or something else runs it
+		s.Running = status == journal.RowRunning
+		return s
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Running, s.Numerator, s.Denominator = r.state == sent, r.numerator, r.denominator
 	return s
 }
 
@@ -173,56 +173,24 @@ func (x *executor) start(spec jobexec.Spec) *run {
 	} else if w, known := x.front.intake.takeWorkload(spec.Job); known {
 		r.offer(w.unique, w.bytes)
 	} else {
-		x.load(r)
+		x.front.tasks.Go(r.load)
 	}
 	return r
 }
 
-// load reads the workload of a run, together with others.
-func (x *executor) load(r *run) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.loading = append(x.loading, r)
-	if !x.reading {
-		x.reading = true
-		x.front.tasks.Go(x.read)
+// load reads the workload of a run. A row without one was inserted by the application: its worker gets the id.
+func (r *run) load() {
+	found, err := r.executor.front.Table.Workloads(context.Background(), []int64{r.spec.Job})
+	if err != nil || len(found) == 0 {
+		why := fmt.Sprintf("its workload can't be read: %v", cmp.Or(err, errors.New("its row is gone")))
+		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: why, Short: true})
+		return
 	}
-}
-
-// mostLoaded is how many workloads are read at once.
-const mostLoaded = 100
-
-func (x *executor) read() {
-	for {
-		x.mu.Lock()
-		n := min(len(x.loading), mostLoaded)
-		runs := x.loading[:n:n]
-		if x.loading = x.loading[n:]; n == 0 {
-			x.reading = false
-			x.mu.Unlock()
-			return
-		}
-		x.mu.Unlock()
-		byID := make(map[int64]*run, n)
-		for _, r := range runs {
-			byID[r.spec.Job] = r
-		}
-		found, err := x.front.Table.Workloads(context.Background(), slices.Collect(maps.Keys(byID)))
-		for _, w := range found {
-			r := byID[w.ID]
-			delete(byID, w.ID)
-			if w.Null { // the application has inserted it
-				w.Bytes = strconv.AppendInt(nil, w.ID, 10)
-			}
-			r.offer(uniqueOf(w.UniqueKey), w.Bytes)
-		}
-		for _, r := range byID {
-			if err == nil {
-				err = errors.New("its row is gone")
-			}
-			r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: "its workload can't be read: " + err.Error(), Short: true})
-		}
+	w := found[0]
+	if w.Null {
+		w.Bytes = strconv.AppendInt(nil, w.ID, 10)
 	}
+	r.offer(uniqueOf(w.UniqueKey), w.Bytes)
 }
 
 // offer has the run wait for a worker, now that its workload is known.

@@ -758,3 +758,29 @@ func (m manual) RunManual(_ context.Context, ids []int64, _ string) (answer jobe
 	answer.Jobs = map[int64]jobexec.Result{ids[0]: {Result: "ok", Stdout: cmp.Or("by hand")}}
 	return answer, nil
 }
+
+// A client that waits for several jobs gets all of their results, however long they are together.
+func TestLongResultsAtOnce(t *testing.T) {
+	t.Parallel()
+	w, address := start(t, func(c *Config, _ *Parts) { c.MaxPacket = 32 << 20 })
+	client, runner := connect(t, address), able(t, address, "f")
+	long := strings.Repeat("x", 24<<20)
+	for i := range 3 { // whose answers the client takes in another order than it asks
+		client.send(gearman.SubmitJob, "f", "", "")
+		if i == 0 {
+			client.want(gearman.JobCreated, "H:node:1")
+		}
+		handle, _, _ := strings.Cut(runner.grab(), "\x00")
+		runner.send(gearman.WorkComplete, handle, long)
+		if err := <-w.ends; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []gearman.Kind{
+		gearman.WorkComplete, gearman.JobCreated, gearman.WorkComplete, gearman.JobCreated, gearman.WorkComplete,
+	} {
+		if got := client.want(kind); kind == gearman.WorkComplete && len(got) != len(long) {
+			t.Errorf("a result of %d bytes", len(got))
+		}
+	}
+}

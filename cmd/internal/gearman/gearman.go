@@ -64,7 +64,6 @@ type Front struct {
 	Parts
 	server    *gearman.Server
 	intake    *intake // nil: nothing is inserted
-	named     *named  // else nil
 	executor  *executor
 	functions *functions
 	tasks     sync.WaitGroup // what Serve waits for at its end
@@ -84,8 +83,7 @@ func New(c Config) *Front {
 		f.intake = newIntake(f)
 		server.Intake = f.intake
 	} else {
-		f.named = newNamed(f)
-		server.Intake = f.named
+		server.Intake = &named{front: f}
 	}
 	f.server = gearman.New(server)
 	return f

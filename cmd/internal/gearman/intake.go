@@ -197,7 +197,7 @@ func (in *intake) register(s *gearman.Submission, t sqlite.Taken) *waiter {
 		j = &job{id: t.ID, background: t.Joined} // nobody knows who else wants a row that was there
 		in.jobs[t.ID] = j
 	}
-	w := &waiter{job: j, client: s.From, gone: s.From.Gone()}
+	w := &waiter{job: j, client: s.From, gone: s.From.Context().Err() != nil}
 	j.clients = append(j.clients, w)
 	of := in.waits[s.From]
 	if of == nil {
@@ -530,7 +530,7 @@ func (in *intake) Standing(ctx context.Context, q gearman.Question) (standing ge
 		if over || !q.From.Reaches(row.Target) || row.Status == journal.RowDone || row.Status == journal.RowIgnored {
 			continue
 		}
-		standing = in.front.executor.standing(row.ID)
+		standing = in.front.executor.standing(row.ID, row.Status)
 		standing.Known, standing.Clients = true, n
 		return standing, nil
 	}

@@ -2,7 +2,6 @@ package gearman
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -19,11 +18,6 @@ type named struct {
 	mu      sync.Mutex
 	queue   []*gearman.Submission
 	reading bool
-	waits   map[*gearman.Peer]map[int64]context.CancelFunc
-}
-
-func newNamed(f *Front) *named {
-	return &named{front: f, waits: map[*gearman.Peer]map[int64]context.CancelFunc{}}
 }
 
 // Submit implements gearman.Intake.
@@ -102,29 +96,14 @@ func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err erro
 		n.front.Worker.GivenBack([]string{s.Function})
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	n.mu.Lock()
-	of := n.waits[s.From]
-	if of == nil {
-		of = map[int64]context.CancelFunc{}
-		n.waits[s.From] = of
-	}
-	of[id] = cancel
-	n.mu.Unlock()
-	n.front.tasks.Go(func() { n.run(ctx, s.From, id) })
+	n.front.tasks.Go(func() { n.run(s.From, id) })
 }
 
 // run runs a manual row for a client.
-func (n *named) run(ctx context.Context, p *gearman.Peer, id int64) {
-	answer, err := n.front.Worker.RunManual(ctx, []int64{id}, p.By())
-	n.mu.Lock()
-	if cancel := n.waits[p][id]; cancel != nil {
-		cancel()
-		delete(n.waits[p], id)
-	}
-	n.mu.Unlock()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return // it is gone
+func (n *named) run(p *gearman.Peer, id int64) {
+	answer, err := n.front.Worker.RunManual(p.Context(), []int64{id}, p.By())
+	if p.Context().Err() != nil {
+		return // it is gone, and the job goes on
 	}
 	handle := n.front.handle(id)
 	result, ran := answer.Jobs[id]
@@ -143,14 +122,7 @@ func (n *named) run(ctx context.Context, p *gearman.Peer, id int64) {
 }
 
 // Left implements gearman.Intake. What runs goes on.
-func (n *named) Left(p *gearman.Peer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, cancel := range n.waits[p] {
-		cancel()
-	}
-	delete(n.waits, p)
-}
+func (n *named) Left(*gearman.Peer) {}
 
 // Standing implements gearman.Intake.
 func (n *named) Standing(ctx context.Context, q gearman.Question) (s gearman.Standing, err error) {

@@ -58,16 +58,19 @@ func testTools(t *testing.T, addr string) {
 	t.Helper()
 	admin := func(t *testing.T, want string, words ...string) {
 		t.Helper()
-		out, err := tool(t, addr, "gearadmin", words...).CombinedOutput()
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		slices.Sort(lines)
-		said := strings.Join(lines, "\n")
-		for _, masked := range tooled {
-			said = masked.re.ReplaceAllString(said, masked.by)
-		}
-		if said = strings.ReplaceAll(said, "\n", " "); said != want {
-			t.Errorf("gearadmin %q: %v: it says %q, want %q", words, err, said, want)
-		}
+		harness.Until(t, func() string { // a connection that ends may be listed for a moment
+			out, err := tool(t, addr, "gearadmin", words...).CombinedOutput()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			slices.Sort(lines)
+			said := strings.Join(lines, "\n")
+			for _, masked := range tooled {
+				said = masked.re.ReplaceAllString(said, masked.by)
+			}
+			if said = strings.ReplaceAll(said, "\n", " "); said != want {
+				return fmt.Sprintf("gearadmin %q: %v: it says %q, want %q", words, err, said, want)
+			}
+			return ""
+		})
 	}
 	submit := func(t *testing.T, input, want string, words ...string) {
 		t.Helper()

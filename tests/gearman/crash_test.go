@@ -137,22 +137,22 @@ func TestKilled(t *testing.T) {
 	for onCrash, jobs := range map[string]int{"requeue": 1600, "fail": 400} {
 		t.Run(onCrash, func(t *testing.T) {
 			t.Parallel()
-			kills := 4
+			kills, workers := 4, 4
 			if os.Getenv("TORTURE") == "long" {
-				jobs, kills = 50*jobs, 8
+				jobs, kills, workers = 50*jobs, 8, 16
 			}
-			testKilled(t, onCrash, jobs, kills)
+			testKilled(t, onCrash, jobs, kills, workers)
 		})
 	}
 }
 
-func testKilled(t *testing.T, onCrash string, jobs, kills int) {
+func testKilled(t *testing.T, onCrash string, jobs, kills, n int) {
 	t.Helper()
 	settings, addr, table := site(t)
 	settings = settings.With(harness.Settings{"on_crash": onCrash, "log_level_console": "error"})
 	daemon := settings.StartWorker(t)
 	file := filepath.Join(t.TempDir(), "runs")
-	workers := make([]*exec.Cmd, 4)
+	workers := make([]*exec.Cmd, n)
 	for i := range workers {
 		workers[i] = startWorker(t, addr, file)
 	}

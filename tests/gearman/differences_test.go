@@ -92,7 +92,7 @@ var differences = map[string][]difference{
 	},
 	"client_gone": {{
 		step:    `admin > until "show jobs\n" "{job1}\t0\t1\t0"`,
-		instead: `admin > until "show jobs\n" "."`, answers: []string{`admin < "."`}, why: leaves,
+		instead: `admin > until "status\n" "f\t0\t0\t0"`, answers: []string{`admin < "f\t0\t0\t0"`, `admin < "."`}, why: leaves,
 	}},
 	"delayed": {
 		{step: `worker > PRE_SLEEP`, answers: []string{`worker < NOOP`}, why: whenDue},

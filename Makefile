@@ -25,8 +25,8 @@ BOTH     = GOWORK=$(CURDIR)/tools/both.work
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 # What go vet says is lint's matter, and what test programs would tell a debugger takes half of linking them.
 TEST = test -count=1 -vet=off -ldflags=-s
-# Most of the time tests wait for what others do: so two packages more at once than there are processors.
-AT_ONCE = -p $(shell expr $$(nproc) + 2)
+# Half of the time tests wait for what others do: so one package more at once than there are processors.
+AT_ONCE = -p $(shell expr $$(nproc) + 1)
 ALONE   = -exec 'env -u GOWORK' # what tests compile is in no workspace
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.

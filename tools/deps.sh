@@ -46,11 +46,17 @@ programs+=" nginx"
 packages+=" nginx-light node-express"
 # php-fpm serves jobs that are FastCGI requests; its program has the version of PHP in its name.
 packages+=" php-fpm"
+# For gearman as its argument: only what make demo-gearman shows.
+only=
+if [ "${1-}" = gearman ]; then
+  only=1 programs="gearman gearadmin" packages="gearman-tools"
+fi
 
 missing() {
   for program in $programs; do
     command -v "$program" >/dev/null || return 0
   done
+  test -z "$only" || return 1
   test -e /usr/share/zoneinfo/Europe/Berlin || return 0
   php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || return 0
   php -r 'exit(extension_loaded("gearman") ? 0 : 1);' || return 0

@@ -42,4 +42,11 @@ func TestDemo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("gearman", func(t *testing.T) {
+		t.Parallel()
+		said, err := exec.CommandContext(t.Context(), demo, "--gearman", "--bin", programs).CombinedOutput()
+		if err != nil || !regexp.MustCompile(`\b501 jobs of Gearman clients, 501 verified\b`).Match(said) {
+			t.Errorf("%v\n%s", err, said)
+		}
+	})
 }

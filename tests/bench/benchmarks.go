@@ -118,6 +118,13 @@ func benchmarks() []benchmark {
 			{what: "their runners, the jobs themselves not counted", unit: "µs"},
 			{what: "the database server", unit: "µs"},
 		}},
+		{name: "commits", run: commits, extra: true, rows: []row{
+			{what: "transactions that write, a no-op job, 8 workers with 2 slots on one target ÷ 1 with 16", unit: ""},
+			{what: "the database server's processor time for it", unit: "µs"},
+			{what: "jobs a second", unit: "jobs/s"},
+			{what: "run-manual of a lone job, p99 (p50 in the place of the raw limit)", unit: "ms"},
+			{"connections of the one worker under load ÷ at rest", "", atMost(3)},
+		}},
 		growth("rows", "ms", "a claim of 20 with %d rows waiting", claimAmong, 1000, 10_000, 100_000, 1_000_000),
 		growth("targets", "jobs/s", "drain of 5,000 by a worker that serves %d targets", drainServing, 1, 10, 100, 1000),
 		growth("teams", "jobs/s", "drain of 5,000 by %d workers with 16 slots together", drainTogether, 1, 2, 4, 8, 16),

@@ -120,6 +120,7 @@ func (w *Worker) takeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.follow(w.board.LookDue(now))
+	w.follow(w.board.GiveBackLate(now))
 	w.rests(func(rest *board.Backoff, polls *target) {
 		if rest.Passed(now) && polls != nil {
 			polls.polls++
@@ -163,6 +164,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		at(w.survey.Due)
 	}
 	for _, t := range w.targets {
+		at(t.Late())
 		if t.wanted() { // starts that the rate has allowed since takeDue ran wake the loop, too
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
@@ -329,6 +331,9 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 			continue
 		}
 		t.trouble.ended()
+		if w.Prefetch < 0 {
+			t.Claimed(seen[name] >= n, time.Now())
+		}
 		if seen[name] > 0 {
 			t.locked = locked{}
 		}

@@ -35,9 +35,10 @@ func (w *Worker) turnLoop(ctx context.Context) {
 	}
 }
 
-// A turn that follows a busy one waits for more to come together, for collectTime at most: until
-// half of the jobs that have a slot have ended, or collectEnough of them. The others run meanwhile,
-// and what is spent on a turn is shared by more. After a turn that was about one job nothing waits.
+// Jobs that were started together often end together. So a turn waits for the others where one of them
+// has ended, as long as those are half of what runs, for collectTime at most: what is spent on a turn is
+// shared by more, and so is the next one, since those that follow are started together again. Where jobs
+// take times of their own, nothing waits.
 const (
 	collectTime   = 3 * time.Millisecond
 	collectEnough = 16
@@ -45,12 +46,12 @@ const (
 
 // collect waits until enough has come together for a turn.
 func (w *Worker) collect() {
-	if time.Since(w.busy) > collectTime {
+	if !w.gathers() {
 		return
 	}
 	timer := time.NewTimer(collectTime)
 	defer timer.Stop()
-	for !w.enough() {
+	for w.gathers() {
 		select {
 		case <-w.turns:
 		case <-timer.C:
@@ -59,11 +60,11 @@ func (w *Worker) collect() {
 	}
 }
 
-// enough tells whether a turn waits for nothing more.
-func (w *Worker) enough() bool {
+// gathers tells whether a turn waits for more.
+func (w *Worker) gathers() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.Crowded(collectEnough)
+	return w.board.Gathers(collectEnough)
 }
 
 // nudgeTurn makes the loop take a turn.
@@ -90,9 +91,6 @@ func (w *Worker) turn() {
 	}
 	w.journalSteps(turn.Steps)
 	w.observe(turn.Steps)
-	if turn.Ends > 1 {
-		w.busy = time.Now()
-	}
 	w.change(func(b *board.Board) board.Effects { return b.Journalled(turn) })
 }
 

@@ -119,7 +119,6 @@ type Worker struct {
 	identifying     sync.Mutex // held while name and worker id are taken, across table, journal and memory
 
 	// The turn loop's.
-	busy        time.Time   // when more than one job ended in a turn
 	runnerRetry Retry       // while the runner can't be had
 	runnerAway  atomic.Bool // it may not be asked for, for a moment
 

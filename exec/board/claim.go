@@ -103,10 +103,11 @@ func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted,
 // the jobs.
 func (b *Board) Decided(c *Claim, events []journal.Event) {
 	c.Events = events
-	starts := c.starts
+	starts, peers := c.starts, new(int)
 	for _, e := range events {
 		if e.Kind() == journal.KindRunning {
-			starts[0].announced, starts[0].began, starts = e.Seq, e.Time, starts[1:]
+			starts[0].announce(e, peers)
+			starts = starts[1:]
 		}
 	}
 }

@@ -35,7 +35,18 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 		}
 		drafts = append(drafts, w.b.Accept(c, row, token, name, w.now)...)
 	}
+	for target, t := range w.b.targets {
+		t.Claimed(room[target] <= 0, w.now)
+		t.pace.ahead = rapid.IntRange(0, 5).Draw(w.T, "jobs ahead")
+	}
 	return w.decided(&w.claim, c, drafts)
+}
+
+// giveBackLate has a moment pass, and jobs given back that were not reached.
+func (w *world) giveBackLate() bool {
+	w.now = w.now.Add(lateTime)
+	w.after(w.b.GiveBackLate(w.now))
+	return true
 }
 
 // decided journals what a claim has decided.

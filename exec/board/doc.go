@@ -35,7 +35,8 @@
 //
 // A job that is a request begins when its connection is there, and is held: Effects.Held says that the
 // step with its connection is journalled, and that it may be sent (cancel.go). What can start no job for
-// now has nothing claimed for it (unable.go).
+// now has nothing claimed for it (unable.go). How many jobs wait in a queue follows how fast its target's
+// jobs go; those that it does not reach after all leave (pace.go).
 //
 // # What comes back
 //

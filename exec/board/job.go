@@ -28,6 +28,7 @@ type Job struct {
 
 	announced uint64    // the event that says running
 	began     time.Time // when that event was journalled
+	peers     *int      // jobs announced together with this one, itself too, that have not ended; nil: not known
 	runner    string    // the instance that it names
 	executor  string    // what runs it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
@@ -67,6 +68,8 @@ type Target struct {
 	in          [phaseCount]int // jobs by phase
 	unseen      []uint64        // ends and releases of its jobs that the table may not show yet, oldest first
 	rates       [rateWindow]second
+	ended       int // jobs that have ended
+	pace        pace
 }
 
 // ID is the job's id in the table.
@@ -120,6 +123,12 @@ func (j *Job) Recovered() bool { return j.recovered }
 // Limits are for how long the start may run, as it was announced, and how much longer it has behind
 // SIGTERM; 0: no limit.
 func (j *Job) Limits() (timeout, killAfter time.Duration) { return j.timeout, j.killAfter }
+
+// announce notes that the start of a job is journalled, together with those of peers.
+func (j *Job) announce(e journal.Event, peers *int) {
+	j.announced, j.began, j.peers = e.Seq, e.Time, peers
+	*peers++
+}
 
 // Start is one announced start of a job. A start that was overtaken, by a pause for one, stands no
 // more, and nothing comes of it.

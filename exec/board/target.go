@@ -55,14 +55,14 @@ func (t *Target) Parked() int { return t.in[Parked] }
 func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
 
 // Room is how many jobs to claim now: as many as there are free slots, and prefetch more (negative:
-// one a slot). To claim in batches the prefetched ones are replenished when half of them are gone,
-// not one by one.
+// one a slot, or what the target gets through in aheadTime). To claim in batches the prefetched ones
+// are replenished when half of them are gone, not one by one.
 func (t *Target) Room(prefetch int) int {
-	if prefetch < 0 {
-		prefetch = t.concurrency
-	}
 	if !t.Open() || t.Crowded(prefetch) || t.behind() {
 		return 0
+	}
+	if prefetch < 0 {
+		prefetch = max(t.concurrency, t.pace.ahead)
 	}
 	if t.starter.why != "" && t.idle() {
 		return 1 // the trial
@@ -387,6 +387,7 @@ func (j *Job) countStart(now time.Time) {
 
 // countEnd counts how a job has ended. One that somebody has cancelled is no failure of its target's.
 func (j *Job) countEnd(fine bool, now time.Time) {
+	j.target.ended++
 	r := j.target.rated(now)
 	r.Ended++
 	if !fine {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"jobd/journal"
@@ -26,7 +27,6 @@ func (s *Step) Job() *Job { return s.job }
 // Turn is what is journalled in one append: all that has happened to jobs since the turn before.
 type Turn struct {
 	Steps []*Step
-	Ends  int // jobs that have ended
 }
 
 // Signal has the next turn journal a signal. It journals none for a job whose start is over, or was
@@ -41,13 +41,14 @@ func (b *Board) Signal(s Signal) Effects {
 	return b.follow()
 }
 
-// Crowded tells whether a turn should wait no longer: half of the jobs that have a slot have ended,
-// or enough of them, or a job gets a signal.
-func (b *Board) Crowded(enough int) bool {
-	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 {
-		return true
+// Gathers tells whether a turn should wait for more: a job has ended, and at least half of those that
+// have a slot were announced together with it and have not, so that they are likely to end soon. It
+// should not where enough have ended, or a job gets a signal.
+func (b *Board) Gathers(enough int) bool {
+	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 || len(b.inbox.ended) >= enough {
+		return false
 	}
-	return len(b.inbox.ended) >= min((b.slots+1)/2, enough)
+	return slices.ContainsFunc(b.inbox.ended, func(e ended) bool { return e.job.peers != nil && 2**e.job.peers >= b.slots })
 }
 
 // Turn empties the inbox. Jobs that have ended give their slots to the next ones, which are
@@ -57,7 +58,6 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	for _, e := range b.inbox.ended {
 		turn.add(b.outcome(e, now))
 	}
-	turn.Ends = len(turn.Steps)
 	for _, j := range b.inbox.begun {
 		j.countStart(now)
 		if j.phase == Running && j.unsaid != nil {
@@ -80,9 +80,11 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	clear(b.inbox.ended)
 	b.inbox = inbox{due: b.inbox.due, ended: b.inbox.ended[:0]}
 	if instance != "" {
+		peers := new(int)
+		announced := func(s *Step) { b.announced(s, peers) }
 		for _, j := range b.inbox.due {
 			b.move(j, Announcing)
-			turn.add(&Step{job: j, Drafts: []journal.Draft{b.running(j, instance, false)}, then: b.announced})
+			turn.add(&Step{job: j, Drafts: []journal.Draft{b.running(j, instance, false)}, then: announced})
 		}
 		b.inbox.due = nil
 	}
@@ -153,7 +155,7 @@ func (b *Board) finished(s *Step) {
 
 // announced notes that a job's start is journalled. Where its target was paused meanwhile, say, it
 // is not to happen.
-func (b *Board) announced(s *Step) {
+func (b *Board) announced(s *Step, peers *int) {
 	j := s.job
 	if s.Err != nil {
 		if !b.failed {
@@ -163,7 +165,8 @@ func (b *Board) announced(s *Step) {
 		return
 	}
 	b.move(j, Announced)
-	j.announced, j.began, j.said = s.Events[0].Seq, s.Events[0].Time, false
+	j.announce(s.Events[0], peers)
+	j.said = false
 	if b.stays(j) {
 		b.takeBack(j)
 		return
@@ -312,6 +315,9 @@ func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects 
 func (b *Board) end(e ended) {
 	b.inbox.ended = append(b.inbox.ended, e)
 	b.effects.Turn = true
+	if e.job.peers != nil {
+		*e.job.peers--
+	}
 }
 
 // renew has a job announced anew whose start did not happen, after a moment; or takes it back, where

@@ -41,7 +41,7 @@ func (t *Target) Late() time.Time {
 }
 
 // notReached is why jobs are given back that were claimed ahead.
-const notReached = "jobs before it take longer than those of late"
+const notReached = "it was claimed ahead, and the jobs before it take longer than expected"
 
 // GiveBackLate has jobs given back that were claimed ahead and not reached: all but one a slot, and but
 // those that can't be taken elsewhere.

@@ -27,7 +27,9 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	mount(t, dir, "size=40m", 0)
 	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
-	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{"journal_dir": dir, "log_level_console": "error"})
+	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{
+		"journal_dir": dir, "log_level_console": "error", "prefetch": fmt.Sprint(mayHold - slots),
+	})
 	idle := w.own()
 	s.awaitStill(w)
 	s.awaitHeldAtMost(w, mayShow)

@@ -23,6 +23,8 @@ import (
 type executor struct {
 	front *Front
 
+	telling sync.Mutex // held while it is told how workers stand, so that the newest is told last
+
 	mu      sync.Mutex
 	targets map[string]*standing
 	runs    map[int64]*run // by job
@@ -55,12 +57,16 @@ func (x *executor) setTargets(services map[string]jobexec.Service) {
 	}
 	x.mu.Unlock()
 	for _, name := range added {
-		x.workers(name, x.front.server.WorkersOf(name))
+		x.workers(name)
 	}
 }
 
-// workers hears how many workers can do a function. With the last one the jobs that wait for one are given back.
-func (x *executor) workers(name string, n int) {
+// workers looks how many workers can do a function, and tells it. With the last one the jobs that wait for one are
+// given back.
+func (x *executor) workers(name string) {
+	x.telling.Lock()
+	defer x.telling.Unlock()
+	n := x.front.server.WorkersOf(name)
 	x.mu.Lock()
 	t := x.targets[name]
 	if t == nil {

@@ -115,7 +115,7 @@ func (f *Front) Committed(events []journal.Event) {
 
 // workers hears how many workers can do a function.
 func (f *Front) workers(function string, n int) {
-	f.executor.workers(function, n)
+	f.executor.workers(function)
 	f.functions.workers(function, n)
 }
 

@@ -28,6 +28,7 @@ type intake struct {
 	jobs     map[int64]*job                   // that clients wait for
 	waits    map[*gearman.Peer]map[int64]*job // the same, by client
 	ended    map[int64]uint64                 // jobs that the journal has ended, and perhaps the table not yet: by which event
+	tidyAt   int                              // when so many are in ended, those that the table shows are forgotten
 	memory   map[int64]workload               // of rows that no worker has had yet
 	kept     int                              // bytes in memory
 	leaving  []int64                          // jobs whose last client is gone
@@ -72,7 +73,7 @@ const (
 func newIntake(f *Front) *intake {
 	return &intake{
 		front: f, jobs: map[int64]*job{}, waits: map[*gearman.Peer]map[int64]*job{},
-		ended: map[int64]uint64{}, memory: map[int64]workload{},
+		ended: map[int64]uint64{}, tidyAt: mostEnded, memory: map[int64]workload{},
 	}
 }
 
@@ -420,7 +421,7 @@ func (in *intake) committed(events []journal.Event) {
 				}
 				continue
 			}
-			if in.ended[e.Job] = e.Seq; len(in.ended) > mostEnded {
+			if in.ended[e.Job] = e.Seq; len(in.ended) > in.tidyAt {
 				in.tidyLocked()
 			}
 			if j != nil {
@@ -445,6 +446,7 @@ func (in *intake) tidy() {
 func (in *intake) tidyLocked() {
 	reached := in.front.Reached()
 	maps.DeleteFunc(in.ended, func(_ int64, seq uint64) bool { return seq <= reached })
+	in.tidyAt = max(mostEnded, 2*len(in.ended))
 }
 
 // end tells the clients of a job how that ended, and forgets it. What its worker has sent they get whole; else what

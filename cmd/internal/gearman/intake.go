@@ -413,6 +413,7 @@ func (in *intake) committed(events []journal.Event) {
 	for _, e := range events {
 		switch p := e.Payload.(type) {
 		case journal.Done:
+			in.drop(e.Job) // where something else has run it
 			j := in.jobs[e.Job]
 			if p.Again != nil {
 				if j != nil {

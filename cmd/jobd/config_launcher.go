@@ -276,7 +276,7 @@ func (c *launcherConfig) refuseID(set *conf.Set) {
 
 // warnOfID tells of a launcher whose jobs do not know which they are.
 func (c *launcherConfig) warnOfID(set *conf.Set) {
-	if len(c.words) == 0 || strings.Contains(c.command, "{id}") {
+	if len(c.words) == 0 || strings.Contains(c.command, "{id}") || set.Given("gearman_listen") { // its workload may be enough
 		return
 	}
 	switch c.runs {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -71,7 +72,12 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	if err != nil {
 		return nil, err
 	}
-	remote := p.runner
+	remote, launches := p.runner, jobexec.Runner(p.runner)
+	if p.front != nil {
+		if launches, err = gearman.Feed(p.front, launches, history.journalDir); err != nil {
+			return nil, errors.Join(fmt.Errorf("workloads of Gearman's clients: %w", err), p.runner.Close())
+		}
+	}
 	p.mirror = store.NewMirror(failMirror(history.journalDir, store.Config{
 		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
 		Server: history.lastServer(), Together: together,
@@ -93,7 +99,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		LostAfter:       r.jobs.lostAfter,
 		ShutdownTimeout: r.jobs.shutdownTimeout, Handover: r.jobs.handover,
 		Recorder: history.journal, Table: table.table, Mirror: p.mirror,
-		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
+		Runner: launches, Keeper: remote, Watcher: remote, Disk: history.reserve,
 		Pools: remote, Requester: requests, Displaced: remote.Displaced(),
 		Retry:  func(what string, about ...any) jobexec.Retry { return store.NewRetry(r.log, what, about...) },
 		Logger: r.log, OnTargets: r.notices.changed, Knows: history.knows, LastStart: history.lastStart,

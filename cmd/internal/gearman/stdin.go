@@ -1,0 +1,100 @@
+package gearman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+)
+
+// A launcher of a function reads the workload from its stdin. The worker puts it into a file, which a shell opens and
+// removes before it becomes the launcher. What if the worker or the runner is killed in between? The file stays, and
+// the next start of the job writes it anew; a start of the worker removes those that are old.
+
+// workloadFolder is where the files are, below the journal's folder.
+const workloadFolder = "gearman.workloads"
+
+// oldWorkload is the age from which on no start is under way any more that would open a file.
+const oldWorkload = time.Minute
+
+// fed is a runner whose jobs have workloads.
+type fed struct {
+	jobexec.Runner
+	front  *Front
+	folder string
+}
+
+// Feed makes a runner that gives launchers the workloads of their rows.
+func Feed(f *Front, runner jobexec.Runner, journalDir string) (jobexec.Runner, error) {
+	x := fed{runner, f, filepath.Join(journalDir, workloadFolder)}
+	folder, err := filepath.Abs(x.folder)
+	if err != nil || f.intake == nil {
+		return runner, err
+	}
+	x.folder = folder
+	files, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, file := range files {
+		if info, err := file.Info(); err == nil && time.Since(info.ModTime()) > oldWorkload {
+			_ = os.Remove(filepath.Join(folder, file.Name())) // the next start tries again
+		}
+	}
+	return x, nil
+}
+
+// Start implements jobexec.Runner.
+func (x fed) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	if spec.Mode.Executor() != "" {
+		return x.Runner.Start(spec)
+	}
+	program := spec.Argv[0]
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(spec.Dir, program)
+	}
+	if !proc.Executable(program) { // the runner says what is wrong with it
+		return x.Runner.Start(spec)
+	}
+	file, err := x.write(&spec)
+	if err != nil {
+		return nil, &jobexec.NotStartedError{Why: "its workload can't be its stdin: " + err.Error(), Short: true}
+	}
+	if file != "" {
+		spec.Argv = append([]string{"/bin/sh", "-c", `exec <"$0" && rm -f -- "$0" && exec "$@"`, file}, spec.Argv...)
+	}
+	process, err := x.Runner.Start(spec)
+	if err != nil && file != "" {
+		_ = os.Remove(file)
+	}
+	return process, err
+}
+
+// write puts the workload of a job into a file; "": its row has none.
+func (x fed) write(spec *jobexec.Spec) (file string, err error) {
+	w, known := x.front.intake.takeWorkload(spec.Job)
+	if !known {
+		found, err := x.front.Table.Workloads(context.Background(), []int64{spec.Job})
+		if err != nil || len(found) == 0 || found[0].Null {
+			return "", err
+		}
+		w.bytes = found[0].Bytes
+	}
+	if spec.Account != nil {
+		return "", errors.New("another account (launcher.user) may not read it; have Gearman workers run the function")
+	}
+	if err := os.MkdirAll(x.folder, 0o700); err != nil {
+		return "", err
+	}
+	file = filepath.Join(x.folder, fmt.Sprintf("%d.%d", spec.Job, spec.Attempt))
+	if err := os.WriteFile(file, w.bytes, 0o600); err != nil {
+		_ = os.Remove(file)
+		return "", err
+	}
+	return file, nil
+}

@@ -45,7 +45,8 @@ func (a *application) updates(some []int) (updates []update) {
 	const compared = 8
 	for _, index := range some {
 		change := a.Changes[index]
-		set, guard, args := a.layout.Update(change, a.Reduced[index])
+		set, guard, args, more := a.layout.Update(change, a.Reduced[index])
+		args = append(args, more...)
 		from := max(0, len(updates)-compared)
 		like := slices.IndexFunc(updates[from:], func(u update) bool {
 			return u.set == set && u.guard == guard && slices.Equal(u.args, args)

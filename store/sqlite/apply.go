@@ -37,8 +37,8 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 
 // update applies a change, and tells how many rows it matched.
 func update(ctx context.Context, tx *sql.Tx, found *layout, change store.Change, reduced bool) (int64, error) {
-	set, guard, args := found.Update(change, reduced)
-	result, err := tx.ExecContext(ctx, set+rule.List([]int64{change.Job})+guard, args...)
+	set, guard, args, more := found.Update(change, reduced)
+	result, err := tx.ExecContext(ctx, set+"?"+guard, append(append(args, change.Job), more...)...)
 	if err != nil {
 		return 0, err
 	}

@@ -49,7 +49,72 @@ func (f files) Connect(context.Context) (sqldriver.Conn, error) {
 		return nil, errors.Join(t.moved(), conn.Close())
 	}
 	t.noteFile(after)
-	return conn, nil
+	return &remembering{conn.(connection), map[string]statement{}}, nil
+}
+
+// remembering is a connection that prepares a statement once: one that is closed waits for the next that needs it.
+// All that is asked is prepared, since it has no other methods for that.
+type remembering struct {
+	connection
+	closed map[string]statement // by their text; nil: the connection itself is closed
+}
+
+// mostRemembered is how many statements a connection keeps.
+const mostRemembered = 100
+
+// connection is what the driver's connections are.
+type connection interface {
+	sqldriver.Conn
+	sqldriver.ConnBeginTx
+	sqldriver.SessionResetter
+	sqldriver.Validator
+}
+
+// statement is one of a connection.
+type statement struct {
+	prepared
+	conn *remembering
+	text string
+}
+
+// prepared is what the driver's statements are.
+type prepared interface {
+	sqldriver.Stmt
+	sqldriver.StmtExecContext
+	sqldriver.StmtQueryContext
+}
+
+// Prepare implements driver.Conn.
+func (c *remembering) Prepare(text string) (sqldriver.Stmt, error) {
+	if s, known := c.closed[text]; known {
+		delete(c.closed, text)
+		return s, nil
+	}
+	made, err := c.connection.Prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	return statement{made.(prepared), c, text}, nil
+}
+
+// Close implements driver.Stmt.
+func (s statement) Close() error {
+	closed := s.conn.closed
+	if _, known := closed[s.text]; known || closed == nil || len(closed) >= mostRemembered {
+		return s.prepared.Close()
+	}
+	closed[s.text] = s
+	return nil
+}
+
+// Close implements driver.Conn.
+func (c *remembering) Close() error {
+	all := c.closed
+	c.closed = nil
+	for _, s := range all {
+		_ = s.prepared.Close() // it tells what its last use has told
+	}
+	return c.connection.Close()
 }
 
 // source names the file to the driver, with what every connection to it needs (pitfall 18).

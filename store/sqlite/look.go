@@ -50,6 +50,7 @@ func (t *Table) shape() rule.Shape {
 		Owner: t.config.ClaimColumn, Worker: t.config.Worker, AnID: " AND " + anID,
 		Now: "unixepoch()", Clock: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
 		Code: "CASE typeof(return_code) WHEN 'integer' THEN return_code END", Hint: " INDEXED BY %s", Quote: quote, Output: output, Splits: true,
+		Limit:   "? + 0", // a statement with a bare ? is prepared again for each value
 		Text:    func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" },
 		Seconds: func(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" },
 		Number: func(name string) string {

@@ -678,7 +678,7 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// Functions become targets, with as many slots as workers are connected.
+// Functions become targets, with two slots for each worker that is connected.
 func TestFunctionsBecomeTargets(t *testing.T) {
 	t.Parallel()
 	w, address := start(t, nil)
@@ -696,11 +696,11 @@ func TestFunctionsBecomeTargets(t *testing.T) {
 		}
 	}
 	first, _, third := able(t, address, "f"), able(t, address, "f"), able(t, address, "f")
-	until(3)
+	until(6)
 	first.send(gearman.CantDo, "f")
-	until(2)
+	until(4)
 	third.send(gearman.ResetAbilities)
-	until(1)
+	until(2)
 	third.send(gearman.CanDo, "null")
 	third.want(gearman.Error, "INVALID_FUNCTION_NAME")
 }

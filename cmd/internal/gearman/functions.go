@@ -28,7 +28,7 @@ type slots struct{ set, wanted int }
 const mostFound = 1000
 
 // byWorkers is on whose behalf slots follow the number of workers.
-const byWorkers = "gearman_concurrency: as many as workers are connected"
+const byWorkers = "gearman_concurrency: two for each connected worker"
 
 func newFunctions(f *Front) *functions {
 	return &functions{front: f, found: map[string]*slots{}, limits: map[string]int{}}
@@ -44,12 +44,13 @@ func (f *Front) Found(names []string) map[string]*jobexec.Launcher {
 	return all
 }
 
-// Slots is how many jobs of a function run at once that so many workers can do.
+// Slots is how many jobs of a function are started at once that so many workers can do: the next one of each worker
+// waits for it, so that it is claimed and journalled while the worker is busy.
 func (f *Front) Slots(workers int) int {
 	if f.Concurrency > 0 {
 		return f.Concurrency
 	}
-	return max(workers, 1)
+	return max(2*workers, 1)
 }
 
 // launcher has Gearman workers run jobs.

@@ -55,7 +55,7 @@ func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
 	}
 	query, _ := s.selectRow(nil)
 	add := func(hint, condition, order string, limit int) {
-		text := query + hint + " WHERE " + condition + but + " ORDER BY " + order + " LIMIT ?" + s.Locking
+		text := query + hint + " WHERE " + condition + but + " ORDER BY " + order + " LIMIT " + cmp.Or(s.Limit, "?") + s.Locking
 		list = append(list, Statement{text, []any{one.Target, limit}, one.Target})
 	}
 	add(hint, "status = 'waiting' AND target = ?"+behind, order, one.Room)
@@ -127,16 +127,20 @@ func (s *Shape) Lines(results *sql.Rows, of Statement, names []string) (lines []
 // Decision is the statement that makes of rows what a claim decided.
 func (s *Shape) Decision(v Verdict) Statement {
 	set, args := Set(v.Write(s), s.Quote)
-	return Statement{Query: "UPDATE " + s.Table + " SET " + set + " WHERE id IN (" + List(v.Jobs) + ") AND " + v.Guard(), Args: args}
+	for _, id := range v.Jobs {
+		args = append(args, id)
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(v.Jobs)), ",")
+	return Statement{Query: "UPDATE " + s.Table + " SET " + set + " WHERE id IN (" + marks + ") AND " + v.Guard(), Args: args}
 }
 
 // Update is the statement that applies a change to the rows of some jobs, in two parts, between which
 // their ids stand. It is guarded by the claim's token.
-func (s *Shape) Update(change store.Change, reduced bool) (set, guard string, args []any) {
+func (s *Shape) Update(change store.Change, reduced bool) (set, guard string, args, more []any) {
 	set, args = Set(s.Write(change, reduced), s.Quote)
 	unedited, schedule := Unedited(change, s.Uses)
 	guard = ") AND " + isUnderWay + " AND " + s.Quote(s.Owner) + " = ?" + unedited
-	return "UPDATE " + s.Table + " SET " + set + " WHERE id IN (", guard, append(append(args, change.Token), schedule...)
+	return "UPDATE " + s.Table + " SET " + set + " WHERE id IN (", guard, args, append([]any{change.Token}, schedule...)
 }
 
 // List is ids as SQL takes them between the brackets of IN.

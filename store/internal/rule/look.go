@@ -32,6 +32,7 @@ type Shape struct {
 	Clock     string // the same in microseconds
 	Code      string // return_code as a number, or NULL
 	Locking   string // locks the rows that are read, or ""
+	Limit     string // how many rows of a target are read, as SQL; "": ?
 	ByKey     string // a hint that finds rows by their ids, or ""
 	Dirty     string // begins a query that sees what is not committed, too; "": the server shows that to nobody
 	Splits    bool   // the server reads no index by an OR of two ranges: each has its own statement

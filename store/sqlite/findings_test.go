@@ -55,6 +55,10 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "a generated column", old: "time_started INTEGER NOT NULL DEFAULT 0", now: "time_started INTEGER AS (time_created + 1) STORED", severity: store.Fault, want: "column time_started (INTEGER) is generated"},
 		{name: "a view", more: "CREATE VIEW seen AS SELECT * FROM jobs", config: sqlite.Config{Table: "seen"}, severity: store.Fault, want: "it is a view"},
 		{name: "no column for workloads", config: sqlite.Config{Submits: true}, severity: store.Fault, want: "no column workload", paste: true},
+		{
+			name: "ids that inserts do not tell", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id BIGINT UNIQUE", more: "ALTER TABLE jobs ADD COLUMN workload BLOB",
+			config: sqlite.Config{Submits: true}, severity: store.Fault, want: "its id is not declared INTEGER PRIMARY KEY",
+		},
 		{name: "another table", config: sqlite.Config{Table: "jbos"}, severity: store.Fault, want: "no such table"},
 	}
 	for _, c := range cases {

@@ -128,6 +128,9 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 	if _, there := found.Columns[store.ColumnWorkload]; err == nil && t.config.Submits && !there {
 		found.Fault("ALTER TABLE "+quote(t.config.Table)+" ADD COLUMN workload BLOB", "it has no column workload, which gearman_listen needs")
 	}
+	if err == nil && t.config.Submits && !found.keyed { // what is inserted is known by its rowid
+		found.Fault(t.needed().Add("id"), "its id is not declared INTEGER PRIMARY KEY, which gearman_listen needs")
+	}
 	if err != nil || found.Columns["status"].Name == "" {
 		return err
 	}

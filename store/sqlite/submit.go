@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -43,7 +44,7 @@ func (t *Table) Submit(ctx context.Context, jobs []Submitted, taken func([]Taken
 		insert, err := tx.PrepareContext(ctx, "INSERT INTO "+quote(t.config.Table)+
 			" (target, time_created, status, workload, unique_key, priority, run_at) VALUES"+
 			" (?1, unixepoch(), CASE WHEN ?5 > unixepoch() THEN 'delayed' ELSE 'waiting' END, ?2, ?3, ?4, CASE WHEN ?5 > unixepoch() THEN ?5 ELSE 0 END)"+
-			" ON CONFLICT (unique_key) DO NOTHING RETURNING id")
+			" ON CONFLICT (unique_key) DO NOTHING")
 		if err != nil {
 			return false, err
 		}
@@ -78,13 +79,17 @@ func (t *Table) submit(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, job Su
 			return Taken{Full: true}, err
 		}
 	}
-	err = insert.QueryRowContext(ctx, job.Target, job.Workload, key, job.Priority, job.RunAt).Scan(&taken.ID)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return taken, joins()
-	case err != nil && aboutRows(err):
-		return Taken{Err: err}, nil
+	result, err := insert.ExecContext(ctx, job.Target, job.Workload, key, job.Priority, job.RunAt)
+	if err != nil {
+		if aboutRows(err) {
+			return Taken{Err: err}, nil
+		}
+		return taken, err
 	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return taken, cmp.Or(err, joins())
+	}
+	taken.ID, err = result.LastInsertId()
 	return taken, err
 }
 

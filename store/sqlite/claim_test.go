@@ -51,3 +51,34 @@ func TestTheRowWithTheLeastIDIsClaimed(t *testing.T) {
 		t.Errorf("rows are %v, %v; want %v", statuses, err, want)
 	}
 }
+
+// Statements that a connection has prepared once see what the application makes of its table meanwhile.
+func TestStatementsFollowTheTable(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	table := confirmed(t, open(t, sqlite.Config{Path: path}))
+	must.Do(t, table.Check(t.Context()))
+	db := application(t, path)
+	exec(t, db, "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', 1)")
+	claim := func(want ...int64) {
+		t.Helper()
+		var seen []int64
+		err := table.Claim(t.Context(), map[string]int{"a": 9}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			for _, row := range rows {
+				seen = append(seen, row.Job)
+			}
+			return nil, nil
+		})
+		if err != nil || !slices.Equal(seen, want) {
+			t.Errorf("jobs %v, %v; want %v", seen, err, want)
+		}
+	}
+	claim(7)
+	exec(t, db, "ALTER TABLE jobs ADD COLUMN customer TEXT")
+	exec(t, db, "INSERT INTO jobs (id, target, time_created) VALUES (8, 'a', 1)")
+	claim(7, 8)
+	exec(t, db, "ALTER TABLE jobs RENAME TO former")
+	exec(t, db, "CREATE TABLE jobs AS SELECT * FROM former WHERE id = 8")
+	exec(t, db, "DROP TABLE former")
+	claim(8)
+}

@@ -19,6 +19,9 @@
 // -shm) has to be moved with it: a file that is put beside another one's WAL is damaged by SQLite
 // itself.
 //
+// A connection prepares each statement once, which may take as long as to run it. SQLite prepares it
+// again where the table has changed, and the statements end with the connection.
+//
 // An update that fails leaves nothing behind, whatever its error: Claim then tries each row by
 // itself, undoes it, and names those at fault. Any value may stand in any column; none makes a
 // method fail.

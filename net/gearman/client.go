@@ -103,7 +103,13 @@ func (p *Peer) submit(kind Kind, args [][]byte, held *hold) {
 		Background: kind != SubmitJob && kind != SubmitJobHigh && kind != SubmitJobLow,
 		Workload:   Payload{args[len(args)-1], held},
 	}
-	p.pending <- struct{}{}
+	job.weight = 1
+	if held == nil {
+		job.weight += int64(len(job.Workload.Bytes) / pendingBytes)
+	}
+	if p.pending.Acquire(context.Background(), job.weight) != nil {
+		return
+	}
 	if why := unfit(job.Function); why != "" {
 		job.Refused("INVALID_FUNCTION_NAME", why)
 		return

@@ -125,8 +125,9 @@ func readHead(r io.Reader, most int) (h head, err error) {
 	return h, nil
 }
 
-// readBody reads the rest of a packet. A long one gets memory as it comes, not when it is announced.
-func readBody(r io.Reader, size int) ([]byte, error) {
+// readBody reads the rest of a packet. A long one gets memory as it comes, not when it is announced: it calls step
+// behind its first shortBytes, and again behind each stepBytes.
+func readBody(r io.Reader, size int, step func() error) ([]byte, error) {
 	if size <= shortBytes {
 		body := make([]byte, size)
 		_, err := io.ReadFull(r, body)
@@ -134,12 +135,17 @@ func readBody(r io.Reader, size int) ([]byte, error) {
 	}
 	body := make([]byte, 0, shortBytes)
 	for len(body) < size {
+		if len(body) > 0 {
+			if err := step(); err != nil {
+				return nil, err
+			}
+		}
 		if len(body) == cap(body) {
 			grown := make([]byte, len(body), min(size, 4*cap(body)))
 			copy(grown, body)
 			body = grown
 		}
-		n, err := io.ReadFull(r, body[len(body):cap(body)])
+		n, err := io.ReadFull(r, body[len(body):min(cap(body), len(body)+stepBytes)])
 		if body = body[:len(body)+n]; err != nil {
 			return nil, err
 		}

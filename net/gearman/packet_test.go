@@ -16,6 +16,8 @@ func packet(magic string, kind Kind, args ...string) []byte {
 	return append([]byte("\x00"+magic), raw[4:]...)
 }
 
+func anyStep() error { return nil }
+
 func TestPackets(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -49,7 +51,7 @@ func TestPackets(t *testing.T) {
 					t.Errorf("head: %+v, not %+v", h, c.want)
 				}
 				var body []byte
-				if body, err = readBody(r, h.size); err == nil {
+				if body, err = readBody(r, h.size, anyStep); err == nil {
 					args, err = split(body, requests[h.kind].args)
 				}
 			}
@@ -70,7 +72,7 @@ func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
 	read := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			if _, err := readBody(strings.NewReader("short"), 64<<20); err == nil {
+			if _, err := readBody(strings.NewReader("short"), 64<<20, anyStep); err == nil {
 				b.Fatal("a body was read that never came")
 			}
 		}
@@ -91,7 +93,7 @@ func FuzzPackets(f *testing.F) {
 			if err != nil {
 				return
 			}
-			body, err := readBody(r, h.size)
+			body, err := readBody(r, h.size, anyStep)
 			if err != nil {
 				return
 			}

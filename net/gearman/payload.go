@@ -27,15 +27,53 @@ type hold struct {
 	memory *semaphore.Weighted
 }
 
-// take waits until there is memory for a packet. Whoever has some gives it back in time: what is read has a
-// deadline, and so has what is written.
+// take waits until there is memory for a packet. Whoever has some gives it back in time: each step of what is read
+// has a deadline, and so has what is written.
 func take(ctx context.Context, memory *semaphore.Weighted, size int) (*hold, error) {
 	if size <= shortBytes {
 		return nil, nil
 	}
+	h := newHold(memory, size)
+	if err := memory.Acquire(ctx, h.bytes); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// tryTake takes memory for whatever size, if there is some; nil: there is none.
+func tryTake(memory *semaphore.Weighted, size int) *hold {
+	h := newHold(memory, size)
+	if !memory.TryAcquire(h.bytes) {
+		return nil
+	}
+	return h
+}
+
+func newHold(memory *semaphore.Weighted, size int) *hold {
 	h := &hold{bytes: min(int64(size), memoryBytes), memory: memory}
 	h.users.Store(1)
-	return h, memory.Acquire(ctx, h.bytes)
+	return h
+}
+
+// Load reads the workload of a job, of about so many bytes, for the worker that has asked for it: when there is
+// memory for it, unless the worker goes before.
+func (s *Server) Load(j *Job, size int, read func() ([]byte, error)) (Payload, error) {
+	s.mu.Lock()
+	p := j.worker
+	s.mu.Unlock()
+	if p == nil {
+		return Payload{}, errGone
+	}
+	held, err := take(p.ctx, s.memory, size)
+	if err != nil {
+		return Payload{}, err
+	}
+	bytes, err := read()
+	if err != nil {
+		held.drop()
+		return Payload{}, err
+	}
+	return Payload{bytes, held}, nil
 }
 
 // Keep is for one more who has the payload, and drops it.

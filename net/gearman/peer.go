@@ -11,20 +11,33 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"jobd/net/principal"
 )
 
 // How long a peer may take: for the rest of a packet that has begun, with a second more for each slowBytes, and to
-// take what it is sent. What it has not taken may be so much; more of it ends the connection.
+// take what it is sent. While that takes of the memory of all, each stepBytes have a time of their own, too, so that
+// a peer that has stopped holds the memory for seconds.
 const (
 	patience   = 30 * time.Second
 	slowBytes  = 1 << 20
-	mostUntook = 64 << 20
+	stepBytes  = 256 << 10
+	readStep   = 5 * time.Second
+	writeStep  = 10 * time.Second
 	mostOfLine = 4 << 10 // bytes of a text command
 )
 
-// mostPending is how many submissions of a peer may be unanswered until no more is read from it.
-const mostPending = 1024
+// mostUntook is how many bytes for a peer count for nothing while it has not taken them. What is more counts in the
+// memory of all; where that has none left, the connection ends.
+const mostUntook = 1 << 20
+
+// mostPending is how much of a peer may be unanswered until no more is read from it: a submission weighs 1, and 1
+// for each pendingBytes of it that do not count in the memory of all.
+const (
+	mostPending  = 1024
+	pendingBytes = 1 << 10
+)
 
 // Peer is a connection: of a client, a worker, or both.
 type Peer struct {
@@ -33,7 +46,7 @@ type Peer struct {
 	reader  *bufio.Reader
 	number  int64 // shown in place of gearmand's descriptor
 	session *principal.Session
-	pending chan struct{} // holds one for each submission that is not answered
+	pending *semaphore.Weighted // what submissions weigh that are not answered
 	ctx     context.Context
 	leave   context.CancelFunc // ends ctx
 
@@ -42,7 +55,7 @@ type Peer struct {
 	mu       sync.Mutex // of what is to be sent
 	out      net.Buffers
 	kept     []*hold // of what is in out
-	untook   int     // short bytes in out, and on their way; long ones count in the server's memory
+	untook   int     // bytes in out, and on their way, but for payloads that count in the server's memory
 	flushing bool
 	closed   bool
 	flushed  chan struct{} // closed when nothing is on its way any more; nil: nobody waits for that
@@ -84,27 +97,35 @@ func (p *Peer) put(encode func([]byte) []byte, last Payload) {
 	if p.closed {
 		return
 	}
-	if p.untook > mostUntook {
-		p.closeLocked(errors.New("it does not take what it is sent"))
-		return
-	}
+	crowded := p.untook > mostUntook
+	before := p.untook
 	n := len(p.out)
 	if n == 0 || len(p.out[n-1]) > shortBytes {
 		p.out = append(p.out, make([]byte, 0, 512))
 		n++
 	}
-	before := len(p.out[n-1])
+	had := len(p.out[n-1])
 	end := encode(p.out[n-1])
 	if len(last.Bytes) <= shortBytes {
 		end = append(end, last.Bytes...)
 	}
 	p.out[n-1] = end
-	p.untook += len(end) - before
+	p.untook += len(end) - had
 	if len(last.Bytes) > shortBytes {
 		p.out = append(p.out, last.Bytes)
 		if last.hold != nil {
 			p.kept = append(p.kept, last.Keep().hold)
+		} else {
+			p.untook += len(last.Bytes)
 		}
+	}
+	if crowded {
+		h := tryTake(p.server.memory, p.untook-before)
+		if h == nil {
+			p.closeLocked(errors.New("it does not take what it is sent"))
+			return
+		}
+		p.kept = append(p.kept, h)
 	}
 	if !p.flushing {
 		p.flushing = true
@@ -133,8 +154,16 @@ func (p *Peer) flush() {
 			bytes += len(b)
 		}
 		p.mu.Unlock()
-		_ = p.conn.SetWriteDeadline(time.Now().Add(timeFor(bytes)))
-		_, err := out.WriteTo(p.conn)
+		step := patience
+		if len(kept) > 0 {
+			step = writeStep
+		}
+		var err error
+		for whole := time.Now().Add(timeFor(bytes)); len(out) > 0 && err == nil; {
+			some := cut(&out, stepBytes)
+			_ = p.conn.SetWriteDeadline(within(step, whole))
+			_, err = some.WriteTo(p.conn)
+		}
 		dropAll(kept)
 		p.mu.Lock()
 		p.untook -= short
@@ -143,6 +172,27 @@ func (p *Peer) flush() {
 		}
 		p.mu.Unlock()
 	}
+}
+
+// cut takes so many bytes from the beginning of what is to be written.
+func cut(out *net.Buffers, most int) (some net.Buffers) {
+	for len(*out) > 0 && most > 0 {
+		first := (*out)[0]
+		n := min(len(first), most)
+		some, most = append(some, first[:n]), most-n
+		if (*out)[0] = first[n:]; n == len(first) {
+			*out = (*out)[1:]
+		}
+	}
+	return some
+}
+
+// within is when a step ends of what has a whole time, too.
+func within(step time.Duration, whole time.Time) time.Time {
+	if end := time.Now().Add(step); end.Before(whole) {
+		return end
+	}
+	return whole
 }
 
 func timeFor(bytes int) time.Duration { return patience + time.Duration(bytes/slowBytes)*time.Second }
@@ -212,6 +262,9 @@ func (p *Peer) serve() {
 // partingTime is how long a peer that says no more may take to take its answers.
 const partingTime = 5 * time.Second
 
+// errBegin ends the connection of somebody else's protocol, as TLS where it is not offered, or HTTP.
+var errBegin = errors.New("it begins neither with a packet nor with a text command")
+
 // read takes commands until one can't be taken any more.
 func (p *Peer) read(ctx context.Context) error {
 	for first := true; ; first = false {
@@ -220,6 +273,9 @@ func (p *Peer) read(ctx context.Context) error {
 			return err
 		}
 		if first {
+			if b[0] != 0 && b[0] != ' ' && (b[0] < 'a' || b[0] > 'z') {
+				return errBegin
+			}
 			if p.session, err = p.server.Know(p.conn); err != nil {
 				return err
 			}
@@ -248,13 +304,18 @@ func (p *Peer) readPacket(ctx context.Context) error {
 		}
 		return err
 	}
-	held, err := take(ctx, p.server.memory, h.size)
-	if err != nil {
-		return err
-	}
-	defer held.drop()
-	_ = p.conn.SetReadDeadline(time.Now().Add(timeFor(h.size)))
-	body, err := readBody(p.reader, h.size)
+	var held *hold
+	defer func() { held.drop() }()
+	var whole time.Time
+	body, err := readBody(p.reader, h.size, func() (err error) {
+		if held == nil { // the beginning is there: it means to send the rest
+			if held, err = take(ctx, p.server.memory, h.size); err != nil {
+				return err
+			}
+			whole = time.Now().Add(timeFor(h.size))
+		}
+		return p.conn.SetReadDeadline(within(readStep, whole))
+	})
 	if err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return io.ErrUnexpectedEOF

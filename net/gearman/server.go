@@ -53,18 +53,20 @@ type Submission struct {
 	Priority   int // 1 is high, -1 low
 	Background bool
 	At         int64 // seconds since 1970; 0: at once
+
+	weight int64 // of Peer.pending
 }
 
 // Created answers the client.
 func (s *Submission) Created(handle string) {
 	s.From.Send(JobCreated, handle)
-	<-s.From.pending
+	s.From.pending.Release(s.weight)
 }
 
 // Refused answers the client that there is no job.
 func (s *Submission) Refused(code, text string) {
 	s.From.refuse(code, text)
-	<-s.From.pending
+	s.From.pending.Release(s.weight)
 }
 
 // Question asks for a job, by its handle or by its unique id.
@@ -171,7 +173,9 @@ const acceptRest = 100 * time.Millisecond
 
 // serve begins to serve a connection.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
-	p := &Peer{server: s, conn: conn, reader: bufio.NewReaderSize(conn, mostOfLine), pending: make(chan struct{}, mostPending)}
+	p := &Peer{
+		server: s, conn: conn, reader: bufio.NewReaderSize(conn, mostOfLine), pending: semaphore.NewWeighted(mostPending),
+	}
 	s.mu.Lock()
 	full := len(s.peers) >= mostPeers
 	if !full {

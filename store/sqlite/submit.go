@@ -97,19 +97,21 @@ func (t *Table) submit(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, job Su
 type Workload struct {
 	ID        int64
 	Bytes     []byte
+	Size      int // of the whole of it, where Bytes is left out
 	UniqueKey string
 	Null      bool // there is none: it was not submitted
 }
 
-// Workloads reads what rows have.
-func (t *Table) Workloads(ctx context.Context, ids []int64) (all []Workload, err error) {
+// Workloads reads what rows have. The bytes of one that is longer than most are left out.
+func (t *Table) Workloads(ctx context.Context, ids []int64, most int) (all []Workload, err error) {
 	if !t.config.Submits {
 		return nil, nil
 	}
-	query := "SELECT id, workload, workload IS NULL, COALESCE(unique_key, '') FROM " + quote(t.config.Table) + " WHERE id IN (" + marks(len(ids)) + ")"
-	return all, t.read(ctx, query, values(ids), func(scan func(...any) error) error {
+	query := "SELECT id, CASE WHEN octet_length(workload) <= ? THEN workload END, COALESCE(octet_length(workload), 0), workload IS NULL, " +
+		"COALESCE(unique_key, '') FROM " + quote(t.config.Table) + " WHERE id IN (" + marks(len(ids)) + ")"
+	return all, t.read(ctx, query, append([]any{most}, values(ids)...), func(scan func(...any) error) error {
 		var w Workload
-		err := scan(&w.ID, &w.Bytes, &w.Null, &w.UniqueKey)
+		err := scan(&w.ID, &w.Bytes, &w.Size, &w.Null, &w.UniqueKey)
 		all = append(all, w)
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/gearman"
+	"jobd/store/sqlite"
 )
 
 // executor runs the jobs of targets by Gearman workers.
@@ -139,6 +141,7 @@ type run struct {
 	err                    error
 	unique                 string
 	workload               gearman.Payload
+	long                   int       // bytes of the workload, if that is read when a worker has asked; 0: it is there
 	at                     time.Time // when it was sent
 	limit                  *time.Timer
 	numerator, denominator string // as the worker has said last
@@ -150,7 +153,7 @@ type state int
 const (
 	loading state = iota // its workload is read
 	offered              // it waits for a worker
-	taken                // a worker waits for it, until its start is journalled
+	taken                // a worker waits for it, until its start is journalled, and a long workload read
 	sent                 // a worker has it
 	over
 )
@@ -175,38 +178,76 @@ func (x *executor) start(spec jobexec.Spec) *run {
 		return r
 	}
 	if x.front.intake == nil {
-		r.offer("", strconv.AppendInt(nil, spec.Job, 10))
+		r.offer("", strconv.AppendInt(nil, spec.Job, 10), 0)
 	} else if w, known := x.front.intake.takeWorkload(spec.Job); known {
-		r.offer(w.unique, w.bytes)
+		r.offer(w.unique, w.bytes, 0)
 	} else {
 		x.front.tasks.Go(r.load)
 	}
 	return r
 }
 
-// load reads the workload of a run. A row without one was inserted by the application: its worker gets the id.
+// load reads the workload of a run, but for a long one.
 func (r *run) load() {
-	found, err := r.executor.front.Table.Workloads(context.Background(), []int64{r.spec.Job})
-	if err != nil || len(found) == 0 {
-		why := fmt.Sprintf("its workload can't be read: %v", cmp.Or(err, errors.New("its row is gone")))
-		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: why, Short: true})
+	w, err := r.read(longWorkload)
+	if err != nil {
+		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: err.Error(), Short: true})
 		return
 	}
-	w := found[0]
+	long := 0
+	if w.Size > longWorkload {
+		long = w.Size
+	}
+	r.offer(uniqueOf(w.UniqueKey), w.Bytes, long)
+}
+
+// read reads what a row has. One without a workload was inserted by the application: its worker gets the id.
+func (r *run) read(most int) (w sqlite.Workload, err error) {
+	found, err := r.executor.front.Table.Workloads(context.Background(), []int64{r.spec.Job}, most)
+	if err != nil || len(found) == 0 {
+		return w, fmt.Errorf("its workload can't be read: %w", cmp.Or(err, errors.New("its row is gone")))
+	}
+	w = found[0]
 	if w.Null {
 		w.Bytes = strconv.AppendInt(nil, w.ID, 10)
 	}
-	r.offer(uniqueOf(w.UniqueKey), w.Bytes)
+	return w, nil
 }
 
-// offer has the run wait for a worker, now that its workload is known.
-func (r *run) offer(unique string, workload []byte) {
+// loadLong reads a long workload, for which there must be memory, and sends it to the worker that has asked for it.
+// That may be gone meanwhile, or the run given up.
+func (r *run) loadLong(size int) {
+	server := r.executor.front.server
+	workload, err := server.Load(&r.job, size, func() ([]byte, error) {
+		r.mu.Lock()
+		gone := r.state != taken
+		r.mu.Unlock()
+		if gone {
+			return nil, os.ErrProcessDone
+		}
+		w, err := r.read(math.MaxInt)
+		return w.Bytes, err
+	})
+	if err != nil {
+		if server.Forget(&r.job) {
+			r.Lost(err, false)
+		}
+		return
+	}
+	defer workload.Drop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.send(workload)
+}
+
+// offer has the run wait for a worker, now that its workload is known, or how long it is.
+func (r *run) offer(unique string, workload []byte, long int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != loading {
 		return
 	}
-	r.state, r.unique, r.workload = offered, unique, gearman.Payload{Bytes: workload}
+	r.state, r.unique, r.workload, r.long = offered, unique, gearman.Payload{Bytes: workload}, long
 	r.executor.front.server.Offer(&r.job)
 }
 
@@ -242,6 +283,16 @@ func (r *run) Taken(address string) {
 func (r *run) Proceed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.long > 0 && r.state == taken {
+		r.executor.front.tasks.Go(func() { r.loadLong(r.long) })
+		return
+	}
+	r.send(r.workload)
+	r.workload = gearman.Payload{}
+}
+
+// send sends the run to its worker. Callers must hold r.mu.
+func (r *run) send(workload gearman.Payload) {
 	if r.state != taken {
 		return
 	}
@@ -251,8 +302,7 @@ func (r *run) Proceed() {
 			r.giveUp(fmt.Errorf("the worker did not answer within its timeout of %s", r.spec.Timeout))
 		})
 	}
-	r.executor.front.server.Assign(&r.job, r.unique, r.workload)
-	r.workload = gearman.Payload{}
+	r.executor.front.server.Assign(&r.job, r.unique, workload)
 }
 
 // giveUp ends a run that a worker has, whatever that says later.

@@ -494,6 +494,76 @@ func TestCancelledBeforeItIsSent(t *testing.T) {
 	}
 }
 
+// A long workload is read when a worker has asked for its job, which may go meanwhile, or be cancelled.
+func TestLongWorkload(t *testing.T) {
+	t.Parallel()
+	w, address := start(t, nil)
+	w.held = true
+	long := strings.Repeat("x", longWorkload+1)
+	client := connect(t, address)
+	client.send(gearman.SubmitJobBg, "f", "u", long)
+	client.want(gearman.JobCreated, "H:node:1")
+	var runner *peer
+	asked := func() *run {
+		if runner == nil {
+			runner = able(t, address, "f")
+		}
+		r := w.front.executor.start(jobexec.Spec{Target: "f", Job: 1, Attempt: 1})
+		runner.send(gearman.PreSleep)
+		runner.want(gearman.Noop)
+		if r.mu.Lock(); len(r.workload.Bytes) > 0 || r.long != len(long) {
+			t.Errorf("%d bytes are there before a worker has asked, of %d", len(r.workload.Bytes), r.long)
+		}
+		r.mu.Unlock()
+		runner.send(gearman.GrabJobUniq)
+		<-r.Begun()
+		return r
+	}
+	ended := func(r *run) (journal.Done, bool) {
+		<-r.Ended()
+		done, err := r.Outcome()
+		var not *jobexec.NotStartedError
+		return done, errors.As(err, &not)
+	}
+
+	r := asked()
+	r.Proceed()
+	if got := runner.want(gearman.JobAssignUniq, "H:node:1", "f", "u"); got != long {
+		t.Errorf("a workload of %d bytes", len(got))
+	}
+	runner.send(gearman.WorkComplete, "H:node:1", "")
+	if done, _ := ended(r); done.Result != "ok" {
+		t.Errorf("it ended as %+v", done)
+	}
+
+	r = asked()
+	must.Do(t, r.Signal(15))
+	r.loadLong(r.long)
+	runner.want(gearman.NoJob)
+	if done, _ := ended(r); done.Signal != "SIGTERM" {
+		t.Errorf("what was cancelled ended as %+v", done)
+	}
+	runner.synced()
+
+	r = asked()
+	must.Get(w.db.Exec("DELETE FROM jobs"))(t)
+	r.Proceed()
+	runner.want(gearman.NoJob)
+	if done, not := ended(r); !not {
+		t.Errorf("what can't be read ended as %+v", done)
+	}
+
+	client.send(gearman.SubmitJobBg, "f", "u", long)
+	client.want(gearman.JobCreated)
+	must.Get(w.db.Exec("UPDATE jobs SET id = 1"))(t)
+	r = asked()
+	must.Do(t, runner.conn.Close())
+	if done, not := ended(r); !not {
+		t.Errorf("what a worker was not sent ended as %+v", done)
+	}
+	r.loadLong(r.long)
+}
+
 func TestDelayedJob(t *testing.T) {
 	t.Parallel()
 	w, address := start(t, nil)
@@ -569,6 +639,8 @@ func TestWhatClosesAConnection(t *testing.T) {
 	_, address := start(t, nil)
 	for name, raw := range map[string]string{
 		"a browser":          "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nshutdown\r\n",
+		"another method":     "BREW /\n",
+		"TLS":                "\x16\x03\x01\x02\x00\x01\ncreate function f\n",
 		"an unknown magic":   "\x00XXX\x00\x00\x00\x10\x00\x00\x00\x00",
 		"an unknown type":    "\x00REQ\x00\x00\x00\x63\x00\x00\x00\x00",
 		"a line without end": strings.Repeat("x", 5000),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -79,7 +80,7 @@ func (x fed) Start(spec jobexec.Spec) (jobexec.Process, error) {
 func (x fed) write(spec *jobexec.Spec) (file string, err error) {
 	w, known := x.front.intake.takeWorkload(spec.Job)
 	if !known {
-		found, err := x.front.Table.Workloads(context.Background(), []int64{spec.Job})
+		found, err := x.front.Table.Workloads(context.Background(), []int64{spec.Job}, math.MaxInt)
 		if err != nil || len(found) == 0 || found[0].Null {
 			return "", err
 		}

@@ -105,6 +105,15 @@ func (w *Worker) FindTarget(name string, concurrency int, launcher Launcher, by 
 	return w.AddTarget(name, concurrency, by)
 }
 
+// SetFound says which targets are found ones from now on, with their launchers: SetTargets, which comes next, leaves
+// them as they are. All others are the configuration's.
+func (w *Worker) SetFound(found map[string]*Launcher) {
+	w.change(func(b *board.Board) board.Effects {
+		w.Found = found
+		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
+	})
+}
+
 func (w *Worker) isFound(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -148,10 +148,24 @@ func (r *root) foundTargets(front *gearman.Front, table *tablePart) (targets map
 	return targets, front.Found(added)
 }
 
+// gearmanLock is held by the worker that serves Gearman's programs on a table's file: who waits for which row is in its
+// memory. It is the name of no worker.
+const gearmanLock = "\x00gearman"
+
 // openGearman takes the address where programs that were written for gearmand are served, if there is one.
 func (r *root) openGearman(p *networkPart, table *tablePart, worker *workerPart) (err error) {
 	if worker.front == nil {
 		return nil
+	}
+	if into, is := table.table.(*sqlite.Table); is {
+		ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+		defer cancel()
+		switch holder, err := into.Hold(ctx, gearmanLock); {
+		case err != nil:
+			return fmt.Errorf("gearman_listen: %w", err)
+		case holder != "":
+			return errors.New("gearman_listen: another worker serves Gearman's programs on this table's file; one may, whose clients then hear of every job")
+		}
 	}
 	at := r.gearman.listen
 	if at.Network == "unix" {
@@ -167,8 +181,10 @@ func (r *root) openGearman(p *networkPart, table *tablePart, worker *workerPart)
 		p.gearman = jobnet.Offer(p.gearman, who.TLS)
 	}
 	p.front = worker.front
+	var newest uint64
+	worker.history.journal.View(func(s *journal.State) { newest = s.Seq })
 	p.front.Connect(gearman.Parts{
-		Worker: worker.worker, Tried: worker.mirror.Tried, Reached: worker.mirror.Reached, Known: who.Server.Known, MustTLS: who.RequireTLS,
+		Worker: worker.worker, Tried: worker.mirror.Tried, Reached: worker.mirror.Reached, CaughtUp: worker.mirror.Tried(newest), Known: who.Server.Known, MustTLS: who.RequireTLS,
 		Refused: func(refused journal.Refused) { worker.refusals.Note(refused) },
 		Rows: func(ctx context.Context, ids []int64) ([]journal.Row, error) {
 			rows, _, err := table.table.Rows(ctx, ids)

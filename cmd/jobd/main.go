@@ -131,7 +131,7 @@ func (r *root) work(log *logging.Log) (err error) {
 	reloader := &reloader{
 		args: r.next.Args, environ: r.next.Environ, log: r.log,
 		worker: worker.worker, refusals: worker.refusals, current: r.config, started: r.config,
-		inForce: r.terms(r.time.uses), changed: r.notices.changed,
+		inForce: r.terms(r.time.uses), changed: r.notices.changed, front: worker.front,
 	}
 	network.reload = func(by string) (told api.Reloaded, err error) {
 		r.manager.Reload(func() {

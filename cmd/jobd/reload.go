@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/gearman"
 	"jobd/cmd/internal/refusals"
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -24,8 +25,9 @@ type reloader struct {
 	log           logger
 	worker        *jobexec.Worker
 	refusals      *refusals.Requests
-	changed       func() // tells the masters
-	current       config // that was read last
+	changed       func()         // tells the masters
+	front         *gearman.Front // nil: there is none
+	current       config         // that was read last
 	inForce       map[string]jobexec.Terms
 	started       config // that the worker was started with
 }
@@ -67,8 +69,16 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	}
 	r.inForce = r.terms(config, r.worker.TargetNames())
 	r.worker.SetTerms(config.launcher.launcher(), r.inForce, config.time.location, config.time.skipMissed) // before a new target has jobs
+	found := map[string]*jobexec.Launcher(nil)
+	if r.front != nil {
+		found = r.front.Reload(config.targets)
+		r.worker.SetFound(found)
+	}
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
+	}
+	if r.front != nil {
+		r.front.Reloaded(found, byReload)
 	}
 	r.changed()
 	r.current = config

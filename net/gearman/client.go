@@ -13,6 +13,7 @@ import (
 const (
 	mostOfFunction = 512
 	mostOfUnique   = 64
+	endOfTime      = 4_102_444_800 // the year 2100: a time from there on is a mistake in milliseconds
 )
 
 // take does what a packet asks for.
@@ -120,8 +121,8 @@ func (p *Peer) submit(kind Kind, args [][]byte, held *hold) {
 	}
 	if kind == SubmitJobEpoch {
 		at, err := strconv.ParseInt(string(args[2]), 10, 64)
-		if err != nil || at < 0 {
-			job.Refused("INVALID_ARGUMENT", "The time of SUBMIT_JOB_EPOCH is a number of seconds since 1970")
+		if err != nil || at < 0 || at >= endOfTime {
+			job.Refused("INVALID_ARGUMENT", "The time of SUBMIT_JOB_EPOCH is a number of seconds since 1970, before the year 2100")
 			return
 		}
 		job.At = at

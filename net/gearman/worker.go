@@ -252,6 +252,18 @@ func (s *Server) WorkersOf(name string) int {
 	return 0
 }
 
+// Doable are the functions that workers can do.
+func (s *Server) Doable() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, f := range s.functions {
+		if len(f.workers) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // reset notes that a worker can do nothing.
 func (s *Server) reset(p *Peer) {
 	s.mu.Lock()

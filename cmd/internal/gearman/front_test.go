@@ -36,15 +36,16 @@ type worker struct {
 	front *Front
 	db    *sql.DB
 
-	mu       sync.Mutex
-	held     bool // nothing is started
-	targets  map[string]int
-	started  map[int64]jobexec.Process
-	attempts map[int64]int
-	cancels  chan jobexec.CancelWish
-	ends     chan error
-	slots    chan int // numbers that were set
-	seq      uint64
+	mu        sync.Mutex
+	held      bool // nothing is started
+	targets   map[string]int
+	started   map[int64]jobexec.Process
+	attempts  map[int64]int
+	cancels   chan jobexec.CancelWish
+	mayCancel chan struct{} // nil: at once
+	ends      chan error
+	slots     chan int // numbers that were set
+	seq       uint64
 }
 
 func (w *worker) TargetNames() []string {
@@ -130,6 +131,9 @@ func (w *worker) follow(id int64, process jobexec.Process) {
 
 func (w *worker) Cancel(_ context.Context, wish jobexec.CancelWish) (told jobexec.Cancelled, err error) {
 	w.cancels <- wish
+	if w.mayCancel != nil {
+		<-w.mayCancel
+	}
 	for _, id := range wish.IDs {
 		must.Get(w.db.Exec("UPDATE jobs SET status = 'ignored', unique_key = NULL WHERE id = ?", id))(w.t)
 		w.mu.Lock()
@@ -166,7 +170,7 @@ func start(t *testing.T, change func(*Config, *Parts)) (w *worker, address strin
 		OnStanding: func(jobexec.PoolStanding) {},
 	}
 	p := Parts{
-		Worker: w, Tried: func(uint64) <-chan struct{} { return shown }, Reached: func() uint64 { return 1 << 60 },
+		Worker: w, Tried: func(uint64) <-chan struct{} { return shown }, Reached: func() uint64 { return 1 << 60 }, CaughtUp: shown,
 		Known:   func(peer jobnet.Peer) *principal.Session { return principal.Known("", "", peer.Address) },
 		Refused: func(journal.Refused) {},
 	}
@@ -432,6 +436,45 @@ func TestLastClientGoes(t *testing.T) {
 	wish := <-w.cancels
 	if len(wish.IDs) != 1 || w.front.handle(wish.IDs[0]) != handle || !wish.Unstarted || !wish.Rows {
 		t.Errorf("cancelled: %+v; only %s has lost its last client", wish, handle)
+	}
+}
+
+// Who submits a job with the unique id of one that is being cancelled, because its last client is gone, does not join
+// that one.
+func TestNobodyJoinsAJobThatIsBeingCancelled(t *testing.T) {
+	t.Parallel()
+	w, address := start(t, nil)
+	w.held = true
+	goes, comes := connect(t, address), connect(t, address)
+	goes.send(gearman.SubmitJob, "f", "u", "1")
+	goes.want(gearman.JobCreated, "H:node:1")
+	goes.send(gearman.SubmitJob, "f", "other", "1") // the second cancellation waits for the first one
+	goes.want(gearman.JobCreated, "H:node:2")
+	cancelling := make(chan struct{})
+	w.mayCancel = cancelling
+	must.Do(t, goes.conn.Close())
+	<-w.cancels // it is under way
+	comes.send(gearman.SubmitJobBg, "f", "u", "2")
+	comes.synced()
+	close(cancelling)
+	if handle := comes.want(gearman.JobCreated); handle == "H:node:1" {
+		t.Error("it joined the job that is cancelled")
+	}
+}
+
+// What ended before this start is shown by the table before anybody joins a row.
+func TestWhatEndedBeforeTheStartIsShownFirst(t *testing.T) {
+	t.Parallel()
+	shown := make(chan struct{})
+	w, address := start(t, func(_ *Config, p *Parts) { p.CaughtUp = shown })
+	w.held = true
+	must.Get(w.db.Exec("INSERT INTO jobs (id, target, time_created, status, workload, unique_key) VALUES (1, 'f', 1, 'running', '1', ?)", keyOf("f", "u", nil)))(t)
+	p := connect(t, address)
+	p.send(gearman.SubmitJobBg, "f", "u", "2")
+	must.Get(w.db.Exec("UPDATE jobs SET status = 'done', unique_key = NULL WHERE id = 1"))(t)
+	close(shown)
+	if handle := p.want(gearman.JobCreated); handle == "H:node:1" {
+		t.Error("it joined the job that is over")
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	jobexec "jobd/exec"
 )
@@ -43,6 +45,51 @@ func (f *Front) Found(names []string) map[string]*jobexec.Launcher {
 	}
 	return all
 }
+
+// Reload says which functions stay, or become, targets though a configuration that is about to be taken over does not
+// name them, with their launchers: those of rows that are not at their end, and those that workers can do. What it
+// names is its own from now on.
+func (f *Front) Reload(configured map[string]int) map[string]*jobexec.Launcher {
+	s := f.functions
+	names := f.server.Doable()
+	if f.Table != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		waiting, err := f.Table.Targets(ctx)
+		if err != nil {
+			f.Logger.Warn("functions that are in no configuration any more are served when a client or a worker names them", "error", err)
+		}
+		names = append(names, waiting...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if s.found[name] == nil && name != "null" && f.intake != nil {
+			s.found[name] = &slots{wanted: f.Slots(f.server.WorkersOf(name))} // what is set is not known
+		}
+	}
+	maps.DeleteFunc(s.found, func(name string, _ *slots) bool { _, is := configured[name]; return is })
+	all := make(map[string]*jobexec.Launcher, len(s.found))
+	for name := range s.found {
+		all[name] = launcher()
+	}
+	return all
+}
+
+// Reloaded serves those that Reload gave and that are no targets yet, with as many slots as each is to have.
+func (f *Front) Reloaded(found map[string]*jobexec.Launcher, by string) {
+	for name := range found {
+		if !f.Worker.Serves(name) {
+			if err := f.Worker.FindTarget(name, f.Slots(f.server.WorkersOf(name)), *launcher(), by); err != nil {
+				f.Logger.Error("a function is not served", "function", name, "error", err)
+			}
+		}
+		f.functions.workers(name, f.server.WorkersOf(name))
+	}
+}
+
+// lookTime is how long the table may take to tell which functions wait.
+const lookTime = 5 * time.Second
 
 // Slots is how many jobs of a function are started at once that so many workers can do: the next one of each worker
 // waits for it, so that it is claimed and journalled while the worker is busy.

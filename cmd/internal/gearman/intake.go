@@ -31,7 +31,8 @@ type intake struct {
 	tidyAt   int                              // when so many are in ended, those that the table shows are forgotten
 	memory   map[int64]workload               // of rows that no worker has had yet
 	kept     int                              // bytes in memory
-	leaving  []int64                          // jobs whose last client is gone
+	leaving  []int64                          // jobs whose last client is gone, which are cancelled
+	settled  chan struct{}                    // closed when some of them are
 	look     *time.Timer                      // the next look at the rows of jobs; nil: nobody waits
 }
 
@@ -67,7 +68,7 @@ const (
 	mostEnded    = 4096     // ended jobs, until it is looked which of them the table shows
 	mostLooked   = 500      // rows in one look
 	lookEvery    = 5 * time.Second
-	shownIn      = 2 * time.Second // the table shows an end
+	shownIn      = 5 * time.Second // the table shows an end; else the submission is refused
 )
 
 func newIntake(f *Front) *intake {
@@ -129,11 +130,14 @@ func (in *intake) write() {
 	}
 }
 
-// endedError says that a submission meets a job that is over, which the table is about to show with an event.
-type endedError struct{ seq uint64 }
+// overError says that a submission meets a row that nobody may join any more: its job is over, which the table is
+// about to show, or is being cancelled.
+type overError struct{ settled <-chan struct{} }
 
 // Error implements error.
-func (e *endedError) Error() string { return "the row of a job that has ended does not show it yet" }
+func (*overError) Error() string {
+	return "the row of a job that is over does not show it yet; submit it again"
+}
 
 // insert writes some submissions and answers them, in their order. Who waits is known before anybody can see a row.
 func (in *intake) insert(batch []*gearman.Submission) {
@@ -146,13 +150,16 @@ func (in *intake) insert(batch []*gearman.Submission) {
 	}
 	var taken []sqlite.Taken
 	var waiters []*waiter
-	try := func(patient bool) error {
+	try := func() error {
 		return in.front.Table.Submit(context.Background(), rows, func(told []sqlite.Taken) error {
 			in.mu.Lock()
 			defer in.mu.Unlock()
 			for _, t := range told {
-				if seq, over := in.ended[t.ID]; patient && over && t.Joined {
-					return &endedError{seq}
+				if seq, over := in.ended[t.ID]; over && t.Joined {
+					return &overError{in.front.Tried(seq)}
+				}
+				if t.Joined && slices.Contains(in.leaving, t.ID) {
+					return &overError{in.settled}
 				}
 			}
 			taken, waiters = told, make([]*waiter, len(batch))
@@ -162,18 +169,17 @@ func (in *intake) insert(batch []*gearman.Submission) {
 			return nil
 		})
 	}
-	err := try(true)
-	for over := new(endedError); errors.As(err, &over); {
-		timer := time.NewTimer(shownIn)
-		patient := true
+	err := error(&overError{in.front.CaughtUp}) // what ended before this start is shown first
+	timer := time.NewTimer(shownIn)
+	defer timer.Stop()
+	for over, late := new(overError), false; errors.As(err, &over) && !late; {
 		select {
-		case <-in.front.Tried(over.seq):
+		case <-over.settled:
 			in.tidy()
+			err = try()
 		case <-timer.C:
-			patient = false
+			late = true
 		}
-		timer.Stop()
-		err = try(patient)
 	}
 	in.answer(batch, taken, waiters, err)
 }
@@ -287,6 +293,7 @@ func (in *intake) leave(w *waiter) {
 	j.last.Drop()
 	if !j.background && !in.stopping {
 		if in.leaving = append(in.leaving, j.id); len(in.leaving) == 1 {
+			in.settled = make(chan struct{})
 			in.front.tasks.Go(in.cancelLeft)
 		}
 	}
@@ -344,6 +351,8 @@ func (in *intake) cancelLeft() {
 		}
 		in.mu.Lock()
 		in.leaving = in.leaving[len(ids):]
+		close(in.settled)
+		in.settled = make(chan struct{})
 		in.mu.Unlock()
 	}
 }
@@ -422,18 +431,24 @@ func (in *intake) committed(events []journal.Event) {
 				}
 				continue
 			}
-			if in.ended[e.Job] = e.Seq; len(in.ended) > in.tidyAt {
-				in.tidyLocked()
-			}
+			in.over(e)
 			if j != nil {
 				in.end(j, p.Result == "ok", p.Stdout.Kept)
 			}
 		case journal.Ignored:
 			in.drop(e.Job)
+			in.over(e)
 			if j := in.jobs[e.Job]; j != nil {
 				in.end(j, false, nil)
 			}
 		}
+	}
+}
+
+// over notes that a job has ended, whose row nobody joins any more. Callers must hold in.mu.
+func (in *intake) over(e journal.Event) {
+	if in.ended[e.Job] = e.Seq; len(in.ended) > in.tidyAt {
+		in.tidyLocked()
 	}
 }
 

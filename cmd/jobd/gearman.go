@@ -184,7 +184,7 @@ func (r *root) openGearman(p *networkPart, table *tablePart, worker *workerPart)
 	var newest uint64
 	worker.history.journal.View(func(s *journal.State) { newest = s.Seq })
 	p.front.Connect(gearman.Parts{
-		Worker: worker.worker, Tried: worker.mirror.Tried, Reached: worker.mirror.Reached, CaughtUp: worker.mirror.Tried(newest), Known: who.Server.Known, MustTLS: who.RequireTLS,
+		Worker: worker.worker, Shown: worker.mirror.Shown, Reached: worker.mirror.Reached, CaughtUp: worker.mirror.Tried(newest), Known: who.Server.Known, MustTLS: who.RequireTLS,
 		Refused: func(refused journal.Refused) { worker.refusals.Note(refused) },
 		Rows: func(ctx context.Context, ids []int64) ([]journal.Row, error) {
 			rows, _, err := table.table.Rows(ctx, ids)

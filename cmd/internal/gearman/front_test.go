@@ -170,7 +170,7 @@ func start(t *testing.T, change func(*Config, *Parts)) (w *worker, address strin
 		OnStanding: func(jobexec.PoolStanding) {},
 	}
 	p := Parts{
-		Worker: w, Tried: func(uint64) <-chan struct{} { return shown }, Reached: func() uint64 { return 1 << 60 }, CaughtUp: shown,
+		Worker: w, Shown: func(uint64, int64) <-chan struct{} { return shown }, Reached: func() uint64 { return 1 << 60 }, CaughtUp: shown,
 		Known:   func(peer jobnet.Peer) *principal.Session { return principal.Known("", "", peer.Address) },
 		Refused: func(journal.Refused) {},
 	}
@@ -402,7 +402,7 @@ func TestUniqueIDOfAJobThatHasJustEnded(t *testing.T) {
 	t.Parallel()
 	shown := make(chan struct{})
 	w, address := start(t, func(_ *Config, p *Parts) {
-		p.Tried = func(uint64) <-chan struct{} { return shown }
+		p.Shown = func(uint64, int64) <-chan struct{} { return shown }
 	})
 	w.held = true
 	p := connect(t, address)

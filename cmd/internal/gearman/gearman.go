@@ -50,10 +50,10 @@ type Worker interface {
 type Parts struct {
 	Worker Worker
 	Rows   func(ctx context.Context, ids []int64) ([]journal.Row, error) // of a table into which nothing is inserted
-	Tried  func(seq uint64) <-chan struct{}                              // see store.Mirror
+	Shown  func(seq uint64, job int64) <-chan struct{}                   // see store.Mirror
 	// CaughtUp is closed when the table shows what the journal had at the start, as far as it takes that.
 	CaughtUp <-chan struct{}
-	// Reached is the event up to which Tried is closed.
+	// Reached is the event up to which the table shows the journal, as far as it takes that.
 	Reached func() uint64
 	Known   func(jobnet.Peer) *principal.Session // nil: who it is must be shown otherwise
 	MustTLS bool                                 // on addresses of other hosts

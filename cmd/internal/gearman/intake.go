@@ -132,7 +132,10 @@ func (in *intake) write() {
 
 // overError says that a submission meets a row that nobody may join any more: its job is over, which the table is
 // about to show, or is being cancelled.
-type overError struct{ settled <-chan struct{} }
+type overError struct {
+	settled <-chan struct{}
+	ended   int64 // the job, where it is one that has ended
+}
 
 // Error implements error.
 func (*overError) Error() string {
@@ -156,10 +159,10 @@ func (in *intake) insert(batch []*gearman.Submission) {
 			defer in.mu.Unlock()
 			for _, t := range told {
 				if seq, over := in.ended[t.ID]; over && t.Joined {
-					return &overError{in.front.Tried(seq)}
+					return &overError{in.front.Shown(seq, t.ID), t.ID}
 				}
 				if t.Joined && slices.Contains(in.leaving, t.ID) {
-					return &overError{in.settled}
+					return &overError{settled: in.settled}
 				}
 			}
 			taken, waiters = told, make([]*waiter, len(batch))
@@ -169,13 +172,15 @@ func (in *intake) insert(batch []*gearman.Submission) {
 			return nil
 		})
 	}
-	err := error(&overError{in.front.CaughtUp}) // what ended before this start is shown first
+	err := error(&overError{settled: in.front.CaughtUp}) // what ended before this start is shown first
 	timer := time.NewTimer(shownIn)
 	defer timer.Stop()
 	for over, late := new(overError), false; errors.As(err, &over) && !late; {
 		select {
 		case <-over.settled:
-			in.tidy()
+			in.mu.Lock()
+			delete(in.ended, over.ended)
+			in.mu.Unlock()
 			err = try()
 		case <-timer.C:
 			late = true
@@ -448,18 +453,12 @@ func (in *intake) committed(events []journal.Event) {
 // over notes that a job has ended, whose row nobody joins any more. Callers must hold in.mu.
 func (in *intake) over(e journal.Event) {
 	if in.ended[e.Job] = e.Seq; len(in.ended) > in.tidyAt {
-		in.tidyLocked()
+		in.tidy()
 	}
 }
 
 // tidy forgets those of the ended jobs that the table shows.
 func (in *intake) tidy() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.tidyLocked()
-}
-
-func (in *intake) tidyLocked() {
 	reached := in.front.Reached()
 	maps.DeleteFunc(in.ended, func(_ int64, seq uint64) bool { return seq <= reached })
 	in.tidyAt = max(mostEnded, 2*len(in.ended))

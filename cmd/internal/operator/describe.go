@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/history"
@@ -116,12 +115,6 @@ func describeDone(e journal.Done) string {
 		elapsed = ran.String()
 	}
 	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "elapsed", elapsed, "reason", e.Reason)
-	if e.CPU > 0 {
-		parts = append(parts, "cpu", time.Duration(e.CPU)*time.Microsecond)
-	}
-	if e.Memory > 0 {
-		parts = append(parts, "memory", humanize.IBytes(uint64(e.Memory)))
-	}
 	parts = append(parts, "timeout", someSeconds(e.Timeout), "final", someYes(e.Final), "retry-after", someSeconds(e.RetryAfter))
 	return words(pairs(parts...), describeAgain(e.Again))
 }

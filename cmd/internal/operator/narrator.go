@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/reason"
 	"jobd/cmd/internal/screen"
@@ -33,7 +35,7 @@ type Length struct {
 	Text string
 }
 
-// Lengths are how long its parts took. Only how long the job ran is measured; the rest is between events,
+// Lengths are how long its parts took, and what it used. Only how long the job ran is measured; the rest is between events,
 // whose times tell little where the clock was set back.
 func (r *Run) Lengths() (all []Length) {
 	add := func(name string, d time.Duration, known bool) {
@@ -56,6 +58,13 @@ func (r *Run) Lengths() (all []Length) {
 	if !r.claimed.IsZero() {
 		whole := r.ended.Sub(r.claimed)
 		add("in all", whole, whole > 0 && whole >= ran)
+	}
+	if r.Done != nil && r.Done.CPU > 0 {
+		used := fmt.Sprint(time.Duration(r.Done.CPU)*time.Microsecond, " of processors")
+		if r.Done.Memory > 0 {
+			used += ", at most " + humanize.IBytes(uint64(r.Done.Memory)) + " of memory"
+		}
+		all = append(all, Length{"used", used})
 	}
 	return all
 }

@@ -50,7 +50,7 @@ type journalPage struct {
 // mostEvents is how many events a page shows, and mostLooked how many of each journal are looked at for it.
 const (
 	mostEvents = 100
-	mostLooked = 5_000
+	mostLooked = 2_500
 )
 
 // journalView is /journal.

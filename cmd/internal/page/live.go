@@ -82,20 +82,21 @@ func (l *look) key() string {
 func (p *Page) watch(l *look, s *aScreen) chan template.HTML {
 	p.streams.mu.Lock()
 	defer p.streams.mu.Unlock()
-	one := p.streams.live[l.key()]
-	if one == nil {
-		ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
-		one = &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1), stop: stop}
-		if id, err := l.id(); err == nil {
-			one.job = int64(id)
-		}
-		if p.streams.live == nil {
-			p.streams.live = map[string]*stream{}
-		}
-		p.streams.live[l.key()] = one
-		go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session}, s)
+	if one := p.streams.live[l.key()]; one != nil {
+		return one.join()
 	}
-	return one.join()
+	ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
+	one := &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1), stop: stop}
+	if id, err := l.id(); err == nil {
+		one.job = int64(id)
+	}
+	if p.streams.live == nil {
+		p.streams.live = map[string]*stream{}
+	}
+	p.streams.live[l.key()] = one
+	changed := one.join() // before it is made for the first time, which is soon enough
+	go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session}, s)
+	return changed
 }
 
 // join adds one who looks, with a page that is newer than the view: that gets the next one, though it may be the same

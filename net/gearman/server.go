@@ -128,7 +128,6 @@ type Server struct {
 	peers     map[*Peer]struct{}
 	numbers   int64
 	functions map[string]*function
-	closing   bool
 
 	telling sync.Mutex // held while Workers is told
 	serving sync.WaitGroup

@@ -255,7 +255,7 @@ func able(t *testing.T, address, function string) *peer {
 }
 
 // grab asks for a job until there is one.
-func (p *peer) grab() (handle string) {
+func (p *peer) grab() string {
 	p.t.Helper()
 	for {
 		p.send(gearman.GrabJobUniq)
@@ -265,7 +265,6 @@ func (p *peer) grab() (handle string) {
 		must.Get(io.ReadFull(p.r, body))(p.t)
 		switch kind := gearman.Kind(binary.BigEndian.Uint32(head[4:])); kind {
 		case gearman.JobAssignUniq:
-			handle, _, _ = strings.Cut(string(body), "\x00")
 			return string(body)
 		case gearman.NoJob:
 			p.send(gearman.PreSleep)

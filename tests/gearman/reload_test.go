@@ -15,7 +15,8 @@ import (
 func TestAReloadLosesNoFunction(t *testing.T) {
 	t.Parallel()
 	settings, addr, _ := site(t)
-	named := settings.With(harness.Settings{"[targets] rev": "1"})
+	plain := harness.Settings{"[targets] tr": "1", "[target tr] launcher": "/bin/cat"}
+	named := settings.With(plain, harness.Settings{"[targets] rev": "1"})
 	jobd := named.StartWorker(t)
 	awaitListener(t, addr)
 	worker, client := dial(t, addr), dial(t, addr)
@@ -39,9 +40,11 @@ func TestAReloadLosesNoFunction(t *testing.T) {
 			must.Get(client.wanted(13))(t)
 		}
 	}
-	reload(settings.With(harness.Settings{"[targets] other": "1"}))
+	reload(settings.With(plain, harness.Settings{"[targets] other": "1"}))
 	work(3)
-	reload(settings.With(harness.Settings{"[targets] rev": "5"}))
+	client.asked(t, 8, 7, "tr", "", "abc")
+	must.Get(client.wanted(13))(t)
+	reload(settings.With(harness.Settings{"[targets] rev": "5"})) // which ends tr: no worker can do it
 	second := dial(t, addr)
 	must.Do(t, second.send(1, "rev"))
 	client.asked(t, 8, 7, "rev", "", "abc")
@@ -52,6 +55,9 @@ func TestAReloadLosesNoFunction(t *testing.T) {
 	harness.Dial(t, jobd.Addr).Ask(t, "status", nil).Decode(t, &status)
 	if n := status.Targets["rev"].Concurrency; n != 5 {
 		t.Errorf("rev has %d slots, not the 5 of the configuration", n)
+	}
+	if _, served := status.Targets["tr"]; served {
+		t.Error("a target that a launcher ran is still there")
 	}
 	if said := jobd.Output(); strings.Contains(said, "does not follow") {
 		t.Error(said)

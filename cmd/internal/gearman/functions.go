@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	jobexec "jobd/exec"
 )
@@ -46,21 +45,12 @@ func (f *Front) Found(names []string) map[string]*jobexec.Launcher {
 	return all
 }
 
-// Reload says which functions stay, or become, targets though a configuration that is about to be taken over does not
-// name them, with their launchers: those of rows that are not at their end, and those that workers can do. What it
-// names is its own from now on.
+// Reload says which functions stay targets though a configuration that is about to be taken over does not name them,
+// with their launchers: those that workers can do, and those that were found before. What it names is its own from
+// now on; of a function that nobody can do now, the next worker that can makes a target again.
 func (f *Front) Reload(configured map[string]int) map[string]*jobexec.Launcher {
 	s := f.functions
 	names := f.server.Doable()
-	if f.Table != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
-		defer cancel()
-		waiting, err := f.Table.Targets(ctx)
-		if err != nil {
-			f.Logger.Warn("functions that are in no configuration any more are served when a client or a worker names them", "error", err)
-		}
-		names = append(names, waiting...)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
@@ -87,9 +77,6 @@ func (f *Front) Reloaded(found map[string]*jobexec.Launcher, by string) {
 		f.functions.workers(name, f.server.WorkersOf(name))
 	}
 }
-
-// lookTime is how long the table may take to tell which functions wait.
-const lookTime = 5 * time.Second
 
 // Slots is how many jobs of a function are started at once that so many workers can do: the next one of each worker
 // waits for it, so that it is claimed and journalled while the worker is busy.

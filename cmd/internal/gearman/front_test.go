@@ -616,6 +616,8 @@ func TestDelayedJob(t *testing.T) {
 	p.want(gearman.JobCreated, "H:node:2")
 	p.send(gearman.SubmitJobEpoch, "f", "", "soon", "")
 	p.want(gearman.Error, "INVALID_ARGUMENT")
+	p.send(gearman.SubmitJobEpoch, "f", "", "4102444800000", "in milliseconds")
+	p.want(gearman.Error, "INVALID_ARGUMENT")
 	if got := w.row(1, "status || run_at") + w.row(2, "status || run_at"); got != "delayed4000000000waiting0" {
 		t.Errorf("rows: %s", got)
 	}

@@ -46,7 +46,7 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	if lost := s.Count(t, "status = 'done' AND (result <> 'ok' OR LENGTH(stdout) = 0)"); lost > 0 {
 		t.Errorf("%d jobs lost their outcome", lost)
 	}
-	s.Exec(t, "UPDATE jobs SET status = 'ignored' WHERE status = 'waiting'") // nobody waits for the rest
+	s.ignoreRest()
 	atMost(t, "bytes in memory at most", harness.MemoryOwnPeak(t, w.Pid)+harness.MemoryOwnPeak(t, w.Runner(t)), 56<<20+4*slots*each)
 }
 

@@ -36,5 +36,5 @@ func TestRunnerKeepsOutcomesOfAWorkerThatStandsStill(t *testing.T) {
 	if wrong := s.Count(t, "status = 'done' AND (result <> 'ok' OR LENGTH(stdout) < ?)", kept); wrong > 0 {
 		t.Errorf("%d outcomes are not what the jobs wrote", wrong)
 	}
-	s.Exec(t, "UPDATE jobs SET status = 'ignored' WHERE status = 'waiting'") // nobody waits for the rest
+	s.ignoreRest()
 }

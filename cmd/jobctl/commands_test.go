@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -277,5 +280,248 @@ func TestPitfall38NoPasswordInArgs(t *testing.T) {
 	got := jobctl{}.run(t, "poll", "--password=hunter2")
 	if got.code != exit.Usage || !strings.Contains(got.err, "takes no value") || strings.Contains(got.err, "hunter2") {
 		t.Errorf("%+v, want exit code 2 without the password", got)
+	}
+}
+
+// Wrong usage is told without asking anybody.
+func TestWrongUsage(t *testing.T) {
+	t.Parallel()
+	port := closedPort(t)
+	for args, want := range map[string]string{
+		"journal":                       "a command is missing; --help lists them",
+		"pol":                           "unknown command pol; the nearest known one is poll",
+		"frobnicate":                    "unknown command in place 3 of the command line; --help lists all",
+		"status --frobnicate":           "unknown flag in place 4 of the command line; --help lists all",
+		"journal lag":                   "unknown command lag; the nearest known one is log",
+		"status --targt x":              "unknown flag --targt; the nearest known one is --target",
+		"--hots h status":               "unknown flag --hots; the nearest known one is --host",
+		"poll --kind done":              "flag --kind is not for jobctl poll; --help tells which are",
+		"status --port":                 "flag --port needs a value",
+		"status --port=x":               `flag --port: port: "x" is not allowed; allowed is a whole number from 1 to 65535`,
+		"status --output=xml":           `output: "xml" is not allowed; allowed is one of: table, json`,
+		"status --timeout=soon":         `timeout: "soon" is not allowed`,
+		"status --log-level=x":          `log_level: "x" is not allowed`,
+		"status --host=":                `host: "" is not allowed`,
+		"status --config=/no/such/file": "config /no/such/file: no such file",
+		"status x":                      `status: takes no arguments`,
+		"list-targets x":                "list-targets: takes no arguments",
+		"--master list-targets":         "list-targets: only a worker knows this; leave --master away",
+		"list-workers":                  "list-workers: only a master knows this; use --master, or list-targets for a worker",
+		"--master list-workers x":       "list-workers: takes no arguments",
+		"--master poll a":               "poll: only a worker knows this; leave --master away, or use poke",
+		"poke a":                        "poke: only a master knows this",
+		"--master poke":                 "poke: needs at least one target",
+		"add-target a":                  "add-target: needs a target and a number",
+		"add-target a 0":                `add-target: concurrency "0" is not allowed; allowed is a whole number of at least 1`,
+		"add-target a many":             `concurrency "many"`,
+		"--master add-target a 1":       "add-target: only a worker knows this",
+		"set-target-concurrency a -1":   `concurrency "-1" is not allowed; allowed is a whole number of at least 1`,
+		"set-target-concurrency a x":    `concurrency "x"`,
+		"remove-target":                 "remove-target: needs one target",
+		"remove-target a b":             "remove-target: needs one target",
+		"--master remove-target a":      "remove-target: only a worker knows this",
+		"run-manual":                    "run-manual: needs at least one job, as ID",
+		"run-manual x":                  `run-manual: job "x" is not allowed; allowed is ID or TARGET:ID, where ID is a whole number of 64 bits other than 0`,
+		"run-manual 0":                  `job "0"`,
+		"run-manual 5 a:5":              "run-manual: job 5 is named twice, with different targets",
+		"--master run-manual :5":        `job ":5"`,
+		"--master run-manual a:":        `job "a:"`,
+		"send-signal":                   "send-signal: needs a signal and at least one job",
+		"send-signal TERM":              "send-signal: needs at least one job, as ID",
+		"send-signal NOPE 5":            `send-signal: signal "NOPE" is not allowed; allowed are names such as TERM`,
+		"send-signal TERM x":            `send-signal: job "x"`,
+		"journal verify --journal=":     "it must not be empty",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			all := strings.Fields(args)
+			if !strings.Contains(args, "--port") {
+				all = append([]string{"--port", port}, all...)
+			}
+			got := jobctl{}.run(t, all...)
+			if got.code != exit.Usage || got.out != "" || !strings.Contains(got.err, want) {
+				t.Errorf("%+v, want exit code 2 and %q", got, want)
+			}
+		})
+	}
+}
+
+// Words of the command line may be passwords: what people give a flag that takes none, or the way another program takes it.
+func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"--password Zq7SECRET status", "--password hunter status", "status password=Zq7SECRET", "password=Zq7SECRET", "-pZq7SECRET status",
+		"-phunter status", "status --password Zq7SECRET", "status -- -pZq7SECRET", "Zq7SECRET",
+		"journal --password Zq7SECRET", "--Zq7SECRET status", "journal verify --password Zq7SECRET",
+		"--master=false -p hunter status",
+	} {
+		got := jobctl{}.run(t, append([]string{"--port", closedPort(t)}, strings.Fields(args)...)...)
+		if got.code != exit.Usage || got.err == "" || strings.Contains(got.err, "SECRET") || strings.Contains(got.err, "hunter") {
+			t.Errorf("%s: %+v, want exit code 2 and nothing of a password", args, got)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, wants := range map[string][]string{
+		"--help":             {"usage: jobctl [flags] [@PROFILE] COMMAND", "list-targets", "send-signal SIG ID…", "journal COMMAND", "--password", "7080"},
+		"-h":                 {"usage: jobctl [flags] [@PROFILE] COMMAND"},
+		"run-manual --help":  {"usage: jobctl [flags] run-manual ID… | T:ID…"},
+		"journal --help":     {"journal log [--journal DIR]", "journal show ID [--journal DIR]", "journal reapply"},
+		"journal log --help": {"usage: jobctl [flags] journal log", "--follow", "--since", "concurrency-set"},
+	} {
+		got := jobctl{}.run(t, strings.Fields(args)...)
+		if got.code != 0 || got.err != "" {
+			t.Errorf("%s: exit code %d, stderr %q", args, got.code, got.err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(got.out, want) {
+				t.Errorf("%s: no %q in\n%s", args, want, got.out)
+			}
+		}
+	}
+	if got := (jobctl{}).run(t, "--version"); got.code != 0 || strings.Count(got.out, ".") != 2 || strings.Count(got.out, "\n") != 1 {
+		t.Errorf("--version: %+v", got)
+	}
+}
+
+func TestConfigurationFiles(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	content := must.Get(os.ReadFile(filepath.Join("..", "..", "testdata", "configurations", "jobctl.conf")))(t)
+	// The original's file, with a host that exists.
+	content = bytes.Replace(content, []byte("192.168.0.8"), []byte("127.0.0.1"), 1)
+	must.Do(t, os.WriteFile(filepath.Join(home, ".jobctl.conf"), content, 0o600))
+	d := startDaemon(t, "s3cret", map[string]any{"poke": "ok"})
+	jobctl{environ: []string{"HOME=" + home}}.expect(t, d, output{out: "ok\n"}, "poke", "a")
+	jobctl{environ: []string{"HOME=" + t.TempDir(), "JOBCTL_MASTER=1", "JOBCTL_PASSWORD=s3cret"}}.expect(t, d, output{out: "ok\n"}, "poke", "a")
+}
+
+func TestShippedConfiguration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "packaging", "jobctl.conf")
+	d := startDaemon(t, "", map[string]any{"poll": "ok"})
+	jobctl{}.expect(t, d, output{out: "ok\n"}, "poll", "--config", path)
+	content := must.Get(os.ReadFile(path))(t)
+	for _, key := range []string{"master", "host", "port", "master_port", "password", "password_file", "log_level", "output", "precise", "timeout"} {
+		if !strings.Contains(string(content), key+" = ") {
+			t.Errorf("%s does not show the key %s", path, key)
+		}
+	}
+}
+
+func TestDefaultPorts(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{"": workerPort, "--master": masterPort, "--master --port=5": 5} {
+		set := newSet(nil, nil, nil)
+		var c config
+		c.register(set)
+		must.Do(t, set.Parse(strings.Fields(args), nil, t.Output()))
+		if c.validate(set); c.port != want {
+			t.Errorf("%q: port %d, want %d", args, c.port, want)
+		}
+	}
+}
+
+func TestUnknownKeyInTheFileIsAWarning(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobctl.conf")
+	must.Do(t, os.WriteFile(path, []byte("hots = h\n"), 0o600))
+	d := startDaemon(t, "", map[string]any{"poll": "ok"})
+	got := jobctl{}.run(t, "--port", d.port, "poll", "--config", path)
+	if got.code != 0 || !strings.Contains(got.err, path+":1: unknown key hots is not used; the nearest known one is host") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// jobctl links no driver of a database server.
+func TestLinksNoDriver(t *testing.T) {
+	t.Parallel()
+	list := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
+	if !strings.Contains(string(list), "jobd/journal\n") || strings.Contains(string(list), "go-sql-driver/mysql") {
+		t.Errorf("links:\n%s", list)
+	}
+}
+
+// What nobody serves is told; what a daemon refuses stands as it says it.
+func TestWhatNobodyServesIsTold(t *testing.T) {
+	t.Parallel()
+	status := json.RawMessage(`{"targets": {"mail": {}, "video/convert": {}}, "memoryUsage": {}}`)
+	worker := startDaemon(t, "", map[string]any{
+		"status": status, "poll": jobnet.Refusal("target 'mial' not found"), "pause": jobnet.Refusal("target 'x' not found"),
+		"remove-target": jobnet.Refusal("target 'vidoe/convert' not found"), "set-target-concurrency": jobnet.Refusal("no, because of target 'mial'"),
+	})
+	const refused = "jobctl: 127.0.0.1:PORT: "
+	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'mial' not found\n"}, "poll", "mail", "mial")
+	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'x' not found\n"}, "pause", "x")
+	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'vidoe/convert' not found\n"}, "remove-target", "vidoe/convert")
+	jobctl{}.expect(t, worker, output{code: 1, err: refused + "no, because of target 'mial'\n"}, "set-target-concurrency", "mial", "1")
+	master := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(`{"workers": [{"name": "node-1", "targets": ["mail"]}], "memoryUsage": {}}`),
+		"poke":   json.RawMessage(`{"result": "ok", "workers": 1, "unserved": ["mial", "x"]}`),
+		"pause":  json.RawMessage(`{"result": "ok", "workers": 1, "unserved": ["mial", "x"]}`),
+	})
+	jobctl{}.expect(t, master, output{out: "ok\n", err: "jobctl: target 'mial': no worker serves it now; the poke is kept until one does\n" +
+		"jobctl: target 'x': no worker serves it now; the poke is kept until one does\n"}, "--master", "poke", "mial", "x")
+	jobctl{}.expect(t, master, output{code: 1, out: "ok\n", err: "jobctl: target 'mial': no worker serves it\njobctl: target 'x': no worker serves it\n"}, "--master", "pause", "mial", "x")
+}
+
+// Wrong usage is told before anybody is asked: here nobody listens, and no folder is there.
+func TestNobodyIsAskedAboutWrongUsage(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"show":                         "journal show: needs a job, as ID",
+		"show x":                       `journal show: job "x" is not allowed`,
+		"log -n -5":                    `-n: "-5" is not allowed; allowed is a whole number from 0 on`,
+		"state -n -1":                  `-n: "-1" is not allowed`,
+		"state --at 2h --since 1h":     "--since is not before --at",
+		"log --since 1h --until 2h":    "is not before --until",
+		"export --since 1h --until 2h": "is not before --until",
+	} {
+		for _, from := range []string{"--port 1", "--journal " + t.TempDir() + "/none"} {
+			words := append([]string{"journal"}, strings.Fields(args+" "+from)...)
+			if got := (jobctl{}).run(t, words...); got.code != 2 || !strings.Contains(got.err, want) {
+				t.Errorf("%q: %+v, want exit code 2 and %q", words, got, want)
+			}
+		}
+	}
+}
+
+// Commands about jobs say alike what they need, and what they were given.
+func TestCommandsAboutJobsSayWhatTheyNeed(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"tail": "tail: needs a job, as ID or TARGET:ID", "show": "show: needs a job, as ID or TARGET:ID",
+		"journal show": "journal show: needs a job, as ID", "tail 1 2": `tail: takes one job, got ["1" "2"]`,
+		"show 1 1": `show: takes one job, got ["1" "1"]`, "journal show 1 2": `journal show: takes one job, got ["1" "2"]`,
+		"why": "why: needs at least one job, as ID or TARGET:ID", "cancel": "cancel: needs at least one job, as ID or TARGET:ID",
+		"wait": "wait: needs at least one job, as ID or TARGET:ID", "retry": "retry: needs at least one job, as ID or TARGET:ID",
+	} {
+		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || got.err != "jobctl: "+want+"\n" {
+			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)
+		}
+	}
+}
+
+// The help of a command says of each flag that takes a value what that is.
+func TestFlagsAreListedWithTheirValues(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	seen := 0
+	walk(root, nil, func(c *cmd, words []string) {
+		c.FlagSet.VisitAll(func(f *flag.Flag) {
+			is, ok := f.Value.(interface{ IsBoolFlag() bool })
+			if len(words) == 0 || ok && is.IsBoolFlag() {
+				return
+			}
+			seen++
+			if text := withValue(f); strings.HasSuffix(text, " ") {
+				t.Errorf("%q %s: its value has no name", words, text)
+			}
+		})
+	})
+	if seen < 20 {
+		t.Errorf("%d flags were seen", seen)
 	}
 }

@@ -108,3 +108,334 @@ func TestConcurrencyOfAll(t *testing.T) {
 		}
 	}
 }
+
+const executorsAnswer = `{"targets": {"hook": {"concurrency": 2, "why": "the service can't be reached: refused"}, "mail": {"concurrency": 4}, "sms": {"why": "no process gets ready that could run its jobs: exit code 1\u001b[31m"}},
+	"executors": [
+		{"target": "hook", "mode": "http", "slots": 2, "address": "http://h/run/{id}", "processes": 0, "ready": 0, "busy": 1, "booting": 0, "boots": 3, "jobs": 12345, "unready": "the service can't be reached: refused", "since": 1795168805000},
+		{"target": "mail", "mode": "fork", "slots": 4, "processes": 5, "ready": 2, "busy": 2, "booting": 1, "boots": 19, "jobs": 900, "recycled": {"max_jobs": 12, "recycle": 2, "watch": 12}},
+		{"target": "sms", "mode": "pool", "slots": 1, "processes": 1, "booting": 1, "unready": "exit code 1\u001b[31m", "since": 1795168805000}],
+	"pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+
+// A line for each executor, and below, once, why some can't start anything.
+func TestStatusTellsOfExecutors(t *testing.T) {
+	t.Parallel()
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(executorsAnswer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	got := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	const table = `
+TARGET | EXECUTOR | PROCESSES | READY | BUSY | BOOTING | JOBS   | REPLACED
+-------+----------+-----------+-------+------+---------+--------+--------------------------------------
+hook   | http     |           |       | 1    |         | 12,345 | 0
+mail   | fork     | 5         | 2     | 2    | 1       | 900    | 26 (max_jobs 12, watch 12, recycle 2)
+sms    | pool     | 1         | 0     | 0    | 1       | 0      | 0
+
+no job of target hook can be started since 10:00:05: the service can't be reached: refused
+no job of target sms can be started since 10:00:05: exit code 1\x1b[31m
+`
+	if got.code != 0 || !strings.Contains(got.out, table) || strings.Contains(got.out, "nothing is claimed for target") || strings.Contains(got.out, "launcher: nothing") {
+		t.Errorf("exit code %d, stdout:\n%s\nwant in it:\n%s", got.code, got.out, table)
+	}
+}
+
+// Of a fleet each line names its worker.
+func TestFleetStatusTellsOfExecutors(t *testing.T) {
+	t.Parallel()
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"],
+		"workerStatus": ` + executorsAnswer + `}], "memoryUsage": {}}`), "waiting": json.RawMessage(`{"workers": []}`)})
+	got := jobctl{terminal: true}.run(t, "--master", "--port", daemon.port, "status")
+	for _, want := range []string{
+		"NAME   | TARGET | EXECUTOR | PROCESSES ", "node-1 | mail   | fork     | 5 ",
+		"worker node-1: no job of target sms can be started since 10:00:05: exit code 1",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("stdout:\n%s\nwant in it: %s", got.out, want)
+		}
+	}
+}
+
+// What one worker answers does not hide what the others do.
+func TestFleetStatusWithAnAnswerThatIsNotUnderstood(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{`"ok"`, `[]`, `{"targets": 5}`} {
+		daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [
+			{"name": "odd", "remoteAddr": "10.0.0.2", "remotePort": 2, "targets": ["mail"], "workerStatus": ` + odd + `},
+			{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + executorsAnswer + `}],
+			"memoryUsage": {}}`), "waiting": json.RawMessage(`{"workers": []}`)})
+		for _, command := range []string{"status", "list-workers", "queue"} {
+			got := jobctl{terminal: true}.run(t, "--master", "--port", daemon.port, command)
+			if got.code == 0 || !strings.Contains(got.out, "mail") || !strings.Contains(got.out+got.err, "answer to status is not understood") {
+				t.Errorf("%s with %s: exit code %d, stdout:\n%s\nstderr:\n%s", command, odd, got.code, got.out, got.err)
+			}
+		}
+	}
+}
+
+// That the jobs of some targets can't be started is a warning; the others run.
+func TestHealthWarnsOfExecutors(t *testing.T) {
+	t.Parallel()
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(executorsAnswer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	got := jobctl{}.run(t, "--port", daemon.port, "health")
+	if got.code != 1 || !strings.HasPrefix(got.out, "JOBD WARNING") || !strings.Contains(got.out, "no job of target hook can be started for ") {
+		t.Errorf("exit code %d: %s", got.code, got.out)
+	}
+}
+
+func TestPsNamesExecutors(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "running": json.RawMessage(
+		`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "pid": 4711, "executor": "fork", "since": 1}, {"job": 8, "target": "mail", "attempt": 1, "pid": 4712, "since": 2},
+		{"job": 9, "target": "hook", "attempt": 1, "executor": "http", "address": "http://h:80", "since": 3}], "total": 3}`)})
+	got := jobctl{}.run(t, "--port", d.port, "ps")
+	lines := strings.Split(got.out, "\n")
+	for i, want := range []string{"EXECUTOR", "fork", "process", "http"} {
+		if !strings.HasSuffix(strings.TrimRight(lines[i], " "), want) {
+			t.Errorf("line %d of:\n%s\nwant at its end %s", i, got.out, want)
+		}
+	}
+}
+
+// A deployment that does not get ready is told by status and health, though all jobs go on.
+func TestANewVersionThatDoesNotGetReadyIsTold(t *testing.T) {
+	t.Parallel()
+	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
+		"failing": "it ended with exit code 255; it wrote: PHP Parse error", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	const why = "it ended with exit code 255; it wrote: PHP Parse error"
+	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	if want := "\nno new process for target mail gets ready since 10:00:05, those that are there go on: " + why + "\n"; !strings.Contains(status.out, want) {
+		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
+	}
+	health := jobctl{}.run(t, "--port", daemon.port, "health")
+	if health.code != 1 || !strings.Contains(health.out, "no new process for target mail gets ready for ") || !strings.Contains(health.out, why) {
+		t.Errorf("health: exit code %d: %s", health.code, health.out)
+	}
+}
+
+// What a process wrote stands there as it wrote it, line by line; where there is but one line, as for
+// monitors, the lines are told apart.
+func TestWhatAProcessWroteIsShownAsLines(t *testing.T) {
+	t.Parallel()
+	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
+		"failing": "it ended with exit code 1; it wrote:   Traceback:\n  File \"jobs.py\", line 3\r\nModuleNotFoundError: no\u001b[31m app\n", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	const want = "those that are there go on: it ended with exit code 1; it wrote:\n      Traceback:\n      File \"jobs.py\", line 3\n    ModuleNotFoundError: no\\x1b[31m app\n"
+	if !strings.Contains(status.out, want) {
+		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
+	}
+	health := jobctl{}.run(t, "--port", daemon.port, "health")
+	if want := `it wrote: Traceback: / File "jobs.py", line 3 / ModuleNotFoundError: no\x1b[31m app`; !strings.Contains(health.out, want) {
+		t.Errorf("health:\n%s\nwant in it: %s", health.out, want)
+	}
+}
+
+// So is who answered in a process's name.
+func TestAStrangerIsTold(t *testing.T) {
+	t.Parallel()
+	const why = "process 8 (curl) wrote exit 5 0 to descriptor 4 of process 7, which is no answer"
+	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "fork", "slots": 2, "processes": 2, "ready": 2,
+		"stranger": "` + why + `", "strangerAt": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	if want := "\ntarget mail, 10:00:05: process 8 (curl) wrote"; !strings.Contains(status.out, want) {
+		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
+	}
+}
+
+// That nothing can be started is said in one line, before what each target says.
+func TestStatusTellsOfTheLauncher(t *testing.T) {
+	t.Parallel()
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail": {"why": "the launcher can't be executed: gone"}},
+		"launcher": {"broken": "the launcher can't be executed: /srv/job\u001b[31m: gone", "since": "2026-11-20T10:00:05Z"}}`)})
+	got := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	want := "\nnothing is started since 10:00:05: the launcher can't be executed:\n    /srv/job\\x1b[31m: gone\n"
+	if got.code != 0 || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d, stdout:\n%s\nwant in it:\n%s", got.code, got.out, want)
+	}
+}
+
+const troubledAnswer = `{"targets": {
+  "mail": {"paused": false, "concurrency": 5, "length": 0, "why": "12 waiting rows are locked by somebody else"},
+  "video": {"paused": false, "concurrency": 1, "length": 1, "why": ""},
+  "report": {"paused": false, "concurrency": 2, "length": 0, "why": "the launcher\u001b[31m is missing"}},
+  "jobPromisesCount": 0,
+  "memoryUsage": {"rss": 1048576},
+  "journal": {"events": 10, "mirrored": 10, "bytes": 1024, "segments": 1},
+  "server": "6f1c-uuid", "mark": "k3f9x",
+  "notReady": [
+    {"what": "database", "why": "no route\u001b to host", "since": "2026-11-20T10:00:05Z"},
+    {"what": "stopping", "why": "it is being stopped"}],
+  "asideCount": 3,
+  "aside": [
+    {"job": 41, "target": "mail", "reason": "the row is locked by somebody else", "since": "2026-11-20T10:00:05Z"},
+    {"job": 42, "target": "video", "reason": "CHECK constraint \"c\" fails", "since": "2026-11-20T10:00:06.5Z"}]}`
+
+// What keeps a worker from its work is said in words, and where nothing does, or an older worker answers, nothing is said.
+func TestStatusTellsWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(troubledAnswer)})
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, troubledAnswer, 1))})
+	for name, test := range map[string]struct {
+		daemon *daemon
+		piped  bool
+		args   string
+		want   string // how the answer ends
+	}{
+		"a worker": {daemon: worker, args: "status", want: `
+it takes no work since 10:00:05: database: no route\x1b to host
+it takes no work: it is stopping
+
+rows quarantined, and tried again until they can be changed: 3
+JOB | TARGET | SINCE    | REASON
+----+--------+----------+-----------------------------------
+41  | mail   | 10:00:05 | the row is locked by somebody else
+42  | video  | 10:00:06 | CHECK constraint "c" fails
+and 1 more
+`},
+		"a master": {daemon: master, args: "--master status", piped: true, want: `
+worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
+worker node-1: it takes no work: it is stopping
+
+worker node-1: rows quarantined, and tried again until they can be changed: 3
+JOB  TARGET  SINCE                       REASON
+41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
+42   video   2026-11-20 10:00:06.500000  CHECK constraint "c" fails
+and 1 more
+`},
+	} {
+		got := jobctl{terminal: !test.piped}.run(t, append([]string{"--port", test.daemon.port}, strings.Fields(test.args)...)...)
+		if (got.code == 1) != (test.daemon == master) || // a worker of the master is silent
+			!strings.HasSuffix(got.out, test.want) {
+			t.Errorf("%s: exit code %d, stderr %q, stdout:\n%s\nwant at its end:\n%s", name, got.code, got.err, got.out, test.want)
+		}
+	}
+}
+
+// A launcher that is broken is what an operator must see first.
+func TestStatusTellsOfALauncherThatIsBroken(t *testing.T) {
+	t.Parallel()
+	with := strings.TrimSuffix(workerAnswer, "}") + `, "launcher": {"broken": "/opt/run\u001b: no such file", "since": "2026-11-20T10:00:05Z"}, "claimsInDoubt": 2, "rowsOfNoWorker": 1234,
+		"masters": [{"address": "10.0.0.1:7081", "registered": true}, {"address": "10.0.0.2:7081", "registered": false, "error": "invalid password"}]}`
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, with, 1))})
+	got := jobctl{}.run(t, "--port", worker.port, "status")
+	if want := `
+nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
+it is not registered with the master 10.0.0.2:7081: invalid password
+
+claims of which it is not known yet whether they were committed: 2
+
+rows of its targets that are under way, and that no worker has claimed: 1,234
+`; got.code != 0 || !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+	got = jobctl{}.run(t, "--master", "--port", master.port, "status")
+	if want := `
+worker node-1: nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
+worker node-1: it is not registered with the master 10.0.0.2:7081: invalid password
+
+worker node-1: claims of which it is not known yet whether they were committed: 2
+
+worker node-1: rows of its targets that are under way, and that no worker has claimed: 1,234
+`; !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Each cause is told once, whole, with all that follows from it, and the page fits a terminal.
+func TestStatusTellsEachCauseOnce(t *testing.T) {
+	t.Parallel()
+	const down = "check table jobs: dial tcp 10.0.0.9:3306: connect: connection refused: table `app`.`jobs` at 10.0.0.9:3306 (mysql_host, mysql_port); start the server, or correct mysql_host and mysql_port"
+	answer := func(name string) string {
+		return `{"targets": {"mail": {"concurrency": 5, "why": "claim jobs: ` + down + `"}, "video": {"concurrency": 1, "why": "` + down + `"}},
+			"name": "` + name + `", "pid": 4711, "startedAt": 1794898800000, "journal": {"events": 10, "mirrored": 9, "bytes": 1024, "segments": 1}, "runner": {"reachable": true},
+			"database": {"reachable": false, "since": "2026-11-20T10:00:05Z", "error": "` + down + `"},
+			"notReady": [{"what": "database", "why": "` + down + `", "since": "2026-11-20T10:00:05Z"}]}`
+	}
+	worker := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(answer("node-1")), "waiting": jobnet.Refusal("the database is away since 2026-11-20T10:00:05Z: " + down),
+	})
+	got := jobctl{terminal: true}.run(t, "--port", worker.port, "status")
+	flat := strings.Join(strings.Fields(got.out), " ")
+	if n := strings.Count(flat, "10.0.0.9:3306: connect"); n != 1 || !strings.Contains(flat, down) {
+		t.Errorf("told %d times:\n%s", n, got.out)
+	}
+	lines := strings.Split(got.out, "\n")
+	for _, line := range lines {
+		if len([]rune(line)) > 80 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	if len(lines) > 24 {
+		t.Errorf("%d lines:\n%s", len(lines), got.out)
+	}
+	workers := func(name string, port int) string {
+		return fmt.Sprintf(`{"remoteAddr": "10.0.0.1", "remotePort": %d, "targets": ["mail", "video"], "name": %q, "workerStatus": %s}`, port, name, answer(name))
+	}
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [` + workers("node-1", 1) + "," + workers("node-2", 2) + `], "memoryUsage": {}}`)})
+	got = jobctl{terminal: true}.run(t, "--master", "--port", master.port, "status")
+	flat = strings.Join(strings.Fields(got.out), " ")
+	if n := strings.Count(flat, "10.0.0.9:3306: connect"); n != 1 || !strings.Contains(flat, "workers node-1, node-2: the database is away since 10:00:05") {
+		t.Errorf("told %d times:\n%s", n, got.out)
+	}
+}
+
+// A master of this version whose workers are all older or the original's: why they don't answer is
+// said, and what they might know is not said to be missing.
+func TestAMasterThatHasOlderWorkersOnly(t *testing.T) {
+	t.Parallel()
+	older := map[string]any{"workers": []any{map[string]any{"name": "w", "address": "a:1", "error": "unknown request type: 'x'"}}}
+	master := startDaemon(t, "", map[string]any{"cancel": older, "explain": older, "status": map[string]any{"workers": []any{}}})
+	for args, want := range map[string]string{
+		"cancel 5": "no worker could be asked",
+		"show 5":   "row: not known",
+	} {
+		got := jobctl{}.run(t, append([]string{"--master", "--port", master.port}, strings.Fields(args)...)...)
+		if got.code == 0 || !strings.Contains(got.out+got.err, want) || strings.Contains(got.out, "row: none") ||
+			!strings.Contains(got.err, "worker 'w': it can't") || !strings.Contains(got.err, "an older jobd, or the original") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// The clock of the worker's host is ahead, or was set back since: how long a job has run is what the
+// worker measured, where it tells that.
+func TestPsTellsHowLongJobsHaveRunWhateverClocksSay(t *testing.T) {
+	t.Parallel()
+	const since = "1795194000000" // five hours ahead of the clock here
+	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "running": json.RawMessage(
+		`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": ` + since + `, "elapsed": 125000},
+		{"job": 8, "target": "mail", "attempt": 1, "since": ` + since + `}], "total": 2}`)})
+	got := jobctl{}.run(t, "--port", d.port, "ps")
+	if lines := strings.Split(got.out, "\n"); got.code != 0 || !strings.Contains(lines[1], "  2m5s ") || !strings.Contains(lines[2], "  0s ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Through a master each worker reads its file, and says what has changed or why nothing has.
+func TestReloadOfAllWorkers(t *testing.T) {
+	t.Parallel()
+	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return json.RawMessage(`{"workers": [
+				{"name": "w1", "remoteAddr": "a", "remotePort": 1, "targets": ["mail"], "workerStatus": {"targets": {"mail": {}}}},
+				{"name": "w2", "remoteAddr": "a", "remotePort": 2, "targets": ["mail"], "workerStatus": {"targets": {"mail": {}}}}], "memoryUsage": {}}`), nil
+		},
+		"reload": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			if worker, _ := request.Fields().Text("worker"); worker == "a:2" {
+				return json.RawMessage(`{"workers": [{"name": "w2", "error": "not reloaded: /etc/jobd.conf:14: no"}]}`), nil
+			}
+			return json.RawMessage(`{"workers": [{"name": "w1", "data": {"file": "/etc/jobd.conf", "changed": ["port", "targets.mail"],
+				"later": ["port"], "before": {"mail": {"concurrency": 2}}, "after": {"mail": {"concurrency": 4}}}}]}`), nil
+		},
+	}})
+	got := jobctl{}.run(t, "--master", "--port", port, "reload")
+	want := output{
+		1, `worker w1: port, targets.mail changed in /etc/jobd.conf
+  target mail: 2 slots → 4, as the file says
+  from its next start on: port (jobctl restart)
+`, "jobctl: worker w2: not reloaded: /etc/jobd.conf:14: no\n",
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/must"
 )
 
 // healthAnswer is what a worker says of itself; more are members that come last, and count.
@@ -172,5 +176,205 @@ func TestHealthForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &told); err != nil || got.code != 1 || told.Code != 1 || told.State != "warning" ||
 		len(told.Problems) != 1 || told.Numbers["waiting"] != 7 || told.Numbers["oldest"] != 1200 {
 		t.Errorf("exit code %d: %s, %v", got.code, got.out, err)
+	}
+}
+
+// standingAnswer is what a worker of this version says, with so many jobs of target mail running.
+func standingAnswer(name string, running int) string {
+	return fmt.Sprintf(`{"targets": {
+  "mail": {"paused": false, "concurrency": 5, "length": 6, "why": "", "running": %d, "prefetched": 2, "startedLastMinute": 30, "endedLastMinute": 20, "failedLastMinute": 1},
+  "a/long:name": {"paused": true, "concurrency": 10, "length": 0, "running": 0, "prefetched": 0, "pausedSince": 1795169391000, "pausedBy": "10.0.0.5:4711 via master 10.0.0.1:7081"}},
+  "jobPromisesCount": 3, "memoryUsage": {"rss": 23068672}, "name": %q, "version": "1.4.0", "commit": "2f1d9c0", "commitDate": "2026-11-01T09:30:00Z", "pid": 4711, "startedAt": 1794898800000,
+  "journal": {"events": 12345, "mirrored": 12340, "bytes": 6815744, "segments": 2},
+  "server": "6f1c-uuid", "mark": "k3f9",
+  "database": {"reachable": true, "since": "2026-11-20T10:00:05Z"},
+  "runner": {"reachable": true, "since": "2026-11-17T07:00:00Z", "pid": 4712},
+  "masters": [{"address": "10.0.0.1:7081", "registered": true, "since": "2026-11-20T10:00:05Z"}]}`, running, name)
+}
+
+const standingRows = `{"targets": {"mail": {"count": 10000, "more": true, "oldest": 1795165200}, "a/long:name": {"count": 0}}}`
+
+func standingWorker(t *testing.T) *daemon {
+	t.Helper()
+	return startDaemon(t, "", map[string]any{"status": json.RawMessage(standingAnswer("node-1", 4)), "waiting": json.RawMessage(standingRows)})
+}
+
+func TestStatusOfAWorkerIsOnePage(t *testing.T) {
+	t.Parallel()
+	worker := standingWorker(t)
+	const want = `worker node-1, version 1.4.0, process 4711
+up: 3d5h, since 2026-11-17 07:00:00
+built of: commit 2f1d9c0, of 2026-11-01T09:30:00Z
+database: reachable since 10:00:05
+database server: 6f1c-uuid
+mark in the claims of this worker: k3f9
+journal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments
+runner: process 4712, connected since 2026-11-17 07:00:00
+launcher: nothing is known to be wrong
+master 10.0.0.1:7081: registered since 10:00:05
+manual jobs that a client waits for: 3
+resident memory: 22 MiB
+
+TARGET      | SLOTS | PREFETCHED | WAITING | OLDEST | PAUSED
+------------+-------+------------+---------+--------+----------
+a/long:name | 0/10  | 0          | 0       |        | for 1h50m
+mail        | 4/5   | 2          | 10000+  | 3h0m   | no
+
+target a/long:name is paused since 10:09:51 by 10.0.0.5:4711 via master 10.0.0.1:7081
+`
+	jobctl{terminal: true}.expect(t, worker, output{out: want}, "status")
+	if got, want := strings.Join(worker.asked(), "\n"), "status \nwaiting "+`{"targets":["a/long:name","mail"]}`; got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+// As JSON it is the worker's answer, and nobody's table is asked for anything.
+func TestStatusAsJSONAsksNoTable(t *testing.T) {
+	t.Parallel()
+	worker := standingWorker(t)
+	got := jobctl{}.run(t, "--port", worker.port, "status", "--output=json")
+	if got.code != 0 || got.err != "" || !sameJSON(t, got.out, standingAnswer("node-1", 4)) || strings.Join(worker.asked(), "") != "status " {
+		t.Errorf("%+v, asked %q", got, worker.asked())
+	}
+}
+
+func TestStatusTellsWhatIsAway(t *testing.T) {
+	t.Parallel()
+	away := strings.NewReplacer(
+		`"database": {"reachable": true, "since": "2026-11-20T10:00:05Z"}`, `"database": {"reachable": false, "since": "2026-11-20T11:58:00Z", "error": "connection refused\u001b[2J"}`,
+		`"segments": 2}`, `"segments": 2, "fullSince": "2026-11-20T11:00:00Z", "full": "3 MiB are free"}`,
+		`"runner": {"reachable": true, "since": "2026-11-17T07:00:00Z", "pid": 4712}`, `"runner": {"reachable": false, "since": "2026-11-20T11:00:01Z", "error": "it hangs"}`,
+	).Replace(standingAnswer("node-1", 4))
+	worker := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(away), "waiting": jobnet.Refusal("the database is away since 2026-11-20T11:58:00Z: connection refused"),
+	})
+	got := jobctl{}.run(t, "--port", worker.port, "status")
+	for _, want := range []string{
+		"database: away since 2026-11-20 11:58:00.000000",
+		"journal's disk: full since 2026-11-20 11:00:00.000000",
+		"runner: not connected since 2026-11-20 11:00:01.000000",
+		`the database is away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
+		"the journal's disk is full since 2026-11-20 11:00:00.000000: 3 MiB are free",
+		"the runner is not connected since 2026-11-20 11:00:01.000000: it hangs",
+		"mail         4/5    2           ?        ?       no",
+	} {
+		if got.code != 0 || got.err != "" || !strings.Contains(got.out, "\n"+want) {
+			t.Errorf("%q is missing in %+v", want, got)
+		}
+	}
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [{"remoteAddr": "10.0.0.1", "remotePort": 40000,
+		"targets": ["mail"], "name": "node-1", "workerStatus": ` + away + `}], "memoryUsage": {}}`)})
+	got = jobctl{}.run(t, "--master", "--port", master.port, "status")
+	for _, want := range []string{
+		"node-1  10.0.0.1:40000  1.4.0    3d5h  away 2m0s  5    4/15   2\n",
+		`worker node-1: the database is away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
+		"worker node-1: the journal's disk is full since 2026-11-20 11:00:00.000000: 3 MiB are free",
+		"worker node-1: the runner is not connected since 2026-11-20 11:00:01.000000: it hangs",
+	} {
+		if got.code != 0 || !strings.Contains(got.out, "\n"+want) {
+			t.Errorf("%q is missing in %+v", want, got)
+		}
+	}
+}
+
+// standingFleet is a master of a worker that is older, one that hangs, and two that share a target.
+// What it is asked for a worker the worker at that address answers.
+func standingFleet(t *testing.T, waiting map[string]string) *daemon {
+	t.Helper()
+	worker := func(port int, name, rest string) string {
+		return fmt.Sprintf(`{"remoteAddr": "10.0.0.%d", "remotePort": 40000, "targets": ["mail"], "name": %q, %s}`, port, name, rest)
+	}
+	d := &daemon{}
+	answer := func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.data = append(d.data, request.Type+" "+string(request.Data))
+		if request.Type == "status" {
+			return json.RawMessage(`{"workers": [` + strings.Join([]string{
+				worker(1, "node-1", `"workerStatus": `+standingAnswer("node-1", 4)),
+				worker(2, "node-2", `"workerStatus": `+standingAnswer("node-2", 1)),
+				worker(3, "node-3", `"workerStatusError": "no answer within 5s"`),
+				worker(4, "old", `"workerStatus": {"targets": {"other": {"paused": false, "concurrency": 2, "length": 7}}}`),
+			}, ",") + `], "memoryUsage": {"rss": 1048576}, "unserved": [{"target": "mial", "since": 1795172400000}], "unservedCount": 3,
+				"down": [{"name": "w9", "remoteAddr": "10.0.0.9", "targets": ["a", "b", "c", "d", "e", "f"], "targetsCut": 2, "since": 1795172400000}],
+				"troubles": [{"what": "journal", "why": "no space left", "since": "2026-11-20T11:00:00Z"}]}`), nil
+		}
+		address, err := request.Fields().Text("worker")
+		if err != nil {
+			return nil, err
+		}
+		if rows, can := waiting[address]; can {
+			return json.RawMessage(fmt.Sprintf(`{"workers": [{"name": "n", "address": %q, "data": %s}]}`, address, rows)), nil
+		}
+		return json.RawMessage(fmt.Sprintf(`{"workers": [{"name": "n", "address": %q, "error": "no answer within 30s"}]}`, address)), nil
+	}
+	d.port = listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{"status": answer, "waiting": answer}})
+	return d
+}
+
+const fleetRows = `{"targets": {"mail": {"count": 40, "oldest": 1795175400}, "a/long:name": {"count": 0}, "mial": {"count": 3, "oldest": 1795175400}}}`
+
+func TestStatusOfAMasterAddsUp(t *testing.T) {
+	t.Parallel()
+	master := standingFleet(t, map[string]string{"10.0.0.1:40000": fleetRows})
+	const want = `NAME   | ADDRESS        | VERSION | UP   | DATABASE  | LAG | SLOTS | TARGETS
+-------+----------------+---------+------+-----------+-----+-------+--------
+node-1 | 10.0.0.1:40000 | 1.4.0   | 3d5h | reachable | 5   | 4/15  | 2
+node-2 | 10.0.0.2:40000 | 1.4.0   | 3d5h | reachable | 5   | 1/15  | 2
+node-3 | 10.0.0.3:40000 | ?       | ?    | ?         | ?   | ?     | 1
+old    | 10.0.0.4:40000 | ?       | ?    | ?         | ?   | ?/2   | 1
+
+worker node-3 does not answer: no answer within 5s
+worker old can't tell more, because it is an older jobd, or the original
+
+worker w9 down since 11:00:00; it served a, b, c, d, e, 3 more from 10.0.0.9
+
+the master refuses changes since 11:00:00: no space left
+
+4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched
+the table does not show 10 events yet
+master's resident memory: 1.0 MiB
+
+TARGET      | WORKERS | SLOTS | PREFETCHED | WAITING | OLDEST | PAUSED
+------------+---------+-------+------------+---------+--------+-------
+a/long:name | 2       | 0/20  | 0          | 0       |        | 2 of 2
+mail        | 2       | 5/10  | 4          | 40      | 10m0s  | no
+other       | 1       | ?/2   | ?          | ?       | ?      | no
+
+target mial was poked and is served by nobody, since 11:00:00; 3 rows wait
+and 2 more
+`
+	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")
+	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"targets":["a/long:name","mail","other","mial"],"worker":"10.0.0.1:40000"}` {
+		t.Errorf("asked %q", got)
+	}
+}
+
+// Where a worker can't count, the next one that serves the target does.
+func TestAnotherWorkerCounts(t *testing.T) {
+	t.Parallel()
+	master := standingFleet(t, map[string]string{
+		"10.0.0.1:40000": `{"targets": {"mail": {"count": 0, "error": "it was not counted"}, "a/long:name": {"count": 1}}}`,
+		"10.0.0.2:40000": fleetRows,
+	})
+	got := jobctl{}.run(t, "--master", "--port", master.port, "status")
+	if !strings.Contains(got.out, "mail         2        5/10   4           ?  ") || !strings.Contains(got.out, "a/long:name  2        0/20   0           1  ") {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.out, "what waits is not known: worker 'node-1': rows of target mail: it was not counted\n") {
+		t.Errorf("why the first could not is not said: %+v", got)
+	}
+}
+
+// The pages in the documentation are those that these tests have seen.
+func TestDocumentedPagesOfStatus(t *testing.T) {
+	t.Parallel()
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "jobctl.md")))(t)
+	worker := standingWorker(t)
+	for _, args := range []string{"status", "queue"} {
+		got := jobctl{terminal: true}.run(t, "--port", worker.port, args)
+		if page := "```\n$ jobctl " + args + "\n" + got.out + "```\n"; got.out == "" || !strings.Contains(string(text), page) {
+			t.Errorf("docs/jobctl.md does not have\n%s", page)
+		}
 	}
 }

@@ -1,10 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // Which jobs journal state shows, from a folder and through a worker that is too old to select.
@@ -110,5 +120,293 @@ func TestJournalDiffIgnoresDeletedRows(t *testing.T) {
 		if asked := strings.Join(d.asked(), "\n"); !strings.Contains(asked, `journal-diff {"ignore_deleted":true}`) {
 			t.Errorf("%s: the worker was not asked: %s", name, asked)
 		}
+	}
+}
+
+// endsOf is a page of ends, as a worker hands them out.
+func endsOf(t *testing.T, more ...journal.Event) history.Page {
+	t.Helper()
+	three := 3
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	done := func(result string, line string) journal.Payload {
+		return journal.Done{Result: result, Code: &three, Stderr: journal.Output{Kept: []byte("first\n" + line + "\n"), Size: 20}}
+	}
+	events := append([]journal.Event{
+		{Seq: 1, Time: at, Job: 1, Payload: done("fail", "broken")},
+		{Seq: 2, Time: at.Add(time.Second), Job: 2, Payload: done("ok", "well")},
+		{Seq: 3, Time: at.Add(2 * time.Second), Job: 3, Payload: done("fail", "broken \x1b[2J")},
+		{Seq: 4, Time: at.Add(3 * time.Second), Job: 4, Payload: done("ok", "well")},
+	}, more...)
+	page := history.Page{}
+	for _, e := range events {
+		text := must.Get(json.Marshal(history.Event{Event: e}))(t)
+		page.Items = append(page.Items, text)
+	}
+	return page
+}
+
+// A worker of an older version passes over what it does not know, and would hand out all: that is said.
+func TestAnOlderWorkerThatPassesOverAResult(t *testing.T) {
+	t.Parallel()
+	older := startDaemon(t, "", map[string]any{
+		"journal-events": api.Opened{Name: "node-1", Cursor: "c"}, "journal-next": endsOf(t), "journal-close": "ok",
+		"journal-anchor": history.AnchorAnswer{Seq: 4, Hash: strings.Repeat("0f", 32)},
+		"status":         map[string]any{"targets": map[string]any{}},
+	})
+	for args, fields := range map[string]string{"journal log --result fail -n 1": "result", "failed": "result and last_line"} {
+		got := jobctl{}.run(t, append([]string{"--port", older.port}, strings.Fields(args)...)...)
+		if want := "it can't select events by " + fields + ", because it is an older jobd"; got.code != 1 || got.out != "" || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v, want %s", args, got, want)
+		}
+	}
+}
+
+// An original worker can't tell, which is said, and hides nothing.
+func TestAnOriginalWorkerCanNotTellWhatFailed(t *testing.T) {
+	t.Parallel()
+	original := startDaemon(t, "", map[string]any{"status": map[string]any{"targets": map[string]any{}}})
+	for _, args := range []string{"failed", "retry --failed --yes", "retry 5", "wait 5 --timeout 5s"} {
+		got := jobctl{}.run(t, append([]string{"--port", original.port}, strings.Fields(args)...)...)
+		if got.code != 1 || !strings.Contains(got.err, "because it is an older jobd, or the original") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+func TestWrongUsageOfRetry(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"retry":                     "needs at least one job, as ID or TARGET:ID",
+		"retry --failed 5":          "IDs and --failed are not allowed together",
+		"retry 5 --code 3":          "are for --failed",
+		"retry --failed --code 256": `"256" is not allowed; allowed is 0 to 255`,
+		"retry x":                   `job "x" is not allowed; allowed is ID or TARGET:ID`,
+		"wait :5":                   `job ":5" is not allowed`,
+		"failed -n -3":              `-n: "-3" is not allowed`,
+		"failed 5":                  "takes no arguments",
+		"journal log --result bad":  `--result: "bad" is not allowed; allowed are: ok, fail`,
+	} {
+		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)
+		}
+	}
+}
+
+func TestJournalShow(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	want := `job 5
+
+2026-11-20 10:00:02.000000  claimed by web-1 from the table, for target a, with token @tokenfive
+2026-11-20 10:00:03.000000  attempt 1 starts, after it waited 1s
+2026-11-20 10:00:04.000000  started as process 100
+2026-11-20 10:00:05.000000  ended: exit code 7
+
+waited  1s
+ran     2s
+in all  3s
+
+stdout: 3 bytes
+out
+
+stderr: 9000 bytes
+bad
+
+[jobd: output cut, 9000 bytes in all]
+`
+	if got := (jobctl{}).run(t, "journal", "show", "5", "--journal", dir); got != (output{out: want}) {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
+	}
+	running := `job 7
+
+2026-11-20 10:00:11.000000  claimed by web-1 from the table, for target a, with token @tokenseve
+2026-11-20 10:00:12.000000  attempt 1 starts, after it waited 1s
+
+waited  1s
+`
+	if got := (jobctl{}).run(t, "journal", "show", "7", "--journal", dir); got != (output{out: running}) {
+		t.Errorf("job 7: %+v", got)
+	}
+	unknown := output{code: 4, err: "jobctl: job 99: no journal knows it\n"}
+	if got := (jobctl{}).run(t, "journal", "show", "99", "--journal", dir); got != unknown {
+		t.Errorf("job 99: %+v", got)
+	}
+	asJSON := jobctl{}.run(t, "journal", "show", "5", "--journal", dir, "--output=json")
+	if strings.Count(asJSON.out, "\n") != 4 || !strings.Contains(asJSON.out, `"stdout":"out","stderr":"bad\n"`) {
+		t.Errorf("as JSON: %+v", asJSON)
+	}
+}
+
+func TestJournalState(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	want := `JOB  TARGET  STATUS    RESULT                ATTEMPT  ACCEPTED                    RUNNING                     ENDED
+5    a       done      exit code 7           1        2026-11-20 10:00:02.000000  2026-11-20 10:00:03.000000  2026-11-20 10:00:05.000000
+6    b       done      killed by SIGTERM     1        2026-11-20 10:00:06.000000  2026-11-20 10:00:07.000000  2026-11-20 10:00:10.000000
+8    -       ignored   target 'x' not found  0        -                           -                           2026-11-20 10:00:13.000000
+9    a       released  the claim was lost    0        2026-11-20 10:00:14.000000  -                           2026-11-20 10:00:15.000000
+7    a       starting  -                     1        2026-11-20 10:00:11.000000  2026-11-20 10:00:12.000000  -
+`
+	if got := (jobctl{}).run(t, "journal", "state", "--journal", dir); got != (output{out: want}) {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
+	}
+	then := `JOB | TARGET | STATUS  | RESULT      | ATTEMPT | SINCE
+----+--------+---------+-------------+---------+---------
+5   | a      | done    | exit code 7 | 1       | 10:00:05
+6   | b      | running |             | 1       | 10:00:07
+`
+	if got := (jobctl{terminal: true}).run(t, "journal", "state", "--at", "2026-11-20T10:00:09Z", "--journal", dir); got != (output{out: then}) {
+		t.Errorf("at 10:00:09: exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, then)
+	}
+	asJSON := jobctl{}.run(t, "journal", "state", "--status=starting", "--journal", dir, "--output=json")
+	if !sameJSON(t, asJSON.out, `{"job":7,"target":"a","manual":false,"status":"starting","token":"@tokenseve","attempt":1,"accepted":"2026-11-20T10:00:11Z","running":"2026-11-20T10:00:12Z"}`) {
+		t.Errorf("as JSON: %+v", asJSON)
+	}
+}
+
+func TestJournalVerify(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	got := jobctl{}.run(t, "journal", "verify", "--journal", dir)
+	if got.code != 0 || !strings.HasPrefix(got.out, "verified: 17 events, the last of 2026-11-20 10:00:17.000000 with hash ") {
+		t.Errorf("sound: %+v", got)
+	}
+
+	path := filepath.Join(dir, "segment-00000001.db")
+	content := must.Get(os.ReadFile(path))(t)
+	if bytes.Count(content, []byte("@tokenseve")) != 1 {
+		t.Fatal("event 11 is not in the file as expected")
+	}
+	must.Do(t, os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600))
+	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
+	const ranges = "not as it was written: 1 event is damaged\nfirst bad sequence number: 11\n" +
+		"EVENTS  COUNT  VERDICT     WHY\n" +
+		"1-10    10     consistent  -\n" +
+		"11-11   1      damaged     its hash does not match its content and the event before it\n" +
+		"12-17   6      consistent  -\n"
+	if got.code != 1 || got.out != ranges || !strings.Contains(got.err, "damaged at event 11") {
+		t.Errorf("altered: %+v", got)
+	}
+	got = jobctl{}.run(t, "journal", "verify", "--journal", dir, "--output=json")
+	if got.code != 1 || !strings.Contains(got.out, `"first_bad":11`) || !strings.Contains(got.out, `"ok":false`) || !strings.Contains(got.out, `"events":10`) ||
+		!strings.Contains(got.out, `{"first":12,"last":17,"verdict":"consistent"}`) {
+		t.Errorf("altered, as JSON: %+v", got)
+	}
+}
+
+// longWaits makes a journal whose first segment retention has removed. Job 1 was claimed and started there, and job 2 claimed;
+// both end later. Job 3's row was created 601 s before its claim, job 4's within the same second, job 5 is manual. The row of
+// job 3 is lost after its job's end.
+func longWaits(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	now := begin
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
+		Dir: dir, SegmentAge: time.Second, Retention: 10 * time.Second, Now: func() time.Time { return now },
+	}))(t)
+	one := func(second int, job int64, payload journal.Payload) {
+		now = begin.Add(time.Duration(second) * time.Second)
+		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
+	}
+	created := func(before time.Duration) int64 { return now.Add(-before).Unix() }
+	ok := journal.Done{Result: "ok"}
+	one(1, 1, journal.Accepted{Target: "early", Token: "@1", Created: created(time.Hour)})
+	one(1, 2, journal.Accepted{Target: "early", Token: "@2", Created: created(time.Hour)})
+	one(1, 1, journal.Running{Attempt: 1})
+	one(3, 0, journal.Opened{Name: "node-1"})
+	one(5, 1, ok)
+	one(6, 2, journal.Running{Attempt: 1})
+	one(8, 2, ok)
+	one(9, 3, journal.Accepted{Target: "waited", Token: "@3", Created: created(600 * time.Second)}) // the clock still says 8
+	one(9, 3, journal.Running{Attempt: 1})
+	one(10, 3, ok)
+	one(10, 4, journal.Accepted{Target: "at once", Token: "@4", Created: created(0)})
+	one(10, 4, journal.Running{Attempt: 1})
+	one(11, 4, ok)
+	one(11, 5, journal.Accepted{Target: "by hand", Token: "@5", Manual: true, Created: created(time.Hour)})
+	one(11, 5, journal.Running{Attempt: 1})
+	one(12, 5, ok)
+	one(12, 3, journal.Conflict{Wanted: journal.RowDone, Token: "@3"})
+	j.SetPosition(17)
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
+	return dir
+}
+
+// What was claimed before the time that is looked at is counted under its target, a row that is gone under none; a wait
+// counts from the row's creation.
+func TestStatisticsOfWhatTheClaimSays(t *testing.T) {
+	t.Parallel()
+	dir := longWaits(t)
+	for name, test := range map[string]struct {
+		args []string
+		want []string // claimed, starts, done, failed, released, conflicts, wait P50
+	}{
+		"all that is kept": {nil, []string{
+			"? 0 0 0 0 0 1 -", "at once 1 1 1 0 0 0 0s", "by hand 1 1 1 0 0 0 0s", "early 0 1 2 0 0 0 -", "waited 1 1 1 0 0 0 10m0s",
+		}},
+		"from a time on": {[]string{"--since", "2026-11-20T10:00:12"}, []string{
+			"? 0 0 0 0 0 1 -", "by hand 0 0 1 0 0 0 -",
+		}},
+		"claimed before": {[]string{"--since", "2026-11-20T10:00:10", "--until", "2026-11-20T10:00:11"}, []string{
+			"at once 1 1 0 0 0 0 0s", "waited 0 0 1 0 0 0 -",
+		}},
+		"by worker": {[]string{"--by", "worker"}, []string{"node-1 3 4 5 0 0 1 1µs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := jobctl{}.run(t, append([]string{"journal", "stats", "--journal", dir}, test.args...)...)
+			counts, times, _ := strings.Cut(got.out, "\n\n")
+			waits := strings.Split(times, "\n")
+			var rows []string
+			for i, row := range strings.Split(counts, "\n") {
+				fields := strings.Fields(waits[i])
+				rows = append(rows, strings.Join(append(strings.Fields(row), fields[len(fields)-8]), " "))
+			}
+			if got.code != 0 || strings.Join(rows[1:], "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("%+v\nrows %q\nwant %q", got, rows, test.want)
+			}
+		})
+	}
+}
+
+// A wait counts from when the row could run: where it was set back, from then; where nobody knows, it
+// is none, and no wait since 1970.
+func TestStatisticsOfWaitsThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	now := begin
+	dir := t.TempDir()
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }}))(t)
+	one := func(second int, job int64, payload journal.Payload) {
+		now = begin.Add(time.Duration(second) * time.Second)
+		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
+	}
+	started := func(second int, job int64, claim journal.Accepted) {
+		one(second, job, claim)
+		one(second, job, journal.Running{Attempt: 1})
+	}
+	one(1, 0, journal.Opened{Name: "node-1"})
+	started(2, 1, journal.Accepted{Target: "untold", Token: "@1"})
+	started(3, 2, journal.Accepted{Target: "in 1970", Token: "@2", Created: 1})
+	started(4, 3, journal.Accepted{Target: "not planned", Token: "@3", From: journal.RowDelayed, Plan: &journal.Plan{Schedule: "every 1m"}})
+	started(5, 4, journal.Accepted{Target: "again", Token: "@4", Created: begin.Add(-90 * 24 * time.Hour).Unix()})
+	one(6, 4, journal.Done{Result: "fail"})
+	one(10, 4, journal.Retried{Target: "again", From: journal.RowDone, To: journal.RowWaiting, By: "x"})
+	started(20, 4, journal.Accepted{Target: "again", Token: "@5", Created: begin.Add(-90 * 24 * time.Hour).Unix()})
+	must.Do(t, j.Close())
+	got := jobctl{}.run(t, "journal", "stats", "--journal", dir, "--output", "json")
+	for target, want := range map[string]string{"untold": `{"p50":0,`, "in 1970": "null", "not planned": "null", "again": `{"p50":10`} {
+		line := ""
+		for l := range strings.Lines(got.out) {
+			if strings.Contains(l, `"group":"`+target+`"`) {
+				line = l
+			}
+		}
+		if !strings.Contains(line, `"waited":`+want) {
+			t.Errorf("%s: %s", target, line)
+		}
+	}
+	if text := (jobctl{}).run(t, "journal", "stats", "--journal", dir, "--since", "2026-11-20T10:00:10").out; strings.Contains(text, "d0h") || !strings.Contains(text, "10s") {
+		t.Errorf("%s", text)
 	}
 }

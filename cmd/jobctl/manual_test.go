@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/operator"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 func TestRunManual(t *testing.T) {
@@ -185,5 +193,172 @@ func TestTargetsOfJobsAreLookedUp(t *testing.T) {
 				t.Errorf("asked %q", asked)
 			}
 		})
+	}
+}
+
+// The ids that tables have and that many a program rounds or refuses.
+var farIDs = []string{"-5", "-1", "9007199254740991", "9007199254740993", "9223372036854775807", "-9007199254740993", "-9223372036854775808"}
+
+// onWire is an id as net.Whole writes it.
+func onWire(id string) string {
+	if len(strings.TrimPrefix(id, "-")) < roundable || id == "9007199254740991" {
+		return id
+	}
+	return `"` + id + `"`
+}
+
+func TestEveryIDReachesTheDaemonExactly(t *testing.T) {
+	t.Parallel()
+	for _, id := range farIDs {
+		d := startDaemon(t, "", map[string]any{
+			"run-manual":  json.RawMessage(`{"jobs": {"` + id + `": {"result": "ok", "code": 0, "stdout": "out", "stderr": ""}}}`),
+			"send-signal": json.RawMessage(`{"` + id + `": true}`),
+		})
+		jobctl{}.expect(t, d, output{out: "out"}, "run-manual", id)
+		jobctl{}.expect(t, d, output{out: "out"}, "run-manual", "--", id)
+		jobctl{}.expect(t, d, output{out: "out"}, "--master", "run-manual", "a:"+id)
+		if got := (jobctl{}).run(t, "--port", d.port, "send-signal", "TERM", id); got.code != 0 || !strings.Contains(got.out, "\n"+id+" ") {
+			t.Errorf("send-signal %s: %+v", id, got)
+		}
+		if got := (jobctl{}).run(t, "--port", d.port, "--master", "send-signal", "TERM", "a:"+id); got.code != 0 {
+			t.Errorf("send-signal a:%s: %+v", id, got)
+		}
+		want := []string{
+			`run-manual {"ids":[` + onWire(id) + `]}`, `run-manual {"ids":[` + onWire(id) + `]}`, `run-manual {"jobs":[{"id":` + onWire(id) + `,"target":"a"}]}`,
+			`send-signal {"jobs":{"` + id + `":15}}`, `send-signal {"jobs":[{"id":` + onWire(id) + `,"signal":15,"target":"a"}]}`,
+		}
+		if got := strings.Join(d.asked(), "\n"); got != strings.Join(want, "\n") {
+			t.Errorf("asked\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+	}
+}
+
+func TestEveryIDInAJournal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	for _, id := range farIDs {
+		var job int64
+		must.Do(t, json.Unmarshal([]byte(id), &job))
+		appendAll(t, j, journal.Draft{Job: job, Payload: journal.Ignored{Reason: "reason " + id}})
+	}
+	must.Do(t, j.Close())
+	for _, id := range farIDs {
+		for _, args := range []string{"show ID", "show -- ID", "log --job ID", "log --job=ID"} {
+			got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(strings.ReplaceAll(args, "ID", id))...)...)
+			if got.code != 0 || !strings.Contains(got.out, "reason "+id+"\n") || strings.Count(got.out, "reason") != 1 {
+				t.Errorf("journal %s: %+v", strings.ReplaceAll(args, "ID", id), got)
+			}
+		}
+		for _, command := range []string{"show", "state", "export", "log"} {
+			args := []string{"journal", command, "--journal", dir, "--output=json"}
+			if command == "show" {
+				args = append(args, id)
+			}
+			if got := (jobctl{}).run(t, args...); got.code != 0 || !strings.Contains(got.out, `"job":`+onWire(id)+`,`) {
+				t.Errorf("journal %s, as JSON: no %s in %+v", command, onWire(id), got)
+			}
+		}
+	}
+}
+
+// A worker is asked for an id in the same form, whatever kind of number its JSON decoder makes of it.
+func TestAQueryIsNotRounded(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{"journal-events": map[string]string{"cursor": "c"}, "journal-next": map[string]any{"items": []any{}}})
+	for _, id := range farIDs {
+		(jobctl{}).run(t, "--port", d.port, "journal", "show", id)
+	}
+	all := strings.Join(d.asked(), "\n")
+	for _, id := range farIDs {
+		if !strings.Contains(all, `"job":`+onWire(id)+`,`) {
+			t.Errorf("no %s in\n%s", onWire(id), all)
+		}
+	}
+}
+
+func TestExact(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"a":9007199254740993,"b":[1,-9007199254740992,9007199254740991]}`: `{"a":"9007199254740993","b":[1,"-9007199254740992",9007199254740991]}`,
+		`"9007199254740993 \" 9007199254740993"`:                            `"9007199254740993 \" 9007199254740993"`,
+		`{"a":1.5,"b":9007199254740993.5,"c":1e30,"d":0}`:                   `{"a":1.5,"b":9007199254740993.5,"c":1e30,"d":0}`,
+		`18446744073709551615`:                                              `18446744073709551615`,
+		`{"a\\":9007199254740993}`:                                          `{"a\\":"9007199254740993"}`,
+		``:                                                                  ``,
+		`"unended`:                                                          `"unended`,
+	} {
+		if got := string(exact([]byte(text))); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A wait that begins while the table is away goes on when it is back, and says once why it waits.
+func TestAWaitBegunInAnOutage(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	away := jobnet.Refusal("the database could not be reached")
+	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return json.RawMessage(workerAnswer), nil
+		},
+		"journal-rows": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			if asked.Add(1) < 3 {
+				return nil, away
+			}
+			return json.RawMessage(`{"name": "node-1", "rows": [{"job": 7, "target": "mail", "status": "done", "result": "ok"}]}`), nil
+		},
+	}})
+	got := jobctl{}.run(t, "--port", port, "wait", "7")
+	if got.code != exit.Success || strings.Count(got.err, string(away)) != 1 || !strings.Contains(got.err, "waiting until this is over") {
+		t.Errorf("%+v, after %d questions", got, asked.Load())
+	}
+}
+
+// What waiting does not mend ends it at once; what it would mend, with the time that was given.
+func TestWhatAWaitDoesNotOutlast(t *testing.T) {
+	t.Parallel()
+	status, rows := json.RawMessage(workerAnswer), json.RawMessage(`{"name": "node-1", "rows": []}`)
+	for name, test := range map[string]struct {
+		port string
+		args string
+		code int
+		want string
+	}{
+		"no such job":    {startDaemon(t, "", map[string]any{"status": status, "journal-rows": rows}).port, "", exit.NoJob, "job 7: the table has no such row"},
+		"an older peer":  {startDaemon(t, "", map[string]any{"status": status}).port, "", exit.Failure, "older jobd"},
+		"a password":     {startDaemon(t, "s3cret", map[string]any{"status": status}).port, "", exit.Failure, "a password or token is needed"},
+		"no master":      {startDaemon(t, "", map[string]any{"status": status}).port, "--master ", exit.Failure, "this is a worker, not a master"},
+		"nobody is here": {closedPort(t), "--timeout 300ms ", exit.Late, "connection refused; waiting until this is over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			got := jobctl{}.run(t, strings.Fields(test.args+"--port "+test.port+" wait 7")...)
+			if got.code != test.code || !strings.Contains(got.err, test.want) {
+				t.Errorf("after %v: %+v", time.Since(begun), got)
+			}
+		})
+	}
+}
+
+// One of something is told as one, and what there is none of is not told.
+func TestOneOfSomething(t *testing.T) {
+	t.Parallel()
+	if one, some := ofJobs(1, 1), ofJobs(1, 3); one != "1 job" || some != "1 of 3 jobs" {
+		t.Errorf("%q, %q", one, some)
+	}
+	for want, w := range map[string]api.WaitingTarget{
+		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
+	} {
+		if got := operator.RowsWait(w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 7, "mirrored": 7, "bytes": 1024, "segments": 1}}`
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})
+	if got := (jobctl{}).run(t, "--port", worker.port, "status"); !strings.Contains(got.out, "\njournal: 7 events; 1.0 KiB in 1 segment\n") {
+		t.Errorf("%s", got.out)
 	}
 }

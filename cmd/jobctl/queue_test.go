@@ -1,13 +1,26 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
+	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 func TestQueueOfAWorker(t *testing.T) {
@@ -166,5 +179,282 @@ func TestAQueueThatIsWatchedSaysWhatIsMissing(t *testing.T) {
 	}
 	if got := watching(t, false, "never", "--master", "--port", master.port, "queue", "--watch", "mal"); got.code != 1 || got.out != "" || !strings.Contains(got.err, "'mal'") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// standingOf is a worker's status with an executor of a target.
+func standingOf(executor string) json.RawMessage {
+	return json.RawMessage(`{"targets": {"mail": {"concurrency": 2}}, "executors": [` + executor + `, {"target": "hook", "mode": "http", "address": "http://h/"}],
+		"pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`)
+}
+
+// recycle --wait ends when no process is old any more, and not before.
+func TestRecycleWaits(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	d := startTurns(t, map[string]any{"recycle": "ok"}, "status", func(string) any {
+		return standingOf(fmt.Sprintf(`{"target": "mail", "mode": "pool", "processes": 2, "busy": 1, "old": %d}`, max(0, 3-asked.Add(1))))
+	})
+	got := jobctl{}.run(t, "--port", d.port, "recycle", "--wait", "mail")
+	if got.code != 0 || got.out != "ok\nno old process is left\n" || asked.Load() != 3 {
+		t.Errorf("%+v, after %d looks", got, asked.Load())
+	}
+}
+
+// What is left when the time is over is told, with why; what is not the caller's matter is not waited
+// for.
+func TestRecycleWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	for executor, want := range map[string]string{
+		`{"target": "mail", "mode": "pool", "processes": 2, "ready": 2, "old": 2, "failing": "it ended with exit code 1; it wrote: a\nb", "since": 1}`: "target mail has old processes: 2, since no new one gets ready: it ended with exit code 1; it wrote: a / b",
+		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2, "old": 1}`:                                                                      "target mail has old processes: 1, while jobs run",
+		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2}`:                                                                                "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same",
+	} {
+		d := startDaemon(t, "", map[string]any{"recycle": "ok", "status": standingOf(executor)})
+		code := exit.Late
+		if strings.Contains(want, "older") {
+			code = exit.Failure
+		}
+		if got := (jobctl{}).run(t, "--port", d.port, "--timeout", "300ms", "recycle", "--wait"); got.code != code || got.out != "ok\n" || !strings.HasPrefix(got.err, "jobctl: recycle: ") || !strings.HasSuffix(got.err, want+"\n") {
+			t.Errorf("%s: %+v", executor, got)
+		}
+		if got := (jobctl{}).run(t, "--port", d.port, "--timeout", "5s", "recycle", "--wait", "hook"); got.code != 0 {
+			t.Errorf("another target: %+v", got)
+		}
+	}
+}
+
+// Of a fleet each worker is waited for, also one that does not answer for now.
+func TestRecycleWaitsForAFleet(t *testing.T) {
+	t.Parallel()
+	fleet := func(first string) json.RawMessage {
+		return json.RawMessage(`{"workers": [{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], ` + first + `},
+			{"name": "node-2", "remoteAddr": "10.0.0.2", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + string(standingOf(`{"target": "mail", "mode": "pool", "processes": 2, "old": 0}`)) + `}], "memoryUsage": {}}`)
+	}
+	for first, want := range map[string]string{
+		`"workerStatusError": "no answer within 5s"`:                                                            "worker node-1: no answer within 5s",
+		`"workerStatus": ` + string(standingOf(`{"target": "mail", "mode": "pool", "processes": 2, "old": 2}`)): "worker node-1: target mail has old processes: 2",
+	} {
+		d := startDaemon(t, "", map[string]any{"recycle": json.RawMessage(`{"result": "ok", "workers": 2}`), "status": fleet(first)})
+		if got := (jobctl{}).run(t, "--master", "--port", d.port, "--timeout", "300ms", "recycle", "--wait"); got.code != 5 || !strings.HasSuffix(got.err, "they go as soon as they can: "+want+"\n") {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+// What was set by hand and is undone by a start is told.
+func TestWhatARestartUndoes(t *testing.T) {
+	t.Parallel()
+	before := map[string]api.TargetStatus{"a": {Concurrency: 5, Paused: true}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "d": {}}
+	after := map[string]api.TargetStatus{"a": {Concurrency: 2}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "e": {Concurrency: 1}}
+	want := []string{"target a: 5 slots → 2, as the file says", "target a was paused, it is not now", "target d is not served any more: the file does not have it", "target e is served now: 1 slot, as the file says"}
+	if got := undone(before, after); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// silentDaemon answers the requests that are named, and others never; with asked it tells what it was asked.
+func silentDaemon(t *testing.T, answers map[string]any, asked chan<- string) (port string) {
+	t.Helper()
+	handlers, over := map[string]jobnet.Handler{}, make(chan struct{})
+	for _, typ := range []string{"status", "poll", "pause", "run-manual", "restart", "journal-anchor", "journal-events", "journal-next"} {
+		handlers[typ] = func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			if answer, known := answers[typ]; known && (typ != "status" || !request.Fields().Flag("hang")) {
+				return answer, nil
+			}
+			request.Proceed()
+			if asked != nil {
+				asked <- typ
+			}
+			select {
+			case <-ctx.Done():
+			case <-over:
+			}
+			return nil, context.Canceled
+		}
+	}
+	port = listen(t, jobnet.ServerConfig{Handlers: handlers})
+	t.Cleanup(func() { close(over) })
+	return port
+}
+
+// patiently tries something with more and more patience until nothing is wrong with it: on a busy
+// machine a little may be too little for what is to come within it.
+func patiently(t *testing.T, try func(patience time.Duration) (wrong string), patience ...time.Duration) {
+	t.Helper()
+	for _, p := range patience {
+		wrong := try(p)
+		if wrong == "" {
+			return
+		}
+		if p == patience[len(patience)-1] {
+			t.Error(wrong)
+		}
+	}
+}
+
+// A daemon that hangs is named after a while, whatever it was asked; what waits for jobs waits.
+func TestAnAnswerThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	status := map[string]any{"status": json.RawMessage(workerAnswer)}
+	for args, answers := range map[string]map[string]any{
+		"status": nil, "list-targets": nil, "poll": status, "pause": status, "run-manual 5": nil, "restart": nil, "journal log": status,
+		"journal log --follow": status, "journal show 5": {"status": status["status"], "journal-events": map[string]string{"cursor": "c"}},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			port := silentDaemon(t, answers, nil)
+			patiently(t, func(patience time.Duration) string {
+				got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
+				if got.code != 1 || !strings.HasPrefix(got.err, "jobctl: 127.0.0.1:"+port+": no answer within ") {
+					return fmt.Sprintf("%+v", got)
+				}
+				return ""
+			}, time.Second, 10*time.Second)
+		})
+	}
+	if queryTimeout != 10*time.Second {
+		t.Errorf("the default is %v, and the documentation says 10 s", queryTimeout)
+	}
+}
+
+// A process that was stopped takes connections and answers nothing.
+func TestADaemonThatWasStopped(t *testing.T) {
+	t.Parallel()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	for _, args := range []string{"status", "run-manual 5", "pause"} {
+		patiently(t, func(patience time.Duration) string {
+			got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
+			want := fmt.Sprintf("jobctl: 127.0.0.1:%s: no answer within %s\n", port, patience)
+			if got != (output{code: 1, err: want}) {
+				return fmt.Sprintf("%s: %+v", args, got)
+			}
+			return ""
+		}, 200*time.Millisecond, 10*time.Second)
+	}
+}
+
+// --timeout is for the whole run, and takes the place of the default, also where it is longer, or 0.
+func TestTimeoutTakesThePlaceOfTheDefault(t *testing.T) {
+	t.Parallel()
+	slow := startSlow(t, 100*time.Millisecond)
+	for _, timeout := range []string{"0", "1h"} {
+		if got := (jobctl{patience: time.Millisecond}).run(t, "--port", slow, "--timeout", timeout, "status"); got.code != 0 {
+			t.Errorf("--timeout %s: %+v", timeout, got)
+		}
+	}
+	patiently(t, func(timeout time.Duration) string {
+		slower := startSlow(t, 10*timeout)
+		got := jobctl{patience: time.Hour}.run(t, "--port", slower, "--timeout", timeout.String(), "status")
+		if got.code != 5 || !strings.Contains(got.err, "no answer within "+timeout.String()) {
+			return fmt.Sprintf("--timeout %s: %+v", timeout, got)
+		}
+		return ""
+	}, 10*time.Millisecond, time.Second, 10*time.Second)
+}
+
+// startSlow starts a worker that takes so long for an answer.
+func startSlow(t *testing.T, takes time.Duration) (port string) {
+	t.Helper()
+	return listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			request.Proceed()
+			select {
+			case <-time.After(takes):
+			case <-ctx.Done():
+			}
+			return json.RawMessage(workerAnswer), nil
+		},
+	}})
+}
+
+// Ctrl-C ends jobctl, not the jobs, and says so.
+func TestInterruptedRuns(t *testing.T) {
+	t.Parallel()
+	status := map[string]any{"status": json.RawMessage(workerAnswer)}
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		args   string
+		asked  string
+		code   int
+		want   string
+	}{
+		"one job":     {syscall.SIGINT, "run-manual 5", "run-manual", 130, "jobctl: interrupted; the job goes on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
+		"two jobs":    {syscall.SIGTERM, "run-manual 5 6", "run-manual", 143, "jobctl: terminated; the jobs go on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
+		"a change":    {syscall.SIGINT, "pause", "pause", 130, "jobctl: interrupted; whether it did what it was asked for (pause) is not known\n"},
+		"a question":  {syscall.SIGINT, "list-targets", "status", 130, "jobctl: interrupted\n"},
+		"before that": {syscall.SIGINT, "run-manual 5", "status", 130, "jobctl: interrupted\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, answers := make(chan string, 1), status
+			if test.asked == "status" {
+				answers = nil
+			}
+			port := silentDaemon(t, answers, asked)
+			cmd := ownProcess(t, append([]string{"--port", port}, strings.Fields(test.args)...)...)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			must.Do(t, cmd.Start())
+			if typ := <-asked; typ != test.asked {
+				t.Fatalf("asked %s", typ)
+			}
+			must.Do(t, cmd.Process.Signal(test.signal))
+			_ = cmd.Wait()
+			if cmd.ProcessState.ExitCode() != test.code || errs.String() != test.want {
+				t.Errorf("%v, stderr %q, want exit code %d and %q", cmd.ProcessState, errs.String(), test.code, test.want)
+			}
+		})
+	}
+}
+
+// endlessServer answers everything with bytes that do not end.
+func endlessServer(t *testing.T, head string) (port string) {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				request, _ := bufio.NewReader(conn).ReadString(4)
+				no := request[strings.Index(request, `"no":`)+5:]
+				no = no[:strings.IndexAny(no, ",}")]
+				fmt.Fprintf(conn, head, no)
+				filler := bytes.Repeat([]byte("x"), 1<<20)
+				for err == nil {
+					_, err = conn.Write(filler)
+				}
+			}()
+		}
+	}()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// A server that writes without end costs neither the memory nor the patience of whoever asked it.
+func TestAnEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory is measured as Linux tells it")
+	}
+	for name, head := range map[string]string{"a string": `[1,{"no":%s,"data":"`, "no frame": `%s`, "a frame of another": "[2]\x04%s"} {
+		cmd := ownProcess(t, "--timeout", "2m", "--port", endlessServer(t, head), "status") // a busy machine reads slowly
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		_ = cmd.Run()
+		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "message too long: at most 268435456 bytes are allowed") {
+			t.Errorf("%s: %v, stderr %q", name, cmd.ProcessState, errs.String())
+		}
+		if most := int64(1 << 20); usage.Maxrss > most { // a fifth of it, save under the race detector
+			t.Errorf("%s: %d KiB of memory, want at most %d", name, usage.Maxrss, most)
+		}
+		t.Logf("%s: %d KiB", name, usage.Maxrss)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/store/storetest/must"
@@ -154,5 +156,283 @@ func TestOwnColoursInARealTerminal(t *testing.T) {
 	m.ask(t, "wait-for", "ended")
 	if shown := m.ask(t, "capture-pane", "-p", "-e", "-t", "person"); !strings.Contains(shown, "\x1b[31m2026-11-20") || strings.Contains(shown, `\x1b`) {
 		t.Errorf("shows %q", shown)
+	}
+}
+
+const nasty = "a\x1b[2J\u202eb\rc\u200b"
+
+// Whatever a peer says, on every way out of the program.
+func TestWhatPeersSayIsShownOnATerminal(t *testing.T) {
+	t.Parallel()
+	text, _ := json.Marshal(nasty)
+	status := fmt.Sprintf(`{"targets": {%s: {"why": %[1]s}}, "server": %[1]s, "mark": %[1]s, "memoryUsage": {}}`, text)
+	d := startDaemon(t, "", map[string]any{
+		"status":     json.RawMessage(status),
+		"poll":       nasty,
+		"run-manual": json.RawMessage(fmt.Sprintf(`{"jobs": {"5": {"result": %s, "stdout": %[1]s, "stderr": %[1]s, "signal": %[1]s}}, "errors": {"6": %[1]s}}`, text)),
+	})
+	for _, args := range []string{"status", "status --output=json", "list-targets", "poll", "run-manual 5 6", "run-manual --output=json 5", "journal log"} {
+		got := jobctl{terminal: true}.run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...)
+		if all := got.out + got.err; strings.ContainsAny(all, "\x1b\r\u202e\u200b") || args != "journal log" && !strings.Contains(all, `\u202e`) {
+			t.Errorf("%s: %q", args, all)
+		}
+	}
+}
+
+// A peer's error in several lines can't pass for what jobctl says.
+func TestEachLineOfAPeersErrorNamesThePeer(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{"poll": jobnet.Refusal("no\njobctl: all is well\x1b[m")})
+	want := "jobctl: 127.0.0.1:PORT: no\njobctl: 127.0.0.1:PORT: jobctl: all is well\\x1b[m\n"
+	jobctl{}.expect(t, d, output{code: 1, err: want}, "poll")
+}
+
+// In a pipe a job's output is what the job wrote, byte for byte.
+func TestAPipeGetsTheBytesOfAJob(t *testing.T) {
+	t.Parallel()
+	text, _ := json.Marshal(nasty)
+	d := startDaemon(t, "", map[string]any{
+		"run-manual": json.RawMessage(fmt.Sprintf(`{"jobs": {"5": {"result": "ok", "code": 0, "stdout": %s, "stderr": %[1]s}}}`, text)),
+	})
+	jobctl{}.expect(t, d, output{out: nasty, err: nasty}, "run-manual", "5")
+}
+
+// In a terminal of 80 columns no table wraps, however long what is in it; in a wider one, there is
+// more of it.
+func TestTablesInANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	const long = "a-name-that-is-so-long-that-nobody-would-give-it-to-a-worker-or-a-target-of-its-own"
+	const reason = "the row is locked by somebody who has begun a transaction and has gone to lunch since"
+	worker := `{"targets": {"` + long + `": {"concurrency": 10, "length": 3}}, "memoryUsage": {"rss": 1048576},
+		"journal": {"events": 1000000, "mirrored": 999999, "bytes": 123456789, "segments": 12},
+		"aside": [{"job": 4711, "target": "` + long + `", "reason": "` + reason + `", "since": "2025-11-20T10:00:05Z"}]}`
+	master := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(`{"workers": [{"remoteAddr": "2001:db8::1:2:3:4", "remotePort": 40001, "name": "` + long + `", "targets": ["a"], "workerStatus": ` + worker + `},
+			{"remoteAddr": "10.0.0.1", "remotePort": 40001, "name": "node-2", "targets": ["` + long + `"], "workerStatusError": "` + reason + `"}], "memoryUsage": {}}`),
+	})
+	old := startDaemon(t, "", map[string]any{
+		"status":       json.RawMessage(worker),
+		"journal-diff": json.RawMessage(`{"name": "node-1", "cursor": "c"}`),
+		"journal-next": json.RawMessage(`{"items": [{"job": 1, "cause": "changed", "want": {"job": 1, "target": "` + long + `", "status": "done"}, "found": {"job": 1, "status": "waiting"}, "reason": "` + reason + `"}], "more": false}`),
+	})
+	dir := oneDay(t)
+	for name, args := range map[string][]string{
+		"list-workers":  {"--master", "--port", master.port, "list-workers"},
+		"status":        {"--master", "--port", master.port, "status"},
+		"memory-usage":  {"--master", "--port", master.port, "memory-usage"},
+		"list-targets":  {"--port", old.port, "list-targets"},
+		"journal diff":  {"--port", old.port, "journal", "diff"},
+		"journal state": {"journal", "state", "--journal", dir},
+		"journal stats": {"journal", "stats", "--journal", dir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			narrow, wide := startMultiplexer(t).showsIn(t, 80, args...), startMultiplexer(t).showsIn(t, 160, args...)
+			for line := range strings.Lines(narrow) { // joined where it wraps
+				if n := screen.Width(strings.TrimRight(line, "\n")); n > 80 && strings.ContainsAny(line, "|+") {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+			isCut := strings.Contains(narrow, "…")
+			if !strings.Contains(narrow, "exit code") || isCut != strings.Contains(wide, "a-name") {
+				t.Errorf("shows\n%s", narrow)
+			}
+			if isCut && strings.Count(wide, "e") <= strings.Count(narrow, "e") {
+				t.Errorf("a wide terminal shows no more:\n%s", wide)
+			}
+		})
+	}
+}
+
+// A column that is named as elastic is cut so that lines fit; elsewhere than on a terminal, and
+// where there is room, everything is whole.
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	const long = "the row is locked by somebody who has gone to lunch"
+	for name, test := range map[string]struct {
+		columns int
+		piped   bool
+		elastic string
+		want    string
+	}{
+		"room enough":   {columns: 100, elastic: "REASON", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
+		"not known":     {elastic: "REASON", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
+		"cut":           {columns: 34, elastic: "REASON", want: "JOB | REASON            | BY\n----+-------------------+---------\n5   | the row is locke… | somebody\n"},
+		"no elastic":    {columns: 34, want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
+		"the least":     {columns: 5, elastic: "REASON", want: "JOB | REASON   | BY\n----+----------+---------\n5   | the row… | somebody\n"},
+		"widest first":  {columns: 30, elastic: "BY|REASON", want: "JOB | REASON        | BY\n----+---------------+---------\n5   | the row is l… | somebody\n"},
+		"piped":         {columns: 34, piped: true, elastic: "REASON", want: "JOB  REASON                                               BY\n5    " + long + "  somebody\n"},
+		"exactly":       {columns: 68, elastic: "REASON", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
+		"one too small": {columns: 67, elastic: "REASON", want: "JOB | REASON                                             | BY\n----+----------------------------------------------------+---------\n5   | the row is locked by somebody who has gone to lun… | somebody\n"},
+	} {
+		var out strings.Builder
+		p := &program{surroundings: surroundings{out: &out, terminal: !test.piped, width: func() int { return test.columns }}}
+		all := table{head: []string{"JOB", "REASON", "BY"}, elastic: test.elastic}
+		all.add(5, long, "somebody")
+		p.print(all)
+		if out.String() != test.want {
+			t.Errorf("%s:\n%s\nwant:\n%s", name, &out, test.want)
+		}
+	}
+}
+
+// Characters count as a terminal shows them, and none is cut in two.
+func TestWideCharacters(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "abc": 3, "größe": 5, "日本": 4, "e\u0301": 1, "…": 1, "🚀": 2, "ｱ": 1, "│": 1, clean("a\u200bb"): 8} {
+		if got := screen.Width(text); got != want {
+			t.Errorf("%q is %d wide, want %d", text, got, want)
+		}
+	}
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"日本語です", 10, "日本語です"}, {"日本語です", 9, "日本語で…"}, {"日本語です", 8, "日本語…"}, {"e\u0301e\u0301e\u0301", 2, "e\u0301…"}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}} {
+		if got := screen.Cut(test.text, test.width); got != test.want || screen.Width(got) > test.width {
+			t.Errorf("%q cut to %d is %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"日本": {"concurrency": 1}, "e\u0301t\u0301": {"concurrency": 22}}}`)})
+	got := jobctl{terminal: true}.run(t, "--port", d.port, "list-targets")
+	want := "TARGET | CONCURRENCY | LENGTH | PAUSED\n-------+-------------+--------+-------\n" +
+		"e\u0301t\u0301     | 22          | 0      | no\n日本   | 1           | 0      | no\n"
+	if got.out != want {
+		t.Errorf("printed:\n%s\nwant:\n%s", got.out, want)
+	}
+}
+
+// A person reads the time of day of what was today, and the date of what was not; programs, and
+// whoever wants it, the whole.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	east := time.FixedZone("east", 9*3600)
+	at := time.Date(2026, 11, 20, 10, 0, 5, 600_000_000, time.UTC)
+	for name, test := range map[string]struct {
+		now     time.Time
+		place   *time.Location
+		piped   bool
+		precise bool
+		want    string
+	}{
+		"today":             {now: at.Add(time.Hour), place: time.UTC, want: "10:00:05"},
+		"yesterday":         {now: at.Add(24 * time.Hour), place: time.UTC, want: "2026-11-20 10:00:05"},
+		"tomorrow":          {now: at.Add(-24 * time.Hour), place: time.UTC, want: "2026-11-20 10:00:05"},
+		"a year ago":        {now: at.AddDate(1, 0, 0), place: time.UTC, want: "2026-11-20 10:00:05"},
+		"today there":       {now: at.Add(-6 * time.Hour), place: east, want: "19:00:05"},
+		"not any more here": {now: at.Add(6 * time.Hour), place: east, want: "2026-11-20 19:00:05"},
+		"precise":           {now: at, place: time.UTC, precise: true, want: "2026-11-20 10:00:05.600000"},
+		"piped":             {now: at, place: time.UTC, piped: true, want: "2026-11-20 10:00:05.600000"},
+	} {
+		p := &program{surroundings: surroundings{terminal: !test.piped, location: test.place, now: func() time.Time { return test.now }}}
+		p.config.precise = test.precise
+		if got := p.clock(at); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if got := p.clock(time.Time{}); got != "" {
+			t.Errorf("%s: no time at all is %q", name, got)
+		}
+	}
+	for flag, want := range map[string]string{"--precise": "2026-11-20 10:00:05.000000", "--output=table": "10:00:05"} {
+		got := jobctl{terminal: true}.run(t, "journal", "log", "--kind=done", "--job=5", "--journal", oneDay(t), flag)
+		if !strings.HasPrefix(got.out, want+" ") {
+			t.Errorf("%s: %+v, want it to begin with %q", flag, got, want)
+		}
+	}
+}
+
+// Flags that are lengths of time are written as in the configuration, and say what is allowed.
+func TestLengthFlags(t *testing.T) {
+	t.Parallel()
+	const allowed = ` is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, from 0s to 1h0m0s`
+	for text, want := range map[string]any{
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "0": time.Duration(0), "1m30s": 90 * time.Second, "1h": time.Hour,
+		"x": `"x"` + allowed, "-1": `"-1"` + allowed, "61m": `"61m"` + allowed, "": `""` + allowed, "1d": `"1d"` + allowed,
+	} {
+		length := time.Duration(-1)
+		var got any
+		if err := span(&length, 0, time.Hour)(text); err != nil {
+			got = err.Error()
+		} else {
+			got = length
+		}
+		if got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// On a terminal of 80 columns the times of statistics stand in one line, whatever they are.
+func TestTimesOfStatisticsAreShort(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		12 * time.Microsecond: "12µs", 306838 * time.Microsecond: "307ms", 4812 * time.Millisecond: "4.81s",
+		20003 * time.Millisecond: "20s", 41499 * time.Millisecond: "41.5s", 113 * time.Second: "1m53s", 6725 * time.Second: "1h52m",
+	} {
+		if got := brief(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// What takes longer than a second is told to a terminal, in one line of it.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		columns  int
+		terminal bool
+		environ  []string
+		after    time.Duration
+		n        uint64
+		want     string
+	}{
+		"a terminal":         {columns: 80, terminal: true, after: time.Second, n: 500, want: "500 events verified"},
+		"a narrow terminal":  {columns: 15, terminal: true, after: time.Hour, n: 500, want: "500 events ve…"},
+		"not known how wide": {terminal: true, after: time.Hour, n: 1234, want: "1,234 events verified"},
+		"a short run":        {columns: 80, terminal: true, after: 899 * time.Millisecond, n: 500},
+		"a dumb terminal":    {columns: 80, terminal: true, environ: []string{"TERM=dumb"}, after: time.Hour, n: 500},
+		"a pipe":             {columns: 80, after: time.Hour, n: 500},
+	} {
+		var out strings.Builder
+		now := begin
+		p := &program{surroundings: surroundings{
+			environ: test.environ, err: &out, errTerminal: test.terminal, errWidth: func() int { return test.columns }, now: func() time.Time { return now },
+		}}
+		g := p.progress("events verified")
+		now = now.Add(test.after)
+		g.at(test.n)
+		now = now.Add(progressInterval / 2)
+		g.at(test.n + 1) // too soon to be told
+		g.end()
+		want := ""
+		if test.want != "" {
+			want = "\r" + test.want + "\x1b[K\r\x1b[K"
+		}
+		if out.String() != want {
+			t.Errorf("%s: %q, want %q", name, out.String(), want)
+		}
+		if screen.Width(test.want) >= test.columns && test.columns > 0 {
+			t.Errorf("%s: %d columns of %d", name, screen.Width(test.want), test.columns)
+		}
+	}
+}
+
+// Long runs over journals tell it.
+func TestProgressOfJournals(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	for args, want := range map[string]string{
+		"journal verify": " events verified", "journal export": " events exported", "journal state": " jobs",
+	} {
+		var out, errs strings.Builder
+		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		code := shell(t.Context(), append(strings.Fields(args), "--journal", dir), surroundings{
+			out: &out, err: &errs, errTerminal: true, errWidth: func() int { return 100 }, location: time.UTC,
+			now: func() time.Time { now = now.Add(2 * time.Second); return now }, // each look at the clock takes long
+		})
+		if code != 0 || !strings.Contains(errs.String(), want) || !strings.HasSuffix(errs.String(), "\r\x1b[K") {
+			t.Errorf("%s: exit code %d, %q, want %q", args, code, errs.String(), want)
+		}
 	}
 }

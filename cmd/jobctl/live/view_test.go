@@ -1,12 +1,14 @@
 package live
 
 import (
+	"context"
 	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
-
 	"jobd/net/api"
 )
 
@@ -180,5 +182,82 @@ func TestWideTextIsCutWhereItIsTooWide(t *testing.T) {
 	}
 	if got := strings.Join(wrap("日本語abc", 4), "|"); got != "日本|語ab|c" {
 		t.Errorf("wrapped: %s", got)
+	}
+}
+
+// What is printed about a job ends with a key, be it over or not; so it does with the view.
+func TestAsidesEndWithAKey(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	job := f.running.Jobs[0]
+	in, key := io.Pipe()
+	for name, test := range map[string]struct {
+		print func(context.Context, Job) error
+		in    io.Reader
+		end   func(cancel func())
+	}{
+		"a page":           {print: f.Show, in: strings.NewReader("q"), end: func(func()) {}},
+		"an output":        {print: f.Follow, in: strings.NewReader("\x1b"), end: func(func()) {}},
+		"the view is over": {print: f.Follow, in: in, end: func(cancel func()) { cancel() }},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := &aside{ctx: ctx, print: func(ctx context.Context) error { return test.print(ctx, job) }}
+		a.SetStdin(test.in)
+		a.SetStdout(io.Discard)
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run() }()
+		test.end(cancel)
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+	_ = key.Close()
+	if len(f.printed) != 3 || f.printed[0].Job != job.Job {
+		t.Errorf("printed: %v", f.printed)
+	}
+}
+
+// Who has chosen a job that ends does nothing to the one that comes in its place.
+func TestAJobThatEndsLeavesNoOtherInItsPlace(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.press("tab", "down")
+	p.sees("> 4712")
+	p.later(2)
+	f.running.Jobs = slices.Delete(slices.Clone(f.running.Jobs), 1, 2)
+	f.running.Total--
+	p.later(5)
+	for _, key := range []string{"x", "y"} {
+		p.press(key)
+	}
+	if len(f.done) != 0 {
+		t.Errorf("did %+v", f.done)
+	}
+	p.sees("what was chosen is gone, and nothing was done: choose again")
+	p.press("x", "y")
+	if len(f.done) != 1 || f.done[0].Job.Job != 4713 {
+		t.Errorf("did %+v", f.done)
+	}
+}
+
+// Targets come and go; the chosen one stays chosen, also when the filter is taken away.
+func TestTheChosenTargetStaysChosen(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	names := p.model.targets()
+	p.press("down")
+	chosen := names[1].Target
+	f.fleet.Workers[0].Value.Targets["0-first"] = api.TargetStatus{Concurrency: 1}
+	p.later(5)
+	p.sees("> " + chosen)
+	p.press("l")
+	delete(f.fleet.Workers[0].Value.Targets, chosen)
+	p.later(5)
+	p.press("l")
+	if len(f.done) != 1 || f.done[0].Target != chosen {
+		t.Errorf("did %+v", f.done)
 	}
 }

@@ -1,21 +1,29 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
+	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/manualtest"
+	"jobd/cmd/internal/pulse"
 	"jobd/journal/eventlog"
+	jobnet "jobd/net"
 	"jobd/store/storetest/must"
 )
 
@@ -105,4 +113,83 @@ func TestConfigOddValues(t *testing.T) {
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// Every configuration that was ever shipped is taken as it stands, without a warning; so is what it
+// shows behind a ; as an example.
+func TestFormerConfigurations(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../testdata/compat/configuration/jobd-master-*.conf")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("found %q: %v", files, err)
+	}
+	shownKey := regexp.MustCompile(`(?m)^; ([a-z_]+ = )`)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			content := must.Get(os.ReadFile(file))(t)
+			examples := shownKey.ReplaceAll(content, []byte("$1"))
+			for _, text := range [][]byte{content, examples} {
+				path := filepath.Join(t.TempDir(), "jobd-master.conf")
+				must.Do(t, os.WriteFile(path, text, 0o600))
+				c, err := parseConfig([]string{"--config", path}, nil, t.Output())
+				if err != nil || len(c.Warnings) > 0 || c.Listen.Port != 7081 {
+					t.Errorf("error %v, warnings %q, port %d, of\n%s", err, c.Warnings, c.Listen.Port, text)
+				}
+			}
+		})
+	}
+}
+
+// hangVariable says which loop of this process is to hang, and at the how manieth piece of its work,
+// as in "workers:2".
+const hangVariable = "TEST_HANGS"
+
+// hangPulse makes a pulse whose loop hangs where a test says so.
+func hangPulse(name string, loop *pulse.Loop) jobnet.Pulse {
+	of, nth, found := strings.Cut(os.Getenv(hangVariable), ":")
+	if of != name {
+		return loop
+	}
+	n, err := strconv.ParseInt(nth, 10, 64)
+	if !found || err != nil {
+		panic(fmt.Sprintf("%s=%q is not LOOP:NUMBER", hangVariable, os.Getenv(hangVariable)))
+	}
+	hanging := &hangingPulse{Pulse: loop}
+	hanging.left.Store(n)
+	return hanging
+}
+
+type hangingPulse struct {
+	jobnet.Pulse
+	left atomic.Int64 // pieces of work until it hangs
+}
+
+// Works says so, and never comes back where it is to hang.
+func (h *hangingPulse) Works() {
+	h.Pulse.Works()
+	if h.left.Add(-1) == 0 {
+		select {}
+	}
+}
+
+// The manual pages say what the help says.
+func TestManualPages(t *testing.T) {
+	t.Parallel()
+	set := conf.New(about())
+	new(check.Mode).Register(set)
+	new(config).Register(set)
+	manualtest.CheckKeys(t, filepath.Join("..", "..", "docs", "configuration.md"), "jobd-master", set)
+	manualtest.CheckDaemon(t, filepath.Join("..", "..", "packaging", "man"), set, manualtest.Daemon{
+		Name: "jobd-master", Summary: "find the workers that serve a target", Other: "jobd", Option: "--ping-interval", Prefix: about().Prefix,
+		Description: []string{
+			about().Summary + " Workers register with it, each with its targets; an application pokes the master when it has made a row, " +
+				"and the master has the workers of that target look for it. jobctl --master asks all workers at once through it. It keeps nothing on disk.",
+		},
+		Signals: []layout.Term{
+			{Name: "SIGTERM, SIGINT", Meaning: "End. Workers go on with what they do, and register again when a master is back."},
+			{Name: "SIGHUP", Meaning: "Read the file again and take over the log levels; open the log anew."},
+		},
+		Example: []string{"host = 0.0.0.0", "port = 7081", `password = "secret"`},
+	})
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,8 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"jobd/cmd/internal/conf"
+	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
+	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/journal/archive"
 	"jobd/store/storetest/must"
 )
 
@@ -186,5 +193,277 @@ func TestConfigOddValues(t *testing.T) {
 				t.Errorf("a password is told: %s %s", problem, warning)
 			}
 		})
+	}
+}
+
+// A target has the common account unless it has a user of its own, whose group the common one is not. What
+// is said of the environment counts before what the account says.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	c, err := fromFile(t, `launcher.user = daemon
+launcher.group = 20001
+launcher.env.HOME = /common
+launcher.env.USER = u
+[targets]
+same = 1
+other = 1
+group = 1
+root = 1
+service = 1
+[target same]
+launcher.cwd = /
+[target other]
+launcher.user = 20002
+launcher.group = 20003
+launcher.env.USER = v
+[target group]
+launcher.group = root
+[target root]
+launcher.user = root
+[target service]
+launcher = http://h/{id}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := func(group uint32) *proc.Account {
+		return &proc.Account{Name: "daemon", UID: 1, GID: group, Groups: []uint32{1}}
+	}
+	env := func(home, user, name string) []string {
+		return []string{"PATH=/bin", "LOGNAME=" + name, "SHELL=/bin/sh", "HOME=" + home, "USER=" + user}
+	}
+	terms := c.terms(nil)
+	for name, test := range map[string]struct {
+		launcher jobexec.Launcher
+		account  *proc.Account
+		env      []string
+	}{
+		"common": {c.launcher.launcher(), daemon(20001), env("/common", "u", "daemon")},
+		"same":   {*terms["same"].Launcher, daemon(20001), env("/common", "u", "daemon")},
+		"other":  {*terms["other"].Launcher, &proc.Account{Name: "20002", UID: 20002, GID: 20003}, env("/common", "v", "20002")},
+		"group":  {*terms["group"].Launcher, daemon(0), env("/common", "u", "daemon")},
+		"root":   {*terms["root"].Launcher, &proc.Account{Name: "root", Groups: []uint32{0}}, env("/common", "u", "root")},
+	} {
+		if diff := cmp.Diff(test.account, test.launcher.Account); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if diff := cmp.Diff(test.env, test.launcher.Env); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if account := terms["service"].Launcher.Account; account != nil {
+		t.Errorf("a service has account %v", account)
+	}
+	c, err = fromFile(t, "launcher.user = daemon\n[targets]\na = 1\n")
+	if got, want := c.launcher.env, []string{"PATH=/bin", "HOME=/usr/sbin", "LOGNAME=daemon", "USER=daemon", "SHELL=/bin/sh"}; err != nil || !cmp.Equal(got, want) {
+		t.Errorf("environment %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestAccountsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	const root = "; allowed is another account, or the word root"
+	for name, test := range map[string]struct{ text, want string }{
+		"nobody's name":      {"launcher.user = no-such\n", ":1: launcher.user: there is no account of that name in /etc/passwd; allowed is one of there, or a uid"},
+		"root's uid":         {"launcher.user = 0\n", ":1: launcher.user: that is root" + root},
+		"root's uid, longer": {"launcher.user = 00\n", ":1: launcher.user: that is root" + root},
+		"no uid":             {"launcher.user = 4294967295\nlauncher.group = 1\n", ":1: launcher.user: there is no account of that name"},
+		"below all uids":     {"launcher.user = -1\nlauncher.group = 1\n", ":1: launcher.user: there is no account of that name"},
+		"a uid, no group":    {"launcher.user = 20001\n", ":1: launcher.user: /etc/passwd has no uid 20001, and does not tell its group; give launcher.group, too"},
+		"no group's name":    {"launcher.user = daemon\nlauncher.group = no-such\n", ":2: launcher.group: there is no group of that name in /etc/group; allowed is one of there, or a gid"},
+		"root's gid":         {"launcher.user = daemon\nlauncher.group = 0\n", ":2: launcher.group: that is root's group; allowed is another one, or the word root"},
+		"a group alone":      {"launcher.group = daemon\n", ":1: launcher.group: it is for launcher.user, which is not given; give that, too"},
+		"of a target":        {"[target a]\nlauncher.user = no-such\n", ":2: target.a.launcher.user: there is no account of that name"},
+		"of a URL":           {"[target a]\nlauncher = http://h/{id}\nlauncher.user = daemon\n", ":3: target.a.launcher.user: the launcher is a URL, whose jobs have the account of the service; it is allowed only beside a command"},
+		"of a FastCGI":       {"[target a]\nlauncher = fastcgi:/s /x\nlauncher.group = daemon\n", ":3: target.a.launcher.group: the launcher is a FastCGI server, whose jobs have the account of the service"},
+		"empty":              {"launcher.user =\n", ":1: launcher.user: "},
+	} {
+		_, err := fromFile(t, test.text, "--targets.a=1")
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", name, err, test.want)
+		} else if strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: more than one line: %v", name, err)
+		}
+	}
+}
+
+// Jobs of another account that reach an open port are no apart: who sets that up is warned.
+func TestAnOpenPortBesideAccountsIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	const account = "[target a]\nlauncher.user = daemon\n"
+	for name, test := range map[string]struct {
+		lines  string
+		warned bool
+	}{
+		"open":                   {account, true},
+		"with a password":        {"password = sixteen-letters!\n" + account, false},
+		"with principals":        {"principals_file = /p\n" + account, false},
+		"localhost needs none":   {"password = sixteen-letters!\nalways_allow_localhost = 1\n" + account, true},
+		"no account of its own":  {"", false},
+		"the common one is told": {"launcher.user = daemon\n", true},
+	} {
+		c, err := fromFile(t, "host = 127.0.0.1\nport = 7080\n"+test.lines, "--targets.a=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "they can command the worker") }); warned != test.warned {
+			t.Errorf("%s: warned %v, want %v: %q", name, warned, test.warned, c.Warnings)
+		}
+	}
+}
+
+// A misspelt key of the launcher is refused, above all sections and in a target's: passed over, jobs would have
+// rights that the file denies them. A key that is like none is warned of, as everywhere.
+func TestAMisspeltKeyOfTheLauncherIsRefused(t *testing.T) {
+	t.Parallel()
+	const targets = "[targets]\na = 1\n"
+	for file, want := range map[string]string{
+		"launcher.usr = daemon\n" + targets:                  "unknown key launcher.usr; the nearest known one is launcher.user; keys of the launcher",
+		"Launcher.User = daemon\n" + targets:                 "unknown key Launcher.User; the nearest known one is launcher.user",
+		"launchre.user = daemon\n" + targets:                 "launcher.user",
+		"launcher_user2 = daemon\n" + targets:                "launcher.user",
+		"launcher.grop = daemon\n" + targets:                 "launcher.group",
+		targets + "[target a]\nlauncher.user_ = daemon\n":    "unknown key launcher.user_; the nearest known one is launcher.user",
+		"launcher.something_else = 1\n" + targets:            "",
+		"launcher.env.usr = 1\nlaunchre.usr = 1\n" + targets: "",
+	} {
+		if _, err := fromFile(t, file); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", file, err, want)
+		}
+	}
+}
+
+func lookup(environ map[string]string) func(string) string {
+	return func(name string) string { return environ[name] }
+}
+
+func TestJournalCandidates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		worker  string
+		config  journalConfig
+		environ map[string]string
+		want    []string
+	}{
+		"configured": {
+			"w", journalConfig{Journal: jobdaemon.Journal{Dir: "/j"}}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
+		},
+		"systemd": {
+			"w", journalConfig{}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
+		},
+		"home": {
+			"w", journalConfig{}, map[string]string{"HOME": "/h"}, []string{"/var/lib/jobd/w", "/h/.local/state/jobd/w"},
+		},
+		"state home": {
+			"w", journalConfig{}, map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/x"}, []string{"/var/lib/jobd/w", "/x/jobd/w"},
+		},
+		"no home":                  {"w", journalConfig{}, nil, []string{"/var/lib/jobd/w"}},
+		"a name that leads away":   {"../../etc", journalConfig{}, nil, []string{"/var/lib/jobd/.._.._etc"}},
+		"a name that leads upward": {"..", journalConfig{}, nil, []string{"/var/lib/jobd/__"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, test.config.candidates(test.worker, lookup(test.environ))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJournalDirIsMadePrivate(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "open")
+	must.Do(t, os.Mkdir(open, 0o755))
+	for name, dir := range map[string]string{
+		"new, with its parents": filepath.Join(t.TempDir(), "a", "b", "c"),
+		"open to others":        open,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := journalConfig{Journal: jobdaemon.Journal{Dir: dir}}
+			got, err := c.makeDir("w", lookup(nil))
+			if err != nil || got != dir {
+				t.Fatalf("got %q, %v, want %q", got, err, dir)
+			}
+			info := must.Get(os.Stat(dir))(t)
+			if info.Mode() != fs.ModeDir|0o700 {
+				t.Errorf("mode %v, want a folder with 0700", info.Mode())
+			}
+		})
+	}
+}
+
+// The folders here are all below t.TempDir: the tests may run as root, which
+// could change a folder anywhere else.
+func TestJournalDirThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	must.Do(t, os.WriteFile(file, nil, 0o600))
+	for name, test := range map[string]struct{ dir, want string }{
+		"a file":        {file, file + ": not a folder"},
+		"below a file":  {filepath.Join(file, "x"), file + ": not a directory"},
+		"name too long": {filepath.Join(t.TempDir(), strings.Repeat("n", 300)), "file name too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := journalConfig{Journal: jobdaemon.Journal{Dir: test.dir}}
+			_, err := c.makeDir("w", lookup(nil))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "give one with the key journal_dir") {
+				t.Errorf("error %v, want %q and the key", err, test.want)
+			}
+		})
+	}
+}
+
+func TestJournalDirFallsBack(t *testing.T) {
+	t.Parallel()
+	file, second, third := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "second"), filepath.Join(t.TempDir(), "third")
+	must.Do(t, os.WriteFile(file, nil, 0o600))
+	if got, err := firstPrivate([]string{file, second, third}); err != nil || got != second {
+		t.Errorf("got %q, %v, want %q", got, err, second)
+	}
+	if _, err := os.Stat(third); err == nil {
+		t.Errorf("%s was made without need", third)
+	}
+	below := filepath.Join(file, "below")
+	if _, err := firstPrivate([]string{file, below}); err == nil || !strings.Contains(err.Error(), file+": not a folder") || !strings.Contains(err.Error(), below+": ") {
+		t.Errorf("error %v, want one that names both folders", err)
+	}
+}
+
+// Whoever owns the journal's folder could have a worker of root write anywhere, by links.
+func TestJournalDirOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a folder to another account")
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)))
+	c := journalConfig{Journal: jobdaemon.Journal{Dir: dir}}
+	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
+		t.Errorf("error %v", err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode was changed: %v, %v", info, err)
+	}
+}
+
+// A connection of the same place is ended as one of a dead process: another folder is another place, be it
+// a copy of the journal, and where there is no lock nobody knows.
+func TestPlacesAreOfOneFolder(t *testing.T) {
+	t.Parallel()
+	one, copied, none := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{one, copied} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, archive.LockFile), nil, 0o600))
+	}
+	place := placeOf(one)
+	if place == "" || placeOf(one) != place {
+		t.Errorf("the place is %q, and %q a moment later", place, placeOf(one))
+	}
+	if placeOf(copied) == place {
+		t.Errorf("a copy of the journal has the same place: %s", place)
+	}
+	if got := placeOf(none); got != "" {
+		t.Errorf("without a lock the place is %q", got)
 	}
 }

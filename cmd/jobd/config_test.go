@@ -6,13 +6,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
@@ -302,6 +302,119 @@ func TestConfigMySQLHost(t *testing.T) {
 		c := mustParse(t, with("--store=mysql", "--mysql-host="+given, "--mysql-port=3306", "--mysql-user=u", "--mysql-password=", "--mysql-database=d"), nil)
 		if got := c.store.mysql; got.Host != want || got.Port != 3306 {
 			t.Errorf("mysql_host = %s: host %s, port %d", given, got.Host, got.Port)
+		}
+	}
+}
+
+// Every configuration that was ever shipped is taken as it stands, without a warning; so is what it
+// shows behind a ; as an example.
+func TestFormerConfigurations(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../testdata/compat/configuration/jobd-[0-9]*.conf")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("found %q: %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			shipped := installed(t, file)
+			c := mustParse(t, []string{"--config", shipped}, nil)
+			if len(c.Warnings) > 0 || c.targets["default"] != 4 || c.store.mysql.Database != "site" {
+				t.Errorf("warnings %q, targets %v, database %q", c.Warnings, c.targets, c.store.mysql.Database)
+			}
+			content := must.Get(os.ReadFile(shipped))(t)
+			must.Do(t, os.WriteFile(shipped, []byte(withExamples(string(content))), 0o600))
+			c = mustParse(t, []string{"--config", shipped}, nil)
+			if len(c.Warnings) > 0 || c.targets["video/convert"] != 1 || c.store.mysql.ClaimColumn != "sig" {
+				t.Errorf("with its examples: warnings %q, targets %v, claim_column %q", c.Warnings, c.targets, c.store.mysql.ClaimColumn)
+			}
+		})
+	}
+}
+
+var shownKey = regexp.MustCompile(`(?m)^; (\[target |[a-z_./]+(\.env\.[A-Z_]+)? = )`)
+
+// withExamples has the keys that a shipped configuration shows behind a ;, but for those of another
+// store, folders that are not here, and a name with a quote that does not end.
+func withExamples(content string) string {
+	content = shownKey.ReplaceAllString(content, "$1")
+	for _, own := range []string{
+		"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file",
+	} {
+		content = strings.ReplaceAll(content, "\n"+own, "\n; "+own)
+	}
+	return content
+}
+
+// The template unit gives each worker on a host a name of its own, unless its file does.
+func TestEachWorkerOfTheTemplateHasAName(t *testing.T) {
+	t.Parallel()
+	unit := must.Get(os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", "jobd@.service")))(t)
+	_, setting, found := strings.Cut(string(unit), "\nEnvironment=")
+	if !found {
+		t.Fatal("the template sets no variable")
+	}
+	setting, _, _ = strings.Cut(setting, "\n")
+	for _, specifier := range []string{"%H", "%i"} {
+		if !strings.Contains(setting, specifier) {
+			t.Errorf("%s is the same for several workers: it has no %s", setting, specifier)
+		}
+	}
+	environ := []string{strings.NewReplacer("%H", "web", "%i", "blue").Replace(setting)}
+	host := must.Get(os.Hostname())(t)
+	named := filepath.Join(t.TempDir(), "jobd.conf")
+	must.Do(t, os.WriteFile(named, []byte("name = mine\n"), 0o600))
+	for name, test := range map[string]struct {
+		args, environ []string
+		want          string
+	}{
+		"neither":                 {leastFlags(), nil, host},
+		"of the template":         {leastFlags(), environ, "web-blue"},
+		"an empty one is none":    {leastFlags(), []string{"JOBD_DEFAULT_NAME="}, host},
+		"the file's key wins":     {append(leastFlags(), "--config", named), environ, "mine"},
+		"the variable's key wins": {leastFlags(), append(environ, "JOBD_NAME=theirs"), "theirs"},
+	} {
+		if c := mustParse(t, append(test.args, "--targets.a=1"), test.environ); c.name != test.want {
+			t.Errorf("%s: the name is %s, want %s", name, c.name, test.want)
+		}
+	}
+}
+
+// Regression: a claim_column that is another column of jobd's was taken, and claims wrote their
+// tokens over its values.
+func TestAClaimColumnThatHoldsSomethingElseIsRefused(t *testing.T) {
+	t.Parallel()
+	mysql := with("--store=mysql", "--mysql-host=/run/mysqld/mysqld.sock", "--mysql-user=u", "--mysql-password=", "--mysql-database=d")
+	for _, args := range [][]string{with(), mysql} {
+		for _, column := range []string{
+			"id", "target", "time_created", "time_started", "time_finished", "status", "result", "return_code", "stdout", "stderr", "TARGET", "Return_Code",
+		} {
+			_, err := parseConfig(append(args[:len(args):len(args)], "--claim-column="+column), nil, t.Output())
+			want := `flag --claim-column: claim_column: "` + column + `" is not allowed: the column holds something else; allowed is sig, or a column of its own`
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q", column, err, want)
+			}
+		}
+		for _, column := range []string{"sig", "SIG", "claimed_by"} {
+			if _, err := parseConfig(append(args[:len(args):len(args)], "--claim-column="+column), nil, t.Output()); err != nil {
+				t.Errorf("%s: %v", column, err)
+			}
+		}
+	}
+}
+
+// An address that is wrong is told once, as a mistake of the configuration, and never executed: that
+// would tell the password that may stand in it.
+func TestAWrongAddressIsNoCommand(t *testing.T) {
+	t.Parallel()
+	for _, launcher := range []string{"http://user:geheim@h/{id}", "fastcgi:/geheim", "ftp://user:geheim@h/{id}"} {
+		c, err := fromFile(t, "[target a]\nlauncher = "+launcher+"\n", "--targets.a=1", "--launcher=/bin/echo {id}")
+		if err == nil || strings.Contains(err.Error(), "user:geheim") {
+			t.Errorf("%s: the configuration says %v", launcher, err)
+		}
+		found := c.findLaunchers(t.Context(), false)
+		if text := fmt.Sprint(found); len(found) != 1 || strings.Contains(text, "geheim") {
+			t.Errorf("%s: --check says %s", launcher, text)
 		}
 	}
 }

@@ -3,14 +3,17 @@ package conf_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/store/storetest/must"
@@ -241,5 +244,93 @@ func TestDottedKeysOfASectionAreOfNoOther(t *testing.T) {
 	want := map[string]*limits{"a": {Attempts: 7, Grace: grace, Env: map[string]string{}}}
 	if diff := cmp.Diff(want, got); diff != "" || len(set.Warnings()) != 2 {
 		t.Errorf("warnings %q, (-want +got):\n%s", set.Warnings(), diff)
+	}
+}
+
+// A configuration that is no regular file is refused, and not read: some never end, and of a pipe
+// even the opening may not.
+func TestConfigurationsThatAreNoFiles(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(pipe, link))
+	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero"} {
+		for name, err := range map[string]error{
+			"flag":     readFrom([]string{"--config", path}, nil, ""),
+			"variable": readFrom(nil, []string{"TESTD_CONFIG=" + path}, ""),
+			"default":  readFrom(nil, nil, path),
+		} {
+			if err == nil || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "config "+path+": it is no regular file") {
+				t.Errorf("%s, %s: %v", path, name, err)
+			}
+		}
+	}
+	file := writeFile(t, "port = 7\n")
+	link = filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(file, link))
+	for _, path := range []string{link, os.DevNull} {
+		if err := readFrom([]string{"--config", path}, nil, ""); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func readFrom(args, environ []string, file string) error {
+	set, _ := newSet(file)
+	if err := set.Parse(args, environ, io.Discard); err != nil {
+		return err
+	}
+	return set.Err()
+}
+
+// Of very many warnings and mistakes the first are told, and how many more there are.
+func TestManyWarningsAndMistakes(t *testing.T) {
+	t.Parallel()
+	var odd, wrong strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&odd, "unknown_%d = 1\n", i)
+		fmt.Fprintf(&wrong, "targets.t%d = x\n", i)
+	}
+	set, _ := newSet(writeFile(t, odd.String()))
+	must.Do(t, set.Parse(nil, nil, io.Discard))
+	if told := set.Warnings(); len(told) != 51 || !strings.Contains(told[50], "950 more warnings") {
+		t.Errorf("%d warnings are told, the last one: %s", len(told), told[len(told)-1])
+	}
+	err := readFrom(nil, nil, writeFile(t, "[targets]\n"+strings.ReplaceAll(wrong.String(), "targets.", "")))
+	if text := fmt.Sprint(err); strings.Count(text, "\n") != 50 || !strings.Contains(text, "950 more mistakes") {
+		t.Errorf("error of %d lines: %.200s", strings.Count(text, "\n")+1, text)
+	}
+}
+
+// Words of the command line may be passwords.
+func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"password=Zq7SECRET"},
+		{"--password=Zq7SECRET", "Zq7SECRET"},
+		{"--password=hunter", "hunter"},
+		{"-pZq7SECRET"},
+		{"-phunter"},
+		{"--Zq7SECRET"},
+		{"Zq7SECRET"},
+		{"--", "-pZq7SECRET"},
+		{"--launcher.env.Zq7SECRET"},
+	} {
+		set, _ := newSet("")
+		err := set.Parse(args, nil, io.Discard)
+		if err == nil || exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q: %v, want exit code 2 and nothing of a password", args, err)
+		}
+	}
+}
+
+func TestNearestNames(t *testing.T) {
+	t.Parallel()
+	known := []string{"mail", "Pictures", "b"}
+	for name, want := range map[string]string{"mial": "mail", "MAIL": "mail", "pictures ": "Pictures", "picture": "Pictures", "x": "", "video": "", "": ""} {
+		if got := conf.Nearest(name, known); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/service"
 	"jobd/journal"
@@ -182,5 +181,111 @@ func TestFailuresOfSeveralIndexes(t *testing.T) {
 	}
 	if want := "[25 26 27 28 29 100]"; err != nil || fmt.Sprint(got) != want || !found.More {
 		t.Errorf("%v, want %s; more: %v, %v", got, want, found.More, err)
+	}
+}
+
+// What several workers had is one page, the newest first, each job once; what stands behind a place that one of them
+// has not looked behind waits for the next page.
+func TestPagesOfSeveralWorkers(t *testing.T) {
+	t.Parallel()
+	at := func(at int64, seq uint64) api.JobKey { return api.JobKey{At: at, Seq: seq} }
+	job := func(worker string, id int64, key api.JobKey) FoundJob {
+		return FoundJob{api.FoundJob{Job: whole([]int64{id})[0], Key: key.String()}, worker}
+	}
+	all := []FoundJob{job("a", 1, at(90, 4)), job("b", 2, at(80, 9)), job("b", 1, at(70, 8)), job("a", 3, at(60, 3)), job("b", 4, at(60, 3)), job("a", 5, at(50, 2))}
+	for _, test := range []struct {
+		most int
+		end  api.JobKey
+		want string
+		next api.JobKey
+	}{
+		{10, api.JobKey{}, "[1 2 3 4 5]", api.JobKey{}},
+		{10, at(60, 3), "[1 2 3 4]", at(60, 3)},
+		{10, at(85, 1), "[1]", at(85, 1)},
+		{2, at(60, 3), "[1 2]", at(80, 9)},
+		{3, api.JobKey{}, "[1 2 3 4]", at(60, 3)}, // two with one key stay together
+		{10, at(95, 9), "[]", at(95, 9)},
+	} {
+		page := FoundJobs{Jobs: slices.Clone(all)}
+		page.cut(test.most, test.end)
+		var ids []int64
+		for _, job := range page.Jobs {
+			ids = append(ids, int64(job.Job))
+		}
+		if got := fmt.Sprint(ids); got != test.want || page.Next != test.next.String() {
+			t.Errorf("%d up to %v: %s, next %s", test.most, test.end, got, page.Next)
+		}
+	}
+}
+
+// Steps are added to those of the same time.
+func TestCountsAreAddedByTime(t *testing.T) {
+	t.Parallel()
+	var sum api.Counts
+	add(&sum, api.Counts{Started: []int64{1, 2, 3}, Ended: []int64{1, 1, 1}, Failed: []int64{0, 0, 1}}, 0)
+	add(&sum, api.Counts{Started: []int64{9, 10, 20}, Ended: []int64{0, 0, 5}, Failed: []int64{9, 0, 0}}, 1)
+	if got := fmt.Sprint(sum); got != "{[11 22 3] [1 6 1] [0 0 1]}" {
+		t.Errorf("%s", got)
+	}
+}
+
+// What looks at the newest events only says how far back it has looked, and goes on from there.
+func TestLooksBackSoFar(t *testing.T) {
+	t.Parallel()
+	log := journaltest.OpenTest(t, t.TempDir())
+	var all []journal.Event
+	for job := range int64(10) {
+		all = append(all, journaltest.MustAppend(t, log, journaltest.WholeLife(job+1)...)...)
+	}
+	done := slices.DeleteFunc(slices.Clone(all), func(e journal.Event) bool { return e.Kind() != journal.KindDone })
+	query := history.Query{Kinds: []journal.Kind{journal.KindDone}, Last: 100}
+	var found []uint64
+	for range 3 {
+		j := &Journals{Sources: []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}, Look: uint64(len(all) / 2)}
+		for e, err := range j.Events(t.Context(), query) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, e.Item.Seq)
+		}
+		if j.LookedBack.IsZero() {
+			break
+		}
+		if len(found) != len(done)/2 || !slices.ContainsFunc(all, func(e journal.Event) bool { return e.Time.Equal(j.LookedBack) }) {
+			t.Errorf("found %d of %d, looked back to %v", found, len(done), j.LookedBack)
+		}
+		query.Until = j.LookedBack
+	}
+	if slices.Sort(found); len(found) != len(done) {
+		t.Errorf("found %d, not all of %d", found, len(done))
+	}
+	since := &Journals{Sources: []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}, Look: 5}
+	query.Since = all[len(all)-2].Time
+	query.Until = all[len(all)-1].Time.Add(1)
+	for _, err := range since.Events(t.Context(), query) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !since.LookedBack.IsZero() {
+		t.Errorf("since leaves out more, and it was told to have looked back to %v", since.LookedBack)
+	}
+}
+
+// A run that somebody made due before its time is not told to be in time.
+func TestARunBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	r := Run{planned: at.Unix(), timed: true}
+	for _, test := range []struct {
+		ahead time.Duration
+		want  string
+	}{
+		{time.Hour, ", before its planned time"}, {time.Second, ", 0.00s later than planned"}, {-3 * time.Second, ", 3.00s later than planned"},
+	} {
+		r.late = ""
+		if got := r.lateText(1, at.Add(-test.ahead)); got != test.want || (r.late == "") != (test.ahead == time.Hour) {
+			t.Errorf("%s ahead: %q, and %q of it", test.ahead, got, r.late)
+		}
 	}
 }

@@ -1,14 +1,22 @@
 package page
 
 import (
+	"flag"
 	"fmt"
+	"html/template"
 	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"jobd/cmd/internal/operator"
 	"jobd/journal"
+	"jobd/net/api"
+	"jobd/net/principal"
+	"jobd/store/storetest/must"
 )
 
 // Views are made beside the requests that net/http guards, too: one that panics is told of, and ends nothing else.
@@ -72,4 +80,254 @@ func TestPictureOfAttempts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, said, c.want)
 		}
 	}
+}
+
+func TestWhatJobsWriteIsColouredAndHarmless(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]template.HTML{
+		"plain & <b>":                           "plain &amp; &lt;b&gt;",
+		"\x1b[31mred\x1b[0m not":                `<span class="f1">red</span> not`,
+		"\x1b[1;32mboth\x1b[22m green\x1b[39m.": `<span class="f2 a1">both</span><span class="f2"> green</span>.`,
+		"\x1b[38;5;200mmany\x1b[48;2;1;2;3m of": "many of",
+		"\x1b[38:5:1;4mx":                       `<span class="a4">x</span>`,
+		"10%\r50%\r100%\nend":                   "100%\nend",
+		"line\r\nnext":                          "line\nnext",
+		"a\tb":                                  "a\tb",
+		"\x1b]0;title\a<i>":                     "&lt;i&gt;",
+		"\x1b]8;;http://x/\x1b\\link\x1b]8;;\a": "link",
+		"\x1b[2Jcleared\x1b[10;10Hmoved":        "clearedmoved",
+		"\x1b[31":                               "",
+		"\x1b":                                  "",
+		"\x1b[3\n1mx":                           "\n1mx",
+		"\x1b(Bx":                               "Bx",
+		"bell\a nul\x00 rtl\u202e":              `bell\x07 nul\x00 rtl\u202e`,
+		"\xff\xfe":                              `\xff\xfe`,
+		"\x1b[\"><script>m":                     `<span`,
+	} {
+		got := coloured(text)
+		if want == "<span" { // whatever it is, it is no markup
+			if strings.Contains(string(got), "<script") {
+				t.Errorf("%q: %s", text, got)
+			}
+			continue
+		}
+		if got != want {
+			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func TestTheEndOfATextBeginsWithALine(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text string
+		most int
+		want string
+		cut  bool
+	}{
+		{"short", 10, "short", false},
+		{"one\ntwo\nthree", 8, "three", true},
+		{"ääää", 3, "ä", true},
+		{"noline", 3, "ine", true},
+		{"ends\n", 3, "ds\n", true},
+	} {
+		if got, cut := tail(test.text, test.most); got != test.want || cut != test.cut {
+			t.Errorf("%q, %d: %q, %v", test.text, test.most, got, cut)
+		}
+	}
+}
+
+// Whatever a job writes, no tag but span with these classes gets into the page.
+func FuzzColoured(f *testing.F) {
+	f.Add("\x1b[1;31mx\x1b[0m<\x1b]0;\a")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := string(coloured(text))
+		got = strings.ReplaceAll(got, "</span>", "")
+		for {
+			at := strings.IndexByte(got, '<')
+			if at < 0 {
+				break
+			}
+			tag, rest, closed := strings.Cut(got[at:], ">")
+			class, is := strings.CutPrefix(tag, `<span class="`)
+			if !closed || !is || strings.Trim(strings.TrimSuffix(class, `"`), "fab0123456789 ") != "" {
+				t.Fatalf("%q: %q", text, tag)
+			}
+			got = rest
+		}
+	})
+}
+
+// A view that rests is made anew when something happens to its job, when one more looks at it, and not when somebody
+// else stops looking at the same job. Who looks later gets what the next making gives, though it is the same again.
+func TestViewsHearOfTheirJob(t *testing.T) {
+	t.Parallel()
+	p := &Page{}
+	p.streams.live = map[string]*stream{}
+	views := map[string]*stream{"a": {job: 7}, "b": {job: 7}, "other": {job: 8}, "none": {}}
+	for key, one := range views {
+		one.wake, one.watchers = make(chan struct{}, 1), map[chan template.HTML]struct{}{}
+		p.streams.live[key] = one
+	}
+	roused := func(want ...string) {
+		t.Helper()
+		var got []string
+		for key, one := range views {
+			select {
+			case <-one.wake:
+				got = append(got, key)
+			default:
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	p.Happened([]journal.Event{{Job: 9}, {Job: 0}})
+	roused()
+	p.Happened([]journal.Event{{Job: 9}, {Job: 7}})
+	roused("a", "b")
+	p.Happened([]journal.Event{{Job: 7}})
+	p.Happened([]journal.Event{{Job: 7}, {Job: 8}})
+	roused("a", "b", "other")
+	delete(p.streams.live, "b")
+	p.Happened([]journal.Event{{Job: 7}})
+	roused("a")
+
+	one := views["a"]
+	first := make(chan template.HTML, 1)
+	one.watchers[first] = struct{}{}
+	p.tell(one, "as it was")
+	if got := <-first; got != "as it was" {
+		t.Error(got)
+	}
+	p.tell(one, "as it was")
+	second := one.join()
+	roused("a")
+	select {
+	case got := <-second:
+		t.Errorf("who looks later, at a newer page, gets %q", got)
+	case got := <-first:
+		t.Errorf("%q is told twice", got)
+	default:
+	}
+	p.tell(one, "as it was")
+	if got := <-second; got != "as it was" {
+		t.Error(got)
+	}
+}
+
+// However many views are looked at, they take a share of the time, and none gets too old.
+func TestViewsTakeTheirShare(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		views int
+		took  time.Duration
+		want  time.Duration
+	}{
+		{1, 5 * time.Millisecond, soon}, {20, 5 * time.Millisecond, 5 * time.Second}, {1, time.Second, longestPause}, {200, 20 * time.Millisecond, longestPause},
+	} {
+		p := &Page{}
+		p.streams.live = map[string]*stream{}
+		var one *stream
+		for i := range c.views {
+			one = &stream{took: c.took}
+			p.streams.live[string(rune('a'+i))] = one
+		}
+		if got := p.pause(one, soon, longestPause, c.took); got != c.want {
+			t.Errorf("%d views that take %v: %v, want %v", c.views, c.took, got, c.want)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of who may see and do what")
+
+// The table in docs/page.md is what screens and acts are declared with.
+func TestThePageOfDocsHasWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
+	const page = "../../../docs/page.md"
+	text := string(must.Get(os.ReadFile(page))(t))
+	may := map[string][]string{"status": {"/metrics*"}}
+	for _, scope := range []string{"status", "read", "submit", "run", "admin"} {
+		add := func(path string, needs api.Kind) { may[scope] = append(may[scope], letIn(t, scope, path, needs)...) }
+		for _, s := range screens {
+			add(s.path, s.needs)
+			if s.then != nil {
+				add(s.path+"?at", s.then.needs)
+			}
+		}
+		for _, b := range besides {
+			add(b.path, b.needs)
+		}
+		for _, a := range acts {
+			add(a.path, a.needs)
+		}
+	}
+	table := "| scope | |\n|---|---|\n| none | `/healthz`, `/readyz`, `/sign-in`, `/sign-out` |\n"
+	for _, row := range []struct {
+		scope, as string
+		less      []string
+	}{
+		{"status", "", nil},
+		{"read", "as `status`, and ", []string{"status"}},
+		{"submit", "", nil},
+		{"run", "as `read` and `submit`, and ", []string{"read", "submit"}},
+		{"admin", "as `run`, and ", []string{"run"}},
+	} {
+		own := may[row.scope]
+		for _, other := range row.less {
+			own = slices.DeleteFunc(slices.Clone(own), func(address string) bool { return slices.Contains(may[other], address) })
+		}
+		table += fmt.Sprintf("| `%s` | %s%s |\n", row.scope, row.as, grouped(own))
+	}
+	between := regexp.MustCompile(`(?s)(<!-- who: [^\n]* -->\n).*(<!-- end of who -->)`)
+	want := between.ReplaceAllString(text, "${1}"+table+"${2}")
+	switch {
+	case !between.MatchString(text):
+		t.Error("there is no room for the table")
+	case want != text && *update:
+		must.Do(t, os.WriteFile(page, []byte(want), 0o644))
+	case want != text:
+		t.Errorf("%s: the table of who may do what is another one; go test ./cmd/internal/page -update writes it:\n%s", page, table)
+	}
+}
+
+// letIn is an address where those of a scope may ask for it, with a mark where they need all targets.
+func letIn(t *testing.T, scope, path string, needs api.Kind) []string {
+	t.Helper()
+	lets := func(targets string) bool {
+		return needs.Lets(&principal.Session{Scope: must.Get(principal.ParseScope(scope))(t), Targets: must.Get(principal.ParseTargets(targets))(t)}) == nil
+	}
+	path = strings.NewReplacer("{$}", "", "{name}", "NAME", "{id}", "ID", "{stream}", "STREAM").Replace(path)
+	switch {
+	case lets("some"):
+		return []string{path}
+	case lets("*"):
+		return []string{path + "*"}
+	}
+	return nil
+}
+
+// grouped lists addresses, those together that differ in their last part only.
+func grouped(addresses []string) string {
+	var folders []string
+	last := map[string][]string{}
+	for _, address := range addresses {
+		i := strings.LastIndexByte(address, '/') + 1
+		if i == 1 { // a screen
+			i = len(address)
+		}
+		if !slices.Contains(folders, address[:i]) {
+			folders = append(folders, address[:i])
+		}
+		last[address[:i]] = append(last[address[:i]], address[i:])
+	}
+	for i, folder := range folders {
+		names := strings.Join(last[folder], ",")
+		if len(last[folder]) > 1 {
+			names = "{" + names + "}"
+		}
+		folders[i] = "`" + folder + names + "`"
+	}
+	return strings.Join(folders, ", ")
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
@@ -249,5 +249,152 @@ func TestATokenIsNoSignal(t *testing.T) {
 		if got := jobRow(&store.Detail{Sig: sig}).Sig; got != want {
 			t.Errorf("%q: %q", sig, got)
 		}
+	}
+}
+
+// Of a job under way the worker tells, of one that has ended the journal; offsets at which nothing
+// was kept are passed over, and counted.
+func TestOutputComesFromWhoeverHasIt(t *testing.T) {
+	t.Parallel()
+	at, code := time.UnixMilli(1_800_000_000_000), 3
+	here := func(out jobexec.JobOutput) func(jobexec.Glance) (jobexec.JobOutput, bool, error) {
+		return func(jobexec.Glance) (jobexec.JobOutput, bool, error) { return out, true, nil }
+	}
+	nowhere := func(jobexec.Glance) (out jobexec.JobOutput, found bool, err error) { return }
+	never := func() (*journal.Event, int, error) { return nil, 0, nil }
+	once := func() (*journal.Event, int, error) {
+		return &journal.Event{Time: at, Payload: journal.Done{
+			Result: "fail", Code: &code, Reason: "why", Note: "note",
+			Stdout: journal.Output{Kept: []byte("01234"), Size: 9}, Stderr: journal.Output{Kept: []byte("e"), Size: 1},
+		}}, 2, nil
+	}
+	end := &api.OutputEnd{Result: "fail", Code: &code, Reason: "why", Note: "note", Ended: at.UnixMilli()}
+	for name, test := range map[string]struct {
+		output func(jobexec.Glance) (jobexec.JobOutput, bool, error)
+		ended  func() (*journal.Event, int, error)
+		query  api.OutputQuery
+		want   api.JobOutput
+	}{
+		"claimed": {here(jobexec.JobOutput{Attempt: 1}), never, api.OutputQuery{}, api.JobOutput{Attempt: 1, State: "claimed", Running: true}},
+		"running": {
+			here(jobexec.JobOutput{Attempt: 1, Started: true, Adopted: true, Written: jobexec.Written{{At: 9, Bytes: []byte("x"), Size: 10}, {At: 4, Size: 4}}}),
+			never,
+			api.OutputQuery{Stdout: 5, Stderr: -3},
+			api.JobOutput{
+				Attempt: 1, State: "running", Running: true, Adopted: true,
+				Stdout: api.OutputPart{At: 9, Bytes: []byte("x"), Size: 10, Skipped: 4}, Stderr: api.OutputPart{At: 4, Size: 4},
+			},
+		},
+		"ended": {
+			nowhere, once,
+			api.OutputQuery{Stdout: 3, Most: 10},
+			api.JobOutput{
+				Attempt: 2, State: "ended", Done: end,
+				Stdout: api.OutputPart{At: 3, Bytes: []byte("34"), Size: 9}, Stderr: api.OutputPart{Bytes: []byte("e"), Size: 1},
+			},
+		},
+		"at its end": {
+			nowhere, once,
+			api.OutputQuery{Stdout: 7, Stderr: 1, Attempt: 2},
+			api.JobOutput{
+				Attempt: 2, State: "ended", Done: end,
+				Stdout: api.OutputPart{At: 9, Size: 9, Skipped: 2}, Stderr: api.OutputPart{At: 1, Size: 1},
+			},
+		},
+		"unknown":         {nowhere, never, api.OutputQuery{}, api.JobOutput{State: "unknown"}},
+		"another attempt": {nowhere, once, api.OutputQuery{Attempt: 1}, api.JobOutput{Attempt: 1, State: "unknown"}},
+	} {
+		test.query.Job, test.want.Job = 5, 5
+		got, err := newService(&stub{output: test.output, ended: test.ended}).Output(t.Context(), asked("x"), test.query)
+		if err != nil || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, test.want)
+		}
+	}
+	silent := func(jobexec.Glance) (jobexec.JobOutput, bool, error) {
+		return jobexec.JobOutput{}, true, errors.New("it stands still")
+	}
+	_, err := newService(&stub{output: silent}).Output(t.Context(), asked("x"), api.OutputQuery{Job: 5})
+	if err == nil || err.Error() != "job 5 runs, but its output can't be told: it stands still" {
+		t.Errorf("of a runner that stands still: %v", err)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	worker := &stub{setBack: jobexec.Answer[string]{Jobs: map[int64]string{5: "manual"}, Errors: map[int64]string{6: "job 6 not found"}, Requested: true}}
+	query := api.RetryRows{
+		IDs: []jobnet.Whole{5, 6}, Finished: map[jobnet.Whole]int64{5: 7}, To: map[jobnet.Whole]string{5: "manual"},
+	}
+	answer, err := newService(worker).Retry(context.Background(), asked("x"), query)
+	want := api.RetriedRows{Jobs: map[jobnet.Whole]string{5: "manual"}, Errors: map[jobnet.Whole]string{6: "job 6 not found"}}
+	if diff := cmp.Diff(want, answer); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{"retry [5 6] map[5:7] map[5:manual] by " + caller}, worker.did); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A retry of which no row was set back is a refusal, which the journal has.
+func TestARetryInVainIsJournalled(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		worker *stub
+		reason string
+		fails  bool
+	}{
+		"no row was to be":   {&stub{setBack: jobexec.Answer[string]{Errors: map[int64]string{5: "x", 6: "y"}}}, "x; and 1 more", false},
+		"the worker refuses": {&stub{refuses: jobexec.RefusedError("worker is stopping")}, "worker is stopping", true},
+	} {
+		_, err := newService(test.worker).Retry(context.Background(), asked("x"), api.RetryRows{IDs: []jobnet.Whole{5}})
+		var refusal jobnet.Refusal
+		if errors.As(err, &refusal) != test.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := []journal.Payload{journal.Refused{Request: "retry", About: "x", Reason: test.reason, By: caller}}
+		if diff := cmp.Diff(want, test.worker.events); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The list is cut behind what comes first in its order; what can't be measured comes last, and is
+// told as not known.
+func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_800_000_000_000)
+	s := newService(&stub{running: []jobexec.JobStanding{
+		{ID: 1, Standing: board.Standing{Began: at.Add(3 * time.Second)}, Usage: &jobexec.Usage{Ran: 5 * time.Second, CPU: time.Second, Memory: 30, Processes: 2}},
+		{ID: 2, Standing: board.Standing{Began: at}, Usage: &jobexec.Usage{CPU: 3 * time.Second, Memory: 10}},
+		{
+			ID: 3, Standing: board.Standing{Began: at.Add(time.Second), Target: "a", Manual: true, Attempt: 2},
+			Started: journal.Started{Pid: 7}, Adopted: true, Cancelled: true,
+		},
+		{ID: 4},
+	}})
+	for order, want := range map[string][]int64{
+		api.SortAge: {4, 2, 3, 1}, api.SortCPU: {2, 1, 4, 3}, api.SortMemory: {1, 2, 4, 3},
+	} {
+		for most := 1; most <= 4; most++ {
+			got, err := s.Running(t.Context(), asked("x"), api.RunningQuery{Sort: order, Most: most})
+			if err != nil || got.Total != 4 || len(got.Jobs) != most {
+				t.Fatalf("%d of %d jobs, want %d: %v", len(got.Jobs), got.Total, most, err)
+			}
+			for i, j := range got.Jobs {
+				if int64(j.Job) != want[i] {
+					t.Errorf("by %s the jobs are %+v, want %v", order, got.Jobs, want)
+				}
+			}
+		}
+	}
+	got, _ := s.Running(t.Context(), asked("x"), api.RunningQuery{Sort: api.SortAge, Most: 4})
+	if j := got.Jobs[2]; j.Elapsed != nil || j.CPU != nil || j.Memory != nil || !j.Manual || !j.Adopted || !j.Cancelled || j.PID != 7 || j.Attempt != 2 || j.Target != "a" || j.Since != at.UnixMilli()+1000 {
+		t.Errorf("job 3 is told as %+v", j)
+	}
+	if j := got.Jobs[3]; *j.Elapsed != 5000 || *j.CPU != 1000 || *j.Memory != 30 || j.Processes != 2 {
+		t.Errorf("job 1 is told as %+v", j)
+	}
+	if got.Jobs[0].Since != 0 {
+		t.Errorf("a start of which nobody knows the time was at %d", got.Jobs[0].Since)
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
@@ -206,4 +207,225 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 	if diff := cmp.Diff(want, told.Targets); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// later is a table that answers as the test says.
+type later struct {
+	Table // whose other methods nobody calls here
+
+	rows    []*store.Seen
+	err     error
+	targets []string
+	limit   int
+}
+
+func (l *later) Delayed(_ context.Context, targets []string, limit int) ([]*store.Seen, error) {
+	l.targets, l.limit = targets, limit
+	return l.rows, l.err
+}
+
+func TestDelayedRowsAreListed(t *testing.T) {
+	t.Parallel()
+	code, soon := int64(3), time.Now().Add(time.Hour).Unix()
+	retried := recurs("delayed", journal.Plan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4})
+	retried.Finished, retried.Result, retried.Code = 7, "fail", &code
+	table := &later{rows: []*store.Seen{recurs("delayed", journal.Plan{RunAt: 50}), retried, recurs("delayed", journal.Plan{RunAt: soon, Schedule: "dayly"})}}
+	now := time.Now()
+	s := newService(&stub{clock: now, status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
+	s.Table = table
+	got := must.Get(s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 3}))(t)
+	bad := got.Rows[2].Bad
+	want := api.DelayedRows{More: true, Rows: []api.DelayedRow{
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: 50, Due: true, Now: now.Unix()}},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4, Now: now.Unix()}, Finished: 7, Result: "fail", Code: &code},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad, Now: now.Unix()}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(bad, "daily 02:30") {
+		t.Errorf("%s (-want +got):\n%s", bad, diff)
+	}
+	if diff := cmp.Diff([]string{"b", "mail"}, table.targets); diff != "" || table.limit != 3 {
+		t.Errorf("asked for %v, %d", table.targets, table.limit)
+	}
+	for err, want := range map[error]string{store.ErrNoDelays: "use_columns does not name run_at", errors.New("gone"): "can't be read now: gone"} {
+		table.err = err
+		if _, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s.Process.(*stub).away = api.Standing{Error: "connection refused"}
+	if _, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Rows are due by the clock of the table's server, whatever that of the worker's host says.
+func TestRowsAreDueByTheServersClock(t *testing.T) {
+	t.Parallel()
+	server := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for after, due := range map[time.Duration]bool{-time.Second: true, 0: true, time.Minute: false} {
+		at := server.Add(after).Unix()
+		row := recurs("delayed", journal.Plan{RunAt: at, PlannedAt: at, Schedule: "hourly :00"})
+		s := newService(&stub{clock: server})
+		s.Table = &later{rows: []*store.Seen{row}}
+		listed, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Targets: []string{"mail"}, Most: 1})
+		if err != nil || listed.Rows[0].Due != due || listed.Rows[0].Now != server.Unix() {
+			t.Errorf("%s: delayed: %+v, %v", after, listed, err)
+		}
+		if got := s.recurringRow(row, s.Worker.ServerTime()); got.Due != due {
+			t.Errorf("%s: recurring: %+v", after, got)
+		}
+	}
+}
+
+// Who cancels jobs is told what became of each, and the worker is told who it is.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	at, grace := time.UnixMilli(1_700_000_000_000), int64(2000)
+	worker := &stub{cancelled: jobexec.Cancelled{
+		Answer: jobexec.Answer[jobexec.CancelledJob]{
+			Jobs: map[int64]jobexec.CancelledJob{
+				1: {Did: board.NotRun, Target: "a", At: at, By: "me"},
+				2: {Did: board.Signals, Target: "a", At: at, Grace: 2 * time.Second, By: "me"},
+				3: {Did: board.Already, Target: "a", At: at, Grace: time.Second, By: "other"},
+				4: {Did: board.GivenUp, Target: "b", At: at, By: "me"},
+			},
+			Errors:    map[int64]string{5: "job 5 is done already"},
+			Requested: true,
+		},
+		Elsewhere: map[int64]journal.Row{6: {Job: 6, Target: "c", Status: "running", Owner: "@ab"}},
+	}}
+	query := api.CancelQuery{IDs: []jobnet.Whole{1, 2, 3, 4, 5, 6}, Targets: map[jobnet.Whole]string{1: "a"}, Grace: &grace, Rows: true}
+	got := must.Get(newService(worker).Cancel(t.Context(), asked("x"), query))(t)
+	want := api.CancelAnswer{
+		Jobs: map[jobnet.Whole]api.CancelledJob{
+			1: {State: "ignored", Target: "a", By: "me"},
+			2: {State: "cancelling", Target: "a", By: "me", Grace: 2000, Kill: at.UnixMilli() + 2000},
+			3: {State: "cancelling", Target: "a", By: "other", Before: true, Grace: 1000, Kill: at.UnixMilli() + 1000},
+			4: {State: "done", Target: "b", By: "me"},
+		},
+		Errors:    map[jobnet.Whole]string{5: "job 5 is done already"},
+		Elsewhere: map[jobnet.Whole]api.ClaimedRow{6: {Status: "running", Owner: "@ab", Target: "c"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	if did := []string{"cancel [1 2 3 4 5 6] of map[1:a] within 2s, rows true, by " + caller}; !cmp.Equal(worker.did, did) {
+		t.Errorf("the worker was asked for %q, want %q", worker.did, did)
+	}
+}
+
+// A cancel that changed nothing is part of the history.
+func TestCancelInVainIsJournalled(t *testing.T) {
+	t.Parallel()
+	worker := &stub{cancelled: jobexec.Cancelled{Answer: jobexec.Answer[jobexec.CancelledJob]{Errors: map[int64]string{5: "job 5 is done already"}}}}
+	must.Get(newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}))(t)
+	want := []journal.Payload{journal.Refused{Request: "cancel", About: "ids=[5]", Reason: "job 5 is done already", By: caller}}
+	if diff := cmp.Diff(want, worker.events); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+	worker = &stub{refuses: jobexec.RefusedError("nothing was cancelled: there is no room for the journal")}
+	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err == nil || len(worker.events) != 1 {
+		t.Errorf("error %v, journal %v", err, worker.events)
+	}
+}
+
+// counter is a table that answers as the test says.
+type counter struct {
+	Table // whose other methods nobody calls here
+
+	rows   map[string]store.Counted
+	errs   map[string]error
+	due    journal.Due
+	ripe   store.Counted
+	hangs  string // the target of which the answer never comes
+	counts []string
+}
+
+func (c *counter) CountWaiting(ctx context.Context, target string, most int) (store.Counted, error) {
+	c.counts = append(c.counts, target)
+	if target == c.hangs {
+		<-ctx.Done()
+		return store.Counted{}, &store.Unreachable{Op: "count waiting jobs", Err: ctx.Err()}
+	}
+	if most != api.MostCounted {
+		return store.Counted{}, errors.New("the limit is another one")
+	}
+	return c.rows[target], c.errs[target]
+}
+
+func (c *counter) NextDue(context.Context, []string, []int64) (journal.Due, error) { return c.due, nil }
+
+func (c *counter) CountDue(_ context.Context, target string, before int64, most int) (store.Counted, error) {
+	if before != 0 || most != api.MostCounted {
+		return store.Counted{}, errors.New("the limits are others")
+	}
+	c.counts = append(c.counts, "due "+target)
+	return c.ripe, nil
+}
+
+// counting is a service whose worker serves three targets.
+func counting(c *counter) *Service {
+	s := newService(&stub{status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"c": {}, "a": {}, "b": {}}}})
+	s.Table = c
+	return s
+}
+
+func (s *stub) Database() api.Standing {
+	if s.away.Error == "" {
+		return api.Standing{Reachable: true}
+	}
+	return s.away
+}
+
+func TestWaitingRowsAreCountedByTarget(t *testing.T) {
+	t.Parallel()
+	table := &counter{
+		rows: map[string]store.Counted{"a": {Rows: 10_000, More: true, Oldest: 7}, "x": {Rows: 1}},
+		errs: map[string]error{"b": errors.New("illegal mix of collations")},
+	}
+	s := counting(table)
+	told, err := s.Waiting(t.Context(), asked(""), api.WaitingQuery{})
+	want := map[string]api.WaitingTarget{
+		"a": {Count: 10_000, More: true, Oldest: 7}, "b": {Error: "illegal mix of collations"}, "c": {},
+	}
+	if err != nil || !reflect.DeepEqual(told.Targets, want) {
+		t.Errorf("all that it serves: %+v, %v, want %+v", told.Targets, err, want)
+	}
+	told, err = s.Waiting(t.Context(), asked(""), api.WaitingQuery{Targets: []string{"x"}})
+	if want := map[string]api.WaitingTarget{"x": {Count: 1}}; err != nil || !reflect.DeepEqual(told.Targets, want) {
+		t.Errorf("one that was asked for: %+v, %v, want %+v", told.Targets, err, want)
+	}
+}
+
+// A table that is known to be away is not asked, and one that goes away is asked once.
+func TestATableThatIsAwayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	table := &counter{errs: map[string]error{"a": &store.Unreachable{Op: "count waiting jobs", Err: errors.New("connection refused")}}}
+	s := counting(table)
+	told, err := s.Waiting(t.Context(), asked(""), api.WaitingQuery{})
+	if err != nil || len(told.Targets) != 3 || len(table.counts) != 1 || !strings.HasSuffix(told.Targets["c"].Error, "connection refused") {
+		t.Errorf("%+v, %v; counted of %q", told.Targets, err, table.counts)
+	}
+	s.Worker.(*stub).away = api.Standing{Since: time.Unix(1_700_000_000, 0), Error: "no route to host"}
+	_, err = s.Waiting(t.Context(), asked(""), api.WaitingQuery{})
+	if want := "the database is away since 2023-11-14T22:13:20Z: no route to host"; err == nil || err.Error() != want || len(table.counts) != 1 {
+		t.Errorf("%v, want %s; counted of %q", err, want, table.counts)
+	}
+}
+
+// All targets of a request have a few seconds together.
+func TestCountingEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := &counter{rows: map[string]store.Counted{"a": {Rows: 3}}, hangs: "b"}
+		begun := time.Now()
+		told, err := counting(table).Waiting(t.Context(), asked(""), api.WaitingQuery{})
+		late := api.WaitingTarget{Error: "it was not counted: counting took longer than 5s"}
+		if want := map[string]api.WaitingTarget{"a": {Count: 3}, "b": late, "c": late}; err != nil || !reflect.DeepEqual(told.Targets, want) {
+			t.Errorf("%+v, %v, want %+v", told.Targets, err, want)
+		}
+		if took := time.Since(begun); took != listTimeout || len(table.counts) != 2 {
+			t.Errorf("it took %v, for %q", took, table.counts)
+		}
+	})
 }

@@ -2,17 +2,27 @@ package net
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
+	"jobd/net/cert"
+	"jobd/net/cert/certtest"
+	"jobd/net/principal"
 	"jobd/store/storetest/must"
+	"pgregory.net/rapid"
 )
 
 // JSON.stringify's output for the same values.
@@ -207,4 +217,140 @@ func BenchmarkSplitter(b *testing.B) {
 			b.Fatal(len(frames))
 		}
 	}
+}
+
+// exchange is one line of testdata/conformance: what was sent to the original and what it answered.
+type exchange struct {
+	Name    string
+	Send    []string
+	Receive []json.RawMessage
+	Closed  bool
+}
+
+func recorded(t *testing.T, file string) []exchange {
+	t.Helper()
+	content := must.Get(os.ReadFile(filepath.Join("..", "testdata", "conformance", file)))(t)
+	var exchanges []exchange
+	for line := range bytes.Lines(content) {
+		var e exchange
+		must.Do(t, json.Unmarshal(line, &e))
+		exchanges = append(exchanges, e)
+	}
+	return exchanges
+}
+
+// The recorded exchanges that concern the protocol alone; the daemons' own tests replay all of
+// them.
+func TestRecordedExchanges(t *testing.T) {
+	t.Parallel()
+	handlers := map[string]Handler{"poll": constant("ok", nil), "pause": constant(nil, Refusal("invalid target 'zzz'"))}
+	ofPlain := []string{
+		"ping", "ping with extra data", "unknown type", "missing no", "missing type", "no is a string", "no is a float", "no is zero",
+		"data is a bool", "password is a number", "request without body", "json object instead of array", "json number", "json string", "json null",
+		"empty array", "unknown message type", "broken json then ping", "empty frame then ping", "unexpected response then ping", "poll all",
+	}
+	files := []struct {
+		file   string
+		config ServerConfig
+		chosen []string // nil: all
+	}{
+		{"password.jsonl", ServerConfig{Handlers: handlers, Password: "s3cret"}, nil},
+		{"localhost.jsonl", ServerConfig{Handlers: handlers, Password: "s3cret", AlwaysAllowLocalhost: true}, nil},
+		{"plain.jsonl", ServerConfig{Handlers: handlers}, ofPlain},
+	}
+	for _, file := range files {
+		replayed := 0
+		for _, e := range recorded(t, file.file) {
+			if file.chosen != nil && !slices.Contains(file.chosen, e.Name) {
+				continue
+			}
+			replayed++
+			t.Run(file.file+"/"+e.Name, func(t *testing.T) {
+				t.Parallel()
+				address, _ := serve(t, file.config)
+				replay(t, dial(t, address), e)
+			})
+		}
+		if replayed == 0 || file.chosen != nil && replayed != len(file.chosen) {
+			t.Errorf("%s: %d exchanges replayed", file.file, replayed)
+		}
+	}
+}
+
+func replay(t *testing.T, peer *wire, e exchange) {
+	t.Helper()
+	peer.send(e.Send...)
+	for _, want := range e.Receive {
+		got := peer.receive()
+		if !reflect.DeepEqual(decoded(t, []byte(got)), decoded(t, want)) {
+			t.Fatalf("received %s, want %s", got, want)
+		}
+	}
+	if e.Closed {
+		peer.expectEnd()
+	}
+}
+
+func decoded(t *testing.T, text []byte) (value any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return value
+}
+
+// Whatever a peer says first that has no credential, TLS or not: no request of it is run, it is told the end,
+// and nothing of it stays.
+func FuzzHandshake(f *testing.F) {
+	authority, folder := certtest.New(f), f.TempDir()
+	file, key := authority.Issue(f, folder, "127.0.0.1")
+	principals := folder + "/principals"
+	if err := os.WriteFile(principals, []byte("ann admin * cert:ann.example\nshop submit * uid:54321\n"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	keeper := must.Get(principal.Open(principals, slog.New(slog.DiscardHandler)))(f)
+	config := must.Get(cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler)))(f)
+	var ran atomic.Bool
+	server := NewServer(ServerConfig{
+		Principals: keeper, Password: aLongPassword, TLS: config,
+		Handlers: map[string]Handler{"status": func(context.Context, *Link, Request) (any, error) {
+			ran.Store(true)
+			return nil, nil
+		}},
+	})
+	f.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Shutdown(ended)
+	})
+	for _, seed := range []string{
+		"", "\x16", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", `[0,{"no":1,"type":"status"}]` + "\x04", "[2]\x04[2]\x04",
+		`[0,{"no":1,"type":"status","password":"jobd_ann_0000000000000000000000000000000000000000000000000"}]` + "\x04",
+		`[0,{"no":1,"type":"status","by":{"name":"ann","scope":"admin"}}]` + "\x04", "GET / HTTP/1.1\r\n", " \n[3]\x04", "\x16[0,{}]\x04",
+		helloOf(f),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, said []byte) {
+		ours, theirs := net.Pipe()
+		server.accept(ours)
+		_ = theirs.SetDeadline(time.Now().Add(20 * time.Millisecond)) // then it hangs up
+		go func() { _, _ = theirs.Write(said) }()
+		answer, _ := io.ReadAll(theirs)
+		_ = theirs.Close()
+		if ran.Load() || bytes.Contains(answer, []byte(`"data"`)) {
+			t.Fatalf("a request was run: %q", answer)
+		}
+	})
+}
+
+// helloOf is how TLS begins.
+func helloOf(f *testing.F) string {
+	f.Helper()
+	client, peer := net.Pipe()
+	go func() { _, _ = Secure(context.Background(), client, of(cert.Trust{Name: "server.example"})) }()
+	buf := make([]byte, 4096)
+	n := must.Get(peer.Read(buf))(f)
+	_ = peer.Close()
+	return string(buf[:n])
 }

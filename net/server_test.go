@@ -1,12 +1,24 @@
 package net
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"jobd/net/principal"
 	"jobd/store/storetest/must"
 )
 
@@ -291,4 +303,309 @@ func TestOnLinksCounts(t *testing.T) {
 			t.Errorf("told of %d links", open)
 		}
 	}
+}
+
+// A link inside the process asks for the one that it was made for, and ends with that one's credential.
+func TestAnAttachedLinkIsSomebodys(t *testing.T) {
+	t.Parallel()
+	token, credential, err := principal.NewToken("ann")
+	must.Do(t, err)
+	path := filepath.Join(t.TempDir(), "principals")
+	must.Do(t, os.WriteFile(path, []byte("ann run mail "+credential+"\n"), 0o600))
+	keeper := must.Get(principal.Open(path, slog.New(slog.DiscardHandler)))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		keeper.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-looked
+	})
+	_, server := serve(t, ServerConfig{Principals: keeper, Password: "s3cret", Handlers: map[string]Handler{
+		"who": func(_ context.Context, _ *Link, request Request) (any, error) {
+			return request.From.By() + " may " + request.From.Scope.String() + " " + request.From.Targets.String(), nil
+		},
+	}})
+	digest := sha256.Sum256([]byte(token))
+	session := server.Recall(digest, "192.0.2.1:4711")
+	if session == nil {
+		t.Fatal("the token is not known")
+	}
+	mine, served := net.Pipe()
+	server.Attach(served, session)
+	l := NewLink(mine, LinkConfig{})
+	run(t, l)
+	for range 2 {
+		if answer, err := l.Request(within(t), "who", nil); err != nil || string(answer) != `"ann (token, 192.0.2.1:4711) may run mail"` {
+			t.Errorf("%s, %v", answer, err)
+		}
+	}
+	must.Do(t, os.WriteFile(path, []byte("# nobody\n"), 0o600))
+	select {
+	case <-l.Done():
+	case <-within(t).Done():
+		t.Error("the link outlives the credential")
+	}
+	if server.Recall(digest, "") != nil {
+		t.Error("the token outlives its line")
+	}
+	if server.Recall(sha256.Sum256([]byte("s3cret")), "") == nil || server.Recall(sha256.Sum256(nil), "") != nil {
+		t.Error("the password is not the one that is known")
+	}
+}
+
+// What is guessed at the other door counts at both.
+func TestGuessesAtEitherDoor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := NewServer(ServerConfig{Password: "s3cret"})
+		conn, other := net.Pipe()
+		defer other.Close()
+		defer conn.Close()
+		judge := func(secret string) (known bool, took time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			session := must.Get(server.Judge(t.Context(), conn, secret))(t)
+			return session != nil, time.Since(begun)
+		}
+		if known, took := judge("s3cret"); !known || took > 0 {
+			t.Errorf("the password: %t after %v", known, took)
+		}
+		if known, took := judge(""); known || took > 0 {
+			t.Errorf("none: %t after %v", known, took)
+		}
+		if known, _ := judge("guess"); known {
+			t.Error("a guess is taken for it")
+		}
+		link := acceptedBy(t, server)
+		begun := time.Now()
+		link.send(guess)
+		link.expect(`[1,{"no":1,"error":"invalid password"}]`)
+		if took := time.Since(begun); took != judgedEvery {
+			t.Errorf("a link of the same address was judged after %v", took)
+		}
+		if known, took := judge("s3cret"); !known || took != judgedEvery {
+			t.Errorf("the password behind a guess: %t after %v", known, took)
+		}
+	})
+}
+
+// lineLog is a log that may be written while it is read.
+type lineLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Regression: 640 frames without the password made a log of 21 MiB.
+func TestPeersDoNotWriteTheLog(t *testing.T) {
+	t.Parallel()
+	const secret = "written by a peer"
+	text := strings.Repeat(secret, 3000)
+	frames := map[string]string{
+		"an error":         `[1,{"no":0,"error":"` + text + `"}]`,
+		"an answer":        `[1,{"no":1,"data":"` + text + `"}]`,
+		"nonsense":         `[` + text,
+		"a wrong password": `[0,{"no":1,"type":"` + text + `","password":"` + text[:1000] + `"}]`,
+		"another protocol": text,
+		"a wrong kind":     `["` + text + `"]`,
+		"no request":       `[0,{"no":1,"type":7,"` + text + `":1}]`,
+	}
+	for name, frame := range frames {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log lineLog
+				server := NewServer(ServerConfig{Password: "s3cret", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				for range 100 {
+					ours, theirs := net.Pipe()
+					server.accept(theirs)
+					go func() {
+						defer ours.Close()
+						go func() { _, _ = io.Copy(io.Discard, ours) }()
+						for range 6 {
+							_, _ = io.WriteString(ours, frame+"\x04")
+						}
+					}()
+				}
+				synctest.Wait()
+				if lines := strings.Count(log.String(), "\n"); strings.Contains(log.String(), secret) || lines > linesAtOnce || len(log.String()) > lines*200 {
+					t.Errorf("%d lines, %d bytes: %.1000s", lines, len(log.String()), log.String())
+				}
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				_ = server.Shutdown(ended)
+			})
+		})
+	}
+}
+
+// A peer with the password does not write the log either, though it is heard.
+func TestPeersOfOurOwnAreCutShort(t *testing.T) {
+	t.Parallel()
+	var log lineLog
+	address, _ := serve(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	peer := dial(t, address)
+	for range 3 * linesAtOnce {
+		peer.send(`[1,{"no":0,"error":"` + strings.Repeat("x", 60000) + `"}]`)
+	}
+	peer.send(`[2]`)
+	peer.expect(`[3]`)
+	if lines := strings.Count(log.String(), "\n"); lines < linesAtOnce || lines > 2*linesAtOnce || len(log.String()) > lines*500 || !strings.Contains(log.String(), "xxx") {
+		t.Errorf("%d lines, %d bytes", lines, len(log.String()))
+	}
+}
+
+// All lines about peers together are bounded, and the next one tells how many were left out. Lines
+// for debugging are not.
+func TestLinesOfAllPeersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log lineLog
+		base := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		bound := Bounded(base, linesAtOnce, lineEvery)
+		for i := range 20 * linesAtOnce {
+			peer := bound.With("peer", i)
+			peer.With("x", 1).WithGroup("g").Warn("something", "y", 2)
+			peer.Debug("detail")
+		}
+		if some, details := strings.Count(log.String(), "something"), strings.Count(log.String(), "detail"); some != linesAtOnce || details != 20*linesAtOnce {
+			t.Errorf("%d lines, %d for debugging", some, details)
+		}
+		time.Sleep(lineEvery) // the bubble's clock
+		bound.Warn("later")
+		if want := fmt.Sprintf("msg=later lines_left_out=%d", 19*linesAtOnce); !strings.Contains(log.String(), want) {
+			t.Errorf("%s is not told:\n%s", want, log.String()[len(log.String())-200:])
+		}
+	})
+}
+
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain é":                "plain é",
+		"a\nb\x1b[2J":            `a\nb\x1b[2J`,
+		"\u202egnp":              `\u202egnp`,
+		"\xff":                   "",
+		strings.Repeat("é", 150): strings.Repeat("é", 100) + "… (300 bytes)",
+	} {
+		if got := Excerpt(text); got != want {
+			t.Errorf("Excerpt(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Regression: a dozen registrations of 14 MiB took 1.5 GiB. What many send at once is bounded for
+// all of them together, and who asks little is answered beside them.
+func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
+	t.Parallel()
+	const size = 14 << 20
+	peers, mayTake := 8, 300<<20
+	if raceDetected { // which takes several times the memory and the time for itself
+		peers, mayTake = 3, 900<<20
+	}
+	tests := map[string]string{ // of 14 MiB each
+		"unused data":     `"x":"` + strings.Repeat("x", size) + `"`,
+		"a million names": `"targets":["t"` + strings.Repeat(`,"tttttttt"`, size/len(`,"tttttttt"`)) + `]`,
+		"never complete":  `"x":"` + strings.Repeat("x", size),
+	}
+	for name, data := range tests {
+		t.Run(name, func(t *testing.T) {
+			address := serveElsewhere(t, "measured")
+			var all sync.WaitGroup
+			for range peers {
+				peer := dial(t, address)
+				all.Go(func() {
+					_, _ = io.WriteString(peer, `[0,{"no":1,"type":"register-worker","password":"s3cret"}]`+"\x04")
+					_, _ = io.WriteString(peer, `[0,{"no":2,"type":"register-worker","data":{`+data)
+					if name != "never complete" {
+						_, _ = io.WriteString(peer, "}}]\x04")
+						peer.receive()
+						peer.receive()
+					}
+				})
+			}
+			honest := dial(t, address)
+			honest.send(`[0,{"no":1,"type":"peak","password":"s3cret"}]`)
+			honest.receive()
+			all.Wait()
+			honest.send(`[0,{"no":1,"type":"peak"}]`)
+			answer := honest.receive()
+			peak, err := strconv.Atoi(strings.Split(answer, `"`)[5])
+			if err != nil {
+				t.Fatalf("%s: %v", answer, err)
+			}
+			t.Logf("%d MiB", peak>>10)
+			if peak<<10 > mayTake {
+				t.Errorf("the server took %d MiB", peak>>10)
+			}
+		})
+	}
+}
+
+// Many answers to one peer that takes none are not all made, and none of them hinders others.
+func TestAnswersAreMadeOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		server := NewServer(ServerConfig{Handlers: map[string]Handler{
+			"long": func(_ context.Context, _ *Link, request Request) (any, error) {
+				request.Proceed()
+				return counted{&made, strings.Repeat("x", 2<<20)}, nil
+			},
+			"short": constant("ok", nil),
+		}})
+		peer, other := acceptedBy(t, server), acceptedBy(t, server)
+		go func() {
+			for no := range 100 {
+				_, _ = fmt.Fprintf(peer, `[0,{"no":%d,"type":"long"}]`+"\x04", no+1)
+			}
+		}()
+		synctest.Wait()
+		if made > 2 {
+			t.Errorf("%d answers were made", made)
+		}
+		begun := time.Now()
+		go other.send(`[0,{"no":1,"type":"short"}]`)
+		other.expect(`[1,{"no":1,"data":"ok"}]`)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the other peer waited %v", took)
+		}
+	})
+}
+
+// Regression: two peers that each had much to send, and pinged each other, waited for each other to
+// read.
+func TestPingsAreReadBesideALongFrame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, peer := scripted(t, LinkConfig{MaxMessageSize: 1000})
+		result := request(l, "a", strings.Repeat("x", 2000)) // more than may wait
+		synctest.Wait()
+		go func() {
+			for range mostQueued / 2 {
+				peer.send(`[2]`)
+			}
+			peer.send(`[1,{"no":0,"error":"read"}]`)
+		}()
+		synctest.Wait()
+		if n := l.reads.Load(); n != mostQueued/2+1 {
+			t.Errorf("%d of %d packets were read", n, mostQueued/2+1)
+		}
+		_ = l.Close()
+		<-result
+	})
 }

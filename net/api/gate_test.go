@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	jobnet "jobd/net"
 	"jobd/net/principal"
 	"jobd/store/storetest/must"
@@ -85,5 +87,159 @@ func TestNoWayInWithoutADeclaration(t *testing.T) {
 			}()
 			register()
 		}()
+	}
+}
+
+// anybody may do everything.
+var anybody = principal.Known("", "", "127.0.0.1:1")
+
+// The data of cancel is read as it is written, with what is not said filled in; anything else is
+// refused, with what is allowed.
+func TestReadCancel(t *testing.T) {
+	t.Parallel()
+	grace := func(ms int64) *int64 { return &ms }
+	many := strings.Repeat("1,", MostCancelled) + "1"
+	var targets []string
+	for id := range MostCancelled + 1 {
+		targets = append(targets, fmt.Sprintf(`"%d":"a"`, id+1))
+	}
+	for sent, want := range map[string]struct {
+		query   CancelQuery
+		refusal string
+	}{
+		`{"ids":[5,-6]}`: {query: CancelQuery{IDs: []jobnet.Whole{5, -6}, Grace: grace(DefaultGrace)}},
+		`{"ids":[5],"grace":0,"rows":true,"targets":{"5":"a"}}`: {
+			query: CancelQuery{IDs: []jobnet.Whole{5}, Grace: grace(0), Rows: true, Targets: map[jobnet.Whole]string{5: "a"}},
+		},
+		`{}`:                             {refusal: "ids must be array"},
+		`{"ids":["x"]}`:                  {refusal: "all ids must be numbers, got string"},
+		`{"ids":[` + many + `]}`:         {refusal: "too many ids: at most 10000 are allowed"},
+		`{"ids":[5],"grace":-1}`:         {refusal: "grace: -1 is not allowed; allowed is 0 to 86400000"},
+		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed is 0 to 86400000"},
+		`{"ids":[5],"grace":"soon"}`:     {refusal: "'grace' must be integer"},
+		`{"ids":[5],"targets":{"5":6}}`:  {refusal: `targets: job 5: 6 is no text`},
+		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is no id of a job`},
+		`{"ids":[5],"targets":{` + strings.Join(targets, ",") + `}}`: {refusal: "too many targets: at most 10000 are allowed"},
+	} {
+		got, err := Cancel.Read(anybody, jobnet.FieldsOf(json.RawMessage(sent)))
+		if want.refusal != "" {
+			if err == nil || err.Error() != want.refusal || jobnet.CodeOf(err) == jobnet.CodeRefused {
+				t.Errorf("%.60s: %v (code %s), want %s", sent, err, jobnet.CodeOf(err), want.refusal)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want.query, got); err != nil || diff != "" {
+			t.Errorf("%.60s: %v (-want +got):\n%s", sent, err, diff)
+		}
+	}
+}
+
+func TestWhatMayBeExplained(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string { return `{"ids":[` + strings.TrimSuffix(strings.Repeat("7,", n), ",") + `]}` }
+	for data, want := range map[string]string{
+		`{"ids":[5]}`: "",
+		`{"ids":[5,-6],"output":true,"probe":true}`: "",
+		many(MostExplained):                         "",
+		many(MostExplained + 1):                     fmt.Sprintf("too many ids: at most %d are allowed", MostExplained),
+		`{"ids":[]}`:                                "ids are empty",
+		`{}`:                                        "ids must be array",
+		`{"ids":["x"]}`:                             "all ids must be numbers, got string",
+		`{"ids":[0]}`:                               "no job has the id 0",
+	} {
+		q, err := Explain.Read(anybody, jobnet.FieldsOf([]byte(data)))
+		if want == "" && err == nil && len(q.IDs) > 0 && q.Output == strings.Contains(data, "output") && q.Probe == q.Output {
+			continue
+		}
+		if want == "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %+v, %v; want %s", data, q, err, want)
+		}
+	}
+	if !Kinds[Explain.Name].Relayed {
+		t.Error("a master would not hand it on")
+	}
+}
+
+func TestTheDataOfOutput(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]OutputQuery{
+		`{"job": 5}`: {Job: 5, Most: MostOutput},
+		`{"job": -5, "attempt": 2, "stdout": 10, "stderr": -20, "most": 1}`: {Job: -5, Attempt: 2, Stdout: 10, Stderr: -20, Most: 1},
+	} {
+		if got, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", data, got, err, want)
+		}
+	}
+	for data, want := range map[string]string{
+		`{}`:                         "'job' is missing: the id of a job",
+		`{"job": 0}`:                 "no job has the id 0",
+		`{"job": "x"}`:               "all ids must be numbers, got string",
+		`{"job": 5, "most": 0}`:      "most: 0 is not allowed; allowed is 1 to 65536",
+		`{"job": 5, "most": 65537}`:  "most: 65537 is not allowed; allowed is 1 to 65536",
+		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed is 0 to 1000000000",
+		`{"job": 5, "stdout": true}`: "'stdout' must be integer",
+	} {
+		_, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data)))
+		if err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid {
+			t.Errorf("%s: %v", data, err)
+		} else if err.Error() != want {
+			t.Errorf("%s: %q, want %q", data, err, want)
+		}
+	}
+}
+
+func TestTheDataOfRunning(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]string{
+		`{"sort": "size"}`: `sort "size" is not allowed; allowed are age, cpu and memory`,
+		`{"most": 10001}`:  "most: 10001 is not allowed; allowed is 1 to 10000",
+		`{"targets": []}`:  "targets are empty",
+	} {
+		if _, err := Running.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", data, err, want)
+		}
+	}
+	q, err := Running.Read(anybody, nil)
+	if err != nil || q.Sort != SortAge || q.Most != MostRunning || q.Targets != nil {
+		t.Errorf("without data: %+v, %v", q, err)
+	}
+}
+
+// Every whole number of 64 bits but 0 is an id: as a number where it is exact, else as a string of
+// digits.
+func TestIDsThatClientsSend(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		sent string
+		id   int64
+		want string // the refusal
+	}{
+		{`1`, 1, ""},
+		{`5.0`, 5, ""},
+		{`-5`, -5, ""},
+		{`9007199254740991`, 1<<53 - 1, ""},
+		{`"9007199254740992"`, 1 << 53, ""},
+		{`"9223372036854775807"`, 1<<63 - 1, ""},
+		{`"-9223372036854775808"`, -1 << 63, ""},
+		{`0`, 0, "no job has the id 0"},
+		{`-0.0`, 0, "no job has the id 0"},
+		{`"900111"`, 0, "all ids must be numbers, got string"},
+		{`"9223372036854775808"`, 0, "all ids must be numbers, got string"},
+		{`"09007199254740993"`, 0, "all ids must be numbers, got string"},
+		{`null`, 0, "all ids must be numbers, got object"},
+		{`true`, 0, "all ids must be numbers, got boolean"},
+		{`1.5`, 0, "all ids must be integers: 1.5 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
+		{`9007199254740993`, 0, "all ids must be integers: 9007199254740993 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
+	}
+	for _, test := range tests {
+		var r reader
+		id := r.id(json.RawMessage(test.sent))
+		err := r.Err
+		if err == nil && test.want == "" && int64(id) == test.id {
+			continue
+		}
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%s: %d, %v; want %d, %s", test.sent, id, err, test.id, test.want)
+		}
 	}
 }

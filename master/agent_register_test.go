@@ -3,6 +3,7 @@ package master
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/must"
 )
 
 // A master holds its answer to a wrong password back where an address has given many. The worker
@@ -190,4 +192,178 @@ func TestAgentStatusFollowsItsRegistration(t *testing.T) {
 	if got := agent.Status(); got.Since != lost.Since || got.Error != "again" {
 		t.Errorf("status %+v, want since %v", got, lost.Since)
 	}
+}
+
+// askers gives handlers that tell who asked.
+func askers(types ...string) (handlers map[string]jobnet.Handler, asked chan string) {
+	asked = make(chan string, 100)
+	handlers = make(map[string]jobnet.Handler)
+	for _, typ := range types {
+		handlers[typ] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+			asked <- typ + " by " + request.From.By()
+			return json.RawMessage(`{}`), nil
+		}
+	}
+	return handlers, asked
+}
+
+// What a client asks through the master is the client's doing, in the worker's eyes too.
+func TestWorkerKnowsWhoAsksThroughItsMaster(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	handlers, asked := askers("pause", "continue", "recycle", "run-manual", "send-signal", "journal-reapply")
+	start(t, agentOf(address, targetsOf("a"), handlers).Run)
+	await(t, m, []string{"a"})
+	client, own := known(t, address)
+	requests := map[string]string{
+		"pause":           `{"targets":["a"],"by":"1.2.3.4:5"}`, // a client can't name another one
+		"continue":        `{}`,
+		"recycle":         `{"targets":["a"]}`,
+		"run-manual":      `{"jobs":[{"id":1,"target":"a"}],"by":"1.2.3.4:5"}`,
+		"send-signal":     `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
+		"journal-reapply": `{"by":"1.2.3.4:5"}`,
+	}
+	for typ, data := range requests {
+		ask(t, client, typ, json.RawMessage(data))
+		if got, want := <-asked, typ+" by "+own+" via master "+address; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Only the master that the worker's agent has chosen may speak for others, and only by address.
+func TestNobodyElseSpeaksForOthers(t *testing.T) {
+	t.Parallel()
+	handlers, asked := askers("pause")
+	listener := listen(t)
+	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: handlers})
+	serve(t, server, listener)
+	client, own := known(t, listener.Addr().String())
+	ask(t, client, "pause", json.RawMessage(`{"by":"1.2.3.4:5"}`))
+	if got, want := <-asked, "pause by "+own; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestWhatAMasterSaysOfItsClientIsAnAddress(t *testing.T) {
+	t.Parallel()
+	handlers, asked := askers("pause")
+	listener := listen(t)
+	start(t, agentOf(listener.Addr().String(), targetsOf("a"), handlers).Run)
+	conn := must.Get(listener.Accept())(t)
+	master := newWire(t, conn)
+	master.receive()
+	own := " via master " + conn.LocalAddr().String()
+	for by, want := range map[string]string{
+		`"10.0.0.5:4711"`:            "10.0.0.5:4711" + own,
+		`"[2001:db8::1]:4711"`:       "[2001:db8::1]:4711" + own,
+		`"[fe80::1%\u001b[2J]:4711"`: "[fe80::1]:4711" + own,
+		`"root"`:                     "master " + conn.LocalAddr().String(),
+		`7`:                          "master " + conn.LocalAddr().String(),
+	} {
+		master.send(`[0,{"no":1,"type":"pause","data":{"by":` + by + `}}]`)
+		if got := <-asked; got != "pause by "+want {
+			t.Errorf("%s: %s, want %s", by, got, want)
+		}
+		master.receive()
+	}
+	master.send(`[0,{"no":1,"type":"pause"}]`) // the original's
+	if got, want := <-asked, "pause by master "+conn.LocalAddr().String(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// relay passes connections on to one address. Any of them can be made half dead: what is sent is
+// taken, and goes nowhere, and nobody hears of it.
+type relay struct {
+	address string
+	made    chan *relayed // every connection
+}
+
+// relayed is one connection through a relay.
+type relayed struct {
+	mu           sync.Mutex
+	deafToServer bool // what the server sends is swallowed
+	deafToClient bool
+	client       net.Conn
+}
+
+func startRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	r := &relay{address: listener.Addr().String(), made: make(chan *relayed, 100)}
+	var tasks sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	tasks.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, client, server)
+			mu.Unlock()
+			c := &relayed{client: client}
+			tasks.Go(func() { c.pass(server, client, &c.deafToServer) })
+			tasks.Go(func() { c.pass(client, server, &c.deafToClient) })
+			r.made <- c
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		tasks.Wait()
+	})
+	return r
+}
+
+// pass passes on what from sends, unless it is swallowed. A swallowed end is not passed on either.
+func (c *relayed) pass(from, to net.Conn, deaf *bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		c.mu.Lock()
+		swallow := *deaf
+		c.mu.Unlock()
+		if err != nil {
+			if !swallow {
+				_ = to.Close()
+			}
+			return
+		}
+		if !swallow {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// swallow makes the connection deaf to one end or both.
+func (c *relayed) swallow(server, client bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deafToServer, c.deafToClient = server, client
+}
+
+// inject sends the client a frame that its server did not send.
+func (c *relayed) inject(t *testing.T, frame string) {
+	t.Helper()
+	must.Get(c.client.Write([]byte(frame + "\x04")))(t)
+}
+
+// lose makes the connection half dead for good: the client sees its end, the server does not.
+func (c *relayed) lose() {
+	c.swallow(true, true)
+	_ = c.client.Close()
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	jobnet "jobd/net"
@@ -141,5 +144,112 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 	m.forwarded.Release(forwardedBytes)
 	if len(got) != 2 || !allFree(m) {
 		t.Errorf("%d letters were sent, want 2; all bytes are free: %t", len(got), allFree(m))
+	}
+}
+
+// A worker whose link ends without a word is told as down until one of its name is registered, and for
+// a day at most; one that has said that it leaves is not.
+func TestAWorkerThatIsGoneIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		begun := time.Now()
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for _, w := range b.registry.down(time.Now()) {
+				got = append(got, fmt.Sprint(w.Name, w.Targets, " ", time.UnixMilli(w.Since).Sub(begun)))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("down are %q, want %q", got, want)
+			}
+		}
+		killed, stopped := b.join("one", newPolls().handlers(), "a", "b"), b.join("two", newPolls().handlers(), "a")
+		expect()
+		ask(t, stopped, "register-worker", api.Registration{Name: "two", Targets: []string{"a"}, Leaving: true})
+		_ = stopped.Close()
+		time.Sleep(time.Minute)
+		_ = killed.Close()
+		expect("one[a b] 1m0s")
+		again := b.join("one", newPolls().handlers(), "a")
+		expect()
+		_ = again.Close()
+		expect("one[a] 1m0s")
+		time.Sleep(rememberedFor)
+		expect()
+		old, newer := b.join("three", newPolls().handlers(), "a"), b.join("three", newPolls().handlers(), "a")
+		_ = old.Close()
+		expect() // a worker of its name is there
+		_ = newer.Close()
+		expect("three[a] 24h1m0s")
+	})
+}
+
+// A master keeps so many in mind, those that it has missed last, with some of their targets.
+func TestWorkersThatAreDownAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBubble(t, Config{})
+	var m missed
+	w := &worker{link: b.client}
+	for i := range 2 * mostMissed {
+		w.profile.Store(&profile{name: fmt.Sprint("w", i), targets: make([]string, 2*mostOfAMissed)})
+		m.add(w, time.Now())
+	}
+	list := m.list(time.Now())
+	last := list[len(list)-1]
+	if len(list) != mostMissed || last.Name != fmt.Sprint("w", 2*mostMissed-1) || len(last.Targets) != mostOfAMissed || last.TargetsCut != mostOfAMissed {
+		t.Errorf("%d are kept, the last is %+v", len(list), last)
+	}
+}
+
+// A worker is asked about many signals in parts; one part that fails says nothing of the others.
+func TestManySignalsGoInParts(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
+	for _, fails := range []bool{false, true} {
+		target := fmt.Sprint(fails)
+		registered(t, address, target, []string{target}, map[string]jobnet.Handler{
+			"send-signal": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+				var data api.Signals
+				if err := json.Unmarshal(request.Data, &data); err != nil {
+					return nil, err
+				}
+				if len(data.Jobs) > 10_000 || fails && data.Jobs[1] == 0 {
+					return nil, jobnet.Refusal("too many")
+				}
+				delivered := make(map[string]bool)
+				for id := range data.Jobs {
+					delivered[fmt.Sprint(id)] = true
+				}
+				return delivered, nil
+			},
+		})
+	}
+	client := clientOf(t, address)
+	ask(t, client, "status", nil)
+	const count = 25_000
+	for _, target := range []string{"false", "true"} {
+		jobs := make([]map[string]any, count)
+		for i := range jobs {
+			jobs[i] = map[string]any{"id": i + 1, "signal": 15, "target": target}
+		}
+		var answer map[string]json.RawMessage
+		must.Do(t, json.Unmarshal(ask(t, client, "send-signal", map[string]any{"jobs": jobs}), &answer))
+		var errors map[string]string
+		if answer["errors"] != nil {
+			must.Do(t, json.Unmarshal(answer["errors"], &errors))
+			delete(answer, "errors")
+		}
+		delivered := 0
+		for _, done := range answer {
+			if string(done) == "true" {
+				delivered++
+			}
+		}
+		want := map[string]int{"false": count, "true": 10_000}[target]
+		if delivered != want || len(errors) != count-want {
+			t.Errorf("%s: %d delivered, %d failed, want %d", target, delivered, len(errors), want)
+		}
 	}
 }

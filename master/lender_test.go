@@ -1,14 +1,18 @@
 package master
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	jobnet "jobd/net"
 	"jobd/net/api"
+	"pgregory.net/rapid"
 )
 
 // borrower is a worker as a lender sees it: answers may not reach it.
@@ -160,5 +164,172 @@ func TestALenderForgetsWhoHasGone(t *testing.T) {
 	b.ask(l, "here", at, true)
 	if len(l.pools) != 1 || len(l.pools["a"].members) != 1 || b.has == nil || *b.has != 100 {
 		t.Errorf("%d rates are remembered, %+v; lent is %v", len(l.pools), l.pools["a"], b.has)
+	}
+}
+
+// A worker is lent the whole of a rate that nobody else asks for, hears of changes without being
+// registered anew, and keeps its share while the master is away.
+func TestAnAgentBorrowsItsShare(t *testing.T) {
+	t.Parallel()
+	address, m, stop := serveMaster(t, Config{}, "s3cret")
+	m.lender = newLender(time.Now().Add(-time.Hour))
+	var rates atomic.Pointer[[]api.SharedRate]
+	rates.Store(&[]api.SharedRate{})
+	lent := make(chan map[string]float64, 100)
+	agent := agentOf(address, targetsOf("a"), nil)
+	agent.config.Rates = func() []api.SharedRate { return *rates.Load() }
+	agent.config.OnLent = func(shares map[string]float64) { lent <- shares }
+	start(t, agent.Run)
+	await(t, m, []string{"a"})
+	rates.Store(&[]api.SharedRate{{Target: "a", Starts: 30, Per: 1000, Wants: true}})
+	agent.Changed()
+	select {
+	case shares := <-lent:
+		if shares["a"] != 30 {
+			t.Errorf("%v were lent, want all 30", shares)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was lent")
+	}
+	stop()
+	for len(lent) > 0 {
+		if shares := <-lent; shares["a"] != 30 {
+			t.Errorf("then %v", shares)
+		}
+	}
+}
+
+// A master that does not know the request is asked once over a connection.
+func TestAnAgentOfAnOlderMasterBorrowsNothing(t *testing.T) {
+	t.Parallel()
+	address := fakeMaster(t, func([]string) error { return nil })
+	asked := make(chan struct{}, 100)
+	log := newLogged()
+	agent := agentOf(address, targetsOf("a"), nil)
+	agent.config.Rates = func() []api.SharedRate {
+		asked <- struct{}{}
+		return []api.SharedRate{{Target: "a", Starts: 1, Per: 1000}}
+	}
+	agent.config.OnLent = func(map[string]float64) { t.Error("something was lent") }
+	agent.config.Logger = log.logger()
+	start(t, agent.Run)
+	log.await(t, "lends no shares of rates")
+	agent.Changed()
+	if n := len(asked); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
+func TestLendIsForRegisteredWorkers(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
+	link := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
+	fails := func(data any, want string) {
+		t.Helper()
+		if _, err := link.Request(within(t), api.Lend.Name, data); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q", data, err, want)
+		}
+	}
+	rate := api.SharedRate{Target: "a", Starts: 1, Per: 1000}
+	fails(api.Borrowing{Rates: []api.SharedRate{rate}}, "only a registered worker")
+	ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"a"}})
+	fails(map[string]any{}, "rates must be array")
+	fails(map[string]any{"rates": []any{map[string]any{"target": "a", "starts": 0, "per": 1}}}, "starts and per must be greater than 0")
+	fails(map[string]any{"rates": []any{map[string]any{"target": "a", "starts": 1, "per": 1, "has": -1}}}, "has must be a number of at least 0")
+	fails(map[string]any{"rates": []any{map[string]any{"target": strings.Repeat("x", 256), "starts": 1, "per": 1}}}, "too long")
+}
+
+// Nobody is lent a share of a target that it does not serve.
+func TestSharesAreOfTargetsThatOneServes(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	m.lender = newLender(time.Now().Add(-time.Hour))
+	var rates atomic.Pointer[[]api.SharedRate]
+	rates.Store(&[]api.SharedRate{{Target: "others", Starts: 30, Per: 1000}, {Target: "a", Starts: 30, Per: 1000}})
+	lent := make(chan map[string]float64, 100)
+	agent := agentOf(address, targetsOf("a"), nil)
+	agent.config.Rates = func() []api.SharedRate { return *rates.Load() }
+	agent.config.OnLent = func(shares map[string]float64) { lent <- shares }
+	start(t, agent.Run)
+	select {
+	case shares := <-lent:
+		if len(shares) != 1 || shares["a"] != 30 {
+			t.Errorf("%v were lent", shares)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was lent")
+	}
+}
+
+// A journal request reaches every worker, or the one that is named; what one answers does not
+// depend on the others.
+func TestJournalRequestsAreHandedOn(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
+	echo := func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		return map[string]json.RawMessage{"got": request.Data}, nil
+	}
+	refuse := func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+		return nil, jobnet.Refusal("unknown journal cursor")
+	}
+	registered(t, address, "one", []string{"a"}, map[string]jobnet.Handler{"journal-next": echo})
+	registered(t, address, "two", []string{"b"}, map[string]jobnet.Handler{"journal-next": refuse})
+	registered(t, address, "old", []string{"c"}, nil)
+	client := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
+
+	expect(t, ask(t, client, "journal-next", map[string]any{"cursor": "x"}), `{"workers":[
+		{"name":"one","data":{"got":{"cursor":"x"}}},
+		{"name":"two","error":"unknown journal cursor"},
+		{"name":"old","error":"unknown request type: 'journal-next'"}]}`)
+	expect(t, ask(t, client, "journal-next", map[string]any{"worker": "two"}), `{"workers":[{"name":"two","error":"unknown journal cursor"}]}`)
+
+	var all struct{ Workers []api.RelayedAnswer }
+	if err := json.Unmarshal(ask(t, client, "journal-next", nil), &all); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ask(t, client, "journal-next", map[string]any{"worker": all.Workers[0].Address}), `{"workers":[{"name":"one"}]}`)
+
+	for data, want := range map[string]string{`{"worker":"three"}`: "worker 'three' not found", `{"worker":5}`: "'worker' must be string"} {
+		if _, err := client.Request(within(t), "journal-next", json.RawMessage(data)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", data, err, want)
+		}
+	}
+}
+
+// An id that JavaScript does not hold exactly passes both ways as a string of its digits, and is
+// not rounded.
+func TestIdsOf64BitsPassTheMaster(t *testing.T) {
+	t.Parallel()
+	const first, last = "-9223372036854775808", "9223372036854775807"
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
+	got := make(chan string, 10)
+	registered(t, address, "w", []string{"a"}, map[string]jobnet.Handler{
+		"run-manual": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			got <- string(request.Fields()["ids"])
+			return json.RawMessage(`{"jobs":{"` + first + `":"one","` + last + `":"two","-5":"three"}}`), nil
+		},
+		"send-signal": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			got <- string(request.Fields()["jobs"])
+			return json.RawMessage(`{"` + first + `":true,"` + last + `":false}`), nil
+		},
+	})
+	client := clientOf(t, address)
+	expect(t, ask(t, client, "run-manual", json.RawMessage(
+		`{"jobs":[{"id":"`+first+`","target":"a"},{"id":"`+last+`","target":"a"},{"id":-5,"target":"a"}]}`)),
+		`{"jobs":{"`+first+`":"one","`+last+`":"two","-5":"three"}}`)
+	if ids, want := <-got, `["`+first+`","`+last+`",-5]`; ids != want {
+		t.Errorf("the worker got %s, want %s", ids, want)
+	}
+	expect(t, ask(t, client, "send-signal", json.RawMessage(
+		`{"jobs":[{"id":"`+first+`","signal":0,"target":"a"},{"id":"`+last+`","signal":15,"target":"a"}]}`)),
+		`{"`+first+`":true,"`+last+`":false}`)
+	if jobs, want := <-got, `{"`+first+`":0,"`+last+`":15}`; jobs != want {
+		t.Errorf("the worker got %s, want %s", jobs, want)
+	}
+	for _, id := range []string{`9223372036854775807`, `"5"`, `"9223372036854775808"`, `"x"`, `1.5`} {
+		_, err := client.Request(within(t), "run-manual", json.RawMessage(`{"jobs":[{"id":`+id+`,"target":"a"}]}`))
+		if err == nil || err.Error() != "'id' must be integer" {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }

@@ -293,3 +293,185 @@ func TestManyWorkersOfWhichManyAreSilent(t *testing.T) {
 		}
 	})
 }
+
+// A master tells of itself of which commit it was built, beside its workers.
+func TestStatusTellsOfWhichCommitAMasterIs(t *testing.T) {
+	t.Parallel()
+	build := api.Build{Version: "1.2.3", Commit: "0123456789abcdef", CommitDate: "2026-11-20T14:00:00Z"}
+	address, _, _ := serveMaster(t, Config{Build: build}, "")
+	client := connect(t, address, jobnet.LinkConfig{})
+	expect(t, ask(t, client, "status", nil), `{"workers":[],"version":"1.2.3","commit":"0123456789abcdef","commitDate":"2026-11-20T14:00:00Z"}`)
+}
+
+// However many targets there are, a status is short, and workers with few targets are told in full.
+func TestStatusIsBounded(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "")
+	few := numbered("few", 20)
+	registered(t, address, "few", few, nil)
+	for i := range 8 {
+		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), api.MostTargets), nil)
+	}
+	answer := ask(t, clientOf(t, address), "status", nil)
+	if len(answer) > mostStatusBytes+1<<16 {
+		t.Errorf("a status of %d bytes", len(answer))
+	}
+	var status api.FleetStatus[json.RawMessage]
+	must.Do(t, json.Unmarshal(answer, &status))
+	for _, w := range status.Workers {
+		switch {
+		case w.Name == "few" && (!slices.Equal(w.Targets, few) || w.TargetsCut != 0):
+			t.Errorf("of the worker with few targets: %d, cut %d", len(w.Targets), w.TargetsCut)
+		case w.Name != "few" && (w.TargetsCut == 0 || len(w.Targets)+w.TargetsCut != api.MostTargets):
+			t.Errorf("%s: %d targets, cut %d", w.Name, len(w.Targets), w.TargetsCut)
+		}
+	}
+}
+
+// Clients that read nothing of their status keep no other from its own.
+func TestUnreadStatusesKeepNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "")
+	for i := range 8 {
+		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), api.MostTargets), nil)
+	}
+	for range 17 {
+		conn := must.Get(net.Dial("tcp", address))(t)
+		w := newWire(t, conn)
+		w.send(`[0,{"no":1,"type":"status"}]`)
+		if first, err := w.reader.Peek(4); err != nil { // the answer is on its way; nothing more of it is read
+			t.Fatalf("no answer begins: %q, %v", first, err)
+		}
+	}
+	ask(t, clientOf(t, address), "status", nil)
+}
+
+// What a master counts, and what it knows of its workers; no worker is asked.
+func TestAMastersStanding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		b.join("one", askedFor(new([]string), "1"), "a")
+		two := b.join("two", askedFor(new([]string), "2"), "a", "b")
+		before := time.Now()
+		b.do("poke", `{"targets":["a","nobody"]}`)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		got := b.Standing()
+		if got.Workers != 2 || got.Targets != 2 || got.Ended != 0 || got.Poked != 2 || got.Unserved != 1 {
+			t.Errorf("%+v", got)
+		}
+		if got.Polled < 2 || got.UnservedSince.Sub(before).Abs() > time.Second {
+			t.Errorf("polled %d times, unserved since %v, poked at %v", got.Polled, got.UnservedSince, before)
+		}
+		two.Close()
+		synctest.Wait()
+		if got := b.Standing(); got.Workers != 1 || got.Ended != 1 || got.Targets != 1 {
+			t.Errorf("behind the end of a worker: %+v", got)
+		}
+	})
+}
+
+// A client that asks for details hears what nobody serves; one that does not is answered as ever.
+func TestWhatNobodyServesIsTold(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ typ, data, want string }{
+		{"poke", `{"targets":["a","nobody","B","nobody"],"detail":true}`, `{"result":"ok","unserved":["nobody","B"],"workers":2}`}, // no table folds
+		{"poke", `{"targets":["nobody"],"detail":true}`, `{"result":"ok","unserved":["nobody"],"workers":0}`},
+		{"poke", `{"targets":["a","nobody"]}`, `"ok"`},
+		{"poke", `{"targets":["nobody"],"detail":false}`, `"ok"`},
+		{"pause", `{"targets":["a","nobody"],"detail":true}`, `{"result":"ok","unserved":["nobody"],"workers":2}`},
+		{"pause", `{"targets":["B"],"detail":true}`, `{"result":"ok","unserved":["B"],"workers":0}`}, // no table folds
+		{"continue", `{"targets":["b"],"detail":true}`, `{"result":"ok","unserved":[],"workers":1}`},
+		{"continue", `{"detail":true}`, `{"result":"ok","unserved":[],"workers":2}`},
+		{"pause", `{"targets":["a","nobody"]}`, `"ok"`},
+		{"recycle", `{"targets":["b","nobody"],"detail":true}`, `{"result":"ok","unserved":["nobody"],"workers":1}`},
+		{"recycle", `{}`, `"ok"`},
+	}
+	for _, test := range tests {
+		t.Run(test.typ+" "+test.data, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, Config{})
+				b.join("one", askedFor(new([]string), "1"), "a")
+				b.join("two", askedFor(new([]string), "2"), "a", "b")
+				if got := b.do(test.typ, test.data); got != test.want {
+					t.Errorf("answer %s, want %s", got, test.want)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// The master's log says who wants what changed, before anything of it is done.
+func TestTheLogTellsWhoAsksForAChange(t *testing.T) {
+	t.Parallel()
+	log := newLogged()
+	address, _, _ := serveMaster(t, Config{Logger: log.logger()}, "")
+	link := connect(t, address, jobnet.LinkConfig{})
+	for request, data := range map[string]any{
+		api.MasterPause.Name: api.Targets{Targets: []string{"a\nb"}},
+		"cancel":             map[string]any{"ids": []int{1}},
+	} {
+		_, _ = link.Request(t.Context(), request, data) // nobody serves it
+		line := log.await(t, "a change is asked for")
+		if !strings.Contains(line, "level=INFO") || !strings.Contains(line, "request="+request) || !strings.Contains(line, "address=127.0.0.1:") || strings.Count(line, "\n") != 1 {
+			t.Errorf("logged %q", line)
+		}
+	}
+	_, _ = link.Request(t.Context(), api.MasterStatus.Name, nil)
+	if text := log.text.String(); strings.Contains(text, api.MasterStatus.Name) {
+		t.Errorf("told of a question:\n%s", text)
+	}
+}
+
+// An agent tells for how long it was without its master.
+func TestAgentTellsHowLongItWasWithoutItsMaster(t *testing.T) {
+	t.Parallel()
+	address, _, stop := serveMaster(t, Config{}, "")
+	log := newLogged()
+	agent := agentOf(address, targetsOf("a"), nil)
+	agent.config.Logger = log.logger().With("master", address)
+	start(t, agent.Run)
+	if line := log.await(t, "registered with the master"); !strings.Contains(line, "level=INFO") || strings.Contains(line, "after=") {
+		t.Errorf("logged %q", line)
+	}
+	stop()
+	log.await(t, "no connection to the master")
+	m, listener := New(Config{}), listenAt(t, address)
+	start(t, m.Run)
+	serve(t, jobnet.NewServer(jobnet.ServerConfig{Handlers: m.Handlers()}), listener)
+	if line := log.await(t, "registered with the master again"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "after=") || !strings.Contains(line, "master="+address) {
+		t.Errorf("logged %q", line)
+	}
+}
+
+// Peers don't fill the log: what they send is cut, a registration that says nothing new is not
+// worth a line.
+func TestPeersWriteLittleOfTheLog(t *testing.T) {
+	t.Parallel()
+	log := newLogged()
+	address, _, _ := serveMaster(t, Config{Logger: log.logger()}, "")
+	link := registered(t, address, strings.Repeat("n", 255), numbered(strings.Repeat("t", 200), 1000), nil)
+	if line := log.await(t, "worker registered"); len(line) > 1500 || !strings.Contains(line, " and 995 more") {
+		t.Errorf("%d bytes: %s", len(line), line)
+	}
+	for range 8 {
+		ask(t, link, "register-worker", api.Registration{Name: strings.Repeat("n", 255), Targets: numbered(strings.Repeat("t", 200), 1000)})
+	}
+	ask(t, link, "register-worker", api.Registration{Name: "other", Targets: []string{"a"}})
+	log.await(t, "worker=other")
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if lines := strings.Count(log.text.String(), "worker registered"); lines != 2 {
+		t.Errorf("%d lines tell of registrations, want 2", lines)
+	}
+}
+
+func TestListedNames(t *testing.T) {
+	t.Parallel()
+	if got := listed([]string{"a", "b"}).String(); got != "a, b" {
+		t.Errorf("listed %s", got)
+	}
+}

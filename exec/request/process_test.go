@@ -5,16 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
 	jobexec "jobd/exec"
 )
 
@@ -195,6 +197,179 @@ func TestARequestIsTakenBackWhileItConnects(t *testing.T) {
 	p.Proceed()
 	wait(t, "ended", p.Ended())
 	if done, err := p.Outcome(); err != nil || done.Result != "ok" {
+		t.Errorf("it ended as %+v, %v", done, err)
+	}
+}
+
+// moody is a server that does with each request, and with connections that have none, whatever it likes.
+type moody struct {
+	mu     sync.Mutex
+	seen   map[string]int  // by claim
+	wholes map[string]bool // claims whose answer was sent to its end
+}
+
+func (m *moody) serve(c net.Conn) {
+	if rand.N(100) == 0 {
+		return // before it has read anything
+	}
+	r := bufio.NewReader(c)
+	for again := true; again; again = rand.N(8) > 0 {
+		request, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		claim := request.Header.Get("Jobd-Claim")
+		answer := plain([]string{"200 OK", "500 No", "429 Later", "404 No"}[rand.N(4)],
+			[]string{"", "Jobd-Claim: " + claim + "\r\n"}[rand.N(2)], strings.Repeat("x", rand.N(3000)))
+		cut := len(answer)
+		if rand.N(3) == 0 {
+			cut = rand.N(len(answer))
+		}
+		m.mu.Lock()
+		m.seen[claim]++
+		m.wholes[claim] = cut == len(answer)
+		m.mu.Unlock()
+		if _, err := io.WriteString(c, answer[:cut]); err != nil || cut < len(answer) {
+			if rand.N(2) == 0 {
+				_ = c.(*net.TCPConn).SetLinger(0)
+			}
+			return
+		}
+	}
+}
+
+// awaitAble waits until the service can be reached again.
+func (f *fixture) awaitAble() {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for f.standing().Unready != "" {
+		<-again.C
+	}
+}
+
+// No request is sent twice, one that was not started never came, and one whose outcome is known had a
+// whole answer, whatever the server does, and whenever somebody cancels.
+func TestNoRequestIsSentTwiceWhateverTheServerDoes(t *testing.T) {
+	t.Parallel()
+	m := &moody{seen: map[string]int{}, wholes: map[string]bool{}}
+	f, spec := served(t, raw(t, m.serve))
+	const slots, each = 8, 100
+	fates := make(chan string, slots*each)
+	var all sync.WaitGroup
+	for slot := range slots {
+		all.Go(func() {
+			for n := range each {
+				mine := spec
+				mine.Job, mine.Attempt = int64(slot), n
+				claim := fmt.Sprintf("%d-%d-%s", slot, n, spec.Token)
+				p := f.start(mine)
+				if rand.N(10) == 0 {
+					_ = p.Signal(int(unix.SIGTERM)) // it may have ended
+				}
+				wait(t, "begun", p.Begun())
+				p.Proceed()
+				if rand.N(10) == 0 {
+					_ = p.Signal(int(unix.SIGKILL))
+				}
+				wait(t, "ended", p.Ended())
+				done, err := p.Outcome()
+				m.mu.Lock()
+				seen, whole := m.seen[claim], m.wholes[claim]
+				m.mu.Unlock()
+				switch {
+				case refused(err) != nil:
+					if fates <- "not started"; seen > 0 {
+						t.Errorf("%s was not started (%v), and came", claim, err)
+					}
+					f.awaitAble()
+				case errors.Is(err, jobexec.ErrOutcomeUnknown):
+					fates <- "unknown"
+				case done.Signal != "":
+					if fates <- "cancelled"; seen > 0 {
+						t.Errorf("%s was cancelled before it was sent, and came", claim)
+					}
+				default:
+					if fates <- done.Result; seen != 1 || !whole {
+						t.Errorf("%s ended as %.200v, came %d times, and had a whole answer: %t", claim, done, seen, whole)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(fates)
+	counts := map[string]int{}
+	for fate := range fates {
+		counts[fate]++
+	}
+	for claim, n := range m.seen {
+		if n != 1 {
+			t.Errorf("%s came %d times", claim, n)
+		}
+	}
+	if counts["ok"] == 0 || counts["fail"] == 0 || counts["unknown"] == 0 {
+		t.Errorf("the server was too much of one mind: %v", counts)
+	}
+	t.Log(counts)
+}
+
+func TestARequestFromItsConnectionToItsOutcome(t *testing.T) {
+	t.Parallel()
+	seen := make(chan *http.Request, 1)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if len(body) > 0 {
+			t.Errorf("the request has a body: %q", body)
+		}
+		seen <- r
+		fmt.Fprint(w, "sent\x00 to somebody\n")
+	})
+	f, spec := served(t, url+"/run/{id}?id={id}")
+	news := make(chan jobexec.News, 2)
+	spec.Tell = func(n jobexec.News) { news <- n }
+	spec.Vars = []string{"JOBD_ATTEMPT=2", "JOBD_DEADLINE=1700000000", "JOBD_MAX_ATTEMPTS=3", "TZ=UTC"}
+	p := f.start(spec)
+	wait(t, "begun", p.Begun())
+	if told := <-news; told != (jobexec.News{Job: 7, Token: "@abcdefghi", Attempt: 2}) {
+		t.Errorf("of its begin was told: %+v", told)
+	}
+	if got, want := p.Started().Address, strings.TrimPrefix(url, "http://"); got != want || !p.Started().Known() {
+		t.Errorf("it goes to %q, not %q", got, want)
+	}
+	select {
+	case <-seen:
+		t.Fatal("it was sent before its start was journalled")
+	case <-p.Ended():
+		t.Fatal("it has ended before it was sent")
+	default:
+	}
+	p.Proceed()
+	p.Proceed() // does no harm
+	wait(t, "ended", p.Ended())
+	if told := <-news; !told.Ended {
+		t.Errorf("of its end was told: %+v", told)
+	}
+	done, err := p.Outcome()
+	if err != nil || done.Result != "ok" || *done.Code != 0 || string(done.Stdout.Kept) != "sent\x00 to somebody\n" ||
+		done.Stdout.Size != 18 || done.Stderr.Size != 0 || done.Elapsed <= 0 {
+		t.Errorf("it ended as %+v, %v", done, err)
+	}
+	r := <-seen
+	got := fmt.Sprintln(r.Method, r.RequestURI, r.Proto, r.Header["Jobd-Id"], r.Header["Jobd-Attempt"], r.Header["Jobd-Target"],
+		r.Header["Jobd-Claim"], r.Header["Jobd-Deadline"], r.Header["Jobd-Max-Attempts"], r.Header["Accept-Encoding"])
+	want := "POST /run/7?id=7 HTTP/1.1 [7] [2] [mail] [7-2-@abcdefghi] [1700000000] [3] [identity]\n"
+	if got != want || len(r.Header) != 9 {
+		t.Errorf("the service got\n%s with %v, not\n%s", got, r.Header, want)
+	}
+}
+
+func TestNoConnectionIsNoStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://127.0.0.1:1/"})
+	done, err := f.run(spec)
+	var refused *jobexec.NotStartedError
+	if !errors.As(err, &refused) || refused.Short || !strings.Contains(refused.Why, "http://127.0.0.1:1: ") {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
 }

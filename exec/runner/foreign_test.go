@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
+	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/must"
@@ -222,4 +222,87 @@ func beIntruder(dir string) error {
 		return errors.Join(io.ErrUnexpectedEOF, errors.New("the runner answered: "+m.Instance), err)
 	}
 	return nil
+}
+
+// A child of the runner that was stopped before its program goes on; one that is stopped again and again is
+// killed, and what has a program of its own is left alone.
+func TestThaw(t *testing.T) {
+	t.Parallel()
+	start := func(args ...string) int {
+		child := exec.Command(os.Args[0])
+		child.Args, child.Env = args, append(os.Environ(), roleVariable+"=sleeper")
+		must.Get(child.StdinPipe())(t)
+		must.Do(t, child.Start())
+		t.Cleanup(func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		})
+		must.Do(t, unix.Kill(child.Process.Pid, unix.SIGSTOP))
+		await(t, child.Process.Pid, unix.WSTOPPED)
+		return child.Process.Pid
+	}
+	early, again, stopped := start(os.Args...), start(os.Args...), start("a job")
+	thaws := thaw(os.Getpid(), map[int]int{early: mostThaws - 1, again: mostThaws})
+	if thaws[early] != mostThaws || thaws[again] != mostThaws+1 || thaws[stopped] != 0 {
+		t.Errorf("thaws %v, of %d, %d and %d", thaws, early, again, stopped)
+	}
+	await(t, early, unix.WCONTINUED)
+	await(t, again, unix.WEXITED)
+	if left := thaw(os.Getpid(), nil); left[early] != 0 || left[stopped] != 0 {
+		t.Errorf("a second look finds %v", left)
+	}
+}
+
+// await waits until a child is stopped, goes on, or has ended; it does not reap it.
+func await(t *testing.T, pid, what int) {
+	t.Helper()
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, what|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			must.Do(t, err)
+			return
+		}
+	}
+}
+
+// What a runner says that nobody can tell is unknown, with what it knows: which process it was, and
+// what it has written.
+func TestARunnerSaysThatAnOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	p := newProcess(claim{id: wire.ID{Job: 1, Attempt: 1}})
+	done := journal.Done{Result: wire.ResultLost, Reason: "its process is gone", Stdout: journal.Output{Kept: []byte("out"), Size: 3}}
+	p.exit(journal.Started{Pid: 7}, done)
+	p.end(nil, &notices{})
+	<-p.Ended()
+	got, err := p.Outcome()
+	if !errors.Is(err, jobexec.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "its process is gone") {
+		t.Errorf("error %v", err)
+	}
+	if got.Result != "" || string(got.Stdout.Kept) != "out" || p.Started().Pid != 7 {
+		t.Errorf("outcome %+v of %+v", got, p.Started())
+	}
+}
+
+// Whether a program can't be executed, or something is missing for a moment, passes as a class; a
+// start that is known is none of both.
+func TestARefusalPassesWithItsClass(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name         string
+		m            wire.Message
+		never, short bool
+	}{
+		{"program", wire.Message{Text: "start /x: permission denied", Class: wire.Program}, true, false},
+		{"short", wire.Message{Text: "start /x: what an errno says", Class: wire.Short}, true, true},
+		{"known", wire.Message{Text: "some words", Class: wire.AlreadyKnown}, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := refusal(&test.m)
+			var refused *jobexec.NotStartedError
+			if never := errors.As(err, &refused); never != test.never || never && refused.Short != test.short || err.Error() != test.m.Text {
+				t.Errorf("%T %v", err, err)
+			}
+		})
+	}
 }

@@ -2,17 +2,22 @@ package runner
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
+	"jobd/journal"
 	"jobd/store/storetest/must"
 )
 
@@ -207,5 +212,282 @@ func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	}
 	if exit := ended(); exit != nil {
 		t.Errorf("it ended with %v", exit)
+	}
+}
+
+// ranFor asserts that a job is said to have run for so long at least, and no longer than the test
+// did.
+func ranFor(t *testing.T, what string, done journal.Done, least time.Duration, since int64) {
+	t.Helper()
+	got := time.Duration(done.Elapsed) * time.Microsecond
+	if most := time.Duration(proc.Uptime()-since) + time.Duration(proc.Tick); got < least || got > most {
+		t.Errorf("%s ran for %v, want %v to %v", what, got, least, most)
+	}
+}
+
+func TestHowLongAJobRanIsMeasured(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	remote := open(t, t.TempDir())
+	done := must.Get(wait(begin(t, remote, 1, "sleep 0.3")))(t)
+	ranFor(t, "a job that sleeps", done, 300*time.Millisecond, since)
+	done, _ = wait(begin(t, remote, 2, "exit 0"))
+	ranFor(t, "a job that ends at once", done, time.Microsecond, since)
+	since = proc.Uptime()
+	done, _ = wait(begin(t, remote, 3, "head -c 300000 /dev/zero"))
+	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
+	for job := range int64(3) {
+		remote.Forget(job+1, "", 1)
+	}
+}
+
+// A job's end tells what its process and those that it waited for used; less memory than the runner has is not known.
+func TestWhatAJobUsedIsMeasured(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	remote := open(t, t.TempDir())
+	done := must.Get(wait(begin(t, remote, 1, "dd if=/dev/zero of=/dev/null bs=100M count=3 2>/dev/null; exit 0")))(t)
+	if most := int64(runtime.NumCPU()) * (proc.Uptime() - since) / 1000; done.CPU <= 0 || done.CPU > most || done.Memory < 100<<20 || done.Memory > 200<<20 {
+		t.Errorf("%d µs of %d, %d bytes", done.CPU, most, done.Memory)
+	}
+	if done = must.Get(wait(begin(t, remote, 2, "head -c 300000 /dev/zero")))(t); done.Memory != 0 || len(done.Stdout.Kept) != 300000 {
+		t.Errorf("a small one: %d bytes, %d of output", done.Memory, len(done.Stdout.Kept))
+	}
+}
+
+// A job that outlives its runner: nobody learns how it ended, but how long it ran.
+func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	remote := open(t, t.TempDir())
+	p := begin(t, remote, 1, "exec sleep 300")
+	lost := linkOf(remote)
+	must.Do(t, unix.Kill(runnerOf(t, remote), unix.SIGKILL))
+	<-lost.lost
+	for deadline := time.Now().Add(hung); p.Signal(15) != nil && time.Now().Before(deadline); {
+	}
+	done, err := wait(p)
+	if !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+		t.Errorf("error %v", err)
+	}
+	ranFor(t, "the orphan", done, time.Microsecond, since)
+	if done.Result != "" {
+		t.Errorf("nobody can know that it ended with %q", done.Result)
+	}
+}
+
+// pair is the two ends of a connection.
+func pair(t *testing.T) (one, other *net.UnixConn) {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: t.TempDir() + "/socket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if one, err = net.DialUnix("unix", nil, listener.Addr().(*net.UnixAddr)); err != nil {
+		t.Fatal(err)
+	}
+	if other, err = listener.AcceptUnix(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { one.Close(); other.Close() })
+	return one, other
+}
+
+// put writes messages as they pass.
+func put(t *testing.T, conn *net.UnixConn, messages ...wire.Message) {
+	t.Helper()
+	out := wire.NewOutbox(conn)
+	for _, m := range messages {
+		out.Post(m)
+	}
+	out.Close()
+	<-out.Written()
+}
+
+// A runner of another build is left when it has no job, and no outcome that is not journalled. Until then
+// it has starts, those of pools too.
+func TestARunnerOfAnotherBuildIsReplacedWhenItHasNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)}))(t)
+	listener.SetUnlinkOnClose(false)
+	forgets, end := make(chan wire.ID, 10), make(chan struct{})
+	id := wire.ID{Job: 5, Token: workerToken, Attempt: 1}
+	started := journal.Started{Pid: 1 << 30, StartTime: 1, BootID: "boot"}
+	go func() {
+		conn, err := listener.AcceptUnix()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		in := wire.NewReader(conn)
+		if _, err := in.Next(); err != nil {
+			t.Error(err)
+		}
+		out := wire.NewOutbox(conn)
+		words := wire.WorkerHello()
+		words.Jobs = words.Jobs[:len(words.Jobs)-1] // that of the build is the last
+		hello := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older"}
+		hello.Jobs = append(words.RunnerWords(), wire.Job{ID: id, Started: started})
+		out.Post(hello)
+		<-end
+		code := 0
+		out.Post(wire.Message{Kind: wire.Ended, ID: id, Started: started, Done: journal.Done{Result: "ok", Code: &code}})
+		for {
+			m, err := in.Next()
+			if err != nil {
+				break
+			}
+			if m.Kind == wire.Forget {
+				forgets <- m.ID
+			}
+		}
+		out.Close()
+		listener.Close() // it has no worker and no job
+	}()
+	k := keep(t, dir)
+	recalled := k.Recall(nil)
+	if len(recalled) != 1 {
+		t.Fatalf("the older runner has %+v", recalled)
+	}
+	if instance, err := k.Instance(); err != nil || instance != "older" {
+		t.Fatalf("the runner is %s, %v", instance, err)
+	}
+	k.pool(poolLoop, 1)
+	close(end)
+	if done, err := wait(recalled[0].Process); err != nil || done.Result != "ok" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(5, workerToken, 1)
+	if got := <-forgets; got != id {
+		t.Errorf("it was told to forget %+v", got)
+	}
+	k.until("the next one is ready", func(s jobexec.PoolStanding) bool { return s.Ready == 1 })
+	if done, err := wait(asked(t, k.Remote, k.spec(6, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(6, workerToken, 1)
+}
+
+// A runner whose starts have no tokens is not asked for any: the worker says what helps.
+func TestAnEarlyRunnerIsNotTalkedTo(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	put(t, far, wire.Message{
+		Kind: wire.Hello, Version: wire.Version, Instance: "early",
+		Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
+	})
+	out := wire.NewOutbox(near)
+	defer out.Close()
+	if _, err := greet(near, out, wire.NewReader(near)); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// childrenOf counts the children of a process, zombies among them.
+func childrenOf(t *testing.T, pid int) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("children of %d: %v", pid, err)
+	}
+	for _, file := range files {
+		list, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended meanwhile
+		}
+		n += len(strings.Fields(string(list)))
+	}
+	return n
+}
+
+func TestNoZombieIsLeft(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := runnerOf(t, remote)
+	for job := range int64(50) {
+		wait(begin(t, remote, job, "exit 0"))
+		remote.Forget(job, "", 1)
+	}
+	if n := childrenOf(t, runner); n != 0 {
+		t.Errorf("the runner has %d children", n)
+	}
+}
+
+// A short job costs one message.
+func TestAShortJobIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	told := make(chan jobexec.News, 2)
+	spec := jobexec.Spec{
+		Job: 1, Attempt: 1, Argv: []string{"/bin/true"}, MaxOutput: 10,
+		Tell: func(n jobexec.News) { told <- n },
+	}
+	p := asked(t, remote, spec)
+	done, err := wait(p)
+	for what := range told {
+		if what.Ended {
+			break
+		}
+	}
+	if err != nil || *done.Code != 0 {
+		t.Errorf("done %+v: %v", done, err)
+	}
+	if got := p.Started(); got.Pid == 0 || got.StartTime == 0 || got.BootID == "" || !isClosed(p.Begun()) {
+		t.Errorf("the end does not say which process it was: %+v", got)
+	}
+	remote.Forget(1, "", 1)
+}
+
+// A runner that stands still holds up nobody who wants a job signalled, and gets no more such
+// requests.
+func TestASignalToARunnerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := runnerOf(t, remote)
+	p := begin(t, remote, 1, "exec sleep 300")
+	<-p.Begun()
+	proctest.Stop(t, runner)
+	for range 3 {
+		if err := p.Signal(15); !errors.Is(err, errSilent) {
+			t.Errorf("error %v, want %v", err, errSilent)
+		}
+	}
+	l := linkOf(remote)
+	l.mu.Lock()
+	n := len(l.answers)
+	l.mu.Unlock()
+	if n != 1 {
+		t.Errorf("it was asked for %d signals, want the first only", n)
+	}
+	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(p); err != nil || done.Signal != "SIGTERM" {
+		t.Errorf("done %+v: %v", done, err)
+	}
+	remote.Forget(1, "", 1)
+}
+
+// A caller that signals a job hears first what it is.
+func TestASignalRightBehindTheStart(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	for job := range int64(20) {
+		spec := script("exec sleep 300")
+		spec.Job, spec.Attempt = job, 1
+		p := asked(t, remote, spec)
+		if err := p.Signal(9); err != nil {
+			t.Errorf("signal: %v", err)
+		}
+		if !isClosed(p.Begun()) || p.Started() == (journal.Started{}) {
+			t.Error("a signalled job is not known to run")
+		}
+		if done, err := wait(p); err != nil || done.Signal != "SIGKILL" || done.Note != "" {
+			t.Errorf("done %+v: %v", done, err)
+		}
+		remote.Forget(job, "", 1)
 	}
 }

@@ -8,12 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
 	"jobd/store/storetest/must"
 )
 
@@ -136,4 +139,257 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 		t.Errorf("error %v, done %+v", err, done)
 	}
 	remote.Forget(2, "", 1)
+}
+
+// A connection that breaks while worker and runner live costs nothing: the worker connects again
+// and goes on with the same jobs.
+func TestALostConnectionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remote := open(t, t.TempDir())
+	before, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := begin(t, remote, 1, "read line <"+gate+"; echo $line; exit 7")
+	runs := begin(t, remote, 2, "exec sleep 300")
+	const size = 200_000
+	large := begin(t, remote, 3, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
+	<-large.Ended() // but its output is with the runner
+	lost := linkOf(remote)
+	lost.conn.Close()
+	<-lost.lost
+
+	if done, err := large.Outcome(); err != nil || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
+		t.Errorf("the large output: error %v, %d bytes, reason %q", err, len(done.Stdout.Kept), done.Reason)
+	}
+	for deadline := time.Now().Add(hung); runs.Signal(15) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the running job can't be signalled any more")
+		}
+	}
+	if done, err := wait(runs); err != nil || done.Signal != "SIGTERM" {
+		t.Errorf("the signalled job: error %v, done %+v", err, done)
+	}
+	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(waits); err != nil || *done.Code != 7 || string(done.Stdout.Kept) != "after\n" {
+		t.Errorf("the job that waits: error %v, done %+v", err, done)
+	}
+	if after, err := remote.Instance(); err != nil || after != before {
+		t.Errorf("the runner is %s now, not %s: %v", after, before, err)
+	}
+	for job := range int64(3) {
+		remote.Forget(job+1, "", 1)
+	}
+}
+
+// Regression: the order to forget large outputs was lost with the connection. The next one had the outputs
+// again, nobody wanted them, and no other large output was ever fetched.
+func TestWhatWasForgottenOverALostConnectionTakesNoRoom(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	const size = 200_000
+	large := func(job int64) jobexec.Process {
+		return begin(t, remote, job, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
+	}
+	for job := range int64(largeOutputs) {
+		if done, err := wait(large(job + 1)); err != nil || len(done.Stdout.Kept) != size {
+			t.Fatalf("error %v, %d bytes", err, len(done.Stdout.Kept))
+		}
+	}
+	lost := linkOf(remote)
+	lost.conn.Close()
+	<-lost.lost
+	for job := range int64(largeOutputs) {
+		lost.forget(wire.ID{Job: job + 1, Attempt: 1}) // as the worker does that has not noticed yet
+	}
+	for job := range int64(largeOutputs) {
+		job += largeOutputs + 1
+		if done, err := wait(large(job)); err != nil || len(done.Stdout.Kept) != size {
+			t.Errorf("error %v, %d bytes", err, len(done.Stdout.Kept))
+		}
+		remote.Forget(job, "", 1)
+	}
+}
+
+// Processes that were replaced leave nothing in the runner: no descriptor, no zombie, no thread.
+func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	k.SetPools([]jobexec.Pool{{
+		Target: "mail", Mode: jobexec.ModePool, Argv: []string{"/bin/sh", "-c", poolLoop},
+		Env: append(os.Environ(), "JOBS="+k.jobs), Slots: 2, Keep: jobexec.Keep{MaxJobs: 1},
+	}})
+	pid := k.Standing().PID
+	has := func(what string) int {
+		t.Helper()
+		entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what)))(t)
+		return len(entries)
+	}
+	children := func() (n int) {
+		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // of each thread its own
+		if err != nil || len(of) == 0 {
+			t.Fatal(of, err)
+		}
+		for _, list := range of {
+			text := must.Get(os.ReadFile(list))(t)
+			n += len(strings.Fields(string(text)))
+		}
+		return n
+	}
+	job := int64(0)
+	after := func(jobs int64) held {
+		for ; job < jobs; job++ {
+			if done, err := wait(asked(t, k.Remote, k.spec(job+1, "true"))); err != nil || done.Result != "ok" {
+				t.Fatalf("job %d: %+v, %v", job, done, err)
+			}
+			k.Forget(job+1, workerToken, 1)
+		}
+		k.until("new ones are ready", func(s jobexec.PoolStanding) bool {
+			return s.Recycled["max_jobs"] == jobs && s.Ready == 2 && s.Processes == 2 && s.Jobs == jobs
+		})
+		return held{has("fd"), has("task"), children()}
+	}
+	few, many := after(10), after(recycles)
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(hung); !many.within(few); many = after(recycles) { // while it reads below /proc it has more
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatalf("the runner has %+v after 10 jobs, %+v after %d", few, many, recycles)
+		}
+	}
+}
+
+// held is how much a process has.
+type held struct{ descriptors, threads, children int }
+
+func (h held) within(most held) bool {
+	return h.descriptors <= most.descriptors && h.threads <= most.threads && h.children <= most.children
+}
+
+// recycles is how many processes are replaced there.
+const recycles = 200
+
+// startChild starts a process in a group of its own, as runners do. ended waits for its end.
+func startChild(t *testing.T, text string) (started journal.Started, ended func() *exec.ExitError) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", text)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must.Do(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // it may just have ended
+			_ = cmd.Wait()
+		}
+	})
+	bootID := must.Get(proc.BootID())(t)
+	started = journal.Started{Pid: cmd.Process.Pid, StartTime: proc.StartTime(cmd.Process.Pid), BootID: bootID}
+	return started, func() (exit *exec.ExitError) {
+		errors.As(cmd.Wait(), &exit)
+		return exit
+	}
+}
+
+// adopt has a worker take up a process of a former runner's, with its limit.
+func adopt(t *testing.T, started journal.Started, limit wire.Limit) (p jobexec.Process, alive bool) {
+	t.Helper()
+	bootID := must.Get(proc.BootID())(t)
+	r := &Remote{bootID: bootID, config: Config{Dir: t.TempDir()}}
+	return r.Adopt(jobexec.Spec{Timeout: limit.Timeout, KillAfter: limit.Kill}, started)
+}
+
+func TestAdoptFindsAProcessAgain(t *testing.T) {
+	t.Parallel()
+	started, _ := startChild(t, "exec sleep 300")
+	if started.Pid <= 0 || started.StartTime == 0 || started.BootID == "" {
+		t.Errorf("process %+v", started)
+	}
+	other := started
+	other.StartTime++
+	if _, alive := adopt(t, other, wire.Limit{}); alive {
+		t.Error("pitfall 29: another process with the same id was taken for the job's")
+	}
+	other = started
+	other.BootID = "another boot"
+	if _, alive := adopt(t, other, wire.Limit{}); alive {
+		t.Error("pitfall 29: a process of another boot was taken for the job's")
+	}
+	gone, ended := startChild(t, "true")
+	ended()
+	if _, alive := adopt(t, gone, wire.Limit{}); alive {
+		t.Error("a process that is gone was adopted")
+	}
+}
+
+func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	started, ended := startChild(t, "exec sleep 300")
+	adopted, alive := adopt(t, started, wire.Limit{})
+	if !alive {
+		t.Fatal("a process that runs was not adopted")
+	}
+	if err := adopted.Signal(15); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	if _, err := wait(adopted); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+		t.Error("the outcome of somebody else's child can't be known")
+	}
+	if err := adopted.Signal(0); err == nil {
+		t.Error("a process that is gone was signalled")
+	}
+	if exit := ended(); exit == nil || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	started, ended := startChild(t, "sleep 2")
+	adopted, alive := adopt(t, started, wire.Limit{})
+	if !alive {
+		t.Fatal("a process that runs was not adopted")
+	}
+	done, _ := wait(adopted)
+	ranFor(t, "the adopted process", done, 2*time.Second, since)
+	ended()
+}
+
+// A runner has all of its threads from the start: it makes none later, whatever it does. It would end
+// where it could not make one, as when jobs have taken all that their user may have.
+func TestARunnerMakesNoThreadsLater(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	threads := func() int {
+		t.Helper()
+		tasks := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Standing().PID)))(t)
+		return len(tasks)
+	}
+	before := threads()
+	k.pool(poolLoop, 4)
+	var processes []jobexec.Process
+	for job := int64(1); job <= 60; job++ {
+		spec := script("head -c 1000 /dev/zero; sleep 1.5") // old enough to be on disk
+		if job%4 == 0 {
+			spec = k.spec(job, "head -c 1000 /dev/zero")
+		}
+		spec.Job, spec.Token, spec.Attempt = job, workerToken, 1
+		processes = append(processes, asked(t, k.Remote, spec))
+	}
+	for i, p := range processes {
+		if _, err := wait(p); err != nil {
+			t.Errorf("job %d: %v", i+1, err)
+		}
+		k.Forget(int64(i+1), workerToken, 1)
+	}
+	if after := threads(); after > before {
+		t.Errorf("%d threads at the start, %d later", before, after)
+	}
 }

@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 	"jobd/store/storetest/must"
+	"pgregory.net/rapid"
 )
 
 // The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on.
@@ -148,6 +154,145 @@ func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 					case <-time.After(10 * time.Millisecond):
 					}
 				}
+			}
+		})
+	}
+}
+
+// However a text comes, its beginning and its end are told, and that there was more.
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		e := newExcerpt()
+		all := ""
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 500), 0, 8).Draw(t, "parts") {
+			part := strings.Repeat("äb\n1", n/5) + strings.Repeat("x", n%5)
+			e.take([]byte(part))
+			all += part
+		}
+		want := all
+		if len(all) > mostHead+mostTail {
+			want = strings.ToValidUTF8(all[:mostHead]+" … "+all[len(all)-mostTail:], "�")
+		}
+		if got := e.excerpt(); got != strings.TrimRight(want, "\n") || !utf8.ValidString(got) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+}
+
+func TestWhoKilledAJob(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	if done := run(t, local, script("echo out >&2; kill -KILL $$")); done.Note != "killed by a SIGKILL that was not jobd's" {
+		t.Errorf("killed by somebody: %+v", done)
+	} else if got, want := done.ShownStderr().Text(0, 0), "out\n[jobd: killed by a SIGKILL that was not jobd's]\n"; got != want {
+		t.Errorf("stderr is shown as %q, want %q", got, want)
+	}
+	ours := launch(t, local, script("exec sleep 300"))
+	if err := ours.signal(9); err != nil {
+		t.Fatal(err)
+	}
+	if done := ours.wait(); done.Signal != "SIGKILL" || done.Note != "" {
+		t.Errorf("killed by jobd: %+v", done)
+	}
+}
+
+// Not parallel: it is about the working folder.
+func TestARunnerThatNobodyCanReach(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, dir string) error
+		want   bool
+	}{
+		{"nothing happened", func(*testing.T, string) error { return nil }, true},
+		{"the socket is gone", func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, wire.SocketFile)) }, false},
+		{"another socket took its place", func(_ *testing.T, dir string) error {
+			other := filepath.Join(dir, "other")
+			if err := os.WriteFile(other, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(other, filepath.Join(dir, wire.SocketFile))
+		}, false},
+		{"the folder was renamed", func(_ *testing.T, dir string) error { return os.Rename(dir, dir+".new") }, true},
+		{"the folder is gone", func(_ *testing.T, dir string) error { return os.RemoveAll(dir) }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "journal")
+			must.Do(t, os.Mkdir(dir, 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, wire.SocketFile), nil, 0o600))
+			t.Chdir(dir)
+			socket := must.Get(os.Stat(wire.SocketFile))(t)
+			must.Do(t, test.change(t, dir))
+			if got := reachable(socket); got != test.want {
+				t.Errorf("reachable: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
+	t.Parallel()
+	known := newJobs("this", newTestSpool(t))
+	s := &server{jobs: known} // its home was never there
+	j := known.add(wire.ID{Job: 1, Attempt: 1}, spec{})
+	if s.abandoned() {
+		t.Error("a runner ends while a job runs")
+	}
+	j.ended = true
+	if !s.abandoned() {
+		t.Error("a runner waits for ever for a worker that can't come")
+	}
+}
+
+// A job can make processes that are no children of its own, but of the runner: those are reaped, too.
+func TestChildrenThatAJobMakesOfOursAreReaped(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	const cloneParent = unix.CLONE_PARENT | int(unix.SIGCHLD)
+	made := run(t, local, script(fmt.Sprintf(
+		`exec perl -MPOSIX -e 'for (1 .. 3) { my $p = syscall(%d, %d, 0, 0, 0, 0); POSIX::_exit(0) if $p == 0; syswrite(STDOUT, "$p\n") }'`,
+		unix.SYS_CLONE, cloneParent)))
+	pids := strings.Fields(string(made.Stdout.Kept))
+	if len(pids) != 3 {
+		t.Fatalf("done %+v", made)
+	}
+	for _, text := range pids {
+		pid := must.Get(strconv.Atoi(text))(t)
+		for who, there := proc.RelativesOf(pid); there && who.Parent == os.Getpid(); who, there = proc.RelativesOf(pid) {
+			run(t, local, script("true"))
+		}
+	}
+}
+
+// When a job has ended nothing is left of its group, whether that kept the output open or not.
+func TestNothingIsLeftInAJobsGroup(t *testing.T) {
+	t.Parallel()
+	for name, output := range map[string]string{"keeps the output open": "", "keeps nothing open": "> /dev/null 2>&1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pid")
+			done := run(t, newTestLocal(t), script("sleep 300 "+output+" & echo $! > "+file))
+			if done.Code == nil || *done.Code != 0 {
+				t.Errorf("the job itself ended with %+v", done)
+			}
+			content := must.Get(os.ReadFile(file))(t)
+			pid := must.Get(strconv.Atoi(strings.TrimSpace(string(content))))(t)
+			left, err := unix.PidfdOpen(pid, 0)
+			if err == unix.ESRCH {
+				return // it is gone, and its new parent has reaped it
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(left)
+			n, err := 0, error(unix.EINTR)
+			for err == unix.EINTR {
+				n, err = unix.Poll([]unix.PollFd{{Fd: int32(left), Events: unix.POLLIN}}, 10_000)
+			}
+			if n != 1 {
+				t.Errorf("process %d of its group lives on: %v", pid, err)
+				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		})
 	}

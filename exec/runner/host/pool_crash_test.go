@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
 	"jobd/exec/runner/wire"
 	"jobd/store/storetest/must"
 )
@@ -211,4 +211,137 @@ func TestAChildThatDidNotSayStartedIsKilled(t *testing.T) {
 func ended(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(text), ") Z ")
+}
+
+// Of a job whose process we had to kill, its row says that, and why: nobody looks for the one who
+// sent SIGKILL.
+func TestAProcessThatHadToBeKilledIsBlamed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("pool", 1)
+	p.Argv[2] = strings.Replace(p.Argv[2], `echo "started $id" >&4`, `echo "exit $id 0" >&4; exec sleep 300`, 1)
+	b.pools(p)
+	done := b.run(1, "DO=true")
+	const why = ` was asked for the job, and had to be killed before it said that it was started: it wrote "exit 1 0" to descriptor 4, where started 1 or refused 1 is expected`
+	if !strings.HasPrefix(done.Reason, "process ") || !strings.Contains(done.Reason, why) || strings.Contains(done.Reason, "SIGKILL") {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// untriedLoop gets ready, and ends as soon as it has a job: a function is missing, say.
+const untriedLoop = `echo ready >&4; read -r line <&3; test "$line" = quit && exit 0; echo no such function >&2; exit 7`
+
+// ends waits for the ends of jobs, and counts those that are lost. The others must be refused.
+func (b *bench) ends(first, last int64) (lost int) {
+	b.t.Helper()
+	for job := first; job <= last; job++ {
+		b.until("the job has ended", func() bool { return len(b.messages[job]) > 0 })
+		m := b.messages[job][0]
+		switch {
+		case m.Kind == wire.Ended && m.Done.Result == wire.ResultLost:
+			lost++
+		case m.Kind != wire.Refused || m.Class != wire.Program || !strings.Contains(m.Text, "it wrote: no such function"):
+			b.t.Errorf("job %d: %+v", job, m)
+		}
+	}
+	return lost
+}
+
+// Regression: such a launcher took a job for each slot with it, each time that its processes were
+// tried again.
+func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("pool", 4)
+	good := p.Argv
+	p.Argv = []string{"/bin/bash", "-c", untriedLoop}
+	b.pools(p)
+	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 4 })
+	for job := int64(1); job <= 20; job++ {
+		b.start(job)
+	}
+	if lost := b.ends(1, 20); lost == 0 || lost > 4+mostBooting { // some may have been loading
+		t.Errorf("%d jobs are lost at first, with four processes", lost)
+	}
+	b.inReactor(func(ps *pools) { // all that were there at first are one failure
+		if delay := ps.find("mail").delay; delay > 2*leastDelay {
+			t.Errorf("the next one is started after %s", time.Duration(delay))
+		}
+	})
+	b.noted("a process for target mail gets ready, and does no job: it ended with exit code 7 before it had done any job; it wrote: no such function")
+	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
+	for job := int64(101); job <= 110; job++ {
+		b.start(job)
+	}
+	if lost := b.ends(101, 110); lost != 1 {
+		t.Errorf("%d jobs are lost when it is tried again", lost)
+	}
+	b.stands("it is of no use", func(s wire.Standing) bool { return s.Unready != "" })
+	p.Argv = good
+	b.pools(p)
+	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
+	if done := b.run(1001, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
+		t.Errorf("done %+v", done)
+	}
+	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 4 && s.Since == 0 })
+}
+
+// Those that wait for their first job go, too, where jobs come one after the other: not each of them
+// takes one with it.
+func TestProcessesThatAreUntriedGoWithThoseOfNoUse(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("fork", 8)
+	p.Argv = []string{"/bin/bash", "-c", untriedLoop}
+	b.pools(p)
+	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 8 })
+	lost := 0
+	for job := int64(1); job <= 8; job++ {
+		b.start(job)
+		lost += b.ends(job, job)
+	}
+	if lost > 3 { // one may have been tried again meanwhile
+		t.Errorf("%d of 8 jobs are lost", lost)
+	}
+}
+
+// A new version that does not get ready takes nobody's place, and the standing says so, until one
+// does.
+func TestANewVersionThatDoesNotGetReady(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			file := filepath.Join(t.TempDir(), "launcher")
+			p := pooled(mode, 2)
+			install(t, file, "exec \"$@\"\n")
+			p.Argv = append([]string{file}, p.Argv...)
+			b.pools(p)
+			b.stands("two are ready", func(s wire.Standing) bool { return s.Ready == 2 && s.Failing == "" && s.Since == 0 })
+			install(t, file, "echo no such class >&2; exit 3\n")
+			b.recycle(&p, "recycle")
+			s := b.stands("new ones fail", func(s wire.Standing) bool { return s.Failing != "" })
+			if s.Since == 0 || s.Ready != 2 || s.Unready != "" || !strings.Contains(s.Failing, "it ended with exit code 3; it wrote: no such class") {
+				t.Errorf("standing %+v", s)
+			}
+			if done := b.run(1, work(mode, "echo works", `print "works\n"`)); string(done.Stdout.Kept) != "works\n" {
+				t.Errorf("done %+v", done)
+			}
+			install(t, file, "exec \"$@\"\n")
+			b.recycle(&p, "recycle")
+			b.stands("new ones are ready", func(s wire.Standing) bool { return s.Ready == 2 && s.Failing == "" && s.Since == 0 })
+			if note := b.noted("new processes for target mail get ready again"); note.Level != slog.LevelWarn {
+				t.Errorf("noted %+v, where the beginning was a warning", note)
+			}
+		})
+	}
+}
+
+// install puts a script in the place of another one at once: one that is open for writing can't be
+// executed.
+func install(t *testing.T, file, script string) {
+	t.Helper()
+	must.Do(t, os.WriteFile(file+".new", []byte("#!/bin/sh\n"+script), 0o700))
+	must.Do(t, os.Rename(file+".new", file))
 }

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/must"
 )
 
 // pid is a job that says which process it runs in, or was forked from.
@@ -206,4 +210,183 @@ func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 		t.Errorf("done %+v", done)
 	}
 	b.until("it is gone", func() bool { return len(b.standings) == 0 })
+}
+
+// Regression: a job that had waited for its process was told that its time was over before it began.
+func TestAJobThatHasWaitedIsToldWhenItIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.pools(pooled(mode, 1))
+			longAgo := time.Now().Add(-time.Hour).Unix() // when the worker reckoned, with a timeout
+			begun := time.Now().Truncate(time.Second)
+			b.out.Post(wire.Message{
+				Kind: wire.Start, ID: id(1), Argv: []string{"kept"}, MaxOutput: 1 << 20, Pool: "mail",
+				Limit: wire.Limit{Timeout: 10 * time.Minute},
+				Vars:  []string{"JOBD_ATTEMPT=1", fmt.Sprint("JOBD_DEADLINE=", longAgo), work(mode, "echo $JOBD_DEADLINE", `print $ENV{JOBD_DEADLINE}`)},
+			})
+			out := strings.TrimSpace(string(b.done(1).Stdout.Kept))
+			if at, err := strconv.ParseInt(out, 10, 64); err != nil || at < begun.Add(10*time.Minute).Unix() || at > time.Now().Add(10*time.Minute).Unix() {
+				t.Errorf("it is told %q, and began after %d", out, begun.Unix())
+			}
+		})
+	}
+}
+
+// A process without a timeout is told what the worker says.
+func TestAJobWithoutATimeoutIsToldAsItIs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("pool", 1))
+	if done := b.run(1, "JOBD_DEADLINE=12", "DO=echo $JOBD_DEADLINE"); string(done.Stdout.Kept) != "12\n" {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// A runner that stood still, as with SIGSTOP or on a host that was asleep, kills nobody for that:
+// what was answered meanwhile counts, and who has not answered has his time anew.
+func TestARunnerThatStoodStillKillsNobody(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answered bool // before the runner goes on
+		late     time.Duration
+	}{
+		"the answer is there":          {true, time.Millisecond},
+		"the answer is there for long": {true, time.Hour},
+		"the process stood still, too": {false, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBenchWith(t, func(ps *pools) { ps.times.answer = time.Minute })
+			p := pooled("pool", 1)
+			at := gate(t)
+			p.Argv[2] = "exec 5<>" + at + "; " + shellLoop[:len("echo ready >&4\n")] + `while read -r word id rest <&3; do
+  test "$word" = quit && exit 0
+  read line <&5; echo "started $id" >&4; echo out; echo "exit $id 0" >&4
+done`
+			b.pools(p)
+			b.start(1)
+			b.stands("it is asked", func(s wire.Standing) bool { return s.Busy == 1 })
+			if test.answered {
+				stood, goes := make(chan bool), make(chan bool)
+				b.local.do(func() { close(stood); <-goes; b.late(test.late, true) })
+				<-stood
+				openGate(t, at)
+				close(goes)
+			} else {
+				looked := make(chan bool)
+				b.local.do(func() { b.late(test.late, false); close(looked) })
+				<-looked
+				openGate(t, at)
+			}
+			if done := b.done(1); done.Result != "ok" || string(done.Stdout.Kept) != "out\n" {
+				t.Errorf("done %+v", done)
+			}
+		})
+	}
+}
+
+// late has the deadline of the one process be over for so long, with its answer there or not.
+func (b *bench) late(by time.Duration, answered bool) {
+	ps := b.local.pools
+	for _, k := range ps.processes {
+		if answered {
+			fds := []unix.PollFd{{Fd: int32(k.answers.ours), Events: unix.POLLIN}}
+			if n, err := unix.Poll(fds, int(time.Minute/time.Millisecond)); n != 1 {
+				panic(fmt.Sprint("no answer came: ", err))
+			}
+		}
+		k.deadline = proc.Uptime() - int64(by)
+	}
+	ps.onTimer(proc.Uptime())
+}
+
+// What a process has left behind may write answers for ever, faster than they are read: nobody is
+// held up by that.
+func TestAnswersWithoutAnEndHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("pool", 1))
+	path := t.TempDir() + "/pid"
+	b.run(1, "DO=setsid bash -c 'echo $$ >"+path+"; exec cat /dev/zero >&4' & disown; until test -s "+path+"; do sleep 0.01; done")
+	pid := must.Get(os.ReadFile(path))(t)
+	stranger := must.Get(strconv.Atoi(strings.TrimSpace(string(pid))))(t)
+	defer unix.Kill(stranger, unix.SIGKILL) //nolint:errcheck // it may be gone
+	b.noted("which is no answer: it is not the process that said ready")
+	for job := int64(2); job < 10; job++ {
+		if done := b.run(job, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("done %+v", done)
+		}
+	}
+}
+
+// Regression: what a job leaves behind is killed, but may complete a write into the pipes by which the
+// next job's output comes: up to 64 KiB of it was in the rows of other jobs.
+func TestWhatAJobLeavesBehindWritesIntoNoOthersOutput(t *testing.T) {
+	t.Parallel()
+	leaving := map[string]string{
+		"pool": `DO=yes left & disown; read -t 0.02 <> <(:); echo own`,
+		"fork": `DO=if (!fork) { exec "yes", "left" } select undef, undef, undef, 0.02; print "own\n"`,
+	}
+	next := map[string]string{"pool": "DO=echo next", "fork": `DO=print "next\n"`}
+	for mode := range leaving {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.pools(pooled(mode, 1))
+			for job := int64(1); job <= 10; job += 2 {
+				if done := b.run(job, leaving[mode]); done.Result != "ok" {
+					t.Fatalf("job %d: %+v", job, done)
+				}
+				if done := b.run(job+1, next[mode]); done.Result != "ok" || string(done.Stdout.Kept) != "next\n" || done.Stdout.Size != 5 {
+					t.Fatalf("job %d: %s, %d bytes: %.40q", job+1, done.Result, done.Stdout.Size, done.Stdout.Kept)
+				}
+			}
+		})
+	}
+}
+
+// A job that waits for a process can be taken back: it was never started. One that was asked for can't;
+// where its process is gone before it has read that it is started by another one.
+func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("pool", 1)
+	here, at := gate(t), gate(t)
+	p.Argv = append([]string{"/bin/sh", "-c", `if mkdir ` + t.TempDir() + `/once; then echo $$ >` + here + `; read line <` + at + `; echo ready >&4; exec sleep 300; fi; exec "$@"`, "sh"}, p.Argv...)
+	b.pools(p)
+	withdraw := func(job int64) { b.out.Post(wire.Message{Kind: wire.Withdraw, ID: id(job)}) }
+	refused := func(job int64) {
+		t.Helper()
+		if m := b.of(job, wire.Refused); m.Class != wire.Short || !strings.Contains(m.Text, "taken back while it waited") {
+			t.Errorf("refused %+v", m)
+		}
+	}
+	pid := pidIn(t, here)
+	b.start(1)
+	withdraw(1)
+	refused(1)
+	withdraw(1) // nobody knows it any more
+	b.start(2, "DO=echo two")
+	openGate(t, at)
+	b.stands("it is asked", func(s wire.Standing) bool { return s.Busy == 1 })
+	withdraw(2)
+	withdraw(2)
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3)})
+	b.of(3, wire.Signalled) // the runner has read all of that
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if done := b.done(2); string(done.Stdout.Kept) != "two\n" {
+		t.Errorf("done %+v", done)
+	}
+	b.start(4, "DO=read line <"+at+"; echo out")
+	b.of(4, wire.Started)
+	withdraw(4)
+	openGate(t, at)
+	if done := b.done(4); done.Result != "ok" || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("done %+v", done)
+	}
 }

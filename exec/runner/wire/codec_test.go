@@ -3,12 +3,20 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"jobd/exec/runner/proc"
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // examples has a message of each kind, with its fields at their extremes.
@@ -166,5 +174,178 @@ func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 		if err := test.m.CheckHello(); err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
+	}
+}
+
+// SIGKILL comes so long after SIGTERM was sent, however late that was.
+func TestTheStepsOfAnOverrun(t *testing.T) {
+	t.Parallel()
+	o := Limit{Timeout: 10, Kill: 5}.From(100)
+	if at, ever := o.Due(); at != 110 || !ever || o.Happened() {
+		t.Errorf("SIGTERM is due at %d, %t", at, ever)
+	}
+	if got := o.Next(300); !slices.Equal(got, []unix.Signal{unix.SIGTERM, unix.SIGCONT}) {
+		t.Errorf("first come %v", got)
+	}
+	if at, ever := o.Due(); at != 305 || !ever {
+		t.Errorf("SIGKILL is due at %d, %t", at, ever)
+	}
+	if got := o.Next(305); !slices.Equal(got, []unix.Signal{unix.SIGKILL}) {
+		t.Errorf("then come %v", got)
+	}
+	if at, ever := o.Due(); ever {
+		t.Errorf("something more is due at %d", at)
+	}
+}
+
+func TestLimitsBeyondAnyClock(t *testing.T) {
+	t.Parallel()
+	const decade = 10 * 365 * 24 * time.Hour
+	for _, l := range []Limit{{}, {Kill: time.Second}, {Timeout: math.MaxInt64}} {
+		o := l.From(1)
+		if at, ever := o.Due(); ever {
+			t.Errorf("%+v is over at %d", l, at)
+		}
+	}
+	o := Limit{Timeout: 2 * decade, Kill: math.MaxInt64}.From(7)
+	if at, ever := o.Due(); at != 7+int64(2*decade) || !ever {
+		t.Errorf("twenty years are over at %d, %t", at, ever)
+	}
+	o.Next(7)
+	if at, ever := o.Due(); ever {
+		t.Errorf("SIGKILL is due at %d", at)
+	}
+}
+
+func TestAnOverrunIsAFailure(t *testing.T) {
+	t.Parallel()
+	zero := 0
+	tests := []struct {
+		name  string
+		limit Limit
+		steps int
+		done  journal.Done
+		want  journal.Done
+	}{
+		{"in time", Limit{Timeout: time.Second}, 0, journal.Done{Result: "ok", Code: &zero}, journal.Done{Result: "ok", Code: &zero}},
+		{
+			"ended with code 0",
+			Limit{Timeout: 10 * time.Minute},
+			1,
+			journal.Done{Result: "ok", Code: &zero},
+			journal.Done{Result: "fail", Code: &zero, Timeout: 600, Note: "ended after its timeout of 10m0s, with SIGTERM"},
+		},
+		{
+			"killed",
+			Limit{Timeout: 1, Kill: 10 * time.Second},
+			2,
+			journal.Done{Result: "fail", Signal: "SIGKILL"},
+			journal.Done{Result: "fail", Signal: "SIGKILL", Timeout: 1, Note: "ended after its timeout of 1ns, with SIGTERM and, 10s later, SIGKILL"},
+		},
+		{
+			"and killed by somebody else",
+			Limit{Timeout: 1500 * time.Millisecond},
+			1,
+			journal.Done{Result: "fail", Note: "killed by others"},
+			journal.Done{Result: "fail", Timeout: 2, Note: "ended after its timeout of 1.5s, with SIGTERM; killed by others"},
+		},
+	}
+	for _, test := range tests {
+		o := test.limit.From(0)
+		for range test.steps {
+			o.Next(0)
+		}
+		if o.Mark(&test.done); !reflect.DeepEqual(test.done, test.want) {
+			t.Errorf("%s: %+v, want %+v", test.name, test.done, test.want)
+		}
+	}
+}
+
+// connected is two ends of a connection.
+func connected(t *testing.T) (near, far *net.UnixConn) {
+	t.Helper()
+	ends := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
+	var conns [2]*net.UnixConn
+	for i, fd := range ends {
+		file := os.NewFile(uintptr(fd), "end")
+		conn, err := net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = conn.(*net.UnixConn)
+		t.Cleanup(func() { conn.Close() })
+	}
+	return conns[0], conns[1]
+}
+
+// A worker that stands still must hold up neither the reactor nor the order of what it is told, and
+// what waits for it is not encoded meanwhile.
+func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	near, far := connected(t)
+	o := NewOutbox(near)
+	const messages = 2000
+	sizes := []int{0, 10, chunk / 2, 3 * chunk}
+	kept := bytes.Repeat([]byte("x"), 3*chunk)
+	for n := range messages {
+		done := journal.Done{Result: "ok", Stdout: journal.Output{Kept: kept[:sizes[n%len(sizes)]]}}
+		o.Post(Message{Kind: Output, ID: ID{Job: int64(n), Attempt: 1}, Done: done})
+	}
+	o.mu.Lock()
+	waiting := len(o.messages)
+	o.mu.Unlock()
+	if waiting < messages/2 {
+		t.Errorf("%d messages wait", waiting)
+	}
+	r := NewReader(far)
+	for n := range messages {
+		m, err := r.Next()
+		if err != nil || m.ID.Job != int64(n) || len(m.Done.Stdout.Kept) != sizes[n%len(sizes)] {
+			t.Fatalf("message %d: job %d, %d bytes: %v", n, m.ID.Job, len(m.Done.Stdout.Kept), err)
+		}
+	}
+	o.Close()
+	<-o.Written()
+}
+
+// What a killed worker still asked for is read, though nobody can be told any more.
+func TestALostPeerDoesNotEndReading(t *testing.T) {
+	t.Parallel()
+	near, far := connected(t)
+	o := NewOutbox(near)
+	m := Message{Kind: Fetch, ID: ID{Job: 7, Attempt: 1}}
+	must.Get(far.Write(m.encode(nil)))(t)
+	far.Close()
+	o.Post(Message{Kind: Forget})
+	r := NewReader(near)
+	if m, err := r.Next(); err != nil || m.ID.Job != 7 {
+		t.Errorf("message %+v: %v", m, err)
+	}
+	if _, err := r.Next(); !HungUp(err) {
+		t.Errorf("error %v", err)
+	}
+	o.Close()
+	<-o.Written()
+}
+
+// Seen with `go build`, which gives a program that is up to date the present time: each runner that a
+// worker started was taken for one of another build, and replaced, for as long as the worker ran.
+func TestATouchedProgramIsOfTheSameBuild(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "jobd")
+	write := func(path string) {
+		t.Helper()
+		must.Do(t, os.WriteFile(path, []byte("program"), 0o700))
+	}
+	write(program)
+	before := fileOf(program)
+	must.Do(t, os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)))
+	if touched := fileOf(program); touched != before {
+		t.Errorf("a touched program is %s, and was %s", touched, before)
+	}
+	write(program + ".new")
+	must.Do(t, os.Rename(program+".new", program))
+	if upgraded := fileOf(program); upgraded == before {
+		t.Errorf("another program is %s, too", upgraded)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
-
 	"jobd/journal"
 	"jobd/store/storetest/must"
 )
@@ -89,3 +88,9 @@ func TestDamagedOutput(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// ReadDatabase is a database for reading.
+func ReadDatabase(path string) *database { return &database{path: path} }
+
+// Read is read.
+func (d *database) Read(query func(*sql.DB) error) error { return d.read(query) }

@@ -3,13 +3,16 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 func TestNextWaitsForTheNextEvent(t *testing.T) {
@@ -165,4 +168,111 @@ func TestNextReadsNoFurtherThanAsked(t *testing.T) {
 func snapshotSeq(j *Log) (seq uint64) {
 	j.View(func(s *journal.State) { seq = s.Seq })
 	return seq
+}
+
+// The log's own reader keeps connections and the ends of files. It sees each append all the same, through
+// roll-overs, sealing and retention, and neither files that are gone nor a write-ahead log are left behind.
+func TestReaderKeepsUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	now := time.Now()
+	j := openWith(t, Config{Dir: dir, Now: func() time.Time { return now }, Retention: 3 * defaultSegmentAge, NoTable: true})
+	count := func(job int64) (n int) {
+		t.Helper()
+		for _, err := range j.Reader().Events(t.Context(), journal.Filter{Job: job, Last: 100}) {
+			must.Do(t, err)
+			n++
+		}
+		return n
+	}
+	for job := range int64(12) {
+		mustAppend(t, j, wholeLife(job+1)...)
+		if n := count(job + 1); n != len(wholeLife(1)) {
+			t.Errorf("job %d has %d events", job+1, n)
+		}
+		mustAppend(t, j, wholeLife(99)...)
+		if job < 3 && count(99) != int(job+1)*len(wholeLife(1)) {
+			t.Errorf("%d events of a job that runs again and again", count(99))
+		}
+		now = now.Add(defaultSegmentAge)
+		if job%2 == 0 {
+			mustMaintain(t, j)
+		}
+	}
+	if n := count(1); n != 0 {
+		t.Errorf("of a job that retention has removed there are %d events", n)
+	}
+	open := 0
+	for _, fd := range must.Get(os.ReadDir("/proc/self/fd"))(t) {
+		if path, err := os.Readlink(filepath.Join("/proc/self/fd", fd.Name())); err == nil && strings.HasPrefix(path, dir) && strings.HasSuffix(path, "(deleted)") {
+			open++
+		}
+	}
+	if open > 3 { // a database, its log and its index, until another one is read
+		t.Errorf("%d files are open that are gone", open)
+	}
+	must.Do(t, j.Close())
+	for _, name := range names(t, dir) {
+		if strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-shm") {
+			t.Errorf("a closed journal has a file %s", name)
+		}
+	}
+}
+
+func TestPitfall23TheReserve(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := must.Get(OpenReserve(dir, 8<<20))(t)
+	free := int64(100 << 20)
+	r.free = func(string) (int64, int64, error) { return free, 1 << 40, nil }
+	size := func() int64 {
+		info := must.Get(os.Stat(filepath.Join(dir, reserveFile)))(t)
+		return info.Size()
+	}
+	if err := r.Check(); err != nil || size() != 2<<20 {
+		t.Fatalf("with room: %v, reserve of %d bytes", err, size())
+	}
+	free = 8<<20 - 1
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), ": only 7 MiB of its disk are free, and 8 MiB are needed") {
+		t.Errorf("below the threshold: %v", err)
+	}
+	if since, err := r.Low(); err == nil || since.IsZero() {
+		t.Errorf("since when is not told: %v, %v", since, err)
+	} else if again, _ := r.Low(); again != since {
+		t.Errorf("it is since %v, and then since %v", since, again)
+	}
+	r.Release()
+	if n := size(); n != 0 {
+		t.Errorf("after the release the reserve has %d bytes", n)
+	}
+	free = 9 << 20
+	if err := r.Check(); err != nil || size() != 0 {
+		t.Errorf("just above the threshold: %v, reserve of %d bytes, which there is no room for yet", err, size())
+	}
+	if since, err := r.Low(); err != nil || !since.IsZero() {
+		t.Errorf("it is still told since %v: %v", since, err)
+	}
+	free = 20 << 20
+	if err := r.Check(); err != nil || size() != 2<<20 {
+		t.Errorf("with room again: %v, reserve of %d bytes", err, size())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, total, err := freeSpace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := must.Get(OpenReserve(dir, total))(t)
+	if r.threshold != total/10 {
+		t.Errorf("threshold %d on a disk of %d bytes", r.threshold, total)
+	}
 }

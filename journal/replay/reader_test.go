@@ -14,14 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
-
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/verify"
 	"jobd/store/storetest/must"
+	"pgregory.net/rapid"
 )
 
 // readAll uses everything that a reader has.

@@ -1,13 +1,24 @@
 package architecture
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -214,4 +225,215 @@ func describe(err error) string {
 		return fmt.Sprintf("%v: %s", err, exit.Stderr)
 	}
 	return err.Error()
+}
+
+// usedElsewhere are the names that a package other than their own uses, and the types that such a
+// name brings with it: whoever calls New has a use for the type that it returns.
+func usedElsewhere(packages []checked) map[string]bool {
+	names := map[types.Object]string{}
+	for _, p := range packages {
+		for _, x := range exported(p) {
+			names[x.object] = x.name
+		}
+	}
+	u := usage{names, map[string]bool{}, map[types.Type]bool{}}
+	defer u.enumerations()
+	for _, p := range packages {
+		if within(p.folder, trials) && !within(p.folder, []string{"examples"}) {
+			continue // what only tests use is what this is about
+		}
+		for _, object := range p.info.Uses {
+			if object = origin(object); object.Pkg() != nil && object.Pkg() != p.types {
+				u.use(object)
+			}
+		}
+	}
+	return u.used
+}
+
+// enumerations uses all constants of a type of which one is used: half an enumeration is none.
+func (u usage) enumerations() {
+	whole := map[types.Type]bool{}
+	for object, name := range u.names {
+		if _, constant := object.(*types.Const); constant && u.used[name] {
+			whole[object.Type()] = true
+		}
+	}
+	for object, name := range u.names {
+		named, own := object.Type().(*types.Named)
+		if _, constant := object.(*types.Const); constant && own && whole[named] && named.Obj().Pkg() == object.Pkg() {
+			u.used[name] = true
+		}
+	}
+}
+
+// origin is the declaration behind a use: of a generic function or type, the one that was written.
+func origin(object types.Object) types.Object {
+	switch object := object.(type) {
+	case *types.Func:
+		return object.Origin()
+	case *types.Var:
+		return object.Origin()
+	}
+	return object
+}
+
+type usage struct {
+	names map[types.Object]string
+	used  map[string]bool
+	seen  map[types.Type]bool
+}
+
+func (u usage) use(object types.Object) {
+	name, ours := u.names[object]
+	if !ours || u.used[name] {
+		return
+	}
+	u.used[name] = true
+	if isType(object) {
+		u.follow(object.Type().Underlying())
+	} else {
+		u.follow(object.Type())
+	}
+}
+
+// follow uses the types that a type is made of. It stops at a named one: its fields and methods are
+// used one by one.
+func (u usage) follow(t types.Type) {
+	if t == nil || u.seen[t] {
+		return
+	}
+	u.seen[t] = true
+	switch t := t.(type) {
+	case *types.Named:
+		u.use(t.Origin().Obj())
+		for argument := range t.TypeArgs().Types() {
+			u.follow(argument)
+		}
+	case *types.Alias:
+		u.use(t.Obj())
+		u.follow(t.Rhs())
+	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels, maps
+		u.follow(t.Elem())
+		if m, ok := t.(*types.Map); ok {
+			u.follow(m.Key())
+		}
+	case *types.Signature:
+		for v := range t.Params().Variables() {
+			u.follow(v.Type())
+		}
+		for v := range t.Results().Variables() {
+			u.follow(v.Type())
+		}
+	case *types.Struct:
+		for field := range t.Fields() {
+			if field.Exported() {
+				u.follow(field.Type())
+			}
+		}
+	case *types.Interface:
+		for method := range t.Methods() {
+			u.follow(method.Type())
+		}
+	}
+}
+
+// checked is a package of the repository with the types of everything in it.
+type checked struct {
+	folder string // inside the module, "." at its top
+	types  *types.Package
+	info   *types.Info
+	files  []*ast.File
+}
+
+// shipped is the program as it is shipped.
+var shipped = sync.OnceValues(program)
+
+// must ends the test where a program can't be checked.
+func must(t *testing.T, program func() ([]checked, error)) []checked {
+	t.Helper()
+	packages, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+// program type-checks the sources that make up the programs, without their tests: every package of
+// the module jobd in the order of their imports, so that one name is one object in all of them.
+// Other modules come from the compiler's export data.
+func program() ([]checked, error) {
+	list := exec.Command("go", "list", "-deps", "-export",
+		"-json=ImportPath,Dir,GoFiles,Export,Module", "./...")
+	list.Dir = top
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %s", describe(err))
+	}
+	c := newChecker()
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return c.done, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read what go list says: %w", err)
+		}
+		if p.Module == nil || p.Module.Path != "jobd" {
+			c.exports[p.ImportPath] = p.Export
+		} else if err := c.check(p); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.ImportPath, err)
+		}
+	}
+}
+
+// listed is what go list says of one package.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	Module                  *struct{ Path string }
+}
+
+// checker checks one package after the other; it is the importer of the later ones.
+type checker struct {
+	files   *token.FileSet
+	exports map[string]string // file with the export data, by import path
+	ours    map[string]*types.Package
+	others  types.Importer
+	done    []checked
+}
+
+func newChecker() *checker {
+	c := &checker{files: token.NewFileSet(), exports: map[string]string{}, ours: map[string]*types.Package{}}
+	c.others = importer.ForCompiler(c.files, "gc", func(name string) (io.ReadCloser, error) {
+		return os.Open(c.exports[name])
+	})
+	return c
+}
+
+func (c *checker) Import(name string) (*types.Package, error) {
+	if p, ok := c.ours[name]; ok {
+		return p, nil
+	}
+	return c.others.Import(name)
+}
+
+func (c *checker) check(p listed) error {
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(c.files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+	config := types.Config{Importer: c}
+	pkg, err := config.Check(p.ImportPath, c.files, files, info)
+	if err != nil {
+		return fmt.Errorf("type-check: %w", err)
+	}
+	c.ours[p.ImportPath] = pkg
+	folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, "jobd"), "/")
+	c.done = append(c.done, checked{folder, pkg, info, files})
+	return nil
 }

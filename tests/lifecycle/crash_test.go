@@ -2,7 +2,10 @@ package lifecycle
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"jobd/journal/replay"
@@ -83,5 +86,279 @@ func verifyJournal(t *testing.T, settings harness.Settings) {
 	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
+	}
+}
+
+// The worker comes up without its database, serves, and polls when the
+// database is there: nobody has to ask again.
+func TestDatabaseAwayAtStart(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	launcher.open(t)
+	db.InsertMany(t, 3, "a", "waiting")
+	link := harness.NewLink(t, db.Addr)
+	link.Away()
+	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(link.ToDatabase()).StartWorker(t)
+	client := harness.Dial(t, worker.Addr)
+	if response := client.Ask(t, "poll", nil); response.Error != "" {
+		t.Errorf("poll is refused: %s", response.Error)
+	}
+	if got, want := targets(t, client), "map[a:2]"; got != want {
+		t.Errorf("targets %s, want %s", got, want)
+	}
+	link.Back()
+	db.AwaitCount(t, 3, "status = 'done' AND result = 'ok'")
+}
+
+// A job ends while the database is away: its client hears the truth from the journal, and the table later.
+func TestResultWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	link := harness.NewLink(t, db.Addr)
+	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(link.ToDatabase()).StartWorker(t)
+	db.Insert(t, 1, "a", "manual")
+	client := harness.Dial(t, worker.Addr)
+	client.Request(t, "run-manual", map[string]any{"ids": []int{1}})
+	launcher.awaitStarts(t, 1)
+	link.Away()
+	launcher.open(t)
+
+	response, _ := client.Answer(t)
+	var answer harness.Jobs
+	response.Decode(t, &answer)
+	if job := answer.Jobs["1"]; job.Result != "ok" || job.Stdout != "out 1\n" {
+		t.Errorf("the client hears %s", job)
+	}
+	if row := db.Row(t, 1); row.Status != "running" {
+		t.Errorf("the row was reached over a link that is cut: %s", row)
+	}
+	link.Back()
+	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "ok" || harness.Text(row.Stdout) != "out 1\n" {
+		t.Errorf("the row says %s", row)
+	}
+}
+
+// With launch_offline = run, jobs that are claimed already start on the journal alone.
+func TestLaunchOffline(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	link := harness.NewLink(t, db.Addr)
+	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 1}).
+		With(link.ToDatabase(), harness.Settings{"launch_offline": "run", "prefetch": "1"}).StartWorker(t)
+	db.InsertMany(t, 2, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	launcher.awaitStarts(t, 1)
+	db.AwaitCount(t, 1, "status = 'accepted'")
+	link.Away()
+	launcher.open(t)
+	launcher.awaitStarts(t, 2)
+	link.Back()
+	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
+}
+
+// expectOnce reads the oracle: n jobs were started, each once.
+func expectOnce(t *testing.T, launcher gated, n int) {
+	t.Helper()
+	starts := launcher.starts(t)
+	if len(starts) != n {
+		t.Errorf("%d jobs were started, want %d", len(starts), n)
+	}
+	for id, times := range starts {
+		if times != 1 {
+			t.Errorf("job %s was started %d times", id, times)
+		}
+	}
+}
+
+// A worker that starts before its master, and one with two masters.
+func TestWorkerRegistersWithEveryMaster(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	first, late := harness.FreePort(t), harness.FreePort(t)
+	masters := []*harness.Daemon{harness.StartMaster(t, harness.Settings{"port": first})}
+	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).
+		With(harness.MasterOf(masters[0]), harness.Settings{"master_host": "127.0.0.1, 127.0.0.1:" + late}).StartWorker(t)
+	masters = append(masters, harness.StartMaster(t, harness.Settings{"port": late}))
+	for i, master := range masters {
+		harness.AwaitWorkers(t, master, "", 1)
+		id := int64(i + 1)
+		db.Insert(t, id, "a", "waiting")
+		harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+		db.AwaitDone(t, id)
+	}
+}
+
+// What is poked while a restarted master knows no worker yet reaches all of them, not only the first that registers.
+func TestPokeAfterAMastersRestartReachesEveryWorker(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	port := harness.Settings{"port": harness.FreePort(t)}
+	master := harness.StartMaster(t, port)
+	const workers = 3
+	ran := make([]string, workers)
+	for i := range ran {
+		ran[i] = filepath.Join(t.TempDir(), "ran")
+		launcher := harness.Script(t, "sleep 0.2; echo $1 >> "+ran[i])
+		db.Worker(t, fmt.Sprint("worker", i), launcher+" {id}", map[string]int{"a": 1}).
+			With(harness.MasterOf(master), harness.Settings{"poll_interval": "0"}).StartWorker(t)
+	}
+	harness.AwaitWorkers(t, master, "", workers)
+	master.Kill(t)
+	db.InsertMany(t, 30, "a", "waiting")
+
+	master = harness.StartMaster(t, port)
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	db.AwaitCount(t, 30, "status = 'done'")
+	for i, file := range ran {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("worker%d did none of 30 jobs", i)
+		}
+	}
+}
+
+// A launcher of one target has what it does not say from the common one: command, folder and
+// variables each by itself. What is read again on SIGHUP holds for the jobs that start then.
+func TestLaunchersOfTargets(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	common, own := t.TempDir(), t.TempDir()
+	says := func(word string) string {
+		return harness.Script(t, fmt.Sprintf(`echo "%s $1 in $(pwd) with $A $B"`, word)) + " {id}"
+	}
+	settings := db.Worker(t, "worker", says("common"), map[string]int{"a": 1, "b": 1, "c d": 1, "e": 1}).With(harness.Settings{
+		"launcher.cwd": common, "launcher.env.A": "a1", "launcher.env.B": "b1",
+		"target.b.launcher": says("own"), "target.c d.launcher.cwd": own, "target.e.launcher.env.B": "b2",
+	})
+	worker := settings.StartWorker(t)
+	client := harness.Dial(t, worker.Addr)
+	id := int64(0)
+	expect := func(target, want string) {
+		t.Helper()
+		id++
+		db.Insert(t, id, target, "waiting")
+		client.Ask(t, "poll", nil)
+		want = strings.Replace(want, "ID", fmt.Sprint(id), 1) + "\n"
+		if row := db.AwaitDone(t, id); harness.Text(row.Stdout) != want {
+			t.Errorf("target %s: %s, want %q", target, row, want)
+		}
+	}
+	expect("a", "common ID in "+common+" with a1 b1")
+	expect("b", "own ID in "+common+" with a1 b1")
+	expect("c d", "common ID in "+own+" with a1 b1")
+	expect("e", "common ID in "+common+" with a1 b2")
+
+	changed := settings.Without("target.b.launcher").With(harness.Settings{"target.a.launcher": says("new"), "launcher.env.A": "a2"})
+	must.Do(t, os.WriteFile(worker.Config, []byte(changed.String()), 0o600))
+	worker.Signal(t, syscall.SIGHUP)
+	awaitReadAgain(t, worker)
+	expect("a", "new ID in "+common+" with a2 b1")
+	expect("b", "common ID in "+common+" with a2 b1")
+	expect("e", "common ID in "+common+" with a2 b2")
+}
+
+func awaitReadAgain(t *testing.T, worker *harness.Daemon) {
+	t.Helper()
+	harness.Until(t, func() string {
+		if !strings.Contains(worker.Output(), "configuration was read again") {
+			return "not read again: " + worker.Output()
+		}
+		return ""
+	})
+}
+
+// writing starts a worker with a job that has written to both streams, and waits until the runner
+// has that on disk. dir has what the job waits for.
+func writing(t *testing.T, others ...harness.Settings) (db *harness.Database, settings harness.Settings, worker *harness.Daemon, dir string) {
+	t.Helper()
+	db, dir = harness.NewDatabase(t), t.TempDir()
+	launcher := harness.Script(t, fmt.Sprintf(`trap '' PIPE; n=${JOBD_ATTEMPT:-1}
+echo said $n; echo trouble $n >&2
+while [ -d %[1]s ] && [ ! -e %[1]s/gate$n ]; do sleep 0.2; done; echo more`, dir))
+	settings = db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 1}).With(others...)
+	worker = settings.StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	awaitOnDisk(t, settings, "said 1\n", "trouble 1\n")
+	return db, settings, worker, dir
+}
+
+// onDisk is what a worker's runners have on disk, by the ends of the files' names.
+func onDisk(t *testing.T, settings harness.Settings) map[string]string {
+	t.Helper()
+	files := must.Get(filepath.Glob(filepath.Join(settings["journal_dir"], "runner.output", "*")))(t)
+	found := make(map[string]string)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it is removed just now
+		}
+		name := filepath.Base(file)
+		found[strings.Join(strings.Split(name, ".")[:2], ".")+filepath.Ext(name)] = string(text)
+	}
+	return found
+}
+
+func awaitOnDisk(t *testing.T, settings harness.Settings, stdout, stderr string) {
+	t.Helper()
+	harness.Until(t, func() string {
+		found, missing := onDisk(t, settings), ""
+		for _, want := range []string{stdout, stderr} {
+			there := want == ""
+			for _, text := range found {
+				there = there || text == want
+			}
+			if !there {
+				missing += fmt.Sprintf("%q is not on disk: %q", want, found)
+			}
+		}
+		return missing
+	})
+}
+
+func awaitNothingOnDisk(t *testing.T, settings harness.Settings) {
+	t.Helper()
+	harness.Until(t, func() string {
+		if found := onDisk(t, settings); len(found) > 0 {
+			return fmt.Sprintf("there are still %q", found)
+		}
+		return ""
+	})
+}
+
+// Everything is killed: the outcome is unknown, and the row has what the job had written by then.
+func TestCrashKeepsTheOutput(t *testing.T) {
+	t.Parallel()
+	db, settings, worker, _ := writing(t)
+	worker.Crash(t)
+	settings.StartWorker(t)
+	row := db.AwaitDone(t, 1)
+	reason, rest, _ := strings.Cut(harness.Text(row.Stderr), "\n")
+	if harness.Text(row.Stdout) != "said 1\n" || rest != "trouble 1\n" || !strings.HasPrefix(reason, "jobd: outcome unknown: ") || !isReported(row) {
+		t.Errorf("%s: want what the job had written, behind the reason", row)
+	}
+	awaitNothingOnDisk(t, settings)
+	verifyJournal(t, settings)
+}
+
+// What an ended job had on disk is removed, also where its runner was killed meanwhile; a start
+// removes what nobody needs, and leaves alone what is not jobd's.
+func TestOutputThatNobodyNeedsIsRemoved(t *testing.T) {
+	t.Parallel()
+	db, settings, worker, dir := writing(t)
+	harness.Touch(t, filepath.Join(dir, "gate1"))
+	db.AwaitDone(t, 1)
+	awaitNothingOnDisk(t, settings)
+	folder := filepath.Join(settings["journal_dir"], "runner.output")
+	worker.Crash(t)
+	for _, name := range []string{"5.1.77.88.out", "-5.1.77.88.err", "notes"} {
+		harness.Touch(t, filepath.Join(folder, name))
+	}
+	settings.StartWorker(t)
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) != 1 || left[0].Name() != "notes" {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -149,4 +150,247 @@ func promtoolOn(t *testing.T, stdin string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s (make deps installs it): %v\n%s", strings.Join(args, " "), err, out)
 	}
+}
+
+// metricName is what may be a metric's name in a query, or in the documentation.
+var metricName = regexp.MustCompile(`\b(?:jobd|process|go)_[a-z_]+\b|\bup\b`)
+
+// namesOf is the names in the text of a scrape: of a histogram also those of its parts.
+func namesOf(scraped string) map[string]bool {
+	names := map[string]bool{"up": true}
+	for _, line := range regexp.MustCompile(`# TYPE (\S+) (\S+)`).FindAllStringSubmatch(scraped, -1) {
+		names[line[1]] = true
+		if line[2] == "histogram" {
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				names[line[1]+part] = true
+			}
+		}
+	}
+	return names
+}
+
+// documented compares the page with what daemons tell: the tables have all of jobd's own metrics,
+// and no other.
+func documented(t *testing.T, told map[string]bool) {
+	t.Helper()
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
+	known := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`jobd_") {
+			for _, name := range metricName.FindAllString(cells[1], -1) {
+				known[name] = true
+			}
+		}
+	}
+	for name := range told {
+		part := strings.HasSuffix(name, "_bucket") || strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count")
+		if strings.HasPrefix(name, "jobd_") && !part && !known[name] {
+			t.Errorf("docs/monitoring.md does not have %s", name)
+		}
+	}
+	for name := range known {
+		if !told[name] && name != "jobd_jobs_waiting_oldest_seconds" && name != "jobd_registered" {
+			t.Errorf("docs/monitoring.md has %s, and no daemon tells it", name)
+		}
+	}
+}
+
+// dashboard looks whether the dashboard is valid, and asks only for what is there: each query names
+// metrics that daemons tell, and Prometheus understands it.
+func dashboard(t *testing.T, p *prometheus, told map[string]bool) {
+	t.Helper()
+	var board struct {
+		Title  string
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+		Templating struct{ List []struct{ Definition string } }
+	}
+	text := packaged(t, "grafana-dashboard.json")
+	must.Do(t, json.Unmarshal([]byte(text), &board))
+	var queries []string
+	for _, panel := range board.Panels {
+		for _, target := range panel.Targets {
+			queries = append(queries, target.Expr)
+		}
+	}
+	if len(queries) < 30 {
+		t.Errorf("the dashboard has %d queries", len(queries))
+	}
+	for _, query := range append(queries, rulesOf(t)...) {
+		names := metricName.FindAllString(query, -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", query)
+		}
+		for _, name := range names {
+			if !told[name] {
+				t.Errorf("%s: no daemon tells %s", query, name)
+			}
+		}
+	}
+	for _, query := range queries {
+		query = strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$target", ".*").Replace(query)
+		var ignored any
+		p.ask(t, "query", url.Values{"query": {query}}, &ignored)
+	}
+	for _, variable := range board.Templating.List {
+		for _, name := range metricName.FindAllString(variable.Definition, -1) {
+			if !told[name] {
+				t.Errorf("%s: no daemon tells %s", variable.Definition, name)
+			}
+		}
+	}
+}
+
+// rulesOf is the expressions of the alerts.
+func rulesOf(t *testing.T) (list []string) {
+	t.Helper()
+	rules := packaged(t, "jobd.rules.yml")
+	for _, expr := range regexp.MustCompile(`(?s)expr: (.*?)\n        (?:for|labels):`).FindAllStringSubmatch(rules, -1) {
+		list = append(list, expr[1])
+	}
+	if strings.Count(rules, "- alert:") != len(list) {
+		t.Errorf("%d expressions were found", len(list))
+	}
+	return list
+}
+
+func packaged(t *testing.T, name string) string {
+	t.Helper()
+	content := must.Get(os.ReadFile(filepath.Join(harness.Top(), "packaging", "monitoring", name)))(t)
+	return string(content)
+}
+
+// One Prometheus scrapes four workers and a master. Each has another misfortune.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	workers := []string{s.busy.http, s.failing.http, s.away.http, s.small.http}
+	p := startPrometheus(t, map[string][]string{"jobd": workers, "jobd-master": {s.master.http}}, shortened(t, packaged(t, "jobd.rules.yml")))
+	harness.Until(t, func() string {
+		if up, _ := p.value(t, "sum(up)"); up != "5" {
+			return "of 5 daemons, so many are scraped: " + up
+		}
+		return ""
+	})
+	for _, d := range []*daemon{s.busy, s.master} {
+		promtoolOn(t, get(t, d.http, "/metrics"), "check", "metrics")
+	}
+	told := namesOf(get(t, s.busy.http, "/metrics") + get(t, s.master.http, "/metrics"))
+	documented(t, told)
+	dashboard(t, p, told)
+	fire(t, s, p)
+}
+
+// fire has each alert fire, for its reason.
+func fire(t *testing.T, s *site, p *prometheus) {
+	of := func(d *daemon) map[string]string { return map[string]string{"instance": d.http} }
+	target := func(name string) map[string]string { return map[string]string{"target": name} }
+
+	s.add(t, s.away, "w", 1)
+	s.runs(t, "w")
+	s.link.Refuse(true) // away loses its database while a job runs, which ends meanwhile
+	s.link.Cut()
+	s.open(t, "w")
+	s.add(t, s.busy, "held", 1)
+	s.lock(t, s.runs(t, "held")) // the row of a job of busy, which ends meanwhile, is held
+	s.open(t, "held")
+	s.add(t, s.busy, "a", 200) // one of which runs; the others wait since an hour ago
+	s.add(t, s.failing, "f", 20)
+	harness.Dial(t, s.master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"nobody"}})
+
+	p.awaitAlert(t, "JobdOldestTooOld", target("a"))
+	s.add(t, s.busy, "a", 200)
+	p.awaitAlert(t, "JobdJobsFail", target("f"))
+	p.awaitAlert(t, "JobdDatabaseAway", of(s.away))
+	p.awaitAlert(t, "JobdNotReady", of(s.away))
+	p.awaitAlert(t, "JobdMirrorLags", of(s.away))
+	p.awaitAlert(t, "JobdRowsSetAside", of(s.busy))
+	p.awaitAlert(t, "JobdNotRunSince", target("held"))
+	p.awaitAlert(t, "JobdTargetUnserved", of(s.master))
+	p.awaitAlert(t, "JobdRunnerAway", of(s.failing), func() { s.failing.killRunner(t) })
+	p.awaitAlert(t, "JobdExecutorUnready", map[string]string{"instance": s.busy.http, "target": "broken", "mode": "fork"})
+	s.breakLauncher(t)
+	p.awaitAlert(t, "JobdExecutorFailing", map[string]string{"instance": s.busy.http, "target": "renewed", "mode": "pool"})
+	p.awaitAlert(t, "JobdJournalDiskLow", of(s.small), func() { s.fill(t) })
+	p.awaitAlert(t, "JobdJournalDiskFull", of(s.small), func() { s.fill(t) })
+	p.awaitAlert(t, "JobdBacklogGrows", target("a"))
+
+	if text := get(t, s.away.http, "/readyz"); !strings.HasPrefix(text, "not ready\ndatabase since ") {
+		t.Errorf("the worker without its database says %q", text)
+	}
+	if text := get(t, s.small.http, "/readyz"); !strings.Contains(text, "\njournal since ") {
+		t.Errorf("the worker without room says %q", text)
+	}
+	for _, d := range []*daemon{s.away, s.small, s.master} {
+		if text := get(t, d.http, "/healthz"); text != "healthy\n" {
+			t.Errorf("a misfortune that passes is no matter of the process, which says %q", text)
+		}
+	}
+	s.failing.Kill(t)
+	s.master.Kill(t)
+	p.awaitAlert(t, "JobdWorkerGone", of(s.failing))
+	p.awaitAlert(t, "JobdMasterGone", of(s.master))
+}
+
+// shortened is the rules with less patience. What it replaces is there, so that no alert is made
+// to fire by a rule that nobody has.
+func shortened(t *testing.T, rules string) string {
+	t.Helper()
+	for _, change := range []struct {
+		what, by string
+		times    int
+	}{
+		{`for: \d+m\n`, "for: 0s\n", 14},
+		{`\[(15m|6h)\]`, "[30s]", 5},
+		{`jobd_mirror_lag_seconds > 60`, "jobd_mirror_lag_seconds > 1", 1},
+		{`aside_oldest_seconds > 900`, "aside_oldest_seconds > 1", 1},
+		{`nightly\|backup`, "held", 1},
+		{`> 26 \* 3600`, "> 1", 1},
+		{`unserved_oldest_seconds > 300`, "unserved_oldest_seconds > 1", 1},
+	} {
+		pattern := regexp.MustCompile(change.what)
+		if n := len(pattern.FindAllString(rules, -1)); n != change.times {
+			t.Errorf("%s is %d times in the rules, want %d", change.what, n, change.times)
+		}
+		rules = pattern.ReplaceAllString(rules, change.by)
+	}
+	return rules
+}
+
+// Each alert of the rules fires above; one that is added is to be made to fire, too.
+func TestEveryAlertIsMadeToFire(t *testing.T) {
+	t.Parallel()
+	source := must.Get(os.ReadFile("monitoring_test.go"))(t)
+	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(packaged(t, "jobd.rules.yml"), -1)
+	tests := packagedTests(t)
+	for _, a := range alerts {
+		if !strings.Contains(string(source), fmt.Sprintf("awaitAlert(t, %q", a[1])) {
+			t.Errorf("alert %s is not made to fire", a[1])
+		}
+		if !regexp.MustCompile("alertname: " + a[1] + `\b`).MatchString(tests) {
+			t.Errorf("alert %s is not among promtool's tests", a[1])
+		}
+		if !strings.Contains(string(page), "\n| `"+a[1]+"` | ") {
+			t.Errorf("docs/monitoring.md does not say what to do about %s", a[1])
+		}
+	}
+	if len(alerts) == 0 {
+		t.Error("there are no alerts")
+	}
+}
+
+func packagedTests(t *testing.T) string {
+	t.Helper()
+	content := must.Get(os.ReadFile(filepath.Join("testdata", "rules.test.yml")))(t)
+	return string(content)
+}
+
+// The rules as they are shipped fire when they should, and not before, by Prometheus' own judge.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	promtool(t, "check", "rules", filepath.Join(harness.Top(), "packaging", "monitoring", "jobd.rules.yml"))
+	promtool(t, "test", "rules", filepath.Join("testdata", "rules.test.yml"))
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -138,4 +139,119 @@ func TestCheckOfTheTableAndTheJournal(t *testing.T) {
 	db.Exec(t, "REVOKE UPDATE ON "+db.Name+".jobs FROM "+account)
 	code, report = check(t, "jobd", settings)
 	expect(t, code, 1, report, "UPDATE command denied")
+}
+
+// Where a password's file can't be read, that is what --check tells: what would be asked with the
+// password is not asked without it, and not said to refuse it.
+func TestCheckWithoutThePasswords(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t, harness.Settings{"password": "open sesame"})
+	worker := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).Without("password", "mysql_password").With(harness.MasterOf(master)).
+		With(harness.Settings{"password_file": "password", "mysql_password_file": "mysql_password"})
+	code, report := check(t, "jobd", worker)
+	if code != 2 || strings.Count(report, "CREDENTIALS_DIRECTORY=/run/credentials/jobd.service") != 2 {
+		t.Errorf("exit code %d:\n%s", code, report)
+	}
+	for line := range strings.Lines(report) {
+		if strings.HasPrefix(line, "wrong") && !strings.Contains(line, "password_file") {
+			t.Errorf("what follows from it is told, too: %s", line)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
+
+// complete is a configuration with nothing wrong in it; no server is asked before it is checked.
+func complete(t *testing.T) harness.Settings {
+	return harness.Settings{
+		"host": "127.0.0.1", "port": harness.FreePort(t),
+		"mysql_host": "127.0.0.1", "mysql_port": "3306", "mysql_user": "jobd",
+		"mysql_password": "do-not-tell", "mysql_database": "application",
+		"launcher": "/bin/true {id}", "journal_dir": filepath.Join(t.TempDir(), "journal"),
+	}.With(harness.Targets(map[string]int{"a": 1}))
+}
+
+func TestAllMistakesAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	code, output := complete(t).Without("launcher", "mysql_user").
+		With(harness.Settings{"port": "x", "on_crash": "y", "[targets] a": "0"}).Refused(t)
+	expect(t, code, 2, output, "port", "on_crash", "launcher", "mysql_user", "targets.a")
+}
+
+// expect compares an exit code and looks for words in what was said. The
+// password of complete must never be among them.
+func expect(t *testing.T, code, want int, output string, words ...string) {
+	t.Helper()
+	if code != want {
+		t.Errorf("exit code %d, want %d:\n%s", code, want, output)
+	}
+	for _, word := range words {
+		if !strings.Contains(output, word) {
+			t.Errorf("it does not say %q:\n%s", word, output)
+		}
+	}
+	if strings.Contains(output, "do-not-tell") {
+		t.Errorf("it tells the password:\n%s", output)
+	}
+}
+
+// without is the usual table less some columns.
+func without(columns ...string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(dbserver.JobsTable) {
+		missing := slices.ContainsFunc(columns, func(name string) bool { return strings.HasPrefix(line, "  `"+name+"`") })
+		if !missing {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// What waiting cannot mend ends the start, with words that name what is wrong.
+func TestDatabaseThatCannotWork(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		table string
+		wrong harness.Settings
+		words []string
+	}{
+		{name: "column stdout missing", table: without("stdout"), words: []string{"stdout"}},
+		{name: "column time_finished missing", table: without("time_finished"), words: []string{"time_finished"}},
+		{name: "two columns missing", table: without("sig", "stderr"), words: []string{"it has no column sig", "ADD COLUMN `sig` char(10) DEFAULT NULL", "ADD COLUMN `stderr` mediumtext DEFAULT NULL"}},
+		{
+			name: "a DATETIME for a number", table: strings.ReplaceAll(dbserver.JobsTable, "`time_started` int(10) UNSIGNED NOT NULL DEFAULT 0", "`time_started` datetime DEFAULT NULL"),
+			words: []string{"column time_started (datetime) must be a whole number", "ALTER TABLE"},
+		},
+		{name: "MyISAM", table: strings.ReplaceAll(dbserver.JobsTable, "InnoDB", "MyISAM"), words: []string{"MyISAM", "InnoDB"}},
+		{
+			name: "owner column too narrow", table: strings.ReplaceAll(dbserver.JobsTable, "char(10)", "char(5)"),
+			words: []string{"sig", "ALTER TABLE"},
+		},
+		{
+			name: "owner column an ENUM", table: strings.ReplaceAll(dbserver.JobsTable, "`sig` char(10)", "`sig` enum('SIGTERM','SIGKILL')"),
+			words: []string{"sig", "ALTER TABLE"},
+		},
+		{name: "claim_column missing", wrong: harness.Settings{"claim_column": "ran_by"}, words: []string{"ran_by"}},
+		{name: "wrong password", wrong: harness.Settings{"mysql_password": "do-not-tell"}, words: []string{"denied", "(mysql_user)", "mysql_password", "127.0.0.1:", "(mysql_host, mysql_port)", "DROP USER ''@'127.0.0.1'"}},
+		{name: "no such account", wrong: harness.Settings{"mysql_user": "nobody_at_all"}, words: []string{"denied", "nobody_at_all"}},
+		{name: "no such database", wrong: harness.Settings{"mysql_database": "no_such_database"}, words: []string{"no_such_database"}},
+		{name: "no such table", wrong: harness.Settings{"mysql_table": "no_such_table"}, words: []string{"no_such_table"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			table := c.table
+			if table == "" {
+				table = dbserver.JobsTable
+			}
+			db := harness.NewDatabase(t, table)
+			code, output := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).With(c.wrong).Refused(t)
+			expect(t, code, 1, output, c.words...)
+			if strings.Contains(output, db.Account.Password) {
+				t.Errorf("it tells the password:\n%s", output)
+			}
+		})
+	}
 }

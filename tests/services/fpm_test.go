@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	jobexec "jobd/exec"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -123,4 +124,286 @@ func (f *fpm) script(name, code string) jobexec.Service {
 	path := filepath.Join(f.folder, name+".php")
 	must.Do(f.t, os.WriteFile(path, []byte("<?php\n"+code), 0o600))
 	return jobexec.Service{Mode: jobexec.ModeFastCGI, Address: f.address, Script: path}
+}
+
+// example is the script that people copy.
+func example(t *testing.T) string {
+	t.Helper()
+	path := must.Get(filepath.Abs(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php")))(t)
+	return path
+}
+
+// changed is the service of a copy of the example in which jobs do something else.
+func (f *fpm) changed(name, body string) jobexec.Service {
+	f.t.Helper()
+	source := must.Get(os.ReadFile(example(f.t)))(f.t)
+	const prints = `    echo "job $id, attempt ", $_SERVER['JOBD_ATTEMPT'], "\n";`
+	code, found := strings.CutPrefix(strings.Replace(string(source), prints, body, 1), "<?php\n")
+	if !found || !strings.Contains(code, body) {
+		f.t.Fatal("the example does not print the attempt, or is no PHP")
+	}
+	return f.script(name, code)
+}
+
+func TestTheScriptOfTheExample(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1, "php_flag[display_errors] = on")
+	a := newAsker(t)
+	for name, c := range map[string]struct{ body, want string }{
+		"prints":  {`echo "job $id of {$_SERVER['JOBD_TARGET']}\n";`, `ok 0 out "job * of mail\n" err ""`},
+		"code":    {`echo "why\n"; return 7;`, `fail 7 out "" err "Status: 200 OK\nwhy\n"`},
+		"throws":  {`throw new Exception('told');`, `fail 255 out "" err "Status: 200 OK\nPHP message: Exception: told in *\n#0 *\nException: told"`},
+		"exits":   {`exit(3);`, `fail 2 out "" err "Status: 200 OK\n"`},
+		"much":    {`echo str_repeat('x', 100_000); flush();`, `ok 0 out "xxx*`},
+		"is late": {`echo 'late';`, `fail 2 out "" err "Status: 200 OK\n"`},
+	} {
+		service := a.serve(f.changed(strings.ReplaceAll(name, " ", "_"), c.body))
+		a.deadline = ""
+		if name == "is late" {
+			a.deadline = "1000000000"
+		}
+		if got := shown(a.run(service)); !like(got, c.want) {
+			t.Errorf("what %s ended as %s, not %s", name, got, c.want)
+		}
+	}
+}
+
+// From the row to the row.
+func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 4)
+	db := harness.NewDatabase(t)
+	throws := f.changed("throws", `throw new Exception('told');`)
+	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 3, "b": 1}).With(
+		harness.Terms("b", harness.Settings{"launcher": "fastcgi:" + f.address + " " + throws.Script})).StartWorker(t)
+	db.InsertMany(t, 40, "a", "waiting")
+	db.Insert(t, 41, "b", "waiting")
+	jobctl(t, w, "poll", "a", "b")
+	db.AwaitCount(t, 40, "status = 'done' AND result = 'ok' AND return_code = 0")
+	for id := int64(1); id <= 40; id++ {
+		if got := harness.Text(db.Row(t, id).Stdout); got != fmt.Sprintf("job %d, attempt 1\n", id) {
+			t.Errorf("row %d has %q", id, got)
+		}
+	}
+	row := db.AwaitDone(t, 41)
+	said := fmt.Sprintf("%s %d %q %s", harness.Text(row.Result), *row.Code, harness.Text(row.Stdout), harness.Text(row.Stderr))
+	if want := "fail 255 \"\" Status: 200 OK\nPHP message: Exception: told in *\nException: told"; !like(said, want) {
+		t.Errorf("the row of the job that throws has %s", said)
+	}
+	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"fastcgi"`) || !strings.Contains(log, `"address":"`+f.address+`"`) {
+		t.Errorf("the journal has\n%s", log)
+	}
+}
+
+func TestPHPEnds(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2, "php_flag[display_errors] = off")
+	a := newAsker(t)
+	for name, c := range map[string]struct {
+		code string
+		want string // * stands for anything
+	}{
+		"ok":               {`ob_start(); echo "done\n"; header('Jobd-Exit-Code: 0');`, `ok 0 out "done\n" err ""`},
+		"nul":              {`header('Jobd-Exit-Code: 0'); echo "a\0b\xff\n";`, `ok 0 out "a\x00b\xff\n" err ""`},
+		"seven":            {`ob_start(); echo 'why'; header('Jobd-Exit-Code: 7');`, `fail 7 out "" err "Status: 200 OK\nwhy"`},
+		"exits":            {`ob_start(); echo 'why'; exit(3);`, `fail 2 out "" err "Status: 200 OK\nwhy\n"`},
+		"empty":            {``, `fail 2 out "" err "Status: 200 OK\n"`},
+		"throws":           {`ob_start(); throw new Exception('told');`, `fail 5 out "" err "Status: 500 Internal Server Error\nPHP message: PHP Fatal error:  Uncaught Exception: told*`},
+		"throws_displayed": {`ini_set('display_errors', '1'); ob_start(); throw new Exception('told');`, `fail 2 out "" err "Status: 200 OK\n<br />\n<b>Fatal error</b>:  Uncaught Exception: told*\nPHP message: *`},
+		"dies_after":       {`ob_start(); header('Jobd-Exit-Code: 0'); nowhere();`, `fail 5 out "" err "Status: 500 Internal Server Error\n*`},
+		"memory":           {`ob_start(); ini_set('memory_limit', '4M'); str_repeat('x', 10_000_000); header('Jobd-Exit-Code: 0');`, `fail 5 out "" err "Status: 500 Internal Server Error\n*Allowed memory size*`},
+		"header_too_late":  {`echo 'out'; flush(); header('Jobd-Exit-Code: 0');`, `fail 2 out "" err "Status: 200 OK\nout\nPHP message: PHP Warning:  Cannot modify header information*`},
+		"no_parse":         {`this is no PHP`, `fail 5 out "" err "Status: 500 Internal Server Error\nPHP message: PHP Parse error*`},
+		"stderr":           {`header('Jobd-Exit-Code: 0'); echo 'out'; error_log('a word');`, `ok 0 out "out" err "PHP message: a word"`},
+		"later":            {`http_response_code(503); header('Retry-After: 9'); echo 'busy';`, `fail 5 out "" err "Status: 503 Service Unavailable\nbusy", after 9 s`},
+		"teapot":           {`http_response_code(418); header('Jobd-Exit-Code: 0');`, `fail 4 out "" err "Status: 418\n", for good`},
+		"location":         {`header('Location: /x'); header('Jobd-Exit-Code: 0');`, `fail 3 out "" err "Status: 302 Found\n", for good`},
+		"killed":           {`echo 'out'; flush(); exec('kill -9 ' . getmypid());`, `* out "out" err "": the request did not come to its end: the connection was closed: nobody can tell how it ended`},
+		"terminated":       {`exec('kill -TERM ' . getmypid()); sleep(60);`, `* out "" err "": the request did not come to its end: the connection was closed: nobody can tell how it ended`},
+		"goes_on":          {`header('Jobd-Exit-Code: 0'); echo 'out'; fastcgi_finish_request(); exit(1);`, `ok 0 out "out" err ""`},
+		"absent":           {"", `fail 4 out "" err "Status: 404 Not Found\nFile not found.\nPrimary script unknown", for good`},
+	} {
+		service := f.script(name, c.code)
+		if name == "absent" {
+			service.Script = "/absent.php"
+		}
+		if got := shown(a.run(a.serve(service))); !like(got, c.want) {
+			t.Errorf("%s ended as %s, not %s", name, got, c.want)
+		}
+	}
+}
+
+// like compares a text with one in which * stands for anything.
+func like(text, pattern string) bool {
+	first, rest, some := strings.Cut(pattern, "*")
+	if !some {
+		return text == pattern
+	}
+	text, begins := strings.CutPrefix(text, first)
+	if !begins || rest == "" {
+		return begins
+	}
+	for at := range text {
+		if like(text[at:], rest) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPHPWritesMuch(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1)
+	a := newAsker(t)
+	for name, code := range map[string]string{
+		"at_once": `header('Jobd-Exit-Code: 0'); echo str_repeat("\0x", 1_500_000);`,
+		"pieces":  `header('Jobd-Exit-Code: 0'); for ($i = 0; $i < 3000; $i++) echo str_repeat("\0x", 500);`,
+	} {
+		done, err := a.run(a.serve(f.script(name, code)))
+		if kept := strings.Repeat("\x00x", 1<<19); err != nil || done.Result != "ok" || done.Stdout.Size != 3_000_000 || string(done.Stdout.Kept) != kept {
+			t.Errorf("%s: it ended as %s with %d of %d bytes, %v", name, done.Result, len(done.Stdout.Kept), done.Stdout.Size, err)
+		}
+	}
+}
+
+// Jobs go over HTTP through nginx to php-fpm, with what the page says: the script is told all that is
+// signed as jobd has sent it, and it knows who asks.
+func TestPHPBehindNginx(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2)
+	f.script("index", `require '`+signed(t, "signed.php")+`';
+if (!jobd_signed('`+secret+`')) { http_response_code(401); exit('not signed'); }
+if (str_contains($_SERVER['REQUEST_URI'], 'waits')) sleep(60);
+if (str_contains($_SERVER['REQUEST_URI'], 'fails')) header('Jobd-Exit-Code: 7');
+echo "job {$_SERVER['HTTP_JOBD_ID']} of {$_SERVER['HTTP_JOBD_TARGET']}";
+`)
+	_, lines, found := strings.Cut(page(t), "\nlocation ~ ^/jobs/ {\n")
+	lines, _, ended := strings.Cut(lines, "\n}\n")
+	const host = "fastcgi_param HTTP_HOST $http_host;"
+	for _, line := range []string{"include fastcgi_params;", host, "/srv/app/public/index.php", "unix:/run/php/php-fpm.sock", "fastcgi_read_timeout 1h;"} {
+		if !found || !ended || strings.Count(lines, line) != 1 {
+			t.Fatalf("the page's location for php-fpm has no %s:\n%s", line, lines)
+		}
+	}
+	lines = strings.NewReplacer("/srv/app/public/index.php", filepath.Join(f.folder, "index.php"), "unix:/run/php/php-fpm.sock", "unix:"+f.address,
+		"include fastcgi_params;", "include /etc/nginx/fastcgi_params;").Replace(lines)
+	front := nginxWith(t, "location ~ ^/jobs/ {\n"+lines+"\n}\n"+
+		"location ~ ^/debian/ {\n"+strings.Replace(lines, host, "fastcgi_param HTTP_HOST $host;", 1)+"\n}\n")
+	a := newAsker(t)
+	for path, want := range map[string]string{
+		"/jobs/{id}?id={id}&a=%C3%A4": `ok 0 out "job * of mail" err ""`,
+		"/jobs/fails/{id}":            `fail 7 *`,
+		"/debian/{id}":                `fail *401* for good`,
+	} {
+		if got := shown(a.run(a.reach(front.url(path)))); !like(got, want) {
+			t.Errorf("%s ended as %s, not %s", path, got, want)
+		}
+	}
+	slow := nginxWith(t, "location / {\n"+strings.Replace(lines, "timeout 1h;", "timeout 300ms;", 1)+"\n}\n")
+	if got := shown(a.run(a.reach(slow.url("/jobs/waits/{id}")))); !strings.Contains(got, "HTTP/1.1 504 Gateway Time-out: the service behind it may have had the request: nobody can tell") {
+		t.Errorf("what nginx does not wait for ended as %s", got)
+	}
+}
+
+// held is a script that notes in a file that it runs, waits until it may go on, and notes that it has
+// ended.
+const held = `ob_start();
+file_put_contents(__DIR__ . '/came', $_SERVER['JOBD_ID'] . ' ', FILE_APPEND);
+while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
+file_put_contents(__DIR__ . '/left', $_SERVER['JOBD_ID'] . ' ', FILE_APPEND);
+header('Jobd-Exit-Code: 0');`
+
+const connectionLost = "the request did not come to its end: the connection was closed: nobody can tell how it ended"
+
+// notes waits until a file says so.
+func (f *fpm) notes(name, want string) {
+	f.t.Helper()
+	harness.Until(f.t, func() string {
+		got, err := os.ReadFile(filepath.Join(f.folder, name))
+		if string(got) != want {
+			return name + " has " + string(got) + ", not " + want + ": " + errorText(err)
+		}
+		return ""
+	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// release lets the scripts that are held go on.
+func (f *fpm) release() {
+	f.t.Helper()
+	must.Do(f.t, os.WriteFile(filepath.Join(f.folder, "go"), nil, 0o600))
+}
+
+func (f *fpm) signal(signal syscall.Signal) {
+	f.t.Helper()
+	must.Do(f.t, f.master.Process.Signal(signal))
+}
+
+// ended is the end of a job, in a line.
+func ended(t *testing.T, p jobexec.Process) string {
+	t.Helper()
+	select {
+	case <-p.Ended():
+	case <-time.After(harness.Patience):
+		t.Fatal("a job does not end")
+	}
+	return shown(p.Outcome())
+}
+
+// When php-fpm ends, its jobs are unknown, and the next ones are not started until it is back.
+func TestPHPEndsAndComesBack(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2)
+	a := newAsker(t)
+	service := a.serve(f.script("job", held))
+	process := a.start(service, harness.Patience)
+	f.notes("came", "1 ")
+	f.signal(unix.SIGTERM)
+	if got := ended(t, process); !strings.HasSuffix(got, connectionLost) {
+		t.Errorf("it ended as %s", got)
+	}
+	f.stop()
+	if got := shown(a.run(service)); !strings.Contains(got, "fastcgi:"+f.address+": dial unix") {
+		t.Errorf("the next one ended as %s", got)
+	}
+	a.await(false)
+	f.start()
+	a.await(true)
+	f.release()
+	if got := shown(a.run(service)); got != `ok 0 out "" err ""` {
+		t.Errorf("it ended as %s", got)
+	}
+	f.notes("left", "3 ")
+}
+
+// systemctl reload php-fpm kills what runs, unless process_control_timeout gives it time.
+func TestPHPIsReloaded(t *testing.T) {
+	t.Parallel()
+	for name, global := range map[string]string{"at once": "0", "in time": "60s"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFPM(t, "", 1, "[global]", "process_control_timeout = "+global, "[www]")
+			a := newAsker(t)
+			process := a.start(a.serve(f.script("job", held)), harness.Patience)
+			f.notes("came", "1 ")
+			f.signal(unix.SIGUSR2)
+			if global == "0" {
+				if got := ended(t, process); !strings.HasSuffix(got, connectionLost) {
+					t.Errorf("it ended as %s", got)
+				}
+				return
+			}
+			f.says("Reloading in progress")
+			f.release()
+			if got := ended(t, process); got != `ok 0 out "" err ""` {
+				t.Errorf("it ended as %s", got)
+			}
+		})
+	}
 }

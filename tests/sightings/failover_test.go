@@ -2,6 +2,10 @@ package sightings
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,4 +130,197 @@ func atLeast(t *testing.T, r rows, n int, where string) string {
 		return fmt.Sprintf("%d rows, not %d, where %s", got, n, where)
 	}
 	return ""
+}
+
+// launcher is a command whose jobs append to the oracle file when they start; some of them then
+// wait at a gate.
+type launcher struct{ dir, command string }
+
+// newLauncher makes a launcher whose jobs with the given ids wait until they are let go.
+func newLauncher(t *testing.T, held ...int64) launcher {
+	t.Helper()
+	dir := t.TempDir()
+	waits := " "
+	for _, id := range held {
+		waits += fmt.Sprintf("%d ", id)
+	}
+	if len(held) == 1 && held[0] == everyJob {
+		waits = "*"
+	}
+	script := harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
+		`echo "$1" >> %[1]s/oracle
+case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.2; done;; esac
+echo "out $1"`, dir, waits))
+	return launcher{dir: dir, command: script + " {id}"}
+}
+
+// slow makes each job take a while.
+func (l launcher) slow(t *testing.T) launcher {
+	script := strings.Replace(l.command, "{id}", `"$1"`, 1)
+	l.command = harness.Script(t, "sleep 0.03; exec "+script) + " {id}"
+	return l
+}
+
+// everyJob makes all jobs of a launcher wait.
+const everyJob = math.MinInt64
+
+// letGo lets jobs pass the gate, none named: all there are and will be.
+func (l launcher) letGo(t *testing.T, ids ...int64) {
+	t.Helper()
+	if len(ids) == 0 {
+		harness.Touch(t, filepath.Join(l.dir, "go"))
+	}
+	for _, id := range ids {
+		harness.Touch(t, filepath.Join(l.dir, fmt.Sprintf("go-%d", id)))
+	}
+}
+
+// starts tells how often each job was started.
+func (l launcher) starts(t *testing.T) map[string]int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(l.dir, "oracle"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	starts := map[string]int{}
+	for _, id := range strings.Fields(string(content)) {
+		starts[id]++
+	}
+	return starts
+}
+
+func (l launcher) awaitStarts(t *testing.T, n int) {
+	t.Helper()
+	harness.Until(t, func() string {
+		if starts := l.starts(t); len(starts) != n {
+			return fmt.Sprintf("%d jobs were started, not %d: %v", len(starts), n, starts)
+		}
+		return ""
+	})
+}
+
+// expectOnce checks that n jobs were started, each once.
+func (l launcher) expectOnce(t *testing.T, n int) {
+	t.Helper()
+	starts := l.starts(t)
+	if len(starts) != n {
+		t.Errorf("%d jobs were started, want %d", len(starts), n)
+	}
+	for id, times := range starts {
+		if times != 1 {
+			t.Errorf("job %s was started %d times", id, times)
+		}
+	}
+}
+
+// Two workers of one name on one table: the second one is refused, with words that name the first, and
+// touches none of its rows.
+func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, table := range map[string]func(*testing.T, string) (rows, harness.Settings){
+		"mysql": func(t *testing.T, command string) (rows, harness.Settings) {
+			db := harness.NewDatabase(t)
+			return db, db.Worker(t, "worker", command, map[string]int{"a": 1})
+		},
+		"sqlite": func(t *testing.T, command string) (rows, harness.Settings) {
+			f := newFile(t)
+			return f, f.worker(t, command, map[string]int{"a": 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLauncher(t, 1)
+			r, s := table(t, l.command)
+			s = s.With(harness.Settings{"name": "twin"})
+			first := s.StartWorker(t)
+			insert(t, r, "a", "waiting", 1)
+			poll(t, first)
+			l.awaitStarts(t, 1)
+			awaitCount(t, r, 1, "status = 'running'")
+			s = s.With(harness.Settings{"port": harness.FreePort(t), "journal_dir": t.TempDir() + "/journal"})
+			second := harness.Launch(t, "jobd", s.Write(t), s.Addr())
+			harness.Until(t, func() string {
+				if second.Running() {
+					return "the second one runs"
+				}
+				return ""
+			})
+			if code := second.ExitCode(t); code != 1 || !strings.Contains(second.Output(), "twin") {
+				t.Errorf("exit code %d: %s", code, second.Output())
+			}
+			l.letGo(t)
+			awaitCount(t, r, 1, "status = 'done' AND result = 'ok'")
+			l.expectOnce(t, 1)
+		})
+	}
+}
+
+// A worker that was killed goes on when it starts again, also behind a proxy that keeps its connections,
+// where the server does not notice that it is gone. It claimed nothing for half a minute then.
+func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, lingers := range map[string]bool{"noticed": false, "unnoticed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, l := harness.NewDatabase(t), newLauncher(t)
+			to := harness.NewLink(t, db.Addr)
+			s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
+			worker := s.StartWorker(t)
+			for i := range int64(5) {
+				insert(t, db, "a", "waiting", i+1)
+				poll(t, worker)
+				awaitCount(t, db, int(i)+1, "status = 'done'")
+				if lingers {
+					to.Linger()
+				}
+				begun := time.Now()
+				worker.Kill(t)
+				worker = s.StartWorker(t)
+				insert(t, db, "a", "waiting", 100+i)
+				poll(t, worker)
+				awaitCount(t, db, 1, "id = ? AND status = 'done'", 100+i)
+				// The server itself notices after 30 s; the rest is for a busy machine.
+				if took := time.Since(begun); took > 20*time.Second {
+					t.Errorf("it was back after %s", took)
+				}
+				if db.Exec(t, "DELETE FROM jobs WHERE id >= 100"); lingers {
+					break
+				}
+			}
+		})
+	}
+}
+
+// Rows bear the worker's mark and a claim that its journal does not know: they are looked for at each
+// start and after each outage, and told as of unknown outcome.
+func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t, 1)
+	to := harness.NewLink(t, db.Addr)
+	s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
+	worker := s.StartWorker(t)
+	insert(t, db, "a", "waiting", 1)
+	poll(t, worker)
+	l.awaitStarts(t, 1)
+	awaitCount(t, db, 1, "status = 'running'")
+	stray := func(id int64) {
+		insert(t, db, "a", "manual", id)
+		db.Exec(t, "UPDATE jobs AS stray JOIN jobs AS own ON own.id = 1 SET stray.status = 'running', "+
+			"stray.sig = CONCAT(LEFT(own.sig, 5), '77777') WHERE stray.id = ?", id)
+	}
+	told := "id = ? AND status = 'done' AND result = 'fail' AND stderr LIKE '%outcome unknown%'"
+	stray(50)
+	worker.Kill(t)
+	worker = s.StartWorker(t)
+	awaitCount(t, db, 1, told, 50)
+
+	stray(51)
+	to.Away()
+	poll(t, worker)
+	awaitSays(t, worker, "trying again until it succeeds")
+	to.Back()
+	awaitCount(t, db, 1, told, 51)
+	l.letGo(t)
+	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
+	l.expectOnce(t, 1)
 }

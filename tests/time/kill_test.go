@@ -1,14 +1,22 @@
 package time
 
 import (
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
+	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
+	_ "modernc.org/sqlite" // the application's driver
 )
 
 // The rows of a site on which workers are killed.
@@ -179,4 +187,419 @@ func verifyJournal(t testing.TB, settings harness.Settings) {
 	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}
+}
+
+// wideTable is one whose columns can hold what makes no sense.
+var wideTable = strings.NewReplacer(
+	"`run_at` int(10) UNSIGNED", "`run_at` bigint UNSIGNED", "`planned_at` int(10) UNSIGNED", "`planned_at` bigint UNSIGNED",
+	"`attempts` smallint UNSIGNED", "`attempts` smallint", "`max_attempts` smallint UNSIGNED", "`max_attempts` smallint",
+).Replace(harness.TimesTable)
+
+// Rows that say what can't be are ignored, and say why; all others run.
+func TestRowsThatSayWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := &site{harness.NewDatabase(t, wideTable), t, newOracle(t, "")}
+	at := s.now()
+	cases := []struct {
+		row  timed
+		want []string // in stderr
+	}{
+		{timed{schedule: "every 0s"}, []string{"every 0s", "at least 1s"}},
+		{timed{schedule: "daily"}, []string{"daily", "02:30"}},
+		{timed{schedule: "daily 24:00"}, []string{"24:00", "00:00"}},
+		{timed{schedule: "weekly fri-mon 01:00"}, []string{"fri-mon"}},
+		{timed{schedule: "61 * * * *"}, []string{"61"}},
+		{timed{schedule: "0 0 30 2 *"}, []string{"0 0 30 2 *"}},
+		{timed{schedule: "@reboot"}, []string{"@reboot"}},
+		{timed{schedule: "0 30 2 * * 1"}, []string{"0 30 2 * * 1", "five"}},
+		{timed{schedule: "nonsense"}, []string{"nonsense"}},
+		{timed{schedule: "daily 02:30", zone: "Mars/Olympus"}, []string{"Mars/Olympus"}},
+		{timed{schedule: "daily 02:30", zone: "Local"}, []string{"Local"}},
+		{timed{schedule: "daily 02:30", zone: "+02:00"}, []string{"+02:00"}},
+		{timed{runAt: at * 1000}, []string{fmt.Sprint(at * 1000), fmt.Sprint(at), "milliseconds"}},
+		{timed{runAt: 4102444800}, []string{"4102444800", "before the year 2100"}},
+		{timed{runAt: at, plannedAt: at * 1000}, []string{"planned_at", "milliseconds"}},
+		{timed{runAt: at, attempts: -1}, []string{"attempts = -1"}},
+		{timed{runAt: at, maxAttempts: -3}, []string{"max_attempts = -3"}},
+		{timed{status: "waiting", schedule: "daily"}, []string{"daily", "02:30"}},
+		{timed{status: "waiting", attempts: -1}, []string{"attempts = -1"}},
+	}
+	for i := range cases {
+		cases[i].row.id, cases[i].row.uniqueKey = int64(i+1), fmt.Sprint("key ", i)
+		s.insert(cases[i].row)
+	}
+	good := int64(len(cases) + 1)
+	s.insert(timed{id: good, runAt: at}, timed{id: good + 1, status: "waiting"})
+	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
+	s.awaitStatus(good, "done")
+	s.awaitStatus(good+1, "done")
+	for _, c := range cases {
+		row := s.awaitStatus(c.row.id, "ignored")
+		for _, want := range c.want {
+			if !strings.Contains(row.stderr, want) {
+				t.Errorf("%q is not told in %s", want, row)
+			}
+		}
+		if row.uniqueKey != "" {
+			t.Errorf("%s keeps its unique key %q", row, row.uniqueKey)
+		}
+		t.Logf("%s", row.stderr)
+	}
+	if starts := s.oracle.starts(t); len(starts) != 2 {
+		t.Errorf("started: %s", starts)
+	}
+	idle(t, worker)
+
+	// Somebody has to mend them, so they are told as what failed is; but nothing sets them back together.
+	s.insert(timed{id: good + 2, runAt: at + 3600})
+	mustJobctl(t, worker, "cancel", fmt.Sprint(good+2))
+	list := mustJobctl(t, worker, "failed", "-n", "100", "--target", "a")
+	if n := strings.Count(list, "not run"); n != len(cases) || !strings.Contains(list, "Mars/Olympus") || !strings.Contains(list, " ignored ") {
+		t.Errorf("%d of %d rows that were ignored are listed:\n%s", n, len(cases), list)
+	}
+	if list := mustJobctl(t, worker, "failed", "--target", "b"); strings.Contains(list, "not run") {
+		t.Errorf("of another target:\n%s", list)
+	}
+	if list := mustJobctl(t, worker, "retry", "--failed", "--dry-run"); strings.Contains(list, "daily") || strings.Contains(list, "not run") {
+		t.Errorf("retry --failed would set back\n%s", list)
+	}
+	s.Exec(t, "UPDATE jobs SET status = 'done', result = 'ok' WHERE id = 1")
+	if list := mustJobctl(t, worker, "failed", "--group"); strings.Count(list, "not run") != len(cases)-3 {
+		t.Errorf("three of them say the same as others, or are mended:\n%s", list)
+	}
+}
+
+// awaitCountGrowing waits until a condition holds for n rows; as long as there are more and more of them
+// it has patience.
+func (s *site) awaitCountGrowing(n int, where string) {
+	s.t.Helper()
+	for before := -1; before < n; {
+		harness.Until(s.t, func() string {
+			if got := s.Count(s.t, where); got > before {
+				before = got
+				return ""
+			}
+			return fmt.Sprintf("%d of %d rows: %s", before, n, where)
+		})
+	}
+}
+
+// Two workers at the two nodes of a Galera pair, of which neither knows the other's row locks: rows that
+// come at one time, fail once and come again, and one that recurs. Each run is started once, and whoever
+// ran the attempt before.
+func TestDelayedRowsOfAGaleraPair(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
+		t.Skip("MySQL has no Galera")
+	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
+	t.Cleanup(func() {
+		for _, node := range pair {
+			if err := node.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	jobs := size[int64](120, 3000)
+	s := newSiteOn(t, pair[0], fmt.Sprintf(`[ $1 != %d ] && [ $((JOBD_ATTEMPT * ($1 %% 3))) != 1 ]`, jobs+2))
+	again := jobs + 3 // which goes well at once
+	terms := harness.Terms("a", harness.Settings{"attempts": "2", "backoff": "1s"})
+	polls := harness.Settings{"poll_interval": "1"}
+	at := s.now() + 3
+	for id := int64(1); id <= jobs; id++ {
+		s.insert(timed{id: id, runAt: at})
+	}
+	s.insert(timed{id: again, runAt: at, schedule: "every 1s"}, timed{id: jobs + 2, runAt: at})
+	first := s.worker("w1", map[string]int{"a": 4}, terms, polls)
+	second := s.worker("w2", map[string]int{"a": 4}, terms, polls, harness.Settings{"mysql_port": strconv.Itoa(pair[1].Port())})
+	first.StartWorker(t)
+	second.StartWorker(t)
+	for id := int64(1); id <= jobs; id++ {
+		if row := s.awaitStatus(id, "done"); row.result != "ok" || len(s.oracle.starts(t, id)) != attemptsOf(id) {
+			t.Errorf("%s was started %d times, want %d", row, len(s.oracle.starts(t, id)), attemptsOf(id))
+		}
+	}
+	if row := s.awaitStatus(jobs+2, "done"); row.result != "fail" || row.attempts != 2 || len(s.oracle.starts(t, jobs+2)) != 2 {
+		t.Errorf("%s fails always, and has two attempts", row)
+	}
+	s.oracle.await(t, again, 4)
+	harness.Until(t, func() string { // the other node's worker may be faster; its last run is planned for a time of its own
+		if _, err := s.Admin.ExecContext(t.Context(), "UPDATE jobs SET schedule = NULL, run_at = 1, planned_at = 1 WHERE id = ?", again); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	s.awaitStatus(again, "done")
+	planned := map[int64]bool{}
+	for _, begun := range s.oracle.starts(t, again) {
+		if planned[begun.planned] {
+			t.Errorf("the run that was planned for %d was started twice", begun.planned)
+		}
+		planned[begun.planned] = true
+	}
+	for _, settings := range []harness.Settings{first, second} {
+		if claims := claimsOf(t, settings); len(claims) == 0 {
+			t.Errorf("%s had no part in it", settings["name"])
+		}
+		verifyJournal(t, settings)
+	}
+}
+
+// attemptsOf is how many starts a row takes: the first one of each third row fails.
+func attemptsOf(id int64) int {
+	if id%3 == 1 {
+		return 2
+	}
+	return 1
+}
+
+// awaitTime waits until the server's clock says a time.
+func (s *site) awaitTime(at int64) {
+	s.t.Helper()
+	harness.Until(s.t, func() string {
+		if now := s.now(); now < at {
+			return fmt.Sprintf("it is %d, not %d", now, at)
+		}
+		return ""
+	})
+}
+
+// The database is away over planned times. With missed = once the run that was missed is made up for,
+// once, and knows for when it was planned; with skip it waits for the next time. Nothing is run for the others that
+// have passed. What does not recur, and what is tried again, is never missed.
+func TestDatabaseAwayOverPlannedTimes(t *testing.T) {
+	t.Parallel()
+	const period = 2
+	for _, missed := range []string{"once", "skip"} {
+		t.Run(missed, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, `[ $1 != 3 ]`)
+			way := harness.NewLink(t, s.Addr)
+			settings := s.worker("w1", map[string]int{"a": 4}, way.ToDatabase(), harness.Settings{"missed": missed},
+				harness.Terms("a", harness.Settings{"attempts": "2", "backoff": "2s"}))
+			at := s.now()
+			s.insert(timed{id: 1, runAt: at, schedule: fmt.Sprintf("every %ds", period)}, timed{id: 2, runAt: at + 4}, timed{id: 3, runAt: at})
+			settings.StartWorker(t)
+			s.await(3, "delayed for its second attempt", func(r timed) bool { return r.status == "delayed" && r.attempts == 1 })
+			row := s.await(1, "delayed behind a run", func(r timed) bool { return r.status == "delayed" && r.result == "ok" })
+			way.Away()
+			if row = s.row(1); row.status != "delayed" {
+				t.Skip("it was claimed in the moment in which the link was cut")
+			}
+			s.awaitTime(max(row.plannedAt+2*period+1, at+6))
+			before := len(s.oracle.starts(t, 1))
+			back := s.now()
+			way.Back()
+			starts := s.oracle.await(t, 1, before+3)
+			if first := starts[before]; missed == "once" && first.planned != row.plannedAt || missed == "skip" && first.planned <= back {
+				t.Errorf("away until %d over what was planned for %d, the first start is %s", back, row.plannedAt, first)
+			}
+			if second := starts[before+1]; second.planned <= back {
+				t.Errorf("away until %d, the second start is %s, a backfill", back, second)
+			}
+			plans := events(t, settings, journal.KindPlanned)
+			if (missed == "skip") != (len(plans) > 0) {
+				t.Errorf("%d rows were planned anew in the journal: %v", len(plans), plans)
+			}
+			for _, e := range plans { // on a busy machine a run may be missed that came later
+				if late := e.Time.Unix() - e.Payload.(journal.Planned).From.PlannedAt; late <= period {
+					t.Errorf("planned anew, %d s late: %v", late, e)
+				}
+			}
+			s.awaitStatus(2, "done")
+			if row := s.awaitStatus(3, "done"); row.attempts != 2 {
+				t.Errorf("%s: want both attempts", row)
+			}
+			s.expectSchedule(1)
+			s.expectNotBefore()
+			verifyJournal(t, settings)
+		})
+	}
+}
+
+// An application that wants one row of a kind at a time inserts the next one as soon as the former has
+// ended: the unique key is held while the row waits, runs or is delayed, and no longer.
+func TestUniqueKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `[ $1 != 2 ] || [ $JOBD_ATTEMPT = 2 ]`)
+	worker := s.worker("w1", map[string]int{"a": 1}, harness.Terms("a", harness.Settings{"attempts": "2", "backoff": "1s"})).StartWorker(t)
+	insert := func(id int64) error {
+		_, err := s.Admin.ExecContext(t.Context(), "INSERT INTO jobs (id, target, time_created, status, run_at, unique_key) VALUES (?, 'a', UNIX_TIMESTAMP(), 'delayed', UNIX_TIMESTAMP(), 'nightly')", id)
+		return err
+	}
+	jobs := int64(size(8, 100))
+	for id := int64(1); id <= jobs; id++ {
+		harness.Until(t, func() string {
+			if err := insert(id); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		if insert(id+1000) == nil {
+			if row := s.row(id); row.status != "done" {
+				t.Fatalf("a second row was inserted beside %s", row)
+			}
+			s.Exec(t, "DELETE FROM jobs WHERE id = ?", id+1000)
+		}
+		poll(t, worker)
+	}
+	s.awaitAll(int(jobs))
+	if n := len(s.oracle.starts(t, 2)); n != 2 {
+		t.Errorf("job 2 was started %d times: it fails once", n)
+	}
+	if n := s.Count(t, "unique_key IS NOT NULL"); n > 0 {
+		t.Errorf("%d rows keep their key", n)
+	}
+}
+
+// The same with the table in a file, which jobd makes itself, with all columns: rows that are delayed, that
+// recur, that fail, and that say what can't be; and a worker that is killed among them.
+func TestTheTableInAFile(t *testing.T) {
+	t.Parallel()
+	o := newOracle(t, `case $1 in 3) exit 1;; 4) [ $JOBD_ATTEMPT = 2 ];; esac`)
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	settings := harness.Targets(map[string]int{"a": 2}).With(harness.UsesAll, harness.Settings{
+		"store": "sqlite", "sqlite_path": path, "host": "127.0.0.1", "port": harness.FreePort(t), "name": "w1", "poll_interval": "0",
+		"launcher": o.launcher + " {id}", "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_level_console": "info",
+	}, harness.Terms("a", harness.Settings{"attempts": "3", "backoff": "1s"}))
+	worker := settings.StartWorker(t)
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_txlock=immediate"))(t)
+	t.Cleanup(func() { db.Close() })
+	must.Get(db.ExecContext(t.Context(), `INSERT INTO jobs (id, target, time_created, status, run_at, schedule, unique_key) VALUES
+		(1, 'a', unixepoch(), 'delayed', unixepoch() + 2, NULL, NULL),
+		(2, 'a', unixepoch(), 'delayed', 0, 'every 1s', NULL),
+		(3, 'a', unixepoch(), 'waiting', 0, NULL, 'three'),
+		(4, 'a', unixepoch(), 'delayed', unixepoch(), NULL, NULL),
+		(5, 'a', unixepoch(), 'delayed', unixepoch() * 1000, NULL, 'five'),
+		(6, 'a', unixepoch(), 'delayed', 0, 'sometimes', NULL),
+		(7, 'a', unixepoch(), 'delayed', 0, strftime('daily %H:30', 'now', 'localtime', '+12 hours'), NULL)`))(t)
+	poll(t, worker)
+	o.await(t, 2, 2)
+	worker.Kill(t)
+	settings.StartWorker(t)
+	count := func(want int, where string) {
+		t.Helper()
+		harness.Until(t, func() string {
+			var n int
+			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM jobs WHERE "+where).Scan(&n); err != nil || n != want {
+				return fmt.Sprintf("%d rows, not %d, where %s: %v", n, want, where, err)
+			}
+			return ""
+		})
+	}
+	count(1, "id = 1 AND status = 'done' AND result = 'ok' AND attempts = 1 AND time_started >= run_at")
+	count(1, "id = 3 AND status = 'done' AND result = 'fail' AND attempts = 3 AND unique_key IS NULL")
+	count(1, "id = 4 AND status = 'done' AND result = 'ok' AND attempts = 2")
+	count(1, "id = 5 AND status = 'ignored' AND stderr LIKE '%milliseconds%' AND unique_key IS NULL")
+	count(1, "id = 6 AND status = 'ignored' AND stderr LIKE '%sometimes%'")
+	count(1, "id = 7 AND status = 'delayed' AND run_at > unixepoch() AND run_at = planned_at")
+	starts := o.await(t, 2, len(o.starts(t, 2))+2)
+	for i, begun := range starts[1:] {
+		if begun.planned <= starts[i].planned {
+			t.Errorf("%s came behind %s", begun, starts[i])
+		}
+	}
+	for id, want := range map[int64]int{1: 1, 3: 3, 4: 2, 5: 0, 6: 0, 7: 0} {
+		if n := len(o.starts(t, id)); n != want {
+			t.Errorf("job %d was started %d times, not %d", id, n, want)
+		}
+	}
+	verifyJournal(t, settings)
+}
+
+// Rows that are due in the same second are found by the timers of two workers, none before its time
+// and none twice. Nobody polls, and nobody is told of them.
+func TestManyRowsDueInOneSecond(t *testing.T) {
+	t.Parallel()
+	jobs := size(1000, 10_000)
+	var s *site
+	var one, two harness.Settings
+	var due int64
+	for ahead := size[int64](4, 15); ; ahead *= 2 {
+		s = newSite(t, "")
+		due = s.now() + ahead
+		rows := make([]timed, jobs)
+		for i := range rows {
+			rows[i] = timed{id: int64(i + 1), runAt: due}
+		}
+		s.insert(rows...)
+		one, two = s.worker("w1", map[string]int{"a": 8}), s.worker("w2", map[string]int{"a": 8})
+		early := []*harness.Daemon{one.StartWorker(t), two.StartWorker(t)}
+		if s.now() < due {
+			break
+		}
+		for _, worker := range early { // on a busy machine the rows were due before the workers had started
+			worker.Crash(t)
+		}
+	}
+	s.awaitAll(jobs)
+	s.expectOnce(jobs)
+	for _, settings := range []harness.Settings{one, two} {
+		claims := claimsOf(t, settings)
+		for _, c := range claims {
+			if c.at < due {
+				t.Fatalf("%s claimed job %d at %d, and it was due at %d", settings["name"], c.job, c.at, due)
+			}
+		}
+		if len(claims) == 0 {
+			t.Errorf("%s had no part in it", settings["name"])
+		}
+	}
+}
+
+// awaitAll waits until so many rows are done; as long as there are more and more of them it has patience.
+func (s *site) awaitAll(n int) {
+	s.t.Helper()
+	s.awaitCountGrowing(n, "status = 'done'")
+}
+
+// expectOnce checks that jobs 1 to n were started once each, and none else.
+func (s *site) expectOnce(n int) {
+	s.t.Helper()
+	times := map[int64]int{}
+	for _, begun := range s.oracle.starts(s.t) {
+		if times[begun.id]++; times[begun.id] > 1 {
+			s.t.Errorf("job %d was started %d times", begun.id, times[begun.id])
+		}
+	}
+	if len(times) != n {
+		s.t.Errorf("%d jobs were started, not %d", len(times), n)
+	}
+}
+
+// expectNotBefore checks that no row says that it was started before it was due. The machine's clock is
+// the server's.
+func (s *site) expectNotBefore() {
+	s.t.Helper()
+	for _, r := range s.rows("status = 'done' AND time_started < run_at") {
+		s.t.Errorf("%s was started at %d", r, r.started)
+	}
+}
+
+// claimed is a row of a claim, as the journal has it.
+type claimed struct {
+	job int64
+	at  int64 // in seconds
+}
+
+// claimsOf reads what a worker claimed, in its order.
+func claimsOf(t testing.TB, settings harness.Settings) (claims []claimed) {
+	t.Helper()
+	for _, e := range events(t, settings, journal.KindAccepted) {
+		claims = append(claims, claimed{e.Job, e.Time.Unix()})
+	}
+	return claims
+}
+
+// events reads a worker's journal: the events of some kinds, or all.
+func events(t testing.TB, settings harness.Settings, kinds ...journal.Kind) (found []journal.Event) {
+	t.Helper()
+	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
+	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, e)
+	}
+	return found
 }

@@ -1,12 +1,20 @@
 package time
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"jobd/journal"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -171,4 +179,220 @@ func idle(t testing.TB, d *harness.Daemon) {
 		}
 		return ""
 	})
+}
+
+// clockServer starts one whose clock can be set.
+func clockServer(t *testing.T) *dbserver.Server {
+	t.Helper()
+	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
+		t.Skip("only MariaDB's clock can be set")
+	}
+	return startServer(t, dbserver.Options{Clock: true})
+}
+
+func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
+	t.Helper()
+	server := must.Get(dbserver.Start(context.Background(), options))(t)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 8) } // most of their time they wait for a second to come
+
+// size is a number that depends on the form: TORTURE=long chooses the long one.
+func size[N any](short, inLong N) N {
+	if os.Getenv("TORTURE") == "long" {
+		return inLong
+	}
+	return short
+}
+
+// oracle is the file that tells what was started, and the launcher that writes it.
+type oracle struct {
+	file     string
+	dir      string // of files by which a test steers jobs
+	launcher string
+}
+
+// newOracle makes a launcher that marks its start in the oracle and does then what the script says, in
+// which $1 is the id and $dir the oracle's folder.
+func newOracle(t testing.TB, script string) oracle {
+	t.Helper()
+	dir := t.TempDir()
+	o := oracle{file: filepath.Join(dir, "oracle"), dir: dir}
+	o.launcher = harness.Script(t, fmt.Sprintf(`dir=%s
+echo "$1 ${SITE_WORKER:--} ${JOBD_ATTEMPT:-0} ${JOBD_MAX_ATTEMPTS:-0} ${JOBD_PLANNED:-0} ${JOBD_DEADLINE:-0} ${JOBD_RECOVERED:-0} $$" >> %s
+%s`, dir, o.file, script))
+	return o
+}
+
+// start is one line of the oracle: what a job was told as it was started.
+type start struct {
+	id                           int64
+	worker                       string
+	attempt, most                int
+	planned, deadline, recovered int64
+	pid                          int
+}
+
+func (s start) String() string {
+	return fmt.Sprintf("{job %d on %s, attempt %d of %d, planned for %d, deadline %d, recovered %d}", s.id, s.worker, s.attempt, s.most, s.planned, s.deadline, s.recovered)
+}
+
+// starts are all of them, in their order; of some jobs only where they are named.
+func (o oracle) starts(t testing.TB, ids ...int64) (starts []start) {
+	t.Helper()
+	content, err := os.ReadFile(o.file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	for line := range strings.Lines(string(content)) {
+		var s start
+		if _, err := fmt.Sscan(line, &s.id, &s.worker, &s.attempt, &s.most, &s.planned, &s.deadline, &s.recovered, &s.pid); err != nil {
+			t.Fatalf("the oracle says %q: %v", line, err)
+		}
+		if len(ids) == 0 || slices.Contains(ids, s.id) {
+			starts = append(starts, s)
+		}
+	}
+	return starts
+}
+
+// await waits until there are so many starts of a job.
+func (o oracle) await(t testing.TB, id int64, n int) (starts []start) {
+	t.Helper()
+	harness.Until(t, func() string {
+		if starts = o.starts(t, id); len(starts) < n {
+			return fmt.Sprintf("job %d was started %d times, not %d", id, len(starts), n)
+		}
+		return ""
+	})
+	return starts
+}
+
+// touch makes a file in the oracle's folder.
+func (o oracle) touch(t testing.TB, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killRunning kills what the launcher has left.
+func (o oracle) killRunning(t testing.TB) {
+	t.Helper()
+	for _, s := range o.starts(t) {
+		words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
+		if err == nil && bytes.Contains(words, []byte(o.launcher)) {
+			_ = syscall.Kill(-s.pid, syscall.SIGKILL) // it may end by itself meanwhile
+		}
+	}
+}
+
+// A rate of the fleet holds over two workers of one master, also where only one of them has jobs; and
+// one that loses its master keeps to its last share.
+func TestRateOfTheFleet(t *testing.T) {
+	t.Parallel()
+	const jobs, rate = 40, 10
+	s := newSite(t, "")
+	master := harness.StartMaster(t)
+	terms := harness.Terms("a", harness.Settings{"rate": "10/s", "rate_scope": "fleet"})
+	one := s.worker("w1", map[string]int{"a": 8}, harness.MasterOf(master), terms)
+	two := s.worker("w2", map[string]int{"a": 8}, harness.MasterOf(master), terms)
+	one.StartWorker(t)
+	two.StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 2)
+	delay := measureDelay(t)
+	s.insertWaiting(1, jobs, "a")
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	s.awaitAll(jobs)
+	begun := begunOf(t, jobs, one, two)
+	expectRate(t, begun, rate, delay())
+	s.expectOnce(jobs)
+
+	master.Kill(t)
+	s.insertWaiting(100, jobs, "a")
+	harness.Dial(t, one.Addr()).Ask(t, "poll", nil)
+	harness.Dial(t, two.Addr()).Ask(t, "poll", nil)
+	s.awaitAll(2 * jobs)
+	expectRate(t, begunOf(t, 1000, one, two), rate, delay())
+}
+
+// insertWaiting adds n waiting rows of a target, with ids from first on.
+func (s *site) insertWaiting(first int64, n int, target string) {
+	s.t.Helper()
+	rows := make([]timed, n)
+	for i := range rows {
+		rows[i] = timed{id: first + int64(i), target: target, status: "waiting"}
+	}
+	s.insert(rows...)
+}
+
+// begunOf are the times at which jobs up to an id were about to be started, in order.
+func begunOf(t testing.TB, upTo int64, workers ...harness.Settings) (times []time.Time) {
+	t.Helper()
+	for _, settings := range workers {
+		for _, e := range events(t, settings, journal.KindRunning) {
+			if e.Job <= upTo {
+				times = append(times, e.Time)
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// measureDelay measures, until it is asked, by how much the machine delays somebody who waits for a
+// moment and writes a line to the disk: the most there was.
+func measureDelay(t *testing.T) (most func() time.Duration) {
+	t.Helper()
+	const pause = 10 * time.Millisecond
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "delay")))(t)
+	var delay atomic.Int64
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			begun := time.Now()
+			select {
+			case <-time.After(pause):
+			case <-stop:
+				return
+			}
+			_, _ = file.WriteString("line\n") // the disk may be full: that takes no time
+			_ = file.Sync()
+			delay.Store(max(delay.Load(), int64(time.Since(begun)-pause)))
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-ended; file.Close() })
+	return func() time.Duration { return time.Duration(delay.Load()) }
+}
+
+// expectRate checks that in no stretch of time there were more starts than a bucket of one second's
+// worth gives, and what flows into it meanwhile. A start is journalled some time before or behind
+// the moment at which its token was taken: a tenth of a second's worth is allowed for that, and what
+// the machine delays.
+func expectRate(t testing.TB, begun []time.Time, rate float64, delay time.Duration) {
+	t.Helper()
+	slack := 0.1 + 2*delay.Seconds()
+	t.Logf("the machine's delay was %s", delay)
+	for i := range begun {
+		for j := i; j < len(begun); j++ {
+			starts, stretch := float64(j-i+1), begun[j].Sub(begun[i]).Seconds()
+			if most := rate + rate*(stretch+slack) + 1; starts > most {
+				t.Fatalf("%g starts in %.3f s, where %g/s allows %.1f", starts, stretch, rate, most)
+			}
+		}
+	}
+	// It starts with one token, not with a full bucket.
+	if n := len(begun); n > int(rate)*2 {
+		if took := begun[n-1].Sub(begun[0]).Seconds(); took < (float64(n)-2)/rate-1-2*delay.Seconds() {
+			t.Errorf("%d starts took only %.2f s", n, took)
+		}
+	}
 }

@@ -1,13 +1,19 @@
 package torture
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -131,4 +137,202 @@ func await(condition func() bool) bool {
 		}
 	}
 	return true
+}
+
+// suite is what the tests of a run share.
+var suite struct {
+	server *dbserver.Server
+	matrix matrix
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	harness.AtOnce(4)
+	var err error
+	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := suite.server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	code = m.Run()
+	suite.matrix.print(os.Stdout)
+	return code
+}
+
+// long tells the long form from the short one.
+func long() bool { return os.Getenv("TORTURE") == "long" }
+
+// size is a number that depends on the form.
+func size[N any](short, inLong N) N {
+	if long() {
+		return inLong
+	}
+	return short
+}
+
+// armed is the program that kills itself at failpoints, as harness.Launch takes it.
+const armed = "failpoints/jobd"
+
+// oracle is the file that tells what was started, and the launcher that writes it.
+type oracle struct {
+	file     string
+	launcher string
+	gate     string // a pipe with a name: jobs whose script reads it wait for open
+}
+
+// newOracle makes a launcher that marks its start and its end in the oracle, prints "out ID" and "err ID"
+// and exits with the id's remainder by four. In between it does what the script says, in which $1 is
+// the id and $gate the gate.
+func newOracle(t *testing.T, script string) oracle {
+	t.Helper()
+	dir := t.TempDir()
+	o := oracle{file: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
+	must.Do(t, syscall.Mkfifo(o.gate, 0o600))
+	o.launcher = harness.Script(t, fmt.Sprintf(`gate=%s
+echo "start $1 ${JOBD_ATTEMPT:-1} $$" >> %[2]s
+%[3]s
+echo "out $1"
+echo "err $1" >&2
+echo "end $1 ${JOBD_ATTEMPT:-1} $$" >> %[2]s
+exit $(($1 %% 4))`, o.gate, o.file, script))
+	return o
+}
+
+// atGate makes a job wait at the gate.
+const atGate = `: < $gate`
+
+// open lets the jobs that wait, and all to come, pass the gate.
+func (o oracle) open(t *testing.T) {
+	t.Helper()
+	gate := must.Get(os.OpenFile(o.gate, os.O_RDWR, 0))(t)
+	t.Cleanup(func() { gate.Close() })
+}
+
+// attempt tells one attempt of one job from all others.
+type attempt struct{ job, number int }
+
+// history is what the oracle says.
+type history struct {
+	starts map[attempt][]int // the process ids
+	ends   map[attempt]int   // how many
+}
+
+// started counts the jobs that were started.
+func (h history) started() int {
+	jobs := map[int]bool{}
+	for a := range h.starts {
+		jobs[a.job] = true
+	}
+	return len(jobs)
+}
+
+func (o oracle) read(t *testing.T) history {
+	t.Helper()
+	content, err := os.ReadFile(o.file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	h := history{starts: map[attempt][]int{}, ends: map[attempt]int{}}
+	for text := range strings.Lines(string(content)) {
+		var word string
+		var a attempt
+		var pid int
+		if _, err := fmt.Sscanf(text, "%s %d %d %d\n", &word, &a.job, &a.number, &pid); err != nil {
+			t.Fatalf("the oracle says %q: %v", text, err)
+		}
+		if word == "start" {
+			h.starts[a] = append(h.starts[a], pid)
+		} else {
+			h.ends[a]++
+		}
+	}
+	return h
+}
+
+// awaitStarts waits until n jobs were started.
+func (o oracle) awaitStarts(t *testing.T, n int) {
+	t.Helper()
+	if !await(func() bool { return o.read(t).started() >= n }) {
+		t.Fatalf("%d jobs were started, not %d", o.read(t).started(), n)
+	}
+}
+
+// killRunning kills what the launcher has left.
+func (o oracle) killRunning(t *testing.T) {
+	t.Helper()
+	for _, pids := range o.read(t).starts {
+		for _, pid := range pids {
+			words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if err == nil && bytes.Contains(words, []byte(o.launcher)) {
+				_ = syscall.Kill(-pid, syscall.SIGKILL) // it may end by itself meanwhile
+			}
+		}
+	}
+}
+
+// The worker is killed at each point of a job's way, and its next start, which may die there
+// too, makes good what was left.
+func TestKilledAtEachPoint(t *testing.T) {
+	t.Parallel()
+	points := []struct {
+		name string
+		most int // how often it is reached for certain while twelve jobs are run
+	}{
+		{"claim-selected", 2},
+		{"accepted-appended", 8},
+		{"commit-sent", 2},
+		{"commit-answered", 2},
+		{"running-appended", 10},
+		{"running-mirrored", 3}, // of those that did not start with their claim
+		{"start-asking", 10},
+		{"start-asked", 10},
+		{"started", 10},
+		{"started-appended", 10},
+		{"exit-seen", 10},
+		{"done-appended", 10},
+		{"forgotten", 10},
+		{"update-sent", 3},
+		{"done-mirrored", 10},
+		{"checkpoint", 1},
+	}
+	for _, point := range points {
+		t.Run(point.name, func(t *testing.T) {
+			t.Parallel()
+			killAt(t, point.name, point.most)
+		})
+	}
+}
+
+func killAt(t *testing.T, point string, most int) {
+	harness.Armed(t)
+	// A log of large output, so that emptying it takes a moment.
+	script := shortJob + `; [ $(($1 % 12)) != 0 ] || head -c 400000 /dev/zero | tr '\0' x`
+	s := newSite(t, script, map[string]int{"a": 4})
+	runs, up := size(3, 100), []time.Duration{}
+	for range runs {
+		for range 1 + rand.IntN(2) {
+			s.insert(t, 12, "a")
+			harness.Arm(t, s.settings["journal_dir"], point, 1+rand.IntN(most))
+			if worker := s.launch(t, armed); worker.ExitCode(t) != -1 {
+				t.Fatalf("it was not killed but ended by itself:\n%s", worker.Output())
+			}
+		}
+		harness.Disarm(t, s.settings["journal_dir"])
+		worker, took := s.start(t)
+		up = append(up, took)
+		s.awaitDone(t)
+		worker.Kill(t)
+	}
+	found := s.audit(t)
+	if found.unknown > 0 {
+		t.Errorf("%d outcomes are unknown, though the runner lived", found.unknown)
+	}
+	suite.matrix.add(line{fault: "1 worker killed: " + point, runs: len(up), tally: found, up: up})
 }

@@ -229,37 +229,17 @@ func (c *clock) stale(now time.Time) bool { return !c.again.IsZero() && !now.Bef
 // hand; a start takes one, so that what is claimed and given back unstarted costs none. Starts by
 // hand are not held up, and count: those that follow wait for longer.
 type bucket struct {
-	rate Rate
-	// share: of a rate that all workers share, in starts a second: what the master has lent; nil:
-	// nothing yet.
-	share *float64
+	rate  Rate
 	limit *rate.Limiter // nil: the rate is not limited
 	last  time.Time     // when a former run of the worker has started a job last; zero: long ago
 }
 
-// unlent is the part of a rate that all workers share which a worker takes before it has heard of a
-// master.
-const unlent = 0.1
-
 // set makes the bucket one of a rate. What was in hand stays, as far as it fits.
 func (b *bucket) set(r Rate, now time.Time) {
-	if r != b.rate {
-		b.rate = r
-		b.fill(now)
+	if r == b.rate {
+		return
 	}
-}
-
-// lend makes the share of a rate that all workers share another one.
-func (b *bucket) lend(share float64, now time.Time) {
-	if b.share == nil || *b.share != share {
-		b.share = &share
-		b.fill(now)
-	}
-}
-
-// fill takes in that rate or share have changed.
-func (b *bucket) fill(now time.Time) {
-	if b.rate.Starts == 0 {
+	if b.rate = r; r.Starts == 0 {
 		b.limit = nil
 		return
 	}
@@ -279,14 +259,7 @@ func (b *bucket) fill(now time.Time) {
 
 // perSecond is how many starts come into hand in a second.
 func (b *bucket) perSecond() float64 {
-	all := float64(b.rate.Starts) / b.rate.Per.Seconds()
-	switch {
-	case !b.rate.Fleet:
-		return all
-	case b.share == nil:
-		return unlent * all
-	}
-	return min(*b.share, all)
+	return float64(b.rate.Starts) / b.rate.Per.Seconds()
 }
 
 func (b *bucket) burst() int { return max(1, int(b.perSecond())) }
@@ -314,7 +287,7 @@ func (b *bucket) due(claimed int, now time.Time) time.Time {
 		return time.Time{}
 	}
 	missing := min(b.missing(claimed, now), float64(b.burst())-b.limit.TokensAt(now))
-	if missing <= 0 || b.perSecond() == 0 {
+	if missing <= 0 {
 		return time.Time{}
 	}
 	const rounding = time.Millisecond
@@ -331,18 +304,11 @@ func (b *bucket) take(now time.Time) {
 // usedUp says, in words for the operator, that there is none in hand; "" where there is.
 func (b *bucket) usedUp(claimed int, now time.Time) string {
 	due := b.due(claimed, now)
-	if due.IsZero() && (b.limit == nil || b.perSecond() > 0) {
+	if due.IsZero() {
 		return ""
 	}
-	of := "its rate of " + b.rate.String()
-	if b.rate.Fleet {
-		of = fmt.Sprintf("this worker's share of its rate of %s, which is %.3g a second,", b.rate, b.perSecond())
-	}
-	if due.IsZero() {
-		return of + " is lent to other workers for now"
-	}
 	left := due.Sub(now) + time.Second - time.Nanosecond // a full second that is begun counts
-	return of + " is used up; the next start may be in " + left.Truncate(time.Second).String()
+	return "its rate of " + b.rate.String() + " is used up; the next start may be in " + left.Truncate(time.Second).String()
 }
 
 // each is the time that one start is for.
@@ -355,38 +321,4 @@ func (r Rate) String() string {
 		unit = r.Per.String()
 	}
 	return fmt.Sprintf("%d/%s", r.Starts, unit)
-}
-
-// FleetRate is what a worker tells its masters of a target whose rate all workers share.
-type FleetRate struct {
-	Target string
-	Rate   Rate     // of all workers together
-	Wants  bool     // rows wait for it here, as far as is known
-	Share  *float64 // what this worker has of it, in starts a second; nil: nothing was lent to it yet
-}
-
-// FleetRates lists the targets whose rate all workers share.
-func (w *Worker) FleetRates() (list []FleetRate) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.board.Names() {
-		t, terms := w.targets[name], w.Terms[name]
-		if terms.Rate.Fleet && terms.Rate.Starts > 0 {
-			list = append(list, FleetRate{
-				Target: name, Rate: terms.Rate, Share: t.bucket.share,
-				Wants: t.Open() && (t.wanted() || t.Unstarted() > 0),
-			})
-		}
-	}
-	return list
-}
-
-// Lend sets the worker's share of the rate of a target that all workers share, in starts a second.
-func (w *Worker) Lend(target string, share float64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t, served := w.targets[target]; served && (t.bucket.share == nil || *t.bucket.share != share) {
-		t.bucket.lend(share, time.Now())
-		w.wake()
-	}
 }

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -94,31 +93,5 @@ func TestARateThatIsNoneLimitsNothing(t *testing.T) {
 	b.take(time.Now())
 	if due := b.due(5, time.Now()); b.limit != nil || !due.IsZero() {
 		t.Errorf("due at %s", due)
-	}
-}
-
-// What all workers share is lent by the master.
-func TestAShareOfARate(t *testing.T) {
-	t.Parallel()
-	var b bucket
-	now := time.Now()
-	b.set(Rate{Starts: 100, Per: time.Second, Fleet: true}, now)
-	if got := b.perSecond(); got != 10 {
-		t.Errorf("without a master: %v a second", got)
-	}
-	b.lend(25, now)
-	if got := b.perSecond(); got != 25 {
-		t.Errorf("with a share: %v a second", got)
-	}
-	b.lend(1000, now)
-	if got := b.perSecond(); got != 100 {
-		t.Errorf("more than all: %v a second", got)
-	}
-	b.lend(25, now)
-	for range 30 {
-		b.take(now)
-	}
-	if text := b.usedUp(0, now); !strings.Contains(text, "share of its rate of 100/s, which is 25 a second,") {
-		t.Error(text)
 	}
 }

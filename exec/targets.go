@@ -500,7 +500,6 @@ type Backoff struct{ First, Most time.Duration }
 type Rate struct {
 	Starts int
 	Per    time.Duration
-	Fleet  bool // of all workers of the master together
 }
 
 // timing is what the board is told of the terms.

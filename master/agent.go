@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,14 +25,9 @@ type AgentConfig struct {
 	Name    string // of the worker
 	// Instance: tells this agent from all others, of this worker too, whatever their names; empty:
 	// none.
-	Instance string
-	Targets  func() []string // those served now; safe for concurrent use
-	Folds    func() bool     // whether the table takes names for one that differ in case
-	// Rates: those that all workers of the master keep together; safe for concurrent use.
-	Rates func() []api.SharedRate
-	// OnLent: called with the shares of them that the master lends, in starts a second; must not
-	// block.
-	OnLent         func(map[string]float64)
+	Instance       string
+	Targets        func() []string             // those served now; safe for concurrent use
+	Folds          func() bool                 // whether the table takes names for one that differ in case
 	OnRegistered   func()                      // called after each registration; must not block
 	Handlers       map[string]jobnet.Handler   // what the master may ask
 	Password       string                      // empty: none
@@ -73,8 +67,7 @@ func NewAgent(config AgentConfig) *Agent {
 	return a
 }
 
-// Changed has the agent tell the master the targets anew, and look again whether there are rates that
-// all workers keep together. It never blocks, and may be called from anywhere.
+// Changed has the agent tell the master the targets anew. It never blocks, and may be called from anywhere.
 func (a *Agent) Changed() { nudge(a.changed) }
 
 // nudge puts a token into a channel that has room for one.
@@ -160,8 +153,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
 // session is one connection, from its beginning to its end. The worker registers, and again whenever
-// its targets change, tells the master what Poke is given, and asks for shares of rates, one after the
-// other, until the link or ctx ends.
+// its targets change, and tells the master what Poke is given, until the link or ctx ends.
 func (a *Agent) session(ctx context.Context) error {
 	link, leave, err := a.connect(ctx)
 	if err != nil {
@@ -176,7 +168,6 @@ func (a *Agent) session(ctx context.Context) error {
 	if err != nil {
 		return cmp.Or(untold, err)
 	}
-	borrow := a.borrow(ctx, link)
 	for {
 		select {
 		case <-a.changed:
@@ -188,11 +179,8 @@ func (a *Agent) session(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			borrow = a.borrow(ctx, link)
 		case <-a.pokes.nudge:
 			_ = a.sendPending(ctx, link)
-		case <-borrow:
-			borrow = a.borrow(ctx, link)
 		case <-link.Done():
 			return link.Err()
 		case <-ctx.Done():
@@ -329,32 +317,4 @@ func (a *Agent) sendLast() {
 	if err != nil {
 		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)
 	}
-}
-
-// lendInterval is how often a worker asks for its shares.
-const lendInterval = time.Second
-
-// borrow asks the master for shares of rates, if there are such rates. The channel tells when to ask
-// again. The worker keeps what it was lent last. A master that does not know the request, as an older
-// one, is not asked again over this link unless the rates change.
-func (a *Agent) borrow(ctx context.Context, link *jobnet.Link) (again <-chan time.Time) {
-	rates := a.config.Rates()
-	if len(rates) == 0 {
-		return nil
-	}
-	var lent api.Shares
-	raw, err := requestWithin(ctx, answerTimeout, link, api.Lend.Name, api.Borrowing{Rates: rates})
-	if err == nil {
-		err = json.Unmarshal(raw, &lent)
-	}
-	switch {
-	case err == nil:
-		a.config.OnLent(lent.Shares)
-	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
-		a.config.Logger.Warn("the master lends no shares of rates, as an older one: this worker keeps what it has", "error", err)
-		return nil
-	default:
-		a.config.Logger.Debug("the master lent no share of a rate", "error", err)
-	}
-	return time.After(lendInterval)
 }

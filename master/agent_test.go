@@ -28,7 +28,6 @@ func agentOf(address string, targets *atomic.Pointer[[]string], handlers map[str
 // newAgent is an agent of a worker that nothing else is known of.
 func newAgent(config AgentConfig) *Agent {
 	config.Folds = func() bool { return false }
-	config.Rates = func() []api.SharedRate { return nil }
 	config.OnRegistered = func() {}
 	config.Leaves = func() bool { return true }
 	return NewAgent(config)

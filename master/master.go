@@ -44,7 +44,6 @@ type Master struct {
 	peers    *slog.Logger // for what peers do
 	pokes    *gathering   // to be delivered next
 	ledger   ledger       // delivered, but not answered for certain
-	lender   *lender      // of rates that workers keep together
 	tallies  tallies
 
 	forwarded *semaphore.Weighted // bytes of long messages on their way to workers
@@ -73,7 +72,6 @@ func New(config Config) *Master {
 		config:     config,
 		peers:      jobnet.Bounded(config.Logger, linesAtOnce, lineEvery),
 		pokes:      newGathering(),
-		lender:     newLender(time.Now()),
 		forwarded:  semaphore.NewWeighted(forwardedBytes),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),
@@ -96,7 +94,6 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		api.MasterStatus.Name:   m.status,
 		api.RouteManual.Name:    m.runManual,
 		api.RouteSignal.Name:    m.sendSignal,
-		api.Lend.Name:           m.lend,
 	}
 	for typ, kind := range api.Kinds {
 		if kind.Relayed || kind.OneWorker {

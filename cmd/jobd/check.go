@@ -203,11 +203,11 @@ func (c *config) askMaster(ctx context.Context, address string) error {
 	go func() { _ = link.Run(ctx) }()
 	data, err := link.Request(ctx, "status", nil) // has no effect
 	var answer *jobnet.RemoteError
-	_, lent := link.Request(ctx, api.Lend.Name, api.Borrowing{Rates: []api.SharedRate{}}) // which only workers may ask, of a master
+	_, registered := link.Request(ctx, api.Register.Name, nil) // a registration of nobody, which has no effect either
 	switch {
-	case lent != nil && jobnet.CodeOf(lent) == jobnet.CodeForbidden:
+	case jobnet.CodeOf(registered) == jobnet.CodeForbidden:
 		return errNoWorker
-	case err != nil && jobnet.CodeOf(err) == jobnet.CodeForbidden && jobnet.CodeOf(lent) == jobnet.CodeUnknown:
+	case err != nil && jobnet.CodeOf(err) == jobnet.CodeForbidden && jobnet.CodeOf(registered) == jobnet.CodeUnknown:
 		return errNoMaster
 	case err != nil && jobnet.CodeOf(err) == jobnet.CodeForbidden:
 		return errScope

@@ -68,8 +68,8 @@ func (c *config) addTarget(set *conf.Set) {
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.KillAfter, conf.Longest) })
 	add("rate", "", "how many jobs are started at most: `50/s`, `100/m` or `1000/h`",
 		func(t *targetConfig) conf.Decode { return t.decodeRate })
-	add("rate_scope", "worker", "whose starts count: this `worker`'s, or those of all workers of its master: `fleet`",
-		func(t *targetConfig) conf.Decode { return conf.Either(&t.terms.Rate.Fleet, "worker", "fleet") })
+	add("rate_scope", "worker", "whose starts count: this `worker`'s",
+		func(*targetConfig) conf.Decode { return decodeRateScope })
 	addLauncher(set, keyOf("NAME", ""), func(names []string) *launcherConfig {
 		t := c.target(names)
 		t.launches = true
@@ -103,6 +103,14 @@ func (c *targetConfig) decodeRate(text string) error {
 	return nil
 }
 
+// decodeRateScope takes what is left of the scopes.
+func decodeRateScope(text string) error {
+	if text != "worker" {
+		return errors.New("worker (there is no fleet any more: give each worker its part of the rate)")
+	}
+	return nil
+}
+
 // validateTargets finds what is wrong with the sections of targets.
 func (c *config) validateTargets(set *conf.Set, environ []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
@@ -126,12 +134,6 @@ func (c *config) unserved(name string) string {
 func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, environ []string) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
 		set.Bad(keyOf(name, "attempts"), "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
-	}
-	switch scope := keyOf(name, "rate_scope"); {
-	case set.Given(scope) && !set.Given(keyOf(name, "rate")):
-		set.Bad(scope, "there is no rate that it could be about; allowed is rate_scope beside rate")
-	case t.terms.Rate.Fleet && len(c.masters.addresses) == 0:
-		set.Bad(scope, "there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port, or master_unix")
 	}
 	if t.launches {
 		t.launcher.validate(set, &c.launcher, environ)

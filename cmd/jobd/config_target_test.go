@@ -50,7 +50,7 @@ backoff = 30..2h
 timeout = 1h30m
 kill_after = 5
 rate = 100/m
-rate_scope = fleet
+rate_scope = worker
 
 [targets]
 mail = 10
@@ -82,7 +82,7 @@ launcher.env.C = own
 		"mail": {
 			Attempts: 5, Backoff: jobexec.Backoff{First: 30 * time.Second, Most: 2 * time.Hour},
 			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second,
-			Rate: jobexec.Rate{Starts: 100, Per: time.Minute, Fleet: true},
+			Rate: jobexec.Rate{Starts: 100, Per: time.Minute},
 		},
 		" odd ] one ": odd, "folder": folder, "env": env,
 	}
@@ -134,9 +134,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 		"rate, a day":              {"[target a]\nrate = 50/d\n", `target.a.rate: "50/d" is not allowed`},
 		"rate, a number":           {"[target a]\nrate = 50/10s\n", `target.a.rate: "50/10s" is not allowed`},
 		"rate, beyond all bounds":  {"[target a]\nrate = 1000001/h\n", `target.a.rate: "1000001/h" is not allowed`},
-		"rate_scope":               {"[target a]\nrate = 1/s\nrate_scope = all\n", `:3: target.a.rate_scope: "all" is not allowed; allowed is one of: worker, fleet`},
-		"rate_scope alone":         {"[target a]\nrate_scope = worker\n", ":2: target.a.rate_scope: there is no rate that it could be about; allowed is rate_scope beside rate"},
-		"rate_scope, no master":    {"master_host = x\n[target a]\nrate = 1/s\nrate_scope = fleet\n", ":4: target.a.rate_scope: there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port"},
+		"rate_scope":               {"[target a]\nrate = 1/s\nrate_scope = fleet\n", `:3: target.a.rate_scope: "fleet" is not allowed; allowed is worker (there is no fleet any more: give each worker its part of the rate)`},
 		"launcher":                 {"[target a]\nlauncher = \n", `:2: target.a.launcher: "" is not allowed; allowed is any text but an empty one`},
 		"launcher, blank":          {"[target a]\nlauncher = \"  \"\n", `:2: target.a.launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
 		"launcher, an open quote":  {"launcher_split = shell\n[target a]\nlauncher = run 'x {id}\n", ":3: target.a.launcher: a quote ' is not closed"},

@@ -81,7 +81,6 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	if err != nil {
 		return nil, err
 	}
-	lent := &shares{worker: worker.worker}
 	for _, address := range r.masters.addresses {
 		p.agents = append(p.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
@@ -90,8 +89,6 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.Stopping,
 			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master
 			Folds:        table.folds.Load,
-			Rates:        lent.rates,
-			OnLent:       func(shares map[string]float64) { lent.lent(address, shares) },
 			OnRegistered: worker.worker.PollAll, // nobody has heard what the master was poked for meanwhile
 			Logger:       r.log,
 		}))

@@ -134,7 +134,6 @@ var may = []struct{ daemon, request, scopes, data string }{
 	{"worker", "journal-next", "read run admin", `{"cursor":"x"}`},
 	{"worker", "journal-close", "read run admin", `{"cursor":"x"}`},
 	{"master", "register-worker", "worker", `{"targets":["x"],"name":""}`},
-	{"master", "lend", "worker", `{"rates":[]}`},
 	{"master", "poke", "submit run admin worker", `{"targets":["mail"]}`},
 	{"master", "pause", "admin", `{"targets":["nowhere"]}`},
 	{"master", "continue", "admin", `{"targets":["nowhere"]}`},

@@ -97,12 +97,40 @@ func printable(text string) string {
 // priorities of the kinds that submit something.
 var priorities = map[Kind]int{SubmitJobHigh: 1, SubmitJobHighBg: 1, SubmitJobLow: -1, SubmitJobLowBg: -1}
 
+// answered waits until all that the peer has submitted before is answered, so that answers come in the order of what is
+// asked. ECHO_REQ, which asks whether somebody is there, and workers do not wait for that.
+func (p *Peer) answered() {
+	if p.pending.Acquire(p.ctx, mostPending) == nil {
+		p.pending.Release(mostPending)
+	}
+}
+
 // submit takes a job. Nothing more is read from a peer that waits for too many answers.
 func (p *Peer) submit(kind Kind, args [][]byte, held *hold) {
 	job := &Submission{
 		From: p, Function: string(args[0]), Unique: string(args[1]), Priority: priorities[kind],
 		Background: kind != SubmitJob && kind != SubmitJobHigh && kind != SubmitJobLow,
 		Workload:   Payload{args[len(args)-1], held},
+	}
+	if why := unfit(job.Function); why != "" {
+		p.refuse("INVALID_FUNCTION_NAME", why)
+		return
+	}
+	if len(job.Unique) > mostOfUnique {
+		p.refuse("ARGUMENT_TOO_LARGE", fmt.Sprintf("A unique id has at most %d bytes", mostOfUnique))
+		return
+	}
+	if kind == SubmitJobEpoch {
+		at, err := strconv.ParseInt(string(args[2]), 10, 64)
+		if err != nil || at < 0 || at >= endOfTime {
+			p.refuse("INVALID_ARGUMENT", "The time of SUBMIT_JOB_EPOCH is a number of seconds since 1970, before the year 2100")
+			return
+		}
+		job.At = at
+	}
+	if err := p.server.Functions.Add(job.Function, p.By()); err != nil {
+		p.refuse("INVALID_FUNCTION_NAME", err.Error())
+		return
 	}
 	job.weight = 1
 	if held == nil {
@@ -111,32 +139,13 @@ func (p *Peer) submit(kind Kind, args [][]byte, held *hold) {
 	if p.pending.Acquire(context.Background(), job.weight) != nil {
 		return
 	}
-	if why := unfit(job.Function); why != "" {
-		job.Refused("INVALID_FUNCTION_NAME", why)
-		return
-	}
-	if len(job.Unique) > mostOfUnique {
-		job.Refused("ARGUMENT_TOO_LARGE", fmt.Sprintf("A unique id has at most %d bytes", mostOfUnique))
-		return
-	}
-	if kind == SubmitJobEpoch {
-		at, err := strconv.ParseInt(string(args[2]), 10, 64)
-		if err != nil || at < 0 || at >= endOfTime {
-			job.Refused("INVALID_ARGUMENT", "The time of SUBMIT_JOB_EPOCH is a number of seconds since 1970, before the year 2100")
-			return
-		}
-		job.At = at
-	}
-	if err := p.server.Functions.Add(job.Function, p.By()); err != nil {
-		job.Refused("INVALID_FUNCTION_NAME", err.Error())
-		return
-	}
 	job.Workload.Keep()
 	p.server.Intake.Submit(job)
 }
 
 // standing answers GET_STATUS and GET_STATUS_UNIQUE. A job that can't be looked up now is as one that is not known.
 func (p *Peer) standing(ctx context.Context, kind Kind, name string) {
+	p.answered()
 	q := Question{From: p, Handle: name}
 	if kind == GetStatusUnique {
 		q = Question{From: p, Unique: name}
@@ -174,6 +183,7 @@ func (p *Peer) option(name string) {
 		return
 	}
 	p.exceptions.Store(true)
+	p.answered()
 	p.Send(OptionRes, name)
 }
 

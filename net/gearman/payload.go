@@ -8,11 +8,17 @@ import (
 )
 
 // What long packets of all peers together may take of the memory. A packet so short as shortBytes counts for
-// nothing, so that who sends little never waits for those who send much.
+// nothing, so that who sends little never waits for those who send much; and middleBytes is what those have for
+// themselves that are no longer than middle.
 const (
 	shortBytes  = 64 << 10
+	middle      = 1 << 20
+	middleBytes = 32 << 20
 	memoryBytes = 256 << 20
 )
+
+// memory is what there is for packets, by their length.
+type memory struct{ middle, long *semaphore.Weighted }
 
 // Payload is the last argument of a packet. A long one counts in the server's memory until everybody who has kept
 // it has dropped it; its bytes are nobody's to change.
@@ -29,28 +35,32 @@ type hold struct {
 
 // take waits until there is memory for a packet. Whoever has some gives it back in time: each step of what is read
 // has a deadline, and so has what is written.
-func take(ctx context.Context, memory *semaphore.Weighted, size int) (*hold, error) {
+func (m memory) take(ctx context.Context, size int) (*hold, error) {
 	if size <= shortBytes {
 		return nil, nil
 	}
-	h := newHold(memory, size)
-	if err := memory.Acquire(ctx, h.bytes); err != nil {
+	from := m.long
+	if size <= middle {
+		from = m.middle
+	}
+	h := newHold(from, size)
+	if err := from.Acquire(ctx, h.bytes); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-// tryTake takes memory for whatever size, if there is some; nil: there is none.
-func tryTake(memory *semaphore.Weighted, size int) *hold {
-	h := newHold(memory, size)
-	if !memory.TryAcquire(h.bytes) {
+// tryTake takes memory for what a peer does not take, if there is some; nil: there is none.
+func (m memory) tryTake(size int) *hold {
+	h := newHold(m.long, size)
+	if !m.long.TryAcquire(h.bytes) {
 		return nil
 	}
 	return h
 }
 
-func newHold(memory *semaphore.Weighted, size int) *hold {
-	h := &hold{bytes: min(int64(size), memoryBytes), memory: memory}
+func newHold(from *semaphore.Weighted, size int) *hold {
+	h := &hold{bytes: min(int64(size), memoryBytes), memory: from}
 	h.users.Store(1)
 	return h
 }
@@ -64,7 +74,7 @@ func (s *Server) Load(j *Job, size int, read func() ([]byte, error)) (Payload, e
 	if p == nil {
 		return Payload{}, errGone
 	}
-	held, err := take(p.ctx, s.memory, size)
+	held, err := s.memory.take(p.ctx, size)
 	if err != nil {
 		return Payload{}, err
 	}
@@ -74,6 +84,12 @@ func (s *Server) Load(j *Job, size int, read func() ([]byte, error)) (Payload, e
 		return Payload{}, err
 	}
 	return Payload{bytes, held}, nil
+}
+
+// Reserve takes memory for so many bytes until drop, if there is some.
+func (s *Server) Reserve(size int) (drop func(), some bool) {
+	h := s.memory.tryTake(size)
+	return h.drop, h != nil
 }
 
 // Keep is for one more who has the payload, and drops it.

@@ -120,7 +120,7 @@ func (p *Peer) put(encode func([]byte) []byte, last Payload) {
 		}
 	}
 	if crowded {
-		h := tryTake(p.server.memory, p.untook-before)
+		h := p.server.memory.tryTake(p.untook - before)
 		if h == nil {
 			p.closeLocked(errors.New("it does not take what it is sent"))
 			return
@@ -309,7 +309,7 @@ func (p *Peer) readPacket(ctx context.Context) error {
 	var whole time.Time
 	body, err := readBody(p.reader, h.size, func() (err error) {
 		if held == nil { // the beginning is there: it means to send the rest
-			if held, err = take(ctx, p.server.memory, h.size); err != nil {
+			if held, err = p.server.memory.take(ctx, h.size); err != nil {
 				return err
 			}
 			whole = time.Now().Add(timeFor(h.size))
@@ -341,8 +341,11 @@ func (p *Peer) readPacket(ctx context.Context) error {
 	return nil
 }
 
-// refuse answers with ERROR.
-func (p *Peer) refuse(code, text string) { p.Send(Error, code, text) }
+// refuse answers what was read last with ERROR.
+func (p *Peer) refuse(code, text string) {
+	p.answered()
+	p.Send(Error, code, text)
+}
 
 // readLine takes one text command.
 func (p *Peer) readLine(ctx context.Context) error {
@@ -354,5 +357,7 @@ func (p *Peer) readLine(ctx context.Context) error {
 		return err
 	}
 	_ = p.conn.SetReadDeadline(time.Time{})
-	return p.command(ctx, string(line))
+	command := string(line)
+	p.answered()
+	return p.command(ctx, command)
 }

@@ -29,17 +29,23 @@ type anyFunction struct{ Functions }
 
 func (anyFunction) Add(string, string) error { return nil }
 
-// memory is what peers in these tests have together.
-const memory = 512 << 10
+// most is what peers in these tests have together.
+const most = 512 << 10
+
+// oneMemory is one for packets of all lengths.
+func oneMemory() memory {
+	one := semaphore.NewWeighted(most)
+	return memory{one, one}
+}
 
 // connected makes a server, and a connection to it, in a bubble of synctest.
 func connected(t *testing.T) (*Server, *silent, net.Conn) {
 	intake := &silent{}
 	s := New(Config{
-		Intake: intake, Functions: anyFunction{}, MaxPacket: memory, Logger: slog.New(slog.DiscardHandler),
+		Intake: intake, Functions: anyFunction{}, MaxPacket: most, Logger: slog.New(slog.DiscardHandler),
 		Know: func(net.Conn) (*principal.Session, error) { return principal.Known("", "", ""), nil },
 	})
-	s.memory = semaphore.NewWeighted(memory)
+	s.memory = oneMemory()
 	conn, theirs := net.Pipe()
 	s.serve(t.Context(), theirs)
 	t.Cleanup(func() {
@@ -53,10 +59,10 @@ func connected(t *testing.T) (*Server, *silent, net.Conn) {
 func heldFor(t *testing.T, s *Server) time.Duration {
 	synctest.Wait()
 	began := time.Now()
-	if err := s.memory.Acquire(context.Background(), memory); err != nil {
+	if err := s.memory.long.Acquire(context.Background(), most); err != nil {
 		t.Fatal(err)
 	}
-	s.memory.Release(memory)
+	s.memory.long.Release(most)
 	return time.Since(began)
 }
 
@@ -121,11 +127,72 @@ func TestUntakenAnswersAreBounded(t *testing.T) {
 		for ; !p.closed; n++ {
 			p.Send(EchoRes, short)
 		}
-		if kept := n * shortBytes; kept < mostUntook+memory/2 || kept > mostUntook+memory+2*shortBytes {
+		if kept := n * shortBytes; kept < mostUntook+most/2 || kept > mostUntook+most+2*shortBytes {
 			t.Errorf("%d bytes were kept for a peer", kept)
 		}
 		if got := heldFor(t, s); got != 0 {
 			t.Errorf("a peer that was closed has the memory for %s", got)
+		}
+	})
+}
+
+// A packet of middle length does not wait for long ones whose peers have stopped.
+func TestMiddlePacketsDoNotWaitForLongOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, conn := connected(t)
+		s.MaxPacket = 2 * middle
+		s.memory = memory{semaphore.NewWeighted(middle), semaphore.NewWeighted(2 * middle)}
+		long := packet("REQ", EchoReq, strings.Repeat("x", middle+1))
+		if _, err := conn.Write(long[:shortBytes+headLength]); err != nil { // it stops
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		other, theirs := net.Pipe()
+		defer other.Close()
+		s.serve(t.Context(), theirs)
+		for range 3 {
+			whole := packet("REQ", EchoReq, strings.Repeat("x", middle))
+			if _, err := other.Write(whole); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(other, whole); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("they waited %s", took)
+		}
+	})
+}
+
+// Submissions that are refused at once are answered in their turn.
+func TestAnswersComeInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, intake, conn := connected(t)
+		unasked := [][]byte{
+			packet("REQ", SubmitJobBg, "f", strings.Repeat("u", mostOfUnique+1), ""), packet("REQ", SubmitJobBg, "", "", ""),
+			packet("REQ", SubmitJobBg, "f"), packet("REQ", AllYours), packet("REQ", OptionReq, "exceptions"), []byte("version\n"),
+		}
+		for _, raw := range unasked {
+			if _, err := conn.Write(append(packet("REQ", SubmitJobBg, "f", "", ""), raw...)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			intake.submitted[len(intake.submitted)-1].Created("H:x:1")
+			h, err := readHead(conn, most)
+			if err != nil || h.kind != JobCreated {
+				t.Errorf("%q: the first answer is %d: %v", raw, h.kind, err)
+			}
+			body := make([]byte, h.size)
+			if _, err := io.ReadFull(conn, body); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 4096)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

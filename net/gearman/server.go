@@ -24,8 +24,8 @@ type Config struct {
 	Know func(conn net.Conn) (*principal.Session, error)
 	// Refused hears of what somebody may not ask.
 	Refused func(from *principal.Session, request, about string, why error)
-	// Workers hears how many workers can do a function, whenever that changes. Calls come one after the other, and
-	// must not block.
+	// Workers hears how many workers can do a function, whenever that changes, or whether it is Mute. Calls come one
+	// after the other, and must not block.
 	Workers func(function string, n int)
 
 	MaxPacket int    // bytes
@@ -65,7 +65,7 @@ func (s *Submission) Created(handle string) {
 
 // Refused answers the client that there is no job.
 func (s *Submission) Refused(code, text string) {
-	s.From.refuse(code, text)
+	s.From.Send(Error, code, text)
 	s.From.pending.Release(s.weight)
 }
 
@@ -122,7 +122,7 @@ const mostPeers = 20_000
 // Server speaks Gearman's protocol.
 type Server struct {
 	Config
-	memory *semaphore.Weighted
+	memory memory
 
 	mu        sync.Mutex
 	peers     map[*Peer]struct{}
@@ -136,7 +136,7 @@ type Server struct {
 // New makes a server.
 func New(c Config) *Server {
 	return &Server{
-		Config: c, memory: semaphore.NewWeighted(memoryBytes),
+		Config: c, memory: memory{semaphore.NewWeighted(middleBytes), semaphore.NewWeighted(memoryBytes)},
 		peers: map[*Peer]struct{}{}, functions: map[string]*function{},
 	}
 }

@@ -314,4 +314,7 @@ func (s *JobStanding) identify(known journal.Job) {
 		s.Started = *known.Process
 	}
 	s.Adopted = adopted(process)
+	if waiting, is := process.(interface{ WaitsFor() string }); is && s.Phase == board.Asked {
+		s.Reason = waiting.WaitsFor()
+	}
 }

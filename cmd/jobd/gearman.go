@@ -130,7 +130,7 @@ func (r *root) foundTargets(front *gearman.Front, table *tablePart) (targets map
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	names, err := into.Targets(ctx)
+	names, err := into.Functions(ctx)
 	if err != nil {
 		r.log.Warn("functions of rows that wait are served when a client or a worker names them", "error", err)
 	}

@@ -134,7 +134,7 @@ type JobStanding struct {
 	Since    int64  `json:"since,omitempty"`  // of its claim, or of its start
 	Attempt  int    `json:"attempt,omitempty"`
 	PID      int    `json:"pid,omitempty"`
-	Reason   string `json:"reason,omitempty"`   // why it is given back, or started again
+	Reason   string `json:"reason,omitempty"`   // why it is given back, or started again; what a start waits for
 	Ignoring bool   `json:"ignoring,omitempty"` // in doubt is whether its row was ignored
 	Adopted  bool   `json:"adopted,omitempty"`  // its runner is gone: how it ends nobody will know
 

@@ -50,10 +50,17 @@ type function struct {
 	sleeping map[*Peer]struct{}
 	waiting  []*Job
 	alarm    *time.Timer // wakes all where those that were woken do not ask
+	patience *time.Timer // ends when nobody has asked for those that wait; nil: nothing waits
+	asked    bool        // since patience was set, a worker has asked for a job or begun to sleep
+	mute     bool        // nobody did in time
 }
 
-// wakeAllAfter is how long a job waits for the one worker that was woken for it until all others are.
-const wakeAllAfter = 100 * time.Millisecond
+// wakeAllAfter is how long a job waits for the one worker that was woken for it until all others are; askWithin how
+// long until workers that have no job and ask for none are as ones that are not there.
+const (
+	wakeAllAfter = 100 * time.Millisecond
+	askWithin    = 10 * time.Second
+)
 
 // functionOf is a function, made where it is not there. Callers must hold s.mu.
 func (s *Server) functionOf(name string) *function {
@@ -82,6 +89,57 @@ func (s *Server) Offer(j *Job) {
 	if len(f.sleeping) > 0 && f.alarm == nil {
 		f.alarm = time.AfterFunc(wakeAllAfter, func() { s.wakeAll(f) })
 	}
+	if f.patience == nil {
+		f.asked = false
+		f.patience = time.AfterFunc(askWithin, func() { s.unasked(j.Function, f) })
+	}
+}
+
+// unasked looks whether the workers of a function ask for jobs: one that has a job asks when that is over.
+func (s *Server) unasked(name string, f *function) {
+	s.mu.Lock()
+	f.patience = nil
+	if len(f.waiting) > 0 {
+		f.mute = !f.asked
+		for p := range f.workers {
+			f.mute = f.mute && len(p.jobs) == 0
+		}
+		if f.asked = false; !f.mute {
+			f.patience = time.AfterFunc(askWithin, func() { s.unasked(name, f) })
+		}
+	}
+	mute := f.mute
+	s.mu.Unlock()
+	if mute {
+		s.tell(name)
+	}
+}
+
+// asks notes that a worker asks for jobs. It gives the functions of which that was not known any more. Callers must
+// hold s.mu.
+func (s *Server) asks(p *Peer) (again []string) {
+	for _, name := range p.can {
+		f := s.functions[name]
+		if f.asked = true; f.mute {
+			f.mute, again = false, append(again, name)
+		}
+	}
+	return again
+}
+
+// tellAll tells of functions how many workers can do them by now.
+func (s *Server) tellAll(names []string) {
+	for _, name := range names {
+		s.tell(name)
+	}
+}
+
+// Mute tells whether jobs of a function have waited for long, and none of its workers has asked for one since.
+func (s *Server) Mute(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.functions[name]
+	return f != nil && f.mute
 }
 
 // wakeOne wakes a worker of a function. Callers must hold s.mu.
@@ -295,6 +353,7 @@ var errGone = errors.New("the connection to its worker was lost")
 func (s *Server) grab(p *Peer, kind Kind) {
 	s.mu.Lock()
 	s.setSleeping(p, false)
+	again := s.asks(p)
 	var j *Job
 	for _, name := range p.can {
 		if f := s.functions[name]; len(f.waiting) > 0 {
@@ -307,6 +366,7 @@ func (s *Server) grab(p *Peer, kind Kind) {
 	if j == nil {
 		p.Send(NoJob)
 		s.mu.Unlock()
+		s.tellAll(again)
 		return
 	}
 	if p.jobs == nil {
@@ -314,17 +374,20 @@ func (s *Server) grab(p *Peer, kind Kind) {
 	}
 	j.worker, j.grab, p.jobs[j.Handle] = p, kind, j
 	s.mu.Unlock()
+	s.tellAll(again)
 	j.Run.Taken(p.session.Address)
 }
 
 // sleep notes that a worker sleeps, unless there is a job for it.
 func (s *Server) sleep(p *Peer) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.setSleeping(p, true)
+	again := s.asks(p)
 	if slices.ContainsFunc(p.can, func(name string) bool { return len(s.functions[name].waiting) > 0 }) {
 		s.wake(p)
 	}
+	s.mu.Unlock()
+	s.tellAll(again)
 }
 
 // said takes what a worker says of a job.

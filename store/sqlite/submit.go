@@ -174,6 +174,19 @@ func (t *Table) Targets(ctx context.Context) (names []string, err error) {
 	})
 }
 
+// Functions lists those of the Targets that have rows which were submitted.
+func (t *Table) Functions(ctx context.Context) (names []string, err error) {
+	all, err := t.Targets(ctx)
+	for _, name := range all {
+		query := "SELECT 1 FROM " + quote(t.config.Table) + " WHERE " + live + " AND target = ? AND workload IS NOT NULL LIMIT 1"
+		err = cmp.Or(err, t.read(ctx, query, []any{name}, func(scan func(...any) error) error {
+			names = append(names, name)
+			return nil
+		}))
+	}
+	return names, err
+}
+
 // read asks one query about what was submitted.
 func (t *Table) read(ctx context.Context, query string, args []any, row rule.Row) error {
 	if _, err := t.layout.Get(ctx); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -35,7 +34,8 @@ type executor struct {
 // standing is how the workers of a target stand.
 type standing struct {
 	workers int
-	since   time.Time // without any
+	unready string    // why no job can be started
+	since   time.Time // of that
 	jobs    int64     // that a worker got
 }
 
@@ -43,8 +43,11 @@ func newExecutor(f *Front) *executor {
 	return &executor{front: f, targets: map[string]*standing{}, runs: map[int64]*run{}}
 }
 
-// none is why no job of a target can be started.
-const none = "no Gearman worker that can do it is connected"
+// Why no job of a target can be started.
+const (
+	none = "no Gearman worker that can do it is connected"
+	mute = "the Gearman workers that can do it are connected, and ask for no job"
+)
 
 // setTargets says of which targets workers run the jobs.
 func (x *executor) setTargets(services map[string]jobexec.Service) {
@@ -53,7 +56,7 @@ func (x *executor) setTargets(services map[string]jobexec.Service) {
 	maps.DeleteFunc(x.targets, func(name string, _ *standing) bool { return services[name].Mode != jobexec.ModeGearman })
 	for name, of := range services {
 		if of.Mode == jobexec.ModeGearman && x.targets[name] == nil {
-			x.targets[name] = &standing{since: time.Now()}
+			x.targets[name] = &standing{unready: none, since: time.Now()}
 			added = append(added, name)
 		}
 	}
@@ -63,41 +66,47 @@ func (x *executor) setTargets(services map[string]jobexec.Service) {
 	}
 }
 
-// workers looks how many workers can do a function, and tells it. With the last one the jobs that wait for one are
-// given back.
+// workers looks how many workers can do a function, and tells it. Without any that asks, the jobs that wait for one
+// are given back.
 func (x *executor) workers(name string) {
 	x.telling.Lock()
 	defer x.telling.Unlock()
-	n := x.front.server.WorkersOf(name)
+	n, why := x.front.server.WorkersOf(name), ""
+	switch {
+	case n == 0:
+		why = none
+	case x.front.server.Mute(name):
+		n, why = 0, mute
+	}
 	x.mu.Lock()
 	t := x.targets[name]
 	if t == nil {
 		x.mu.Unlock()
 		return
 	}
-	if t.workers > 0 && n == 0 {
+	if t.unready != why {
 		t.since = time.Now()
 	}
-	t.workers = n
+	t.workers, t.unready = n, why
 	told := t.told(name)
 	var waiting []*run
 	for _, r := range x.runs {
-		if n == 0 && r.job.Function == name {
+		if why != "" && r.job.Function == name {
 			waiting = append(waiting, r)
 		}
 	}
 	x.mu.Unlock()
 	x.front.OnStanding(told)
 	for _, r := range waiting {
-		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: none, Short: true})
+		r.withdraw(journal.Done{}, &jobexec.NotStartedError{Why: why, Short: true})
 	}
 }
 
 // told is how the workers of a target stand, as it is told.
 func (t *standing) told(name string) jobexec.PoolStanding {
-	s := jobexec.PoolStanding{Target: name, Mode: jobexec.ModeGearman, Ready: t.workers, Jobs: t.jobs}
-	if t.workers == 0 {
-		s.Unready, s.Since = none, t.since.UnixMilli()
+	s := jobexec.PoolStanding{Target: name, Mode: jobexec.ModeGearman, Ready: t.workers, Unready: t.unready, Jobs: t.jobs}
+	if s.Unready != "" {
+		s.Since = t.since.UnixMilli()
 	}
 	return s
 }
@@ -167,14 +176,17 @@ func (x *executor) start(spec jobexec.Spec) *run {
 	}
 	x.mu.Lock()
 	t := x.targets[spec.Target]
-	can := t != nil && t.workers > 0
-	if can {
+	why := none
+	if t != nil {
+		why = t.unready
+	}
+	if why == "" {
 		x.runs[spec.Job] = r
 		t.jobs++
 	}
 	x.mu.Unlock()
-	if !can {
-		r.end(journal.Done{}, &jobexec.NotStartedError{Why: none})
+	if why != "" {
+		r.end(journal.Done{}, &jobexec.NotStartedError{Why: why})
 		return r
 	}
 	if x.front.intake == nil {
@@ -203,15 +215,26 @@ func (r *run) load() {
 
 // read reads what a row has. One without a workload was inserted by the application: its worker gets the id.
 func (r *run) read(most int) (w sqlite.Workload, err error) {
-	found, err := r.executor.front.Table.Workloads(context.Background(), []int64{r.spec.Job}, most)
-	if err != nil || len(found) == 0 {
+	w, found, err := r.executor.front.workload(r.spec.Job, most)
+	if err != nil || !found {
 		return w, fmt.Errorf("its workload can't be read: %w", cmp.Or(err, errors.New("its row is gone")))
 	}
-	w = found[0]
 	if w.Null {
 		w.Bytes = strconv.AppendInt(nil, w.ID, 10)
 	}
 	return w, nil
+}
+
+// workload is what a row has; without the bytes, where they are more than most.
+func (f *Front) workload(job int64, most int) (w sqlite.Workload, found bool, err error) {
+	rows, err := f.Table.Workloads(context.Background(), []int64{job}, most)
+	if err != nil || len(rows) == 0 {
+		return w, false, err
+	}
+	if w = rows[0]; w.Size > f.MaxPacket {
+		err = fmt.Errorf("it has %d bytes, and gearman_max_packet is %d", w.Size, f.MaxPacket)
+	}
+	return w, true, err
 }
 
 // loadLong reads a long workload, for which there must be memory, and sends it to the worker that has asked for it.
@@ -225,7 +248,7 @@ func (r *run) loadLong(size int) {
 		if gone {
 			return nil, os.ErrProcessDone
 		}
-		w, err := r.read(math.MaxInt)
+		w, err := r.read(r.executor.front.MaxPacket)
 		return w.Bytes, err
 	})
 	if err != nil {
@@ -263,6 +286,16 @@ func (r *run) withdraw(done journal.Done, why error) bool {
 		r.end(done, why)
 	}
 	return waits
+}
+
+// WaitsFor tells what keeps the run from beginning; "": nothing does.
+func (r *run) WaitsFor() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != offered {
+		return ""
+	}
+	return "a Gearman worker that asks for a job"
 }
 
 // Taken implements gearman.Run.

@@ -1,12 +1,14 @@
 package gearman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	jobexec "jobd/exec"
 )
@@ -15,6 +17,9 @@ import (
 // nothing is done for it.
 type functions struct {
 	front *Front
+
+	sweeping sync.Mutex
+	swept    time.Time // guarded by sweeping
 
 	mu      sync.Mutex
 	found   map[string]*slots // of targets that no configuration names
@@ -25,11 +30,19 @@ type functions struct {
 // slots are those of a function that became a target.
 type slots struct{ set, wanted int }
 
-// mostFound is how many functions become targets: a client that makes up names must not fill the journal.
-const mostFound = 1000
+// mostFound is how many functions are targets that no configuration names. Who needs one more has those dropped that
+// nobody needs, where that was not tried just before.
+const (
+	mostFound  = 1000
+	sweepEvery = 10 * time.Second
+)
 
-// byWorkers is on whose behalf slots follow the number of workers.
-const byWorkers = "gearman_concurrency: two for each connected worker"
+// On whose behalf targets are changed.
+const (
+	byWorkers = "gearman_concurrency: two for each connected worker"
+	byNobody  = "gearman: it has neither workers nor jobs, and others became targets"
+	byRows    = "gearman: jobs of it were submitted"
+)
 
 func newFunctions(f *Front) *functions {
 	return &functions{front: f, found: map[string]*slots{}, limits: map[string]int{}}
@@ -103,14 +116,12 @@ func (s *functions) Add(name, by string) error {
 	if name == "null" {
 		return errors.New("the name null is reserved")
 	}
-	s.mu.Lock()
-	if s.found[name] == nil && len(s.found) >= mostFound {
-		s.mu.Unlock()
-		return fmt.Errorf("%d functions became targets already, which is the most", mostFound)
+	n := f.Slots(f.server.WorkersOf(name))
+	if !s.note(name, n) {
+		if s.sweep(); !s.note(name, n) {
+			return fmt.Errorf("%d functions became targets already, which is the most while they have workers or jobs", mostFound)
+		}
 	}
-	n := f.Slots(0)
-	s.found[name] = &slots{n, n}
-	s.mu.Unlock()
 	err := f.Worker.FindTarget(name, n, *launcher(), by)
 	if err == nil || f.Worker.Serves(name) { // somebody was faster
 		return nil
@@ -119,43 +130,85 @@ func (s *functions) Add(name, by string) error {
 	return err
 }
 
+// note notes a function that becomes a target, if one more may.
+func (s *functions) note(name string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found[name] == nil && len(s.found) >= mostFound {
+		return false
+	}
+	s.found[name] = &slots{n, n}
+	return true
+}
+
 func (s *functions) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.found, name)
 }
 
-// Drop implements gearman.Functions. One with rows that are not at their end stays: they would be run no more.
+// sweep drops the functions that nobody needs.
+func (s *functions) sweep() {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	if time.Since(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = time.Now()
+	s.mu.Lock()
+	names := slices.Collect(maps.Keys(s.found))
+	s.mu.Unlock()
+	names = slices.DeleteFunc(names, func(name string) bool { return s.front.server.WorkersOf(name) > 0 })
+	if err := s.drop(context.Background(), byNobody, names); err != nil && !errors.Is(err, errJobs) {
+		s.front.Logger.Warn("functions that nobody needs stay targets", "error", err)
+	}
+}
+
+// Drop implements gearman.Functions.
 func (s *functions) Drop(ctx context.Context, name, by string) error {
-	f := s.front
 	s.mu.Lock()
 	found := s.found[name] != nil
 	s.mu.Unlock()
 	switch {
-	case !f.Worker.Serves(name):
+	case !s.front.Worker.Serves(name):
 		return errors.New("function not found")
 	case !found:
 		return errors.New("the function is a target of the configuration, which must be changed")
 	}
-	if err := s.mustBeEmpty(ctx, name); err != nil {
-		return err
-	}
-	if err := f.Worker.RemoveTarget(name, by); err != nil {
-		return err
-	}
-	if err := s.mustBeEmpty(ctx, name); err != nil { // somebody has submitted one just then
-		return errors.Join(err, f.Worker.FindTarget(name, f.Slots(0), *launcher(), by))
-	}
-	s.forget(name)
-	return nil
+	return s.drop(ctx, by, []string{name})
 }
 
-func (s *functions) mustBeEmpty(ctx context.Context, name string) error {
-	names, err := s.front.Table.Targets(ctx)
-	if err == nil && slices.Contains(names, name) {
-		err = errors.New("there are jobs of it, which would be lost")
+// errJobs is why a function stays.
+var errJobs = errors.New("there are jobs of it, which would be lost")
+
+// drop has functions served no more, but for those with rows that are not at their end: they would be run no more.
+// Somebody may submit one meanwhile: if that row is not seen here, its submission makes a target of it again.
+func (s *functions) drop(ctx context.Context, by string, names []string) error {
+	busy, err := s.front.Table.Targets(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	var kept error
+	var dropped []string
+	for _, name := range names {
+		err := errJobs
+		if !slices.Contains(busy, name) {
+			err = s.front.Worker.RemoveTarget(name, by)
+		}
+		if err == nil {
+			dropped = append(dropped, name)
+		}
+		kept = cmp.Or(kept, err)
+	}
+	busy, err = s.front.Table.Targets(ctx)
+	for _, name := range dropped {
+		s.forget(name)
+		if err != nil || slices.Contains(busy, name) {
+			kept = cmp.Or(kept, err, errJobs)
+			kept = errors.Join(kept, s.Add(name, byRows))
+		}
+	}
+	return kept
 }
 
 // Limit implements gearman.Functions.

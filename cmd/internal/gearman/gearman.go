@@ -44,6 +44,7 @@ type Worker interface {
 	GivenBack(targets []string)
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer[jobexec.Result], error)
+	Output(ctx context.Context, g jobexec.Glance) (out jobexec.JobOutput, found bool, err error)
 }
 
 // Parts are what the front needs and what is made after it.
@@ -68,12 +69,14 @@ type Front struct {
 	intake    *intake // nil: nothing is inserted
 	executor  *executor
 	functions *functions
+	outputs   outputs
 	tasks     sync.WaitGroup // what Serve waits for at its end
 }
 
 // New makes a front that serves nobody yet.
 func New(c Config) *Front {
 	f := &Front{Config: c}
+	f.outputs = outputs{front: f, jobs: map[int64]*output{}}
 	f.executor = newExecutor(f)
 	f.functions = newFunctions(f)
 	server := gearman.Config{
@@ -85,7 +88,7 @@ func New(c Config) *Front {
 		f.intake = newIntake(f)
 		server.Intake = f.intake
 	} else {
-		server.Intake = &named{front: f}
+		server.Intake = newNamed(f)
 	}
 	f.server = gearman.New(server)
 	return f

@@ -21,19 +21,20 @@ import (
 type intake struct {
 	front *Front
 
+	queue gathered
+
 	mu       sync.Mutex
-	queue    []*gearman.Submission
-	writing  bool
-	stopping bool                             // clients go because the worker stops: their jobs stay
-	jobs     map[int64]*job                   // that clients wait for
-	waits    map[*gearman.Peer]map[int64]*job // the same, by client
-	ended    map[int64]uint64                 // jobs that the journal has ended, and perhaps the table not yet: by which event
-	tidyAt   int                              // when so many are in ended, those that the table shows are forgotten
-	memory   map[int64]workload               // of rows that no worker has had yet
-	kept     int                              // bytes in memory
-	leaving  []int64                          // jobs whose last client is gone, which are cancelled
-	settled  chan struct{}                    // closed when some of them are
-	look     *time.Timer                      // the next look at the rows of jobs; nil: nobody waits
+	held     map[*gearman.Peer][]*gearman.Submission // of clients whose first one of them meets a job that is over
+	stopping bool                                    // clients go because the worker stops: their jobs stay
+	jobs     map[int64]*job                          // that clients wait for
+	waits    map[*gearman.Peer]map[int64]*job        // the same, by client
+	ended    map[int64]uint64                        // jobs that the journal has ended, and perhaps the table not yet: by which event
+	tidyAt   int                                     // when so many are in ended, those that the table shows are forgotten
+	memory   map[int64]workload                      // of rows that no worker has had yet
+	kept     int                                     // bytes in memory
+	leaving  []int64                                 // jobs whose last client is gone, which are cancelled
+	settled  chan struct{}                           // closed when some of them are
+	look     *time.Timer                             // the next look at the rows of jobs; nil: nobody waits
 }
 
 // job is one that clients wait for.
@@ -61,8 +62,6 @@ type workload struct {
 }
 
 const (
-	mostAtOnce   = 1000     // rows in a transaction
-	mostBytes    = 64 << 20 // of their workloads, about
 	mostKept     = 32 << 20 // bytes of workloads in memory
 	longWorkload = 64 << 10 // is not kept there
 	mostEnded    = 4096     // ended jobs, until it is looked which of them the table shows
@@ -72,10 +71,12 @@ const (
 )
 
 func newIntake(f *Front) *intake {
-	return &intake{
-		front: f, jobs: map[int64]*job{}, waits: map[*gearman.Peer]map[int64]*job{},
+	in := &intake{
+		front: f, jobs: map[int64]*job{}, waits: map[*gearman.Peer]map[int64]*job{}, held: map[*gearman.Peer][]*gearman.Submission{},
 		ended: map[int64]uint64{}, tidyAt: mostEnded, memory: map[int64]workload{},
 	}
+	in.queue = gathered{tasks: &f.tasks, take: in.insert}
+	return in
 }
 
 // keyOf is what a row has as its unique key: a hash of function and unique id, and behind it the id itself, which the
@@ -102,39 +103,23 @@ func uniqueOf(key string) string {
 func (in *intake) Submit(s *gearman.Submission) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.queue = append(in.queue, s)
-	if !in.writing {
-		in.writing = true
-		in.front.tasks.Go(in.write)
+	if before, held := in.held[s.From]; held {
+		in.held[s.From] = append(before, s)
+	} else {
+		in.queue.add(s)
 	}
 }
 
-// write writes what is submitted until there is nothing more: all that has come meanwhile in one transaction.
-func (in *intake) write() {
-	for {
-		in.mu.Lock()
-		n, bytes := 0, 0
-		for n < min(len(in.queue), mostAtOnce) && bytes < mostBytes {
-			bytes += len(in.queue[n].Workload.Bytes)
-			n++
-		}
-		batch := slices.Clone(in.queue[:n])
-		clear(in.queue[:n])
-		if in.queue = in.queue[n:]; n == 0 {
-			in.queue, in.writing = nil, false
-			in.mu.Unlock()
-			return
-		}
-		in.mu.Unlock()
-		in.insert(batch)
-	}
-}
-
-// overError says that a submission meets a row that nobody may join any more: its job is over, which the table is
-// about to show, or is being cancelled.
+// overError says that submissions meet rows that nobody may join any more: their jobs are over, which the table is
+// about to show, or are being cancelled.
 type overError struct {
-	settled <-chan struct{}
-	ended   int64 // the job, where it is one that has ended
+	meets map[int]meeting // by the place of the submission
+}
+
+// meeting is of a submission with a job that is over.
+type meeting struct {
+	ended   int64           // the job, where it is one that has ended
+	settled <-chan struct{} // closed when the row may show it
 }
 
 // Error implements error.
@@ -143,7 +128,24 @@ func (*overError) Error() string {
 }
 
 // insert writes some submissions and answers them, in their order. Who waits is known before anybody can see a row.
+// Those that meet a job that is over wait, with those that their clients have sent behind them.
 func (in *intake) insert(batch []*gearman.Submission) {
+	if !within(shownIn, in.front.CaughtUp) { // what ended before this start is shown first
+		in.answer(batch, nil, nil, &overError{})
+		return
+	}
+	for over := new(overError); len(batch) > 0; {
+		taken, waiters, err := in.try(batch)
+		if !errors.As(err, &over) {
+			in.answer(batch, taken, waiters, err)
+			return
+		}
+		batch = in.hold(batch, over.meets)
+	}
+}
+
+// try writes submissions, all or none of them.
+func (in *intake) try(batch []*gearman.Submission) (taken []sqlite.Taken, waiters []*waiter, err error) {
 	rows := make([]sqlite.Submitted, len(batch))
 	for i, s := range batch {
 		rows[i] = sqlite.Submitted{
@@ -151,43 +153,83 @@ func (in *intake) insert(batch []*gearman.Submission) {
 			Priority: s.Priority, RunAt: s.At, Most: in.front.functions.limit(s.Function),
 		}
 	}
-	var taken []sqlite.Taken
-	var waiters []*waiter
-	try := func() error {
-		return in.front.Table.Submit(context.Background(), rows, func(told []sqlite.Taken) error {
-			in.mu.Lock()
-			defer in.mu.Unlock()
-			for _, t := range told {
-				if seq, over := in.ended[t.ID]; over && t.Joined {
-					return &overError{in.front.Shown(seq, t.ID), t.ID}
-				}
-				if t.Joined && slices.Contains(in.leaving, t.ID) {
-					return &overError{settled: in.settled}
-				}
+	err = in.front.Table.Submit(context.Background(), rows, func(told []sqlite.Taken) error {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		meets := map[int]meeting{}
+		for i, t := range told {
+			switch seq, over := in.ended[t.ID]; {
+			case !t.Joined:
+			case over:
+				meets[i] = meeting{t.ID, in.front.Shown(seq, t.ID)}
+			case slices.Contains(in.leaving, t.ID):
+				meets[i] = meeting{settled: in.settled}
 			}
-			taken, waiters = told, make([]*waiter, len(batch))
-			for i, t := range told {
-				waiters[i] = in.register(batch[i], t)
-			}
-			return nil
-		})
-	}
-	err := error(&overError{settled: in.front.CaughtUp}) // what ended before this start is shown first
-	timer := time.NewTimer(shownIn)
-	defer timer.Stop()
-	for over, late := new(overError), false; errors.As(err, &over) && !late; {
-		select {
-		case <-over.settled:
-			in.mu.Lock()
-			delete(in.ended, over.ended)
-			in.mu.Unlock()
-			err = try()
-		case <-timer.C:
-			late = true
+		}
+		if len(meets) > 0 {
+			return &overError{meets}
+		}
+		taken, waiters = told, make([]*waiter, len(batch))
+		for i, t := range told {
+			waiters[i] = in.register(batch[i], t)
+		}
+		return nil
+	})
+	return taken, waiters, err
+}
+
+// hold holds submissions of clients back, each from the first one on that meets a job that is over. It gives the others.
+func (in *intake) hold(batch []*gearman.Submission, meets map[int]meeting) (others []*gearman.Submission) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i, s := range batch {
+		over, is := meets[i]
+		before, held := in.held[s.From]
+		switch {
+		case held:
+			in.held[s.From] = append(before, s)
+		case is:
+			in.held[s.From] = []*gearman.Submission{s}
+			in.front.tasks.Go(func() { in.letGo(s, over) })
+		default:
+			others = append(others, s)
 		}
 	}
-	in.answer(batch, taken, waiters, err)
+	return others
 }
+
+// letGo lets the submissions of a client go when the row that the first one meets may show its end. Where it does not
+// in time, that one is refused.
+func (in *intake) letGo(first *gearman.Submission, over meeting) {
+	settled := within(shownIn, over.settled)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	held := in.held[first.From]
+	delete(in.held, first.From)
+	if settled {
+		delete(in.ended, over.ended) // the row shows its end, or never will
+	} else {
+		first.Refused("QUEUE_ERROR", notWritten+(*overError)(nil).Error())
+		first.Workload.Drop()
+		held = held[1:]
+	}
+	in.queue.add(held...)
+}
+
+// within tells whether a channel is closed in time.
+func within(limit time.Duration, closed <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-closed:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// notWritten begins what a client is told of a submission that became no row.
+const notWritten = "The job could not be written: "
 
 // register notes who waits for a row that is about to be committed. Callers must hold in.mu.
 func (in *intake) register(s *gearman.Submission, t sqlite.Taken) *waiter {
@@ -236,7 +278,7 @@ func (in *intake) answer(batch []*gearman.Submission, taken []sqlite.Taken, wait
 			if i < len(waiters) {
 				in.undo(taken[i], waiters[i])
 			}
-			s.Refused("QUEUE_ERROR", "The job could not be written: "+err.Error())
+			s.Refused("QUEUE_ERROR", notWritten+err.Error())
 		case taken[i].Full:
 			s.Refused("QUEUE_ERROR", "Job queue is full")
 		case taken[i].Err != nil:
@@ -251,6 +293,11 @@ func (in *intake) answer(batch []*gearman.Submission, taken []sqlite.Taken, wait
 		s.Workload.Drop()
 	}
 	in.mu.Unlock()
+	for _, name := range targets { // somebody may have dropped it just then
+		if err := in.front.functions.Add(name, byRows); err != nil {
+			in.front.Logger.Error("jobs wait for a function that is not served", "function", name, "error", err)
+		}
+	}
 	in.front.Worker.GivenBack(targets)
 }
 
@@ -410,6 +457,16 @@ func (in *intake) live(id int64, kind gearman.Kind, args []string, last gearman.
 	})
 }
 
+// wrote passes on what a launcher's process has written, and tells whether somebody waits for more.
+func (in *intake) wrote(id int64, part []byte) bool {
+	if len(part) > 0 {
+		in.live(id, gearman.WorkData, nil, gearman.Payload{Bytes: part})
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.jobs[id] != nil
+}
+
 // final keeps what a worker has said at the end, all of it, until that is journalled.
 func (in *intake) final(id int64, kind gearman.Kind, last gearman.Payload) {
 	in.mu.Lock()
@@ -426,6 +483,10 @@ func (in *intake) committed(events []journal.Event) {
 	defer in.mu.Unlock()
 	for _, e := range events {
 		switch p := e.Payload.(type) {
+		case journal.Started:
+			if p.Pid != 0 && in.jobs[e.Job] != nil { // a launcher runs it
+				in.front.outputs.follow(e.Job, func(part []byte) bool { return in.wrote(e.Job, part) })
+			}
 		case journal.Done:
 			in.drop(e.Job) // where something else has run it
 			j := in.jobs[e.Job]

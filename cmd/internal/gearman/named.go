@@ -14,53 +14,38 @@ import (
 // its rows by its id.
 type named struct {
 	front *Front
+	queue gathered
+}
 
-	mu      sync.Mutex
-	queue   []*gearman.Submission
-	reading bool
+func newNamed(f *Front) *named {
+	n := &named{front: f}
+	n.queue = gathered{tasks: &f.tasks, take: n.read}
+	return n
 }
 
 // Submit implements gearman.Intake.
-func (n *named) Submit(s *gearman.Submission) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.queue = append(n.queue, s)
-	if !n.reading {
-		n.reading = true
-		n.front.tasks.Go(n.read)
-	}
-}
+func (n *named) Submit(s *gearman.Submission) { n.queue.add(s) }
 
-// read looks at the rows that are named, those that have come meanwhile together.
-func (n *named) read() {
-	for {
-		n.mu.Lock()
-		batch := n.queue
-		n.queue = nil
-		if n.reading = len(batch) > 0; !n.reading {
-			n.mu.Unlock()
-			return
+// read looks at the rows that are named.
+func (n *named) read(batch []*gearman.Submission) {
+	var ids []int64
+	for _, s := range batch {
+		if id, err := strconv.ParseInt(string(s.Workload.Bytes), 10, 64); err == nil && id != 0 {
+			ids = append(ids, id)
 		}
-		n.mu.Unlock()
-		var ids []int64
-		for _, s := range batch {
-			if id, err := strconv.ParseInt(string(s.Workload.Bytes), 10, 64); err == nil && id != 0 {
-				ids = append(ids, id)
-			}
-		}
-		rows := map[int64]journal.Row{}
-		var found []journal.Row
-		var err error
-		if len(ids) > 0 {
-			found, err = n.front.Rows(context.Background(), ids)
-		}
-		for _, row := range found {
-			rows[row.Job] = row
-		}
-		for _, s := range batch {
-			n.take(s, rows, err)
-			s.Workload.Drop()
-		}
+	}
+	rows := map[int64]journal.Row{}
+	var found []journal.Row
+	var err error
+	if len(ids) > 0 {
+		found, err = n.front.Rows(context.Background(), ids)
+	}
+	for _, row := range found {
+		rows[row.Job] = row
+	}
+	for _, s := range batch {
+		n.take(s, rows, err)
+		s.Workload.Drop()
 	}
 }
 
@@ -101,11 +86,23 @@ func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err erro
 
 // run runs a manual row for a client.
 func (n *named) run(p *gearman.Peer, id int64) {
+	handle := n.front.handle(id)
+	var mu sync.Mutex // held while the client is sent something
+	over := false
+	n.front.outputs.follow(id, func(part []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(part) > 0 && !over {
+			p.SendPayload(gearman.WorkData, gearman.Payload{Bytes: part}, handle)
+		}
+		return !over
+	})
 	answer, err := n.front.Worker.RunManual(p.Context(), []int64{id}, p.By())
-	if p.Context().Err() != nil {
+	mu.Lock()
+	defer mu.Unlock()
+	if over = true; p.Context().Err() != nil {
 		return // it is gone, and the job goes on
 	}
-	handle := n.front.handle(id)
 	result, ran := answer.Jobs[id]
 	if ran && result.Result == "ok" {
 		p.SendPayload(gearman.WorkComplete, gearman.Payload{Bytes: []byte(result.Stdout)}, handle)

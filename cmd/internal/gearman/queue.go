@@ -64,7 +64,7 @@ func (x *executor) running(function string) (n int) {
 func (q queue) Jobs(ctx context.Context, most int) (list []gearman.Listed, err error) {
 	f := q.front
 	if f.intake == nil {
-		return nil, nil
+		return nil, errors.New("jobs of a table on a server are not listed here; jobctl lists them")
 	}
 	rows, err := f.Table.Live(ctx, most)
 	for _, row := range rows {
@@ -84,12 +84,8 @@ func (q queue) Jobs(ctx context.Context, most int) (list []gearman.Listed, err e
 func (q queue) Cancel(ctx context.Context, handle string, p *gearman.Peer) (found bool, err error) {
 	f := q.front
 	id := f.idOf(handle)
-	if id == 0 || f.intake == nil {
-		return false, nil
-	}
-	rows, err := f.Table.Submissions(ctx, []int64{id}, nil)
-	if err != nil || len(rows) == 0 || !p.Reaches(rows[0].Target) ||
-		rows[0].Status == journal.RowDone || rows[0].Status == journal.RowIgnored {
+	target, err := q.live(ctx, id)
+	if err != nil || target == "" || !p.Reaches(target) {
 		return false, err
 	}
 	told, err := f.Worker.Cancel(ctx, jobexec.CancelWish{IDs: []int64{id}, Rows: true, By: p.By()})
@@ -99,10 +95,32 @@ func (q queue) Cancel(ctx context.Context, handle string, p *gearman.Peer) (foun
 	if _, elsewhere := told.Elsewhere[id]; err == nil && elsewhere {
 		err = fmt.Errorf("job %d is another worker's", id)
 	}
-	if err == nil {
+	if err == nil && f.intake != nil {
 		f.intake.cancelled(id)
 	}
 	return true, err
+}
+
+// live is the target of a row that is not at its end; "": there is no such row.
+func (q queue) live(ctx context.Context, id int64) (target string, err error) {
+	var status string
+	if q.front.intake != nil {
+		rows, err := q.front.Table.Submissions(ctx, []int64{id}, nil)
+		if err != nil || len(rows) == 0 {
+			return "", err
+		}
+		target, status = rows[0].Target, rows[0].Status
+	} else {
+		rows, err := q.front.Rows(ctx, []int64{id})
+		if err != nil || len(rows) == 0 {
+			return "", err
+		}
+		target, status = rows[0].Target, rows[0].Status
+	}
+	if status == journal.RowDone || status == journal.RowIgnored {
+		return "", nil
+	}
+	return target, nil
 }
 
 // cancelled tells those who wait for a job that it failed: they hear no more of it.

@@ -1,10 +1,8 @@
 package gearman
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,7 +13,8 @@ import (
 
 // A launcher of a function reads the workload from its stdin. The worker puts it into a file, which a shell opens and
 // removes before it becomes the launcher. What if the worker or the runner is killed in between? The file stays, and
-// the next start of the job writes it anew; a start of the worker removes those that are old.
+// the next start of the job writes it anew; a start of the worker removes those that are old, and again when all are
+// that were there.
 
 // workloadFolder is where the files are, below the journal's folder.
 const workloadFolder = "gearman.workloads"
@@ -38,16 +37,25 @@ func Feed(f *Front, runner jobexec.Runner, journalDir string) (jobexec.Runner, e
 		return runner, err
 	}
 	x.folder = folder
-	files, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := x.sweep(); err != nil {
 		return nil, err
 	}
+	time.AfterFunc(oldWorkload, func() { _ = x.sweep() }) // what the start before has left is old then
+	return x, nil
+}
+
+// sweep removes old files. One that can't be removed is left to the next start.
+func (x fed) sweep() error {
+	files, err := os.ReadDir(x.folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	for _, file := range files {
-		if info, err := file.Info(); err == nil && time.Since(info.ModTime()) > oldWorkload {
-			_ = os.Remove(filepath.Join(folder, file.Name())) // the next start tries again
+		if info, err := file.Info(); err == nil && time.Since(info.ModTime()) >= oldWorkload {
+			_ = os.Remove(filepath.Join(x.folder, file.Name()))
 		}
 	}
-	return x, nil
+	return err
 }
 
 // Start implements jobexec.Runner.
@@ -80,11 +88,21 @@ func (x fed) Start(spec jobexec.Spec) (jobexec.Process, error) {
 func (x fed) write(spec *jobexec.Spec) (file string, err error) {
 	w, known := x.front.intake.takeWorkload(spec.Job)
 	if !known {
-		found, err := x.front.Table.Workloads(context.Background(), []int64{spec.Job}, math.MaxInt)
-		if err != nil || len(found) == 0 || found[0].Null {
+		row, found, err := x.front.workload(spec.Job, longWorkload)
+		if err != nil || !found || row.Null {
 			return "", err
 		}
-		w.bytes = found[0].Bytes
+		if row.Size > longWorkload {
+			drop, some := x.front.server.Reserve(row.Size)
+			if !some {
+				return "", errors.New("there is no memory for it now")
+			}
+			defer drop()
+			if row, _, err = x.front.workload(spec.Job, x.front.MaxPacket); err != nil {
+				return "", err
+			}
+		}
+		w.bytes = row.Bytes
 	}
 	if spec.Account != nil {
 		return "", errors.New("another account (launcher.user) may not read it; have Gearman workers run the function")

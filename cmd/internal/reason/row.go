@@ -73,7 +73,7 @@ func (v *view) here(t teller, s *api.JobStanding) *Verdict {
 	case api.StandsParked:
 		return say(Parked, "is about to start on %s, and has lent its slot to others%s", t.Name, v.aside(t, " meanwhile: "))
 	case api.StandsStarting:
-		return say(Starting, "is being started on %s", t.Name)
+		return say(Starting, "is being started on %s%s", t.Name, behind(", and waits for ", s.Reason))
 	case api.StandsRunning:
 		return v.running(t, s)
 	case api.StandsRenewing:

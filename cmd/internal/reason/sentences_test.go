@@ -37,6 +37,9 @@ func TestSentences(t *testing.T) {
 			of("node-1", job{Here: &here{Phase: "running", Since: ten, PID: 7}, Journal: &history{Cancelled: at("10:05:00"), CancelledBy: "10.0.0.5:99"}}),
 		}},
 		{Starting, "is being started on node-1", []Answer{of("node-1", job{Here: &here{Phase: "starting"}})}},
+		{Starting, "is being started on node-1, and waits for a Gearman worker that asks for a job", []Answer{
+			of("node-1", job{Here: &here{Phase: "starting", Reason: "a Gearman worker that asks for a job"}}),
+		}},
 		{Claimed, "has a slot on node-1, and starts as soon as its row says running", []Answer{of("node-1", job{Here: &here{Phase: "claimed"}})}},
 		{Claimed, "has a slot on node-1, and starts as soon as its row says running, but its row can't be made running since 10:02: somebody holds it", []Answer{
 			of("node-1", job{Here: &here{Phase: "claimed"}, Quarantined: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),

@@ -70,6 +70,37 @@ func HTTP(ctx context.Context, at conf.HTTP, start bool, runs func() string) []F
 	})
 }
 
+// Gearman looks whether a worker could listen where gearman_listen says. start: the worker that has started this process
+// makes room for it.
+func Gearman(ctx context.Context, at conf.HTTP, start bool, runs func() string) []Finding {
+	return found("gearman_listen "+at.Address, "key gearman_listen", tryHTTP(at), runs, func() (leaves bool, who string) {
+		pid := gearmanPID(ctx, at)
+		program, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		switch {
+		case start:
+			return pid == os.Getppid(), ""
+		case err == nil && strings.TrimSpace(string(program)) == "jobd":
+			return false, fmt.Sprintf("jobd, process %d", pid)
+		}
+		return false, ""
+	})
+}
+
+// gearmanPID is which process answers Gearman's text command getpid; 0: none does.
+func gearmanPID(ctx context.Context, at conf.HTTP) (pid int) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, at.Network, at.Address)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = fmt.Fprint(conn, "getpid\r\n")
+	_, _ = fmt.Fscanf(conn, "OK %d\n", &pid)
+	return pid
+}
+
 // found says how an address is, by the error of a try to take it. Where it is in use, holder says
 // whether by the worker that leaves it to this start, or else which of jobd's daemons has it, "" for
 // none.

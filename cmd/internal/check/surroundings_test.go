@@ -59,3 +59,37 @@ func TestWhoHasTheAddressForHTTP(t *testing.T) {
 		}
 	}
 }
+
+// Whoever answers as a Gearman server has the address: the worker that makes room for this start, or another program.
+func TestWhoHasTheAddressForGearman(t *testing.T) {
+	t.Parallel()
+	nobody := func() string { return "" }
+	tells := func(pid int) conf.HTTP {
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+				fmt.Fprintf(conn, "OK %d\n", pid)
+				conn.Close()
+			}
+		}()
+		return conf.HTTP{Network: "tcp", Address: l.Addr().String()}
+	}
+	for name, test := range map[string]struct {
+		at    conf.HTTP
+		start bool
+		level Level
+		want  string
+	}{
+		"free":                     {conf.HTTP{Network: "tcp", Address: "127.0.0.1:0"}, false, OK, "free"},
+		"the parent's, at a start": {tells(os.Getppid()), true, OK, "in use by the worker that is to start again"},
+		"another's, at a start":    {tells(1), true, Wrong, "in use by another program"},
+		"another program's":        {tells(os.Getpid()), false, Wrong, "in use by another program"},
+		"no folder":                {conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "no", "s")}, false, Wrong, "no such file"},
+	} {
+		got := Gearman(context.Background(), test.at, test.start, nobody)
+		if len(got) != 1 || got[0].Level != test.level || got[0].Ends != (test.level == Wrong) || !strings.Contains(got[0].Detail, test.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -24,7 +24,7 @@ type peer struct {
 	name    string
 	command []string
 	env     []string
-	hears   map[string][]string // what the client hears of its own worker
+	hears   map[string][]string // what a client hears of its worker
 	delays  bool                // it submits jobs with a time
 }
 
@@ -74,14 +74,39 @@ func TestPeersOfJobd(t *testing.T) {
 	testPeers(t, addr, true)
 }
 
-// testPeers has each library's client and worker pass jobs to each other. The reference, which wakes nobody for a job with
+// testPeers has each library's client pass jobs to the next one's worker, and to its own. The reference, which wakes nobody for a job with
 // a time, is not asked for that.
 func testPeers(t *testing.T, addr string, isJobd bool) {
 	t.Helper()
-	for _, p := range peers(t) {
+	all := peers(t)
+	for _, p := range all {
+		p.start(t, addr)
+	}
+	worker(t, addr, "gearman.echo", "cat")
+	t.Run("each other", func(t *testing.T) {
+		for i, p := range all {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				next := all[(i+1)%len(all)]
+				for _, what := range []string{"talk", "fail"} {
+					if heard := p.ask(t, addr, next.name, what, "hi"); !slices.Equal(heard, next.hears[what]) {
+						t.Errorf("%s of %s: the client heard %q, want %q", what, next.name, heard, next.hears[what])
+					}
+				}
+				for _, name := range []string{next.name, "gearman"} {
+					if heard := p.ask(t, addr, name, "echo", "5000"); !slices.Equal(heard, []string{"complete 5000 bytes"}) {
+						t.Errorf("echo of %s: the client heard %.300q", name, heard)
+					}
+				}
+				if out, err := tool(t, addr, "gearman", "-f", p.name+".echo", "hi").Output(); err != nil || string(out) != "hi" {
+					t.Errorf("the program gearman: %v: it says %q", err, out)
+				}
+			})
+		}
+	})
+	for _, p := range all {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			p.start(t, addr)
 			p.hear(t, addr, "talk")
 			p.hear(t, addr, "fail")
 			size := 1 << 20
@@ -91,7 +116,7 @@ func testPeers(t *testing.T, addr string, isJobd bool) {
 			case isJobd:
 				size = 8 << 20
 			}
-			if heard := p.ask(t, addr, "echo", fmt.Sprint(size)); !slices.Equal(heard, []string{fmt.Sprintf("complete %d bytes", size)}) {
+			if heard := p.ask(t, addr, p.name, "echo", fmt.Sprint(size)); !slices.Equal(heard, []string{fmt.Sprintf("complete %d bytes", size)}) {
 				t.Errorf("echo: the client heard %.300q", heard)
 			}
 			p.joins(t, addr)
@@ -99,7 +124,7 @@ func testPeers(t *testing.T, addr string, isJobd bool) {
 			if p.delays && isJobd {
 				path := filepath.Join(t.TempDir(), "open")
 				harness.Touch(t, path)
-				p.ask(t, addr, "delayed", path)
+				p.ask(t, addr, p.name, "delayed", path)
 				harness.AwaitFile(t, path+".runs")
 			}
 			p.hear(t, addr, "throw") // Gearman::Worker dies of what it is told of the FAIL that it sends behind
@@ -133,16 +158,16 @@ func (p peer) start(t *testing.T, addr string) {
 // hear has the client hear what it should of a job.
 func (p peer) hear(t *testing.T, addr, what string) {
 	t.Helper()
-	if heard := p.ask(t, addr, what, "hi"); !slices.Equal(heard, p.hears[what]) {
+	if heard := p.ask(t, addr, p.name, what, "hi"); !slices.Equal(heard, p.hears[what]) {
 		t.Errorf("%s: the client heard %q, want %q", what, heard, p.hears[what])
 	}
 }
 
-// ask has the client run to its end, and gives what it heard.
-func (p peer) ask(t *testing.T, addr, what, argument string) []string {
+// ask has the client ask for a job of somebody's worker and run to its end, and gives what it heard.
+func (p peer) ask(t *testing.T, addr, of, what, argument string) []string {
 	t.Helper()
 	var stderr strings.Builder
-	client := p.run(t, "client", port(addr), p.name, what, argument)
+	client := p.run(t, "client", port(addr), of, what, argument)
 	client.Stderr = &stderr
 	out, err := client.Output()
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"jobd/store/storetest/must"
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // jobPayloads holds a payload of each kind that is about a job. Attempt 1 follows
@@ -114,9 +116,7 @@ func TestAConflictOfAnIgnoringTakesItBack(t *testing.T) {
 			}
 			conflict := Conflict{Wanted: RowIgnored, Reason: "a trigger"}
 			must.Do(t, state.Apply(Event{Seq: state.Seq + 1, Time: at, Job: 1, Payload: conflict}))
-			if diff := cmp.Diff(want, state.Job(1)); diff != "" {
-				t.Errorf("job (-want +got):\n%s", diff)
-			}
+			check.Equal(t, cmp.Diff(want, state.Job(1)), "", "job (-want +got)")
 		})
 	}
 }
@@ -195,9 +195,7 @@ func TestAttemptsCount(t *testing.T) {
 			t.Parallel()
 			state := stateAfter(t, c.path)
 			err := state.Apply(Event{Seq: state.Seq + 1, Job: 1, Payload: Running{Attempt: c.next}})
-			if (err == nil) != c.ok {
-				t.Fatalf("error %v", err)
-			}
+			must.Equal(t, (err == nil), c.ok, "error %v", err)
 			if c.ok && (state.Job(1).Attempt != c.next || state.Job(1).Process != nil) {
 				t.Fatalf("job %+v", state.Job(1))
 			}
@@ -292,9 +290,7 @@ func TestCancelledBy(t *testing.T) {
 		"master 10.0.0.9:99":                "cancelled by master 10.0.0.9",
 		"somebody":                          "cancelled by somebody",
 	} {
-		if got := CancelledBy(by); got != want {
-			t.Errorf("%s: %q, want %q", by, got, want)
-		}
+		check.Equal(t, CancelledBy(by), want, "%s", by)
 	}
 }
 
@@ -385,9 +381,7 @@ func TestEveryTokenCounts(t *testing.T) {
 			continue
 		}
 		field.SetString("@token")
-		if named := value.Interface().(Payload); tokenOf(named) != "@token" {
-			t.Errorf("the token of %s counts for nothing", kind)
-		}
+		check.Equal(t, tokenOf(value.Interface().(Payload)), "@token", "the token of %s counts for nothing", kind)
 	}
 }
 
@@ -446,9 +440,7 @@ func TestOutputAsText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := Output{Kept: []byte(c.kept), Size: max(c.size, int64(len(c.kept)))}
-			if got := o.Text(c.limit, c.charset); got != c.want {
-				t.Fatalf("%q, want %q", got, c.want)
-			}
+			must.Equal(t, o.Text(c.limit, c.charset), c.want)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -15,9 +16,7 @@ func TestWhoAskedIsKnownOfEveryKind(t *testing.T) {
 	for _, kind := range journal.Kinds() {
 		payload := must.Get(journal.DecodePayload(kind, []byte(`{"by":"10.0.0.5:4711"}`), nil, nil))(t)
 		_, has := reflect.TypeOf(payload).FieldByName("By")
-		if found := (journal.Filter{By: "10.0.0.5"}).Says(payload); found != has {
-			t.Errorf("%s: is it found by who asked: %t", kind, found)
-		}
+		check.Equal(t, (journal.Filter{By: "10.0.0.5"}).Says(payload), has, "%s: is it found by who asked", kind)
 	}
 }
 
@@ -53,9 +52,7 @@ func TestAFilterForResultAndWhoAsked(t *testing.T) {
 		{journal.Filter{By: "me"}, ok, false},
 		{journal.Filter{By: "me"}, journal.Signal{}, false},
 	} {
-		if got := c.filter.Says(c.payload); got != c.want {
-			t.Errorf("%+v of %+v: %t", c.filter, c.payload, got)
-		}
+		check.Equal(t, c.filter.Says(c.payload), c.want, "%+v of %+v", c.filter, c.payload)
 	}
 }
 

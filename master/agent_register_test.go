@@ -15,6 +15,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -152,13 +153,9 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 				Address: address, Name: "w", Targets: func() []string { return []string{"a"} },
 				Password: "s3cret", ReconnectTimeout: patience, Logger: log.logger(),
 			})
-			if got := agent.Status(); got != (api.MasterStanding{Address: address}) {
-				t.Errorf("status before: %+v", got)
-			}
+			check.Equal(t, agent.Status(), (api.MasterStanding{Address: address}), "status before")
 			start(t, agent.Run)
-			if line := log.await(t, "no connection to the master"); !strings.Contains(line, test.want) {
-				t.Errorf("logged %s, want %s", line, test.want)
-			}
+			check.Contains(t, log.await(t, "no connection to the master"), test.want, "logged")
 			if got := agent.Status(); got.Registered || !strings.Contains(got.Error, test.want) {
 				t.Errorf("status %+v", got)
 			}
@@ -225,9 +222,7 @@ func TestWorkerKnowsWhoAsksThroughItsMaster(t *testing.T) {
 	}
 	for typ, data := range requests {
 		ask(t, client, typ, json.RawMessage(data))
-		if got, want := <-asked, typ+" by "+own+" via master "+address; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, <-asked, typ+" by "+own+" via master "+address)
 	}
 }
 
@@ -240,9 +235,7 @@ func TestNobodyElseSpeaksForOthers(t *testing.T) {
 	serve(t, server, listener)
 	client, own := known(t, listener.Addr().String())
 	ask(t, client, "pause", json.RawMessage(`{"by":"1.2.3.4:5"}`))
-	if got, want := <-asked, "pause by "+own; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, <-asked, "pause by "+own)
 }
 
 func TestWhatAMasterSaysOfItsClientIsAnAddress(t *testing.T) {
@@ -262,15 +255,11 @@ func TestWhatAMasterSaysOfItsClientIsAnAddress(t *testing.T) {
 		`7`:                          "master " + conn.LocalAddr().String(),
 	} {
 		master.send(`[0,{"no":1,"type":"pause","data":{"by":` + by + `}}]`)
-		if got := <-asked; got != "pause by "+want {
-			t.Errorf("%s: %s, want %s", by, got, want)
-		}
+		check.Equal(t, <-asked, "pause by "+want, "%s: …, want %s", by, want)
 		master.receive()
 	}
 	master.send(`[0,{"no":1,"type":"pause"}]`) // the original's
-	if got, want := <-asked, "pause by master "+conn.LocalAddr().String(); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, <-asked, "pause by master "+conn.LocalAddr().String())
 }
 
 // relay passes connections on to one address. Any of them can be made half dead: what is sent is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -175,9 +175,7 @@ func TestRefusedPokeIsToldAgain(t *testing.T) {
 	for i := range 2 {
 		select {
 		case data := <-told:
-			if !strings.Contains(data, "elsewhere") {
-				t.Errorf("told %s", data)
-			}
+			check.Contains(t, data, "elsewhere", "told")
 		case <-time.After(patience):
 			t.Fatalf("told %d times, want 2", i)
 		}
@@ -301,9 +299,7 @@ func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 			must.Do(t, <-ended)
 			select {
 			case got := <-pokes:
-				if got != "[a]" {
-					t.Errorf("poked %s", got)
-				}
+				check.Equal(t, got, "[a]", "poked")
 			default:
 				t.Error("the agent ended and had not told its master")
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -56,9 +56,7 @@ func TestWhatIsAskedForClientsEndsWithTheirLinks(t *testing.T) {
 				t.Fatalf("no worker was asked: %v", err)
 			}
 			leave()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("ended with %v, not with its client", err)
-			}
+			check.ErrorIs(t, <-ended, context.Canceled, "ended with …, not with its client")
 		})
 	}
 }
@@ -90,9 +88,7 @@ func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
 		}
 	}
 	ask("status")
-	if made != 0 {
-		t.Errorf("%d letters that change nothing were made for nobody", made)
-	}
+	check.Equal(t, made, 0, "letters that change nothing were made for nobody")
 	ask("pause")
 	<-got
 	<-got
@@ -132,15 +128,11 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 		return !m.forwarded.TryAcquire(0) || len(ended) == 1 // which fails while somebody waits
 	})
 	m.forwarded.Release(forwardedBytes)
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v, not with its client", err)
-	}
+	check.ErrorIs(t, <-ended, context.Canceled, "ended with …, not with its client")
 	until(t, "both letters are there", func() bool { return len(got) == 2 })
 
 	must.Do(t, m.forwarded.Acquire(t.Context(), forwardedBytes))
-	if err := <-ask(time.Millisecond); !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v, not with its client", err)
-	}
+	check.ErrorIs(t, <-ask(time.Millisecond), context.Canceled, "ended with …, not with its client")
 	m.forwarded.Release(forwardedBytes)
 	if len(got) != 2 || !allFree(m) {
 		t.Errorf("%d letters were sent, want 2; all bytes are free: %t", len(got), allFree(m))
@@ -161,9 +153,7 @@ func TestAWorkerThatIsGoneIsDown(t *testing.T) {
 			for _, w := range b.registry.down(time.Now()) {
 				got = append(got, fmt.Sprint(w.Name, w.Targets, " ", time.UnixMilli(w.Since).Sub(begun)))
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("down are %q, want %q", got, want)
-			}
+			check.Elements(t, got, want, "down are")
 		}
 		killed, stopped := b.join("one", newPolls().handlers(), "a", "b"), b.join("two", newPolls().handlers(), "a")
 		expect()

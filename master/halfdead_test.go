@@ -11,6 +11,8 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // clientOf is a link to the master that no relay disturbs.
@@ -33,9 +35,7 @@ func expectPoll(t *testing.T, polled <-chan string, want string) {
 	t.Helper()
 	select {
 	case got := <-polled:
-		if got != want {
-			t.Errorf("polled for %q, want %q", got, want)
-		}
+		check.Equal(t, got, want, "polled for")
 	case <-within(t).Done():
 		t.Fatalf("never polled for %q", want)
 	}
@@ -117,13 +117,9 @@ func TestJobForAHalfDeadWorkerIsNotDelivered(t *testing.T) {
 			}
 			link.swallow(false, false)
 			if !test.server { // all that was ever sent has arrived: see to it that it was read
-				if _, err := m.registry.all()[0].link.Request(within(t), "status", nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(m.registry.all()[0].link.Request(within(t), "status", nil))(t)
 			}
-			if n := ghost.count(); n != 0 {
-				t.Errorf("the worker got %d jobs that were told not to be delivered", n)
-			}
+			check.Equal(t, ghost.count(), 0, "the worker jobs that were told not to be delivered")
 		})
 	}
 }
@@ -203,9 +199,7 @@ func TestJobIsGivenOnlyWhereItWasNotSent(t *testing.T) {
 	link.swallow(true, true)
 	_ = m.registry.all()[0].link.Close() // as the master does when its pings stay unanswered
 	expect(t, <-answer, `{"errors":{"1":"the connection to worker 'one' was lost, the outcome is unknown"}}`)
-	if two.count() != 0 {
-		t.Error("a job that had been delivered was given to another worker")
-	}
+	check.Equal(t, two.count(), 0, "a job that had been delivered was given to another worker")
 }
 
 // What else is asked of a worker that does not answer is told as it is, soon.

@@ -19,6 +19,7 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
@@ -130,9 +131,7 @@ func ask(t testing.TB, link *jobnet.Link, typ string, data any) json.RawMessage 
 // expect compares JSON: objects may have more keys, "<int>" stands for any integer.
 func expect(t testing.TB, got json.RawMessage, want string) {
 	t.Helper()
-	if problem := differs(decoded(t, got), decoded(t, []byte(want))); problem != "" {
-		t.Errorf("%s:\n got %s\nwant %s", problem, got, want)
-	}
+	check.Equal(t, differs(decoded(t, got), decoded(t, []byte(want))), "", "got %s want %s", got, want)
 }
 
 func differs(got, want any) string {
@@ -171,9 +170,7 @@ func differs(got, want any) string {
 
 func decoded(t testing.TB, text []byte) (value any) {
 	t.Helper()
-	if err := json.Unmarshal(text, &value); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, json.Unmarshal(text, &value), "%s", text)
 	return value
 }
 
@@ -212,10 +209,7 @@ func (w *wire) send(frame string) {
 func (w *wire) receive() string {
 	w.t.Helper()
 	for {
-		frame, err := w.reader.ReadString(4)
-		if err != nil {
-			w.t.Fatalf("receive: %v", err)
-		}
+		frame := must.Get(w.reader.ReadString(4))(w.t)
 		if frame != "[2]\x04" {
 			return strings.TrimSuffix(frame, "\x04")
 		}

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -69,9 +69,7 @@ func TestNumbersAreLimited(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				if got := newBubble(t, Config{}).do(test.typ, test.data); got != test.want {
-					t.Errorf("answer %.200s, want %s", got, test.want)
-				}
+				check.Equal(t, newBubble(t, Config{}).do(test.typ, test.data), test.want, "answer")
 			})
 		})
 	}
@@ -106,9 +104,7 @@ func TestWorkersAreLimited(t *testing.T) {
 		}
 		last = link
 	}
-	if want := mostTargetsOfAll / api.MostTargets; taken != want {
-		t.Errorf("%d large workers were registered, want %d", taken, want)
-	}
+	check.Equal(t, taken, mostTargetsOfAll/api.MostTargets, "large workers were registered")
 	if _, _, err := large.put(last, big); err != nil {
 		t.Errorf("a worker that registers again takes no more than before: %v", err)
 	}
@@ -139,9 +135,7 @@ func TestJobsThatClientsWaitForAreLimited(t *testing.T) {
 		"too many jobs: all clients together may wait for at most 1000000 at once, and wait for 1000000" {
 		t.Errorf("error %v", err)
 	}
-	if err := c.take(other, freeJobs); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, c.take(other, freeJobs))
 	c.give(other, freeJobs)
 	leave()
 	if c.of[link] != nil || c.jobs != mostJobsOfAll {
@@ -244,23 +238,15 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 		for range 4 {
 			must.Do(t, r.keep(part))
 		}
-		if err := r.keep(part[:1]); !errors.Is(err, errTooMuch) {
-			t.Errorf("one byte more of a client: %v", err)
-		}
+		check.ErrorIs(t, r.keep(part[:1]), errTooMuch, "one byte more of a client")
 	}
 	late := &round{Master: m}
-	if err := late.keep(part[:1]); !errors.Is(err, errTooMuchOfAll) {
-		t.Errorf("one byte more of all clients: %v", err)
-	}
+	check.ErrorIs(t, late.keep(part[:1]), errTooMuchOfAll, "one byte more of all clients")
 	rounds[0].release()
-	if err := late.keep(part); err != nil {
-		t.Errorf("after a client has its answer: %v", err)
-	}
+	check.Do(t, late.keep(part), "after a client has its answer")
 	for _, r := range append(rounds, late) {
 		r.release()
 		r.release() // twice is once
 	}
-	if left := m.answers.Load(); left != 0 {
-		t.Errorf("%d bytes are counted at the end", left)
-	}
+	check.Equal(t, m.answers.Load(), 0, "bytes are counted at the end")
 }

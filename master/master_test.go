@@ -16,6 +16,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -124,9 +125,7 @@ func (p *polls) expect(t *testing.T, want ...string) {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Equal(p.got, want) {
-		t.Errorf("polled for %q, want %q", p.got, want)
-	}
+	check.Elements(t, p.got, want, "polled for")
 }
 
 func TestPokesAreGathered(t *testing.T) {
@@ -185,9 +184,7 @@ func TestSlowWorkerGetsOnePollAtATime(t *testing.T) {
 		b.do("poke", `{"targets":["b"]}`)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if want := []string{`{"targets":["a"]}`, `{"targets":["a","b"]}`}; !slices.Equal(polled, want) {
-			t.Errorf("polled %q, want %q", polled, want)
-		}
+		check.Elements(t, polled, []string{`{"targets":["a"]}`, `{"targets":["a","b"]}`}, "polled")
 	})
 }
 
@@ -204,9 +201,7 @@ func TestPitfall36DeadWorkerIsDropped(t *testing.T) {
 		start(t, accepted.Run)
 		must.Get(theirs.Write([]byte(`[0,{"no":1,"type":"register-worker","data":{"targets":["a"],"name":"dead"}}]` + "\x04")))(t)
 		synctest.Wait()
-		if n := len(b.registry.all()); n != 2 {
-			t.Fatalf("%d workers, want 2", n)
-		}
+		must.Equal(t, len(b.registry.all()), 2, "workers")
 		time.Sleep(10 * time.Second)
 		if workers := b.registry.all(); len(workers) != 1 || workers[0].name() != "alive" {
 			t.Errorf("%d workers are left", len(workers))
@@ -238,15 +233,9 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 		begun := time.Now()
 		expect(t, json.RawMessage(b.do("status", `{"poll_workers":true}`)),
 			`{"workers":[{"name":"hung","workerStatusError":"no answer within 5s","workerStatus":null},{"name":"good","workerStatus":{"targets":{}}}]}`)
-		if waited := time.Since(begun); waited != answerTimeout {
-			t.Errorf("status took %v", waited)
-		}
-		if got := b.do("pause", `{"targets":["b","nobody"]}`); got != `"ok"` {
-			t.Errorf("pause of what only the good one serves: %s", got)
-		}
-		if got, want := b.do("pause", `{}`), "worker 'hung': no answer within 5s"; got != want {
-			t.Errorf("pause: %s, want %s", got, want)
-		}
+		check.Equal(t, time.Since(begun), answerTimeout, "status took")
+		check.Equal(t, b.do("pause", `{"targets":["b","nobody"]}`), `"ok"`, "pause of what only the good one serves")
+		check.Equal(t, b.do("pause", `{}`), "worker 'hung': no answer within 5s", "pause")
 		expect(t, json.RawMessage(b.do("send-signal", `{"jobs":[{"id":1,"signal":15,"target":"a"},{"id":2,"signal":15,"target":"a"},{"id":3,"signal":9,"target":"x"}]}`)),
 			`{"1":false,"2":true,"errors":{"1":"worker 'hung': no answer within 5s","2":null,"3":"worker serving target 'x' not found"}}`)
 	})
@@ -395,9 +384,7 @@ func TestWhatNobodyServesIsTold(t *testing.T) {
 				b := newBubble(t, Config{})
 				b.join("one", askedFor(new([]string), "1"), "a")
 				b.join("two", askedFor(new([]string), "2"), "a", "b")
-				if got := b.do(test.typ, test.data); got != test.want {
-					t.Errorf("answer %s, want %s", got, test.want)
-				}
+				check.Equal(t, b.do(test.typ, test.data), test.want, "answer")
 				synctest.Wait()
 			})
 		})
@@ -464,14 +451,10 @@ func TestPeersWriteLittleOfTheLog(t *testing.T) {
 	log.await(t, "worker=other")
 	log.mu.Lock()
 	defer log.mu.Unlock()
-	if lines := strings.Count(log.text.String(), "worker registered"); lines != 2 {
-		t.Errorf("%d lines tell of registrations, want 2", lines)
-	}
+	check.Equal(t, strings.Count(log.text.String(), "worker registered"), 2, "lines tell of registrations")
 }
 
 func TestListedNames(t *testing.T) {
 	t.Parallel()
-	if got := listed([]string{"a", "b"}).String(); got != "a, b" {
-		t.Errorf("listed %s", got)
-	}
+	check.Equal(t, listed([]string{"a", "b"}).String(), "a, b", "listed")
 }

@@ -14,9 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	jobnet "jobd/net"
 	"jobd/net/api"
-	"pgregory.net/rapid"
+	"jobd/store/storetest/check"
 )
 
 func TestUnservedPokesAreRemembered(t *testing.T) {
@@ -61,9 +63,7 @@ func TestPokeLastsUntilItIsAnswered(t *testing.T) {
 		time.Sleep(answerTimeout)
 		before := asked.Load()
 		time.Sleep(10 * answerTimeout)
-		if more := asked.Load() - before; more != 0 {
-			t.Errorf("the worker was asked %d times after another had answered", more)
-		}
+		check.Equal(t, asked.Load()-before, 0, "the worker was asked … times after another had answered")
 	})
 }
 
@@ -101,9 +101,7 @@ func TestRefusedPollIsDivided(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		slices.Sort(polled) // they are asked for beside each other
-		if got := strings.Join(polled, " "); got != `{"targets":["a"]} {"targets":["b"]}` {
-			t.Errorf("polled for %s", got)
-		}
+		check.Equal(t, strings.Join(polled, " "), `{"targets":["a"]} {"targets":["b"]}`, "polled for")
 		if owed := b.ledger.owed([]string{"a", "left", "b"}); len(owed) != 1 || owed[0] != "left" {
 			t.Errorf("owed are %q", owed)
 		}
@@ -122,9 +120,7 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 	}
 	const more = 7
 	for _, target := range numbered("more", more) {
-		if forgotten := l.enter([]string{target}, now); forgotten != 1 {
-			t.Errorf("%d targets were forgotten for one, want 1", forgotten)
-		}
+		check.Equal(t, l.enter([]string{target}, now), 1, "targets were forgotten for one")
 	}
 	if n := len(l.allOwed()); n != maxRemembered || len(l.debts) != n || !slices.Equal(l.owed(owed[more-1:more+1]), owed[more:more+1]) {
 		t.Errorf("%d targets are remembered, and not the newest", n)
@@ -139,9 +135,7 @@ func TestWhatIsOwedFollowsTheLedger(t *testing.T) {
 	expectOwed := func(want ...string) {
 		t.Helper()
 		got := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(l.allOwed()))...)))
-		if !slices.Equal(got, want) {
-			t.Errorf("owed are %q, want %q", got, want)
-		}
+		check.Elements(t, got, want, "owed are")
 	}
 	expectOwed()
 	l.enter([]string{"a", "b"}, now)
@@ -193,9 +187,7 @@ func TestLikeNameSettlesOnlyWhereItIsTheSame(t *testing.T) {
 		link := b.join("w", p.handlers(), "reports")
 		b.do("poke", `{"targets":["Reports"]}`)
 		p.expect(t)
-		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 1 {
-			t.Error("a worker that may not serve the target settled it")
-		}
+		check.Equal(t, len(b.ledger.owed([]string{"Reports"})), 1, "a worker that may not serve the target settled it")
 		ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"reports"}, Folds: true})
 		p.expect(t, "0s: reports")
 		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 0 {
@@ -253,9 +245,7 @@ func TestAMistypedPokeIsForgotten(t *testing.T) {
 			for _, u := range list {
 				got = append(got, u.Target)
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("nobody serves %q, want %q", got, want)
-			}
+			check.Elements(t, got, want, "nobody serves")
 		}
 		b.do("poke", `{"targets":["mial"]}`)
 		time.Sleep(time.Hour)
@@ -304,9 +294,7 @@ func TestFoldIsEqualFoldButForSpacesAtTheEnd(t *testing.T) {
 		letters := rapid.StringMatching(`[aAkK\x{212A}sS\x{17F}ßẞ éÉ\t]{0,4}`)
 		a, b := letters.Draw(t, "a"), letters.Draw(t, "b")
 		want := strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
-		if got := fold(a) == fold(b); got != want {
-			t.Errorf("%q and %q: %v, want %v", a, b, got, want)
-		}
+		check.Equal(t, fold(a) == fold(b), want, "%q and %q", a, b)
 	})
 }
 
@@ -370,16 +358,12 @@ func TestLikeNamesAreServedOnlyWhereTheTableFolds(t *testing.T) {
 					link := b.join(name, askedFor(&asked[i], name), w.target)
 					ask(t, link, "register-worker", api.Registration{Name: name, Targets: []string{w.target}, Folds: w.folds})
 				}
-				if got := b.do("run-manual", `{"jobs":[{"id":1,"target":"Reports"}]}`); got != test.manual {
-					t.Errorf("run-manual: %s", got)
-				}
+				check.Equal(t, b.do("run-manual", `{"jobs":[{"id":1,"target":"Reports"}]}`), test.manual, "run-manual")
 				if got := b.do("send-signal", `{"jobs":[{"id":1,"signal":15,"target":"Reports"}]}`); got != test.signal {
 					t.Errorf("send-signal: %s", got)
 				}
 				for _, typ := range []string{"pause", "continue"} {
-					if got := b.do(typ, `{"targets":["Reports"]}`); got != `"ok"` {
-						t.Errorf("%s: %s", typ, got)
-					}
+					check.Equal(t, b.do(typ, `{"targets":["Reports"]}`), `"ok"`, "%s", typ)
 				}
 				synctest.Wait()
 				all := slices.Concat(asked...)

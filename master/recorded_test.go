@@ -181,14 +181,10 @@ func parseFrame(t *testing.T, text string) (f frame) {
 // sameRequest compares requests but for their numbers, and gives that of the one received.
 func sameRequest(t *testing.T, got, want frame) (no json.Number) {
 	t.Helper()
-	if got.kind() != want.kind() {
-		t.Fatalf("received %s, want %s", got.Frame, want.Frame)
-	}
+	must.Equal(t, got.kind(), want.kind(), "received %s, want %s", got.Frame, want.Frame)
 	no, gotRest := got.body(t)
 	_, wantRest := want.body(t)
-	if problem := differs(toAny(t, gotRest), toAny(t, wantRest)); problem != "" {
-		t.Fatalf("received %s, want %s: %s", got.Frame, want.Frame, problem)
-	}
+	must.Equal(t, differs(toAny(t, gotRest), toAny(t, wantRest)), "", "received %s, want %s", got.Frame, want.Frame)
 	return no
 }
 

@@ -13,6 +13,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 )
 
 // runner is a worker that runs manual jobs when it is told to.
@@ -87,19 +88,13 @@ func TestManualJobsAreSpread(t *testing.T) {
 		}
 		go func() { answer <- b.do("run-manual", jobList(6)) }()
 		synctest.Wait()
-		if less.count() != 3 {
-			t.Error("the sixth job did not go to the less loaded worker")
-		}
+		check.Equal(t, less.count(), 3, "the sixth job did not go to the less loaded worker")
 		close(one.finish)
 		close(two.finish)
 		got := []string{<-answer, <-answer}
 		slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
-		if want := `{"jobs":{"6":"done"}}`; got[0] != want {
-			t.Errorf("answer %s, want %s", got[0], want)
-		}
-		if want := `{"jobs":{"1":"done","2":"done","3":"done","4":"done","5":"done"}}`; got[1] != want {
-			t.Errorf("answer %s, want %s", got[1], want)
-		}
+		check.Equal(t, got[0], `{"jobs":{"6":"done"}}`, "answer")
+		check.Equal(t, got[1], `{"jobs":{"1":"done","2":"done","3":"done","4":"done","5":"done"}}`, "answer")
 	})
 }
 
@@ -165,9 +160,7 @@ func TestManualJobsThatFail(t *testing.T) {
 				b.join("good", good.handlers(), "b")
 				got := b.do("run-manual", `{"jobs":[{"id":1,"target":"a"},{"id":7,"target":"b"},{"id":8,"target":"c"}]}`)
 				want := fmt.Sprintf(`{"jobs":{"7":"done"},"errors":{"1":%q,"8":"worker serving target 'c' not found"}}`, test.want)
-				if got != want {
-					t.Errorf("answer %s, want %s", got, want)
-				}
+				check.Equal(t, got, want, "answer")
 			})
 		})
 	}
@@ -194,13 +187,9 @@ func TestClientThatLeavesIsForgotten(t *testing.T) {
 		}()
 		synctest.Wait()
 		w := b.registry.all()[0]
-		if load := loadOf(b.Master, w); load != 1 {
-			t.Errorf("load %d, want 1", load)
-		}
+		check.Equal(t, loadOf(b.Master, w), 1, "load")
 		cancel()
 		<-ended
-		if load := loadOf(b.Master, w); load != 0 {
-			t.Errorf("load %d, want 0", load)
-		}
+		check.Equal(t, loadOf(b.Master, w), 0, "load")
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -102,9 +103,7 @@ func TestDescriptorsAreKeptForWork(t *testing.T) {
 				}
 				honest := dial(t, address)
 				honest.send(`[0,{"no":1,"type":"work","password":"s3cret"}]`)
-				if answer := honest.receive(); answer != `[1,{"no":1,"data":"ok"}]` {
-					t.Fatalf("round %d: answer %s", round, answer)
-				}
+				must.Equal(t, honest.receive(), `[1,{"no":1,"data":"ok"}]`, "round %d: answer", round)
 			}
 		})
 	}
@@ -132,9 +131,7 @@ func TestLinksInUseAreNotClosed(t *testing.T) {
 func TestWhichPasswordsAreShort(t *testing.T) {
 	t.Parallel()
 	for password, short := range map[string]bool{"123456789012345": true, "1234567890123456": false, "äöüßäöüßäöüßäöü": true, "äöüßäöüßäöüßäöüß": false} {
-		if got := IsShort(password); got != short {
-			t.Errorf("%q is short: %t, want %t", password, got, short)
-		}
+		check.Equal(t, IsShort(password), short, "%q is short", password)
 	}
 }
 
@@ -231,9 +228,7 @@ func TestAnAddressIsThrottledAfterAWrongPassword(t *testing.T) {
 		answered := func(peer *wire, want string, after time.Duration) {
 			t.Helper()
 			peer.expect(want)
-			if took := time.Since(begun); took != after {
-				t.Errorf("answered after %v, want %v", took, after)
-			}
+			check.Equal(t, time.Since(begun), after, "answered after")
 		}
 		const wrong, right = `[1,{"no":1,"error":"invalid password"}]`, `[1,{"no":1,"data":null}]`
 		answered(crowd(t, server, 1, knowing)[0], right, 0)
@@ -411,8 +406,6 @@ func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 		}
 		time.Sleep(2 * throttledFor) // the bubble's clock
 		one.failed(prefixOf(netip.MustParseAddr("192.0.2.1")))
-		if len(one.throttles) != 1 {
-			t.Errorf("%d addresses are remembered after their time", len(one.throttles))
-		}
+		check.Equal(t, len(one.throttles), 1, "addresses are remembered after their time")
 	})
 }

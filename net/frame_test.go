@@ -16,8 +16,10 @@ import (
 	"time"
 	"unsafe"
 
-	"jobd/store/storetest/must"
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // split reads all frames of a stream.
@@ -67,12 +69,8 @@ func TestFramesSurviveAnyPackets(t *testing.T) {
 		}
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 5000), 1, 10).Draw(t, "sizes")
 		got, err := split(&pieces{stream: stream, sizes: sizes}, 3000)
-		if !errors.Is(err, io.EOF) {
-			t.Fatalf("ended with %v", err)
-		}
-		if len(got) != len(frames) {
-			t.Fatalf("%d frames, want %d", len(got), len(frames))
-		}
+		must.ErrorIs(t, err, io.EOF, "ended with")
+		must.Equal(t, len(got), len(frames), "frames")
 		for i := range got {
 			if !bytes.Equal(got[i], frames[i]) {
 				t.Fatalf("frame %d is %q, want %q", i, got[i], frames[i])
@@ -123,9 +121,7 @@ func TestPitfall34BufferStaysBoundedAndShrinks(t *testing.T) {
 		must.Do(t, s.fill(stream))
 	}
 	_ = s.fill(stream)
-	if cap(s.buf) != smallBuffer {
-		t.Errorf("the idle buffer has %d bytes", cap(s.buf))
-	}
+	check.Equal(t, cap(s.buf), smallBuffer, "the idle buffer has … bytes")
 }
 
 func FuzzSplitter(f *testing.F) {
@@ -165,13 +161,9 @@ func TestEncodedDataIsShared(t *testing.T) {
 		peer.send(fmt.Sprintf(`[1,{"no":%d,"data":1}]`, sent.No))
 	}
 	for _, result := range results {
-		if got := <-result; got != "1 <nil>" {
-			t.Errorf("answer %s", got)
-		}
+		check.Equal(t, <-result, "1 <nil>", "answer")
 	}
-	if made != 1 {
-		t.Errorf("the data was encoded %d times", made)
-	}
+	check.Equal(t, made, 1, "the data was encoded … times")
 }
 
 func TestEncodedPartsAreNotCopied(t *testing.T) {
@@ -246,9 +238,7 @@ func TestLinkKnowsErrorsByCode(t *testing.T) {
 			t.Errorf("%s: %v has the code %s, want %s", answer, err, CodeOf(err), want)
 		}
 	}
-	if got := CodeOf(errors.New("anything else")); got != CodeInternal {
-		t.Errorf("an error of no peer has the code %s", got)
-	}
+	check.Equal(t, CodeOf(errors.New("anything else")), CodeInternal, "an error of no peer has the code")
 }
 
 func TestRequestForCodesIsAFurtherItem(t *testing.T) {
@@ -263,9 +253,7 @@ func TestRequestForCodesIsAFurtherItem(t *testing.T) {
 		if data == nil {
 			want = `[0,{"no":1,"type":"a"},"codes"]` + "\x04"
 		}
-		if frame != want {
-			t.Errorf("%s, want %s", frame, want)
-		}
+		check.Equal(t, frame, want)
 	}
 }
 
@@ -382,9 +370,7 @@ func TestRequestsInLineAreNotRead(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if n := len(sent); n != 2 {
-			t.Errorf("%d requests are read while the first is served", n)
-		}
+		check.Equal(t, len(sent), 2, "requests are read while the first is served")
 		close(release)
 		for no := range requests {
 			peer.expect(fmt.Sprintf(`[1,{"no":%d,"data":"ok"}]`, no)) // in turn

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -59,9 +60,7 @@ func TestHalfClosedPeerGetsAllAnswers(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		for text, want := range map[string]int{"[3]\x04": many, `"data":`: many + 1, "unexpected type": many} {
-			if got := strings.Count(string(answers), text); got != want {
-				t.Errorf("round %d: %s came %d times, want %d", round, text, got, want)
-			}
+			check.Equal(t, strings.Count(string(answers), text), want, "round %d: %s came … times", round, text)
 		}
 	}
 }
@@ -194,18 +193,14 @@ func TestPongAnswersTheOldestPing(t *testing.T) {
 			peer.expect(`[2]`)
 			time.Sleep(time.Second) // the bubble's clock
 		}
-		if silence := l.Silence(); silence != 2*time.Second {
-			t.Errorf("the peer owes an answer for %v, want 2s", silence)
-		}
+		check.Equal(t, l.Silence(), 2*time.Second, "the peer owes an answer for")
 		for i, silence := range []time.Duration{time.Second, 0} {
 			peer.send(`[3]`)
 			synctest.Wait()
 			if len(answered) != 1 || <-answered != i {
 				t.Fatalf("pong %d did not answer ping %d alone", i, i)
 			}
-			if got := l.Silence(); got != silence {
-				t.Errorf("the peer owes an answer for %v, want %v", got, silence)
-			}
+			check.Equal(t, l.Silence(), silence, "the peer owes an answer for")
 		}
 		peer.send(`[3]`, `[3]`) // nobody asked: they must not count for the next ping
 		synctest.Wait()
@@ -216,9 +211,7 @@ func TestPongAnswersTheOldestPing(t *testing.T) {
 		}()
 		peer.expect(`[2]`)
 		synctest.Wait()
-		if len(answered) != 0 {
-			t.Error("a pong from before the ping answered it")
-		}
+		check.Equal(t, len(answered), 0, "a pong from before the ping answered it")
 	})
 }
 
@@ -234,9 +227,7 @@ func TestPongProvesThatTheRequestWasRead(t *testing.T) {
 	peer.send(`[0,{"no":1,"type":"slow"}]`, `[2]`, `[0,{"no":2,"type":"nope"}]`, `[2]`)
 	got := []string{peer.receive(), peer.receive(), peer.receive()} // pongs come in any place
 	slices.Sort(got)
-	if want := []string{`[1,{"no":2,"error":"unknown request type: 'nope'"}]`, `[3]`, `[3]`}; !slices.Equal(got, want) {
-		t.Errorf("received %q", got)
-	}
+	check.Elements(t, got, []string{`[1,{"no":2,"error":"unknown request type: 'nope'"}]`, `[3]`, `[3]`}, "received")
 	<-begun
 	close(release)
 	peer.expect(`[1,{"no":1,"data":"ok"}]`)

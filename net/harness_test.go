@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
@@ -46,9 +47,7 @@ func serve(t *testing.T, config ServerConfig) (address string, server *Server) {
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		check.Do(t, <-served, "serve")
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = server.Shutdown(ended) // at once; tests of an orderly end call it themselves
@@ -94,9 +93,7 @@ func (w *wire) send(frames ...string) {
 	for _, frame := range frames {
 		packet = append(append(packet, frame...), endOfFrame)
 	}
-	if _, err := w.Write(packet); err != nil {
-		w.t.Errorf("send: %v", err)
-	}
+	must.Get(w.Write(packet))(w.t)
 }
 
 // receive reads one frame.
@@ -113,9 +110,7 @@ func (w *wire) receive() string {
 func (w *wire) expect(frames ...string) {
 	w.t.Helper()
 	for _, want := range frames {
-		if got := w.receive(); got != want {
-			w.t.Fatalf("received %s, want %s", got, want)
-		}
+		must.Equal(w.t, w.receive(), want, "received")
 	}
 }
 

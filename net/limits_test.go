@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -106,9 +107,7 @@ func TestPitfall34WorkBeforeThePassword(t *testing.T) {
 			for got == "[3]" {
 				got = peer.receive()
 			}
-			if got != test.want {
-				t.Errorf("received %s, want %s", got, test.want)
-			}
+			check.Equal(t, got, test.want, "received")
 		})
 	}
 }
@@ -139,9 +138,7 @@ func TestPitfall34Deadlines(t *testing.T) {
 					peer.expect(`[3]`)
 				}
 				peer.expect(test.want)
-				if waited := time.Since(begun); waited != test.after {
-					t.Errorf("told after %v, want %v", waited, test.after)
-				}
+				check.Equal(t, time.Since(begun), test.after, "told after")
 				peer.expectEnd()
 			})
 		})
@@ -230,9 +227,7 @@ func TestPitfall36SlowPeerIsDropped(t *testing.T) {
 		if n := answered.Load(); n > 15 {
 			t.Errorf("%d answers were made for a peer that fetches none", n)
 		}
-		if waited := time.Since(begun); waited != 30*time.Second {
-			t.Errorf("dropped after %v", waited)
-		}
+		check.Equal(t, time.Since(begun), 30*time.Second, "dropped after")
 	})
 }
 
@@ -282,9 +277,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if n := running.Load(); n != 5 {
-			t.Errorf("%d requests run at once, want 5", n)
-		}
+		check.Equal(t, running.Load(), 5, "requests run at once")
 		close(release)
 		for range 20 {
 			peer.receive()
@@ -326,12 +319,8 @@ func TestServeOutlivesFailuresToAccept(t *testing.T) {
 		go peer.send(`[2]`)
 		peer.expect(`[3]`)
 		close(listener.conn)
-		if err := <-served; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("serve: %v", err)
-		}
-		if err := server.Shutdown(context.Background()); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
+		check.ErrorIs(t, <-served, net.ErrClosed, "serve")
+		check.Do(t, server.Shutdown(context.Background()), "shutdown")
 	})
 }
 
@@ -390,9 +379,7 @@ func TestAnAnswerThatIsTooLongForAMasterIsAnError(t *testing.T) {
 	}})
 	for no, typ := range []string{"long", "parts"} {
 		master.send(fmt.Sprintf(`[0,{"no":%d,"type":%q}]`, no+1, typ))
-		if got := master.receive(); !strings.Contains(got, "the answer is too long for a master: 671088") {
-			t.Errorf("%s: %.200s", typ, got)
-		}
+		check.Contains(t, master.receive(), "the answer is too long for a master: 671088", "%s", typ)
 	}
 	master.send(`[0,{"no":3,"type":"short"}]`)
 	master.expect(`[1,{"no":3,"data":1}]`)

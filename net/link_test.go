@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 )
@@ -63,12 +64,8 @@ func TestRequestMatchesAnswers(t *testing.T) {
 		t.Errorf("sent %+v and %+v", a, b)
 	}
 	peer.send(fmt.Sprintf(`[1,{"no":%d,"data":[2]}]`, b.No), `[1,{"no":0,"error":"what?"}]`, fmt.Sprintf(`[1,{"no":%d,"error":"no"}]`, a.No))
-	if got := <-second; got != "[2] <nil>" {
-		t.Errorf("second: %s", got)
-	}
-	if got := <-first; got != " no" {
-		t.Errorf("first: %s", got)
-	}
+	check.Equal(t, <-second, "[2] <nil>", "second")
+	check.Equal(t, <-first, " no", "first")
 }
 
 // The password goes with the first request, and with all that follow before anything was answered:
@@ -83,9 +80,7 @@ func TestPasswordIsSentUntilAnswered(t *testing.T) {
 		if sent.Password != nil {
 			password = *sent.Password
 		}
-		if password != want {
-			t.Errorf("request %d has the password %s, want %s", i, password, want)
-		}
+		check.Equal(t, password, want, "request %d has the password", i)
 		answer := `"error":"no"`
 		if i > 0 {
 			answer = `"data":"ok"`
@@ -101,9 +96,7 @@ func TestRequestNumbersWrap(t *testing.T) {
 	l.number = lastNumber - 1
 	l.calls = map[int64]chan message{1: nil} // still waits for its answer
 	for _, want := range []int64{lastNumber, 2, 3} {
-		if got := l.call(nil).No; got != want {
-			t.Errorf("number %d, want %d", got, want)
-		}
+		check.Equal(t, l.call(nil).No, want, "number")
 	}
 }
 
@@ -150,9 +143,7 @@ func TestRequestOnAClosedLink(t *testing.T) {
 	if _, err := l.Request(within(t), "a", nil); !errors.Is(err, ErrLinkClosed) {
 		t.Errorf("request: %v", err)
 	}
-	if err := l.Ping(within(t)); !errors.Is(err, ErrLinkClosed) {
-		t.Errorf("ping: %v", err)
-	}
+	check.ErrorIs(t, l.Ping(within(t)), ErrLinkClosed, "ping")
 }
 
 func TestConnectRefused(t *testing.T) {
@@ -211,9 +202,7 @@ func TestLinkShutdownAnswersFirst(t *testing.T) {
 	close(release)
 	peer.expect(`[1,{"no":5,"data":"ok"}]`)
 	peer.expectEnd()
-	if err := <-stopped; err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
+	check.Do(t, <-stopped, "shutdown")
 }
 
 func TestKeepAlive(t *testing.T) {
@@ -246,9 +235,7 @@ func TestKeepAlive(t *testing.T) {
 				if !errors.Is(err, ErrLinkClosed) || !strings.Contains(err.Error(), "silent") {
 					t.Errorf("keep alive: %v", err)
 				}
-				if waited := time.Since(begun); waited != test.want {
-					t.Errorf("given up after %v, want %v", waited, test.want)
-				}
+				check.Equal(t, time.Since(begun), test.want, "given up after")
 				<-l.Done()
 			})
 		})
@@ -263,9 +250,7 @@ func TestLastAnswerCounts(t *testing.T) {
 		result := request(l, "a", nil)
 		peer.send(fmt.Sprintf(`[1,{"no":%d,"data":1}]`, peer.receiveRequest().No))
 		_ = peer.Close()
-		if got := <-result; got != "1 <nil>" {
-			t.Fatalf("answer %s", got)
-		}
+		must.Equal(t, <-result, "1 <nil>", "answer")
 	}
 }
 
@@ -361,9 +346,7 @@ func TestOurProtocolIsRecognised(t *testing.T) {
 			peer.send(sent, "[\n0,\n{\"no\":1,\"type\":\"echo\",\"data\":\"GET / HTTP/1.1\"}\n]")
 			for range 2 { // the first may have been answered with a complaint
 				if answer := peer.receive(); !strings.Contains(answer, `"no":0`) {
-					if answer != `[1,{"no":1,"data":"GET / HTTP/1.1"}]` {
-						t.Errorf("answer %s", answer)
-					}
+					check.Equal(t, answer, `[1,{"no":1,"data":"GET / HTTP/1.1"}]`, "answer")
 					return
 				}
 			}

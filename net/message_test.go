@@ -18,11 +18,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"pgregory.net/rapid"
 )
 
 // JSON.stringify's output for the same values.
@@ -52,9 +54,7 @@ func TestEncodeLikeJavaScript(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := `[1,{"no":4,"data":` + test.want + "}]\x04"; string(frame) != want {
-				t.Errorf("%s, want %s", frame, want)
-			}
+			check.Equal(t, string(frame), `[1,{"no":4,"data":`+test.want+"}]\x04", "%s", frame)
 		})
 	}
 }
@@ -282,9 +282,7 @@ func replay(t *testing.T, peer *wire, e exchange) {
 	peer.send(e.Send...)
 	for _, want := range e.Receive {
 		got := peer.receive()
-		if !reflect.DeepEqual(decoded(t, []byte(got)), decoded(t, want)) {
-			t.Fatalf("received %s, want %s", got, want)
-		}
+		must.DeepEqual(t, decoded(t, []byte(got)), decoded(t, want), "received %s, want %s", got, want)
 	}
 	if e.Closed {
 		peer.expectEnd()
@@ -293,9 +291,7 @@ func replay(t *testing.T, peer *wire, e exchange) {
 
 func decoded(t *testing.T, text []byte) (value any) {
 	t.Helper()
-	if err := json.Unmarshal(text, &value); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, json.Unmarshal(text, &value), "%s", text)
 	return value
 }
 
@@ -305,9 +301,7 @@ func FuzzHandshake(f *testing.F) {
 	authority, folder := certtest.New(f), f.TempDir()
 	file, key := authority.Issue(f, folder, "127.0.0.1")
 	principals := folder + "/principals"
-	if err := os.WriteFile(principals, []byte("ann admin * cert:ann.example\nshop submit * uid:54321\n"), 0o600); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, os.WriteFile(principals, []byte("ann admin * cert:ann.example\nshop submit * uid:54321\n"), 0o600))
 	keeper := must.Get(principal.Open(principals, slog.New(slog.DiscardHandler)))(f)
 	config := must.Get(cert.Server(cert.Files{Cert: file, Key: key, ClientCA: authority.File}, slog.New(slog.DiscardHandler)))(f)
 	var ran atomic.Bool

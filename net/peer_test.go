@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -33,9 +34,7 @@ func serveUnix(t *testing.T, config ServerConfig) (path string, server *Server) 
 	go func() { served <- server.Serve(ctx, listener) }() // beside the one for TCP
 	t.Cleanup(func() {
 		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		check.Do(t, <-served, "serve")
 	})
 	return listener.Addr().String(), server
 }
@@ -128,9 +127,7 @@ func TestTheCallerOfAMasterMayBeAUnixPeer(t *testing.T) {
 		`{"by":"uid 33 pid 4711"}`:       "uid 33 pid 4711 via master pipe",
 		`{"by":"uid 33 pid 4711, root"}`: "master pipe",
 	} {
-		if got := l.passedOn(message{data: []byte(by)}).By(); got != want {
-			t.Errorf("%s: %q, want %q", by, got, want)
-		}
+		check.Equal(t, l.passedOn(message{data: []byte(by)}).By(), want, "%s", by)
 	}
 }
 
@@ -209,9 +206,7 @@ func TestAUnixPeerThatSaysNoMoreIsAnswered(t *testing.T) {
 		t.Fatalf("received %q, %v", space, err)
 	}
 	close(goOn)
-	if got := strings.TrimLeft(peer.receive(), " "); got != `[1,{"no":1,"data":"done"}]` {
-		t.Errorf("answer %s", got)
-	}
+	check.Equal(t, strings.TrimLeft(peer.receive(), " "), `[1,{"no":1,"data":"done"}]`, "answer")
 }
 
 // Nothing is sent to a stranger who listens on a socket.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -224,9 +225,7 @@ func TestHandlerContextEndsWithLink(t *testing.T) {
 	peer.send(`[0,{"no":1,"type":"hang"}]`)
 	<-begun
 	_ = peer.Close()
-	if cause := <-ended; !errors.Is(cause, ErrLinkClosed) {
-		t.Errorf("cause %v, want ErrLinkClosed", cause)
-	}
+	check.ErrorIs(t, <-ended, ErrLinkClosed, "cause")
 }
 
 func TestShutdownLetsRequestsFinish(t *testing.T) {
@@ -259,12 +258,8 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 		t.Errorf("request while shutting down: %v", err)
 	}
 	close(release)
-	if err := <-answered; err != nil {
-		t.Errorf("request under way: %v", err)
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
+	check.Do(t, <-answered, "request under way")
+	check.Do(t, <-stopped, "shutdown")
 	<-idle.Done()
 }
 
@@ -282,9 +277,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("shutdown: %v, want the context's error", err)
-	}
+	check.ErrorIs(t, server.Shutdown(ctx), context.Canceled, "shutdown:")
 }
 
 func TestOnLinksCounts(t *testing.T) {
@@ -338,9 +331,8 @@ func TestAnAttachedLinkIsSomebodys(t *testing.T) {
 	l := NewLink(mine, LinkConfig{})
 	run(t, l)
 	for range 2 {
-		if answer, err := l.Request(within(t), "who", nil); err != nil || string(answer) != `"ann (token, 192.0.2.1:4711) may run mail"` {
-			t.Errorf("%s, %v", answer, err)
-		}
+		answer := must.Get(l.Request(within(t), "who", nil))(t)
+		check.Equal(t, string(answer), `"ann (token, 192.0.2.1:4711) may run mail"`, "%s", answer)
 	}
 	must.Do(t, os.WriteFile(path, []byte("# nobody\n"), 0o600))
 	select {
@@ -383,9 +375,7 @@ func TestGuessesAtEitherDoor(t *testing.T) {
 		begun := time.Now()
 		link.send(guess)
 		link.expect(`[1,{"no":1,"error":"invalid password"}]`)
-		if took := time.Since(begun); took != judgedEvery {
-			t.Errorf("a link of the same address was judged after %v", took)
-		}
+		check.Equal(t, time.Since(begun), judgedEvery, "a link of the same address was judged after")
 		if known, took := judge("s3cret"); !known || took != judgedEvery {
 			t.Errorf("the password behind a guess: %t after %v", known, took)
 		}
@@ -502,9 +492,7 @@ func TestExcerpt(t *testing.T) {
 		"\xff":                   "",
 		strings.Repeat("é", 150): strings.Repeat("é", 100) + "… (300 bytes)",
 	} {
-		if got := Excerpt(text); got != want {
-			t.Errorf("Excerpt(%q) = %q, want %q", text, got, want)
-		}
+		check.Equal(t, Excerpt(text), want, "Excerpt(%q) =", text)
 	}
 }
 
@@ -602,9 +590,7 @@ func TestPingsAreReadBesideALongFrame(t *testing.T) {
 			peer.send(`[1,{"no":0,"error":"read"}]`)
 		}()
 		synctest.Wait()
-		if n := l.reads.Load(); n != mostQueued/2+1 {
-			t.Errorf("%d of %d packets were read", n, mostQueued/2+1)
-		}
+		check.Equal(t, l.reads.Load(), mostQueued/2+1, "of … packets were read")
 		_ = l.Close()
 		<-result
 	})

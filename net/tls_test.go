@@ -22,6 +22,7 @@ import (
 
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -65,9 +66,7 @@ func TestTLSAndPlainOnOnePort(t *testing.T) {
 					t.Fatalf("answer of %d bytes, error %v", len(answer), err)
 				}
 			}
-			if err := l.Ping(within(t)); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, l.Ping(within(t)))
 			wrong := link(t, address, LinkConfig{Password: "wrong", TLS: secret})
 			if _, err := wrong.Request(within(t), "echo", "x"); err == nil || !strings.Contains(err.Error(), "invalid password") {
 				t.Errorf("a wrong password: %v", err)
@@ -90,9 +89,7 @@ func TestTLSRequired(t *testing.T) {
 	browser := dial(t, address)
 	browser.send("GET / HTTP/1.1\r\n\r\n")
 	browser.expectEnd()
-	if _, err := link(t, address, LinkConfig{TLS: of(trust)}).Request(within(t), "echo", 1); err != nil {
-		t.Error(err)
-	}
+	must.Get(link(t, address, LinkConfig{TLS: of(trust)}).Request(within(t), "echo", 1))(t)
 }
 
 // A client says why it does not trust who is there, and nothing was sent to it.
@@ -122,9 +119,7 @@ func TestTLSOfSomebodyElse(t *testing.T) {
 	}
 	named := trust
 	named.Name = "master.example"
-	if err := link(t, address, LinkConfig{TLS: of(named)}).Ping(within(t)); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, link(t, address, LinkConfig{TLS: of(named)}).Ping(within(t)))
 }
 
 // Only TLS 1.2 and 1.3 are spoken, and a peer that speaks nonsense behind the first byte is let go.
@@ -186,9 +181,7 @@ func TestTLSHalfClosed(t *testing.T) {
 	peer.send(`[0,{"no":4,"type":"later"}]`)
 	must.Do(t, conn.CloseWrite())
 	close(proceed)
-	if got := strings.TrimSpace(peer.receive()); got != `[1,{"no":4,"data":"here"}]` {
-		t.Errorf("received %s", got)
-	}
+	check.Equal(t, strings.TrimSpace(peer.receive()), `[1,{"no":4,"data":"here"}]`, "received")
 }
 
 // The end of a link is told in TLS's words, as OpenSSL wants it, and a peer that takes nothing holds
@@ -235,9 +228,7 @@ func TestTLSEndWaitsForNoAnswerToNewKeys(t *testing.T) {
 	s := &secured{carrier: &carrier{Conn: b}}
 	s.over.Store(tls.Client(s.carrier, &tls.Config{InsecureSkipVerify: true}))
 	before := time.Now()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, s.Close())
 	if b.first.IsZero() || b.first.After(before.Add(time.Minute)) {
 		t.Errorf("a write that was under way has until %v", b.first)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 )
@@ -140,9 +141,7 @@ func TestStatusAsJSON(t *testing.T) {
 		}
 	}
 	for _, asked := range d.asked() {
-		if asked != `status {"poll_workers":true}` {
-			t.Errorf("asked %q", asked)
-		}
+		check.Equal(t, asked, `status {"poll_workers":true}`, "asked")
 	}
 }
 
@@ -167,9 +166,7 @@ func TestCommandsThatAreAnsweredOK(t *testing.T) {
 			typ, _, _ := strings.Cut(want, " ")
 			d := startDaemon(t, "", map[string]any{typ: "ok"})
 			jobctl{}.expect(t, d, output{out: "ok\n"}, strings.Fields(args)...)
-			if got := strings.Join(d.asked(), "\n"); got != want {
-				t.Errorf("asked %s, want %s", got, want)
-			}
+			check.Equal(t, strings.Join(d.asked(), "\n"), want, "asked")
 			jobctl{}.expect(t, d, output{out: "\"ok\"\n"}, append([]string{"--output=json"}, strings.Fields(args)...)...)
 		})
 	}
@@ -184,14 +181,10 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 		{"poke", "--port=" + d.port, "a", "-master"},
 		{"-port", d.port, "poke", "--master", "--", "a"},
 	} {
-		if got := (jobctl{}).run(t, args...); got != (output{out: "ok\n"}) {
-			t.Errorf("%q: %+v", args, got)
-		}
+		check.Equal(t, (jobctl{}).run(t, args...), (output{out: "ok\n"}), "%q", args)
 	}
 	for _, asked := range d.asked() {
-		if asked != `poke {"detail":true,"targets":["a"]}` {
-			t.Errorf("asked %s", asked)
-		}
+		check.Equal(t, asked, `poke {"detail":true,"targets":["a"]}`, "asked")
 	}
 }
 
@@ -376,9 +369,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: exit code %d, stderr %q", args, got.code, got.err)
 		}
 		for _, want := range wants {
-			if !strings.Contains(got.out, want) {
-				t.Errorf("%s: no %q in\n%s", args, want, got.out)
-			}
+			check.Contains(t, got.out, want, "%s: no … in", args)
 		}
 	}
 	if got := (jobctl{}).run(t, "--version"); got.code != 0 || strings.Count(got.out, ".") != 2 || strings.Count(got.out, "\n") != 1 {
@@ -405,9 +396,7 @@ func TestShippedConfiguration(t *testing.T) {
 	jobctl{}.expect(t, d, output{out: "ok\n"}, "poll", "--config", path)
 	content := must.Get(os.ReadFile(path))(t)
 	for _, key := range []string{"master", "host", "port", "master_port", "password", "password_file", "log_level", "output", "precise", "timeout"} {
-		if !strings.Contains(string(content), key+" = ") {
-			t.Errorf("%s does not show the key %s", path, key)
-		}
+		check.Contains(t, string(content), key+" = ", "%s does not show the key %s", path, key)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -92,14 +93,10 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{completeCommand}, {completeCommand, "line"}, {completeCommand, "line", ""}, {completeCommand, "words"}, {completeCommand, "x", "y"}} {
-		if got := (jobctl{environ: environ}).run(t, args...); got != (output{}) {
-			t.Errorf("%q: %+v", args, got)
-		}
+		check.Equal(t, (jobctl{environ: environ}).run(t, args...), (output{}), "%q", args)
 	}
 	got := jobctl{environ: environ}.run(t, completeCommand, "words", "journal", "--follow", "ver")
-	if got != (output{out: "verify\tcheck that nothing is missing, damaged or altered\n"}) {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, got, (output{out: "verify\tcheck that nothing is missing, damaged or altered\n"}))
 }
 
 // A daemon that hangs is waited for as long as somebody who has pressed a key waits.
@@ -157,9 +154,7 @@ func TestSplitLine(t *testing.T) {
 		`a ''`:          {"a", ""},
 		`a '' b`:        {"a", "", "b"},
 	} {
-		if got := splitLine(line); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		check.Elements(t, splitLine(line), want, "%q", line)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 )
 
 // fleetOf is a master of two workers, which restart and take over concurrencies as they are told.
@@ -146,9 +147,7 @@ func TestFleetStatusTellsOfExecutors(t *testing.T) {
 		"NAME   | TARGET | EXECUTOR | PROCESSES ", "node-1 | mail   | fork     | 5 ",
 		"worker node-1: no job of target sms can be started since 10:00:05: exit code 1",
 	} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("stdout:\n%s\nwant in it: %s", got.out, want)
-		}
+		check.Contains(t, got.out, want, "stdout: … want in it")
 	}
 }
 
@@ -219,9 +218,7 @@ func TestWhatAProcessWroteIsShownAsLines(t *testing.T) {
 	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
 	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
 	const want = "those that are there go on: it ended with exit code 1; it wrote:\n      Traceback:\n      File \"jobs.py\", line 3\n    ModuleNotFoundError: no\\x1b[31m app\n"
-	if !strings.Contains(status.out, want) {
-		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
-	}
+	check.Contains(t, status.out, want, "status: … want in it")
 	health := jobctl{}.run(t, "--port", daemon.port, "health")
 	if want := `it wrote: Traceback: / File "jobs.py", line 3 / ModuleNotFoundError: no\x1b[31m app`; !strings.Contains(health.out, want) {
 		t.Errorf("health:\n%s\nwant in it: %s", health.out, want)
@@ -236,9 +233,7 @@ func TestAStrangerIsTold(t *testing.T) {
 		"stranger": "` + why + `", "strangerAt": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
 	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
 	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
-	if want := "\ntarget mail, 10:00:05: process 8 (curl) wrote"; !strings.Contains(status.out, want) {
-		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
-	}
+	check.Contains(t, status.out, "\ntarget mail, 10:00:05: process 8 (curl) wrote", "status: … want in it")
 }
 
 // That nothing can be started is said in one line, before what each target says.
@@ -435,7 +430,5 @@ func TestReloadOfAllWorkers(t *testing.T) {
   from its next start on: port (jobctl restart)
 `, "jobctl: worker w2: not reloaded: /etc/jobd.conf:14: no\n",
 	}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Equal(t, got, want)
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -87,14 +88,10 @@ func serveOn(t *testing.T, listener net.Listener, config jobnet.ServerConfig) {
 	go func() { ended <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		check.Do(t, <-ended, "serve")
 		expired, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if err := server.Shutdown(expired); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
+		check.Do(t, server.Shutdown(expired), "shutdown")
 	})
 }
 
@@ -152,9 +149,7 @@ func sameJSON(t *testing.T, got, want string) bool {
 		if text == "" {
 			continue
 		}
-		if err := json.Unmarshal([]byte(text), &values[i]); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &values[i]), "%q", text)
 	}
 	a, _ := json.Marshal(values[0])
 	b, _ := json.Marshal(values[1])

@@ -12,6 +12,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/manualtest"
+	"jobd/store/storetest/check"
 )
 
 // newTree is all commands, as a run has them.
@@ -49,9 +50,7 @@ func TestEachHelpPage(t *testing.T) {
 		if !strings.HasPrefix(got.out, "usage: jobctl [flags] "+strings.Fields(c.ShortUsage)[0]) || c.ShortHelp == "" {
 			t.Errorf("jobctl help %s does not say what it is:\n%s", name, got.out)
 		}
-		if !strings.Contains(got.out, "\nexamples:\n  ") {
-			t.Errorf("jobctl help %s has no examples:\n%s", name, got.out)
-		}
+		check.Contains(t, got.out, "\nexamples:\n  ", "jobctl help %s has no examples", name)
 		if strings.Contains(got.out, "--log-level") != (len(words) == 0) {
 			t.Errorf("jobctl help %s: the global flags are in the first page only:\n%s", name, got.out)
 		}

@@ -14,6 +14,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -49,9 +50,7 @@ func TestJournalStateSelects(t *testing.T) {
 			var ids []string
 			for line := range strings.Lines(got.out) {
 				var job struct{ Job json.Number }
-				if err := json.Unmarshal([]byte(line), &job); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(line), &job))
 				ids = append(ids, job.Job.String())
 			}
 			if strings.Join(ids, " ") != want || got.code != 0 || got.err != "" {
@@ -67,9 +66,7 @@ func TestJournalStateSelects(t *testing.T) {
 		"--since 2026-11-20T10:00:10Z --at 2026-11-20T10:00:09Z": "journal state: --since is not before --at",
 	} {
 		got := jobctl{}.run(t, append([]string{"journal", "state", "--journal", dir}, strings.Fields(args)...)...)
-		if got != (output{code: 2, err: "jobctl: " + want + "\n"}) {
-			t.Errorf("%s: %+v", args, got)
-		}
+		check.Equal(t, got, (output{code: 2, err: "jobctl: " + want + "\n"}), "%s", args)
 	}
 }
 
@@ -224,13 +221,9 @@ bad
 
 waited  1s
 `
-	if got := (jobctl{}).run(t, "journal", "show", "7", "--journal", dir); got != (output{out: running}) {
-		t.Errorf("job 7: %+v", got)
-	}
+	check.Equal(t, (jobctl{}).run(t, "journal", "show", "7", "--journal", dir), (output{out: running}), "job 7")
 	unknown := output{code: 4, err: "jobctl: job 99: no journal knows it\n"}
-	if got := (jobctl{}).run(t, "journal", "show", "99", "--journal", dir); got != unknown {
-		t.Errorf("job 99: %+v", got)
-	}
+	check.Equal(t, (jobctl{}).run(t, "journal", "show", "99", "--journal", dir), unknown, "job 99")
 	asJSON := jobctl{}.run(t, "journal", "show", "5", "--journal", dir, "--output=json")
 	if strings.Count(asJSON.out, "\n") != 4 || !strings.Contains(asJSON.out, `"stdout":"out","stderr":"bad\n"`) {
 		t.Errorf("as JSON: %+v", asJSON)
@@ -274,9 +267,7 @@ func TestJournalVerify(t *testing.T) {
 
 	path := filepath.Join(dir, "segment-00000001.db")
 	content := must.Get(os.ReadFile(path))(t)
-	if bytes.Count(content, []byte("@tokenseve")) != 1 {
-		t.Fatal("event 11 is not in the file as expected")
-	}
+	must.Equal(t, bytes.Count(content, []byte("@tokenseve")), 1, "event 11 is not in the file as expected")
 	must.Do(t, os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600))
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
 	const ranges = "not as it was written: 1 event is damaged\nfirst bad sequence number: 11\n" +
@@ -402,9 +393,7 @@ func TestStatisticsOfWaitsThatNobodyKnows(t *testing.T) {
 				line = l
 			}
 		}
-		if !strings.Contains(line, `"waited":`+want) {
-			t.Errorf("%s: %s", target, line)
-		}
+		check.Contains(t, line, `"waited":`+want, "%s", target)
 	}
 	if text := (jobctl{}).run(t, "journal", "stats", "--journal", dir, "--since", "2026-11-20T10:00:10").out; strings.Contains(text, "d0h") || !strings.Contains(text, "10s") {
 		t.Errorf("%s", text)

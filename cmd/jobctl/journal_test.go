@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -162,9 +163,7 @@ func TestJournalLogFollows(t *testing.T) {
 	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "fourth"}})
 	expectLine(t, reader, "fourth")
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v, want no error", err)
-	}
+	check.Do(t, <-ended, "interrupted:")
 }
 
 // expectLine reads the next line, each of which is one write. What retention says of itself is passed over.

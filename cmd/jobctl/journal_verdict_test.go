@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -147,9 +148,7 @@ func TestNewestEventsOfADamagedJournal(t *testing.T) {
 				damageEvent(t, dir, within)
 			}
 			got := jobctl{}.run(t, "journal", "log", "--journal", dir, "-n", test.n)
-			if got.out != strings.Join(test.want, "") {
-				t.Errorf("stdout:\n%s\nwant:\n%s", got.out, strings.Join(test.want, ""))
-			}
+			check.Equal(t, got.out, strings.Join(test.want, ""), "stdout")
 			if test.told == "" && got.err != "" || !strings.Contains(got.err, test.told) || (got.code == 0) != (test.told == "") {
 				t.Errorf("exit code %d, stderr %q; want it to tell of damage at %q", got.code, got.err, test.told)
 			}
@@ -212,9 +211,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 		)
 		jobs[textOf(number)] = text
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	got := jobctl{}.run(t, "journal", "export", "--format=csv", "--journal", dir)
 	rows, err := csv.NewReader(strings.NewReader(strings.ReplaceAll(got.out, "\r", "\\r"))).ReadAll()
 	if err != nil || got.code != 0 {
@@ -236,9 +233,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 			}
 		}
 	}
-	if seen != len(outputs) {
-		t.Errorf("%d ends of %d", seen, len(outputs))
-	}
+	check.Equal(t, seen, len(outputs), "ends of")
 }
 
 // The column that names workers is theirs to fill.
@@ -284,9 +279,7 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 		must.Do(t, j.Maintain(t.Context()))
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
+	check.Do(t, <-ended, "interrupted")
 	r := must.Get(replay.Open(dir))(t)
 	if first, err := r.First(t.Context()); err != nil || first == 1 {
 		t.Errorf("the history begins with event %d, %v: nothing was removed, so nothing was shown", first, err)
@@ -361,9 +354,7 @@ func TestAMastersJournalTellsOfAJob(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(got.out+got.err, want) {
-					t.Errorf("%+v, want %q", got, want)
-				}
+				check.Contains(t, got.out+got.err, want, "%+v", got)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -63,9 +64,7 @@ func TestRunManual(t *testing.T) {
 			t.Parallel()
 			d := startDaemon(t, "", map[string]any{"run-manual": json.RawMessage(test.answer)})
 			jobctl{}.expect(t, d, test.want, append([]string{"run-manual"}, strings.Fields(test.args)...)...)
-			if got := strings.Join(d.asked(), "\n"); got != "run-manual "+test.asked {
-				t.Errorf("asked %s, want %s", got, test.asked)
-			}
+			check.Equal(t, strings.Join(d.asked(), "\n"), "run-manual "+test.asked, "asked …, want %s", test.asked)
 		})
 	}
 	t.Run("as JSON, with the same exit code", func(t *testing.T) {
@@ -118,9 +117,7 @@ func TestSendSignal(t *testing.T) {
 			t.Parallel()
 			d := startDaemon(t, "", map[string]any{"send-signal": json.RawMessage(test.answer)})
 			jobctl{}.expect(t, d, test.want, append([]string{"send-signal"}, strings.Fields(test.args)...)...)
-			if got := strings.Join(d.asked(), "\n"); got != "send-signal "+test.asked {
-				t.Errorf("asked %s, want %s", got, test.asked)
-			}
+			check.Equal(t, strings.Join(d.asked(), "\n"), "send-signal "+test.asked, "asked …, want %s", test.asked)
 		})
 	}
 }
@@ -131,9 +128,7 @@ func TestParseSignal(t *testing.T) {
 		"TERM": 15, "SIGTERM": 15, "sigterm": 15, "15": 15, "0": 0, "KILL": 9, "USR1": 10,
 		"64": 64, "SIG34": 34,
 	} {
-		if got, err := parseSignal(text); err != nil || got != want {
-			t.Errorf("parseSignal(%s) = %d, %v, want %d", text, got, err, want)
-		}
+		check.Equal(t, must.Get(parseSignal(text))(t), want, "parseSignal(%s) =", text)
 	}
 	for _, text := range []string{"", "SIG", "NOPE", "65", "-1", "1.5", "RTMIN", "RTMIN+1", "TERM "} {
 		if got, err := parseSignal(text); err == nil {
@@ -227,9 +222,7 @@ func TestEveryIDReachesTheDaemonExactly(t *testing.T) {
 			`run-manual {"ids":[` + onWire(id) + `]}`, `run-manual {"ids":[` + onWire(id) + `]}`, `run-manual {"jobs":[{"id":` + onWire(id) + `,"target":"a"}]}`,
 			`send-signal {"jobs":{"` + id + `":15}}`, `send-signal {"jobs":[{"id":` + onWire(id) + `,"signal":15,"target":"a"}]}`,
 		}
-		if got := strings.Join(d.asked(), "\n"); got != strings.Join(want, "\n") {
-			t.Errorf("asked\n%s\nwant\n%s", got, strings.Join(want, "\n"))
-		}
+		check.Equal(t, strings.Join(d.asked(), "\n"), strings.Join(want, "\n"), "asked")
 	}
 }
 
@@ -288,9 +281,7 @@ func TestExact(t *testing.T) {
 		``:                                                                  ``,
 		`"unended`:                                                          `"unended`,
 	} {
-		if got := string(exact([]byte(text))); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		check.Equal(t, string(exact([]byte(text))), want, "%s", text)
 	}
 }
 
@@ -352,9 +343,7 @@ func TestOneOfSomething(t *testing.T) {
 	for want, w := range map[string]api.WaitingTarget{
 		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
 	} {
-		if got := operator.RowsWait(w); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, operator.RowsWait(w), want)
 	}
 	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 7, "mirrored": 7, "bytes": 1024, "segments": 1}}`
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})

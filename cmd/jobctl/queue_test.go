@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -74,9 +74,7 @@ func TestQueueOfAPausedTarget(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = jobctl{}.run(t, "--port", worker.port, "queue", "mail", "--output=json")
-	if !strings.Contains(got.out, `"emptyInSeconds":null`) {
-		t.Errorf("%+v", got)
-	}
+	check.Contains(t, got.out, `"emptyInSeconds":null`, "%+v", got)
 }
 
 // A target whose jobs can't be started is never empty either. One whose worker claims nothing for now,
@@ -248,9 +246,7 @@ func TestWhatARestartUndoes(t *testing.T) {
 	before := map[string]api.TargetStatus{"a": {Concurrency: 5, Paused: true}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "d": {}}
 	after := map[string]api.TargetStatus{"a": {Concurrency: 2}, "b": {Concurrency: 1}, "c": {Concurrency: 2, Paused: true}, "e": {Concurrency: 1}}
 	want := []string{"target a: 5 slots → 2, as the file says", "target a was paused, it is not now", "target d is not served any more: the file does not have it", "target e is served now: 1 slot, as the file says"}
-	if got := undone(before, after); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	check.Elements(t, undone(before, after), want)
 }
 
 // silentDaemon answers the requests that are named, and others never; with asked it tells what it was asked.
@@ -313,9 +309,7 @@ func TestAnAnswerThatDoesNotCome(t *testing.T) {
 			}, time.Second, 10*time.Second)
 		})
 	}
-	if queryTimeout != 10*time.Second {
-		t.Errorf("the default is %v, and the documentation says 10 s", queryTimeout)
-	}
+	check.Equal(t, queryTimeout, 10*time.Second, "the default is …, and the documentation says 10 s")
 }
 
 // A process that was stopped takes connections and answers nothing.
@@ -398,9 +392,7 @@ func TestInterruptedRuns(t *testing.T) {
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			must.Do(t, cmd.Start())
-			if typ := <-asked; typ != test.asked {
-				t.Fatalf("asked %s", typ)
-			}
+			must.Equal(t, <-asked, test.asked, "asked")
 			must.Do(t, cmd.Process.Signal(test.signal))
 			_ = cmd.Wait()
 			if cmd.ProcessState.ExitCode() != test.code || errs.String() != test.want {

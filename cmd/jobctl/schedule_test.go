@@ -10,6 +10,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -107,9 +108,7 @@ func TestRecurringRowsAreListed(t *testing.T) {
 	} {
 		asked = asked[:0]
 		got := jobctl{terminal: true, columns: columns}.run(t, "--port", d.port, "schedule")
-		if !strings.Contains(collapsed(got.out), want) {
-			t.Errorf("in %d columns:\n%s%s", columns, got.out, got.err)
-		}
+		check.Contains(t, collapsed(got.out), want, "in %d columns: %s%s", columns, got.out, got.err)
 		for line := range strings.Lines(got.out) {
 			if screen.Width(strings.TrimSuffix(line, "\n")) > columns {
 				t.Errorf("wider than %d columns: %s", columns, line)
@@ -323,8 +322,6 @@ func TestStatisticsOfWhatIsKnown(t *testing.T) {
 	asJSON := jobctl{}.run(t, "journal", "stats", "--journal", dir, "--output=json")
 	for row := range strings.Lines(asJSON.out) {
 		older := strings.Contains(row, `"older"`) || strings.Contains(row, `"lost"`)
-		if older != strings.Contains(row, `"ran":null`) {
-			t.Errorf("as JSON: %s", row)
-		}
+		check.Equal(t, older, strings.Contains(row, `"ran":null`), "as JSON: %s", row)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -280,9 +281,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 func TestWideCharacters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"": 0, "abc": 3, "größe": 5, "日本": 4, "e\u0301": 1, "…": 1, "🚀": 2, "ｱ": 1, "│": 1, clean("a\u200bb"): 8} {
-		if got := screen.Width(text); got != want {
-			t.Errorf("%q is %d wide, want %d", text, got, want)
-		}
+		check.Equal(t, screen.Width(text), want, "%q is … wide", text)
 	}
 	for _, test := range []struct {
 		text  string
@@ -297,9 +296,7 @@ func TestWideCharacters(t *testing.T) {
 	got := jobctl{terminal: true}.run(t, "--port", d.port, "list-targets")
 	want := "TARGET | CONCURRENCY | LENGTH | PAUSED\n-------+-------------+--------+-------\n" +
 		"e\u0301t\u0301     | 22          | 0      | no\n日本   | 1           | 0      | no\n"
-	if got.out != want {
-		t.Errorf("printed:\n%s\nwant:\n%s", got.out, want)
-	}
+	check.Equal(t, got.out, want, "printed")
 }
 
 // A person reads the time of day of what was today, and the date of what was not; programs, and
@@ -326,12 +323,8 @@ func TestClock(t *testing.T) {
 	} {
 		p := &program{surroundings: surroundings{terminal: !test.piped, location: test.place, now: func() time.Time { return test.now }}}
 		p.config.precise = test.precise
-		if got := p.clock(at); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-		if got := p.clock(time.Time{}); got != "" {
-			t.Errorf("%s: no time at all is %q", name, got)
-		}
+		check.Equal(t, p.clock(at), test.want, "%s", name)
+		check.Equal(t, p.clock(time.Time{}), "", "%s: no time at all is", name)
 	}
 	for flag, want := range map[string]string{"--precise": "2026-11-20 10:00:05.000000", "--output=table": "10:00:05"} {
 		got := jobctl{terminal: true}.run(t, "journal", "log", "--kind=done", "--job=5", "--journal", oneDay(t), flag)
@@ -356,9 +349,7 @@ func TestLengthFlags(t *testing.T) {
 		} else {
 			got = length
 		}
-		if got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
+		check.Equal(t, got, want, "%q", text)
 	}
 }
 
@@ -369,9 +360,7 @@ func TestTimesOfStatisticsAreShort(t *testing.T) {
 		12 * time.Microsecond: "12µs", 306838 * time.Microsecond: "307ms", 4812 * time.Millisecond: "4.81s",
 		20003 * time.Millisecond: "20s", 41499 * time.Millisecond: "41.5s", 113 * time.Second: "1m53s", 6725 * time.Second: "1h52m",
 	} {
-		if got := brief(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		check.Equal(t, brief(d), want, "%v is", d)
 	}
 }
 
@@ -409,9 +398,7 @@ func TestProgress(t *testing.T) {
 		if test.want != "" {
 			want = "\r" + test.want + "\x1b[K\r\x1b[K"
 		}
-		if out.String() != want {
-			t.Errorf("%s: %q, want %q", name, out.String(), want)
-		}
+		check.Equal(t, out.String(), want, "%s", name)
 		if screen.Width(test.want) >= test.columns && test.columns > 0 {
 			t.Errorf("%s: %d columns of %d", name, screen.Width(test.want), test.columns)
 		}

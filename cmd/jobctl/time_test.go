@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -36,9 +37,7 @@ func timedJournal(t *testing.T) (dir string) {
 		journal.Draft{Job: 9, Payload: journal.Planned{Target: "a", From: *daily, To: journal.Again{RunAt: journal.PausedAt, PlannedAt: due, Why: "schedule"}, By: "10.0.0.5:7"}},
 		journal.Draft{Job: 9, Payload: journal.Planned{Target: "a", From: journal.Plan{RunAt: journal.PausedAt, PlannedAt: due, Schedule: "daily 13:59"}, To: journal.Again{RunAt: due + 86400, PlannedAt: due + 86400, Why: "schedule"}, By: "10.0.0.5:7"}},
 	)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	return dir
 }
 
@@ -96,9 +95,7 @@ func TestWaitForARowThatRecurs(t *testing.T) {
 	} {
 		w := jobWait{first: map[int64]history.Row{}}
 		for i, row := range test.rows {
-			if got := w.ran(row); got != test.over[i] {
-				t.Errorf("%s, look %d: %v", name, i+1, got)
-			}
+			check.Equal(t, w.ran(row), test.over[i], "%s, look %d", name, i+1)
 		}
 	}
 	if w := (jobWait{first: map[int64]history.Row{}}); w.ran(history.Row{Job: 5, Status: "delayed"}) || w.ran(history.Row{Job: 5, Status: "delayed", Plan: &journal.Plan{}}) {
@@ -133,9 +130,7 @@ func TestAMastersStatusTellsWhatIsDueNext(t *testing.T) {
 		})
 		got := jobctl{terminal: true, columns: 80}.run(t, "--master", "--port", master.port, "status")
 		for _, text := range test.want {
-			if !strings.Contains(collapsed(got.out), text) {
-				t.Errorf("%s: no %q in\n%s%s", name, text, got.out, got.err)
-			}
+			check.Contains(t, collapsed(got.out), text, "%s: no … in %s%s", name, got.out, got.err)
 		}
 		for _, text := range test.not {
 			if strings.Contains(got.out, text) {
@@ -165,9 +160,7 @@ func TestPagesTellOfTime(t *testing.T) {
 	} {
 		got := jobctl{terminal: true, columns: 80}.run(t, append([]string{"--port", d.port}, strings.Fields(command)...)...)
 		for _, text := range want {
-			if !strings.Contains(collapsed(got.out), text) {
-				t.Errorf("%s: no %q in\n%s%s", command, text, got.out, got.err)
-			}
+			check.Contains(t, collapsed(got.out), text, "%s: no … in %s%s", command, got.out, got.err)
 		}
 		for line := range strings.Lines(got.out) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && strings.Contains(line, " | ") {
@@ -298,21 +291,15 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 	for _, want := range []string{
 		"\nearlier runs: jobctl show 6 --all\n", "made due now by 10.0.0.5:4711; it was due at 10:00:00\n", "\nlater than planned: 2.00s\n",
 	} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("no %q in\n%s%s", want, got.out, got.err)
-		}
+		check.Contains(t, got.out, want, "no … in …%s", got.err)
 	}
 	for _, other := range []string{"until it was claimed", "unsaid", "next run:"} {
 		if strings.Contains(got.out, other) {
 			t.Errorf("%q in\n%s", other, got.out)
 		}
 	}
-	if n := strings.Count(got.out, "attempt 1 starts"); n != 10 {
-		t.Errorf("%d runs in\n%s", n, got.out)
-	}
-	if asked := strings.Join(worker.asked(), "\n"); !strings.Contains(asked, `"last":80`) {
-		t.Errorf("all events are asked for:\n%s", asked)
-	}
+	check.Equal(t, strings.Count(got.out, "attempt 1 starts"), 10, "runs in %s", got.out)
+	check.Contains(t, strings.Join(worker.asked(), "\n"), `"last":80`, "all events are asked for")
 	for args, want := range map[string]int{"show 6 --all": 15, "show -n 3 6": 3, "show -n 15 6": 15, "show -n 2 6 --output json": 2} {
 		got := jobctl{terminal: true}.run(t, append([]string{"--port", worker.port}, strings.Fields(args)...)...)
 		n := strings.Count(got.out, "attempt 1 starts") + strings.Count(got.out, `"type":"running"`) + strings.Count(got.out, `"kind":"running"`)
@@ -324,9 +311,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = jobctl{terminal: true}.run(t, "--port", worker.port, "journal", "show", "6")
-	if want := "planned for 10:00:00, by its schedule daily 10:00\n"; !strings.Contains(got.out, want) {
-		t.Errorf("no %q in\n%s%s", want, got.out, got.err)
-	}
+	check.Contains(t, got.out, "planned for 10:00:00, by its schedule daily 10:00\n", "no … in …%s", got.err)
 }
 
 // A journal that could not be read is not one that knows nothing of the job.

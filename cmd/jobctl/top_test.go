@@ -20,6 +20,7 @@ import (
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -61,9 +62,7 @@ func topOf(t *testing.T, port string, master bool) *topSource {
 
 func atoi(t *testing.T, text string) (n int) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &n))
 	return n
 }
 
@@ -153,9 +152,7 @@ func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 	r.asked = nil
 	waiting, err := s.Waiting(t.Context(), fleet, []string{"fax", "mail", "nobody", "video"})
 	slices.Sort(r.asked)
-	if want := []string{`waiting a:1 ["fax","mail","nobody","video"]`}; !slices.Equal(r.asked, want) {
-		t.Errorf("asked %q", r.asked)
-	}
+	check.Elements(t, r.asked, []string{`waiting a:1 ["fax","mail","nobody","video"]`}, "asked")
 	if err != nil || waiting.Targets["mail"].Count != 3 || len(waiting.Silent) != 0 {
 		t.Errorf("%+v, %v", waiting, err)
 	}
@@ -205,9 +202,7 @@ func TestTopMakesALostConnectionAgain(t *testing.T) {
 	if _, err := s.Fleet(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := s.Fleet(t.Context()); err != nil {
-		t.Errorf("a request that was given up has ended the link: %v", err)
-	}
+	must.Get(s.Fleet(t.Context()))(t)
 }
 
 func TestTopSaysWhyItCanNotConnect(t *testing.T) {
@@ -312,9 +307,8 @@ mail    10000+   3h0m    4        5      30       20     >8h20m
 			if got.code != 0 || got.err != "" || test.want != "" && got.out != test.want {
 				t.Errorf("%+v, want\n%s", got, test.want)
 			}
-			if clears := strings.Count(got.out, "\x1b[H\x1b[2J"); (clears == 2) != test.terminal {
-				t.Errorf("it is cleared %d times: %q", clears, got.out)
-			}
+			clears := strings.Count(got.out, "\x1b[H\x1b[2J")
+			check.Equal(t, (clears == 2), test.terminal, "it is cleared %d times: %q", clears, got.out)
 			if name == "as JSON" && (strings.Count(got.out, "\n") != 2 || strings.Contains(got.out, "2026-11-20")) {
 				t.Errorf("%q", got.out)
 			}
@@ -363,9 +357,7 @@ func stoppable(t *testing.T) (stop func(), port string) {
 	go func() { ended <- server.Serve(ctx, listener) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		check.Do(t, <-ended, "serve")
 		expired, end := context.WithTimeout(context.Background(), 5*time.Second)
 		defer end()
 		_ = server.Shutdown(expired) // whoever is still there has gone by then

@@ -8,6 +8,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 )
 
 const explainedJobs = `{"name":"node-1","mark":"aaaa","targets":["mail"],"jobs":[
@@ -30,9 +31,8 @@ func TestWhy(t *testing.T) {
 	}, "--output=json", "why", "5")
 	jobctl{}.expect(t, worker, output{4, "job 6 is one of target mail, not of pics\n", ""}, "why", "pics:6")
 	want := `explain {"ids":[5,6,7],"output":true}`
-	if asked := worker.asked(); asked[1] != want {
-		t.Errorf("asked %q, want %s", asked, want)
-	}
+	asked := worker.asked()
+	check.Equal(t, asked[1], want, "asked %q", asked)
 }
 
 // Each worker's answer counts; who can't answer is named, and hides nobody's.

@@ -17,6 +17,8 @@ import (
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // recording starts a master with a journal.
@@ -30,10 +32,7 @@ func recording(t *testing.T, dir string, lines ...string) *program {
 // events are those of a folder, as kind and payload.
 func events(t *testing.T, dir string, kinds ...journal.Kind) (all []journal.Payload) {
 	t.Helper()
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(replay.Open(dir))(t)
 	for e, err := range r.Events(t.Context(), journal.Filter{Kinds: kinds}) {
 		if err != nil {
 			t.Fatal(err)
@@ -53,9 +52,7 @@ func kindsOf(all []journal.Payload) (kinds []journal.Kind) {
 
 func mustVerify(t *testing.T, dir string) {
 	t.Helper()
-	if _, err := journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)); err != nil {
-		t.Error(err)
-	}
+	must.Get(journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)))(t)
 }
 
 // ask sends a request; the answer is the text of the error, if there is one.
@@ -73,10 +70,7 @@ func ask(t *testing.T, link *jobnet.Link, typ, data string) string {
 // joined connects a worker that serves target a and does what the handlers say.
 func joined(t *testing.T, address, name string, handlers map[string]jobnet.Handler) *jobnet.Link {
 	t.Helper()
-	link, err := jobnet.Connect(context.Background(), address, jobnet.LinkConfig{Handlers: handlers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(jobnet.Connect(context.Background(), address, jobnet.LinkConfig{Handlers: handlers}))(t)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = link.Run(context.Background()) }()
 	t.Cleanup(func() { _ = link.Close(); <-ended })
@@ -89,9 +83,7 @@ func joined(t *testing.T, address, name string, handlers map[string]jobnet.Handl
 // stop ends a master in order.
 func (d *program) stop() {
 	d.t.Helper()
-	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, d.process.Process.Signal(syscall.SIGTERM))
 	if code := d.code(); code != 0 {
 		d.t.Errorf("exit code %d; stderr:\n%s", code, d.stderr)
 	}
@@ -124,9 +116,7 @@ func TestActsAreInTheJournal(t *testing.T) {
 	} {
 		ask(t, client, request.typ, request.data)
 		seen := <-asked
-		if len(seen) != i+1 {
-			t.Fatalf("when the worker was asked for %s the journal had %+v", request.typ, seen)
-		}
+		must.Equal(t, len(seen), i+1, "when the worker was asked for %s the journal had %+v", request.typ, seen)
 		e := seen[i].(journal.Requested)
 		if got := fmt.Sprintf("request %q, about %q, jobs %v, workers %v", e.Request, e.About, e.Jobs, e.Workers); got != request.want || !strings.HasPrefix(e.By, "127.0.0.1") {
 			t.Errorf("%s by %s, want %s", got, e.By, request.want)
@@ -145,9 +135,7 @@ func TestActsAreInTheJournal(t *testing.T) {
 	mustVerify(t, dir)
 	all := events(t, dir)
 	want := []journal.Kind{"opened", "registered", "requested", "requested", "requested", "requested", "refused", "refused", "refused", "left", "closed"}
-	if got := kindsOf(all); !slices.Equal(got, want) {
-		t.Errorf("journalled %v, want %v", got, want)
-	}
+	check.Elements(t, kindsOf(all), want, "journalled")
 	if o := all[0].(journal.Opened); o.Name != journal.MasterName || o.Pid != d.process.Process.Pid || o.BootID == "" {
 		t.Errorf("%+v", o)
 	}
@@ -188,9 +176,7 @@ func TestAKilledMastersJournalGoesOn(t *testing.T) {
 		t.Errorf("after one that did; stderr:\n%s", d.stderr)
 	}
 	want := []journal.Kind{"opened", "registered", "requested", "opened", "closed", "opened"}
-	if got := kindsOf(events(t, dir)); !slices.Equal(got, want) {
-		t.Errorf("journalled %v, want %v", got, want)
-	}
+	check.Elements(t, kindsOf(events(t, dir)), want, "journalled")
 	mustVerify(t, dir)
 }
 
@@ -232,9 +218,7 @@ func refuses(t *testing.T, d *program, why string) {
 	if got := ask(t, client, "run-manual", `{"jobs":[{"id":1,"target":"a"}]}`); !strings.Contains(got, "nothing was changed") {
 		t.Errorf("the client is told %q", got)
 	}
-	if got := ask(t, client, "poke", `{"targets":["a"]}`); got != `"ok"` {
-		t.Errorf("poke: %s", got)
-	}
+	check.Equal(t, ask(t, client, "poke", `{"targets":["a"]}`), `"ok"`, "poke")
 	<-polled
 	if got := ask(t, client, "status", `{}`); !strings.Contains(got, `"troubles":[{"what":"journal","why":`) || !strings.Contains(got, `"name":"node-1"`) {
 		t.Errorf("status: %s", got)
@@ -245,9 +229,7 @@ func refuses(t *testing.T, d *program, why string) {
 func smallDisk(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "journal")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=0700"); errors.Is(err, syscall.EPERM) {
 		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
 	} else if err != nil {
@@ -261,9 +243,7 @@ func smallDisk(t *testing.T) (dir string) {
 func fill(t *testing.T, dir string, left int64) (file string) {
 	t.Helper()
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Statfs(dir, &s))
 	file = filepath.Join(dir, "others")
 	if err := os.WriteFile(file, make([]byte, int64(s.Bavail)*s.Bsize-left), 0o600); err != nil && !(left == 0 && errors.Is(err, syscall.ENOSPC)) { // it was full before
 		t.Fatal(err)
@@ -290,9 +270,7 @@ func TestAFullDiskKeepsBackChangesOnly(t *testing.T) {
 			d.address()
 			file := fill(t, dir, test.left)
 			refuses(t, d, test.why)
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(file))
 			paused := make(chan struct{}, 100)
 			joined(t, d.address(), "node-2", map[string]jobnet.Handler{"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 				paused <- struct{}{}
@@ -322,13 +300,8 @@ func TestADamagedJournalKeepsBackChangesOnly(t *testing.T) {
 	d.address()
 	d.stop()
 	head := filepath.Join(dir, "head")
-	content, err := os.ReadFile(head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(head, []byte(strings.Replace(string(content), "00002 ", "00009 ", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(head))(t)
+	must.Do(t, os.WriteFile(head, []byte(strings.Replace(string(content), "00002 ", "00009 ", 1)), 0o600))
 	d = recording(t, dir)
 	d.address()
 	refuses(t, d, "damaged")
@@ -349,9 +322,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	for i := range times {
 		ask(t, client, "pause", fmt.Sprintf(`{"targets":%d}`, i))
 		ask(t, client, "run-manual", fmt.Sprintf(`{"jobs":[{"id":%d,"target":"nowhere"}]}`, i+1))
-		if got := ask(t, worker, "register-worker", fmt.Sprintf(`{"name":"wild","targets":["a%d"]}`, i)); got != `"ok"` {
-			t.Fatal(got)
-		}
+		must.Equal(t, ask(t, worker, "register-worker", fmt.Sprintf(`{"name":"wild","targets":["a%d"]}`, i)), `"ok"`)
 	}
 	joined(t, address, "last", nil)
 	d.stop()
@@ -379,13 +350,9 @@ func TestOldSegmentsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := j.Append(journal.Draft{Payload: journal.Opened{Name: journal.MasterName}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Append(journal.Draft{Payload: journal.Opened{Name: journal.MasterName}}))(t)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	d := recording(t, dir, "journal_retention = 1s")
 	d.address()
 	d.until("the oldest segment is removed", func() bool {
@@ -398,8 +365,6 @@ func TestOldSegmentsGo(t *testing.T) {
 
 func mustMake(t *testing.T, dir string) string {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	return dir
 }

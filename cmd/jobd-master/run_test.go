@@ -17,6 +17,8 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // TestMain makes this binary the daemon itself, where it is not asked for tests.
@@ -61,9 +63,7 @@ func launch(t *testing.T, args ...string) *program {
 	t.Helper()
 	d := &program{t: t, process: exec.Command(os.Args[0], args...), stderr: new(output), exited: make(chan struct{})}
 	d.process.Stderr = d.stderr
-	if err := d.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.process.Start())
 	go func() { defer close(d.exited); _ = d.process.Wait() }()
 	t.Cleanup(func() { _ = d.process.Process.Kill(); <-d.exited })
 	return d
@@ -114,10 +114,7 @@ func (d *program) address() (address string) {
 
 func connect(t *testing.T, address string) *jobnet.Link {
 	t.Helper()
-	link, err := jobnet.Connect(context.Background(), address, jobnet.LinkConfig{Password: "s3cret"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(jobnet.Connect(context.Background(), address, jobnet.LinkConfig{Password: "s3cret"}))(t)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = link.Run(context.Background()) }()
 	t.Cleanup(func() { _ = link.Close(); <-ended })
@@ -128,9 +125,7 @@ func connect(t *testing.T, address string) *jobnet.Link {
 func write(t *testing.T, lines ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "jobd-master.conf")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	return path
 }
 
@@ -154,9 +149,7 @@ func TestServesUntilASignal(t *testing.T) {
 			if err != nil || json.Unmarshal(answer, &status) != nil || status.Workers == nil {
 				t.Errorf("status: %s, %v", answer, err)
 			}
-			if err := d.process.Process.Signal(test.signal); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.process.Process.Signal(test.signal))
 			if code := d.code(); code != 0 {
 				t.Errorf("exit code %d, want 0; stderr:\n%s", code, d.stderr)
 			}
@@ -184,9 +177,7 @@ func TestStopsWhileAClientWaits(t *testing.T) {
 	go func() { _ = worker.Run(context.Background()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := worker.Request(ctx, "register-worker", map[string]any{"name": "w", "targets": []string{"a"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(worker.Request(ctx, "register-worker", map[string]any{"name": "w", "targets": []string{"a"}}))(t)
 	client := connect(t, address)
 	told := make(chan string, 1)
 	go func() {
@@ -194,9 +185,7 @@ func TestStopsWhileAClientWaits(t *testing.T) {
 		told <- fmt.Sprint(string(answer), err)
 	}()
 	<-begun
-	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.process.Process.Signal(syscall.SIGTERM))
 	if code := d.code(); code != 0 || !strings.Contains(d.stderr.String(), "stopped before all requests were answered") {
 		t.Errorf("exit code %d; stderr:\n%s", code, d.stderr)
 	}
@@ -217,15 +206,9 @@ func TestHangupReopensTheLogAndReadsItsLevels(t *testing.T) {
 	hangUp := func(level string) {
 		t.Helper()
 		content := strings.Join(append(settings, "log_level_file = "+level), "\n")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(log, log+"."+level); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.process.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
+		must.Do(t, os.Rename(log, log+"."+level))
+		must.Do(t, d.process.Process.Signal(syscall.SIGHUP))
 	}
 	says := func(text string) func() bool {
 		return func() bool { content, _ := os.ReadFile(log); return strings.Contains(string(content), text) }
@@ -234,20 +217,13 @@ func TestHangupReopensTheLogAndReadsItsLevels(t *testing.T) {
 	d.until("level taken over, in a new file", says("configuration was read again"))
 	hangUp("loud")
 	d.until("a mistake is told", says("the old one stays"))
-	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if code := d.code(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	must.Do(t, d.process.Process.Signal(syscall.SIGTERM))
+	check.Equal(t, d.code(), 0, "exit code")
 }
 
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	tests := []struct {

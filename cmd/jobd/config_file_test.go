@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/journal/archive"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -74,12 +76,8 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 	docs := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md")))(t)
 	for _, key := range append(keysOfHelp(help.String()), keysOfTargets()...) {
-		if !strings.Contains(string(content), key+" = ") {
-			t.Errorf("%s does not show the key %s", path, key)
-		}
-		if !strings.Contains(string(docs), "`"+key+"`") {
-			t.Errorf("docs/configuration.md does not describe the key %s", key)
-		}
+		check.Contains(t, string(content), key+" = ", "%s does not show the key %s", path, key)
+		check.Contains(t, string(docs), "`"+key+"`", "docs/configuration.md does not describe the key %s", key)
 	}
 }
 
@@ -129,9 +127,7 @@ func TestHelpListsCheck(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	_, _ = parseConfig([]string{"--help"}, nil, &out)
-	if !strings.Contains(out.String(), "\n  --check ") {
-		t.Errorf("--help does not list --check:\n%s", out.String())
-	}
+	check.Contains(t, out.String(), "\n  --check ", "--help does not list --check")
 }
 
 func TestVersionAlone(t *testing.T) {
@@ -244,12 +240,8 @@ launcher = http://h/{id}
 		"group":  {*terms["group"].Launcher, daemon(0), env("/common", "u", "daemon")},
 		"root":   {*terms["root"].Launcher, &proc.Account{Name: "root", Groups: []uint32{0}}, env("/common", "u", "root")},
 	} {
-		if diff := cmp.Diff(test.account, test.launcher.Account); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-		if diff := cmp.Diff(test.env, test.launcher.Env); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		check.Equal(t, cmp.Diff(test.account, test.launcher.Account), "", "%s", name)
+		check.Equal(t, cmp.Diff(test.env, test.launcher.Env), "", "%s", name)
 	}
 	if account := terms["service"].Launcher.Account; account != nil {
 		t.Errorf("a service has account %v", account)
@@ -302,10 +294,7 @@ func TestAnOpenPortBesideAccountsIsWarnedOf(t *testing.T) {
 		"no account of its own":  {"", false},
 		"the common one is told": {"launcher.user = daemon\n", true},
 	} {
-		c, err := fromFile(t, "host = 127.0.0.1\nport = 7080\n"+test.lines, "--targets.a=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(fromFile(t, "host = 127.0.0.1\nport = 7080\n"+test.lines, "--targets.a=1"))(t)
 		if warned := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "they can command the worker") }); warned != test.warned {
 			t.Errorf("%s: warned %v, want %v: %q", name, warned, test.warned, c.Warnings)
 		}
@@ -386,9 +375,7 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 				t.Fatalf("got %q, %v, want %q", got, err, dir)
 			}
 			info := must.Get(os.Stat(dir))(t)
-			if info.Mode() != fs.ModeDir|0o700 {
-				t.Errorf("mode %v, want a folder with 0700", info.Mode())
-			}
+			check.Equal(t, info.Mode(), fs.ModeDir|0o700, "mode")
 		})
 	}
 }
@@ -419,9 +406,7 @@ func TestJournalDirFallsBack(t *testing.T) {
 	t.Parallel()
 	file, second, third := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "second"), filepath.Join(t.TempDir(), "third")
 	must.Do(t, os.WriteFile(file, nil, 0o600))
-	if got, err := firstPrivate([]string{file, second, third}); err != nil || got != second {
-		t.Errorf("got %q, %v, want %q", got, err, second)
-	}
+	check.Equal(t, must.Get(firstPrivate([]string{file, second, third}))(t), second)
 	if _, err := os.Stat(third); err == nil {
 		t.Errorf("%s was made without need", third)
 	}
@@ -443,9 +428,8 @@ func TestJournalDirOfAnotherAccount(t *testing.T) {
 	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
 		t.Errorf("error %v", err)
 	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("its mode was changed: %v, %v", info, err)
-	}
+	info := must.Get(os.Stat(dir))(t)
+	check.Equal(t, info.Mode().Perm(), 0o755, "its mode was changed: %v", info)
 }
 
 // A connection of the same place is ended as one of a dead process: another folder is another place, be it
@@ -463,7 +447,5 @@ func TestPlacesAreOfOneFolder(t *testing.T) {
 	if placeOf(copied) == place {
 		t.Errorf("a copy of the journal has the same place: %s", place)
 	}
-	if got := placeOf(none); got != "" {
-		t.Errorf("without a lock the place is %q", got)
-	}
+	check.Equal(t, placeOf(none), "", "without a lock the place is")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"jobd/cmd/internal/conf"
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
@@ -20,6 +21,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal/eventlog"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -115,9 +117,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute,
 		},
 	}
-	if diff := diffConfig(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, diffConfig(want, got), "", "(-want +got)")
 }
 
 func TestConfigWithCarriageReturns(t *testing.T) {
@@ -150,9 +150,7 @@ func TestConfigDefaults(t *testing.T) {
 		gearman:  defaultGearman,
 		jobs:     jobsConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
 	}
-	if diff := diffConfig(want, c); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, diffConfig(want, c), "", "(-want +got)")
 }
 
 func TestConfigWrongValues(t *testing.T) {
@@ -234,9 +232,7 @@ func TestConfigWrongValues(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
-			if code := exit.Code(err); code != exit.Usage {
-				t.Errorf("exit code %d, want %d", code, exit.Usage)
-			}
+			check.Equal(t, exit.Code(err), exit.Usage, "exit code")
 		})
 	}
 }
@@ -245,9 +241,7 @@ func TestConfigNothingGiven(t *testing.T) {
 	t.Parallel()
 	_, err := parseConfig([]string{"--config="}, nil, t.Output())
 	for _, key := range []string{"host", "port", "mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database", "launcher"} {
-		if !strings.Contains(fmt.Sprint(err), key+": required") {
-			t.Errorf("the error does not ask for %s:\n%v", key, err)
-		}
+		check.Contains(t, fmt.Sprint(err), key+": required", "the error does not ask for %s: %v", key, err)
 	}
 }
 
@@ -283,12 +277,8 @@ func TestConfigMasters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := mustParse(t, with(test.args...), nil)
-			if diff := cmp.Diff(test.want, c.masters.addresses); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if len(c.Warnings) != test.warnings {
-				t.Errorf("warnings %q, want %d", c.Warnings, test.warnings)
-			}
+			check.Equal(t, cmp.Diff(test.want, c.masters.addresses), "", "(-want +got)")
+			check.Equal(t, len(c.Warnings), test.warnings, "warnings %q", c.Warnings)
 		})
 	}
 }
@@ -356,9 +346,7 @@ func TestEachWorkerOfTheTemplateHasAName(t *testing.T) {
 	}
 	setting, _, _ = strings.Cut(setting, "\n")
 	for _, specifier := range []string{"%H", "%i"} {
-		if !strings.Contains(setting, specifier) {
-			t.Errorf("%s is the same for several workers: it has no %s", setting, specifier)
-		}
+		check.Contains(t, setting, specifier, "is the same for several workers: it has no")
 	}
 	environ := []string{strings.NewReplacer("%H", "web", "%i", "blue").Replace(setting)}
 	host := must.Get(os.Hostname())(t)
@@ -374,9 +362,8 @@ func TestEachWorkerOfTheTemplateHasAName(t *testing.T) {
 		"the file's key wins":     {append(leastFlags(), "--config", named), environ, "mine"},
 		"the variable's key wins": {leastFlags(), append(environ, "JOBD_NAME=theirs"), "theirs"},
 	} {
-		if c := mustParse(t, append(test.args, "--targets.a=1"), test.environ); c.name != test.want {
-			t.Errorf("%s: the name is %s, want %s", name, c.name, test.want)
-		}
+		c := mustParse(t, append(test.args, "--targets.a=1"), test.environ)
+		check.Equal(t, c.name, test.want, "%s: the name is", name)
 	}
 }
 

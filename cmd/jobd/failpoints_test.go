@@ -18,11 +18,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/journaltest"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -424,7 +426,5 @@ func TestRowsThatMayNotBeWhatTheJournalSays(t *testing.T) {
 		}
 	}
 	got := must.Get(doubtfulBehind(t.Context(), journaltest.OpenReader(t, j.Dir), far[1].Seq))(t)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows in doubt (-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, got), "", "rows in doubt (-want +got)")
 }

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/journal"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // noon is 2026-03-02 12:00:00 UTC, a Monday.
@@ -122,9 +125,7 @@ func TestRetriesWaitEverLonger(t *testing.T) {
 		{"nothing said, at most", Terms{}, 100, 1, 3600},
 	}
 	for _, test := range tests {
-		if got := test.terms.retry(noon, test.attempt, test.luck) - noon.Unix(); got != test.want {
-			t.Errorf("%s: %d s, want %d", test.name, got, test.want)
-		}
+		check.Equal(t, test.terms.retry(noon, test.attempt, test.luck)-noon.Unix(), test.want, "%s: … s", test.name)
 	}
 }
 
@@ -197,9 +198,7 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 			t.Parallel()
 			test.want.Token, test.want.Schedule, test.want.Zone = claim.Token, test.found.Schedule, test.found.Zone
 			got := New(Config{}).Replan(test.done, test.claim, test.found, at+60)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("planned anew (-want +got):\n%s", diff)
-			}
+			check.Equal(t, cmp.Diff(test.want, got), "", "planned anew (-want +got)")
 		})
 	}
 	r := New(Config{}).Replan(recurs, claim, journal.Plan{Schedule: "sometimes"}, at)
@@ -227,9 +226,7 @@ func TestRunNowTakesTheComingRun(t *testing.T) {
 		b := New(Config{Again: true, Delays: true})
 		row := journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &test.said}
 		drafts, refusal := b.PlanRow(RunNow, row, "somebody", noon)
-		if refusal != "" {
-			t.Fatalf("%s: %s", name, refusal)
-		}
+		must.Equal(t, refusal, "", "%s", name)
 		to := drafts[0].Payload.(journal.Planned).To
 		if to.RunAt != now || to.PlannedAt != test.want {
 			t.Errorf("%s: it is planned as %+v, want for %d", name, to, test.want)
@@ -277,17 +274,13 @@ func TestSchedulesArePausedAndContinued(t *testing.T) {
 		b := New(Config{Again: true, Delays: true})
 		hand := func(hand Hand, said journal.Plan, at time.Time) journal.Plan {
 			drafts, refusal := b.PlanRow(hand, journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &said}, "somebody", at)
-			if refusal != "" {
-				t.Fatalf("%s: %s", name, refusal)
-			}
+			must.Equal(t, refusal, "", "%s", name)
 			to := drafts[0].Payload.(journal.Planned).To
 			said.RunAt, said.PlannedAt, said.Attempts = to.RunAt, to.PlannedAt, to.Attempts
 			return said
 		}
 		paused := hand(Pause, test.said, noon)
-		if diff := cmp.Diff(test.paused, paused); diff != "" {
-			t.Errorf("%s: paused it says (-want +got):\n%s", name, diff)
-		}
+		check.Equal(t, cmp.Diff(test.paused, paused), "", "%s: paused it says (-want +got)", name)
 		for at, want := range map[time.Time]int64{noon: test.soon, later: test.late} {
 			if got := hand(Continue, paused, at); got.RunAt != want || got.PlannedAt != want || got.Attempts != 0 {
 				t.Errorf("%s: continued at %s it is due at %+v, want %d", name, at, got, want)
@@ -319,9 +312,8 @@ func TestPlansThatAreLeft(t *testing.T) {
 		}
 	}
 	b := New(Config{Again: true, Delays: true})
-	if p := b.weigh(journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &paused}, journal.PausedAt-1); p.bad != "" {
-		t.Errorf("a paused row is taken for a mistake: %s", p.bad)
-	}
+	p := b.weigh(journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &paused}, journal.PausedAt-1)
+	check.Equal(t, p.bad, "", "a paused row is taken for a mistake")
 }
 
 func nextOf(again *journal.Again) int64 {

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"jobd/journal"
 	"pgregory.net/rapid"
+
+	"jobd/journal"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // beginClaim claims what there is room for, up to the COMMIT.
@@ -181,9 +184,7 @@ func TestReadySinceTheLastReason(t *testing.T) {
 		"started before":                 {Job{claim: journal.Accepted{Created: 100}, recovered: true}, 0},
 		"not said":                       {Job{setBack: 200}, 0},
 	} {
-		if got := test.job.Ready(); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
+		check.Equal(t, test.job.Ready(), test.want, "%s", name)
 	}
 }
 
@@ -200,19 +201,13 @@ func TestATargetThatIsAddedHasTheJobsOfAFormerRun(t *testing.T) {
 	claim := &Claim{}
 	row := journal.Row{Job: 2, Target: "b", Status: journal.RowWaiting}
 	drafts := b.Accept(claim, row, "@abcd00001", instance, now)
-	if len(drafts) != 1 {
-		t.Fatalf("the claim says %+v; its job has no slot", drafts)
-	}
+	must.Equal(t, len(drafts), 1, "the claim says %+v; its job has no slot", drafts)
 	b.Decided(claim, []journal.Event{{Seq: 1, Job: 2, Payload: drafts[0].Payload}})
 	b.Won(claim)
-	if got := b.Job(2).phase; got != Queued {
-		t.Errorf("the next job is %s", got)
-	}
+	check.Equal(t, b.Job(2).phase, Queued, "the next job is")
 	b.Ended(runs, journal.Started{}, Outcome{Fate: Over, Done: journal.Done{Result: "ok"}})
 	b.Turn(now, instance)
-	if got := b.Job(2).phase; got != Announcing {
-		t.Errorf("the next job is %s when the one before has ended", got)
-	}
+	check.Equal(t, b.Job(2).phase, Announcing, "the next job is … when the one before has ended")
 }
 
 // What a former run has announced of a target that is not served now is not started: the row of a first
@@ -260,9 +255,7 @@ func weighed(t *testing.T, row journal.Row, timing Timing) (payload journal.Payl
 	b := New(Config{Targets: map[string]int{"a": 1}, Again: true, Timing: timing})
 	row.Job, row.Target = 1, "a"
 	drafts := b.Accept(&Claim{}, row, "@abcdefghi", "", noon)
-	if len(drafts) != 1 {
-		t.Fatalf("journalled: %+v", drafts)
-	}
+	must.Equal(t, len(drafts), 1, "journalled: %+v", drafts)
 	return drafts[0].Payload
 }
 
@@ -317,9 +310,7 @@ func TestWhatAClaimMakesOfAPlan(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := weighed(t, journal.Row{Status: test.status, Plan: &test.plan}, Timing{SkipMissed: test.skip})
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("journalled (-want +got):\n%s", diff)
-			}
+			check.Equal(t, cmp.Diff(test.want, got), "", "journalled (-want +got)")
 		})
 	}
 }
@@ -361,9 +352,8 @@ func TestABadRowWhoseCommitIsInDoubt(t *testing.T) {
 	drafts := b.Accept(&c, row, "@abcdefghi", "", noon)
 	b.Decided(&c, []journal.Event{{Seq: 1, Job: 1, Payload: drafts[0].Payload}})
 	b.Doubt(&c, nil)
-	if skipped := b.Skipped(func(target string) bool { return target == "a" }); len(skipped) != 1 {
-		t.Fatalf("left out of claims: %v", skipped)
-	}
+	skipped := b.Skipped(func(target string) bool { return target == "a" })
+	must.Equal(t, len(skipped), 1, "left out of claims: %v", skipped)
 	b.Judge([]int64{1}, []journal.Row{row}, nil, true, noon)
 	lost := b.LostDoubts()
 	if len(lost) != 1 || lost[0].Payload.Kind() != journal.KindConflict {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // claims has a target claim jobs, and asks for their starts.
@@ -69,9 +70,7 @@ func journalled(b *Board, now time.Time) Effects {
 func looked(t *testing.T, b *Board, err error, now time.Time) Effects {
 	t.Helper()
 	e := b.LookDue(now)
-	if len(e.Look) != 1 {
-		t.Fatalf("looks %v", e.Look)
-	}
+	must.Equal(t, len(e.Look), 1, "looks %v", e.Look)
 	return b.Looked(e.Look[0], err, now)
 }
 
@@ -164,9 +163,7 @@ func TestManualJobsAreTriedWhereNoneCanBeStarted(t *testing.T) {
 		c, events := &Claim{}, []journal.Event(nil)
 		for id := int64(2); id <= 4; id++ {
 			drafts, refusal := b.AcceptManual(c, journal.Row{Job: id, Target: "a", Status: journal.RowManual}, "@abcd00000", instance)
-			if refusal != "" {
-				t.Fatalf("%s: job %d: %s", name, id, refusal)
-			}
+			must.Equal(t, refusal, "", "%s: job %d", name, id)
 			for _, d := range drafts {
 				events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
 			}
@@ -175,9 +172,7 @@ func TestManualJobsAreTriedWhereNoneCanBeStarted(t *testing.T) {
 		ask(t, b, b.Won(c))
 		told := 0
 		for id := int64(2); id <= 4; id++ {
-			if b.Job(id).phase != Asked {
-				t.Fatalf("%s: job %d is %s", name, id, b.Job(id).phase)
-			}
+			must.Equal(t, b.Job(id).phase, Asked, "%s: job %d is", name, id)
 			if !refused {
 				b.Began(b.Job(id), journal.Started{Pid: 7}, now)
 				b.Ended(b.Job(id), journal.Started{Pid: 7}, Outcome{Fate: Over, Done: journal.Done{Result: "ok"}})

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal"
 	"pgregory.net/rapid"
+
+	"jobd/journal"
+	"jobd/store/storetest/check"
 )
 
 // times are the model's books of rows that come at a time, and come back.
@@ -188,9 +190,7 @@ func TestRatesLookBackAMinute(t *testing.T) {
 	begun := time.Unix(1_000_000, 0)
 	at := func(seconds float64) time.Time { return begun.Add(time.Duration(seconds * float64(time.Second))) }
 	target := &Target{}
-	if got := target.Rates(begun); got != (Rates{}) {
-		t.Errorf("before the first job: %+v", got)
-	}
+	check.Equal(t, target.Rates(begun), (Rates{}), "before the first job")
 	j := &Job{target: target}
 	j.countStart(at(0))
 	j.countStart(at(1)) // the same start
@@ -199,14 +199,10 @@ func TestRatesLookBackAMinute(t *testing.T) {
 	for seconds, want := range map[float64]Rates{
 		30: {1, 2, 1}, 59.9: {1, 2, 1}, 60: {0, 1, 1}, 89.9: {0, 1, 1}, 90: {}, 1e6: {},
 	} {
-		if got := target.Rates(at(seconds)); got != want {
-			t.Errorf("after %v s: %+v, want %+v", seconds, got, want)
-		}
+		check.Equal(t, target.Rates(at(seconds)), want, "after %v s", seconds)
 	}
 	j.countEnd(true, at(90)) // in the place of 30
-	if got, want := target.Rates(at(90)), (Rates{0, 1, 0}); got != want {
-		t.Errorf("the ring goes on with %+v, want %+v", got, want)
-	}
+	check.Equal(t, target.Rates(at(90)), (Rates{0, 1, 0}), "the ring goes on with")
 	if n := testing.AllocsPerRun(100, func() { j.counted = false; j.countStart(at(91)); j.countEnd(true, at(91)) }); n > 0 {
 		t.Errorf("a job takes %v allocations", n)
 	}
@@ -236,12 +232,8 @@ func TestClaimsFollowWhatATargetGetsThrough(t *testing.T) {
 			now = now.Add(c.after)
 			target.ended += c.ended
 			target.Claimed(!c.short, now)
-			if room := target.Room(-1); room != 2+c.ahead {
-				t.Errorf("%s: behind claim %d there is room for %d, want %d", name, i+1, room, 2+c.ahead)
-			}
-			if room := target.Room(3); room != 2+3 {
-				t.Errorf("%s: behind claim %d there is room for %d, want the configured 3 beyond two slots", name, i+1, room)
-			}
+			check.Equal(t, target.Room(-1), 2+c.ahead, "%s: behind claim %d there is room for", name, i+1)
+			check.Equal(t, target.Room(3), 2+3, "%s: behind claim %d there is room for", name, i+1)
 		}
 	}
 }
@@ -346,8 +338,6 @@ func TestATurnWaitsForJobsThatWereStartedTogether(t *testing.T) {
 		if test.signal {
 			b.inbox.signals = append(b.inbox.signals, Signal{})
 		}
-		if got := b.Gathers(enough); got != test.gathers {
-			t.Errorf("%s: it waits: %t", name, got)
-		}
+		check.Equal(t, b.Gathers(enough), test.gathers, "%s: it waits", name)
 	}
 }

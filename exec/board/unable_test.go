@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"jobd/journal"
-	"jobd/store/storetest/must"
 	"pgregory.net/rapid"
+
+	"jobd/journal"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // setUnable has the executor of a target say that it can start nothing, or can again.
@@ -161,9 +163,7 @@ func TestATargetThatIsUnable(t *testing.T) {
 		t.Errorf("%q since %v, open %t, room %d", why, since, a.Open(), a.Room(2))
 	}
 	e := b.Won(claim)
-	if len(e.Start) != 1 {
-		t.Fatalf("starts %+v", e.Start)
-	}
+	must.Equal(t, len(e.Start), 1, "starts %+v", e.Start)
 	if ask, _ := b.Ask(e.Start[0]); ask {
 		t.Error("a start is asked for")
 	}
@@ -173,9 +173,7 @@ func TestATargetThatIsUnable(t *testing.T) {
 		drafts = append(drafts, s.Drafts[0].Payload)
 	}
 	released := journal.Released{Reason: "it ends at once", Target: "a", Token: "@abcd00000"}
-	if diff := cmp.Diff([]journal.Payload{released, released}, drafts); diff != "" {
-		t.Errorf("what is journalled (-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff([]journal.Payload{released, released}, drafts), "", "what is journalled (-want +got)")
 	if drafts, refusal := b.AcceptManual(&Claim{}, row(3, journal.RowManual), "@abcd00001", instance); len(drafts) != 0 ||
 		refusal != "job 3 was not run: it ends at once" {
 		t.Errorf("a manual job: %+v, %q", drafts, refusal)
@@ -193,9 +191,7 @@ func TestAFormerJobOfATargetThatIsUnable(t *testing.T) {
 		b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}})
 		b.SetUnable(b.Target("a"), "it never says ready", time.Unix(1, 0))
 		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true, journal.Done{})
-		if got := b.Job(1).phase; got != want {
-			t.Errorf("attempt %d is %s, want %s", attempt, got, want)
-		}
+		check.Equal(t, b.Job(1).phase, want, "attempt %d is", attempt)
 	}
 }
 
@@ -277,15 +273,9 @@ func TestATargetThatTheTableIsBehindOf(t *testing.T) {
 				target.unseenFrom(seq)
 			}
 			b.Seen(test.seen)
-			if got := target.Room(prefetch); got != test.room {
-				t.Errorf("room %d, want %d", got, test.room)
-			}
-			if got := b.Awaited(); got != test.awaited {
-				t.Errorf("awaited is event %d, want %d", got, test.awaited)
-			}
-			if got := b.Target("b").Room(prefetch); got != 1+prefetch {
-				t.Errorf("room of another target %d, want %d", got, 1+prefetch)
-			}
+			check.Equal(t, target.Room(prefetch), test.room, "room")
+			check.Equal(t, b.Awaited(), test.awaited, "awaited is event")
+			check.Equal(t, b.Target("b").Room(prefetch), 1+prefetch, "room of another target")
 		})
 	}
 }
@@ -323,9 +313,7 @@ func TestTheTableOfMovesIsTheDocumentedOne(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[2:]
-	if len(rows) != len(phases) {
-		t.Fatalf("%d phases are documented, there are %d", len(rows), len(phases))
-	}
+	must.Equal(t, len(rows), len(phases), "phases are documented, there are")
 	for p, row := range phases {
 		var next []string
 		for _, to := range row.next {

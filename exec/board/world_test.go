@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/journal"
+	"jobd/store/storetest/must"
 )
 
 // world is everything around a board: a table, a journal that folds by the real rules, a runner,
@@ -197,9 +198,7 @@ func (w *world) check() {
 	slots := 0
 	former, active, in := make(map[string]int), make(map[*Target]int), make(map[*Target][phaseCount]int)
 	for id, j := range w.b.jobs {
-		if id != j.id {
-			w.Fatalf("job %d is on the board as job %d", j.id, id)
-		}
+		must.Equal(w, id, j.id, "job … is on the board as job")
 		counts := in[j.target]
 		counts[j.phase]++
 		in[j.target] = counts
@@ -207,9 +206,7 @@ func (w *world) check() {
 		slots, active[j.target] = slots+held, active[j.target]+held
 		former[j.target.name] += held * one(w.former[id])
 	}
-	if slots != w.b.slots {
-		w.Fatalf("%d slots; counted %d", slots, w.b.slots)
-	}
+	must.Equal(w, slots, w.b.slots, "slots; counted")
 	for name, t := range w.b.targets {
 		counted := t.in
 		counted[unborn], counted[Gone] = 0, 0

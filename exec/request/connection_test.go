@@ -16,6 +16,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -56,9 +57,8 @@ func TestAConnectionIsUsedAgain(t *testing.T) {
 	f, spec := served(t, url)
 	s := f.services["mail"]
 	for range 50 {
-		if done, err := f.run(spec); err != nil || done.Result != "ok" {
-			t.Fatalf("it ended as %+v, %v", done, err)
-		}
+		done := must.Get(f.run(spec))(t)
+		must.Equal(t, done.Result, "ok", "it ended as %+v", done)
 	}
 	// One may be the probe's; more only where the machine stood still for longer than one is kept.
 	if got := n.requests.Load(); got != 50 || n.connections.Load() > 25 {
@@ -116,13 +116,10 @@ func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
 			f.probed()
 			for i := range 3 {
 				_, _ = f.run(spec)
-				if st := f.standing(); st.Ready != 0 {
-					t.Errorf("after request %d its standing is %+v", i+1, st)
-				}
+				st := f.standing()
+				check.Equal(t, st.Ready, 0, "after request %d its standing is %+v", i+1, st)
 			}
-			if got := n.requests.Load(); got != 3 {
-				t.Errorf("3 jobs were %d requests", got)
-			}
+			check.Equal(t, n.requests.Load(), 3, "3 jobs were … requests")
 		})
 	}
 }
@@ -164,9 +161,8 @@ func TestAnAnswerOnAKeptConnectionNamesItsRequest(t *testing.T) {
 	if done, err := f.run(spec); !errors.Is(err, jobexec.ErrOutcomeUnknown) && n.connections.Load() == 1 {
 		t.Errorf("the second ended as %+v, %v", done, err)
 	}
-	if st := f.standing(); st.Ready != 0 {
-		t.Errorf("its connection is kept: %+v", st)
-	}
+	st := f.standing()
+	check.Equal(t, st.Ready, 0, "its connection is kept: %+v", st)
 }
 
 // The server closes an idle connection at the very moment when the next request comes: nobody knows
@@ -194,9 +190,7 @@ func TestARequestThatMeetsAClosingConnectionIsUnknown(t *testing.T) {
 				t.Fatalf("it ended as %+v, %v", done, err)
 			}
 		}
-		if got := n.requests.Load(); got != 40 {
-			t.Errorf("reset %t: 40 jobs were %d requests", reset, got)
-		}
+		check.Equal(t, n.requests.Load(), 40, "reset %t: 40 jobs were … requests", reset)
 	}
 }
 
@@ -223,9 +217,7 @@ func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
 				<-closed
 				f.closedIdle()
 			}
-			if got := n.requests.Load(); got != 20 {
-				t.Errorf("20 jobs were %d requests", got)
-			}
+			check.Equal(t, n.requests.Load(), 20, "20 jobs were … requests")
 		})
 	}
 }
@@ -320,14 +312,10 @@ func TestAConnectionForOneRequestIsNotKept(t *testing.T) {
 	f.services["mail"] = single
 	before := n.connections.Load()
 	for range 5 {
-		if done, err := f.run(spec); err != nil || done.Result != "ok" {
-			t.Errorf("it ended as %+v, %v", done, err)
-		}
-		if st := f.standing(); st.Processes != 0 {
-			t.Errorf("its standing is %+v", st)
-		}
+		done := must.Get(f.run(spec))(t)
+		check.Equal(t, done.Result, "ok", "it ended as %+v", done)
+		st := f.standing()
+		check.Equal(t, st.Processes, 0, "its standing is %+v", st)
 	}
-	if got := n.connections.Load() - before; got != 5 {
-		t.Errorf("5 jobs were %d connections", got)
-	}
+	check.Equal(t, n.connections.Load()-before, 5, "5 jobs were … connections")
 }

@@ -18,7 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -113,9 +115,7 @@ func TestWhatAScriptIsTold(t *testing.T) {
 		"JOBD_DEADLINE": "1795377600", "JOBD_MAX_ATTEMPTS": "3", "JOBD_EMPTY": "",
 		"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
-	if d := cmp.Diff(want, params); d != "" {
-		t.Error(d)
-	}
+	check.Equal(t, cmp.Diff(want, params), "")
 }
 
 // Each request has a connection of its own, and none is kept that nothing is asked over.
@@ -140,9 +140,8 @@ func TestNoConnectionToAFastCGIServerIsKept(t *testing.T) {
 	}
 	f.services["mail"].wait = time.Hour // as if it had been away
 	for range 20 {
-		if got, err := f.run(spec); err != nil || got.Result != "ok" {
-			t.Fatalf("it ended as %+v, %v", got, err)
-		}
+		got := must.Get(f.run(spec))(t)
+		must.Equal(t, got.Result, "ok", "it ended as %+v", got)
 		if s := f.standing(); s.Processes != 0 || s.Ready != 0 {
 			t.Errorf("after a job there is %+v", s)
 		}
@@ -150,9 +149,7 @@ func TestNoConnectionToAFastCGIServerIsKept(t *testing.T) {
 	if s := f.standing(); s.Boots != 21 || s.Jobs != 20 {
 		t.Errorf("after 20 jobs it stands so: %+v", s)
 	}
-	if wait := f.services["mail"].wait; wait != 0 {
-		t.Errorf("it has answered, and the next look at it would be in %s", wait)
-	}
+	check.Equal(t, f.services["mail"].wait, 0, "it has answered, and the next look at it would be in")
 }
 
 func TestARequestNamesTheSocket(t *testing.T) {
@@ -167,9 +164,7 @@ func TestARequestNamesTheSocket(t *testing.T) {
 	f := newFixture(t)
 	p := f.start(fastcgiSpec(jobexec.Service{Mode: jobexec.ModeFastCGI, Address: path, Script: "/x"}))
 	wait(t, "begun", p.Begun())
-	if got := p.Started().Address; got != path {
-		t.Errorf("its address is %q", got)
-	}
+	check.Equal(t, p.Started().Address, path, "its address is")
 	p.Proceed()
 	wait(t, "ended", p.Ended())
 	if done, err := p.Outcome(); err != nil || done.Result != "ok" {
@@ -224,13 +219,10 @@ func TestAFullQueueIsAShortage(t *testing.T) {
 	accept()
 	p = f.start(fastcgiSpec(of))
 	wait(t, "begun", p.Begun())
-	if err := p.Signal(int(unix.SIGTERM)); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.Signal(int(unix.SIGTERM)))
 	wait(t, "ended", p.Ended())
-	if done, err := p.Outcome(); err != nil || done.Signal != "SIGTERM" {
-		t.Errorf("it ended as %+v, %v", done, err)
-	}
+	done := must.Get(p.Outcome())(t)
+	check.Equal(t, done.Signal, "SIGTERM", "it ended as %+v", done)
 }
 
 func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
@@ -309,9 +301,7 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 			if c.want.Result == "ok" {
 				c.want.Code = 0
 			}
-			if d := cmp.Diff(c.want, got); d != "" {
-				t.Error(d)
-			}
+			check.Equal(t, cmp.Diff(c.want, got), "")
 		})
 	}
 }
@@ -325,9 +315,7 @@ func TestAnAnswerThatIsNoFastCGIIsUnknown(t *testing.T) {
 		"": "the connection was closed",
 	} {
 		got := saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer))))
-		if want := "the request did not come to its end: " + want; got.Unknown != want {
-			t.Errorf("%q ended as %+v, not %s", answer, got, want)
-		}
+		check.Equal(t, got.Unknown, "the request did not come to its end: "+want, "%q ended as %+v", answer, got)
 	}
 }
 
@@ -341,9 +329,7 @@ func TestOfAScriptThatIsCutWhatCameIsKept(t *testing.T) {
 		piece(toldOut, "X: y\r\n\r\n\x00\xff", 0): {Out: "\x00\xff"},
 	} {
 		want.Code, want.Unknown = -1, "the request did not come to its end: the connection was closed"
-		if got := saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer)))); got != want {
-			t.Errorf("%q ended as %+v, not %+v", answer, got, want)
-		}
+		check.Equal(t, saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer)))), want, "%q ended as", answer)
 	}
 }
 
@@ -402,9 +388,7 @@ func TestAScriptThatIsCutAtEachByteIsUnknown(t *testing.T) {
 						t.Errorf("of %d bytes it ended as %+v, %v", n, done, err)
 					}
 				}
-				if got := requests.Load(); got != int64(len(whole)) {
-					t.Errorf("%d jobs were %d requests", len(whole), got)
-				}
+				check.Equal(t, requests.Load(), int64(len(whole)), "%d jobs were … requests", len(whole))
 				if cut.Store(int64(len(whole))); reset {
 					return // what was not read yet is lost with a reset
 				}
@@ -435,9 +419,7 @@ func TestAScriptThatStallsAtEachByteIsUnknownWhenItIsCancelled(t *testing.T) {
 				wait(t, "begun", p.Begun())
 				p.Proceed()
 				wait(t, "stalls", stalls)
-				if err := p.Signal(int(unix.SIGTERM)); err != nil {
-					t.Errorf("SIGTERM at byte %d: %v", n, err)
-				}
+				check.Do(t, p.Signal(int(unix.SIGTERM)), "SIGTERM at byte %d", n)
 				wait(t, "ended", p.Ended())
 				if done, err := p.Outcome(); !errors.Is(err, jobexec.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "cancelled by SIGTERM") {
 					t.Errorf("at byte %d it ended as %+v, %v", n, done, err)
@@ -482,9 +464,7 @@ func TestAnAnswerThatIsCutAtEachByteIsUnknown(t *testing.T) {
 						t.Errorf("of %d bytes it ended as %+v, %v", n, done, err)
 					}
 				}
-				if got := requests.Load(); got != int64(len(whole)) {
-					t.Errorf("%d jobs were %d requests", len(whole), got)
-				}
+				check.Equal(t, requests.Load(), int64(len(whole)), "%d jobs were … requests", len(whole))
 				if cut.Store(int64(len(whole))); reset {
 					return // what was not read yet is lost with a reset
 				}
@@ -519,9 +499,7 @@ func TestAnAnswerThatStallsAtEachByteIsUnknownWhenItIsCancelled(t *testing.T) {
 				wait(t, "begun", p.Begun())
 				p.Proceed()
 				wait(t, "stalls", stalls)
-				if err := p.Signal(int(unix.SIGTERM)); err != nil {
-					t.Errorf("SIGTERM at byte %d: %v", n, err)
-				}
+				check.Do(t, p.Signal(int(unix.SIGTERM)), "SIGTERM at byte %d", n)
 				wait(t, "ended", p.Ended())
 				if done, err := p.Outcome(); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 					t.Errorf("at byte %d it ended as %+v, %v", n, done, err)

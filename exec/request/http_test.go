@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -38,9 +40,8 @@ func TestASignedRequest(t *testing.T) {
 		if deadline != "" {
 			spec.Vars = append(spec.Vars, "JOBD_DEADLINE="+deadline)
 		}
-		if done, err := f.run(spec); err != nil || done.Result != "ok" {
-			t.Fatalf("it ended as %+v, %v", done, err)
-		}
+		done := must.Get(f.run(spec))(t)
+		must.Equal(t, done.Result, "ok", "it ended as %+v", done)
 		r := <-seen
 		var unix int64
 		var mac string
@@ -52,9 +53,7 @@ func TestASignedRequest(t *testing.T) {
 		fmt.Fprintf(h, "%d\n%s\n%s\n%s\n", unix, r.Method, r.Host, r.RequestURI)
 		fmt.Fprintf(h, "%s\n%s\n%s\n%s\n%s", r.Header.Get("Jobd-Id"), r.Header.Get("Jobd-Attempt"), r.Header.Get("Jobd-Claim"),
 			r.Header.Get("Jobd-Target"), r.Header.Get("Jobd-Deadline"))
-		if want := fmt.Sprintf("%x", h.Sum(nil)); mac != want {
-			t.Errorf("the signature is %s, not %s, of %+v", mac, want, r)
-		}
+		check.Equal(t, mac, fmt.Sprintf("%x", h.Sum(nil)), "the signature is …, of %+v", r)
 		if age := time.Since(time.Unix(unix, 0)); age < 0 || age > hung {
 			t.Errorf("it is %s old", age)
 		}
@@ -88,13 +87,9 @@ Jobd-Claim: -3-1-@abcdefghi
 Jobd-Planned: 12
 Jobd-Odd: a%0D%0Ab
 traceparent: ` + trace + "\n"
-	if got.String() != want {
-		t.Errorf("its headers are\n%s, not\n%s", got.String(), want)
-	}
+	check.Equal(t, got.String(), want, "its headers are")
 	spec.Vars = []string{"JOBD_TRACEPARENT=" + strings.Replace(trace, "01", "00", 1)}
-	if got := traceparent(&spec); got != strings.Replace(trace, "01", "00", 1) {
-		t.Errorf("the trace of the start is %q", got)
-	}
+	check.Equal(t, traceparent(&spec), strings.Replace(trace, "01", "00", 1), "the trace of the start is")
 }
 
 // What a job is told can't end its request, nor begin another header.
@@ -218,12 +213,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			f := newFixture(t)
 			spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: answering(t, c.answer)})
 			done, err := f.run(spec)
-			if diff := cmp.Diff(c.want, saidOf(done, err)); diff != "" {
-				t.Errorf("its outcome (-want +got):\n%s", diff)
-			}
-			if (err != nil) != errors.Is(err, jobexec.ErrOutcomeUnknown) {
-				t.Errorf("the error is %v", err)
-			}
+			check.Equal(t, cmp.Diff(c.want, saidOf(done, err)), "", "its outcome (-want +got)")
+			check.Equal(t, (err != nil), errors.Is(err, jobexec.ErrOutcomeUnknown), "the error is %v", err)
 		})
 	}
 }
@@ -256,9 +247,7 @@ func TestRetryAfter(t *testing.T) {
 		h := http.Header{}
 		h.Set("Retry-After", c.said)
 		h.Set("Date", c.date)
-		if got := retryAfter(h, now); got != c.want {
-			t.Errorf("Retry-After: %s with Date: %s is %d s, not %d", c.said, c.date, got, c.want)
-		}
+		check.Equal(t, retryAfter(h, now), c.want, "Retry-After: %s with Date: %s is … s", c.said, c.date)
 	}
 }
 
@@ -290,9 +279,8 @@ func TestAServiceIsToldWhenTheRequestIsGivenUp(t *testing.T) {
 	spec.Vars = []string{"JOBD_DEADLINE=" + strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)}
 	spec.Timeout = time.Hour
 	sent := time.Now()
-	if done, err := f.run(spec); err != nil || done.Result != "ok" {
-		t.Fatalf("it ended as %+v, %v", done, err)
-	}
+	done := must.Get(f.run(spec))(t)
+	must.Equal(t, done.Result, "ok", "it ended as %+v", done)
 	told := <-seen
 	if at, err := strconv.ParseInt(told, 10, 64); err != nil || at < sent.Add(spec.Timeout).Unix() || at > time.Now().Add(spec.Timeout).Unix() {
 		t.Errorf("it is told %q; sent at %d", told, sent.Unix())
@@ -331,9 +319,7 @@ func TestWhichConnectionsAreUsable(t *testing.T) {
 			c.since = time.Now() // it is not for its age that it becomes unusable
 			runtime.Gosched()
 		}
-		if err := c.look(); !errors.Is(err, errSudden) {
-			t.Errorf("one that %s: %v", name, err)
-		}
+		check.ErrorIs(t, c.look(), errSudden, "one that %s", name)
 	}
 	read := dialled(t, "xy", false)
 	must.Get(read.reader.ReadByte())(t)
@@ -394,7 +380,6 @@ func TestAHostThatLacksSomethingDoesNotMakeAServiceUnable(t *testing.T) {
 	if refused(err) == nil || !refused(err).Short || !strings.Contains(refused(err).Why, "too many open files") {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
-	if st := f.standing(); st.Unready != "" {
-		t.Errorf("its standing is %+v", st)
-	}
+	st := f.standing()
+	check.Equal(t, st.Unready, "", "its standing is %+v", st)
 }

@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // silent is a server that takes requests and never answers.
@@ -43,30 +46,22 @@ func TestASignalCancelsARequest(t *testing.T) {
 		p.Proceed()
 		wait(t, "taken", taken)
 		for _, other := range []unix.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGSTOP, unix.SIGCONT, 64} {
-			if err := p.Signal(int(other)); !errors.Is(err, unix.EINVAL) {
-				t.Errorf("signal %d: %v", other, err)
-			}
+			check.ErrorIs(t, p.Signal(int(other)), unix.EINVAL, "signal %d", other)
 		}
-		if err := p.Signal(0); err != nil {
-			t.Errorf("a look at it: %v", err)
-		}
+		check.Do(t, p.Signal(0), "a look at it")
 		select {
 		case <-p.Ended():
 			t.Fatal("it has ended by that")
 		default:
 		}
-		if err := p.Signal(int(signal)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Do(t, p.Signal(int(signal)), "%s", name)
 		wait(t, "ended", p.Ended())
 		done, err := p.Outcome()
 		want := "it was cancelled by " + name + " while the service had its request: nobody can tell how it ended"
 		if !errors.Is(err, jobexec.ErrOutcomeUnknown) || err.Error() != want || done.Elapsed <= 0 {
 			t.Errorf("it ended as %+v, %v", done, err)
 		}
-		if err := p.Signal(int(signal)); !errors.Is(err, os.ErrProcessDone) {
-			t.Errorf("%s after its end: %v", name, err)
-		}
+		check.ErrorIs(t, p.Signal(int(signal)), os.ErrProcessDone, "%s after its end", name)
 	}
 }
 
@@ -77,9 +72,7 @@ func TestARequestThatIsCancelledBeforeItIsSentWasNeverSent(t *testing.T) {
 	f, spec := served(t, url)
 	p := f.start(spec)
 	wait(t, "begun", p.Begun())
-	if err := p.Signal(int(unix.SIGTERM)); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.Signal(int(unix.SIGTERM)))
 	wait(t, "ended", p.Ended())
 	done, err := p.Outcome()
 	if err != nil || done.Result != "fail" || done.Signal != "SIGTERM" || done.Code != nil || done.Reason != "it was cancelled before its request was sent" {
@@ -107,16 +100,13 @@ func TestConnectingIsBoundedAndCanBeCancelled(t *testing.T) {
 	defer s.close()
 	f.services["mail"] = s
 	p := f.start(specOf(of))
-	if err := p.Signal(int(unix.SIGKILL)); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.Signal(int(unix.SIGKILL)))
 	wait(t, "ended", p.Ended())
 	if done, err := p.Outcome(); err != nil || done.Signal != "SIGKILL" || p.Started().Known() {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
-	if st := f.standing(); st.Unready != "" {
-		t.Errorf("of a job that was cancelled the service is unable: %+v", st)
-	}
+	st := f.standing()
+	check.Equal(t, st.Unready, "", "of a job that was cancelled the service is unable: %+v", st)
 	s.of.Dial = time.Millisecond
 	p = f.start(specOf(s.of))
 	wait(t, "ended", p.Ended())
@@ -187,18 +177,16 @@ func TestARequestIsTakenBackWhileItConnects(t *testing.T) {
 	if _, err := p.Outcome(); refused(err) == nil || !refused(err).Short || err.Error() != "it was taken back while it waited for its connection" || p.Started().Known() {
 		t.Errorf("it ended with %v", err)
 	}
-	if st := f.standing(); st.Unready != "" {
-		t.Errorf("the service is unable: %+v", st)
-	}
+	st := f.standing()
+	check.Equal(t, st.Unready, "", "the service is unable: %+v", st)
 	g, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) {}))
 	p = g.start(spec).(*process)
 	wait(t, "begun", p.Begun())
 	p.Withdraw()
 	p.Proceed()
 	wait(t, "ended", p.Ended())
-	if done, err := p.Outcome(); err != nil || done.Result != "ok" {
-		t.Errorf("it ended as %+v, %v", done, err)
-	}
+	done := must.Get(p.Outcome())(t)
+	check.Equal(t, done.Result, "ok", "it ended as %+v", done)
 }
 
 // moody is a server that does with each request, and with connections that have none, whatever it likes.
@@ -303,9 +291,7 @@ func TestNoRequestIsSentTwiceWhateverTheServerDoes(t *testing.T) {
 		counts[fate]++
 	}
 	for claim, n := range m.seen {
-		if n != 1 {
-			t.Errorf("%s came %d times", claim, n)
-		}
+		check.Equal(t, n, 1, "%s came … times", claim)
 	}
 	if counts["ok"] == 0 || counts["fail"] == 0 || counts["unknown"] == 0 {
 		t.Errorf("the server was too much of one mind: %v", counts)
@@ -330,9 +316,7 @@ func TestARequestFromItsConnectionToItsOutcome(t *testing.T) {
 	spec.Vars = []string{"JOBD_ATTEMPT=2", "JOBD_DEADLINE=1700000000", "JOBD_MAX_ATTEMPTS=3", "TZ=UTC"}
 	p := f.start(spec)
 	wait(t, "begun", p.Begun())
-	if told := <-news; told != (jobexec.News{Job: 7, Token: "@abcdefghi", Attempt: 2}) {
-		t.Errorf("of its begin was told: %+v", told)
-	}
+	check.Equal(t, <-news, (jobexec.News{Job: 7, Token: "@abcdefghi", Attempt: 2}), "of its begin was told")
 	if got, want := p.Started().Address, strings.TrimPrefix(url, "http://"); got != want || !p.Started().Known() {
 		t.Errorf("it goes to %q, not %q", got, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 )
@@ -80,9 +81,7 @@ func TestThatAServiceIsUnableIsToldBeforeTheJobEnds(t *testing.T) {
 	for len(f.standings) > 0 {
 		last = <-f.standings
 	}
-	if last.Unready != refused(err).Why {
-		t.Errorf("told was %+v, and the job had %v", last, err)
-	}
+	check.Equal(t, last.Unready, refused(err).Why, "told was %+v, and the job had %v", last, err)
 }
 
 // What distributes requests takes connections, and closes them where nobody is behind it.
@@ -103,9 +102,8 @@ func TestAServiceThatClosesOrSpeaksAtOnceIsUnable(t *testing.T) {
 					break
 				}
 			}
-			if s := f.next(false); s.Unready != url+": "+errSudden.Error() {
-				t.Errorf("its standing is %+v", s)
-			}
+			s := f.next(false)
+			check.Equal(t, s.Unready, url+": "+errSudden.Error(), "its standing is %+v", s)
 		})
 	}
 }
@@ -141,9 +139,7 @@ func TestServicesAreReplaced(t *testing.T) {
 	spec.Service = first
 	same := f.services["mail"]
 	f.SetServices(map[string]jobexec.Service{"mail": first, "more": {Mode: jobexec.ModeHTTP, URL: which("more")}})
-	if f.services["mail"] != same {
-		t.Error("a service that stays is another one")
-	}
+	check.Equal(t, f.services["mail"], same, "a service that stays is another one")
 	if done, err := f.run(spec); err != nil || string(done.Stdout.Kept) != "first" {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
@@ -156,9 +152,7 @@ func TestServicesAreReplaced(t *testing.T) {
 		}
 	}
 	f.SetServices(nil)
-	if got := len(f.services); got != 0 {
-		t.Errorf("there are still %d", got)
-	}
+	check.Equal(t, len(f.services), 0, "there are still")
 }
 
 // A listener that forgets how a service stands hears it again: of a new service, and with each start
@@ -170,9 +164,8 @@ func TestHowAServiceStandsIsToldAgain(t *testing.T) {
 	services := map[string]jobexec.Service{"mail": spec.Service}
 	f.SetServices(nil)
 	f.SetServices(services)
-	if again := f.next(false); again.Unready != first.Unready {
-		t.Errorf("of the same service was told %+v, and then %+v", first, again)
-	}
+	again := f.next(false)
+	check.Equal(t, again.Unready, first.Unready, "of the same service was told %+v, and then %+v", first, again)
 	f.SetServices(services)
 	if _, err := f.run(spec); refused(err) == nil || refused(err).Why != f.next(false).Unready {
 		t.Errorf("a job was refused: %v", err)
@@ -197,8 +190,6 @@ func TestWhatThisHostLacksIsNotTheServicesMatter(t *testing.T) {
 		syscall.EMFILE: true, syscall.EADDRNOTAVAIL: true, syscall.ENOBUFS: true,
 		syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false, io.EOF: false,
 	} {
-		if got := short(&net.OpError{Op: "dial", Err: err}); got != want {
-			t.Errorf("%v is short: %t", err, got)
-		}
+		check.Equal(t, short(&net.OpError{Op: "dial", Err: err}), want, "%v is short", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -90,9 +91,7 @@ func speak(t *testing.T, config *Config, lines []line) {
 		if err != nil {
 			t.Fatalf("instead of %+v: %v", want, err)
 		}
-		if masked(got) != masked(want) {
-			t.Errorf("the answer is\n%s, it was\n%s", masked(got), masked(want))
-		}
+		check.Equal(t, masked(got), masked(want), "the answer is …, it was")
 	}
 }
 
@@ -122,12 +121,8 @@ func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 				if _, err := ask(remote, another); !errors.As(err, &refused) || !refused.Short {
 					t.Errorf("a start under another account: %v", err)
 				}
-				if err := remote.Close(); err != nil {
-					t.Error(err)
-				}
-				if err := <-played; err != nil {
-					t.Error(err)
-				}
+				check.Do(t, remote.Close())
+				check.Do(t, <-played)
 			}
 		})
 	}
@@ -141,9 +136,7 @@ func repeat(t *testing.T, remote *Remote, lines []line) {
 	for _, r := range remote.Recall(jobs) {
 		processes[r.Job] = r.Process
 	}
-	if len(processes) != len(jobs)+1 {
-		t.Errorf("%d jobs are recalled of %+v", len(processes), jobs)
-	}
+	check.Equal(t, len(processes), len(jobs)+1, "jobs are recalled of %+v", jobs)
 	var env []string
 	for _, l := range lines[1:] {
 		if l.side != "worker" {

@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -83,9 +85,7 @@ func expectRuns(t *testing.T, remote *Remote, dir string) {
 	if err != nil || done.Code == nil || *done.Code != 3 {
 		t.Errorf("error %v, done %+v; want exit code 3", err, done)
 	}
-	if _, err := os.Stat(file); err != nil {
-		t.Errorf("the job counts as ended, and was not run: %v", err)
-	}
+	must.Get(os.Stat(file))(t)
 	remote.Forget(100, "", 1)
 }
 
@@ -100,9 +100,7 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 	before := must.Get(remote.Instance())(t)
 	link := linkOf(remote)
 	remote.connecting.Lock() // nobody connects before the other one listens
-	if err := unix.Kill(link.pid, unix.SIGKILL); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, unix.Kill(link.pid, unix.SIGKILL))
 	impostor(t, c.Dir, before)
 	remote.connecting.Unlock()
 	<-link.lost
@@ -113,9 +111,7 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 	if remote.Ended(before) {
 		t.Error("the runner that was killed counts as ended in order")
 	}
-	if err := remote.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, remote.Close())
 	if !strings.Contains(log.String(), "level=ERROR msg=\"another process listens in the place of the runner") {
 		t.Errorf("the log says\n%s", log.String())
 	}
@@ -171,9 +167,7 @@ func TestAStartTakesUpTheRunnerOfTheJournal(t *testing.T) {
 	if now, err := next.Instance(); err != nil || now != name || len(recalled) != 1 || next.Displaced() != "" {
 		t.Fatalf("the runner is %s, %v, with %d jobs, and was %s", now, err, len(recalled), name)
 	}
-	if err := recalled[0].Process.Signal(int(unix.SIGKILL)); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, recalled[0].Process.Signal(int(unix.SIGKILL)))
 	<-recalled[0].Process.Ended()
 	next.Forget(1, "", 1)
 }
@@ -199,12 +193,8 @@ func TestARunnerTakesOrdersFromTheHolderOfTheLockOnly(t *testing.T) {
 		t.Errorf("the runner's log, %v:\n%s", err, log)
 	}
 	recalled := open(t, dir).Recall(nil)
-	if len(recalled) != 1 {
-		t.Fatalf("the runner has %d jobs", len(recalled))
-	}
-	if err := recalled[0].Process.Signal(int(unix.SIGKILL)); err != nil {
-		t.Error(err)
-	}
+	must.Equal(t, len(recalled), 1, "the runner has … jobs")
+	check.Do(t, recalled[0].Process.Signal(int(unix.SIGKILL)))
 	<-recalled[0].Process.Ended()
 }
 

@@ -18,6 +18,7 @@ import (
 	"jobd/exec/runner/host"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
@@ -132,9 +133,7 @@ func openAs(t *testing.T, c Config) *Remote {
 	stall.Limit(t)
 	remote := must.Get(Open(c))(t)
 	t.Cleanup(func() {
-		if err := remote.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, remote.Close())
 	})
 	return remote
 }

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -53,9 +55,7 @@ func TestATimeoutIsAFailure(t *testing.T) {
 	if err != nil || done.Result != "fail" || done.Timeout != 5 || done.Code == nil || *done.Code != 0 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if want := "ended after its timeout of 4.5s, with SIGTERM"; done.Note != want {
-		t.Errorf("note %q, want %q", done.Note, want)
-	}
+	check.Equal(t, done.Note, "ended after its timeout of 4.5s, with SIGTERM", "note")
 	remote.Forget(1, "@abcdefghi", 1)
 }
 
@@ -69,9 +69,7 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 		"5s 100ms: trap '' TERM; exec sleep 300",
 		"1h 1s: exec sleep 300",
 	)
-	if got := heard(t, stopped); got != "asked" {
-		t.Errorf("it says %q", got)
-	}
+	check.Equal(t, heard(t, stopped), "asked", "it says")
 	remote := open(t, dir)
 	recalled := make(map[int64]jobexec.Process)
 	for _, r := range remote.Recall(nil) {
@@ -80,9 +78,7 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 		}
 		recalled[r.Job] = r.Process
 	}
-	if len(recalled) != 3 {
-		t.Fatalf("the runner has %d jobs", len(recalled))
-	}
+	must.Equal(t, len(recalled), 3, "the runner has … jobs")
 	if done, err := wait(recalled[1]); err != nil || done.Result != "fail" || done.Code == nil || *done.Code != 3 || done.Timeout != 5 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
@@ -90,9 +86,7 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 		done.Note != "ended after its timeout of 5s, with SIGTERM and, 100ms later, SIGKILL" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if err := recalled[3].Signal(9); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, recalled[3].Signal(9))
 	if done, err := wait(recalled[3]); err != nil || done.Timeout != 0 || done.Note != "" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
@@ -121,9 +115,7 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	if done.Elapsed < (5 * time.Second).Microseconds() {
 		t.Errorf("it was ended after %d µs", done.Elapsed)
 	}
-	if err := awaitEnd(pidfd); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, awaitEnd(pidfd))
 	remote.Forget(1, "@abcdefghi", 1)
 }
 
@@ -134,9 +126,7 @@ func TestLimitsHoldWhenTheRunnerIsKilledUnderTheNextWorker(t *testing.T) {
 	killWorker(t, dir, "3s 1h: exec sleep 300")
 	remote := open(t, dir)
 	recalled := remote.Recall([]jobexec.Spec{{Job: 1, Token: workerToken, Attempt: 1}})
-	if len(recalled) != 1 {
-		t.Fatalf("recalled are %+v", recalled)
-	}
+	must.Equal(t, len(recalled), 1, "recalled are %+v", recalled)
 	must.Do(t, unix.Kill(remote.Standing().PID, unix.SIGKILL))
 	if done, err := wait(recalled[0].Process); err != nil || done.Result != "fail" || done.Timeout != 3 {
 		t.Errorf("error %v, done %+v", err, done)
@@ -267,13 +257,9 @@ func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
 	for deadline := time.Now().Add(hung); p.Signal(15) != nil && time.Now().Before(deadline); {
 	}
 	done, err := wait(p)
-	if !errors.Is(err, jobexec.ErrOutcomeUnknown) {
-		t.Errorf("error %v", err)
-	}
+	check.ErrorIs(t, err, jobexec.ErrOutcomeUnknown)
 	ranFor(t, "the orphan", done, time.Microsecond, since)
-	if done.Result != "" {
-		t.Errorf("nobody can know that it ended with %q", done.Result)
-	}
+	check.Equal(t, done.Result, "", "nobody can know that it ended with")
 }
 
 // pair is the two ends of a connection.
@@ -349,21 +335,15 @@ func TestARunnerOfAnotherBuildIsReplacedWhenItHasNothing(t *testing.T) {
 	}()
 	k := keep(t, dir)
 	recalled := k.Recall(nil)
-	if len(recalled) != 1 {
-		t.Fatalf("the older runner has %+v", recalled)
-	}
-	if instance, err := k.Instance(); err != nil || instance != "older" {
-		t.Fatalf("the runner is %s, %v", instance, err)
-	}
+	must.Equal(t, len(recalled), 1, "the older runner has %+v", recalled)
+	must.Equal(t, must.Get(k.Instance())(t), "older", "the runner is")
 	k.pool(poolLoop, 1)
 	close(end)
 	if done, err := wait(recalled[0].Process); err != nil || done.Result != "ok" {
 		t.Errorf("%+v, %v", done, err)
 	}
 	k.Forget(5, workerToken, 1)
-	if got := <-forgets; got != id {
-		t.Errorf("it was told to forget %+v", got)
-	}
+	check.Equal(t, <-forgets, id, "it was told to forget")
 	k.until("the next one is ready", func(s jobexec.PoolStanding) bool { return s.Ready == 1 })
 	if done, err := wait(asked(t, k.Remote, k.spec(6, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
 		t.Errorf("%+v, %v", done, err)
@@ -411,9 +391,7 @@ func TestNoZombieIsLeft(t *testing.T) {
 		wait(begin(t, remote, job, "exit 0"))
 		remote.Forget(job, "", 1)
 	}
-	if n := childrenOf(t, runner); n != 0 {
-		t.Errorf("the runner has %d children", n)
-	}
+	check.Equal(t, childrenOf(t, runner), 0, "the runner has … children")
 }
 
 // A short job costs one message.
@@ -451,23 +429,16 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	<-p.Begun()
 	proctest.Stop(t, runner)
 	for range 3 {
-		if err := p.Signal(15); !errors.Is(err, errSilent) {
-			t.Errorf("error %v, want %v", err, errSilent)
-		}
+		check.ErrorIs(t, p.Signal(15), errSilent)
 	}
 	l := linkOf(remote)
 	l.mu.Lock()
 	n := len(l.answers)
 	l.mu.Unlock()
-	if n != 1 {
-		t.Errorf("it was asked for %d signals, want the first only", n)
-	}
-	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if done, err := wait(p); err != nil || done.Signal != "SIGTERM" {
-		t.Errorf("done %+v: %v", done, err)
-	}
+	check.Equal(t, n, 1, "it was asked for … signals")
+	must.Do(t, unix.Kill(runner, unix.SIGCONT))
+	done := must.Get(wait(p))(t)
+	check.Equal(t, done.Signal, "SIGTERM", "done %+v", done)
 	remote.Forget(1, "", 1)
 }
 
@@ -479,9 +450,7 @@ func TestASignalRightBehindTheStart(t *testing.T) {
 		spec := script("exec sleep 300")
 		spec.Job, spec.Attempt = job, 1
 		p := asked(t, remote, spec)
-		if err := p.Signal(9); err != nil {
-			t.Errorf("signal: %v", err)
-		}
+		check.Do(t, p.Signal(9), "signal")
 		if !isClosed(p.Begun()) || p.Started() == (journal.Started{}) {
 			t.Error("a signalled job is not known to run")
 		}

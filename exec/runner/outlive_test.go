@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -51,9 +53,7 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	for _, r := range remote.Recall(nil) {
 		recalled[r.Job] = r.Process
 	}
-	if len(recalled) != 2 {
-		t.Fatalf("the runner has %d jobs, want 2", len(recalled))
-	}
+	must.Equal(t, len(recalled), 2, "the runner has … jobs")
 	if done, err := wait(recalled[2]); err != nil || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
@@ -71,16 +71,13 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 	killWorker(t, dir, "exit 3", "exit 4")
 	for range 2 {
 		remote := open(t, dir)
-		if n := len(remote.Recall(nil)); n != 2 {
-			t.Fatalf("the runner has %d jobs, want 2", n)
-		}
+		must.Equal(t, len(remote.Recall(nil)), 2, "the runner has … jobs")
 		must.Do(t, remote.Close())
 	}
 	remote := open(t, dir)
 	for _, r := range remote.Recall(nil) {
-		if done, err := wait(r.Process); err != nil || *done.Code != int(r.Job)+2 {
-			t.Errorf("job %d: error %v, done %+v", r.Job, err, done)
-		}
+		done := must.Get(wait(r.Process))(t)
+		check.Equal(t, *done.Code, int(r.Job)+2, "job %d: error …, done %+v", r.Job, done)
 		remote.Forget(r.Job, r.Token, r.Attempt)
 	}
 }
@@ -106,9 +103,7 @@ func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 	for err == unix.EINTR {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 10_000)
 	}
-	if n != 1 {
-		t.Errorf("the runner lives on: %v", err)
-	}
+	check.Equal(t, n, 1, "the runner lives on: %v", err)
 	if !remote.Ended(instance) {
 		t.Error("it ended without saying so: starts that it never heard of count as unknown")
 	}
@@ -135,9 +130,8 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 	if _, err := wait(running); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Error("nobody can know how a job ended whose runner was killed")
 	}
-	if done, err := wait(begin(t, remote, 2, "exit 5")); err != nil || *done.Code != 5 {
-		t.Errorf("error %v, done %+v", err, done)
-	}
+	done := must.Get(wait(begin(t, remote, 2, "exit 5")))(t)
+	check.Equal(t, *done.Code, 5, "error …, done %+v", done)
 	remote.Forget(2, "", 1)
 }
 
@@ -146,14 +140,9 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 func TestALostConnectionIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(gate, 0o600))
 	remote := open(t, t.TempDir())
-	before, err := remote.Instance()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(remote.Instance())(t)
 	waits := begin(t, remote, 1, "read line <"+gate+"; echo $line; exit 7")
 	runs := begin(t, remote, 2, "exec sleep 300")
 	const size = 200_000
@@ -174,15 +163,11 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	if done, err := wait(runs); err != nil || done.Signal != "SIGTERM" {
 		t.Errorf("the signalled job: error %v, done %+v", err, done)
 	}
-	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))
 	if done, err := wait(waits); err != nil || *done.Code != 7 || string(done.Stdout.Kept) != "after\n" {
 		t.Errorf("the job that waits: error %v, done %+v", err, done)
 	}
-	if after, err := remote.Instance(); err != nil || after != before {
-		t.Errorf("the runner is %s now, not %s: %v", after, before, err)
-	}
+	check.Equal(t, must.Get(remote.Instance())(t), before, "the runner is … now")
 	for job := range int64(3) {
 		remote.Forget(job+1, "", 1)
 	}
@@ -245,9 +230,8 @@ func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
 	job := int64(0)
 	after := func(jobs int64) held {
 		for ; job < jobs; job++ {
-			if done, err := wait(asked(t, k.Remote, k.spec(job+1, "true"))); err != nil || done.Result != "ok" {
-				t.Fatalf("job %d: %+v, %v", job, done, err)
-			}
+			done := must.Get(wait(asked(t, k.Remote, k.spec(job+1, "true"))))(t)
+			must.Equal(t, done.Result, "ok", "job %d: %+v", job, done)
 			k.Forget(job+1, workerToken, 1)
 		}
 		k.until("new ones are ready", func(s jobexec.PoolStanding) bool {
@@ -335,9 +319,7 @@ func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
-	if err := adopted.Signal(15); err != nil {
-		t.Errorf("signal: %v", err)
-	}
+	check.Do(t, adopted.Signal(15), "signal")
 	if _, err := wait(adopted); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Error("the outcome of somebody else's child can't be known")
 	}

@@ -12,11 +12,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -89,9 +91,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	group.Wait()
 	must.Do(t, unix.Kill(runner, unix.SIGCONT))
 	look(t, remote, g, "out\n")
-	if err := p.Signal(9); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.Signal(9))
 	wait(p)
 	remote.Forget(1, "", 1)
 }
@@ -101,9 +101,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	wait(begin(t, remote, 2, "exit 0")) // its outcome is kept, and the runner with it
-	if n := len(remote.Recall(nil)); n != 0 {
-		t.Errorf("%d jobs were recalled from a new runner", n)
-	}
+	check.Equal(t, len(remote.Recall(nil)), 0, "jobs were recalled from a new runner")
 	must.Do(t, remote.Close())
 	next := open(t, remote.config.Dir)
 	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {
@@ -143,9 +141,8 @@ func TestWhatARunnerLeft(t *testing.T) {
 	}
 	remote.Forget(-5, "", 2)
 	remote.Forget(6, "", 1)
-	if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
-		t.Errorf("%d files are left, %v", len(files), err)
-	}
+	files := must.Get(os.ReadDir(folder))(t)
+	check.Equal(t, len(files), 0, "files are left")
 }
 
 // Names of files and what they are of.
@@ -242,12 +239,8 @@ func TestSignalsThroughTheRunner(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "exec sleep 300")
-	if err := p.Signal(0); err != nil {
-		t.Errorf("probe: %v", err)
-	}
-	if err := p.Signal(15); err != nil {
-		t.Errorf("signal: %v", err)
-	}
+	check.Do(t, p.Signal(0), "probe")
+	check.Do(t, p.Signal(15), "signal")
 	if done, _ := wait(p); done.Signal != "SIGTERM" {
 		t.Errorf("done %+v", done)
 	}
@@ -270,9 +263,7 @@ func TestEnvironments(t *testing.T) {
 		if env != nil {
 			want = strings.TrimPrefix(env[0], "WHO=") + "\n"
 		}
-		if got := string(done.Stdout.Kept); got != want {
-			t.Errorf("start %d sees %q, want %q", i, got, want)
-		}
+		check.Equal(t, string(done.Stdout.Kept), want, "start %d sees", i)
 	}
 }
 
@@ -286,9 +277,7 @@ func TestAStartIsForTheRunnerThatWasAnnounced(t *testing.T) {
 	if _, err := remote.Start(spec); !errors.Is(err, jobexec.ErrRunnerChanged) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := ask(remote, spec); err != nil {
-		t.Errorf("the start was counted, and can't be repeated: %v", err)
-	}
+	must.Get(ask(remote, spec))(t)
 	remote.Forget(1, "", 1)
 }
 
@@ -298,9 +287,7 @@ func TestTheSocketIsPrivate(t *testing.T) {
 	open(t, dir)
 	for _, name := range []string{wire.SocketFile, logFile} {
 		info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
-		if mode := info.Mode().Perm(); mode != 0o600 {
-			t.Errorf("%s has mode %o, want 600", name, mode)
-		}
+		check.Equal(t, info.Mode().Perm(), 0o600, "%s has mode", name)
 	}
 }
 
@@ -308,9 +295,8 @@ func TestAFolderWithALongName(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 50))
 	must.Do(t, os.Mkdir(dir, 0o700))
-	if done, err := wait(begin(t, open(t, dir), 1, "exit 0")); err != nil || *done.Code != 0 {
-		t.Errorf("error %v, done %+v", err, done)
-	}
+	done := must.Get(wait(begin(t, open(t, dir), 1, "exit 0")))(t)
+	check.Equal(t, *done.Code, 0, "error …, done %+v", done)
 }
 
 // A runner's own timers may ring late, its jobs' may not.

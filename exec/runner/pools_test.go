@@ -7,15 +7,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -73,9 +74,7 @@ func keep(t *testing.T, dir string) *keeping {
 	}
 	t.Cleanup(func() {
 		k.SetPools(nil)
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, k.Close())
 	})
 	return k
 }
@@ -176,9 +175,8 @@ func TestAPoolThatGetsNotReady(t *testing.T) {
 	}
 	k.pool(poolLoop, 1)
 	k.says(func(why string) bool { return why == "" })
-	if done, err := wait(asked(t, k.Remote, k.spec(2, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
-		t.Errorf("%+v, %v", done, err)
-	}
+	done := must.Get(wait(asked(t, k.Remote, k.spec(2, "echo it runs"))))(t)
+	check.Equal(t, string(done.Stdout.Kept), "it runs\n", "%+v", done)
 	k.Forget(2, workerToken, 1)
 }
 
@@ -226,9 +224,8 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	for deadline := time.Now().Add(hung); ; {
 		again, err := ask(k.Remote, next)
 		if err == nil {
-			if done, err := wait(again); err != nil || string(done.Stdout.Kept) != "again\n" {
-				t.Errorf("%+v, %v", done, err)
-			}
+			done := must.Get(wait(again))(t)
+			check.Equal(t, string(done.Stdout.Kept), "again\n", "%+v", done)
 			break
 		}
 		if !errors.Is(err, jobexec.ErrRunnerChanged) || time.Now().After(deadline) {
@@ -299,9 +296,8 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	k.pool(poolLoop, 1)
 	run(1)
 	cut(func() {
-		if unknown := k.Recycle([]string{"mail", "other"}, "recycle"); len(unknown) != 1 {
-			t.Errorf("unknown: %v", unknown)
-		}
+		unknown := k.Recycle([]string{"mail", "other"}, "recycle")
+		check.Equal(t, len(unknown), 1, "unknown: %v", unknown)
 		if s := k.Standings()[0]; *s.Old != 1 { // though the runner has not heard of it yet
 			t.Errorf("%d processes are old, of one that is to be replaced", *s.Old)
 		}
@@ -327,7 +323,5 @@ func TestNotesAreOneLine(t *testing.T) {
 	k.pool(`printf 'Traceback:\n\033[31m2026-11-22 ERR all is lost\n'; exit 1`, 1)
 	k.says(func(why string) bool { return why != "" })
 	// The handler writes a backslash of the text as two, and a line's end as \n.
-	if log := k.log.String(); !strings.Contains(log, `it wrote: Traceback:\\n\\x1b[31m2026-11-22 ERR all is lost"`) {
-		t.Errorf("the log:\n%s", log)
-	}
+	check.Contains(t, k.log.String(), `it wrote: Traceback:\\n\\x1b[31m2026-11-22 ERR all is lost"`, "the log")
 }

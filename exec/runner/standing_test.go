@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -77,9 +79,7 @@ func TestARunnerThatStandsStillIsTold(t *testing.T) {
 		t.Errorf("it goes on: %+v", now)
 	}
 	for _, p := range []jobexec.Process{first, second} {
-		if err := p.Signal(9); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, p.Signal(9))
 		<-p.Ended()
 	}
 }
@@ -147,13 +147,9 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 	for _, r := range next.Recall([]jobexec.Spec{{Job: 1, Token: "@second234", Attempt: 1}}) {
 		recalled[r.Token] = r.Process
 	}
-	if len(recalled) != 2 {
-		t.Fatalf("recalled are %v", recalled)
-	}
+	must.Equal(t, len(recalled), 2, "recalled are %v", recalled)
 	next.Forget(1, "@first2345", 1)
-	if err := recalled["@second234"].Signal(15); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, recalled["@second234"].Signal(15))
 	if done, err := wait(recalled["@second234"]); err != nil || done.Signal != "SIGTERM" || string(done.Stdout.Kept) != "second\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -33,9 +34,7 @@ func TestPlannedTimes(t *testing.T) {
 			moment := parse(t, c.after)
 			for _, want := range c.want {
 				moment = s.Next(moment, zone)
-				if got := time.Unix(moment, 0).In(zone).Format(planned); got != want {
-					t.Fatalf("%s in %s: %s is planned, not %s", s, zone, got, want)
-				}
+				must.Equal(t, time.Unix(moment, 0).In(zone).Format(planned), want, "%s in %s: … is planned", s, zone)
 			}
 		})
 	}
@@ -136,9 +135,7 @@ func TestCanonicalFormsAndExplanations(t *testing.T) {
 		{"@yearly", "@yearly", "at 00:00 on day 1 in January" + fixed},
 	} {
 		s := read(t, c.text)
-		if s.String() != c.canonical {
-			t.Errorf("%q is %q, not %q", c.text, s, c.canonical)
-		}
+		check.Equal(t, s.String(), c.canonical, "%q is %q", c.text, s)
 		if !strings.HasPrefix(s.Explain(true), c.explained) {
 			t.Errorf("%s: %q, not %q", s, s.Explain(true), c.explained)
 		}
@@ -275,9 +272,7 @@ func TestRefusalsSayWhatToWriteInstead(t *testing.T) {
 				t.Fatalf("it is read as %s", s)
 			}
 			for _, want := range []string{c.said, strings.Trim(c.instead, "[]")} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("it doesn't say %q: %v", want, err)
-				}
+				check.Contains(t, err.Error(), want, "it doesn't say …: %v", err)
 			}
 			if len(c.text) < 100 && !strings.Contains(err.Error(), "write") && !strings.Contains(err.Error(), "at most every") {
 				t.Errorf("it doesn't say what to write: %v", err)
@@ -285,9 +280,7 @@ func TestRefusalsSayWhatToWriteInstead(t *testing.T) {
 			if c.instead == "" || c.instead[0] == '[' {
 				return
 			}
-			if _, err := schedule.Parse(c.instead); err != nil {
-				t.Errorf("what it tells to write is refused, too: %v", err)
-			}
+			must.Get(schedule.Parse(c.instead))(t)
 		})
 	}
 }

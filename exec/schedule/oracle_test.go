@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"jobd/exec/schedule"
 	"jobd/store/storetest/must"
-	"pgregory.net/rapid"
 )
 
 // everywhere are plans that meet changes of clocks in all ways: at each change of each zone.
@@ -192,9 +193,7 @@ func TestIntervalsAreElapsedTime(t *testing.T) {
 			first = rapid.SampledFrom(changes).Draw(t, "change") - rapid.Int64Range(0, 2*seconds).Draw(t, "before the change")
 		}
 		first = min(first, beyond-2*seconds)
-		if next := s.Next(first, zone); next != first+seconds {
-			t.Fatalf("%s: after %d, %d is planned", s, first, next)
-		}
+		must.Equal(t, s.Next(first, zone), first+seconds, "%s: after %d, … is planned", s, first)
 		now := min(first+rapid.Int64Range(-day, 100*seconds).Draw(t, "now"), beyond-2*seconds)
 		following := s.Following(first, now, zone)
 		if off := following - first; off <= 0 || off%seconds != 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"jobd/exec/schedule"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -124,9 +125,8 @@ func zones(t *testing.T) *tzdb {
 func TestZonesAreNamesOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, name := range zones(t).names {
-		if zone, err := schedule.Zone(name); err != nil || zone.String() != name {
-			t.Errorf("%s: %v, %v", name, zone, err)
-		}
+		zone := must.Get(schedule.Zone(name))(t)
+		check.Equal(t, zone.String(), name, "%v", zone)
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -56,15 +58,11 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 			must.Do(t, discard(conn))
 		}
 	}
-	if n := appender.db.Stats().MaxOpenConnections; n != 1 {
-		t.Errorf("the writer may have %d connections", n)
-	}
+	check.Equal(t, appender.db.Stats().MaxOpenConnections, 1, "the writer may have … connections")
 	if _, err := reading.Exec(`DROP TABLE mirror`); err == nil {
 		t.Error("a reader wrote")
 	}
-	if err := errors.Join(reading.Close(), writing.Close()); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, errors.Join(reading.Close(), writing.Close()))
 }
 
 // discard closes a connection instead of giving it back to its pool.

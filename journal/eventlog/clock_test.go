@@ -13,6 +13,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -137,18 +138,14 @@ func TestClockSetForwardRemovesNothingEarly(t *testing.T) {
 	m.maintain(j)
 	m.maintain(j)
 	m.segments(j, "the clock was set", 4)
-	if said := m.said.String(); !strings.Contains(said, "by=1440h0m0s") {
-		t.Errorf("the amount is missing:\n%s", said)
-	}
+	check.Contains(t, m.said.String(), "by=1440h0m0s", "the amount is missing")
 	m.warned("the clock was set", setForward, 1)
 	m.days(j, 26)
 	m.segments(j, "29 days later", 30)
 	m.days(j, 5)
 	m.segments(j, "34 days later", 31)
 	m.warned("all that time", "level=WARN", 0)
-	if _, err := verifyAll(t.Context(), openReader(t, j.config.Dir)); err != nil {
-		t.Error(err)
-	}
+	must.Get(verifyAll(t.Context(), openReader(t, j.config.Dir)))(t)
 }
 
 // Set right again, the clock is as good as it was, and what was stamped meanwhile is neither

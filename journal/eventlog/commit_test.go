@@ -20,6 +20,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -157,13 +158,10 @@ func TestPositionIsKept(t *testing.T) {
 			j.SetPosition(2) // never goes back
 			must.Do(t, c.write(j))
 			crashed := copyFolder(t, dir)
-			if got, err := positionOnDisk(t, crashed); err != nil || got != c.want {
-				t.Fatalf("position %d, %v; want %d", got, err, c.want)
-			}
+			must.Equal(t, must.Get(positionOnDisk(t, crashed))(t), c.want, "position")
 			mustClose(t, j) // writes it in any case
-			if again := openTest(t, dir); again.Position() != 3 {
-				t.Fatalf("position %d after Close", again.Position())
-			}
+			again := openTest(t, dir)
+			must.Equal(t, again.Position(), 3, "position … after Close")
 		})
 	}
 	t.Run("not beyond the end", func(t *testing.T) {
@@ -222,9 +220,7 @@ func TestPositionIsWrittenFromTimeToTime(t *testing.T) {
 	<-entered
 	group.Go(func() { mustAppend(t, j, wholeLife(8)...) })
 	group.Go(func() {
-		if err := j.Rest(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, j.Rest())
 	})
 	awaitWaiting(t, j, 2)
 	close(goOn)
@@ -283,9 +279,8 @@ func TestCloseBesideAppends(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, segmentFile+"-wal")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Close left a write-ahead log: %v", err)
 	}
-	if state := snapshot(openTest(t, dir)); state.Seq != uint64(acknowledged) {
-		t.Fatalf("%d events, %d were acknowledged", state.Seq, acknowledged)
-	}
+	state := snapshot(openTest(t, dir))
+	must.Equal(t, state.Seq, uint64(acknowledged), "events, %d were acknowledged", acknowledged)
 }
 
 // positionOnDisk is what the newest segment knows of the jobs table.
@@ -339,16 +334,12 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 				}
 				continue
 			}
-			if len(appended) != len(batch) {
-				rt.Fatalf("%d events of %d drafts", len(appended), len(batch))
-			}
+			must.Equal(rt, len(appended), len(batch), "events of … drafts")
 			for i, e := range appended {
 				if e.Seq != before.Seq+uint64(i)+1 || e.Job != batch[i].Job || e.Kind() != batch[i].Payload.Kind() {
 					rt.Fatalf("event %+v of draft %+v", e, batch[i])
 				}
-				if err := model.Apply(e); err != nil {
-					rt.Fatalf("the model: %v", err)
-				}
+				must.Do(rt, model.Apply(e), "the model")
 			}
 		}
 		folded, err := verifyAll(t.Context(), j.reader)
@@ -356,12 +347,8 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 			rt.Fatalf("fold: %v", err)
 		}
 		memory := snapshot(j)
-		if diff := cmp.Diff(memory.Unfinished(), folded.Unfinished()); diff != "" {
-			rt.Fatalf("jobs: -memory +disk: %s", diff)
-		}
-		if diff := cmp.Diff(memory.Unfinished(), model.Unfinished()); diff != "" {
-			rt.Fatalf("jobs: -memory +all kept: %s", diff)
-		}
+		must.Equal(rt, cmp.Diff(memory.Unfinished(), folded.Unfinished()), "", "jobs: -memory +disk")
+		must.Equal(rt, cmp.Diff(memory.Unfinished(), model.Unfinished()), "", "jobs: -memory +all kept")
 		inMemory, err := journal.EncodeCheckpoint(&memory)
 		onDisk, err2 := journal.EncodeCheckpoint(folded)
 		if diff := cmp.Diff(string(inMemory), string(onDisk)); diff != "" || errors.Join(err, err2) != nil ||
@@ -420,9 +407,8 @@ func TestPointersAreNoPayloads(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if state := snapshot(j); state.Seq != 0 {
-		t.Fatalf("the journal holds %d events", state.Seq)
-	}
+	state := snapshot(j)
+	must.Equal(t, state.Seq, 0, "the journal holds … events")
 }
 
 // All output of a job comes back, and what compresses is stored small, in the open segment and in a
@@ -455,9 +441,7 @@ func TestOutputIsStoredCompressed(t *testing.T) {
 		if stored > c.most {
 			t.Errorf("%s: %d bytes are stored, want at most %d", name, stored, c.most)
 		}
-		if diff := cmp.Diff(want, events(t, r, journal.Filter{Job: job, Output: true})); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		check.Equal(t, cmp.Diff(want, events(t, r, journal.Filter{Job: job, Output: true})), "", "%s", name)
 	}
 	want := events(t, r, journal.Filter{Output: true})
 	roll(t, j)
@@ -466,9 +450,7 @@ func TestOutputIsStoredCompressed(t *testing.T) {
 	if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true, Until: want[len(want)-1].Time.Add(1)})); diff != "" {
 		t.Errorf("sealed: %s", diff)
 	}
-	if _, err := verifyAll(t.Context(), r); err != nil {
-		t.Error(err)
-	}
+	must.Get(verifyAll(t.Context(), r))(t)
 }
 
 func query(t *testing.T, j *Log, text string, seq uint64, value any) {

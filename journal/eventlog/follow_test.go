@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -33,9 +35,7 @@ func TestNextWaitsForTheNextEvent(t *testing.T) {
 	default:
 	}
 	want := mustAppend(t, j, wholeLife(1)...)
-	if diff := cmp.Diff(want, <-got); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, cmp.Diff(want, <-got), "")
 }
 
 func TestNextEnds(t *testing.T) {
@@ -59,9 +59,7 @@ func TestNextEnds(t *testing.T) {
 	}()
 	eventually(t, "the follower waits", func() bool { return followed(j) })
 	mustClose(t, j)
-	if err := <-ended; !errors.Is(err, journal.ErrClosed) {
-		t.Errorf("Next during Close: %v", err)
-	}
+	check.ErrorIs(t, <-ended, journal.ErrClosed, "Next during Close")
 	for _, after := range []uint64{0, 4} {
 		if _, err := j.Next(t.Context(), after, 1); !errors.Is(err, journal.ErrClosed) {
 			t.Errorf("Next after %d, after Close: %v", after, err)
@@ -119,9 +117,7 @@ func TestNextGivesEverything(t *testing.T) {
 					after = e.Seq
 				}
 			}
-			if after != last {
-				t.Fatalf("the follower got to %d of %d", after, last)
-			}
+			must.Equal(t, after, last, "the follower got to … of")
 		})
 	}
 }
@@ -155,9 +151,8 @@ func TestNextReadsNoFurtherThanAsked(t *testing.T) {
 		}
 		j.recent = recent{}
 		return testing.AllocsPerRun(5, func() {
-			if events, err := j.Next(t.Context(), 0, asked); err != nil || len(events) != asked {
-				t.Fatalf("%d events, %v", len(events), err)
-			}
+			events := must.Get(j.Next(t.Context(), 0, asked))(t)
+			must.Equal(t, len(events), asked, "events")
 		})
 	}
 	if few, many := costs(500), costs(3000); many > few*1.5 {
@@ -187,9 +182,7 @@ func TestReaderKeepsUp(t *testing.T) {
 	}
 	for job := range int64(12) {
 		mustAppend(t, j, wholeLife(job+1)...)
-		if n := count(job + 1); n != len(wholeLife(1)) {
-			t.Errorf("job %d has %d events", job+1, n)
-		}
+		check.Equal(t, count(job+1), len(wholeLife(1)), "job %d has … events", job+1)
 		mustAppend(t, j, wholeLife(99)...)
 		if job < 3 && count(99) != int(job+1)*len(wholeLife(1)) {
 			t.Errorf("%d events of a job that runs again and again", count(99))
@@ -199,9 +192,7 @@ func TestReaderKeepsUp(t *testing.T) {
 			mustMaintain(t, j)
 		}
 	}
-	if n := count(1); n != 0 {
-		t.Errorf("of a job that retention has removed there are %d events", n)
-	}
+	check.Equal(t, count(1), 0, "of a job that retention has removed there are … events")
 	open := 0
 	for _, fd := range must.Get(os.ReadDir("/proc/self/fd"))(t) {
 		if path, err := os.Readlink(filepath.Join("/proc/self/fd", fd.Name())); err == nil && strings.HasPrefix(path, dir) && strings.HasSuffix(path, "(deleted)") {
@@ -242,9 +233,7 @@ func TestPitfall23TheReserve(t *testing.T) {
 		t.Errorf("it is since %v, and then since %v", since, again)
 	}
 	r.Release()
-	if n := size(); n != 0 {
-		t.Errorf("after the release the reserve has %d bytes", n)
-	}
+	check.Equal(t, size(), 0, "after the release the reserve has … bytes")
 	free = 9 << 20
 	if err := r.Check(); err != nil || size() != 0 {
 		t.Errorf("just above the threshold: %v, reserve of %d bytes, which there is no room for yet", err, size())
@@ -256,12 +245,8 @@ func TestPitfall23TheReserve(t *testing.T) {
 	if err := r.Check(); err != nil || size() != 2<<20 {
 		t.Errorf("with room again: %v, reserve of %d bytes", err, size())
 	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Errorf("closed twice: %v", err)
-	}
+	check.Do(t, r.Close())
+	check.Do(t, r.Close(), "closed twice")
 }
 
 func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
@@ -272,7 +257,5 @@ func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := must.Get(OpenReserve(dir, total))(t)
-	if r.threshold != total/10 {
-		t.Errorf("threshold %d on a disk of %d bytes", r.threshold, total)
-	}
+	check.Equal(t, r.threshold, total/10, "threshold … on a disk of %d bytes", total)
 }

@@ -20,6 +20,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -165,18 +166,14 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 
 func checkAcknowledged(t *testing.T, r *replay.Reader, acknowledged map[uint64]string) {
 	t.Helper()
-	if _, err := verifyAll(t.Context(), r); err != nil {
-		t.Fatalf("Verify: %v", err)
-	}
+	must.Get(verifyAll(t.Context(), r))(t)
 	found := 0
 	for _, e := range events(t, r, journal.Filter{}) {
 		if hash, ok := acknowledged[e.Seq]; ok && hash == e.Hash.String() {
 			found++
 		}
 	}
-	if found != len(acknowledged) {
-		t.Fatalf("%d of %d acknowledged events are there", found, len(acknowledged))
-	}
+	must.Equal(t, found, len(acknowledged), "of … acknowledged events are there")
 }
 
 // Pitfall 26.
@@ -199,9 +196,8 @@ func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
 			t.Fatalf("each of %d tries was refused after more than a second, the last after %v", try, took)
 		}
 	}
-	if name := fmt.Sprintf("process %d ", c.Process.Pid); !strings.Contains(err.Error(), " is in use by "+name) {
-		t.Errorf("error %q does not name %q", err, name)
-	}
+	name := fmt.Sprintf("process %d ", c.Process.Pid)
+	check.Contains(t, err.Error(), " is in use by "+name, "error %q does not name %q", err, name)
 	c.kill()
 	mustClose(t, openTest(t, dir))
 }
@@ -246,10 +242,7 @@ func TestReaderBesideAnotherProcessThatWrites(t *testing.T) {
 	var before uint64
 	for range 5 {
 		line, _, _ := strings.Cut(c.line(t), " ")
-		state, err := verifyAll(t.Context(), r)
-		if err != nil {
-			t.Fatalf("Verify beside a writer: %v", err)
-		}
+		state := must.Get(verifyAll(t.Context(), r))(t)
 		if seq, err := strconv.ParseUint(line, 10, 64); err != nil || state.Seq < max(seq, before) {
 			t.Fatalf("Verify ends at %d, acknowledged was %s (%v)", state.Seq, line, err)
 		}
@@ -338,9 +331,7 @@ func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 		all = append(all, events(t, openReader(t, dir), journal.Filter{})...)
 	}
 	for i, e := range all {
-		if e.Seq != uint64(i)+1 {
-			t.Fatalf("event %d in place %d", e.Seq, i+1)
-		}
+		must.Equal(t, e.Seq, uint64(i)+1, "event … in place %d", i+1)
 		if hash, ok := acknowledged[e.Seq]; ok && hash == e.Hash.String() {
 			delete(acknowledged, e.Seq)
 		}
@@ -413,13 +404,9 @@ func TestFollowersSurviveRetention(t *testing.T) {
 		return segments == 1
 	})
 	cancel()
-	if err := <-ran; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	check.Do(t, <-ran, "Run")
 	mustClose(t, j)
-	if err := verdictOn(t.Context(), c.Dir); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, verdictOn(t.Context(), c.Dir))
 }
 
 func TestRunEndsWithTheJournal(t *testing.T) {
@@ -428,10 +415,6 @@ func TestRunEndsWithTheJournal(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- j.Run(t.Context()) }()
 	mustClose(t, j)
-	if err := <-ran; err != nil {
-		t.Errorf("Run: %v", err)
-	}
-	if err := j.Maintain(t.Context()); !errors.Is(err, journal.ErrClosed) {
-		t.Errorf("Maintain: %v", err)
-	}
+	check.Do(t, <-ran, "Run")
+	check.ErrorIs(t, j.Maintain(t.Context()), journal.ErrClosed, "Maintain")
 }

@@ -18,6 +18,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -57,9 +58,7 @@ func names(t testing.TB, dir string) (names []string) {
 
 func mustMaintain(t testing.TB, j *Log) {
 	t.Helper()
-	if err := j.Maintain(t.Context()); err != nil {
-		t.Fatalf("Maintain: %v", err)
-	}
+	must.Do(t, j.Maintain(t.Context()), "Maintain")
 }
 
 // However its segments lie on the disk, the history is the same.
@@ -69,38 +68,28 @@ func TestSegmentsAreOneHistory(t *testing.T) {
 	dir := j.config.Dir
 	r := openReader(t, dir)
 	want := events(t, r, journal.Filter{Output: true})
-	if len(want) != 4*10*5 {
-		t.Fatalf("%d events", len(want))
-	}
+	must.Equal(t, len(want), 4*10*5, "events")
 	wantState := snapshot(j)
 	same := func(when string) {
 		t.Helper()
-		if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true})); diff != "" {
-			t.Errorf("%s: %s", when, diff)
-		}
+		check.Equal(t, cmp.Diff(want, events(t, r, journal.Filter{Output: true})), "", "%s", when)
 		state, err := verifyAll(t.Context(), r)
 		if err != nil {
 			t.Fatalf("%s: Verify: %v", when, err)
 		}
-		if diff := cmp.Diff(wantState.Unfinished(), state.Unfinished()); diff != "" {
-			t.Errorf("%s: %s", when, diff)
-		}
+		check.Equal(t, cmp.Diff(wantState.Unfinished(), state.Unfinished()), "", "%s", when)
 	}
 	same("before sealing")
 	mustMaintain(t, j)
 	same("sealed")
-	if diff := cmp.Diff([]string{
+	check.Equal(t, cmp.Diff([]string{
 		"head", "lock", "segment-00000001.zst", "segment-00000002.zst", "segment-00000003.zst",
 		"segment-00000004.db", "segment-00000004.db-shm", "segment-00000004.db-wal",
-	}, names(t, dir)); diff != "" {
-		t.Error(diff)
-	}
+	}, names(t, dir)), "")
 	mustClose(t, j)
 	same("closed")
 	again := openWith(t, Config{Dir: dir, Now: ticking()})
-	if diff := cmp.Diff(wantState, snapshot(again)); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff(wantState, snapshot(again)), "")
 	mustClose(t, again)
 }
 
@@ -142,27 +131,19 @@ func TestRetention(t *testing.T) {
 	all := events(t, r, journal.Filter{Output: true})
 	j.SetPosition(99) // the last but one event of segment 2
 	mustMaintain(t, j)
-	if first, err := r.First(t.Context()); err != nil || first != 51 {
-		t.Fatalf("the history begins with %d, %v", first, err)
-	}
+	must.Equal(t, must.Get(r.First(t.Context()))(t), 51, "the history begins with")
 	j.SetPosition(200)
 	mustMaintain(t, j)
-	if first, err := r.First(t.Context()); err != nil || first != 151 {
-		t.Fatalf("the history begins with %d, %v", first, err)
-	}
+	must.Equal(t, must.Get(r.First(t.Context()))(t), 151, "the history begins with")
 	kept := events(t, r, journal.Filter{Output: true})
-	if diff := cmp.Diff(all[150:], kept[:50]); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff(all[150:], kept[:50]), "")
 	if diff := cmp.Diff([]journal.Payload{
 		journal.Retention{First: 1, Last: 1, Seq: 50, Hash: all[49].Hash.String(), Reason: "older than 1ns", Archive: archive}, journal.Retention{First: 2, Last: 3, Seq: 150, Hash: all[149].Hash.String(), Reason: "older than 1ns", Archive: archive},
 	}, []journal.Payload{kept[50].Payload, kept[51].Payload}); diff != "" || len(kept) != 52 {
 		t.Error(diff)
 	}
 	old := openReader(t, archive)
-	if diff := cmp.Diff(all[:150], events(t, old, journal.Filter{Output: true})); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff(all[:150], events(t, old, journal.Filter{Output: true})), "")
 	for name, r := range map[string]*replay.Reader{"live": r, "archive": old} {
 		audited, err := verify.Audit(context.Background(), r.Folder(), []journal.Anchor{{Seq: all[149].Seq, Hash: all[149].Hash}}, nil)
 		if err != nil || audited.Compared != 1 {
@@ -171,15 +152,12 @@ func TestRetention(t *testing.T) {
 	}
 	mustClose(t, j)
 	again := openWith(t, Config{Dir: dir})
-	if again.Position() != 200 {
-		t.Errorf("position %d", again.Position())
-	}
+	check.Equal(t, again.Position(), 200, "position")
 	if _, err := again.Claim(t.Context(), 1, 200); err == nil {
 		t.Error("a claim that was archived was found")
 	}
-	if claim, err := again.Claim(t.Context(), 1_000_040, 201); err != nil || claim.Token != "@waiting" {
-		t.Errorf("%+v, %v", claim, err)
-	}
+	claim := must.Get(again.Claim(t.Context(), 1_000_040, 201))(t)
+	check.Equal(t, claim.Token, "@waiting", "%+v", claim)
 }
 
 // Whether a claim itself announced a start is what the next start of the worker needs to know of
@@ -209,9 +187,7 @@ func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
 	if err := os.Remove(archive.DatabasePath(dir, 1) + "-wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	if err := s.Checkpoint(0); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, s.Checkpoint(0))
 }
 
 // Pitfall 22: a bug that corrupts the write-ahead log is fixed in 3.51.3.
@@ -250,9 +226,8 @@ func TestEventsAreAppendOnly(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if state, err := verifyAll(t.Context(), j.reader); err != nil || state.Seq != 4 {
-		t.Fatalf("the journal ends at %d: %v", state.Seq, err)
-	}
+	state := must.Get(verifyAll(t.Context(), j.reader))(t)
+	must.Equal(t, state.Seq, 4, "the journal ends at")
 }
 
 // A row that somebody put among the records is met by the next append, which covers nothing of it
@@ -308,9 +283,8 @@ func TestFolderNamesAreTakenLiterally(t *testing.T) {
 		j := openTest(t, dir)
 		mustAppend(t, j, wholeLife(1)...)
 		mustClose(t, j)
-		if state, err := verifyAll(context.Background(), openReader(t, dir)); err != nil || state.Seq != 4 {
-			t.Errorf("%q: the journal ends at %d: %v", name, state.Seq, err)
-		}
+		state := must.Get(verifyAll(context.Background(), openReader(t, dir)))(t)
+		check.Equal(t, state.Seq, 4, "%q: the journal ends at", name)
 	}
 }
 

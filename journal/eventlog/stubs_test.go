@@ -37,37 +37,26 @@ func openTest(t testing.TB, dir string) *Log {
 func openWith(t testing.TB, c Config) *Log {
 	t.Helper()
 	stall.Limit(t)
-	j, err := Open(context.Background(), c)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	j := must.Get(Open(context.Background(), c))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
 
 func openReader(t testing.TB, dir string) *replay.Reader {
 	t.Helper()
-	r, err := replay.Open(dir)
-	if err != nil {
-		t.Fatalf("OpenReader: %v", err)
-	}
+	r := must.Get(replay.Open(dir))(t)
 	return r
 }
 
 func mustAppend(t testing.TB, j *Log, drafts ...journal.Draft) []journal.Event {
 	t.Helper()
-	events, err := j.Append(drafts...)
-	if err != nil {
-		t.Fatalf("Append: %v", err)
-	}
+	events := must.Get(j.Append(drafts...))(t)
 	return events
 }
 
 func mustClose(t testing.TB, j *Log) {
 	t.Helper()
-	if err := j.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Do(t, j.Close(), "Close")
 }
 
 // eventually waits for a condition that nothing signals.

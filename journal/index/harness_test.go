@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,9 +117,7 @@ func run(t testing.TB, x *Index, use func()) {
 	go func() { ended <- x.Run(ctx) }()
 	use()
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	check.Do(t, <-ended, "Run")
 }
 
 // await waits until the index is up to the journal's end.
@@ -167,9 +166,7 @@ func dump(t testing.TB, x *Index) (lines []string) {
 // same compares what two files say.
 func same(t testing.TB, what string, got, want []string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
+	check.Elements(t, got, want, "%s", what)
 }
 
 // anew is what an index says that is made from the journal at once.
@@ -190,9 +187,7 @@ func bring(t testing.TB, x *Index, most func() int) {
 	}
 	w := &writer{Index: x, db: db, noted: n}
 	defer w.close()
-	if err := w.begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.begin(t.Context()))
 	for w.seq < x.newest() || w.swept < w.gone {
 		limit := batchEvents
 		if most != nil {
@@ -209,8 +204,6 @@ func bring(t testing.TB, x *Index, most func() int) {
 				t.Fatal(err)
 			}
 		}
-		if err := w.sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.sweep(t.Context()))
 	}
 }

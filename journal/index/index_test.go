@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -57,9 +58,7 @@ func TestAnIndexThatIsMadeAnewIsTheSame(t *testing.T) {
 				t.Errorf("seed %d: no row %s: %q", seed, want, got)
 			}
 		}
-		if n != len(rows) {
-			t.Errorf("seed %d: %d rows, and the history has %d jobs", seed, len(rows), n)
-		}
+		check.Equal(t, n, len(rows), "seed %d: … rows, and the history has … jobs", seed)
 	}
 	if len(met) < len(statuses)-2 { // which the seeds happen to end with
 		t.Errorf("the histories end with %v only", met)
@@ -111,9 +110,8 @@ func TestRetention(t *testing.T) {
 	}
 	journaltest.MustAppend(t, j, journal.Draft{Job: 99, Payload: journal.Done{Result: "ok"}})
 	bring(t, x, nil)
-	if after := dump(t, x); count(after, "99") != 1 {
-		t.Errorf("it ends: %q", after)
-	}
+	after := dump(t, x)
+	check.Equal(t, count(after, "99"), 1, "it ends: %q", after)
 }
 
 // A file that is no index of this journal is made anew, and that is told once.

@@ -89,9 +89,7 @@ func TestPagesAreWhatALookAtAllJobsFinds(t *testing.T) {
 			}
 			page.Before = next
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%+v:\n got %v\nwant %v", q, got, want)
-		}
+		must.Elements(t, got, want, "%+v", q)
 	}
 }
 

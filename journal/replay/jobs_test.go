@@ -15,6 +15,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -119,9 +120,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 		if diff := cmp.Diff(want.Unfinished(), got.Unfinished()); diff != "" || want.Seq != got.Seq || want.Hash != got.Hash || want.Name != got.Name || want.Open != got.Open {
 			t.Fatalf("at %v: event %d, want %d: %s", at, got.Seq, want.Seq, diff)
 		}
-		if diff := cmp.Diff(want.Targets, got.Targets, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("at %v: %s", at, diff)
-		}
+		must.Equal(t, cmp.Diff(want.Targets, got.Targets, cmpopts.EquateEmpty()), "", "at %v", at)
 		if n%10 == 0 {
 			checkJobs(t, r, at, got)
 		}
@@ -146,9 +145,7 @@ func checkJobs(t *testing.T, r *replay.Reader, at time.Time, state *journal.Stat
 	byID := func(a, b journal.Job) int { return int(a.ID - b.ID) }
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("at %v: Jobs: %s", at, diff)
-	}
+	must.Equal(t, cmp.Diff(want, got), "", "at %v: Jobs", at)
 }
 
 // A job that is retried is given once, as it stands at the end; a retry that is taken back leaves
@@ -197,9 +194,7 @@ func TestJobsThatWereRetried(t *testing.T) {
 			t.Errorf("job %d has lost its claim: %+v", job.ID, job)
 		}
 	}
-	if len(seen) != len(stories) {
-		t.Errorf("%d jobs were given, of %d", len(seen), len(stories))
-	}
+	check.Equal(t, len(seen), len(stories), "jobs were given, of")
 	state := must.Get(journaltest.StateAt(t.Context(), r, time.Time{}))(t)
 	for id, story := range stories {
 		if got := state.Job(id).Status; got != story.want && got != journal.StatusNone {
@@ -282,9 +277,7 @@ func TestJobsThatComeBack(t *testing.T) {
 		}
 		seen[job.ID] = true
 	}
-	if len(seen) != len(stories) {
-		t.Errorf("%d jobs were given, of %d: %v", len(seen), len(stories), seen)
-	}
+	check.Equal(t, len(seen), len(stories), "jobs were given, of …: %v", seen)
 	var targets int
 	for _, err := range r.Events(t.Context(), journal.Filter{Target: "a", Kinds: []journal.Kind{journal.KindPlanned}}) {
 		if err != nil {
@@ -292,9 +285,7 @@ func TestJobsThatComeBack(t *testing.T) {
 		}
 		targets++
 	}
-	if targets != 5 {
-		t.Errorf("%d planned events are of target a, want 5", targets)
-	}
+	check.Equal(t, targets, 5, "planned events are of target a")
 }
 
 // An ignored event that is taken back leaves a conflict, whatever follows; each job is given once,
@@ -331,9 +322,7 @@ func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if job.Status != want[job.ID] {
-			t.Errorf("job %d is %q, want %q, once", job.ID, job.Status, want[job.ID])
-		}
+		check.Equal(t, job.Status, want[job.ID], "job %d is …, once", job.ID)
 		delete(want, job.ID)
 	}
 	if len(want) > 0 {
@@ -364,9 +353,7 @@ func TestUnderWayBeforeATime(t *testing.T) {
 	for second, want := range map[int]string{0: "", 1: "", 2: "[1]", 3: "[1 2]", 4: "[1 2]", 5: "[2]", 6: "[2 3]", 9: "[2 3]", 10: "[3]"} {
 		at := begin.Add(time.Duration(second) * time.Second)
 		jobs := must.Get(r.UnderWay(t.Context(), at))(t)
-		if got := idsOf(jobs); got != want {
-			t.Errorf("before second %d: %s, want %s", second, got, want)
-		}
+		check.Equal(t, idsOf(jobs), want, "before second %d", second)
 	}
 	if jobs, err := r.UnderWay(t.Context(), time.Time{}); err != nil || len(jobs) > 0 {
 		t.Errorf("where the history begins: %v, %v", jobs, err)

@@ -14,13 +14,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"pgregory.net/rapid"
 )
 
 // readAll uses everything that a reader has.
@@ -40,9 +42,7 @@ func TestReaderLeavesNoTrace(t *testing.T) {
 	dir := history(t)
 	before := journaltest.Listing(t, dir)
 	readAll(t, dir)
-	if diff := cmp.Diff(before, journaltest.Listing(t, dir)); diff != "" {
-		t.Errorf("reading changed the folder: %s", diff)
-	}
+	check.Equal(t, cmp.Diff(before, journaltest.Listing(t, dir)), "", "reading changed the folder")
 	must.Do(t, os.Chmod(dir, 0o500))
 	readAll(t, dir)
 	must.Do(t, os.Chmod(dir, 0o700))
@@ -58,17 +58,12 @@ func TestReaderSeesWhatACrashLeft(t *testing.T) {
 	must.Do(t, os.Remove(filepath.Join(crashed, journaltest.SegmentFile+"-shm")))
 	before := journaltest.Listing(t, crashed)
 	r := journaltest.OpenReader(t, crashed)
-	if n := len(journaltest.Events(t, r, journal.Filter{})); n != 4 {
-		t.Fatalf("%d events", n)
-	}
+	must.Equal(t, len(journaltest.Events(t, r, journal.Filter{})), 4, "events")
 	after := journaltest.Listing(t, crashed)
 	delete(after, journaltest.SegmentFile+"-shm")
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("reading changed the folder: %s", diff)
-	}
-	if state := journaltest.Snapshot(journaltest.OpenTest(t, crashed)); state.Seq != 4 {
-		t.Fatalf("the journal ends at %d", state.Seq)
-	}
+	check.Equal(t, cmp.Diff(before, after), "", "reading changed the folder")
+	state := journaltest.Snapshot(journaltest.OpenTest(t, crashed))
+	must.Equal(t, state.Seq, 4, "the journal ends at")
 }
 
 // A reader that is there before the worker sees what the worker appends, also
@@ -77,9 +72,7 @@ func TestReaderMeetsAStartingWorker(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 4000) // more pages of events than are read ahead
 	r := journaltest.OpenReader(t, dir)
-	if n, err := r.Newest(t.Context()); err != nil || n != 16000 {
-		t.Fatalf("newest %d, %v", n, err)
-	}
+	must.Equal(t, must.Get(r.Newest(t.Context()))(t), 16000, "newest")
 	count := 0
 	for _, err := range r.Events(t.Context(), journal.Filter{}) {
 		if err != nil {
@@ -92,9 +85,7 @@ func TestReaderMeetsAStartingWorker(t *testing.T) {
 			}
 		}
 	}
-	if count != 16400 {
-		t.Fatalf("%d events, want 16400", count)
-	}
+	must.Equal(t, count, 16400, "events")
 	must.Get(journaltest.VerifyAll(t.Context(), r))(t)
 }
 
@@ -117,13 +108,10 @@ func TestPausedIterationDoesNotKeepTheLog(t *testing.T) {
 		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 		_, err := db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 		must.Do(t, errors.Join(err, db.Close()))
-		if info, err := os.Stat(filepath.Join(dir, journaltest.SegmentFile+"-wal")); err != nil || info.Size() != 0 {
-			t.Fatalf("the log has %d bytes beside a paused reader (%v)", info.Size(), err)
-		}
+		info := must.Get(os.Stat(filepath.Join(dir, journaltest.SegmentFile+"-wal")))(t)
+		must.Equal(t, info.Size(), 0, "the log has … bytes beside a paused reader")
 	}
-	if count != 6000 {
-		t.Fatalf("%d events", count)
-	}
+	must.Equal(t, count, 6000, "events")
 }
 
 // Large outputs are read a few at a time, and let go of where nobody asks for them: they are read
@@ -164,9 +152,7 @@ func TestLargeOutputIsPaged(t *testing.T) {
 				t.Fatalf("%s: %d bytes in use after %d events", name, now.HeapAlloc-before.HeapAlloc, count)
 			}
 		}
-		if count != jobs {
-			t.Fatalf("%s: %d events", name, count)
-		}
+		must.Equal(t, count, jobs, "%s: … events", name)
 	}
 }
 
@@ -180,9 +166,7 @@ func TestReadingEndsWithTheContext(t *testing.T) {
 		t.Errorf("Verify: %v", err)
 	}
 	for e, err := range r.Events(ctx, journal.Filter{}) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Events: %v, %v", e, err)
-		}
+		check.ErrorIs(t, err, context.Canceled, "Events: %v", e)
 	}
 }
 
@@ -260,9 +244,7 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 		"events behind the last that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 10}) },
 		"all events":                          func() error { return journaltest.Drain(r, journal.Filter{}) },
 	} {
-		if err := read(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Do(t, read(), "%s", name)
 	}
 }
 
@@ -334,9 +316,7 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	r := journaltest.OpenReader(t, history(t))
 	all := journaltest.Events(t, r, journal.Filter{Output: true})
-	if len(all) != 19 {
-		t.Fatalf("%d events", len(all))
-	}
+	must.Equal(t, len(all), 19, "events")
 	rapid.Check(t, func(rt *rapid.T) {
 		at := rapid.Custom(func(rt *rapid.T) time.Time {
 			if rapid.Bool().Draw(rt, "none") {
@@ -356,9 +336,7 @@ func TestFilters(t *testing.T) {
 			By:     rapid.SampledFrom([]string{"", "", "me"}).Draw(rt, "by"),
 			Output: true,
 		}
-		if diff := cmp.Diff(naive(all, f), journaltest.Events(t, r, f)); diff != "" {
-			rt.Fatalf("%+v: -naive +got: %s", f, diff)
-		}
+		must.Equal(rt, cmp.Diff(naive(all, f), journaltest.Events(t, r, f)), "", "%+v: -naive +", f)
 	})
 }
 
@@ -393,9 +371,8 @@ func TestClaimOfAJob(t *testing.T) {
 		journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Accepted{Target: "t", Token: fmt.Sprint(n)}}, journal.Draft{Job: 1, Payload: journal.Released{}})
 	}
 	for seq, want := range map[uint64]string{2: "0", 3: "0", 4: "1", 5: "1", 6: "2", 99: "2"} {
-		if claim, err := j.Claim(t.Context(), 1, seq); err != nil || claim.Token != want {
-			t.Errorf("before %d: %+v, %v", seq, claim, err)
-		}
+		claim := must.Get(j.Claim(t.Context(), 1, seq))(t)
+		check.Equal(t, claim.Token, want, "before %d: %+v", seq, claim)
 	}
 	if _, err := j.Claim(t.Context(), 1, 1); err == nil {
 		t.Error("a claim before the first event")

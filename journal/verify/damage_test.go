@@ -19,6 +19,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -117,9 +118,7 @@ func TestDamageIsFound(t *testing.T) {
 			after := journaltest.Listing(t, dir)
 			delete(before, archive.LockFile) // bears the newest holder's name
 			delete(after, archive.LockFile)
-			if diff := cmp.Diff(before, after); diff != "" {
-				t.Errorf("Open changed the damaged journal: %s", diff)
-			}
+			check.Equal(t, cmp.Diff(before, after), "", "Open changed the damaged journal")
 			refused(t, "Verify", verdictOn(t.Context(), dir), c.seq, c.says)
 		})
 	}
@@ -152,9 +151,7 @@ func TestOldHeadIsLegal(t *testing.T) {
 	journaltest.MustAppend(t, j, journaltest.WholeLife(2)...)
 	journaltest.MustClose(t, j)
 	onFile("head", func([]byte) []byte { return old })(t, dir)
-	if err := verdictOn(t.Context(), dir); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, verdictOn(t.Context(), dir))
 	journaltest.MustClose(t, journaltest.OpenTest(t, dir))
 }
 
@@ -356,9 +353,7 @@ func TestLogThatLostItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := journaltest.CopyFolder(t, original)
-			if err := verdictOn(t.Context(), dir); err != nil {
-				t.Fatalf("before: %v", err)
-			}
+			must.Do(t, verdictOn(t.Context(), dir), "before")
 			damage(t, dir)
 			if err := os.Remove(filepath.Join(dir, journaltest.SegmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
@@ -407,7 +402,5 @@ func TestAJournalOfTheVersionBefore(t *testing.T) {
 	wantVerdicts(t, a, err, "", "1-76 removed", "77-86 consistent")
 	a, err = audit(t, joined(t, archive, dir))
 	wantVerdicts(t, a, err, "", "1-15 removed", "16-86 consistent")
-	if a.Unproven != 15 {
-		t.Errorf("unproven up to %d", a.Unproven)
-	}
+	check.Equal(t, a.Unproven, 15, "unproven up to")
 }

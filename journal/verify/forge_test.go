@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -258,15 +260,12 @@ func TestAHoleIsFound(t *testing.T) {
 	}
 	a, err = audit(t, dir, anchorOf(all[59]), anchorOf(all[150]))
 	wantVerdicts(t, a, err, "", "1-100 removed", "101-151 proven")
-	if a.Unanswered != 1 {
-		t.Errorf("unanswered: %d", a.Unanswered)
-	}
+	check.Equal(t, a.Unanswered, 1, "unanswered")
 	remove("segment-00000005.zst")(t, dir)
 	a, err = audit(t, dir)
 	wantVerdicts(t, a, err, "no event says that retention removed those from 5 on", "1-100 removed", "101-125 missing", "126-151 consistent")
-	if got := journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
-		t.Errorf("the newest events: %v", got)
-	}
+	got := journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Last: 2})
+	check.Equal(t, len(got), 2, "the newest events: %v", got)
 }
 
 // readsUpTo checks that every way of reading gives what is sound, up to an event, and then fails.
@@ -353,9 +352,7 @@ func TestAJournalThatOlderVersionsShortened(t *testing.T) {
 	if a.Unproven != 40 || a.Ranges[0].Detail != "before removals were journalled: nothing here says so" {
 		t.Errorf("%+v", a)
 	}
-	if n := len(journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{})); n != 40 {
-		t.Errorf("%d events", n)
-	}
+	check.Equal(t, len(journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{})), 40, "events")
 	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
 	journaltest.MustMaintain(t, j)
 	journaltest.MustMaintain(t, j) // once is enough

@@ -335,9 +335,7 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 		for _, name := range []string{`"uptime":#`, `"wall":#`, `"real":#`, `"segments":{"#":1}`, `"segments":{"1":#}`} {
 			note := "{" + strings.Replace(name, "#", strconv.FormatInt(edge, 10), 1) + "}"
 			try("the clock says "+note, false, func(t *testing.T, dir string) {
-				if err := os.WriteFile(filepath.Join(dir, archive.ClockFile), []byte(note), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(dir, archive.ClockFile), []byte(note), 0o600))
 			})
 		}
 		for number, name := range []string{"version", "number", "first", "last", "begun", "ended", "low job", "high job"} {

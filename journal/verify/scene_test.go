@@ -53,9 +53,7 @@ func makeScene(t *testing.T) scene {
 		s.anchors = append(s.anchors, anchorOf(all[seq-1]))
 	}
 	s.truth = rawEvents(t, s.dir)
-	if len(s.truth) != 125 {
-		t.Fatalf("%d events", len(s.truth))
-	}
+	must.Equal(t, len(s.truth), 125, "events")
 	return s
 }
 

@@ -94,9 +94,7 @@ func TestTamperingIsFound(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			for range *tamperings {
 				dir := journaltest.CopyFolder(t, e.dir)
-				if err := e.audit(dir); err != nil {
-					t.Fatalf("misreported: %v", err)
-				}
+				must.Do(t, e.audit(dir), "misreported")
 				seq := tamper(t, random, dir)
 				err := e.audit(dir)
 				var d *journal.DamagedError

@@ -17,6 +17,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -68,14 +69,10 @@ func TestVectors(t *testing.T) {
 		t.Errorf("what is read of the vectors is not what their lines say:\n%s", diff)
 	}
 	for _, dir := range []string{dir, filepath.Join(vectors, "journal"), filepath.Join(vectors, "archive")} {
-		if _, err := journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)); err != nil {
-			t.Error(err)
-		}
+		must.Get(journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)))(t)
 	}
 	for _, kind := range journal.Kinds() {
-		if !strings.Contains(events, `"kind":"`+string(kind)+`"`) {
-			t.Errorf("no event of the vectors is %q", kind)
-		}
+		check.Contains(t, events, `"kind":"`+string(kind)+`"`, "no event of the vectors is %q", kind)
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	jobnet "jobd/net"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -166,9 +168,7 @@ func TestTheDataOfOutput(t *testing.T) {
 		`{"job": 5}`: {Job: 5, Most: MostOutput},
 		`{"job": -5, "attempt": 2, "stdout": 10, "stderr": -20, "most": 1}`: {Job: -5, Attempt: 2, Stdout: 10, Stderr: -20, Most: 1},
 	} {
-		if got, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", data, got, err, want)
-		}
+		check.Equal(t, must.Get(Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))))(t), want, "%s", data)
 	}
 	for data, want := range map[string]string{
 		`{}`:                         "'job' is missing: the id of a job",

@@ -16,6 +16,7 @@ import (
 
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -69,9 +70,7 @@ func TestRenewedCertificate(t *testing.T) {
 			return number
 		}
 		first := look()
-		if again := look(); again != first {
-			t.Errorf("%s, then %s, and nothing has changed", first, again)
-		}
+		check.Equal(t, look(), first, "then …, and nothing has changed")
 		authority.Issue(t, folder, "server.example")
 		second := look()
 		if second == first || !strings.Contains(log.String(), "the changed certificate is used") {
@@ -79,26 +78,20 @@ func TestRenewedCertificate(t *testing.T) {
 		}
 		log.Reset()
 		// It can't be read for a moment, as without the right to read it, and then as it was.
-		if err := os.Rename(file, file+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(file, file+".away"))
 		for range 2 {
 			if again := look(); again != second || strings.Count(log.String(), "can't be used") != 1 {
 				t.Errorf("%s, want %s, for a file that is away; the log: %s", again, second, &log)
 			}
 		}
-		if err := os.Rename(file+".away", file); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(file+".away", file))
 		if again := look(); again != second || strings.Count(log.String(), "can't be used") != 1 {
 			t.Errorf("%s, want %s, for a file that is back; the log: %s", again, second, &log)
 		}
 		log.Reset()
 		must.Do(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 		for range 3 {
-			if third := look(); third != second {
-				t.Errorf("shown was %s, want the former one", third)
-			}
+			check.Equal(t, look(), second, "shown was")
 		}
 		if n := strings.Count(log.String(), "can't be used"); n != 1 || !strings.Contains(log.String(), file) {
 			t.Errorf("told %d times: %s", n, &log)

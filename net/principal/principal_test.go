@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -53,9 +54,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"node-8   worker    mail             cert:NODE-8 #expires=2020-01-01",
 		"local    status    *                localhost",
 		"guess    run       *                "+principal.Credential("hunter2"))
-	if n := k.Lines(); n != 8 {
-		t.Errorf("%d lines, want 8", n)
-	}
+	check.Equal(t, k.Lines(), 8, "lines")
 	for want, l := range map[string]*principal.Line{
 		"ann admin * token":                        k.Token(token),
 		"ann read mail token":                      k.Token(second),
@@ -65,9 +64,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"node-8 worker mail certificate":           k.Certificate([]string{"other", "NODE-8"}),
 		"local status * localhost":                 k.Localhost(),
 	} {
-		if said(l) != want {
-			t.Errorf("got %q, want %q", said(l), want)
-		}
+		check.Equal(t, said(l), want)
 	}
 	if at := k.Token(token).Expires; !at.Equal(time.Date(2227, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("it expires at %v", at)
@@ -113,9 +110,7 @@ func TestExpiredLineLetsNobodyIn(t *testing.T) {
 		now.Add(48 * time.Hour).Format(time.DateOnly):                           true,
 	} {
 		k := parsed(t, "a run * localhost expires="+expires)
-		if got := k.Localhost() != nil; got != want {
-			t.Errorf("expires=%s: let in is %t, want %t", expires, got, want)
-		}
+		check.Equal(t, k.Localhost() != nil, want, "expires=%s: let in is", expires)
 	}
 }
 
@@ -141,9 +136,7 @@ func TestScopes(t *testing.T) {
 	for want, s := range map[string]principal.Scope{
 		"admin+worker": admin | principal.Worker, "submit+status": principal.Submit | principal.Status, "": 0,
 	} {
-		if s.String() != want {
-			t.Errorf("%06b is %q, want %q", s, s, want)
-		}
+		check.Equal(t, s.String(), want, "%06b is %q", s, s)
 	}
 	if !principal.Submit.Has(principal.Submit|principal.Read) || principal.Submit.Has(principal.Run|principal.Read) || principal.Submit.Has(0) {
 		t.Error("Has is not about one of the rights")

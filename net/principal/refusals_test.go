@@ -126,9 +126,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
-		if lines != k.Lines() {
-			t.Fatalf("%d lines, one by one %d", k.Lines(), lines)
-		}
+		must.Equal(t, lines, k.Lines(), "lines, one by one")
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -160,9 +161,7 @@ func TestHalfAFile(t *testing.T) {
 				w.t.Errorf("%q has ended a line", half)
 			}
 		}
-		if told := w.told(); told != "" {
-			w.t.Errorf("told was: %s", told)
-		}
+		check.Equal(w.t, w.told(), "", "told was")
 		w.write("")
 		w.looks(3)
 		if told := w.told(); l.Ended() || strings.Count(told, "it is empty, so it may be cut off") != 1 {
@@ -257,9 +256,7 @@ func TestLinesThroughChanges(t *testing.T) {
 					w.looks(2)
 				},
 				"": func(r *rapid.T) {
-					if w.k.Lines() != len(model) {
-						r.Fatalf("%d lines, want %d", w.k.Lines(), len(model))
-					}
+					must.Equal(r, w.k.Lines(), len(model), "lines")
 					for uid := range 6 {
 						now, before := w.k.UID(uid), held[uid]
 						want, is := model[uid]

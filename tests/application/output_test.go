@@ -11,6 +11,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -154,9 +155,7 @@ func TestTablesSeenInTheField(t *testing.T) {
 			client.Ask(t, "run-manual", map[string]any{"ids": []int{4}}).Decode(t, &answer)
 			want := []string{"ok 0 NULL out 1", "fail 255 NULL ", "fail NULL SIGTERM ", "ok 0 NULL out 4"}
 			for i, want := range want {
-				if got := ending(db.AwaitDone(t, int64(i+1))); got != want {
-					t.Errorf("job %d: got %q, want %q", i+1, got, want)
-				}
+				check.Equal(t, ending(db.AwaitDone(t, int64(i+1))), want, "job %d", i+1)
 			}
 		})
 	}
@@ -213,9 +212,7 @@ func TestOldConfigurationFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobd.conf")
 	text := fmt.Sprintf(oldFile, port, launcher, cwd, s["mysql_host"], s["mysql_port"],
 		s["mysql_user"], strconv.Quote(db.Account.Password), s["mysql_database"], filepath.Join(t.TempDir(), "journal"))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for id, target := range []string{"", "default", "reports/daily", "mail:out"} {
 		if id > 0 {
 			db.Insert(t, int64(id), target, "waiting")
@@ -226,9 +223,7 @@ func TestOldConfigurationFile(t *testing.T) {
 	for id := int64(1); id <= 3; id++ {
 		row := db.AwaitDone(t, id)
 		want := fmt.Sprintf("3 --job %d \"%d\"|production; really||none|%s\n", id, id, cwd)
-		if got := harness.Text(row.Stdout); got != want {
-			t.Errorf("job %d wrote %q, want %q", id, got, want)
-		}
+		check.Equal(t, harness.Text(row.Stdout), want, "job %d wrote", id)
 	}
 	client := harness.Dial(t, worker.Addr)
 	client.Send(t, `[0,{"no":1,"type":"status","password":"p;a#ss \"word\""}]`)
@@ -237,9 +232,7 @@ func TestOldConfigurationFile(t *testing.T) {
 		Targets map[string]struct{ Concurrency int }
 	}
 	response.Decode(t, &status)
-	if got, want := fmt.Sprint(status.Targets), "map[default:{2} mail:out:{3} reports/daily:{1}]"; got != want {
-		t.Errorf("targets: got %s, want %s", got, want)
-	}
+	check.Equal(t, fmt.Sprint(status.Targets), "map[default:{2} mail:out:{3} reports/daily:{1}]", "targets")
 }
 
 // The original set running before it started the launcher, so launchers check it.

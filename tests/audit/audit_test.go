@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -105,9 +107,7 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 		`launcher="/bin/true --job={id}" by=SIGHUP`,
 		`request=reload`, `reason="the configuration can't be taken over; the worker's log says why" by=SIGHUP`,
 	}, worker.Addr, "journal", "log")
-	if strings.Count(log, "request=send-signal") != 1 {
-		t.Errorf("a probe is in the history:\n%s", log)
-	}
+	check.Equal(t, strings.Count(log, "request=send-signal"), 1, "a probe is in the history: %s", log)
 	for _, secret := range []string{"s3cret", "an0ther"} {
 		if strings.Contains(log, secret) {
 			t.Errorf("%q is in the history:\n%s", secret, log)
@@ -272,9 +272,7 @@ func (f *following) sees(t *testing.T, job int64) (numbers []uint64) {
 				Job  int64
 				Kind string
 			}
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
+			must.Do(t, json.Unmarshal([]byte(line), &e), "%q", line)
 			if numbers = append(numbers, e.Seq); e.Job == job && e.Kind == "done" {
 				return numbers
 			}
@@ -310,14 +308,10 @@ func TestFollowSurvivesTheWorker(t *testing.T) {
 				numbers = append(numbers, f.sees(t, id)...)
 			}
 			for i, number := range numbers {
-				if number != uint64(i+1) {
-					t.Fatalf("event %d came after %d others", number, i)
-				}
+				must.Equal(t, number, uint64(i+1), "event … came after %d others", i)
 			}
 			must.Do(t, f.cmd.Process.Signal(syscall.SIGINT))
-			if err := f.cmd.Wait(); err != nil {
-				t.Errorf("interrupted: %v", err)
-			}
+			check.Do(t, f.cmd.Wait(), "interrupted")
 		})
 	}
 }

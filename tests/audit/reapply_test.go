@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -33,17 +34,11 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 
 	expect(t, 1, []string{"changed", "rows that somebody else changed: 6"}, worker.Addr, "journal", "diff")
 	expect(t, 0, []string{"would apply"}, worker.Addr, "journal", "reapply", "--dry-run")
-	if n := db.Count(t, "status = 'waiting'"); n != 5 {
-		t.Fatalf("after a dry run %d rows are waiting, not 5", n)
-	}
+	must.Equal(t, db.Count(t, "status = 'waiting'"), 5, "after a dry run … rows are waiting, not 5")
 	expect(t, 0, nil, worker.Addr, "journal", "reapply", "--since", "2100-01-01")
-	if n := db.Count(t, "status = 'waiting'"); n != 5 {
-		t.Fatalf("nothing happened since 2100, and %d rows are waiting, not 5", n)
-	}
+	must.Equal(t, db.Count(t, "status = 'waiting'"), 5, "nothing happened since 2100, and … rows are waiting, not 5")
 	expect(t, 0, []string{"applied"}, worker.Addr, "journal", "reapply")
-	if after := rows(t, db); after != before {
-		t.Errorf("the table is\n%s\nand was\n%s", after, before)
-	}
+	check.Equal(t, rows(t, db), before, "the table is … and was")
 	expect(t, 0, nil, worker.Addr, "journal", "diff")
 
 	// A table that is pruned.
@@ -79,9 +74,7 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 		"which is no claim of this journal", "done otherwise than the journal says", "set back by hand after the journal's claim",
 		"its target is 'other'", "of the other kind", "rows are never inserted", "refused, and left as found: 6",
 	}, worker.Addr, "journal", "reapply")
-	if after := rows(t, db); after != before {
-		t.Errorf("refused rows were changed:\n%s\nwere\n%s", after, before)
-	}
+	check.Equal(t, rows(t, db), before, "refused rows were changed: … were")
 }
 
 // rows is the whole table as text.
@@ -141,9 +134,7 @@ func TestReapplyKilledBetweenSteps(t *testing.T) {
 	}
 	worker = idle.StartWorker(t)
 	expect(t, 0, nil, worker.Addr, "journal", "reapply")
-	if checksum(t, db) != want {
-		t.Error("the table is not what it was")
-	}
+	check.Equal(t, checksum(t, db), want, "the table is not what it was")
 	expect(t, 0, []string{"verified: "}, worker.Addr, "journal", "verify")
 }
 
@@ -162,9 +153,7 @@ func TestRefusedReloadIsNotToldAsDone(t *testing.T) {
 	settings := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"default": 1})
 	worker := settings.StartWorker(t)
 	both := settings.With(harness.Targets(map[string]int{"default": 2, "DEFAULT": 1}))
-	if err := os.WriteFile(worker.Config, []byte(both.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(worker.Config, []byte(both.String()), 0o600))
 	worker.Signal(t, syscall.SIGHUP)
 	harness.Until(t, func() string {
 		if !strings.Contains(worker.Output(), "is refused; the old one") {
@@ -188,9 +177,7 @@ func TestReloadOfTerms(t *testing.T) {
 	worker := settings.StartWorker(t)
 	reload := func(settings harness.Settings, n int) {
 		t.Helper()
-		if err := os.WriteFile(worker.Config, []byte(settings.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(worker.Config, []byte(settings.String()), 0o600))
 		worker.Signal(t, syscall.SIGHUP)
 		harness.Until(t, func() string {
 			if strings.Count(worker.Output(), "configuration was read again") != n {

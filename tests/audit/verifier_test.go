@@ -22,6 +22,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -117,9 +118,7 @@ func TestTheOtherVerifierAgrees(t *testing.T) {
 			agree(t, "journal alone", dirs[0], "sound")
 			agree(t, "archive alone", dirs[1], "sound")
 			agree(t, "both", dir, "sound")
-			if err := theirs(t, dirs...); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, theirs(t, dirs...))
 			anchors(t, dir)
 			flips(t, dir, random, name == "running")
 			if name != "running" {
@@ -168,9 +167,8 @@ func anchors(t *testing.T, dir string) {
 	} {
 		text := fmt.Sprintf("# heads\n\n%s node-1\n", anchor)
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
-		if err := theirs(t, "--anchor", file, dir); (err == nil) != sound {
-			t.Errorf("with %s: %v", anchor, err)
-		}
+		err := theirs(t, "--anchor", file, dir)
+		check.Equal(t, (err == nil), sound, "with %s: %v", anchor, err)
 	}
 }
 
@@ -267,9 +265,7 @@ func mutations(t *testing.T, dir string) {
 		"an old note, which says nothing": {behind(`UPDATE mirror SET kept = 1000`), "sound"},
 	} {
 		copied := joined(t, dir)
-		if err := c.change(copied); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		must.Do(t, c.change(copied), "%s", what)
 		agree(t, what, copied, c.expected)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -81,9 +82,7 @@ func nothingIsLeftOfARollback(t *testing.T, s *site, l language, ask settings, _
 		t.Errorf("%s: enqueue: %v", l.name, told)
 	}
 	for _, statement := range []string{"SELECT COUNT(*) FROM orders WHERE text = ?", "SELECT COUNT(*) FROM jobs WHERE payload = ?"} {
-		if n := s.count(t, statement, payload); n != 0 {
-			t.Errorf("%s: after ROLLBACK %s gives %d", l.name, statement, n)
-		}
+		check.Equal(t, s.count(t, statement, payload), 0, "%s: after ROLLBACK %s gives", l.name, statement)
 	}
 }
 
@@ -108,9 +107,7 @@ func runWaits(t *testing.T, s *site, l language, ask settings, base int64) {
 		missing:  fmt.Sprintf("error job %d not found", missing),
 		unserved: "error " + noTarget,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: run: %v (%v)\nwant %v", l.name, got, told, want)
-	}
+	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s: run: %v (%v) want %v", l.name, got, told, want)
 }
 
 func bigOutputComesWhole(t *testing.T, s *site, l language, ask settings, base int64) {
@@ -311,9 +308,8 @@ func TestClientsSayWhatIsWritten(t *testing.T) {
 		for words, want := range requests {
 			for master, request := range want {
 				secret := l.name + " " + words
-				if told := l.call(daemon(addr, master, secret), strings.Fields(words)...); told.code != "" {
-					t.Errorf("%s: %s: %v", l.name, words, told)
-				}
+				told := l.call(daemon(addr, master, secret), strings.Fields(words)...)
+				check.Equal(t, told.code, "", "%s: %s: %v", l.name, words, told)
 				whole := normal(fmt.Sprintf(`[0,{"no":1,%s,"password":%q},"codes"]`, request, secret))
 				lock.Lock()
 				if !seen[whole] {

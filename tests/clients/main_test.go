@@ -20,10 +20,12 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the application's driver
+	_ "modernc.org/sqlite"             // another one
+
 	"jobd/examples/clients/client"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
-	_ "modernc.org/sqlite" // another one
 )
 
 func TestMain(m *testing.M) {
@@ -364,9 +366,7 @@ func (s *site) insert(id int64, target string) error {
 // count runs a statement that counts.
 func (s *site) count(t *testing.T, statement string, args ...any) (n int) {
 	t.Helper()
-	if err := s.db.Admin.QueryRowContext(t.Context(), statement, args...).Scan(&n); err != nil {
-		t.Errorf("%s: %v", statement, err)
-	}
+	check.Do(t, s.db.Admin.QueryRowContext(t.Context(), statement, args...).Scan(&n), "%s", statement)
 	return n
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -59,9 +60,7 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 			if out, _ := run(page.order, text); !strings.HasPrefix(out, "job 1") {
 				t.Errorf("an order: %q; want its job's id", out)
 			}
-			if got, want := harness.Text(db.AwaitDone(t, 1).Stdout), "mailed: "+text+"\n"; got != want {
-				t.Errorf("the job wrote %q, want %q", got, want)
-			}
+			check.Equal(t, harness.Text(db.AwaitDone(t, 1).Stdout), "mailed: "+text+"\n", "the job wrote")
 			if page.now != nil {
 				if out, _ := run(page.now, text); out != "ok: mailed: "+text+"\n" {
 					t.Errorf("a job by hand: %q", out)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"jobd/net/cert/certtest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -76,12 +77,8 @@ func TestClientsReadFramesInPieces(t *testing.T) {
 	through := inPieces(t, s.master.Addr)
 	everywhere(t, func(t *testing.T, n int, l language) {
 		words, large := int64(100+n), int64(200+n)
-		if err := s.insert(words, "words"); err != nil {
-			t.Error(err)
-		}
-		if err := s.insert(large, "big"); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, s.insert(words, "words"))
+		check.Do(t, s.insert(large, "big"))
 		told := l.call(daemon(through, true, password), "run", fmt.Sprintf("%d:words", words), fmt.Sprintf("%d:big", large))
 		got, want := told.jobs(), "ok 0 null Grüße \t\"an\" \\ 😀\n|to stderr\n"
 		if got[words] != want || len(got[large]) != len("ok 0 null |")+big {

@@ -77,10 +77,7 @@ func (v version) make(t *testing.T) {
 	}
 
 	read := exec.Command(filepath.Join(bin, "jobctl"), "--config", "", "--output", "json", "journal", "log", "--journal", filepath.Join(s.dir, "journal"))
-	log, err := read.Output()
-	if err != nil {
-		t.Fatalf("jobctl journal log: %v", err)
-	}
+	log := must.Get(read.Output())(t)
 	v.clean(t, s.dir)
 	for name, content := range map[string][]byte{"jobd.conf": []byte(text), "log.jsonl": log} {
 		must.Do(t, os.WriteFile(filepath.Join(s.dir, name), content, 0o644))

@@ -97,9 +97,7 @@ func receiveLike(t *testing.T, wire *harness.Wire, recorded passed) any {
 		t.Fatalf("%v; expected %s", err, recorded.json(t))
 	}
 	var got passed
-	if err := json.Unmarshal([]byte(frame), &got.Frame); err != nil {
-		t.Fatalf("received %.300q: %v", frame, err)
-	}
+	must.Do(t, json.Unmarshal([]byte(frame), &got.Frame), "received %.300q", frame)
 	if d := differs(recorded.generalised(), any(got.Frame)); d != "" {
 		t.Fatalf("received %.500s instead of %s: %s", frame, recorded.json(t), d)
 	}
@@ -125,9 +123,7 @@ func TestAnOriginalWorkerUnderOurMaster(t *testing.T) {
 	lines := read[passed](t, "worker-master")
 	original := &scriptedWorker{wire: harness.Dial(t, master.Addr), lines: lines}
 	original.wire.Send(t, lines[0].json(t))
-	if err := (&expectation{frames: []any{lines[1].Frame}}).take(original.next(t)); err != nil {
-		t.Fatalf("the answer to the registration: %v", err)
-	}
+	must.Do(t, (&expectation{frames: []any{lines[1].Frame}}).take(original.next(t)), "the answer to the registration")
 
 	client := harness.Dial(t, master.Addr)
 	client.Authorise(t, password)
@@ -173,10 +169,7 @@ type scriptedWorker struct {
 func (w *scriptedWorker) next(t *testing.T) string {
 	t.Helper()
 	for {
-		frame, err := w.wire.Receive(harness.Patience)
-		if err != nil {
-			t.Fatalf("the worker receives: %v", err)
-		}
+		frame := must.Get(w.wire.Receive(harness.Patience))(t)
 		if frame != "[2]" {
 			return frame
 		}
@@ -209,9 +202,7 @@ func (w *scriptedWorker) take(t *testing.T, kind string) string {
 	request, answer := w.recorded(t, kind)
 	frame := w.next(t)
 	var got passed
-	if err := json.Unmarshal([]byte(frame), &got.Frame); err != nil {
-		t.Fatalf("the worker receives %.300q: %v", frame, err)
-	}
+	must.Do(t, json.Unmarshal([]byte(frame), &got.Frame), "the worker receives %.300q", frame)
 	no := got.body()["no"]
 	if d := differs(request.generalised(), any(got.Frame)); d != "" {
 		t.Fatalf("the master asks %s, not %s: %s", frame, request.json(t), d)
@@ -248,7 +239,5 @@ func expectAnswer(t *testing.T, client *harness.Wire, no int, want string) {
 	var wanted, got any
 	must.Do(t, json.Unmarshal([]byte(want), &wanted))
 	response.Decode(t, &got)
-	if d := differs(wanted, got); d != "" {
-		t.Fatalf("request %d: %s", no, d)
-	}
+	must.Equal(t, differs(wanted, got), "", "request %d", no)
 }

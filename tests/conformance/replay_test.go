@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -95,9 +96,7 @@ func read[T any](t *testing.T, recording string) []T {
 	scanner := bufio.NewScanner(file)
 	for scanner.Scan() {
 		var line T
-		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
-			t.Fatalf("%s line %d: %v", recording, len(lines)+1, err)
-		}
+		must.Do(t, json.Unmarshal(scanner.Bytes(), &line), "%s line %d", recording, len(lines)+1)
 		lines = append(lines, line)
 	}
 	if err := scanner.Err(); err != nil || len(lines) == 0 {
@@ -153,9 +152,7 @@ func (e exchange) receive(t *testing.T, wire *harness.Wire) {
 		return
 	}
 	wire.Send(t, "[2]")
-	if frame, err := wire.Receive(harness.Patience); err != nil || frame != "[3]" {
-		t.Errorf("after the exchange: received %.300q, %v; want a pong", frame, err)
-	}
+	check.Equal(t, must.Get(wire.Receive(harness.Patience))(t), "[3]", "after the exchange: received …,")
 }
 
 // missing tells how the row differs from the recorded one.

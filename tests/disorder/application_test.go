@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	"jobd/store/storetest/must"
 )
 
 const (
@@ -109,10 +111,7 @@ func (s *site) mustInsert(on execer, statement string, n int) {
 
 // begin opens a transaction. With a stricter level SKIP LOCKED locks the gap behind a row that it skips.
 func (s *site) begin() *transaction {
-	tx, err := s.db.Admin.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		s.Fatalf("the application: begin: %v", err)
-	}
+	tx := must.Get(s.db.Admin.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelReadCommitted}))(s)
 	t := &transaction{tx: tx}
 	s.open = append(s.open, t)
 	return t
@@ -174,9 +173,7 @@ func (s *site) endOldest(of func(*transaction) bool) {
 	}
 	t := s.open[i]
 	s.open = slices.Delete(s.open, i, i+1)
-	if err := t.tx.Commit(); err != nil {
-		s.Fatalf("the application: commit: %v", err)
-	}
+	must.Do(s, t.tx.Commit(), "the application: commit")
 	for _, r := range t.hidden {
 		r.hidden = false
 	}

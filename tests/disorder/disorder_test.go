@@ -125,9 +125,7 @@ func explore(t *testing.T, seed uint64) {
 			}
 			outcomes[s.String()] = text
 		}
-		if text != "" {
-			r.Fatalf("violated: %s", text)
-		}
+		must.Equal(r, text, "", "violated")
 	}, func() {
 		if smallest != nil {
 			t.Logf("the smallest that was found, of %d:\n%s%s", len(outcomes), smallest.verdict(), howToRepeat(smallest, least))

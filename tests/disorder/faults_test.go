@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -94,16 +95,12 @@ func (s *site) restartServer() {
 			r.lives = 0
 		}
 	}
-	if err := s.server.Kill(); err != nil {
-		s.Fatalf("kill the database server: %v", err)
-	}
+	must.Do(s, s.server.Kill(), "kill the database server")
 	for _, t := range s.open {
 		_ = t.tx.Rollback() // its connection is gone
 	}
 	s.open = nil
-	if err := s.server.Restart(s.Context()); err != nil {
-		s.Fatalf("start the database server: %v", err)
-	}
+	must.Do(s, s.server.Restart(s.Context()), "start the database server")
 }
 
 // within waits until a condition holds; false where it does not in that time.

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/must"
 )
 
 // fields are a request's data.
@@ -64,9 +66,7 @@ type window struct {
 // ticks is the time since boot as /proc counts it.
 func (s *site) ticks() int64 {
 	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		s.Fatalf("read the clock: %v", err)
-	}
+	must.Do(s, unix.ClockGettime(unix.CLOCK_BOOTTIME, &now), "read the clock")
 	const perSecond = 100 // USER_HZ
 	return now.Nano() / (1_000_000_000 / perSecond)
 }

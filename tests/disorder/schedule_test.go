@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"jobd/store/storetest/must"
 	"pgregory.net/rapid"
+
+	"jobd/store/storetest/must"
 )
 
 // schedule is one case: what the site is made of, and what happens to it. Its text form is what
@@ -283,9 +284,7 @@ func (t *trial) Cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
 func (t *trial) TempDir() string {
 	t.folders++
 	dir := filepath.Join(t.dir, fmt.Sprintf("%02d", t.folders))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatalf("make a folder: %v", err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755), "make a folder")
 	return dir
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -154,9 +155,7 @@ func (s *site) writeConfig(w *worker) {
 
 func (s *site) write(name string, settings harness.Settings) string {
 	file := filepath.Join(s.dir, name)
-	if err := os.WriteFile(file, []byte(settings.String()), 0o600); err != nil {
-		s.Fatalf("write %s: %v", name, err)
-	}
+	must.Do(s, os.WriteFile(file, []byte(settings.String()), 0o600), "write %s", name)
 	return file
 }
 

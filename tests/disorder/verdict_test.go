@@ -12,6 +12,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -293,9 +294,7 @@ func (s *site) readTable() map[int64]record {
 		}
 		found[id] = r
 	}
-	if err := rows.Err(); err != nil {
-		s.Fatalf("read the table: %v", err)
-	}
+	must.Do(s, rows.Err(), "read the table")
 	return found
 }
 

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -294,9 +295,7 @@ func TestPicturesAreXML(t *testing.T) {
 		for err = nil; err == nil; {
 			_, err = decoder.Token()
 		}
-		if !errors.Is(err, io.EOF) {
-			t.Errorf("%s: %v", picture, err)
-		}
+		check.ErrorIs(t, err, io.EOF, "%s", picture)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	_ "modernc.org/sqlite"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
-	_ "modernc.org/sqlite"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -94,9 +96,7 @@ func TestStatementsOfPagesAreTaken(t *testing.T) {
 	t.Parallel()
 	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, server.Close())
 	})
 	pages := map[string][]block{}
 	for _, b := range blocks(t) {

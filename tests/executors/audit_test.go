@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -140,9 +142,7 @@ func (s *site) signalAll(t *testing.T) {
 				s.awaitSaid(id, 1)
 				s.AwaitStatus(t, id, "running")
 				c.ask(t, s, e, id)
-				if got, want := shown(s.AwaitDone(t, id)), e.want(c.name, c.want); got != want {
-					t.Errorf("%s: it ended as %s, not as %s", c.name, got, want)
-				}
+				check.Equal(t, shown(s.AwaitDone(t, id)), e.want(c.name, c.want), "%s: it ended as …, not as", c.name)
 			}
 			// What came of that is nobody else's matter.
 			s.runsNext(t, e, len(asked))
@@ -158,9 +158,7 @@ func cancel(t *testing.T, s *site, _ executor, id int64) {
 		Jobs map[string]struct{ State string }
 	}
 	client.Ask(t, "cancel", map[string]any{"ids": []int64{id}}).Decode(t, &answer)
-	if state := answer.Jobs[strconv.FormatInt(id, 10)].State; state != "cancelling" {
-		t.Errorf("job %d is %q", id, state)
-	}
+	check.Equal(t, answer.Jobs[strconv.FormatInt(id, 10)].State, "cancelling", "job %d is", id)
 }
 
 // signal sends one, and then what ends everything where it is refused.
@@ -188,9 +186,7 @@ func (s *site) runsNext(t *testing.T, e executor, n int) {
 	t.Helper()
 	id := s.insert(e, n, "echo next", waiting)
 	s.poke()
-	if got, want := shown(s.AwaitDone(t, id)), `ok 0 - "next\n" ""`; got != want {
-		t.Errorf("the next job ended as %s, not as %s", got, want)
-	}
+	check.Equal(t, shown(s.AwaitDone(t, id)), `ok 0 - "next\n" ""`, "the next job ended as …, not as")
 }
 
 // cases are jobs, and what becomes of them in a process of their own.
@@ -246,9 +242,7 @@ func (s *site) runCases(t *testing.T, has func(name string) bool) {
 					continue
 				}
 				row := s.AwaitDone(t, s.id(e, i))
-				if got, want := shown(row), e.want(c.name, c.want); got != want {
-					t.Errorf("%s: it ended as %s, not as %s", c.name, got, want)
-				}
+				check.Equal(t, shown(row), e.want(c.name, c.want), "%s: it ended as …, not as", c.name)
 			}
 		})
 	}

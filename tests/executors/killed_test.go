@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -103,9 +104,7 @@ var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids
 // waits for its child may learn of the end of that first, and take it along.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("process %d: %v", pid, err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL), "process %d", pid)
 	harness.Until(t, func() string {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") || strings.Contains(string(stat), ") X ") {
@@ -198,9 +197,7 @@ func (s *site) reload(version string) {
 	for _, e := range s.executors {
 		s.settings = s.settings.With(e.keys(s, version))
 	}
-	if err := os.WriteFile(s.config, []byte(s.settings.String()), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, os.WriteFile(s.config, []byte(s.settings.String()), 0o600))
 }
 
 // standing is what status tells of an executor.
@@ -246,9 +243,8 @@ func TestRenewedUnderLoad(t *testing.T) {
 	l.recycled("recycle", func() {
 		client := harness.Dial(t, l.settings.Addr())
 		defer client.Close()
-		if answer := client.Ask(t, "recycle", nil); answer.Error != "" {
-			t.Error(answer.Error)
-		}
+		answer := client.Ask(t, "recycle", nil)
+		check.Equal(t, answer.Error, "")
 	})
 	l.recycled("watch", func() {
 		for _, e := range l.executors {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -137,9 +139,7 @@ func TestRecycleWaitsForTheJobsOfOldProcesses(t *testing.T) {
 	default:
 	}
 	s.open()
-	if said := <-ended; said != "ok\nno old process is left\n<nil>" {
-		t.Errorf("it says %q", said)
-	}
+	check.Equal(t, <-ended, "ok\nno old process is left\n<nil>", "it says")
 	for _, e := range kept {
 		if got := s.standings()[e.name]; got.Old != 0 || got.Recycled["recycle"] != 2 {
 			t.Errorf("in the end it stands %+v", got)
@@ -231,9 +231,7 @@ func (s *site) script(version string) string {
 	s.t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php")))(s.t)
 	const prints = `echo "job $id, attempt ", $_SERVER['JOBD_ATTEMPT'], "\n";`
-	if !strings.Contains(string(text), prints) {
-		s.t.Fatal("fastcgi.php has no line that prints the attempt")
-	}
+	must.Contains(s.t, string(text), prints, "fastcgi.php has no line that prints the attempt")
 	body := strings.NewReplacer("DIR", s.dir, "VERSION", version).Replace(turnInPHP)
 	name := version + ".php"
 	s.program(name, strings.Replace(string(text), prints, body, 1))

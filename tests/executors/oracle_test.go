@@ -289,9 +289,8 @@ func (s *site) poke() {
 	s.t.Helper()
 	client := harness.Dial(s.t, s.settings.Addr())
 	defer client.Close()
-	if answer := client.Ask(s.t, "poll", nil); answer.Error != "" {
-		s.t.Fatal(answer.Error)
-	}
+	answer := client.Ask(s.t, "poll", nil)
+	must.Equal(s.t, answer.Error, "")
 }
 
 // open lets the jobs that wait at the gate, and all to come, go on.
@@ -361,9 +360,7 @@ func (p *peer) start(t *testing.T) {
 	p.process = exec.Command(os.Args[0])
 	p.process.Env = append(os.Environ(), asPeer+"="+p.addr+" "+p.dir)
 	p.process.Stderr = os.Stderr
-	if err := p.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.process.Start())
 	awaitAddress(t, "tcp", p.addr)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -28,9 +29,7 @@ func TestPruneBesideAWorker(t *testing.T) {
 	// A server of its own: it counts the deadlocks of all.
 	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, server.Close())
 	})
 	db := harness.NewDatabaseOn(t, server)
 	for _, block := range blocks(t, "prune.md", "sql")[:2] { // the index, the account
@@ -59,24 +58,16 @@ func TestPruneBesideAWorker(t *testing.T) {
 	insertWork(t, db, working/2)
 	wire.Ask(t, "poll", map[string]any{"targets": []string{"work"}})
 	for range cap(scripts) {
-		if err := <-scripts; err != nil {
-			t.Error(err)
-		}
+		check.Do(t, <-scripts)
 	}
 	db.AwaitCount(t, working, "target = 'work' AND status = 'done' AND result = 'ok'")
 
 	if n := deadlocks(t, db) - before; n != 0 {
 		t.Errorf("there were %d deadlocks, the last one: %s", n, lastDeadlock(t, db))
 	}
-	if n := db.Count(t, "target = 'old'"); n != 0 {
-		t.Errorf("%d of %d old rows are left", n, pruned)
-	}
-	if n := db.Count(t, "target = 'kept'"); n != kept {
-		t.Errorf("%d rows are left of %d that are to stay", n, kept)
-	}
-	if said := strings.TrimPrefix(worker.Output(), started); said != "" {
-		t.Errorf("the worker says: %s", said)
-	}
+	check.Equal(t, db.Count(t, "target = 'old'"), 0, "of %d old rows are left", pruned)
+	check.Equal(t, db.Count(t, "target = 'kept'"), kept, "rows are left of … that are to stay")
+	check.Equal(t, strings.TrimPrefix(worker.Output(), started), "", "the worker says")
 	eachOnce(t, db, oracle)
 }
 
@@ -87,9 +78,7 @@ func insertOld(t *testing.T, db *harness.Database) (kept int) {
 	const old, young = "UNIX_TIMESTAMP() - 31 * 86400", "UNIX_TIMESTAMP() - 29 * 86400"
 	db.Exec(t, fmt.Sprintf("INSERT INTO jobs (target, time_created, time_finished, status, result, stdout) "+
 		"SELECT 'old', %s, IF(n %% 10 = 0, 0, %s), IF(n %% 10 = 0, 'ignored', 'done'), 'ok', REPEAT('x', 1000) FROM %s", old, old, harness.Numbers(pruned)))
-	if n := db.Count(t, "target = 'old'"); n != pruned {
-		t.Fatalf("%d rows are there that are to go, not %d", n, pruned)
-	}
+	must.Equal(t, db.Count(t, "target = 'old'"), pruned, "rows are there that are to go")
 	for _, row := range []string{
 		"'waiting', " + old + ", " + old, "'manual', " + old + ", 0", "'accepted', " + old + ", " + old,
 		"'running', " + old + ", 0", "'done', " + old + ", " + young, "'done', " + old + ", 0",

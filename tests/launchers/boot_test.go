@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 	"jobd/tests/launchers/loop"
@@ -62,9 +63,8 @@ func TestALoopIsTriedByHand(t *testing.T) {
 	}
 	for _, l := range languages {
 		byHand := strings.Replace(string(line[1]), command, l.interpreter+" "+l.path(), 1)
-		if out, err := exec.Command("sh", "-c", byHand).CombinedOutput(); err != nil || string(out) != "ready\n" {
-			t.Errorf("%s: %v, %q", byHand, err, out)
-		}
+		out := must.Get(exec.Command("sh", "-c", byHand).CombinedOutput())(t)
+		check.Equal(t, string(out), "ready\n", "%s: …, %q", byHand, out)
 	}
 }
 
@@ -131,9 +131,7 @@ func TestOutputOfLoadingIsNoJobs(t *testing.T) {
 			if _, err := process.Run(1); err != nil && (l.ends != "" || !errors.Is(err, io.EOF)) {
 				t.Fatal(err)
 			}
-			if err := process.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, process.Close())
 			written.Close()
 			all, err := io.ReadAll(output)
 			if want := "BOOT\nready\njob 1, attempt 1\n"; string(all) != want || err != nil {

@@ -32,9 +32,7 @@ func gearman(t *testing.T) map[string][]string {
 // swapped is a text with something else in the place of what it must have once.
 func swapped(t *testing.T, text, what, by string) string {
 	t.Helper()
-	if strings.Count(text, what) != 1 {
-		t.Fatalf("%q is %d times in:\n%s", what, strings.Count(text, what), text)
-	}
+	must.Equal(t, strings.Count(text, what), 1, "%q is … times in: %s", what, text)
 	return strings.Replace(text, what, by, 1)
 }
 

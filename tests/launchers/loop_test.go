@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/launchers/loop"
 )
@@ -113,9 +114,7 @@ func (l language) run(t *testing.T, path string, jobs ...string) (end, out strin
 		}
 		end = l.end(said, nil)
 	}
-	if err := process.Quit(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, process.Quit())
 	return end, written.String()
 }
 
@@ -202,9 +201,7 @@ func TestALoopEndsWithoutJobd(t *testing.T) {
 		t.Run(l.file, func(t *testing.T) {
 			t.Parallel()
 			process := must.Get(loop.Start(l.ends, nil, os.Stderr, l.interpreter, l.path()))(t)
-			if err := process.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, process.Close())
 		})
 	}
 }

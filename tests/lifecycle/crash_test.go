@@ -10,6 +10,7 @@ import (
 
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -84,9 +85,7 @@ func isReported(row harness.Row) bool {
 func verifyJournal(t *testing.T, settings harness.Settings) {
 	t.Helper()
 	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
-	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
-		t.Errorf("the journal does not verify: %v", err)
-	}
+	must.Get(verify.Audit(t.Context(), reader.Folder(), nil, nil))(t)
 }
 
 // The worker comes up without its database, serves, and polls when the
@@ -101,12 +100,9 @@ func TestDatabaseAwayAtStart(t *testing.T) {
 	link.Away()
 	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(link.ToDatabase()).StartWorker(t)
 	client := harness.Dial(t, worker.Addr)
-	if response := client.Ask(t, "poll", nil); response.Error != "" {
-		t.Errorf("poll is refused: %s", response.Error)
-	}
-	if got, want := targets(t, client), "map[a:2]"; got != want {
-		t.Errorf("targets %s, want %s", got, want)
-	}
+	response := client.Ask(t, "poll", nil)
+	check.Equal(t, response.Error, "", "poll is refused")
+	check.Equal(t, targets(t, client), "map[a:2]", "targets")
 	link.Back()
 	db.AwaitCount(t, 3, "status = 'done' AND result = 'ok'")
 }
@@ -163,13 +159,9 @@ func TestLaunchOffline(t *testing.T) {
 func expectOnce(t *testing.T, launcher gated, n int) {
 	t.Helper()
 	starts := launcher.starts(t)
-	if len(starts) != n {
-		t.Errorf("%d jobs were started, want %d", len(starts), n)
-	}
+	check.Equal(t, len(starts), n, "jobs were started")
 	for id, times := range starts {
-		if times != 1 {
-			t.Errorf("job %s was started %d times", id, times)
-		}
+		check.Equal(t, times, 1, "job %s was started … times", id)
 	}
 }
 
@@ -241,9 +233,8 @@ func TestLaunchersOfTargets(t *testing.T) {
 		db.Insert(t, id, target, "waiting")
 		client.Ask(t, "poll", nil)
 		want = strings.Replace(want, "ID", fmt.Sprint(id), 1) + "\n"
-		if row := db.AwaitDone(t, id); harness.Text(row.Stdout) != want {
-			t.Errorf("target %s: %s, want %q", target, row, want)
-		}
+		row := db.AwaitDone(t, id)
+		check.Equal(t, harness.Text(row.Stdout), want, "target %s: %s", target, row)
 	}
 	expect("a", "common ID in "+common+" with a1 b1")
 	expect("b", "own ID in "+common+" with a1 b1")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"jobd/exec/runner/proctest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -50,9 +51,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	if out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput(); err != nil {
 		t.Fatalf("jobctl restart: %v: %s", err, out)
 	}
-	if exe, err := os.Readlink(worker.Proc("exe")); err != nil || exe != binary {
-		t.Errorf("the process runs %s: %v", exe, err)
-	}
+	check.Equal(t, must.Get(os.Readlink(worker.Proc("exe")))(t), binary, "the process runs")
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
@@ -188,20 +187,14 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 			before := started(t, r.Addr)
 			test.spoil(t, r)
 			code, output := r.restart(t)
-			if code != 1 {
-				t.Errorf("jobctl restart: exit code %d, want 1", code)
-			}
+			check.Equal(t, code, 1, "jobctl restart: exit code")
 			for _, want := range append(test.want, "not restarted: ") {
-				if !strings.Contains(output, want) {
-					t.Errorf("jobctl restart says\n%s\nwithout %q", output, want)
-				}
+				check.Contains(t, output, want, "jobctl restart says … without")
 			}
 			if strings.Contains(output, "geheim") {
 				t.Errorf("it tells a password: %s", output)
 			}
-			if after := started(t, r.Addr); after != before {
-				t.Error("it has started again all the same")
-			}
+			check.Equal(t, started(t, r.Addr), before, "it has started again all the same")
 			r.launcher.open(t)
 			r.db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
 		})
@@ -244,9 +237,7 @@ func TestHandover(t *testing.T) {
 	launcher.then(t, `echo "err $1" >&2; exit "$1"`)
 	db, settings, worker := midway(t, launcher, handover)
 	worker.Signal(t, syscall.SIGTERM)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	db.AwaitCount(t, 2, "status = 'running'")
 	db.AwaitCount(t, 2, "status = 'waiting' AND COALESCE(sig, '') = ''")
 
@@ -273,12 +264,8 @@ func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
 		return ""
 	})
 	worker.Signal(t, syscall.SIGTERM)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	if said := "jobs survived SIGKILL"; !strings.Contains(worker.Output(), said) {
-		t.Errorf("the log does not say %q", said)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
+	check.Contains(t, worker.Output(), "jobs survived SIGKILL", "the log does not say")
 	thaw(t, runner)
 	settings.StartWorker(t)
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'fail' AND sig IS NOT NULL")
@@ -297,9 +284,7 @@ func freeze(t *testing.T, pid int) {
 
 func thaw(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGCONT))
 }
 
 // former is the commit of the build from which a running worker can be upgraded, and to which it can
@@ -354,9 +339,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 				With(harness.Settings{"prefetch": "2"}, handover)
 			for target, loop := range map[string]string{"fork": formerFork, "pool": formerPool} {
 				file := filepath.Join(t.TempDir(), target+".pl")
-				if err := os.WriteFile(file, []byte(loop), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(loop), 0o644))
 				settings = settings.With(harness.Terms(target, harness.Settings{"launcher_mode": target, "launcher": "/usr/bin/perl " + file + " " + script}))
 			}
 			config := settings.Write(t)
@@ -374,14 +357,10 @@ func TestUpgradeAndWayBack(t *testing.T) {
 				worker.Kill(t)
 			} else {
 				worker.Signal(t, syscall.SIGTERM)
-				if code := worker.ExitCode(t); code != 0 {
-					t.Errorf("exit code %d, want 0", code)
-				}
+				check.Equal(t, worker.ExitCode(t), 0, "exit code")
 			}
 			next := harness.LaunchBinary(t, test.to["jobd"], config, settings.Addr()).Ready(t)
-			if err := syscall.Kill(runner, 0); err != nil {
-				t.Errorf("the runner of the worker before is gone: %v", err)
-			}
+			check.Do(t, syscall.Kill(runner, 0), "the runner of the worker before is gone")
 			launcher.open(t)
 			for id := range int64(6) { // and those that come later
 				db.Insert(t, 14+id, []string{"process", "fork", "pool"}[id%3], "waiting")
@@ -391,9 +370,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 				" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
 			expectOnce(t, launcher, 19)
 			next.Signal(t, syscall.SIGTERM)
-			if code := next.ExitCode(t); code != 0 {
-				t.Errorf("exit code %d of the next worker, want 0", code)
-			}
+			check.Equal(t, next.ExitCode(t), 0, "exit code … of the next worker")
 			verifyJournal(t, settings)
 			for _, command := range []string{"log", "state", "verify", "export"} {
 				read := func(build map[string]string) string {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -83,15 +84,12 @@ func TestSIGTERMDrains(t *testing.T) {
 		t.Fatal("it did not wait for the jobs that run")
 	}
 	launcher.open(t)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	if done := db.Count(t, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')"); done != 2 {
 		t.Errorf("%d jobs are done, want 2", done)
 	}
-	if starts := launcher.starts(t); len(starts) != 2 {
-		t.Errorf("started: %v, want two jobs", starts)
-	}
+	starts := launcher.starts(t)
+	check.Equal(t, len(starts), 2, "started: %v", starts)
 }
 
 // A second SIGTERM does not wait for a job that has all the time in the world and
@@ -130,9 +128,7 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	settings := db.Worker(t, "worker", "/bin/echo old {id}", map[string]int{"a": 1, "gone": 1})
 	worker := settings.StartWorker(t)
 	client := harness.Dial(t, worker.Addr)
-	if got, want := targets(t, client), "map[a:1 gone:1]"; got != want {
-		t.Fatalf("targets %s, want %s", got, want)
-	}
+	must.Equal(t, targets(t, client), "map[a:1 gone:1]", "targets")
 
 	changed := settings.Without("[targets] gone").
 		With(harness.Settings{"launcher": "/bin/echo new {id}"}, harness.Targets(map[string]int{"a": 4, "b": 2}))
@@ -146,9 +142,8 @@ func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	})
 	db.Insert(t, 1, "b", "waiting")
 	client.Ask(t, "poll", nil)
-	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "new 1\n" {
-		t.Errorf("the old launcher ran: %s", row)
-	}
+	row := db.AwaitDone(t, 1)
+	check.Equal(t, harness.Text(row.Stdout), "new 1\n", "the old launcher ran: %s", row)
 }
 
 // targets is each target's concurrency, as the worker tells it.
@@ -172,12 +167,8 @@ func TestNamesOfProcesses(t *testing.T) {
 	settings := harness.NewDatabase(t).Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1})
 	worker := harness.LaunchBinary(t, harness.Program(t, "jobd"), settings.Write(t), settings.Addr()).Ready(t)
 	for _, when := range []string{"when it was started", "after a restart"} {
-		if got := comm(t, worker.Pid); got != "jobd" {
-			t.Errorf("the worker is called %q %s", got, when)
-		}
-		if got := comm(t, worker.Runner(t)); got != "job-runner" {
-			t.Errorf("its runner is called %q %s", got, when)
-		}
+		check.Equal(t, comm(t, worker.Pid), "jobd", "the worker is called … %s", when)
+		check.Equal(t, comm(t, worker.Runner(t)), "job-runner", "its runner is called … %s", when)
 		if out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput(); err != nil {
 			t.Fatalf("jobctl restart: %v: %s", err, out)
 		}
@@ -249,9 +240,7 @@ func TestSIGHUPDuringTheStart(t *testing.T) {
 	worker.Signal(t, syscall.SIGHUP)
 	worker.Ready(t)
 	worker.Signal(t, syscall.SIGTERM)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 }
 
 // late starts a worker with a job that may run for five seconds, and waits until that is known to

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -38,9 +39,7 @@ func startPrometheus(t *testing.T, jobs map[string][]string, rules string) *prom
 		"--web.listen-address="+p.address, "--log.level=error")
 	output := must.Get(os.Create(filepath.Join(dir, "output")))(t)
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start prometheus (make deps installs it): %v", err)
-	}
+	must.Do(t, cmd.Start(), "start prometheus (make deps installs it)")
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -74,9 +73,7 @@ func (p *prometheus) ask(t *testing.T, path string, query url.Values, into any) 
 	if err := json.Unmarshal([]byte(text), &answer); err != nil || answer.Status != "success" {
 		t.Fatalf("%s %v: %s, %v", path, query, text, err)
 	}
-	if err := json.Unmarshal(answer.Data, into); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, json.Unmarshal(answer.Data, into), "%s", text)
 }
 
 // value is the one number that a query gives; ok is false where there is none.
@@ -250,9 +247,7 @@ func rulesOf(t *testing.T) (list []string) {
 	for _, expr := range regexp.MustCompile(`(?s)expr: (.*?)\n        (?:for|labels):`).FindAllStringSubmatch(rules, -1) {
 		list = append(list, expr[1])
 	}
-	if strings.Count(rules, "- alert:") != len(list) {
-		t.Errorf("%d expressions were found", len(list))
-	}
+	check.Equal(t, strings.Count(rules, "- alert:"), len(list), "expressions were found")
 	return list
 }
 
@@ -320,9 +315,7 @@ func fire(t *testing.T, s *site, p *prometheus) {
 	if text := get(t, s.away.http, "/readyz"); !strings.HasPrefix(text, "not ready\ndatabase since ") {
 		t.Errorf("the worker without its database says %q", text)
 	}
-	if text := get(t, s.small.http, "/readyz"); !strings.Contains(text, "\njournal since ") {
-		t.Errorf("the worker without room says %q", text)
-	}
+	check.Contains(t, get(t, s.small.http, "/readyz"), "\njournal since ", "the worker without room says")
 	for _, d := range []*daemon{s.away, s.small, s.master} {
 		if text := get(t, d.http, "/healthz"); text != "healthy\n" {
 			t.Errorf("a misfortune that passes is no matter of the process, which says %q", text)
@@ -351,9 +344,7 @@ func shortened(t *testing.T, rules string) string {
 		{`unserved_oldest_seconds > 300`, "unserved_oldest_seconds > 1", 1},
 	} {
 		pattern := regexp.MustCompile(change.what)
-		if n := len(pattern.FindAllString(rules, -1)); n != change.times {
-			t.Errorf("%s is %d times in the rules, want %d", change.what, n, change.times)
-		}
+		check.Equal(t, len(pattern.FindAllString(rules, -1)), change.times, "%s is … times in the rules", change.what)
 		rules = pattern.ReplaceAllString(rules, change.by)
 	}
 	return rules

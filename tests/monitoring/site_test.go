@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -126,9 +127,8 @@ func (s *site) breakLauncher(t *testing.T) {
 		return fmt.Sprintf("the process is not ready: %+v", status.Executors)
 	})
 	harness.Touch(t, filepath.Join(s.gates, "broken"))
-	if answer := asked.Ask(t, "recycle", map[string]any{"targets": []string{"renewed"}}); answer.Error != "" {
-		t.Fatal(answer.Error)
-	}
+	answer := asked.Ask(t, "recycle", map[string]any{"targets": []string{"renewed"}})
+	must.Equal(t, answer.Error, "")
 }
 
 // mountSmall mounts a small disk.
@@ -143,9 +143,7 @@ func mountSmall(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 	write(t, filepath.Join(dir, "filler"), strings.Repeat("x", smallFilled))
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -55,9 +57,7 @@ func TestCancel(t *testing.T) {
 		"job 4 is done already", "job 5: its row is running, with the token @elsewhere, of a worker that was not asked",
 		"job 6: the table has no such row", "job 7: the table has no such row",
 	} {
-		if !strings.Contains(got.stderr, line+"\n") {
-			t.Errorf("stderr has no %q:\n%s", line, got.stderr)
-		}
+		check.Contains(t, got.stderr, line+"\n", "stderr has no %q", line)
 	}
 	const note = "[jobd: cancelled by 127.0.0.1]\n"
 	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" || harness.Text(row.Sig) != "SIGKILL" || harness.Text(row.Stderr) != note {
@@ -75,12 +75,10 @@ func TestCancel(t *testing.T) {
 	if shown := jobctl(t, worker, "journal", "show", "1"); !strings.Contains(shown.stdout, "cancelled by 127.0.0.1:") || !strings.Contains(shown.stdout, "it is to end within 200ms") {
 		t.Errorf("journal show:\n%s", shown.stdout)
 	}
-	if diff := jobctl(t, worker, "journal", "diff"); diff.code != 0 {
-		t.Errorf("journal diff: %+v", diff)
-	}
-	if verdict := jobctl(t, worker, "journal", "verify"); verdict.code != 0 {
-		t.Errorf("journal verify: %+v", verdict)
-	}
+	diff := jobctl(t, worker, "journal", "diff")
+	check.Equal(t, diff.code, 0, "journal diff: %+v", diff)
+	verdict := jobctl(t, worker, "journal", "verify")
+	check.Equal(t, verdict.code, 0, "journal verify: %+v", verdict)
 }
 
 // Through the master no target is needed: whoever has the job cancels it, and rows that nobody has
@@ -143,25 +141,21 @@ func TestACancelOutlivesTheWorker(t *testing.T) {
 			db.Insert(t, 1, "a", "waiting")
 			jobctl(t, worker, "poll", "a")
 			harness.AwaitFile(t, filepath.Join(marks, "1"))
-			if got := jobctl(t, worker, "cancel", "--grace", "1s", "1"); got.code != 0 {
-				t.Fatalf("%+v", got)
-			}
+			got := jobctl(t, worker, "cancel", "--grace", "1s", "1")
+			must.Equal(t, got.code, 0, "%+v", got)
 			if both {
 				_ = syscall.Kill(worker.Runner(t), syscall.SIGKILL)
 			}
 			worker.Kill(t)
-			if err := os.Remove(filepath.Join(marks, "1")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(marks, "1")))
 			worker = settings.StartWorker(t)
 			row := db.AwaitDone(t, 1)
 			if harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), "[jobd: cancelled by 127.0.0.1") || !both && harness.Text(row.Sig) != "SIGKILL" {
 				t.Errorf("%s, stderr %q", row, harness.Text(row.Stderr))
 			}
 			never(t, marks, "1") // once more
-			if shown := jobctl(t, worker, "journal", "show", "1"); !strings.Contains(shown.stdout, "SIGKILL sent by 127.0.0.1:") {
-				t.Errorf("journal show:\n%s", shown.stdout)
-			}
+			shown := jobctl(t, worker, "journal", "show", "1")
+			check.Contains(t, shown.stdout, "SIGKILL sent by 127.0.0.1:", "journal show")
 		})
 	}
 }

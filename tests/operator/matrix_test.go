@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -159,9 +160,7 @@ func TestAnOperatorOfOneWorker(t *testing.T) {
 	looks := s.all(t, s.workers[0])
 	saysAll(t, looks, true)
 	for _, l := range looks {
-		if failed := strings.Contains(l.words, "wait 2"); (l.code != 0) != failed {
-			t.Errorf("%s: %+v", l.words, l.ran)
-		}
+		check.Equal(t, (l.code != 0), strings.Contains(l.words, "wait 2"), "%s: %+v", l.words, l.ran)
 	}
 	s.act(t, s.workers[0])
 }
@@ -196,14 +195,10 @@ func TestAnOperatorBesideAWorkerThatHangs(t *testing.T) {
 		}
 	}
 	got := jobctl(t, s.master, "--master", "retry", "2")
-	if !strings.Contains(got.stdout, "waiting") {
-		t.Errorf("retry: %+v", got)
-	}
+	check.Contains(t, got.stdout, "waiting", "retry: %+v", got)
 	s.AwaitStatus(t, 2, "waiting")
 	got = jobctl(t, s.master, "--master", "cancel", "1", "--grace", "1s")
-	if !strings.Contains(got.stdout, "cancelling") {
-		t.Errorf("cancel: %+v", got)
-	}
+	check.Contains(t, got.stdout, "cancelling", "cancel: %+v", got)
 	s.AwaitStatus(t, 1, "done")
 }
 

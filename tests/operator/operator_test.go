@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -82,9 +83,7 @@ func TestAJobThatPrintsEscapeSequences(t *testing.T) {
 	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
 	db.Insert(t, 1, "a", "manual")
 	db.Insert(t, 2, "a", "manual")
-	if shown := inTerminal(t, worker, "run-manual", "1"); !strings.Contains(shown, seen) {
-		t.Errorf("run-manual shows %q", shown)
-	}
+	check.Contains(t, inTerminal(t, worker, "run-manual", "1"), seen, "run-manual shows")
 	if shown := inTerminal(t, worker, "journal", "show", "1"); !strings.Contains(shown, seen) || !strings.Contains(shown, "job 1") {
 		t.Errorf("journal show shows %q", shown)
 	}
@@ -118,9 +117,7 @@ func TestAWorkerThatHangsIsNamed(t *testing.T) {
 		})
 	}
 	got := jobctl(t, hangs, "status")
-	if want := "jobctl: " + hangs.Addr + ": no answer within 10s\n"; got != (ran{"", want, 1}) {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, got, (ran{"", ("jobctl: " + hangs.Addr + ": no answer within 10s\n"), 1}))
 }
 
 func TestTheWrongDaemon(t *testing.T) {
@@ -149,18 +146,15 @@ func TestRunManualLeavesOtherRowsAlone(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"a": 1}).StartWorker(t)
-	if got := jobctl(t, worker, "pause", "a"); got != (ran{"ok\n", "", 0}) {
-		t.Fatalf("%+v", got)
-	}
+	must.Equal(t, jobctl(t, worker, "pause", "a"), (ran{"ok\n", "", 0}))
 	db.Insert(t, 5, "a", "waiting")
 	db.Insert(t, 6, "x", "manual")
 	for id, status := range map[int64]string{5: "waiting", 6: "manual"} {
 		if got := jobctl(t, worker, "run-manual", fmt.Sprint(id)); got.code != 1 {
 			t.Fatalf("%+v", got)
 		}
-		if row := db.Row(t, id); row.Status != status {
-			t.Errorf("row %d is %s", id, row.Status)
-		}
+		row := db.Row(t, id)
+		check.Equal(t, row.Status, status, "row %d is", id)
 	}
 	jobctl(t, worker, "continue", "a")
 	db.AwaitDone(t, 5)
@@ -218,9 +212,7 @@ func TestALauncherThatNeverGetsReady(t *testing.T) {
 		}
 		return ""
 	})
-	if why := jobctl(t, worker, "why", "1").stdout; !strings.Contains(why, "no process gets ready that could run its jobs") {
-		t.Errorf("why says %q", why)
-	}
+	check.Contains(t, jobctl(t, worker, "why", "1").stdout, "no process gets ready that could run its jobs", "why says")
 	db.AwaitStatus(t, 1, "waiting")
 	if got := jobctl(t, worker, "health"); got.code != 1 || !strings.Contains(got.stdout, "no job of target mail can be started for ") {
 		t.Errorf("health: %+v", got)

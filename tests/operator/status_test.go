@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -135,9 +137,7 @@ func TestStatusCostsTheDatabaseNothing(t *testing.T) {
 	}
 	before = questions()
 	client.Ask(t, "waiting", nil).Decode(t, new(any))
-	if asked := questions() - before - 1; asked != 1 {
-		t.Errorf("the counts of one target ask the server %d times", asked)
-	}
+	check.Equal(t, questions()-before-1, 1, "the counts of one target ask the server … times")
 }
 
 // original registers a worker that answers as the original did when it was recorded, under another
@@ -268,30 +268,20 @@ func TestTailFollowsAJob(t *testing.T) {
 	}
 	harness.Dial(t, worker.Addr).Ask(t, "continue", nil)
 	for _, want := range []string{"first\n", "second\n"} {
-		if got := f.line(t); got != want {
-			t.Fatalf("%q, want %q", got, want)
-		}
+		must.Equal(t, f.line(t), want)
 	}
 	say(`printf 'half '`)
 	say(`printf 'line\000\377\n'; echo trouble >&2`)
-	if got := f.line(t); got != "half line\x00\xff\n" {
-		t.Errorf("%q", got)
-	}
-	if told, err := f.errors.ReadString('\n'); err != nil || told != "trouble\n" {
-		t.Errorf("stderr: %q, %v", told, err)
-	}
+	check.Equal(t, f.line(t), "half line\x00\xff\n")
+	check.Equal(t, must.Get(f.errors.ReadString('\n'))(t), "trouble\n", "stderr")
 	worker.Signal(t, syscall.SIGTERM)
-	if code := worker.ExitCode(t); code != 0 {
-		t.Fatalf("the worker ended with %d", code)
-	}
+	must.Equal(t, worker.ExitCode(t), 0, "the worker ended with")
 	say("echo while nobody listens")
 	if told, err := f.errors.ReadString('\n'); err != nil || !strings.HasSuffix(told, "; trying again\n") {
 		t.Errorf("of the outage: %q, %v", told, err)
 	}
 	worker = settings.StartWorker(t)
-	if got := f.line(t); got != "while nobody listens\n" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, f.line(t), "while nobody listens\n")
 	say("echo last; exit 3")
 	got := f.end(t)
 	if got.stdout != "last\n" || got.code != 0 || !strings.HasSuffix(got.stderr, "jobctl: job 1: it has ended: exit code 3\n") {
@@ -326,9 +316,7 @@ func TestTailThroughTheMaster(t *testing.T) {
 	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"b"}})
 	db.AwaitCount(t, 1, "status = 'running'")
 	f := follow(t, master, "--master", "tail", "-f", "b:7")
-	if got := f.line(t); got != "of 7\n" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, f.line(t), "of 7\n")
 	say("exit 0")
 	if got := f.end(t); got.code != 0 || got.stderr != "jobctl: job 7: it has ended: ok\n" {
 		t.Errorf("%+v", got)
@@ -342,9 +330,7 @@ func TestTailThroughTheMaster(t *testing.T) {
 		}
 	}
 	const ofRow = "jobctl: job 9: no journal that was asked tells of its end; this is what its row has\n"
-	if got := jobctl(t, master, "--master", "tail", "9"); got != (ran{"", ofRow, 0}) {
-		t.Errorf("a job that only its row knows: %+v", got)
-	}
+	check.Equal(t, jobctl(t, master, "--master", "tail", "9"), (ran{"", ofRow, 0}), "a job that only its row knows")
 	for _, args := range []string{"tail", "tail 0", "tail 1 2", "tail -n -5 1", "tail a:"} {
 		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 2 {
 			t.Errorf("%s: %+v", args, got)

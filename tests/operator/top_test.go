@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -45,18 +47,14 @@ var cancels = regexp.MustCompile(`cancel job (\d+) of mail`)
 // golden compares what a terminal shows with a file.
 func golden(t *testing.T, name, shown string, height int) {
 	t.Helper()
-	if lines := strings.Count(shown, "\n"); lines != height {
-		t.Errorf("%s: %d lines in a terminal of %d", name, lines, height)
-	}
+	check.Equal(t, strings.Count(shown, "\n"), height, "%s: … lines in a terminal of", name)
 	shown = masked(shown)
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
 		must.Do(t, os.WriteFile(file, []byte(shown), 0o644))
 	}
 	want := must.Get(os.ReadFile(file))(t)
-	if diff := cmp.Diff(string(want), shown); diff != "" {
-		t.Errorf("%s:\n%s", name, diff)
-	}
+	check.Equal(t, cmp.Diff(string(want), shown), "", "%s", name)
 }
 
 // masked is what is the same in every run.
@@ -76,9 +74,8 @@ func busy(t *testing.T, db *harness.Database, name string, targets map[string]in
 
 func poll(t *testing.T, d *harness.Daemon) {
 	t.Helper()
-	if got := jobctl(t, d, "poll"); got.code != 0 {
-		t.Fatalf("%+v", got)
-	}
+	got := jobctl(t, d, "poll")
+	must.Equal(t, got.code, 0, "%+v", got)
 }
 
 // A person watches a worker in a terminal that changes its size, pauses and continues a target, and ends a job.
@@ -127,9 +124,8 @@ func TestTopInATerminal(t *testing.T) {
 	term.press("y")
 	term.await("sent")
 	job, _ := strconv.ParseInt(id[1], 10, 64)
-	if row := db.AwaitDone(t, job); harness.Text(row.Sig) != "SIGTERM" {
-		t.Errorf("job %d: %s", job, row)
-	}
+	row := db.AwaitDone(t, job)
+	check.Equal(t, harness.Text(row.Sig), "SIGTERM", "job %d: %s", job, row)
 	term.await("running jobs: 4,")
 	term.press("Enter", "Enter") // the first one only tells which job has come under the cursor
 	term.await("claimed by node-1", "press a key to go back")

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -147,9 +148,7 @@ func TestPackagesAreReproducible(t *testing.T) {
 	environ := []string{"TZ=Asia/Tokyo", "GOAMD64=v3", "GOFLAGS=-mod=mod", "SOURCE_DATE_EPOCH=1", "LC_ALL=C", "HOSTNAME=other"}
 	must.Do(t, makePackagesUnder(environ, elsewhere, again, "--arch", madeArchs))
 	first, second := contents(t, made), contents(t, again)
-	if got, want := slices.Sorted(maps.Keys(second)), slices.Sorted(maps.Keys(first)); !slices.Equal(got, want) {
-		t.Fatalf("made %q, before %q", got, want)
-	}
+	must.Elements(t, slices.Sorted(maps.Keys(second)), slices.Sorted(maps.Keys(first)), "made …, before")
 	if want := 4*len(strings.Split(madeArchs, ",")) + 1; len(first) != want {
 		t.Errorf("made %q, want %d files", slices.Sorted(maps.Keys(first)), want)
 	}
@@ -159,9 +158,7 @@ func TestPackagesAreReproducible(t *testing.T) {
 		}
 	}
 	sums := output(t, "sh", "-c", "cd "+made+" && sha256sum --check SHA256SUMS")
-	if strings.Count(sums, ": OK\n") != len(first)-1 {
-		t.Errorf("sha256sum --check SHA256SUMS says\n%s", sums)
-	}
+	check.Equal(t, strings.Count(sums, ": OK\n"), len(first)-1, "sha256sum --check SHA256SUMS says %s", sums)
 }
 
 // Names, versions and times are those that were asked for, as the systems' own tools read them.
@@ -169,9 +166,7 @@ func TestPackagesTellWhatTheyAreOf(t *testing.T) {
 	t.Parallel()
 	control := output(t, "dpkg-deb", "--field", the(t, made, "*_amd64.deb"))
 	for _, want := range []string{"Package: jobd\n", "Version: 1.0.0-1\n", "Architecture: amd64\n", "Section: admin\n", "Depends: passwd\n"} {
-		if !strings.Contains(control, want) {
-			t.Errorf("the .deb has no %q:\n%s", want, control)
-		}
+		check.Contains(t, control, want, "the .deb has no")
 	}
 	if got := output(t, "rpm", "-qp", "--nosignature", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDHOST} %{BUILDTIME}", the(t, made, "*.x86_64.rpm")); got != "jobd 1.0.0 1 x86_64 MIT localhost "+epoch {
 		t.Errorf("the .rpm is %q", got)

@@ -88,9 +88,7 @@ func makePackagesUnder(environ []string, root, out string, args ...string) error
 func copyCheckout(t *testing.T) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "elsewhere")
-	if err := os.Mkdir(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(to, 0o755))
 	for _, name := range []string{"cmd", "docs", "examples", "exec", "journal", "master", "net", "packaging", "store", "go.mod", "go.sum", "LICENSE", "CHANGELOG.md", "README.md", "tools/verify.py"} {
 		copying := exec.Command("cp", "-R", "--parents", name, to)
 		copying.Dir = checkout
@@ -240,9 +238,7 @@ func TestProgramsOfThePackagesRun(t *testing.T) {
 			words := append([]string{filepath.Join(dir, "usr/bin", program)}, args...)
 			if arch != runtime.GOARCH {
 				words = append([]string{architectures[arch].emulator}, words...)
-				if _, err := exec.LookPath(words[0]); err != nil {
-					t.Fatalf("%v; make test-package installs it", err)
-				}
+				must.Get(exec.LookPath(words[0]))(t)
 			}
 			return output(t, words[0], words[1:]...)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -129,9 +130,7 @@ func TestWhoDoesWhat(t *testing.T) {
 					t.Errorf("%s%s with %s: %d", daemon, a.path, header, code)
 				}
 			}
-			if after := s.state(t); after != before {
-				t.Errorf("%s%s was done by who may not, or by a look:\n%s\nthen\n%s", daemon, a.path, before, after)
-			}
+			check.Equal(t, s.state(t), before, "%s%s was done by who may not, or by a look: … then", daemon, a.path)
 			for who, token := range s.tokens {
 				scope, targets, _ := strings.Cut(who, "-")
 				allowed := strings.Fields(a.scopes)
@@ -153,9 +152,7 @@ func TestWhoDoesWhat(t *testing.T) {
 					t.Errorf("%s%s by %s: %d %s", daemon, a.path, who, code, text(body))
 					continue
 				}
-				if location := answer.Header.Get("Location"); !strings.Contains(location, "said=") {
-					t.Errorf("%s%s leads to %s", daemon, a.path, location)
-				}
+				check.Contains(t, answer.Header.Get("Location"), "said=", "%s%s leads to", daemon, a.path)
 				want := a.wants
 				if strings.Contains(want, "%d") {
 					want = fmt.Sprintf(want, id)
@@ -172,9 +169,7 @@ func TestWhoDoesWhat(t *testing.T) {
 				theirs := row(a, foreign)
 				before := s.state(t)
 				ask(t, "POST", page+address(a, theirs), token, a.form)
-				if after := s.state(t); after != before {
-					t.Errorf("%s%s by %s of another target's row:\n%s\nthen\n%s", daemon, a.path, who, before, after)
-				}
+				check.Equal(t, s.state(t), before, "%s%s by %s of another target's row: … then", daemon, a.path, who)
 				ended(theirs)
 			}
 			ended(id)
@@ -207,9 +202,7 @@ func TestAPageThatOnlyShows(t *testing.T) {
 			t.Errorf("an act is offered: %s", text(body))
 		}
 	}
-	if after := s.state(t); after != before {
-		t.Errorf("something was done:\n%s\nthen\n%s", before, after)
-	}
+	check.Equal(t, s.state(t), before, "something was done: … then")
 }
 
 // What matches a filter is what an act is about; and what has changed since it was shown is as it is by then.
@@ -248,9 +241,8 @@ func TestActsOnWhatMatches(t *testing.T) {
 	if code, body, _ := ask(t, "POST", s.at["worker"]+"/jobs/1000/signal", secret, url.Values{"signal": {"SIGTERM"}}); code != http.StatusConflict {
 		t.Errorf("a signal for what has ended meanwhile: %d %s", code, text(body))
 	}
-	if row := s.db.Row(t, 1000); harness.Text(row.Result) != "ok" {
-		t.Errorf("the job that has ended: %s", row)
-	}
+	row := s.db.Row(t, 1000)
+	check.Equal(t, harness.Text(row.Result), "ok", "the job that has ended: %s", row)
 	s.insert(t, foreign, 27)
 	s.insert(t, "mail", 37, 8)
 	s.db.AwaitCount(t, 3, "id IN (27, 37, 8) AND status = 'done'")
@@ -294,9 +286,7 @@ func TestAnActIsAboutWhatWasShown(t *testing.T) {
 	const all = "/jobs/cancel?status=manual"
 	shown := form(all)
 	s.db.Insert(t, 2, "mail", "manual")
-	if code := send(all, shown); code != http.StatusSeeOther {
-		t.Errorf("cancel: %d", code)
-	}
+	check.Equal(t, send(all, shown), http.StatusSeeOther, "cancel")
 	s.db.AwaitStatus(t, 1, "ignored")
 	s.db.AwaitStatus(t, 2, "manual")
 
@@ -305,13 +295,9 @@ func TestAnActIsAboutWhatWasShown(t *testing.T) {
 	const retry = "/jobs/7/retry"
 	shown = form(retry)
 	shown.Set("meant", strings.ReplaceAll(shown.Get("meant"), "7-", "7-1")) // as of an end at another time
-	if code := send(retry, shown); code != http.StatusConflict {
-		t.Errorf("another end was meant: %d", code)
-	}
+	check.Equal(t, send(retry, shown), http.StatusConflict, "another end was meant")
 	s.db.AwaitStatus(t, 7, "done")
-	if code := send(retry, form(retry)); code != http.StatusSeeOther {
-		t.Errorf("retry: %d", code)
-	}
+	check.Equal(t, send(retry, form(retry)), http.StatusSeeOther, "retry")
 }
 
 // jobctl gives what jobctl prints, asked of a daemon.

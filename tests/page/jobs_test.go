@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -126,9 +127,7 @@ func TestPagesGiveEachOnce(t *testing.T) {
 			comes++
 		}
 		for id := first; id < first+250; id++ {
-			if n := seen[fmt.Sprint(id)]; n != 1 {
-				t.Errorf("%s: job %d came %d times", path, id, n)
-			}
+			check.Equal(t, seen[fmt.Sprint(id)], 1, "%s: job %d came … times", path, id)
 		}
 	}
 }

@@ -92,9 +92,8 @@ func (s *site) poll(t *testing.T, target string) {
 	w := harness.Dial(t, s.worker.Addr)
 	defer w.Close()
 	w.Authorise(t, secret)
-	if answer := w.Ask(t, "poll", map[string]any{"targets": []string{target}}); answer.Error != "" {
-		t.Fatal(answer.Error)
-	}
+	answer := w.Ask(t, "poll", map[string]any{"targets": []string{target}})
+	must.Equal(t, answer.Error, "")
 }
 
 // awaitStarted waits until a job has a process, which its row does not tell: it says running before.

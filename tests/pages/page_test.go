@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -110,9 +112,7 @@ func TestMasked(t *testing.T) {
 		"pid 4711, token=@k3vfq7zta4 12.3 MiB":      "pid PID, token=@k3vfq7zta4 SIZE",
 		"token=@k3vfq7zta":                          "token=@TOKEN",
 	} {
-		if got := harness.Masked(text); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		check.Equal(t, harness.Masked(text), want, "%q is", text)
 	}
 }
 

@@ -22,9 +22,8 @@ func answering(t *testing.T, addr, name string, bytes int, until <-chan struct{}
 	t.Helper()
 	register := func() *harness.Wire {
 		w := harness.Dial(t, addr)
-		if answer := w.Ask(t, "register-worker", map[string]any{"name": name, "targets": []string{"a"}}); answer.Error != "" {
-			t.Fatal(answer.Error)
-		}
+		answer := w.Ask(t, "register-worker", map[string]any{"name": name, "targets": []string{"a"}})
+		must.Equal(t, answer.Error, "")
 		return w
 	}
 	w := register()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -65,9 +66,8 @@ type worker struct {
 func (w *worker) poll(times int) {
 	w.t.Helper()
 	for range times {
-		if answer := w.client.Ask(w.t, "poll", nil); answer.Error != "" {
-			w.t.Fatalf("poll: %s", answer.Error)
-		}
+		answer := w.client.Ask(w.t, "poll", nil)
+		must.Equal(w.t, answer.Error, "", "poll")
 	}
 }
 
@@ -254,9 +254,7 @@ func (s *site) awaitStill(w *worker) {
 // mount makes a small disk for a journal, or changes its size.
 func mount(t *testing.T, dir, size string, flags uintptr) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	err := syscall.Mount("tmpfs", dir, "tmpfs", flags, size+",mode=0700")
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
@@ -266,9 +264,7 @@ func mount(t *testing.T, dir, size string, flags uintptr) {
 	}
 	if flags == 0 {
 		t.Cleanup(func() {
-			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-				t.Errorf("unmount the small disk: %v", err)
-			}
+			check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount the small disk")
 		})
 	}
 }

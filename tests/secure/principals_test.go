@@ -17,6 +17,7 @@ import (
 
 	"jobd/net/cert/certtest"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -272,9 +273,7 @@ func (p *people) fleet(script string) map[string]*harness.Daemon {
 
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), into), "%s", text)
 }
 
 // To somebody who has not all targets the others do not exist, whether it asks the worker or its master.
@@ -295,9 +294,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 		}
 		return ""
 	})
-	if said := ask(t, worker, all, "poll", ""); said != `"ok"` {
-		t.Fatal(said)
-	}
+	must.Equal(t, ask(t, worker, all, "poll", ""), `"ok"`)
 	p.db.AwaitCount(t, 2, "status = 'done' AND id < 10")
 	// What runs: one of each target.
 	for _, id := range []string{"2123456101", "2123456102"} {
@@ -340,9 +337,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 				said = ask(t, w, some, test.request, test.data)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(said, want) {
-					t.Errorf("%s: %s %s: not said: %q: %s", name, test.request, test.data, want, said)
-				}
+				check.Contains(t, said, want, "%s: %s %s: not said", name, test.request, test.data)
 			}
 			for _, never := range test.never {
 				if strings.Contains(said, never) {
@@ -354,9 +349,7 @@ func TestOtherTargetsDoNotExist(t *testing.T) {
 	for request, data := range map[string]string{
 		"run-manual": `{"ids":[2]}`, "retry": `{"ids":[4]}`, "run-now": `{"ids":[2]}`, "pause-schedule": `{"ids":[2]}`,
 	} {
-		if said := ask(t, worker, some, request, data); !strings.Contains(said, "not found") {
-			t.Errorf("%s of a foreign job: %s", request, said)
-		}
+		check.Contains(t, ask(t, worker, some, request, data), "not found", "%s of a foreign job", request)
 	}
 	if said := ask(t, worker, some, "send-signal", `{"jobs":{"2123456101":0,"2123456102":9}}`); said != `{"2123456101":true,"2123456102":false}` {
 		t.Errorf("signals: %s", said)
@@ -520,9 +513,7 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 		`{"name":"node-7","targets":["mail","billing"]}`:   "error: node-7 may serve mail,reports/*, not billing",
 		`{"name":"node-7","targets":["reports"]}`:          "error: node-7 may serve mail,reports/*, not reports",
 	} {
-		if said := ask(t, harness.Dial(t, master.Addr), node, "register-worker", data); said != want {
-			t.Errorf("%s: %s, want %s", data, said, want)
-		}
+		check.Equal(t, ask(t, harness.Dial(t, master.Addr), node, "register-worker", data), want, "%s", data)
 	}
 	// A worker whose instance another one knows stays registered.
 	other := p.add("node-8", "worker", "mail")
@@ -556,9 +547,7 @@ func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	awaitSaid(t, master, "worker registered")
 	w := harness.Dial(t, master.Addr)
 	db.Insert(t, 1, "a", "waiting")
-	if said := ask(t, w, "", "poke", `{"targets":["a"]}`); said != `"ok"` {
-		t.Errorf("poke: %s", said)
-	}
+	check.Equal(t, ask(t, w, "", "poke", `{"targets":["a"]}`), `"ok"`, "poke")
 	db.AwaitCount(t, 1, "status = 'done'")
 	if said := ask(t, w, "", "pause", ""); said != "error: worker 'w1': here may not ask for pause: that needs the scope admin, and it has submit" {
 		t.Errorf("pause: %s", said)
@@ -597,9 +586,7 @@ func TestAWorkersCertificateIsItsCredential(t *testing.T) {
 		d.ExitCode(t)
 	}
 	checked, _ := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobd"), "--config", node(db, "node-7", "mail").Write(t), "--check").CombinedOutput()
-	if !strings.Contains(string(checked), "its credential is a worker's") {
-		t.Errorf("--check: %s", checked)
-	}
+	check.Contains(t, string(checked), "its credential is a worker's", "--check: %s", checked)
 	db.AwaitCount(t, 1, "status = 'done'")
 	p.remove("node-7 ")
 	awaitSaid(t, master, "worker left")

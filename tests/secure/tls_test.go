@@ -433,9 +433,7 @@ func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
 
 	log := func(args ...string) (lines []string) {
 		said, code := jobctl(t, master, append([]string{"journal", "log"}, args...)...)
-		if code != 0 {
-			t.Fatalf("jobctl journal log %q: %d: %s", args, code, said)
-		}
+		must.Equal(t, code, 0, "jobctl journal log %q: …: %s", args, said)
 		for line := range strings.Lines(ports.ReplaceAllString(said, "PORT")) {
 			_, text, _ := strings.Cut(line, " worker ")
 			lines = append(lines, strings.Join(strings.Fields(text), " "))

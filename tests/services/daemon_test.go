@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -113,9 +114,7 @@ func TestAWorkerSendsItsJobsToAService(t *testing.T) {
 		if said := fmt.Sprintf("%s %d %q %q", harness.Text(got.Result), *got.Code, harness.Text(got.Stdout), harness.Text(got.Stderr)); said != want {
 			t.Errorf("row %d has %s, not %s", id, said, want)
 		}
-		if n := app.times(int(id)); n != 1 {
-			t.Errorf("job %d came %d times", id, n)
-		}
+		check.Equal(t, app.times(int(id)), 1, "job %d came … times", id)
 	}
 }
 
@@ -253,9 +252,7 @@ func TestNoRequestIsLostOrDoubled(t *testing.T) {
 			taken[claim] = true
 		}
 	}
-	if len(taken) != slots*each {
-		t.Errorf("%d requests came of %d", len(taken), slots*each)
-	}
+	check.Equal(t, len(taken), slots*each, "requests came of")
 }
 
 // nginx serves what its page says at a port, in front of another one. Of what waits it is soon tired.
@@ -295,9 +292,7 @@ http {
 }
 `, folder, freeport.Address(s.port), locations)
 	file := filepath.Join(folder, "nginx.conf")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o644))
 	s.start(t, nil, "nginx", "-c", file, "-p", folder)
 	return s
 }
@@ -324,9 +319,7 @@ func TestExpressBehindNginx(t *testing.T) {
 		t.Errorf("with nobody behind nginx it ended as %s", got)
 	}
 	front.stop()
-	if got := shown(a.run(service)); !strings.Contains(got, "refused") {
-		t.Errorf("without nginx it ended as %s", got)
-	}
+	check.Contains(t, shown(a.run(service)), "refused", "without nginx it ended as")
 }
 
 // passed is what the page says of nginx, to a service at a port, less its time.
@@ -365,17 +358,13 @@ func TestReceiversOfThePageKnowWhoIsAsking(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			a := newAsker(t)
 			service := a.reach(server.url("/jobs%2F{id}?id={id}&a=%C3%A4"))
-			if got, want := shown(a.run(service)), `ok 0 out "job 1 of mail" err ""`; got != want {
-				t.Errorf("a job ended as %s, not %s", got, want)
-			}
+			check.Equal(t, shown(a.run(service)), `ok 0 out "job 1 of mail" err ""`, "a job ended as")
 			service.Secret = "another"
 			if got, want := shown(a.run(service)), ` for good`; !strings.Contains(got, "401") || !strings.HasSuffix(got, want) {
 				t.Errorf("with another secret it ended as %s", got)
 			}
 			for change, want := range changes {
-				if got := server.ask(t, change); got != want {
-					t.Errorf("%s: it answers %d, not %d", change, got, want)
-				}
+				check.Equal(t, server.ask(t, change), want, "%s: it answers", change)
 			}
 		})
 	}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	jobexec "jobd/exec"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -181,9 +183,7 @@ func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
 	jobctl(t, w, "poll", "a", "b")
 	db.AwaitCount(t, 40, "status = 'done' AND result = 'ok' AND return_code = 0")
 	for id := int64(1); id <= 40; id++ {
-		if got := harness.Text(db.Row(t, id).Stdout); got != fmt.Sprintf("job %d, attempt 1\n", id) {
-			t.Errorf("row %d has %q", id, got)
-		}
+		check.Equal(t, harness.Text(db.Row(t, id).Stdout), fmt.Sprintf("job %d, attempt 1\n", id), "row %d has", id)
 	}
 	row := db.AwaitDone(t, 41)
 	said := fmt.Sprintf("%s %d %q %s", harness.Text(row.Result), *row.Code, harness.Text(row.Stdout), harness.Text(row.Stderr))
@@ -369,16 +369,12 @@ func TestPHPEndsAndComesBack(t *testing.T) {
 		t.Errorf("it ended as %s", got)
 	}
 	f.stop()
-	if got := shown(a.run(service)); !strings.Contains(got, "fastcgi:"+f.address+": dial unix") {
-		t.Errorf("the next one ended as %s", got)
-	}
+	check.Contains(t, shown(a.run(service)), "fastcgi:"+f.address+": dial unix", "the next one ended as")
 	a.await(false)
 	f.start()
 	a.await(true)
 	f.release()
-	if got := shown(a.run(service)); got != `ok 0 out "" err ""` {
-		t.Errorf("it ended as %s", got)
-	}
+	check.Equal(t, shown(a.run(service)), `ok 0 out "" err ""`, "it ended as")
 	f.notes("left", "3 ")
 }
 
@@ -401,9 +397,7 @@ func TestPHPIsReloaded(t *testing.T) {
 			}
 			f.says("Reloading in progress")
 			f.release()
-			if got := ended(t, process); got != `ok 0 out "" err ""` {
-				t.Errorf("it ended as %s", got)
-			}
+			check.Equal(t, ended(t, process), `ok 0 out "" err ""`, "it ended as")
 		})
 	}
 }

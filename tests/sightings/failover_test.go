@@ -11,6 +11,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -25,9 +26,7 @@ func follow(t *testing.T) (primary, replica *dbserver.Server, db, after *harness
 	}
 	t.Cleanup(func() {
 		for _, server := range []*dbserver.Server{primary, replica} {
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, server.Close())
 		}
 	})
 	db = harness.NewDatabaseOn(t, primary)
@@ -100,9 +99,7 @@ func failover(t *testing.T, killed bool) {
 		if id > jobs {
 			want = 2 // two jobs
 		}
-		if got := starts[fmt.Sprint(id)]; got != want {
-			t.Errorf("job %d was started %d times, want %d", id, got, want)
-		}
+		check.Equal(t, starts[fmt.Sprint(id)], want, "job %d was started … times", id)
 	}
 }
 
@@ -203,13 +200,9 @@ func (l launcher) awaitStarts(t *testing.T, n int) {
 func (l launcher) expectOnce(t *testing.T, n int) {
 	t.Helper()
 	starts := l.starts(t)
-	if len(starts) != n {
-		t.Errorf("%d jobs were started, want %d", len(starts), n)
-	}
+	check.Equal(t, len(starts), n, "jobs were started")
 	for id, times := range starts {
-		if times != 1 {
-			t.Errorf("job %s was started %d times", id, times)
-		}
+		check.Equal(t, times, 1, "job %s was started … times", id)
 	}
 }
 

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite" // the application's driver
+
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
-	_ "modernc.org/sqlite" // the application's driver
 )
 
 func TestMain(m *testing.M) { harness.MainAtOnce(m, 6) } // nearly all of them wait nearly all of the time
@@ -129,9 +131,7 @@ func TestSQLiteFileReplaced(t *testing.T) {
 	again := reopen(t, f.path)
 	poll(t, worker)
 	awaitCount(t, again, 10, "status = 'done' AND result = 'ok'")
-	if log := worker.Output()[told:]; !strings.Contains(log, f.path) {
-		t.Errorf("the log does not say that the file is another one: %s", log)
-	}
+	check.Contains(t, worker.Output()[told:], f.path, "the log does not say that the file is another one")
 	l.expectOnce(t, 11)
 }
 

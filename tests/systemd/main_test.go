@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -150,15 +151,12 @@ func TestJobAccountsUnderSystemd(t *testing.T) {
 	harness.Dial(t, settings.Addr()).Ask(t, "poll", nil)
 	const none = "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
 	for id, account := range map[int64]string{2: "daemon", 3: "jobd"} {
-		if got := harness.Text(db.AwaitDone(t, id).Stdout); got != account+"\n"+none {
-			t.Errorf("the job of %s says %s", account, got)
-		}
+		check.Equal(t, harness.Text(db.AwaitDone(t, id).Stdout), account+"\n"+none, "the job of %s says", account)
 	}
 	m.run("jobctl --config= --port " + settings["port"] + " restart")
 	m.run("jobctl --config= --port " + settings["port"] + " cancel 1")
-	if row := db.AwaitDone(t, 1); harness.Text(row.Sig) != "SIGTERM" {
-		t.Errorf("the job that was cancelled: %v", row)
-	}
+	row := db.AwaitDone(t, 1)
+	check.Equal(t, harness.Text(row.Sig), "SIGTERM", "the job that was cancelled: %v", row)
 	m.run("systemctl stop jobd")
 }
 
@@ -226,9 +224,7 @@ func TestConfigurationThatIsNotTakenOver(t *testing.T) {
 			script := harness.Script(t, "NOTIFY_SOCKET="+m.path+" exec "+harness.Program(t, program)+` "$@"`)
 			d := harness.LaunchBinary(t, script, file, settings.Addr()).Ready(t)
 			reload := func(s harness.Settings) {
-				if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(s.String()), 0o600))
 				d.Signal(t, syscall.SIGHUP)
 			}
 			words := "; the configuration was refused at "

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -28,9 +30,7 @@ func TestAWorkerSaysHowItStands(t *testing.T) {
 	worker := m.launch(harness.Program(t, "jobd"), settings)
 
 	first, next := m.await(0, "STATUS=starting")
-	if !strings.Contains(first, "EXTEND_TIMEOUT_USEC=") {
-		t.Errorf("at first it said %q, and asked for no time", first)
-	}
+	check.Contains(t, first, "EXTEND_TIMEOUT_USEC=", "at first it said …, and asked for no time")
 	_, next = m.await(next, "READY=1")
 	conn, err := net.Dial("tcp", worker.Addr)
 	if err != nil {
@@ -66,9 +66,7 @@ func TestAWorkerSaysHowItStands(t *testing.T) {
 	if last, _ := m.await(next, "STOPPING=1"); !strings.Contains(last, "EXTEND_TIMEOUT_USEC=") {
 		t.Errorf("at last it says %q, and asks for no time", last)
 	}
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	if strings.Contains(strings.Join(m.messages(0), "\n"), "WATCHDOG") {
 		t.Error("it gives signs of life that nobody wants")
 	}
@@ -79,9 +77,7 @@ func TestAWorkerSaysHowItStands(t *testing.T) {
 func isNow(t *testing.T, message string) {
 	t.Helper()
 	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
 	_, text, _ := strings.Cut(message, "\nMONOTONIC_USEC=")
 	at, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || at <= 0 || at > now.Nano()/1000 {
@@ -105,9 +101,7 @@ func TestAWorkerThatDrainsAsksForTime(t *testing.T) {
 		_, next = m.await(next, "EXTEND_TIMEOUT_USEC=30000000")
 	}
 	open()
-	if code := worker.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	db.AwaitDone(t, 1)
 }
 
@@ -130,9 +124,7 @@ func TestAStartThatFails(t *testing.T) {
 	m := newManager(t, 0)
 	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}
 	worker := m.launch(harness.Program(t, "jobd"), settings)
-	if code := worker.ExitCode(t); code != 2 {
-		t.Errorf("exit code %d, want 2", code)
-	}
+	check.Equal(t, worker.ExitCode(t), 2, "exit code")
 	if said := strings.Join(m.messages(0), "\n"); strings.Contains(said, "READY") {
 		t.Errorf("it said %q", said)
 	}
@@ -155,9 +147,7 @@ func TestAMasterSaysHowItStands(t *testing.T) {
 	_, next = m.await(next, "READY=1")
 	master.Signal(t, syscall.SIGTERM)
 	m.await(next, "STOPPING=1")
-	if code := master.ExitCode(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	check.Equal(t, master.ExitCode(t), 0, "exit code")
 }
 
 // A daemon that nobody wants to hear says nothing, and works.
@@ -173,9 +163,7 @@ func TestNobodyListens(t *testing.T) {
 		}
 		return ""
 	})
-	if n := strings.Count(master.Output(), "can't be told"); n != 1 {
-		t.Errorf("it is in the log %d times", n)
-	}
+	check.Equal(t, strings.Count(master.Output(), "can't be told"), 1, "it is in the log … times")
 	out, err := exec.Command(harness.Program(t, "jobctl"), "--config=", "--port", settings["port"], "--master", "status").CombinedOutput()
 	if err != nil {
 		t.Errorf("status: %v: %s", err, out)
@@ -220,9 +208,7 @@ func TestALoopThatHangs(t *testing.T) {
 			m.await(next, "READY=1")
 			db.AwaitCount(t, 4, "status = 'done' AND result = 'ok'")
 			again.Signal(t, syscall.SIGTERM)
-			if code := again.ExitCode(t); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			check.Equal(t, again.ExitCode(t), 0, "exit code")
 		})
 	}
 }
@@ -410,9 +396,7 @@ func TestAMastersLoopThatHangs(t *testing.T) {
 			poke(t, again)
 			db.AwaitDone(t, 1)
 			again.Signal(t, syscall.SIGTERM)
-			if code := again.ExitCode(t); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			check.Equal(t, again.ExitCode(t), 0, "exit code")
 		})
 	}
 }

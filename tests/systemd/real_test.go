@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -191,13 +192,9 @@ func TestUnitsUnderSystemd(t *testing.T) {
 	m.run("touch /var/lib/jobd/open")
 	out := harness.Text(db.AwaitDone(t, 1).Stdout)
 	for _, line := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapBnd:\t0000000000000000\n", "written\n"} {
-		if !strings.Contains(out, line) {
-			t.Errorf("the job does not tell %q but %q", line, out)
-		}
+		check.Contains(t, out, line, "the job does not tell … but")
 	}
-	if stderr := harness.Text(db.Row(t, 1).Stderr); !strings.Contains(stderr, "/usr/x") {
-		t.Errorf("the job could write to /usr: %q", stderr)
-	}
+	check.Contains(t, harness.Text(db.Row(t, 1).Stderr), "/usr/x", "the job could write to /usr")
 	if strings.Contains(out, "NOTIFY_SOCKET") || strings.Contains(out, "WATCHDOG") {
 		t.Errorf("the job's environment is %q", out)
 	}
@@ -227,9 +224,7 @@ func (m *machine) checkSockets() {
 		{"systemctl restart jobd; jobctl --config= list-targets", "a"},
 		{"systemctl kill --signal=KILL jobd; until jobctl --config= list-targets; do sleep 0.1; done", "a"},
 	} {
-		if out := m.run(test.script); !strings.Contains(out, test.want) {
-			m.t.Errorf("%s: %q, want %q", test.script, out, test.want)
-		}
+		check.Contains(m.t, m.run(test.script), test.want, "%s", test.script)
 	}
 	m.run("systemctl stop jobd")
 	out := m.run("ls /run/jobd; jobctl --config= status 2>&1 || true; systemctl show --value -p ActiveState jobd jobd.socket")

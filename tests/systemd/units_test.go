@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -96,9 +97,7 @@ func TestTheTemplateIsTheUnit(t *testing.T) {
 	)
 	_, template, _ := strings.Cut(unit(t, "jobd@.service"), "[Unit]")
 	_, one, _ := strings.Cut(unit(t, "jobd.service"), "[Unit]")
-	if got := names.Replace(template); got != one {
-		t.Errorf("the template without its names is\n%s\nthe unit is\n%s", got, one)
-	}
+	check.Equal(t, names.Replace(template), one, "the template without its names is … the unit is")
 }
 
 // The socket of docs/monitoring.md has a folder in which the daemons of each unit may make it, also a
@@ -115,9 +114,7 @@ func TestTheSocketOfThePageHasAFolder(t *testing.T) {
 		"jobd-master.service": "\nReadWritePaths=-" + folder + "\n", "jobd@.service": ownFolder, "../tmpfiles/jobd.conf": "\nd " + folder + " 1775 root jobd -\n",
 		"jobd.socket": "\nListenStream=" + folder + "/jobd.sock\n", "jobd@.socket": "\nListenStream=" + folder + "/%i.sock\n",
 	} {
-		if !strings.Contains(unit(t, name), said) {
-			t.Errorf("%s does not say %s", name, said)
-		}
+		check.Contains(t, unit(t, name), said, "%s does not say", name)
 	}
 	for _, name := range []string{"jobd.service", "jobd-master.service"} { // it would be given to their account, with the sockets in it
 		if strings.Contains(unit(t, name), "\nRuntimeDirectory=") {

@@ -10,13 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	_ "modernc.org/sqlite" // the application's driver
+
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
-	_ "modernc.org/sqlite" // the application's driver
 )
 
 // The rows of a site on which workers are killed.
@@ -184,9 +186,7 @@ func (s *site) expectRuns(id int64, killed bool) {
 func verifyJournal(t testing.TB, settings harness.Settings) {
 	t.Helper()
 	reader := must.Get(replay.Open(settings["journal_dir"]))(t)
-	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
-		t.Errorf("the journal does not verify: %v", err)
-	}
+	must.Get(verify.Audit(t.Context(), reader.Folder(), nil, nil))(t)
 }
 
 // wideTable is one whose columns can hold what makes no sense.
@@ -236,18 +236,13 @@ func TestRowsThatSayWhatCannotBe(t *testing.T) {
 	for _, c := range cases {
 		row := s.awaitStatus(c.row.id, "ignored")
 		for _, want := range c.want {
-			if !strings.Contains(row.stderr, want) {
-				t.Errorf("%q is not told in %s", want, row)
-			}
+			check.Contains(t, row.stderr, want, "is not told in %s", row)
 		}
-		if row.uniqueKey != "" {
-			t.Errorf("%s keeps its unique key %q", row, row.uniqueKey)
-		}
+		check.Equal(t, row.uniqueKey, "", "%s keeps its unique key", row)
 		t.Logf("%s", row.stderr)
 	}
-	if starts := s.oracle.starts(t); len(starts) != 2 {
-		t.Errorf("started: %s", starts)
-	}
+	starts := s.oracle.starts(t)
+	check.Equal(t, len(starts), 2, "started: %s", starts)
 	idle(t, worker)
 
 	// Somebody has to mend them, so they are told as what failed is; but nothing sets them back together.
@@ -295,9 +290,7 @@ func TestDelayedRowsOfAGaleraPair(t *testing.T) {
 	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		for _, node := range pair {
-			if err := node.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, node.Close())
 		}
 	})
 	jobs := size[int64](120, 3000)
@@ -436,17 +429,14 @@ func TestUniqueKeys(t *testing.T) {
 			return ""
 		})
 		if insert(id+1000) == nil {
-			if row := s.row(id); row.status != "done" {
-				t.Fatalf("a second row was inserted beside %s", row)
-			}
+			row := s.row(id)
+			must.Equal(t, row.status, "done", "a second row was inserted beside %s", row)
 			s.Exec(t, "DELETE FROM jobs WHERE id = ?", id+1000)
 		}
 		poll(t, worker)
 	}
 	s.awaitAll(int(jobs))
-	if n := len(s.oracle.starts(t, 2)); n != 2 {
-		t.Errorf("job 2 was started %d times: it fails once", n)
-	}
+	check.Equal(t, len(s.oracle.starts(t, 2)), 2, "job 2 was started … times: it fails once")
 	if n := s.Count(t, "unique_key IS NOT NULL"); n > 0 {
 		t.Errorf("%d rows keep their key", n)
 	}
@@ -500,9 +490,7 @@ func TestTheTableInAFile(t *testing.T) {
 		}
 	}
 	for id, want := range map[int64]int{1: 1, 3: 3, 4: 2, 5: 0, 6: 0, 7: 0} {
-		if n := len(o.starts(t, id)); n != want {
-			t.Errorf("job %d was started %d times, not %d", id, n, want)
-		}
+		check.Equal(t, len(o.starts(t, id)), want, "job %d was started … times", id)
 	}
 	verifyJournal(t, settings)
 }
@@ -562,9 +550,7 @@ func (s *site) expectOnce(n int) {
 			s.t.Errorf("job %d was started %d times", begun.id, times[begun.id])
 		}
 	}
-	if len(times) != n {
-		s.t.Errorf("%d jobs were started, not %d", len(times), n)
-	}
+	check.Equal(s.t, len(times), n, "jobs were started")
 }
 
 // expectNotBefore checks that no row says that it was started before it was due. The machine's clock is

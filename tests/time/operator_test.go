@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/tests/harness"
 )
 
@@ -140,9 +141,7 @@ esac`)
 		t.Errorf("%s: want the next run an hour after %d", row, at)
 	}
 	for _, begun := range s.oracle.await(t, 6, 3) {
-		if begun.attempt != 1 {
-			t.Errorf("%s overtakes the next planned time", begun)
-		}
+		check.Equal(t, begun.attempt, 1, "%s overtakes the next planned time", begun)
 	}
 	expectBackoff(t, events(t, settings, journal.KindDone))
 	verifyJournal(t, settings)

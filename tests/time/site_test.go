@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -104,9 +105,7 @@ func (s *site) insertSome(rows []timed) {
 func (s *site) row(id int64) timed {
 	s.t.Helper()
 	rows := s.rows("id = ?", id)
-	if len(rows) != 1 {
-		s.t.Fatalf("there are %d rows of job %d", len(rows), id)
-	}
+	must.Equal(s.t, len(rows), 1, "there are … rows of job %d", id)
 	return rows[0]
 }
 
@@ -194,9 +193,7 @@ func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
 	t.Helper()
 	server := must.Get(dbserver.Start(context.Background(), options))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, server.Close())
 	})
 	return server
 }
@@ -278,9 +275,7 @@ func (o oracle) await(t testing.TB, id int64, n int) (starts []start) {
 // touch makes a file in the oracle's folder.
 func (o oracle) touch(t testing.TB, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(o.dir, name), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(o.dir, name), []byte(content), 0o644))
 }
 
 // killRunning kills what the launcher has left.

@@ -9,6 +9,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -55,9 +56,7 @@ func (s *site) audit(t *testing.T, journals ...string) tally {
 	seen, found := s.oracle.read(t), tally{jobs: s.jobs}
 	outcomes := s.outcomes(t)
 	for i, o := range outcomes {
-		if o.id != i+1 {
-			t.Fatalf("row %d of the table is job %d: rows came or went", i+1, o.id)
-		}
+		must.Equal(t, o.id, i+1, "row … of the table is job …: rows came or went")
 		switch {
 		case o.status != "done":
 			found.lost++
@@ -70,9 +69,7 @@ func (s *site) audit(t *testing.T, journals ...string) tally {
 			t.Errorf("job %d is done, but was never run", o.id)
 		}
 	}
-	if len(outcomes) != s.jobs {
-		t.Errorf("the table has %d rows, and had %d", len(outcomes), s.jobs)
-	}
+	check.Equal(t, len(outcomes), s.jobs, "the table has … rows, and had")
 	for a, pids := range seen.starts {
 		if len(pids) > 1 {
 			found.doubled++
@@ -104,9 +101,7 @@ func (s *site) outcomes(t *testing.T) (outcomes []outcome) {
 func checkJournal(t *testing.T, dir string, seen history) {
 	t.Helper()
 	reader := must.Get(replay.Open(dir))(t)
-	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
-		t.Errorf("the journal does not verify: %v", err)
-	}
+	must.Get(verify.Audit(t.Context(), reader.Folder(), nil, nil))(t)
 	attempts := map[int64]int{}
 	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindRunning, journal.KindStarted}}) {
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/tests/harness"
 )
 
@@ -210,9 +211,7 @@ func (s *site) auditCancelled(t *testing.T, c *canceller, journals ...string) (f
 			t.Errorf("job %d is done, and it was told that it is ignored", o.id)
 		case o.marked():
 			ended++
-			if o.result != "fail" {
-				t.Errorf("job %d was cancelled while it ran, and ended as %s", o.id, o.result)
-			}
+			check.Equal(t, o.result, "fail", "job %d was cancelled while it ran, and ended as", o.id)
 		case told["cancelling"] || told["done"]:
 			t.Errorf("job %d: told %v, and its row says nothing of it: %q", o.id, told, o.stderr)
 		case o.unknown():

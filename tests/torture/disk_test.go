@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
 	"jobd/exec/runner/proctest"
 	"jobd/journal"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
@@ -35,9 +37,7 @@ const diskSize = "size=128m"
 func smallDisk(t *testing.T, s *site) {
 	t.Helper()
 	dir := s.settings["journal_dir"]
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, diskSize+",mode=0700")
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
@@ -46,9 +46,7 @@ func smallDisk(t *testing.T, s *site) {
 		t.Fatalf("mount a small disk: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount the small disk: %v", err)
-		}
+		check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount the small disk")
 	})
 }
 
@@ -65,14 +63,10 @@ func (s *site) fill(t *testing.T) (free func()) {
 		for err = nil; err == nil; {
 			_, err = ballast.Write(make([]byte, size))
 		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, err, syscall.ENOSPC)
 	}
 	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, os.Remove(path))
 	}
 }
 
@@ -153,9 +147,7 @@ var injected = regexp.MustCompile(`(?:fsync|fdatasync)\(\d+<([^>]+)>.*INJECTED`)
 // failFsync makes the nth fsync of each thread fail, from now on; failed gives the file of the first, when the worker has ended.
 func failFsync(t *testing.T, worker *harness.Daemon, nth int) (failed func() string) {
 	t.Helper()
-	if _, err := exec.LookPath("strace"); err != nil {
-		t.Fatalf("failing system calls are made by strace, which make deps installs: %v", err)
-	}
+	must.Get(exec.LookPath("strace"))(t)
 	log := filepath.Join(t.TempDir(), "strace")
 	strace := exec.Command("strace", "-f", "-y", "-p", fmt.Sprint(worker.Pid), "-o", log,
 		"-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d", nth))
@@ -305,19 +297,13 @@ func TestJournalLost(t *testing.T) {
 	s.AwaitCount(t, slots, "status = 'running'")
 	s.AwaitCount(t, slots, "status = 'accepted'")
 	worker.Kill(t)
-	if err := os.RemoveAll(s.settings["journal_dir"]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(s.settings["journal_dir"]))
 	s.oracle.open(t)
 	s.start(t)
 	s.awaitDone(t)
 	found := s.audit(t)
-	if found.unknown != 2*slots {
-		t.Errorf("%d outcomes are unknown, want the %d that were claimed", found.unknown, 2*slots)
-	}
-	if started := s.oracle.read(t).started(); started != slots+rest {
-		t.Errorf("%d jobs were started, want %d", started, slots+rest)
-	}
+	check.Equal(t, found.unknown, 2*slots, "outcomes are unknown")
+	check.Equal(t, s.oracle.read(t).started(), slots+rest, "jobs were started")
 	suite.matrix.add(line{fault: "9 journal lost", runs: 1, tally: found})
 }
 
@@ -424,9 +410,7 @@ func TestGaleraNodeKilled(t *testing.T) {
 	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
 		for _, node := range pair {
-			if err := node.Close(); err != nil {
-				t.Error(err)
-			}
+			check.Do(t, node.Close())
 		}
 	})
 	router := harness.NewLink(t, pair[0].Addr())

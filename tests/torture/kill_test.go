@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -148,9 +148,7 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 	}
 	group := must.Get(dbserver.StartGroup(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
-		if err := dbserver.CloseGroup(group); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, dbserver.CloseGroup(group))
 	})
 	router := harness.NewLink(t, group[0].Addr())
 	targets := map[string]int{"a": 4, "b": 1}
@@ -273,12 +271,9 @@ func TestAJobThatKillsItsWorker(t *testing.T) {
 			}
 			s.start(t)
 			row := s.AwaitDone(t, 1)
-			if !strings.Contains(harness.Text(row.Stderr), c.says) {
-				t.Errorf("the row does not say %q: %s", c.says, row)
-			}
-			if started := s.oracle.read(t).starts; len(started) != c.starts {
-				t.Errorf("it was started %d times, want %d: %v", len(started), c.starts, started)
-			}
+			check.Contains(t, harness.Text(row.Stderr), c.says, "the row does not say …: %s", row)
+			started := s.oracle.read(t).starts
+			check.Equal(t, len(started), c.starts, "it was started … times: %v", started)
 			suite.matrix.add(line{fault: "2 a job kills its worker, on_crash = " + c.onCrash, runs: c.starts, tally: s.audit(t)})
 		})
 	}
@@ -287,9 +282,7 @@ func TestAJobThatKillsItsWorker(t *testing.T) {
 // writeWorker writes the file in which a job finds its worker's process id.
 func (s *site) writeWorker(t *testing.T, pid []byte) {
 	t.Helper()
-	if err := os.WriteFile(s.oracle.gate+".worker", pid, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(s.oracle.gate+".worker", pid, 0o600))
 }
 
 // newServer starts a database server of the test's own.
@@ -297,9 +290,7 @@ func newServer(t *testing.T) *dbserver.Server {
 	t.Helper()
 	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{}))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, server.Close())
 	})
 	return server
 }

@@ -109,9 +109,7 @@ func (s *site) auditRetried(t *testing.T, journals ...string) (found tally, retr
 	seen, back := s.oracle.read(t), setBack(t, journals)
 	found.jobs = s.jobs
 	outcomes := s.outcomes(t)
-	if len(outcomes) != s.jobs {
-		t.Fatalf("the table has %d rows, and had %d", len(outcomes), s.jobs)
-	}
+	must.Equal(t, len(outcomes), s.jobs, "the table has … rows, and had")
 	for _, o := range outcomes {
 		starts := len(seen.starts[attempt{o.id, 1}]) + len(seen.starts[attempt{o.id, 2}])
 		retries += back[o.id]

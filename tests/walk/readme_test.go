@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
@@ -59,9 +60,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(name, []byte(strings.Join(rewritten(lines, steps, answers), "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(strings.Join(rewritten(lines, steps, answers), "\n")), 0o644))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -39,9 +40,7 @@ func TestAFleet(t *testing.T) {
 	for id := int64(1); id <= 3; id++ {
 		has[await(t, master, id, "running", `job \d runs on node-\d since `+clock+` \(pid \d+\)`, viaMaster).Worker] = true
 	}
-	if len(has) != 3 {
-		t.Errorf("the jobs run on %v", has)
-	}
+	check.Equal(t, len(has), 3, "the jobs run on %v", has)
 	jobctl(t, nodes[0], "pause", "a")
 	await(t, master, 4, "slots", `job 4 is the next of its target: all 2 slots of target a are in use, on node-2, node-3; paused on node-1 since `+clock, viaMaster)
 	jobctl(t, master, viaMaster, "pause", "a")
@@ -54,9 +53,7 @@ func TestAFleet(t *testing.T) {
 	}
 	got := jobctl(t, master, viaMaster, "show", "a:1")
 	for _, part := range []string{"job 1 is done: ok", "target:      a\n", "status:      done\n", "claimed by node-", "ended: ok", "waited  ", "ran     "} {
-		if !strings.Contains(got.stdout, part) {
-			t.Errorf("show lacks %q", part)
-		}
+		check.Contains(t, got.stdout, part, "show lacks")
 	}
 	if got.code != 0 || got.stderr != "" {
 		t.Errorf("%+v", got)
@@ -106,9 +103,7 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 			t.Parallel()
 			_, got := ask(t, master, 2, viaMaster)
 			for _, part := range []string{"worker 'node-1': no answer within ", "worker 'old': it can't tell, because it is an older jobd, or the original"} {
-				if !strings.Contains(got.stderr, part) {
-					t.Errorf("stderr lacks %q: %s", part, got.stderr)
-				}
+				check.Contains(t, got.stderr, part, "stderr lacks")
 			}
 		})
 		t.Run("show", func(t *testing.T) {

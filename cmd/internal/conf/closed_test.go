@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -18,9 +19,7 @@ func TestErrorsAboutSomethingElseAreNotOfClosedFolders(t *testing.T) {
 	for _, err := range []error{
 		errors.New("other"), fs.ErrPermission, &fs.PathError{Op: "open", Path: "/a", Err: syscall.ENOSPC},
 	} {
-		if got := Closed(err, "/a"); got != nil {
-			t.Errorf("%v became %v", err, got)
-		}
+		check.Do(t, Closed(err, "/a"), "%v became", err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"jobd/store/storetest/must"
 )
 
 // An address names its host, so that nobody listens on all addresses by leaving something out.
@@ -53,9 +55,7 @@ func TestHTTPBesideTheDaemonsOwnAddress(t *testing.T) {
 		var h HTTP
 		set := New(Program{})
 		h.Register(set)
-		if err := h.Decode(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Decode(text))
 		h.Validate(set, &Listen{Host: test.host, Port: test.port})
 		if same := set.Err() != nil; same != test.same {
 			t.Errorf("http_listen %s, host %s: %v", text, test.host, set.Err())
@@ -98,9 +98,7 @@ func TestWhoIsBelievedOverHTTP(t *testing.T) {
 		var h HTTP
 		l.Register(set)
 		h.Register(set)
-		if err := set.Parse(append(strings.Fields(args), "--host=127.0.0.1", "--port=1"), nil, io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, set.Parse(append(strings.Fields(args), "--host=127.0.0.1", "--port=1"), nil, io.Discard))
 		l.Validate(set)
 		h.Validate(set, &l)
 		if err := set.Err(); (want.bad == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want.bad) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -142,9 +144,7 @@ func TestDecodeValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := new(entry).decoded(test.text); got != test.want {
-				t.Errorf("%s is %q, want %q", test.text, got, test.want)
-			}
+			check.Equal(t, new(entry).decoded(test.text), test.want, "%s is", test.text)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/cmd/internal/check"
 	"jobd/store/storetest/must"
 )
@@ -51,9 +52,7 @@ func TestCouldWriteNothingInTheKernelsFolders(t *testing.T) {
 			t.Errorf("%s could be made", dir)
 		}
 	}
-	if _, err := couldWrite(t.TempDir() + "/below/journal"); err != nil {
-		t.Error(err)
-	}
+	must.Get(couldWrite(t.TempDir() + "/below/journal"))(t)
 }
 
 // An empty folder, such as systemd makes, is a journal that nobody has begun.

@@ -8,17 +8,18 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/daemon"
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
@@ -75,9 +76,7 @@ func TestStagesEndOneAfterTheOther(t *testing.T) {
 	first.end <- nil
 	<-second.ended
 	second.end <- errors.New("too late to count")
-	if err := <-over; err != nil {
-		t.Errorf("error %v, want none: the first actor returned none", err)
-	}
+	check.Do(t, <-over)
 }
 
 func TestAnActorThatReturnsEndsTheOthers(t *testing.T) {
@@ -86,9 +85,7 @@ func TestAnActorThatReturnsEndsTheOthers(t *testing.T) {
 	first := newWorking()
 	first.end <- errors.New("by the other's end")
 	over := live(t, daemon.Life{Ending: daemon.NewEnding()}, nil, first.run, func(context.Context) error { return want })
-	if err := <-over; !errors.Is(err, want) {
-		t.Errorf("error %v, want %v", err, want)
-	}
+	check.ErrorIs(t, <-over, want)
 }
 
 // who tells by what the peer is known.
@@ -116,21 +113,15 @@ func TestServeOnSockets(t *testing.T) {
 	c := conf.Listen{Host: "127.0.0.1", Unix: filepath.Join(folder, "own")}
 	config := jobnet.ServerConfig{Handlers: who, Logger: slog.New(slog.DiscardHandler)}
 	server := must.Get(daemon.Listen(c, []net.Listener{given}, "peers", config))(t)
-	if got := server.Sockets(); !slices.Equal(got, []string{c.Unix, given.Addr().String()}) {
-		t.Errorf("sockets %q", got)
-	}
+	check.Elements(t, server.Sockets(), []string{c.Unix, given.Addr().String()}, "sockets")
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, time.Second, "too late") }()
 	for address, want := range map[string]string{server.Address(): `"tcp"`, c.Unix: `"unix"`, given.Addr().String(): `"unix"`} {
-		if got := ask(t, address); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
-		}
+		check.Equal(t, ask(t, address), want, "%s", address)
 	}
 	stop()
-	if err := errors.Join(<-served, server.Close()); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, errors.Join(<-served, server.Close()))
 	if _, err := os.Lstat(c.Unix); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its socket is left: %v", err)
 	}
@@ -184,7 +175,5 @@ func TestADaemonIsAskedBySomebody(t *testing.T) {
 	}
 	d.Close()
 	stop()
-	if err := errors.Join(<-served, server.Close()); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, errors.Join(<-served, server.Close()))
 }

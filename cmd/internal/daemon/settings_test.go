@@ -17,6 +17,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -48,9 +49,7 @@ func TestMistakesOfBothSortsAreToldAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := read("--port=x")
 	for _, want := range []string{`port: "x" is not allowed`, "host: required", "own: with 1 variables"} {
-		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		check.Contains(t, fmt.Sprint(err), want, "error %v", err)
 	}
 }
 
@@ -111,15 +110,11 @@ func TestReload(t *testing.T) {
 		t.Errorf("it was refused at %s, and then at %s", since, again)
 	}
 	reading.Reload(log, func() (daemon.Settings, error) { return loud, nil })
-	if words := reading.Words("it serves"); words != "it serves" {
-		t.Errorf("of one that was taken over it says %q", words)
-	}
+	check.Equal(t, reading.Words("it serves"), "it serves", "of one that was taken over it says")
 	must.Do(t, log.Close())
 	content := must.Get(os.ReadFile(file))(t)
 	for _, want := range []string{"the old one stays in force", "it is wrong", "something is odd", "configuration was read again", "/etc/testd.conf"} {
-		if !strings.Contains(string(content), want) {
-			t.Errorf("the log has no %q:\n%s", want, content)
-		}
+		check.Contains(t, string(content), want, "the log has no …: %s", content)
 	}
 }
 
@@ -135,9 +130,7 @@ func TestListen(t *testing.T) {
 	if _, err := daemon.Listen(c, nil, "peers", jobnet.ServerConfig{}); err == nil || !strings.Contains(err.Error(), "listen for peers (keys host and port): ") {
 		t.Errorf("error %v", err)
 	}
-	if err := errors.Join(server.Close(), server.Close()); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, errors.Join(server.Close(), server.Close()))
 }
 
 // What the binary on the disk says decides whether this process may be followed by it.

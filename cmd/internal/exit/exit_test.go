@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"jobd/cmd/internal/exit"
+	"jobd/store/storetest/check"
 )
 
 func TestReport(t *testing.T) {
@@ -38,9 +39,7 @@ func TestReport(t *testing.T) {
 			if code := exit.Report(&out, "jobctl", test.err); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			if out.String() != test.text {
-				t.Errorf("wrote %q, want %q", out.String(), test.text)
-			}
+			check.Equal(t, out.String(), test.text, "wrote")
 		})
 	}
 }
@@ -63,15 +62,11 @@ func TestJoinedCodes(t *testing.T) {
 		"they differ":      {[]error{gone, late}, exit.Failure},
 		"a signal is last": {[]error{gone, exit.With(130, plain)}, 130},
 	} {
-		if got := exit.Code(exit.Join(test.errs...)); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
+		check.Equal(t, exit.Code(exit.Join(test.errs...)), test.want, "%s", name)
 	}
 }
 
 func TestWithKeepsNil(t *testing.T) {
 	t.Parallel()
-	if err := exit.With(exit.Usage, nil); err != nil {
-		t.Errorf("With(Usage, nil) = %v, want nil", err)
-	}
+	check.Do(t, exit.With(exit.Usage, nil), "With(Usage, nil) =")
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -55,9 +57,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 				break
 			}
 		}
-		if got != total {
-			t.Errorf("%d items, want %d", got, total)
-		}
+		check.Equal(t, got, total, "items")
 		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
 			t.Errorf("after the end: %v, want %v", err, ErrUnknown)
 		}
@@ -77,12 +77,8 @@ func TestPageOfAStreamThatGivesNothing(t *testing.T) {
 		if err != nil || !page.More || len(page.Items) > 0 || time.Since(begun) != PageTime {
 			t.Errorf("%+v, %v after %v: want an empty page after %v", page, err, time.Since(begun), PageTime)
 		}
-		if err := c.Close("somebody else", id); !errors.Is(err, ErrUnknown) {
-			t.Errorf("closed by somebody else: %v", err)
-		}
-		if err := c.Close("me", id); err != nil {
-			t.Error(err)
-		}
+		check.ErrorIs(t, c.Close("somebody else", id), ErrUnknown, "closed by somebody else")
+		check.Do(t, c.Close("me", id))
 		synctest.Wait()
 		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
 			t.Errorf("after it was closed: %v", err)
@@ -119,9 +115,7 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		id = c.Open(link, "me", "here", numbers(1, nil, &taken))
 		time.Sleep(idleTime - time.Second)
 		synctest.Wait()
-		if len(c.open) != 1 {
-			t.Errorf("after a minute %d are open that nobody has asked for", len(c.open)-1)
-		}
+		check.Equal(t, len(c.open), 1, "after a minute %d are open that nobody has asked for", len(c.open)-1)
 		end()
 		synctest.Wait()
 		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
@@ -149,21 +143,15 @@ func TestCursorsOfOnePeer(t *testing.T) {
 		}
 		for range maxCursors {
 			ids = append(ids, open("greedy"))
-			if _, err := c.Next(link, "master", ids[0]); err != nil {
-				t.Fatalf("a stream that is asked for has ended: %v", err)
-			}
+			must.Get(c.Next(link, "master", ids[0]))(t)
 		}
 		other := open("modest")
 		for range maxCursors {
 			ids[maxCursors-1] = open("greedy")
-			if _, err := c.Next(link, "master", ids[0]); err != nil {
-				t.Fatalf("a stream that is asked for has ended: %v", err)
-			}
+			must.Get(c.Next(link, "master", ids[0]))(t)
 		}
 		for _, id := range []string{ids[0], ids[maxCursors-1], other} {
-			if _, err := c.Next(link, "master", id); err != nil {
-				t.Error(err)
-			}
+			must.Get(c.Next(link, "master", id))(t)
 		}
 		if _, err := c.Next(link, "master", ids[1]); !errors.Is(err, ErrUnknown) {
 			t.Errorf("the stream that nobody has asked for longest: %v, want %v", err, ErrUnknown)
@@ -210,9 +198,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.Registered{Worker: "w", Targets: []string{"a"}, More: 2, By: "me", Times: 3},
 		journal.Left{Worker: "w", Reason: "it stops", By: "me", Times: 3},
 	}
-	if len(payloads) != len(journal.Kinds()) {
-		t.Fatalf("%d payloads for %d kinds", len(payloads), len(journal.Kinds()))
-	}
+	must.Equal(t, len(payloads), len(journal.Kinds()), "payloads for … kinds")
 	for i, payload := range payloads {
 		want := Event{journal.Event{
 			Seq: uint64(i + 1), Job: 5, Time: time.Date(2026, 11, 20, 1, 2, 3, 4000, time.UTC), Payload: payload, Hash: journal.Hash{byte(i)},
@@ -225,9 +211,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", payload.Kind(), diff)
 		}
-		if payload.Kind() != journal.Kinds()[i] {
-			t.Errorf("kind %d is %s, want %s", i, journal.Kinds()[i], payload.Kind())
-		}
+		check.Equal(t, payload.Kind(), journal.Kinds()[i], "kind %d is", i)
 	}
 }
 

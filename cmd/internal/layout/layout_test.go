@@ -1,12 +1,12 @@
 package layout_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"jobd/cmd/internal/layout"
+	"jobd/store/storetest/check"
 )
 
 func TestWrap(t *testing.T) {
@@ -24,9 +24,7 @@ func TestWrap(t *testing.T) {
 		{"of: one,two,three,four", 10, []string{"of:", "one,two,", "three,four"}},
 		{",,,,,", 3, []string{",,,", ",,"}},
 	} {
-		if got := layout.Wrap(test.text, test.width); !slices.Equal(got, test.want) {
-			t.Errorf("%q in %d: %q, want %q", test.text, test.width, got, test.want)
-		}
+		check.Elements(t, layout.Wrap(test.text, test.width), test.want, "%q in %d", test.text, test.width)
 	}
 }
 

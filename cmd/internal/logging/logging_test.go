@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -34,9 +36,7 @@ func open(t *testing.T, config logging.Config) (*logging.Log, *strings.Builder) 
 // end has everything written.
 func end(t *testing.T, log *logging.Log) {
 	t.Helper()
-	if err := log.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, log.Close())
 }
 
 func read(t *testing.T, path string) string {
@@ -59,9 +59,7 @@ func TestEachSinkHasItsLevel(t *testing.T) {
 	}
 	file := read(t, path)
 	for _, want := range []string{"level=TRACE msg=frame bytes=7", "level=INFO msg=polled", "level=WARN msg=lost link=mysql"} {
-		if !strings.Contains(file, want) {
-			t.Errorf("no %q in the file:\n%s", want, file)
-		}
+		check.Contains(t, file, want, "no … in the file")
 	}
 }
 
@@ -140,23 +138,15 @@ func TestJSON(t *testing.T) {
 		var last map[string]any
 		for _, line := range lines {
 			last = nil
-			if err := json.Unmarshal([]byte(line), &last); err != nil {
-				t.Errorf("%s: %q: %v", where, line, err)
-			}
+			check.Do(t, json.Unmarshal([]byte(line), &last), "%s: %q", where, line)
 		}
 		want := map[string]any{"level": "WARN", "msg": "job failed", "target": "a\nb\x1b[31m\" level=ERROR", "elapsed": 1.5, "error": "two\nlines", "stderr": "\ufffd"}
 		for key, value := range want {
-			if last[key] != value {
-				t.Errorf("%s: %s is %q, want %q", where, key, last[key], value)
-			}
+			check.Equal(t, last[key], value, "%s: %s is", where, key)
 		}
-		if n := map[string]int{"console": 1, "file": 2}[where]; len(lines) != n {
-			t.Errorf("%s: %d lines, want %d:\n%s", where, len(lines), n, text)
-		}
+		check.Equal(t, len(lines), map[string]int{"console": 1, "file": 2}[where], "%s: … lines: %s", where, text)
 	}
-	if !strings.Contains(read(t, path), `"level":"TRACE"`) {
-		t.Error("the level trace has no name in the file")
-	}
+	check.Contains(t, read(t, path), `"level":"TRACE"`, "the level trace has no name in the file")
 }
 
 // Text is a line a record, too: what others have written is quoted.
@@ -192,9 +182,7 @@ func TestGapsInJSON(t *testing.T) {
 			}
 		}
 	}
-	if got := read(t, path); !strings.Contains(got, `"records":1`) {
-		t.Errorf("file:\n%s\nwant a note of one lost record", got)
-	}
+	check.Contains(t, read(t, path), `"records":1`, "file: … want a note of one lost record")
 }
 
 // Of rotated files the oldest go.
@@ -259,9 +247,7 @@ func TestAReaderThatHangsBlocksNobody(t *testing.T) {
 	if written := strings.Count(text, " INF record number="); written+missing < records {
 		t.Errorf("%d records were written and %d are said to be missing, of %d", written, missing, records)
 	}
-	if !strings.Contains(note, "the last one") {
-		t.Error("what came after the gap is not behind the note")
-	}
+	check.Contains(t, note, "the last one", "what came after the gap is not behind the note")
 }
 
 // A log that nobody reads any more does not keep its program from ending.

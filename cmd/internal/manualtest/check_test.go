@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -28,9 +29,7 @@ func TestThePagesCanBeWrittenAnew(t *testing.T) {
 			t.Errorf("the tests of %s don't know -update", folder)
 		}
 	}
-	if withPages != 3 {
-		t.Errorf("%d programs have manual pages among %s: %s", withPages, packages, out)
-	}
+	check.Equal(t, withPages, 3, "programs have manual pages among %s: %s", packages, out)
 }
 
 // testsOf is what all files of tests in a folder say.

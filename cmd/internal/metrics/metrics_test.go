@@ -18,6 +18,7 @@ import (
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 )
 
 // built is of what the daemons of these tests were built.
@@ -179,9 +180,7 @@ func TestTheTableIsAskedSeldom(t *testing.T) {
 		}
 		time.Sleep(countAge - time.Second)
 		has(t, scrape(t, handler), `jobd_jobs_waiting{target="a"} 7`, `jobd_jobs_waiting_oldest_seconds{target="a"} 69`)
-		if len(asked.asked) != 1 {
-			t.Errorf("the table was asked %d times within %v", len(asked.asked), countAge)
-		}
+		check.Equal(t, len(asked.asked), 1, "the table was asked … times within %v", countAge)
 		asked.rows, asked.err = api.WaitingRows{}, errors.New("it is away")
 		time.Sleep(time.Second)
 		lines = scrape(t, handler)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/service"
 	"jobd/journal"
@@ -19,6 +20,7 @@ import (
 	"jobd/journal/journaltest"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -113,9 +115,7 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 			for _, f := range found.All {
 				got = append(got, fmt.Sprintf("%d %s: %s %s %d", f.Job, tests[f.Job-1].name, f.Exit(), f.Line, f.Ended/1000))
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s, retrying %v (-want +got):\n%s", how, retrying, diff)
-			}
+			check.Equal(t, cmp.Diff(want, got), "", "%s, retrying %v (-want +got)", how, retrying)
 		}
 	}
 }
@@ -224,9 +224,7 @@ func TestCountsAreAddedByTime(t *testing.T) {
 	var sum api.Counts
 	add(&sum, api.Counts{Started: []int64{1, 2, 3}, Ended: []int64{1, 1, 1}, Failed: []int64{0, 0, 1}}, 0)
 	add(&sum, api.Counts{Started: []int64{9, 10, 20}, Ended: []int64{0, 0, 5}, Failed: []int64{9, 0, 0}}, 1)
-	if got := fmt.Sprint(sum); got != "{[11 22 3] [1 6 1] [0 0 1]}" {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, fmt.Sprint(sum), "{[11 22 3] [1 6 1] [0 0 1]}")
 }
 
 // What looks at the newest events only says how far back it has looked, and goes on from there.

@@ -12,9 +12,11 @@ import (
 	_ "time/tzdata" // Berlin, wherever this runs
 
 	"github.com/google/go-cmp/cmp"
+
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -52,16 +54,12 @@ func TestShare(t *testing.T) {
 			}
 			return nil
 		})
-		if got := strings.Join(asked, " "); got != test.asked {
-			t.Errorf("%s: asked %s, want %s", name, got, test.asked)
-		}
+		check.Equal(t, strings.Join(asked, " "), test.asked, "%s: asked", name)
 		said := ""
 		if err := errors.Join(errs...); err != nil {
 			said = err.Error()
 		}
-		if said != test.errs {
-			t.Errorf("%s: errors %q, want %q", name, said, test.errs)
-		}
+		check.Equal(t, said, test.errs, "%s: errors", name)
 	}
 }
 
@@ -78,9 +76,7 @@ func TestWhatIsLeftOpen(t *testing.T) {
 		&jobnet.RemoteError{Text: "the database is away"}:                    false,
 		&jobnet.RemoteError{Text: "unknown request type: 'retry'", Code: ""}: false,
 	} {
-		if got := open(err, "retry"); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
-		}
+		check.Equal(t, open(err, "retry"), want, "%v", err)
 	}
 }
 
@@ -267,9 +263,7 @@ func TestDescribeLaunchersOfTargets(t *testing.T) {
 			File: "/f", Digest: "00", By: "SIGHUP", Launchers: launchers,
 		},
 	} {
-		if got := Describe(payload); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, Describe(payload), want)
 	}
 }
 
@@ -295,9 +289,7 @@ func TestFailuresThatAreAlike(t *testing.T) {
 		"job 1: there is no order 77": 3, "process 4001 was asked for the job, and ended": 3,
 		"there is no order 1": 1, "there is no order 2": 1, "there is no order 3": 1,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, got), "", "(-want +got)")
 }
 
 // A failed attempt of a job that is tried again is no failure yet; a failed run of one that recurs is.

@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/net/api"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -76,9 +77,7 @@ func TestPictureOfAttempts(t *testing.T) {
 			fmt.Sscan(bar.W, &w)
 			got = append(got, fmt.Sprintf("%s %.0f-%.0f", bar.Class, x, x+w))
 		}
-		if said := strings.Join(got, ", "); said != c.want {
-			t.Errorf("%s: %s, want %s", c.name, said, c.want)
-		}
+		check.Equal(t, strings.Join(got, ", "), c.want, "%s", c.name)
 	}
 }
 
@@ -111,9 +110,7 @@ func TestWhatJobsWriteIsColouredAndHarmless(t *testing.T) {
 			}
 			continue
 		}
-		if got != want {
-			t.Errorf("%q:\n got %s\nwant %s", text, got, want)
-		}
+		check.Equal(t, got, want, "%q", text)
 	}
 }
 
@@ -198,9 +195,7 @@ func TestViewsHearOfTheirJob(t *testing.T) {
 	first := make(chan template.HTML, 1)
 	one.watchers[first] = struct{}{}
 	p.tell(one, "as it was")
-	if got := <-first; got != "as it was" {
-		t.Error(got)
-	}
+	check.Equal(t, <-first, "as it was")
 	p.tell(one, "as it was")
 	second := one.join()
 	roused("a")
@@ -212,9 +207,7 @@ func TestViewsHearOfTheirJob(t *testing.T) {
 	default:
 	}
 	p.tell(one, "as it was")
-	if got := <-second; got != "as it was" {
-		t.Error(got)
-	}
+	check.Equal(t, <-second, "as it was")
 }
 
 // However many views are looked at, they take a share of the time, and none gets too old.
@@ -234,9 +227,7 @@ func TestViewsTakeTheirShare(t *testing.T) {
 			one = &stream{took: c.took}
 			p.streams.live[string(rune('a'+i))] = one
 		}
-		if got := p.pause(one, soon, longestPause, c.took); got != c.want {
-			t.Errorf("%d views that take %v: %v, want %v", c.views, c.took, got, c.want)
-		}
+		check.Equal(t, p.pause(one, soon, longestPause, c.took), c.want, "%d views that take %v", c.views, c.took)
 	}
 }
 

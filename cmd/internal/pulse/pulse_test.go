@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"jobd/store/storetest/check"
 )
 
 // said is what a pulse logs, for a test that looks at it while nothing runs.
@@ -85,9 +87,7 @@ func TestStandstillIsTold(t *testing.T) {
 		l := p.Loop("turns")
 		l.Works()
 		time.Sleep(3*limit + time.Second)
-		if since := p.Still()[0].Since.Sub(began); since != limit/looks {
-			t.Errorf("it is still since %v after it began", since)
-		}
+		check.Equal(t, p.Still()[0].Since.Sub(began), limit/looks, "it is still since … after it began")
 		l.Waits()
 		time.Sleep(limit)
 		synctest.Wait()
@@ -97,9 +97,7 @@ func TestStandstillIsTold(t *testing.T) {
 		want := `level=ERROR msg="a loop stands still: it does not come to the end of a piece of work" loop=turns for=8s
 level=WARN msg="a loop that stood still goes on" loop=turns
 `
-		if log.String() != want {
-			t.Errorf("it said:\n%s", log.String())
-		}
+		check.Equal(t, log.String(), want, "it said")
 		if all != 16 || bad != 8 {
 			t.Errorf("%d of %d looks saw it", bad, all)
 		}

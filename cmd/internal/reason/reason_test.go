@@ -12,6 +12,7 @@ import (
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -120,9 +121,7 @@ func TestTheTableCannotBeRead(t *testing.T) {
 	a.Jobs[0].Here = &here{Phase: "in doubt", Since: at("10:02:00")}
 	got = Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a})
 	want = "job 5 was claimed by node-1 at 10:02, perhaps: the table has not told yet whether that was committed, because it can't be read since 11:00"
-	if got.Sentence != want {
-		t.Errorf("%s", got.Sentence)
-	}
+	check.Equal(t, got.Sentence, want)
 	got = Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, of("node-2", waits(busy))})
 	if got.Reason != InDoubt { // what a worker has in its hands comes first
 		t.Errorf("%+v", got)
@@ -135,9 +134,7 @@ func TestTheTargetThatWasNamed(t *testing.T) {
 	for name, want := range map[string]Code{"mail": Next, "MAIL": Next, "pics": OtherTarget, "": Next} {
 		as := of("node-1", job{Row: &row{Target: "mail", Status: "waiting"}, Ahead: &ahead{}, Target: &target{Name: "MAIL", Concurrency: 1, Room: 1, Looks: true}})
 		got := Of(Question{Job: 5, Target: name, Now: now, Location: time.UTC}, []Answer{as})
-		if got.Reason != want {
-			t.Errorf("%q: %+v", name, got)
-		}
+		check.Equal(t, got.Reason, want, "%q: %+v", name, got)
 	}
 }
 
@@ -162,9 +159,8 @@ func TestWhatIsToBeProbed(t *testing.T) {
 		"on the board of the worker":   {job{Row: waits(nil).Row, Here: &here{Phase: "queued"}, Target: looks}, false},
 		"there is no row to be probed": {job{}, false},
 	} {
-		if got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", test.job)}); got.Probe != test.want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", test.job)})
+		check.Equal(t, got.Probe, test.want, "%s: %+v", name, got)
 	}
 }
 
@@ -176,9 +172,8 @@ func TestTextsOfOthers(t *testing.T) {
 	if len(got.Sentence) > 400 || strings.Contains(got.Sentence, "\n") || !strings.HasSuffix(got.Sentence, "ü…") {
 		t.Errorf("%d bytes: %s", len(got.Sentence), got.Sentence)
 	}
-	if text := errors.New("a\nb").Error(); cut(text) != "a b" {
-		t.Errorf("%q", cut(text))
-	}
+	text := errors.New("a\nb").Error()
+	check.Equal(t, cut(text), "a b")
 }
 
 var constant = regexp.MustCompile(`(?m)^\t\w+ +Code = "([a-z-]+)"`)
@@ -327,9 +322,8 @@ func TestHowAManualJobIsRun(t *testing.T) {
 	answers := []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "manual"}, Target: idle})}
 	for master, want := range map[bool]string{false: "jobctl run-manual 5", true: "jobctl --master run-manual mail:5"} {
 		want = "job 5 is manual: it runs when somebody asks for it (" + want + ")"
-		if got := Of(Question{Job: 5, Master: master, Now: now, Location: time.UTC}, answers); got.Sentence != want {
-			t.Errorf("%s\nwant %s", got.Sentence, want)
-		}
+		got := Of(Question{Job: 5, Master: master, Now: now, Location: time.UTC}, answers)
+		check.Equal(t, got.Sentence, want)
 	}
 }
 
@@ -352,8 +346,6 @@ func TestWhoIsNamed(t *testing.T) {
 		"10.0.0.5:4711": "10.0.0.5", "10.0.0.5:4711 via master 10.0.0.1:7081": "10.0.0.5", "uid 33 pid 4711": "uid 33 pid 4711",
 		"ann (token, 10.0.0.5:4711)": "ann", "ann (uid, uid 33 pid 4711) via unverified master 10.0.0.1:7081": "ann", "": "",
 	} {
-		if got := whoOf(by); got != want {
-			t.Errorf("%q: %q, want %q", by, got, want)
-		}
+		check.Equal(t, whoOf(by), want, "%q", by)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // noted is what refusals have journalled.
@@ -55,19 +57,14 @@ func TestRefusalsInALoopAreCounted(t *testing.T) {
 		}
 		time.Sleep(refusalTime + time.Second)
 		synctest.Wait()
-		if len(n.all()) != mostRefusals+2 {
-			t.Fatalf("%d events after a minute, want one more that counts the rest", len(n.all()))
-		}
+		must.Equal(t, len(n.all()), mostRefusals+2, "events after a minute")
 		if last := n.all()[mostRefusals+1]; last.Times != 1000-mostRefusals || last.By != "10.0.0.1:1999" {
 			t.Errorf("the count is %+v", last)
 		}
 		r.refuse("nobody", "10.0.0.1:1", "target 'nobody' not found")
-		if len(n.all()) != mostRefusals+3 {
-			t.Error("a minute later it has no event of its own again")
-		}
-		if rest := r.LastWords(); len(rest) != 0 {
-			t.Errorf("left at the end: %+v", rest)
-		}
+		check.Equal(t, len(n.all()), mostRefusals+3, "a minute later it has no event of its own again")
+		rest := r.LastWords()
+		check.Equal(t, len(rest), 0, "left at the end: %+v", rest)
 	})
 }
 
@@ -86,9 +83,7 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 		for _, p := range r.LastWords() { // as at the end of the worker's run
 			times += p.(journal.Refused).Times
 		}
-		if got := len(n.all()) + times; got != 10_000 {
-			t.Errorf("%d are told, want 10,000", got)
-		}
+		check.Equal(t, len(n.all())+times, 10_000, "are told, want 10,000")
 		time.Sleep(refusalTime)
 		synctest.Wait()
 	})
@@ -105,7 +100,5 @@ func TestWhatIsToldOfARefusalIsShort(t *testing.T) {
 	if len(got.About)+len(got.Reason) > 3*mostRefusedFor || !strings.HasPrefix(got.Reason, "target 'ö") {
 		t.Errorf("%d and %d bytes: %+v", len(got.About), len(got.Reason), got)
 	}
-	if clean := strings.ToValidUTF8(got.About, "?"); clean != got.About {
-		t.Errorf("cut within a character: %q", got.About)
-	}
+	check.Equal(t, strings.ToValidUTF8(got.About, "?"), got.About, "cut within a character")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -41,16 +42,12 @@ func TestScreenShowsWhatATerminalWouldObeyOrHide(t *testing.T) {
 		"somebody guesses a mark":  {"\xffMARK\x1b[2J\xffMARK", `\xffMARK\x1b[2J\xffMARK`},
 		"half a character, an end": {"a\xe2\x80", `a\xe2\x80`},
 	} {
-		if got := onScreen("\xffsecret", test.text); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		check.Equal(t, onScreen("\xffsecret", test.text), test.want, "%s", name)
 		var bytewise []string
 		for i := range len(test.text) {
 			bytewise = append(bytewise, test.text[i:i+1])
 		}
-		if got := onScreen("\xffsecret", bytewise...); got != test.want {
-			t.Errorf("%s, byte by byte: %q, want %q", name, got, test.want)
-		}
+		check.Equal(t, onScreen("\xffsecret", bytewise...), test.want, "%s, byte by byte", name)
 	}
 }
 
@@ -58,9 +55,7 @@ func TestScreenLetsOnlyOurOwnThrough(t *testing.T) {
 	t.Parallel()
 	const mark = "\xffsecret"
 	got := onScreen(mark, mark+"\x1b[32m"+mark+"\x1b[31mdone"+mark+"\x1b[m"+mark+"\n")
-	if want := "\x1b[32m" + `\x1b[31mdone` + "\x1b[m\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Equal(t, got, "\x1b[32m"+`\x1b[31mdone`+"\x1b[m\n")
 }
 
 func TestScreenCutsEndlessLinesAndSaysSo(t *testing.T) {
@@ -93,9 +88,7 @@ func TestClean(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "Grüße 🙂": "Grüße 🙂", "two\nlines\tand\rmore": `two\nlines\tand\rmore`, "\x1b[m\xff\u202e": `\x1b[m\xff\u202e`,
 	} {
-		if got := Clean(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		check.Equal(t, Clean(text), want, "%q", text)
 	}
 }
 
@@ -106,15 +99,11 @@ func TestLengthsOfTime(t *testing.T) {
 		61 * time.Second: "1m1s", time.Hour - time.Second: "59m59s", 76 * time.Hour: "3d4h",
 		25*time.Hour + 59*time.Minute: "1d1h", 400 * 24 * time.Hour: "400d0h",
 	} {
-		if got := Length(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		check.Equal(t, Length(d), want, "%v is", d)
 	}
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0.00s", 350 * time.Millisecond: "0.35s", 10 * time.Second: "10s", 61 * time.Second: "1m1s",
 	} {
-		if got := ShortLength(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		check.Equal(t, ShortLength(d), want, "%v is", d)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
@@ -20,6 +21,7 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -76,9 +78,7 @@ func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Dra
 		must.Get(written.Append(d))(t)
 	}
 	t.Cleanup(func() {
-		if err := written.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, written.Close())
 	})
 	s := newService(worker)
 	config := s.Config
@@ -126,16 +126,12 @@ func TestExplainPutsTogether(t *testing.T) {
 		{Job: 6, Row: &api.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Quarantined: &api.QuarantinedJob{Wanted: "done", Reason: "CHECK"}},
 		{Job: 7, Quarantined: &api.QuarantinedJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, got), "", "-want +")
 	if table.tail != 0 || len(table.waiters) != 1 || len(table.locked) > 0 {
 		t.Errorf("asked for %d bytes, %v, locks of %v", table.tail, table.waiters, table.locked)
 	}
 	explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5}, Output: true})
-	if table.tail != longestTail {
-		t.Errorf("of one job %d bytes are read", table.tail)
-	}
+	check.Equal(t, table.tail, longestTail, "of one job … bytes are read")
 }
 
 // A table that can't be read takes nothing from what worker and journal know.
@@ -168,9 +164,7 @@ func TestExplainWithoutTheTable(t *testing.T) {
 	want := &api.JobHistory{
 		Status: "done", Last: "done", Token: "@aaaa00002", Result: "fail", Code: &code, Ran: 1500,
 	}
-	if diff := cmp.Diff(want, done); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, done), "", "-want +")
 	if h := got.Jobs[1].Journal; h.Status != "conflict" || h.Found == nil || *h.Found != (api.FoundRow{Status: "waiting", Owner: "x"}) {
 		t.Errorf("%+v", h)
 	}
@@ -191,9 +185,7 @@ func TestProbe(t *testing.T) {
 	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8, 9}, Probe: true})
 	want := []*api.JobProbe{{}, {Held: true}, {Marked: true, Holder: "connection 7"}, nil, nil}
 	for i, job := range got.Jobs {
-		if diff := cmp.Diff(want[i], job.Probe); diff != "" {
-			t.Errorf("job %d (-want +got):\n%s", job.Job, diff)
-		}
+		check.Equal(t, cmp.Diff(want[i], job.Probe), "", "job %d (-want +got)", job.Job)
 	}
 	if slices.Sort(table.locked[0]); !slices.Equal(table.locked[0], []int64{5, 6}) || !slices.Equal(table.locked[1], []int64{5, 6}) {
 		t.Errorf("locked: %v", table.locked)
@@ -246,9 +238,7 @@ func TestPhasesHaveWords(t *testing.T) {
 func TestATokenIsNoSignal(t *testing.T) {
 	t.Parallel()
 	for sig, want := range map[string]string{"@abcd12345": "", "TERM": "TERM", "": ""} {
-		if got := jobRow(&store.Detail{Sig: sig}).Sig; got != want {
-			t.Errorf("%q: %q", sig, got)
-		}
+		check.Equal(t, jobRow(&store.Detail{Sig: sig}).Sig, want, "%q", sig)
 	}
 }
 
@@ -348,13 +338,9 @@ func TestARetryInVainIsJournalled(t *testing.T) {
 	} {
 		_, err := newService(test.worker).Retry(context.Background(), asked("x"), api.RetryRows{IDs: []jobnet.Whole{5}})
 		var refusal jobnet.Refusal
-		if errors.As(err, &refusal) != test.fails {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Equal(t, errors.As(err, &refusal), test.fails, "%s: %v", name, err)
 		want := []journal.Payload{journal.Refused{Request: "retry", About: "x", Reason: test.reason, By: caller}}
-		if diff := cmp.Diff(want, test.worker.events); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		check.Equal(t, cmp.Diff(want, test.worker.events), "", "%s (-want +got)", name)
 	}
 }
 
@@ -381,9 +367,7 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 				t.Fatalf("%d of %d jobs, want %d: %v", len(got.Jobs), got.Total, most, err)
 			}
 			for i, j := range got.Jobs {
-				if int64(j.Job) != want[i] {
-					t.Errorf("by %s the jobs are %+v, want %v", order, got.Jobs, want)
-				}
+				check.Equal(t, int64(j.Job), want[i], "by %s the jobs are %+v, want %v", order, got.Jobs, want)
 			}
 		}
 	}
@@ -394,7 +378,5 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 	if j := got.Jobs[3]; *j.Elapsed != 5000 || *j.CPU != 1000 || *j.Memory != 30 || j.Processes != 2 {
 		t.Errorf("job 1 is told as %+v", j)
 	}
-	if got.Jobs[0].Since != 0 {
-		t.Errorf("a start of which nobody knows the time was at %d", got.Jobs[0].Since)
-	}
+	check.Equal(t, got.Jobs[0].Since, 0, "a start of which nobody knows the time was at")
 }

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -117,9 +119,7 @@ func TestRowsAreMadeDue(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(worker.events) > 0 {
 		t.Errorf("%v, %v (-want +got):\n%s", err, worker.events, diff)
 	}
-	if diff := cmp.Diff([]string{"run now [5 6] by 10.0.0.5:4711 via master 10.0.0.1:7081"}, worker.did); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff([]string{"run now [5 6] by 10.0.0.5:4711 via master 10.0.0.1:7081"}, worker.did), "")
 	worker.ranNow.Jobs, worker.ranNow.Requested = nil, false
 	if _, err = s.Plan("run-now", board.RunNow)(t.Context(), asked("6"), api.PlanRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
 		t.Errorf("%v; a request that changes nothing is journalled as refused: %v", err, worker.events)
@@ -168,9 +168,7 @@ func TestExplainTellsOfTime(t *testing.T) {
 		t.Errorf("before the one that is due: %+v; bad: %q", ahead, wants[2].Bad)
 	}
 	h := got.Jobs[1].Journal
-	if h.Timeout != 60 {
-		t.Errorf("%+v", h)
-	}
+	check.Equal(t, h.Timeout, 60, "%+v", h)
 	if h := got.Jobs[2].Journal; h.Status != "planned" || h.WasDue != 30 || h.Reason != "missed" {
 		t.Errorf("%+v", h)
 	}
@@ -191,9 +189,7 @@ func TestRunningTellsOfTime(t *testing.T) {
 		2: {Job: 2, Target: "mail", MaxAttempts: 3}, 3: {Job: 3, Target: "b"},
 	}
 	for _, job := range got.Jobs {
-		if diff := cmp.Diff(want[job.Job], job); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
+		check.Equal(t, cmp.Diff(want[job.Job], job), "", "-want +")
 	}
 }
 
@@ -204,9 +200,7 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 	table := &counter{due: journal.Due{Now: now, Next: map[string]int64{"a": 90, "b": 110}}, ripe: store.Counted{Rows: 3, More: true}}
 	told := must.Get(counting(table).Waiting(t.Context(), asked(""), api.WaitingQuery{}))(t)
 	want := map[string]api.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true, Now: 100}, "b": {NextDue: 110, Now: 100}, "c": {}}
-	if diff := cmp.Diff(want, told.Targets); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, told.Targets), "", "-want +")
 }
 
 // later is a table that answers as the test says.
@@ -271,9 +265,8 @@ func TestRowsAreDueByTheServersClock(t *testing.T) {
 		if err != nil || listed.Rows[0].Due != due || listed.Rows[0].Now != server.Unix() {
 			t.Errorf("%s: delayed: %+v, %v", after, listed, err)
 		}
-		if got := s.recurringRow(row, s.Worker.ServerTime()); got.Due != due {
-			t.Errorf("%s: recurring: %+v", after, got)
-		}
+		got := s.recurringRow(row, s.Worker.ServerTime())
+		check.Equal(t, got.Due, due, "%s: recurring: %+v", after, got)
 	}
 }
 
@@ -306,9 +299,7 @@ func TestCancel(t *testing.T) {
 		Errors:    map[jobnet.Whole]string{5: "job 5 is done already"},
 		Elsewhere: map[jobnet.Whole]api.ClaimedRow{6: {Status: "running", Owner: "@ab", Target: "c"}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, got), "", "answer (-want +got)")
 	if did := []string{"cancel [1 2 3 4 5 6] of map[1:a] within 2s, rows true, by " + caller}; !cmp.Equal(worker.did, did) {
 		t.Errorf("the worker was asked for %q, want %q", worker.did, did)
 	}
@@ -320,9 +311,7 @@ func TestCancelInVainIsJournalled(t *testing.T) {
 	worker := &stub{cancelled: jobexec.Cancelled{Answer: jobexec.Answer[jobexec.CancelledJob]{Errors: map[int64]string{5: "job 5 is done already"}}}}
 	must.Get(newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}))(t)
 	want := []journal.Payload{journal.Refused{Request: "cancel", About: "ids=[5]", Reason: "job 5 is done already", By: caller}}
-	if diff := cmp.Diff(want, worker.events); diff != "" {
-		t.Errorf("journal (-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, worker.events), "", "journal (-want +got)")
 	worker = &stub{refuses: jobexec.RefusedError("nothing was cancelled: there is no room for the journal")}
 	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err == nil || len(worker.events) != 1 {
 		t.Errorf("error %v, journal %v", err, worker.events)

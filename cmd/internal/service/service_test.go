@@ -16,6 +16,8 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // stub is a worker and its process: it notes what it was told, and does what the test says.
@@ -249,13 +251,9 @@ func TestOutcomesOfJobsByHand(t *testing.T) {
 		t.Errorf("%+v, %v, journalled %+v", told, err, worker.events)
 	}
 	worker.answer = jobexec.Answer[jobexec.Result]{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
-	if _, err := newService(worker).RunManual(t.Context(), asked("x"), api.Manual{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(newService(worker).RunManual(t.Context(), asked("x"), api.Manual{}))(t)
 	refused := journal.Refused{Request: "run-manual", About: "x", Reason: "job 6 not found; and 1 more", By: caller}
-	if !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
-		t.Errorf("nothing was run: journalled %+v, want %+v", worker.events, refused)
-	}
+	check.DeepEqual(t, worker.events, []journal.Payload{refused}, "nothing was run: journalled …, want %+v", refused)
 }
 
 func TestSignals(t *testing.T) {
@@ -307,9 +305,7 @@ func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
 	if err != nil || told.Next == nil || *told.Next != (api.Successor{PID: 7, Address: "127.0.0.1:7080"}) {
 		t.Errorf("%+v, %v", told, err)
 	}
-	if want := []string{"journal requested", "hand over", "restart by " + caller}; !reflect.DeepEqual(worker.did, want) {
-		t.Errorf("done: %q, want %q", worker.did, want)
-	}
+	check.DeepEqual(t, worker.did, []string{"journal requested", "hand over", "restart by " + caller}, "done")
 	if want := []journal.Payload{journal.Requested{Request: "restart", By: caller}}; !reflect.DeepEqual(worker.events, want) {
 		t.Errorf("journalled %+v, want %+v", worker.events, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -40,9 +41,7 @@ func TestASocketLetsTheGroupIn(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := listener.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, listener.Close())
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("left behind: %v", err)
 	}
@@ -87,9 +86,7 @@ func TestASocketThatSeveralReplace(t *testing.T) {
 		}
 		all.Wait()
 		close(made)
-		if n := len(made); n != 1 {
-			t.Fatalf("%d listen on one path", n)
-		}
+		must.Equal(t, len(made), 1, "listen on one path")
 		must.Do(t, (<-made).Close())
 	}
 }
@@ -102,7 +99,6 @@ func TestAFileInASocketsPlace(t *testing.T) {
 	if _, err := Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a file: %v", err)
 	}
-	if text := must.Get(os.ReadFile(path))(t); string(text) != "mine" {
-		t.Errorf("it holds %q", text)
-	}
+	text := must.Get(os.ReadFile(path))(t)
+	check.Equal(t, string(text), "mine", "it holds %q", text)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -84,18 +85,12 @@ func TestAManagerThatTakesNothing(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := m.Run(ctx, func() string { return "targets: 1" }); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, m.Run(ctx, func() string { return "targets: 1" }))
 	told := hear(t, conn)
-	if len(told) != 1 {
-		t.Fatalf("told %q, want one message", told)
-	}
+	must.Equal(t, len(told), 1, "told %q", told)
 	lines := strings.Split(told[0], "\n")
 	slices.Sort(lines)
-	if want := []string{"READY=1", "STATUS=targets: 1"}; !slices.Equal(lines, want) {
-		t.Errorf("told %q, want %q", lines, want)
-	}
+	check.Elements(t, lines, []string{"READY=1", "STATUS=targets: 1"}, "told")
 	m.End(false)
 	if told := hear(t, conn); len(told) != 1 || !strings.HasPrefix(told[0], "STOPPING=1\n") {
 		t.Errorf("at the end it was told %q", told)

@@ -3,6 +3,8 @@ package version
 import (
 	"runtime/debug"
 	"testing"
+
+	"jobd/store/storetest/check"
 )
 
 func TestNoted(t *testing.T) {
@@ -30,7 +32,5 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	got := Build{Version: "1.2.3", Commit: "abc", Date: orUnknown(""), compiler: "go1.26.0", platform: "linux/arm64"}.Text("jobd")
 	const want = "jobd 1.2.3\ncommit: abc\ndate: unknown\nbuilt with: go1.26.0 for linux/arm64"
-	if got != want {
-		t.Errorf("printed\n%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, got, want, "printed")
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -154,9 +155,7 @@ func TestTheKeyOfCookies(t *testing.T) {
 	if key := keptKey(path, fresh("a"), logger); string(key) != string(fresh("a")) || log.Len() > 0 {
 		t.Errorf("made: %s; told: %s", key, &log)
 	}
-	if mode := must.Get(os.Stat(path))(t).Mode(); mode != 0o600 {
-		t.Errorf("mode %v", mode)
-	}
+	check.Equal(t, must.Get(os.Stat(path))(t).Mode(), 0o600, "mode")
 	if key := keptKey(path, fresh("b"), logger); string(key) != string(fresh("a")) || log.Len() > 0 {
 		t.Errorf("kept: %s; told: %s", key, &log)
 	}
@@ -183,8 +182,6 @@ func TestLocal(t *testing.T) {
 		"/": "/", "/jobs?a=b#c": "/jobs?a=b#c", "": "/", "jobs": "/", "//evil.example": "/", "/\\evil.example": "/", "/\t/evil.example": "/",
 		"https://evil.example/": "/", "/a\r\nSet-Cookie: x": "/", "/sign-in": "/", "/sign-out": "/", "javascript:alert(1)": "/", "/jobs//x": "/jobs//x",
 	} {
-		if got := local(next); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
-		}
+		check.Equal(t, local(next), want, "%q leads to", next)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"jobd/cmd/internal/pulse"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -41,9 +42,7 @@ func serveTo(t *testing.T, at conf.HTTP, routes Routes, who Who) *Server {
 	go func() { ended <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := errors.Join(<-ended, s.Close()); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, errors.Join(<-ended, s.Close()))
 	})
 	return s
 }
@@ -197,16 +196,10 @@ func TestAnothersSocketIsLeft(t *testing.T) {
 	must.Do(t, os.Remove(at.Address))
 	next := must.Get(listen(at))(t)
 	for range 2 {
-		if err := former.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, former.Close())
 	}
-	if _, err := os.Lstat(at.Address); err != nil {
-		t.Errorf("the socket that has its place: %v", err)
-	}
-	if err := next.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Get(os.Lstat(at.Address))(t)
+	check.Do(t, next.Close())
 	if _, err := os.Lstat(at.Address); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its own is left behind: %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
 	"jobd/net/principal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -153,9 +154,7 @@ func TestWhoAsks(t *testing.T) {
 		for name, want := range map[string]string{
 			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 		} {
-			if got := answer.Header.Get(name); got != want {
-				t.Errorf("%s: %q, want %q", name, got, want)
-			}
+			check.Equal(t, answer.Header.Get(name), want, "%s", name)
 		}
 	}
 }
@@ -301,9 +300,8 @@ func TestTLSOnTheSamePort(t *testing.T) {
 		}
 	}
 	for name, address := range addresses {
-		if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: address}); err != nil || report.Program != "jobd" {
-			t.Errorf("asked by another start at %s: %+v, %v", name, report, err)
-		}
+		report := must.Get(Ask(t.Context(), conf.HTTP{Network: "tcp", Address: address}))(t)
+		check.Equal(t, report.Program, "jobd", "asked by another start at %s: %+v", name, report)
 	}
 	answer, _ := send(t, client, http.MethodPost, "https://"+addresses["both"]+"/sign-in", url.Values{"credential": {ann}}, "Sec-Fetch-Site: same-origin")
 	cookies := answer.Cookies()
@@ -382,20 +380,14 @@ func TestStreams(t *testing.T) {
 		must.Do(t, <-opened)
 	}
 	begin()
-	if err := <-opened; err != errStreams {
-		t.Errorf("more than half for her: %v", err)
-	}
+	check.Equal(t, <-opened, errStreams, "more than half for her")
 	for range mostStreams / 2 {
 		beginAs(others)
 		must.Do(t, <-opened)
 	}
 	refused := begin()
-	if err := <-opened; err != errStreams {
-		t.Errorf("one more: %v", err)
-	}
-	if answer := string(must.Get(io.ReadAll(refused))(t)); !strings.Contains(answer, " 503 ") {
-		t.Errorf("one more: %q", answer)
-	}
+	check.Equal(t, <-opened, errStreams, "one more")
+	check.Contains(t, string(must.Get(io.ReadAll(refused))(t)), " 503 ", "one more")
 	if code, _ := get(t, s.address(), "/readyz"); code != 200 {
 		t.Errorf("beside all streams: %d", code)
 	}
@@ -409,9 +401,7 @@ func TestStreams(t *testing.T) {
 	}
 	p.write(hers) // her token is removed
 	for _, conn := range all[2:] {
-		if _, err := io.Copy(io.Discard, conn); err != nil {
-			t.Fatalf("whose credential has ended: %v", err)
-		}
+		must.Get(io.Copy(io.Discard, conn))(t)
 	}
 }
 

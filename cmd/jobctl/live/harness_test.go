@@ -18,6 +18,7 @@ import (
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -159,9 +160,7 @@ func (p *person) later(seconds int) {
 func (p *person) sees(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(p.model.screen(), text) {
-			p.t.Errorf("there is no %q in\n%s", text, p.model.screen())
-		}
+		check.Contains(p.t, p.model.screen(), text, "there is no … in")
 	}
 }
 
@@ -179,9 +178,7 @@ func (p *person) golden(name string) {
 	p.t.Helper()
 	got := p.model.screen() + "\n"
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-	if len(lines) != p.model.height {
-		p.t.Errorf("%s: %d lines in a window of %d", name, len(lines), p.model.height)
-	}
+	check.Equal(p.t, len(lines), p.model.height, "%s: … lines in a window of", name)
 	for _, line := range lines {
 		if wide(line) > p.model.width {
 			p.t.Errorf("%s: a line is wider than %d: %s", name, p.model.width, line)
@@ -192,9 +189,7 @@ func (p *person) golden(name string) {
 		must.Do(p.t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want := must.Get(os.ReadFile(file))(p.t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		p.t.Errorf("%s:\n%s", name, diff)
-	}
+	check.Equal(p.t, cmp.Diff(string(want), got), "", "%s", name)
 }
 
 var errGone = errors.New("no connection to 10.0.0.1:7080: connection refused")

@@ -10,6 +10,7 @@ import (
 	"jobd/cmd/internal/operator"
 	jobnet "jobd/net"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 )
 
 // What is shown is asked for once a second, what waits every five; of each kind one request is under way.
@@ -57,9 +58,7 @@ func TestOnlyTargetsInTheWindowAreCounted(t *testing.T) {
 	}
 	counts := f.asked["waiting"]
 	p.later(3) // the fake tells nothing of them, and is not asked again for that
-	if f.asked["waiting"] != counts {
-		t.Errorf("asked %d times", f.asked["waiting"])
-	}
+	check.Equal(t, f.asked["waiting"], counts, "asked … times")
 	p.sees("95–102 of 102", "> t099")
 }
 

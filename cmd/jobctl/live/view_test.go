@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+
 	"jobd/net/api"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // What a person sees, in windows of two sizes; without colours nothing is missing.
@@ -65,9 +68,7 @@ func TestEveryWindowIsFilledAndNoMore(t *testing.T) {
 				}
 				p := sit(t, f, master, width, height)
 				lines := strings.Split(p.model.screen(), "\n")
-				if len(lines) != height {
-					t.Fatalf("%d×%d: %d lines", width, height, len(lines))
-				}
+				must.Equal(t, len(lines), height, "%d×…: … lines", width)
 				for _, line := range lines {
 					if wide(line) > width {
 						t.Fatalf("%d×%d: %q", width, height, line)
@@ -125,9 +126,7 @@ func TestColoursAreDecoration(t *testing.T) {
 	plain := p.model.screen()
 	p.model.config.Colour = true
 	coloured := p.model.screen()
-	if !strings.Contains(coloured, "\x1b[") {
-		t.Fatal("there are no colours")
-	}
+	must.Contains(t, coloured, "\x1b[", "there are no colours")
 	var stripped strings.Builder
 	for rest := coloured; rest != ""; {
 		before, behind, found := strings.Cut(rest, "\x1b[")
@@ -176,13 +175,9 @@ func TestWideTextIsCutWhereItIsTooWide(t *testing.T) {
 	}{
 		{"日本語", 6, "日本語"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日… "}, {"abc", 5, "abc  "}, {"abc", 2, "a…"}, {"abc", 0, ""}, {"abc", 1, "…"},
 	} {
-		if got := fit(test.text, test.width); got != test.want {
-			t.Errorf("%s in %d: %q, want %q", test.text, test.width, got, test.want)
-		}
+		check.Equal(t, fit(test.text, test.width), test.want, "%s in %d", test.text, test.width)
 	}
-	if got := strings.Join(wrap("日本語abc", 4), "|"); got != "日本|語ab|c" {
-		t.Errorf("wrapped: %s", got)
-	}
+	check.Equal(t, strings.Join(wrap("日本語abc", 4), "|"), "日本|語ab|c", "wrapped")
 }
 
 // What is printed about a job ends with a key, be it over or not; so it does with the view.
@@ -207,9 +202,7 @@ func TestAsidesEndWithAKey(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run() }()
 		test.end(cancel)
-		if err := <-ended; err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Do(t, <-ended, "%s", name)
 		cancel()
 	}
 	_ = key.Close()

@@ -12,10 +12,12 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"pgregory.net/rapid"
 )
 
 // The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on.
@@ -32,9 +34,7 @@ func TestATailHasTheNewest(t *testing.T) {
 		for at := 1000; at < len(all); at += piece {
 			end := min(at+piece, len(all))
 			c.take(all[at:end])
-			if have := len(c.tail); have != min(tailSize, end-1000) {
-				t.Fatalf("in pieces of %d there are %d bytes at %d", piece, have, end)
-			}
+			must.Equal(t, len(c.tail), min(tailSize, end-1000), "in pieces of %d there are … bytes at %d", piece, end)
 		}
 		if !bytes.Equal(c.tail, all[len(all)-tailSize:]) {
 			t.Errorf("in pieces of %d the tail is wrong", piece)
@@ -142,9 +142,7 @@ func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 				spec := script(fmt.Sprintf("head -c %d /dev/zero", followedBytes))
 				spec.maxOutput = 1000
 				w, refusal := try(local, spec)
-				if refusal.text != "" {
-					b.Fatal(refusal.text)
-				}
+				must.Equal(b, refusal.text, "")
 				for !isClosed(w.isEnded) {
 					if followers > 0 {
 						w.stdout.peek(-tailSize, tailSize)
@@ -189,9 +187,7 @@ func TestWhoKilledAJob(t *testing.T) {
 		t.Errorf("stderr is shown as %q, want %q", got, want)
 	}
 	ours := launch(t, local, script("exec sleep 300"))
-	if err := ours.signal(9); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ours.signal(9))
 	if done := ours.wait(); done.Signal != "SIGKILL" || done.Note != "" {
 		t.Errorf("killed by jobd: %+v", done)
 	}
@@ -224,9 +220,7 @@ func TestARunnerThatNobodyCanReach(t *testing.T) {
 			t.Chdir(dir)
 			socket := must.Get(os.Stat(wire.SocketFile))(t)
 			must.Do(t, test.change(t, dir))
-			if got := reachable(socket); got != test.want {
-				t.Errorf("reachable: %t, want %t", got, test.want)
-			}
+			check.Equal(t, reachable(socket), test.want, "reachable")
 		})
 	}
 }
@@ -254,9 +248,7 @@ func TestChildrenThatAJobMakesOfOursAreReaped(t *testing.T) {
 		`exec perl -MPOSIX -e 'for (1 .. 3) { my $p = syscall(%d, %d, 0, 0, 0, 0); POSIX::_exit(0) if $p == 0; syswrite(STDOUT, "$p\n") }'`,
 		unix.SYS_CLONE, cloneParent)))
 	pids := strings.Fields(string(made.Stdout.Kept))
-	if len(pids) != 3 {
-		t.Fatalf("done %+v", made)
-	}
+	must.Equal(t, len(pids), 3, "done %+v", made)
 	for _, text := range pids {
 		pid := must.Get(strconv.Atoi(text))(t)
 		for who, there := proc.RelativesOf(pid); there && who.Parent == os.Getpid(); who, there = proc.RelativesOf(pid) {

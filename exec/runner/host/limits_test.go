@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -124,9 +125,7 @@ func TestLimitsRingInTheirOrder(t *testing.T) {
 			t.Errorf("done %+v", done)
 		}
 	}
-	if err := patient.signal(9); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, patient.signal(9))
 	if done := patient.wait(); done.Timeout != 0 || done.Note != "" {
 		t.Errorf("killed by a request, it ended with %+v", done)
 	}
@@ -159,15 +158,12 @@ func TestNothingIsKeptOfJobsThatEndInTime(t *testing.T) {
 	local := newTestLocal(t)
 	const decade = 10 * 365 * 24 * time.Hour
 	for _, timeout := range []time.Duration{time.Minute, time.Hour, 2 * decade, math.MaxInt64, time.Minute} {
-		if done := run(t, local, limited("exit 0", timeout, decade)); done.Result != "ok" {
-			t.Errorf("%s: done %+v", timeout, done)
-		}
+		done := run(t, local, limited("exit 0", timeout, decade))
+		check.Equal(t, done.Result, "ok", "%s: done %+v", timeout, done)
 	}
 	local.mu.Lock()
 	defer local.mu.Unlock()
-	if n := len(local.children); n != 0 {
-		t.Errorf("%d limits are kept of jobs that have ended", n)
-	}
+	check.Equal(t, len(local.children), 0, "limits are kept of jobs that have ended")
 }
 
 // Not parallel: it counts the process's goroutines. One timer serves all limits.

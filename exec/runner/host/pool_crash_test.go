@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -90,9 +92,8 @@ func TestAForkedJobWithoutAParentIsSignalled(t *testing.T) {
 	must.Do(t, unix.Kill(pidIn(t, here), unix.SIGKILL))
 	b.noted("runs on")
 	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 15})
-	if done := b.done(1); done.Signal != "SIGTERM" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.done(1)
+	check.Equal(t, done.Signal, "SIGTERM", "done %+v", done)
 }
 
 // A pool process that ends has ended its job, with its own exit code or signal; what it leaves in
@@ -129,9 +130,8 @@ func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 			b.start(1, work(mode, "echo $id >>"+once+"/jobs", `open(my $o, ">>", "`+once+`/jobs"); print $o "1\n"`))
 			b.stands("the job was passed on", func(s wire.Standing) bool { return s.Busy == 1 })
 			must.Do(t, unix.Kill(pid, unix.SIGKILL))
-			if done := b.done(1); done.Result != "ok" {
-				t.Errorf("done %+v", done)
-			}
+			done := b.done(1)
+			check.Equal(t, done.Result, "ok", "done %+v", done)
 			b.noted("before it had read that it was to start the job")
 			if ran, err := os.ReadFile(once + "/jobs"); string(ran) != "1\n" {
 				t.Errorf("it ran %q: %v", ran, err)
@@ -273,16 +273,13 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 	for job := int64(101); job <= 110; job++ {
 		b.start(job)
 	}
-	if lost := b.ends(101, 110); lost != 1 {
-		t.Errorf("%d jobs are lost when it is tried again", lost)
-	}
+	check.Equal(t, b.ends(101, 110), 1, "jobs are lost when it is tried again")
 	b.stands("it is of no use", func(s wire.Standing) bool { return s.Unready != "" })
 	p.Argv = good
 	b.pools(p)
 	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
-	if done := b.run(1001, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1001, "DO=echo works")
+	check.Equal(t, string(done.Stdout.Kept), "works\n", "done %+v", done)
 	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 4 && s.Since == 0 })
 }
 
@@ -325,15 +322,13 @@ func TestANewVersionThatDoesNotGetReady(t *testing.T) {
 			if s.Since == 0 || s.Ready != 2 || s.Unready != "" || !strings.Contains(s.Failing, "it ended with exit code 3; it wrote: no such class") {
 				t.Errorf("standing %+v", s)
 			}
-			if done := b.run(1, work(mode, "echo works", `print "works\n"`)); string(done.Stdout.Kept) != "works\n" {
-				t.Errorf("done %+v", done)
-			}
+			done := b.run(1, work(mode, "echo works", `print "works\n"`))
+			check.Equal(t, string(done.Stdout.Kept), "works\n", "done %+v", done)
 			install(t, file, "exec \"$@\"\n")
 			b.recycle(&p, "recycle")
 			b.stands("new ones are ready", func(s wire.Standing) bool { return s.Ready == 2 && s.Failing == "" && s.Since == 0 })
-			if note := b.noted("new processes for target mail get ready again"); note.Level != slog.LevelWarn {
-				t.Errorf("noted %+v, where the beginning was a warning", note)
-			}
+			note := b.noted("new processes for target mail get ready again")
+			check.Equal(t, note.Level, slog.LevelWarn, "noted %+v, where the beginning was a warning", note)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 )
 
 // perlLoop is a pool in Perl: it can do what a shell can't.
@@ -197,9 +198,8 @@ func TestALauncherRefusesAJob(t *testing.T) {
 	b.pools(p)
 	first := b.run(1, pid("fork"))
 	b.start(2)
-	if m := b.of(2, wire.Refused); m.Class != wire.Short {
-		t.Errorf("refused %+v", m)
-	}
+	m := b.of(2, wire.Refused)
+	check.Equal(t, m.Class, wire.Short, "refused %+v", m)
 	if next := b.run(3, pid("fork")); string(next.Stdout.Kept) != string(first.Stdout.Kept) {
 		t.Errorf("process %s, then %s", first.Stdout.Kept, next.Stdout.Kept)
 	}
@@ -212,9 +212,8 @@ func TestWhatIsNoPool(t *testing.T) {
 	other, empty := pooled("thread", 1), pooled("pool", 1)
 	other.Target, empty.Target, empty.Argv = "other", "empty", nil
 	b.pools(other, empty, pooled("pool", 1))
-	if done := b.run(1, "DO=echo out"); done.Result != "ok" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "DO=echo out")
+	check.Equal(t, done.Result, "ok", "done %+v", done)
 	b.until("there is one pool", func() bool { return len(b.standings) == 1 && b.standings[0].Jobs == 1 })
 }
 

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 )
 
 // limited asks for a job that may run for so long.
@@ -126,13 +128,9 @@ func TestOutputOfKeptJobs(t *testing.T) {
 					`print "\0" x $ENV{SIZE}; print STDERR "\0" x $ENV{SIZE}`), "SIZE="+strconv.Itoa(size))
 				done := b.done(id)
 				for _, o := range []int64{done.Stdout.Size, done.Stderr.Size} {
-					if o != int64(size) {
-						t.Errorf("%d bytes of %d", o, size)
-					}
+					check.Equal(t, o, int64(size), "bytes of %d", size)
 				}
-				if len(done.Stdout.Kept) != min(size, 100) {
-					t.Errorf("%d bytes were kept", len(done.Stdout.Kept))
-				}
+				check.Equal(t, len(done.Stdout.Kept), min(size, 100), "bytes were kept")
 			}
 		})
 	}
@@ -230,9 +228,8 @@ func TestWhatWaitsWithoutAWorkerIsNotStarted(t *testing.T) {
 		}
 	}
 	openGate(t, at)
-	if done := b.run(1, "DO=echo $id >>"+jobs); done.Result != "ok" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "DO=echo $id >>"+jobs)
+	check.Equal(t, done.Result, "ok", "done %+v", done)
 	if ran, err := os.ReadFile(jobs); string(ran) != "1\n" {
 		t.Errorf("it ran %q: %v", ran, err)
 	}
@@ -257,9 +254,8 @@ func TestAWorkerThatComesHearsWhichProcessItIs(t *testing.T) {
 	if !slices.ContainsFunc(b.hello.Jobs, func(j wire.Job) bool { return j.ID == id(1) }) {
 		t.Errorf("the next worker hears of %+v", b.hello.Jobs)
 	}
-	if done := b.done(1); string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.done(1)
+	check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
 }
 
 // When the runner ends, its processes do, be it by signals.

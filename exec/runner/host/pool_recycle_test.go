@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -32,9 +34,7 @@ func TestProcessesAreReplacedAfterSoManyJobs(t *testing.T) {
 				jobs := map[string]int{}
 				for job := int64(1); job <= 8; job++ {
 					done := b.run(job, pid(mode))
-					if done.Result != "ok" {
-						t.Fatalf("done %+v", done)
-					}
+					must.Equal(t, done.Result, "ok", "done %+v", done)
 					jobs[string(done.Stdout.Kept)]++
 				}
 				for pid, n := range jobs {
@@ -74,9 +74,7 @@ func TestProcessesAreReplaced(t *testing.T) {
 				counted, _, _ := strings.Cut(reason, ",")
 				if reason == "watch" {
 					file := filepath.Join(t.TempDir(), "launcher")
-					if err := os.WriteFile(file, []byte("#!"+p.Argv[0]+"\n"+p.Argv[2]), 0o700); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(file, []byte("#!"+p.Argv[0]+"\n"+p.Argv[2]), 0o700))
 					p.Argv, p.Watch = []string{file}, true
 				}
 				if reason == "max_age" {
@@ -126,9 +124,8 @@ func TestProcessesThatNobodyNeedsEnd(t *testing.T) {
 	p.IdleTimeout = 50 * time.Millisecond
 	b.pools(p)
 	b.stands("all have ended", func(s wire.Standing) bool { return s.Processes == 0 && s.Recycled["idle_timeout"] == 2 })
-	if done := b.run(1, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "DO=echo out")
+	check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
 	b.stands("it has ended again", func(s wire.Standing) bool { return s.Processes == 0 && s.Recycled["idle_timeout"] == 3 })
 }
 
@@ -181,9 +178,8 @@ func TestABrokenVersionDoesNotReplaceTheOldOne(t *testing.T) {
 	broken.Argv = []string{"/bin/sh", "-c", "echo broken; exit 1"}
 	b.pools(broken)
 	b.noted("it wrote: broken")
-	if done := b.run(1, "DO=echo old"); string(done.Stdout.Kept) != "old\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "DO=echo old")
+	check.Equal(t, string(done.Stdout.Kept), "old\n", "done %+v", done)
 	b.stands("the old ones are there", func(s wire.Standing) bool { return s.Ready == 2 && s.Unready == "" && s.Jobs == 1 })
 }
 
@@ -202,9 +198,8 @@ func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 	b.of(1, wire.Started)
 	b.pools()
 	b.start(2)
-	if m := b.of(2, wire.Refused); m.Class != wire.Short {
-		t.Errorf("refused %+v", m)
-	}
+	m := b.of(2, wire.Refused)
+	check.Equal(t, m.Class, wire.Short, "refused %+v", m)
 	openGate(t, at)
 	if done := b.done(1); done.Result != "ok" || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v", done)
@@ -240,9 +235,8 @@ func TestAJobWithoutATimeoutIsToldAsItIs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.pools(pooled("pool", 1))
-	if done := b.run(1, "JOBD_DEADLINE=12", "DO=echo $JOBD_DEADLINE"); string(done.Stdout.Kept) != "12\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "JOBD_DEADLINE=12", "DO=echo $JOBD_DEADLINE")
+	check.Equal(t, string(done.Stdout.Kept), "12\n", "done %+v", done)
 }
 
 // A runner that stood still, as with SIGSTOP or on a host that was asleep, kills nobody for that:
@@ -316,9 +310,8 @@ func TestAnswersWithoutAnEndHoldNobodyUp(t *testing.T) {
 	defer unix.Kill(stranger, unix.SIGKILL) //nolint:errcheck // it may be gone
 	b.noted("which is no answer: it is not the process that said ready")
 	for job := int64(2); job < 10; job++ {
-		if done := b.run(job, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
-			t.Errorf("done %+v", done)
-		}
+		done := b.run(job, "DO=echo out")
+		check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
 	}
 }
 
@@ -376,9 +369,7 @@ func TestAJobIsTakenBackThatWaitsForAProcess(t *testing.T) {
 	withdraw(2)
 	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3)})
 	b.of(3, wire.Signalled) // the runner has read all of that
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(pid, unix.SIGKILL))
 	if done := b.done(2); string(done.Stdout.Kept) != "two\n" {
 		t.Errorf("done %+v", done)
 	}

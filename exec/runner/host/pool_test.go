@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // work is what a job does, in the words of the loop of a mode.
@@ -56,9 +59,7 @@ func TestAProcessThatSaysWhatItMustNotIsKilled(t *testing.T) {
 			b := newBench(t)
 			b.pools(pooled("pool", 1))
 			done := b.run(1, "DO="+test.do)
-			if done.Result != test.result {
-				t.Errorf("done %+v", done)
-			}
+			check.Equal(t, done.Result, test.result, "done %+v", done)
 			if note := b.noted(test.text); note.Pid == 0 || note.Target != "mail" {
 				t.Errorf("noted %+v", note)
 			}
@@ -105,9 +106,8 @@ func TestAPoolThatDoesNotGetReady(t *testing.T) {
 			p.Argv, p.BootTimeout = good, 0
 			b.pools(p)
 			b.stands("it is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
-			if done := b.run(1, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
-				t.Errorf("done %+v", done)
-			}
+			done := b.run(1, "DO=echo works")
+			check.Equal(t, string(done.Stdout.Kept), "works\n", "done %+v", done)
 		})
 	}
 }
@@ -125,9 +125,8 @@ func TestAnotherLauncherDoesNotWaitForTheOneBefore(t *testing.T) {
 	b.stands("two boot", func(s wire.Standing) bool { return s.Booting == 2 && s.Processes == 2 })
 	p.Argv = good
 	b.pools(p)
-	if done := b.done(1); string(done.Stdout.Kept) != "works\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.done(1)
+	check.Equal(t, string(done.Stdout.Kept), "works\n", "done %+v", done)
 	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 3 && s.Unready == "" })
 }
 
@@ -140,9 +139,7 @@ func TestAPoolGetsReadyByItself(t *testing.T) {
 	p.Argv = []string{file}
 	b.pools(p)
 	b.stands("it is not ready", func(s wire.Standing) bool { return s.Unready != "" })
-	if err := os.WriteFile(file, []byte("#!/bin/bash\n"+shellLoop), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("#!/bin/bash\n"+shellLoop), 0o700))
 	b.stands("it is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready == 2 })
 	b.noted("get ready again")
 }
@@ -295,9 +292,8 @@ func TestAStrangerForgesNothing(t *testing.T) {
 			if done := b.run(1, "DO="+test.do); done.Code == nil || *done.Code != test.code {
 				t.Errorf("done %+v, want exit code %d", done, test.code)
 			}
-			if note := b.noted(stranger); !strings.Contains(note.Text, "(") {
-				t.Errorf("the note %q names no program", note.Text)
-			}
+			note := b.noted(stranger)
+			check.Contains(t, note.Text, "(", "the note … names no program")
 		})
 	}
 }
@@ -319,18 +315,14 @@ func TestAllThatWasWrittenIsHeardAtOnce(t *testing.T) {
 			for range 3 {
 				stranger := exec.Command("/bin/sh", "-c", "echo nonsense >&3")
 				stranger.ExtraFiles = []*os.File{answers}
-				if err := stranger.Run(); err != nil {
-					t.Error(err)
-				}
+				check.Do(t, stranger.Run())
 			}
 			answers.Close()
 			b.local.pools.hear(k)
 			left <- pending(k.answers.ours)
 		}
 	})
-	if bytes := <-left; bytes != 0 {
-		t.Errorf("%d bytes are left", bytes)
-	}
+	check.Equal(t, <-left, 0, "bytes are left")
 }
 
 // beforeStarted has a shell's loop do something when it was asked for a job.
@@ -343,15 +335,12 @@ func TestADescendantSaysReady(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	script := filepath.Join(t.TempDir(), "loop")
-	if err := os.WriteFile(script, []byte(shellLoop), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, []byte(shellLoop), 0o600))
 	p := pooled("pool", 1)
 	p.Argv = []string{"/bin/sh", "-c", "/bin/bash " + script + "; true"}
 	b.pools(p)
-	if done := b.run(1, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("done %+v", done)
-	}
+	done := b.run(1, "DO=echo out")
+	check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
 }
 
 // A loop that opens the descriptors by path, as one could when they were pipes, is told what to do.

@@ -14,6 +14,7 @@ import (
 
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
@@ -61,9 +62,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 		}
 		l.pools.shutdown()
 		l.stop()
-		if err := <-returned; err != nil {
-			t.Error(err)
-		}
+		check.Do(t, <-returned)
 	})
 	b.connect()
 	return b
@@ -114,9 +113,7 @@ func (b *bench) leave() {
 	b.out.Close()
 	<-b.out.Written()
 	b.conn.Close()
-	if err := <-b.served; err != nil {
-		b.t.Error(err)
-	}
+	check.Do(b.t, <-b.served)
 	<-b.read
 	b.conn = nil
 }

@@ -11,9 +11,11 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/store/storetest/stall"
 )
@@ -48,9 +50,7 @@ func TestAJobThatWritesMoreThanAPipeHolds(t *testing.T) {
 	if _, err := os.ReadFile(at); err != nil { // returns when all is written
 		t.Fatal(err)
 	}
-	if err := p.signal(15); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.signal(15))
 	if done := p.wait(); done.Signal != "SIGTERM" || done.Stdout.Size != 1_000_000 {
 		t.Errorf("signal %s, %d bytes", done.Signal, done.Stdout.Size)
 	}
@@ -83,9 +83,7 @@ func TestANoisyJobDoesNotStarveOthers(t *testing.T) {
 		}
 	}
 	for _, p := range noisy {
-		if err := p.signal(9); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, p.signal(9))
 		if done := p.wait(); done.Signal != "SIGKILL" || done.Stdout.Size <= int64(len(done.Stdout.Kept)) {
 			t.Errorf("signal %s, %d of %d bytes", done.Signal, len(done.Stdout.Kept), done.Stdout.Size)
 		}
@@ -154,9 +152,7 @@ func TestAStartTimeIsWhatTheKernelSays(t *testing.T) {
 		}
 	}
 	for _, p := range processes {
-		if err := p.signal(9); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, p.signal(9))
 		p.wait()
 	}
 }
@@ -200,9 +196,7 @@ func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	go func() { returned <- l.run() }()
 	t.Cleanup(func() {
 		l.stop()
-		if err := <-returned; err != nil {
-			t.Error(err)
-		}
+		check.Do(t, <-returned)
 	})
 	return l
 }
@@ -265,9 +259,7 @@ func try(l *reactor, what spec) (w watched, refusal refusedError) {
 func launch(t *testing.T, l *reactor, what spec) watched {
 	t.Helper()
 	w, refusal := try(l, what)
-	if refusal.text != "" {
-		t.Fatal(refusal.text)
-	}
+	must.Equal(t, refusal.text, "")
 	return w
 }
 

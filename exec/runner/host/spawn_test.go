@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -58,14 +60,11 @@ func deref(n *int) any {
 // The kernel keeps eight bits of an exit code (pitfall 32).
 func TestPitfall32AnExitCodeBeyond255Wraps(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("perl"); err != nil {
-		t.Fatal("perl is needed, which every Debian has: a shell refuses such codes")
-	}
+	must.Get(exec.LookPath("perl"))(t)
 	spec := script("")
 	spec.argv = []string{"/usr/bin/perl", "-e", "exit 300"}
-	if done := run(t, newTestLocal(t), spec); *done.Code != 44 {
-		t.Errorf("code %d, want 44", *done.Code)
-	}
+	done := run(t, newTestLocal(t), spec)
+	check.Equal(t, *done.Code, 44, "code")
 }
 
 func TestOutputIsKeptUpToTheLimit(t *testing.T) {
@@ -105,9 +104,7 @@ func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
 	spec := script("head -c 3000000 /dev/zero")
 	spec.maxOutput = 1<<20 + 1
 	done := run(t, newTestLocal(t), spec)
-	if n := cap(done.Stdout.Kept); n != spec.maxOutput {
-		t.Errorf("the buffer holds %d bytes, the limit is %d", n, spec.maxOutput)
-	}
+	check.Equal(t, cap(done.Stdout.Kept), spec.maxOutput, "the buffer holds … bytes, the limit is")
 }
 
 // A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
@@ -120,18 +117,14 @@ func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
 	if *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v", done)
 	}
-	if want := "a process it left behind kept its output open for more than 50ms"; done.Reason != want {
-		t.Errorf("reason %q, want %q", done.Reason, want)
-	}
+	check.Equal(t, done.Reason, "a process it left behind kept its output open for more than 50ms", "reason")
 }
 
 func killFromFile(t *testing.T, path string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(path))(t)
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Errorf("kill %d: %v", pid, err)
-	}
+	check.Do(t, unix.Kill(pid, unix.SIGKILL), "kill %d", pid)
 }
 
 func TestSignalsGoToTheWholeGroup(t *testing.T) {
@@ -143,12 +136,8 @@ func TestSignalsGoToTheWholeGroup(t *testing.T) {
 	if _, err := os.ReadFile(fifo); err != nil { // returns when the grandchild is up
 		t.Fatal(err)
 	}
-	if err := p.signal(0); err != nil {
-		t.Errorf("probe: %v", err)
-	}
-	if err := p.signal(15); err != nil {
-		t.Errorf("signal: %v", err)
-	}
+	check.Do(t, p.signal(0), "probe")
+	check.Do(t, p.signal(15), "signal")
 	done := p.wait()
 	if done.Signal != "SIGTERM" || done.Reason != "" {
 		t.Errorf("done %+v", done)
@@ -178,9 +167,7 @@ func TestPitfall33WhatAJobInherits(t *testing.T) {
 		strings.TrimSpace(string(plain)),
 		strconv.Itoa(p.started.Pid),
 	}
-	if got := strings.Join(lines, "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("a job sees:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
-	}
+	check.Equal(t, strings.Join(lines, "\n"), strings.Join(want, "\n"), "a job sees")
 }
 
 func TestWhatCannotBeStarted(t *testing.T) {
@@ -229,9 +216,7 @@ func TestStartTimeBehindAStrangeName(t *testing.T) {
 	if got := p.started.StartTime; got == 0 || got != proc.StartTime(p.started.Pid) {
 		t.Errorf("start time %d", got)
 	}
-	if err := p.signal(9); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, p.signal(9))
 	p.wait()
 }
 
@@ -268,22 +253,15 @@ func TestAThousandRunningJobsHoldTheirDescriptorsOnly(t *testing.T) {
 	if more := threads(t) - before; more > 10 {
 		t.Errorf("%d running jobs take %d threads", jobs, more)
 	}
-	if more := descriptors(t) - open; more != 3*jobs {
-		t.Errorf("%d running jobs take %d descriptors", jobs, more)
+	check.Equal(t, descriptors(t)-open, 3*jobs, "%d running jobs take … descriptors", jobs)
+	for _, p := range processes {
+		check.Do(t, p.signal(9))
 	}
 	for _, p := range processes {
-		if err := p.signal(9); err != nil {
-			t.Error(err)
-		}
+		done := p.wait()
+		check.Equal(t, done.Signal, "SIGKILL", "done %+v", done)
 	}
-	for _, p := range processes {
-		if done := p.wait(); done.Signal != "SIGKILL" {
-			t.Errorf("done %+v", done)
-		}
-	}
-	if more := descriptors(t) - open; more != 0 {
-		t.Errorf("%d descriptors are left open", more)
-	}
+	check.Equal(t, descriptors(t)-open, 0, "descriptors are left open")
 }
 
 // Not parallel: it takes the process's descriptors away.
@@ -302,9 +280,7 @@ func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 		local.watcher.(*witness).refusal = refusedError{}
 		p, refusal := try(local, script("exit 0"))
-		if restoreErr := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); restoreErr != nil {
-			t.Fatal(restoreErr)
-		}
+		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 		switch {
 		case refusal.text != "" && !strings.HasSuffix(refusal.text, "too many open files"):
 			t.Errorf("with %d descriptors: %s", more, refusal.text)
@@ -314,9 +290,7 @@ func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 			p.wait()
 		}
 	}
-	if more := descriptors(t) - open; more != 0 {
-		t.Errorf("%d descriptors are left open", more)
-	}
+	check.Equal(t, descriptors(t)-open, 0, "descriptors are left open")
 }
 
 // Where file systems answer nothing, only so many threads wait for them as the runner has to spare; all
@@ -342,9 +316,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 		}
 		close(answers)
 		synctest.Wait()
-		if n := len(looked); n != pools {
-			t.Errorf("%d have ended in the end", n)
-		}
+		check.Equal(t, len(looked), pools, "have ended in the end")
 	})
 }
 
@@ -360,9 +332,7 @@ func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 		p.check()
 		p.check() // once is enough
 		synctest.Wait()
-		if len(ps.reactor.inbox) != 1 {
-			t.Error("it was looked at, though there was no room")
-		}
+		check.Equal(t, len(ps.reactor.inbox), 1, "it was looked at, though there was no room")
 		<-ps.slow
 		synctest.Wait()
 		if len(ps.reactor.inbox) != 2 {

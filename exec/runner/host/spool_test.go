@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/exec/runner/wire"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -97,9 +98,7 @@ func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
 	<-shortEnded
 	names := wire.OutputFiles(wire.ID{Job: 2, Attempt: 1}, long.started)
 	s.await("what it wrote before it was old", func(f map[string]string) bool { return f[names[0]] == "before\n" && len(f) == 1 })
-	if short.files[0] != "" {
-		t.Error("a short job is on disk")
-	}
+	check.Equal(t, short.files[0], "", "a short job is on disk")
 	pass(t, first)
 	s.await("what it wrote then", func(f map[string]string) bool {
 		return f[names[0]] == "before\nand more than" && f[names[1]] == "err\n"
@@ -128,9 +127,7 @@ func TestTheDiskIsWrittenToNowAndThen(t *testing.T) {
 	}
 	for name := wire.OutputFiles(wire.ID{Job: 1, Attempt: 1}, c.started)[0]; ; {
 		if text, err := os.ReadFile(filepath.Join(s.folder, name)); err == nil && len(text) == 10_000 {
-			if string(text) != string(c.stdout.kept) {
-				t.Error("what is on disk differs")
-			}
+			check.Equal(t, string(text), string(c.stdout.kept), "what is on disk differs")
 			break
 		}
 	}

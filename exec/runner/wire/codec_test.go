@@ -8,14 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"jobd/exec/runner/proc"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -151,12 +152,9 @@ func BenchmarkCodec(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buffer = m.encode(buffer[:0])
-		if n := binary.LittleEndian.Uint32(buffer); int(n) != len(buffer)-lengthBytes {
-			b.Fatal(n)
-		}
-		if _, err := d.decode(buffer[lengthBytes:], 0); err != nil {
-			b.Fatal(err)
-		}
+		n := binary.LittleEndian.Uint32(buffer)
+		must.Equal(b, int(n), len(buffer)-lengthBytes, "%v", n)
+		must.Get(d.decode(buffer[lengthBytes:], 0))(b)
 	}
 }
 
@@ -184,15 +182,11 @@ func TestTheStepsOfAnOverrun(t *testing.T) {
 	if at, ever := o.Due(); at != 110 || !ever || o.Happened() {
 		t.Errorf("SIGTERM is due at %d, %t", at, ever)
 	}
-	if got := o.Next(300); !slices.Equal(got, []unix.Signal{unix.SIGTERM, unix.SIGCONT}) {
-		t.Errorf("first come %v", got)
-	}
+	check.Elements(t, o.Next(300), []unix.Signal{unix.SIGTERM, unix.SIGCONT}, "first come")
 	if at, ever := o.Due(); at != 305 || !ever {
 		t.Errorf("SIGKILL is due at %d, %t", at, ever)
 	}
-	if got := o.Next(305); !slices.Equal(got, []unix.Signal{unix.SIGKILL}) {
-		t.Errorf("then come %v", got)
-	}
+	check.Elements(t, o.Next(305), []unix.Signal{unix.SIGKILL}, "then come")
 	if at, ever := o.Due(); ever {
 		t.Errorf("something more is due at %d", at)
 	}
@@ -340,9 +334,7 @@ func TestATouchedProgramIsOfTheSameBuild(t *testing.T) {
 	write(program)
 	before := fileOf(program)
 	must.Do(t, os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)))
-	if touched := fileOf(program); touched != before {
-		t.Errorf("a touched program is %s, and was %s", touched, before)
-	}
+	check.Equal(t, fileOf(program), before, "a touched program is …, and was")
 	write(program + ".new")
 	must.Do(t, os.Rename(program+".new", program))
 	if upgraded := fileOf(program); upgraded == before {

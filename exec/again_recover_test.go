@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store/storetest/must"
 )
 
@@ -178,5 +178,256 @@ func TestWhatIsGivenBackIsDueAsBefore(t *testing.T) {
 	must.Do(t, f.worker.Continue(nil, "me"))
 	if p := f.next(); p.spec.Job != 2 || p.spec.Attempt != 2 {
 		t.Errorf("job %d is started, attempt %d", p.spec.Job, p.spec.Attempt)
+	}
+}
+
+// left journals what a run of the worker that was killed has left behind.
+func left(t *testing.T, j *eventlog.Log, payloads ...journal.Payload) {
+	t.Helper()
+	for _, payload := range payloads {
+		if _, err := j.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
+	running := journal.Running{Attempt: 1, Runner: "runner-0"}
+	runningHere := journal.Running{Attempt: 1, Runner: instance}
+	runningEnded := journal.Running{Attempt: 1, Runner: endedInstance}
+	code := 3
+	outcome := &journal.Done{Result: "fail", Code: &code}
+	claimedHere := journal.Running{Attempt: 1, Runner: instance, Claimed: true}
+	claimedThere := journal.Running{Attempt: 1, Runner: "runner-0", Claimed: true}
+	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
+	asking := journal.Running{Attempt: 1, Runner: "runner-0", Executor: "http"}
+	askingClaimed := journal.Running{Attempt: 1, Runner: "runner-0", Executor: "http", Claimed: true}
+	sending := journal.Started{Address: serviceAddress}
+	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
+	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
+	runs := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}
+	tests := []struct {
+		name    string
+		left    []journal.Payload
+		row     journal.Row
+		alive   bool          // the process
+		recall  *journal.Done // the runner has the start, and this outcome
+		requeue bool
+		starts  bool   // the job is started, again or for the first time
+		story   string // how the story goes on
+	}{
+		{name: "claim that was won", left: []journal.Payload{accepted}, row: ours, starts: true, story: "running started done"},
+		{name: "claim that another worker won", left: []journal.Payload{accepted}, row: theirs, story: "released"},
+		{name: "claim of a row that is gone", left: []journal.Payload{accepted}, row: journal.Row{Job: 2}, story: "released"},
+		{name: "killed around the start", left: []journal.Payload{accepted, running}, row: runs, story: "done"},
+		{name: "process that is gone", left: []journal.Payload{accepted, running, started}, row: runs, story: "done"},
+		{name: "process that runs on", left: []journal.Payload{accepted, running, started}, row: runs, alive: true, story: "done"},
+		{name: "the runner lives and never heard of it", left: []journal.Payload{accepted, runningHere}, row: runs, starts: true, story: "running started done"},
+		{name: "the runner ended and never heard of it", left: []journal.Payload{accepted, runningEnded}, row: runs, starts: true, story: "running started done"},
+		{name: "the runner has its outcome", left: []journal.Payload{accepted, runningHere, started}, row: runs, recall: outcome, story: "done"},
+		{name: "the runner has its outcome, the start was not journalled", left: []journal.Payload{accepted, runningHere}, row: runs, recall: outcome, story: "started done"},
+		{name: "started with its claim, which was won", left: []journal.Payload{accepted, claimedHere}, row: runs, starts: true, story: "running started done"},
+		{name: "started with its claim, which was not won", left: []journal.Payload{accepted, claimedHere}, row: theirs, story: "released"},
+		{name: "started with its claim, the runner has it", left: []journal.Payload{accepted, claimedHere}, row: runs, recall: outcome, story: "started done"},
+		{name: "started with its claim, which was won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: runs, story: "done"},
+		{name: "started with its claim, which was not won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: theirs, story: "released"},
+		{
+			name: "started with its claim, which was won, to be started again",
+			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+		{name: "request that had no connection", left: []journal.Payload{accepted, asking}, row: runs, starts: true, story: "running started done"},
+		{name: "request that may have been sent", left: []journal.Payload{accepted, asking, sending}, row: runs, story: "done"},
+		{
+			name: "request that may have been sent, to be sent again",
+			left: []journal.Payload{accepted, asking, sending}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+		{name: "request of a claim that was won", left: []journal.Payload{accepted, askingClaimed}, row: runs, starts: true, story: "running started done"},
+		{name: "request of a claim that was not won", left: []journal.Payload{accepted, askingClaimed}, row: theirs, story: "released"},
+		{
+			name: "request that was announced once more", left: []journal.Payload{accepted, asking, sending, asking},
+			row: runs, starts: true, story: "running started done",
+		},
+		{
+			name: "process that is gone, for the last time",
+			left: []journal.Payload{accepted, running, started, journal.Running{Attempt: 2}}, row: runs, requeue: true, story: "done",
+		},
+		{
+			name: "process that is gone, to be started again",
+			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+		{
+			name: "killed around the start, to be started again",
+			left: []journal.Payload{accepted, running}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(test.row), func(c *jobexec.Config) { c.Requeue = test.requeue })
+			left(t, f.journal, test.left...)
+			before := len(f.story(1))
+			old := &process{pid: 4711, ended: make(chan struct{}), signals: make(chan int, 1)}
+			if test.alive {
+				f.runner.alive[4711] = old
+			}
+			if test.recall != nil {
+				ran := &process{pid: 4711, ended: make(chan struct{}), known: true, done: *test.recall}
+				close(ran.ended)
+				f.runner.recalled = []jobexec.Recalled{{Job: 1, Attempt: 1, Process: ran}, {Job: 99, Attempt: 1, Process: ran}}
+			}
+			f.start()
+			if test.alive {
+				if got := f.worker.Status().Targets["a"].Length; got != 1 {
+					t.Errorf("length %d while the process runs on, want 1", got)
+				}
+				if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
+					t.Error("a process that runs on can't be signalled")
+				}
+				test.story = "signal " + test.story
+				close(old.ended)
+			}
+			if test.starts {
+				p := f.next()
+				checkAttempt(t, p, test.requeue)
+				p.exit(0)
+			}
+			f.wait("the job is at its end", ended(1))
+			f.none()
+			if test.recall != nil {
+				checkOutcome(t, f, *test.recall)
+			}
+			if got := words(f.story(1)[before:]); got != test.story {
+				t.Errorf("the story goes on with %q, want %q", got, test.story)
+			}
+		})
+	}
+}
+
+// checkOutcome checks that the outcome is the one that the runner had, and that the runner was told
+// to forget this start and the one of job 99 that nobody waits for.
+func checkOutcome(t *testing.T, f *fixture, want journal.Done) {
+	t.Helper()
+	forgotten := map[int64]bool{(<-f.runner.forgotten)[0]: true, (<-f.runner.forgotten)[0]: true}
+	if !forgotten[1] || !forgotten[99] {
+		t.Errorf("the runner was told to forget %v", forgotten)
+	}
+	want.Token = "@abcdefghi" // of the claim in the journal
+	if diff := cmp.Diff(want, f.outcome(1)); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}
+
+// checkAttempt checks that a job which is started again is told so.
+func checkAttempt(t *testing.T, p *process, again bool) {
+	t.Helper()
+	env := strings.Join(p.spec.Env, " ")
+	if told := strings.Contains(env, "JOBD_ATTEMPT=2 JOBD_RECOVERED=1"); told != again {
+		t.Errorf("environment of the start: %s", env)
+	}
+}
+
+func words(kinds []journal.Kind) string {
+	var all []string
+	for _, kind := range kinds {
+		all = append(all, string(kind))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAnUnknownOutcomeSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	left(t, f.journal, journal.Accepted{Target: "gone", Token: "@abcdefghi"}, journal.Running{Attempt: 1})
+	f.start()
+	f.wait("the job is at its end", ended(1))
+	done := f.outcome(1)
+	if done.Result != "fail" || done.Code != nil || !strings.HasPrefix(string(done.Stderr.Kept), "jobd: outcome unknown: ") {
+		t.Errorf("the job ended with %+v", done)
+	}
+}
+
+// A runner in whose place another one is, and that did not end in order, is an event of its own.
+func TestARunnerThatWasReplacedIsJournalled(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[string][]journal.Runner{
+		"":            nil,
+		instance:      nil,
+		endedInstance: nil,
+		"runner-0":    {{Instance: instance, Before: "runner-0"}},
+	} {
+		t.Run(before, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(waiting(1, "a")), nil)
+			f.build(func(c *jobexec.Config) { c.Displaced = before })
+			f.start()
+			f.next().exit(0)
+			f.wait("the job is done", ended(1))
+			var got []journal.Runner
+			for _, e := range f.events(0) {
+				if replaced, is := e.Payload.(journal.Runner); is {
+					got = append(got, replaced)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Regression: a worker was cut off from its database, and so from its advisory locks, while its
+// jobs ran. A fresh worker whose name has the same hash, or the same name, took them for its own
+// lost ones, and ended or started them again.
+func TestRowsOfAWorkerThatMayLiveAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		holder string
+		after  time.Duration
+	}{
+		{"its lock is free, but not for long", "", time.Hour},
+		{"it has its lock again", "connection 7 from 10.0.0.5", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			theirs := tokenPrefix(t)
+			row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: theirs + "aaaaa"}
+			f := newFixture(t, newTable(row, waiting(2, "a")), nil)
+			f.build(func(config *jobexec.Config) { config.LostAfter = c.after })
+			if c.holder != "" {
+				f.table.holders["mark:"+theirs[1:]] = c.holder
+			}
+			f.start()
+			p := f.next()
+			f.journal.View(func(s *journal.State) {
+				if token := s.Job(2).Token; strings.HasPrefix(token, theirs) {
+					t.Errorf("a job is claimed with %s, under the mark of others", token)
+				}
+			})
+			p.exit(0)
+			f.wait("the other job is done", ended(2))
+			if got := words(f.story(1)); got != "" {
+				t.Errorf("the journal tells of the other worker's job: %s", got)
+			}
+		})
+	}
+}
+
+// Where nobody has held the worker id for long enough, the journal is taken for lost, and what it knew
+// for unknown.
+func TestRowsOfAMarkThatNobodyHoldsAreLost(t *testing.T) {
+	t.Parallel()
+	theirs := tokenPrefix(t)
+	row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: theirs + "aaaaa"}
+	f := newFixture(t, newTable(row), nil)
+	f.table.holders["mark:"+theirs[1:]] = "connection 7 from 10.0.0.5"
+	f.start()
+	f.wait("another mark is taken", func(s *journal.State) bool { return s.Mark != "" && "@"+s.Mark != theirs })
+	f.table.change(func() { clear(f.table.holders) })
+	f.wait("the job is ended", func(s *journal.State) bool { return s.Seq >= 5 && len(s.Jobs) == 0 })
+	if got := words(f.story(1)); got != "accepted running done" {
+		t.Errorf("the story is %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
@@ -298,4 +299,239 @@ func TestTheFirstSignalOfACancelIsSentAgain(t *testing.T) {
 	}
 	p.exit(143)
 	f.wait("it is done", ended(1))
+}
+
+// Rows that nobody has claimed are ignored, also those of targets that other workers serve; all
+// others are left as they are.
+func TestRowsThatNobodyHasAreCancelled(t *testing.T) {
+	t.Parallel()
+	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }
+	f := newFixture(t, newTable(
+		waiting(1, "c"), manual(2, "a"), row(3, journal.RowDone), row(4, journal.RowIgnored), row(5, journal.RowAccepted), row(6, journal.RowRunning),
+		waiting(7, "c"), waiting(9, "c"),
+	), nil)
+	f.table.locked[9] = true
+	f.start()
+	all := []int64{1, 2, 3, 4, 5, 6, 7, 8}
+	f.told(jobexec.CancelWish{IDs: all}, map[int64]string{}) // this worker has none of them
+	f.told(jobexec.CancelWish{IDs: append(all, 9), Rows: true, Targets: map[int64]string{7: "a", 1: "c"}}, map[int64]string{
+		1: "not run of c", 2: "not run of a", 3: "job 3 is done already", 4: "job 4 is ignored already",
+		5: "accepted elsewhere", 6: "running elsewhere", 7: "job 7 was not cancelled: it is of target 'c', not 'a'",
+		8: "job 8 not found", 9: "job 9 was not cancelled: the row is locked by somebody else",
+	})
+	for id, status := range map[int64]string{1: "ignored", 2: "ignored", 3: "done", 5: "accepted", 6: "running", 7: "waiting", 9: "waiting"} {
+		if got := f.table.status(id); got != status {
+			t.Errorf("row %d is %s, want %s", id, got, status)
+		}
+	}
+	want := journal.Ignored{Reason: "cancelled by 10.0.0.5", By: canceller}
+	if events := f.events(1); len(events) != 1 || events[0].Payload != journal.Payload(want) {
+		t.Errorf("the journal says %+v, want %+v", events, want)
+	}
+}
+
+// Where it is not known whether the update was committed, that is told, and found out.
+func TestACancelInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, committed := range map[string]bool{"committed": true, "not committed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(manual(1, "a")), nil)
+			f.start()
+			<-f.table.selected
+			f.table.change(func() {
+				f.table.commit = func(apply func()) error {
+					f.table.commit = nil
+					if committed {
+						apply()
+					}
+					return errLink
+				}
+			})
+			f.told(jobexec.CancelWish{IDs: []int64{1}, Rows: true}, map[int64]string{
+				1: "cancelled by 10.0.0.5; it is not known yet whether the row was marked as ignored",
+			})
+			f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+			if committed {
+				f.tells(1, "ignored")
+			} else {
+				f.tells(1, "ignored conflict")
+			}
+			if ignored := f.table.status(1) == journal.RowIgnored; ignored != committed {
+				t.Errorf("the row is %s", f.table.status(1))
+			}
+		})
+	}
+}
+
+// What the table refuses is told, and taken back.
+func TestACancelThatTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a")), nil)
+	f.table.refused[1] = "a trigger"
+	f.start()
+	f.told(jobexec.CancelWish{IDs: []int64{1, 2}, Rows: true}, map[int64]string{
+		1: "job 1 was not cancelled: the table refuses it: a trigger", 2: "not run of a",
+	})
+	f.takenBackAs(1, "ignored conflict")
+}
+
+func (f *fixture) takenBackAs(id int64, want string) {
+	f.t.Helper()
+	f.tells(id, want)
+	if got := f.table.status(id); got != journal.RowManual {
+		f.t.Errorf("row %d is %s", id, got)
+	}
+}
+
+// With the database away, what the worker has is cancelled; of rows that nobody is known to have
+// the reason is told.
+func TestACancelWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), waiting(3, "c")), nil)
+	f.start()
+	f.next()
+	f.claimed(2)
+	f.mirror.mu.Lock()
+	close(f.mirror.away)
+	f.mirror.mu.Unlock()
+	f.table.change(func() { f.table.commit = func(func()) error { return awayError{errors.New("link lost")} } })
+	f.told(jobexec.CancelWish{IDs: []int64{1, 2, 3}, Rows: true}, map[int64]string{
+		1: "signals of b", 2: "not run of b",
+		3: "job 3 was not cancelled: nobody is known to have it, and the database could not be reached",
+	})
+}
+
+// Where the table refuses to mark a row as ignored, or the row is locked while it is not known whether
+// it was, the journal ends up saying what the row does.
+func TestTheRowTellsWhetherAnIgnoringWasCommitted(t *testing.T) {
+	t.Parallel()
+	for name, committed := range map[string]bool{"it was, and the row is locked": true, "it was not, the row is locked": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(manual(1, "c")), nil)
+			f.start()
+			<-f.table.selected
+			f.table.change(func() {
+				f.table.commit = func(apply func()) error {
+					f.table.commit = nil
+					if committed {
+						apply()
+					}
+					f.table.locked[1] = true
+					return errLink
+				}
+			})
+			f.cancel(jobexec.CancelWish{IDs: []int64{1}, Rows: true})
+			if n := f.worker.Status().Doubted; n != 1 {
+				t.Errorf("%d decisions in doubt, want 1", n)
+			}
+			f.table.change(func() { clear(f.table.locked) })
+			f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+			if committed {
+				f.tells(1, "ignored")
+				return
+			}
+			f.takenBack("the update was not committed: the row is manual")
+		})
+	}
+}
+
+// takenBack checks that the last that the journal says of job 1 is that it could not be ignored.
+func (f *fixture) takenBack(reason string) {
+	f.t.Helper()
+	events := f.events(1)
+	if got := words(f.story(1)); got != "ignored conflict" {
+		f.t.Fatalf("story %q", got)
+	}
+	if diff := cmp.Diff(journal.Conflict{Wanted: "ignored", Reason: reason}, events[1].Payload); diff != "" {
+		f.t.Errorf("conflict (-want +got):\n%s", diff)
+	}
+}
+
+// A row is locked for a moment where a claim is undone; the operator is told what becomes of the next
+// try.
+func TestAnIgnoringThatWasUndoneIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "c")), nil)
+	f.table.commit = failing(1, undone{errors.New("deadlock")})
+	f.start()
+	f.told(jobexec.CancelWish{IDs: []int64{1}, Rows: true}, map[int64]string{1: "not run of c"})
+	f.tells(1, "ignored conflict ignored")
+	if got := f.table.status(1); got != journal.RowIgnored {
+		t.Errorf("the row is %s", got)
+	}
+}
+
+// A row that waits again while it is in doubt whether it was ignored is claimed when that is known.
+func TestARowInDoubtIsClaimedLater(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "c")), nil)
+	f.start()
+	<-f.table.selected
+	f.table.change(func() {
+		f.table.commit = func(func()) error {
+			f.table.commit = nil
+			f.table.rowsErr = errors.New("a value that nobody can read")
+			return errLink
+		}
+	})
+	f.cancel(jobexec.CancelWish{IDs: []int64{1}, Rows: true})
+	f.table.insert(waiting(1, "b")) // somebody means another target by now
+	f.worker.PollAll()
+	<-f.table.selected
+	f.table.change(func() { f.table.rowsErr = nil })
+	f.next().exit(0)
+	f.wait("the job is done", ended(1))
+	f.tells(1, "ignored conflict accepted running started done")
+}
+
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	f.wait("process is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusRunning })
+	got := f.worker.SendSignal(map[int64]int{1: 15, 2: 15}, "127.0.0.1:9")
+	if diff := cmp.Diff(map[int64]bool{1: true, 2: false}, got); diff != "" {
+		t.Errorf("delivered (-want +got):\n%s", diff)
+	}
+	if signo := <-p.signals; signo != 15 {
+		t.Errorf("signal %d", signo)
+	}
+	for signo, want := range map[int]bool{0: true, -1: false, 65: false} {
+		if got := f.worker.SendSignal(map[int64]int{1: signo}, "me")[1]; got != want {
+			t.Errorf("signal %d delivered: %t, want %t", signo, got, want)
+		}
+	}
+	p.exit(0)
+	f.wait("job is done", ended(1))
+	if f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
+		t.Error("a signal to a job that is done was delivered")
+	}
+	if n := count(f.story(1), journal.KindSignal); n != 1 {
+		t.Errorf("%d signals in the journal, want the one that was sent", n)
+	}
+}
+
+// The row says running before the process is there; a signal that comes in between waits for it.
+func TestASignalToAJobThatIsJustStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	late := &lateRunner{f.runner, 1, make(chan struct{}), make(chan error)}
+	f.build(func(c *jobexec.Config) { c.Runner = late })
+	f.start()
+	<-late.asked
+	go func() {
+		<-time.After(10 * time.Millisecond) // the signal is there first, most likely
+		late.answer <- nil
+	}()
+	if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
+		t.Error("the row says running, but the signal was not delivered")
+	}
+	f.next().exit(1)
+	f.wait("job is done", ended(1))
+	if got, want := words(f.story(1)), "accepted running started signal done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
 }

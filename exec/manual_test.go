@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/store/storetest/must"
@@ -91,4 +92,175 @@ func TestAManualClaimThatWasNotWonIsToldToTheClient(t *testing.T) {
 		t.Errorf("told %q, want %q", answer.Errors[1], want)
 	}
 	f.none()
+}
+
+// Regression: clients with locked rows held connections until all were gone, and were told that the
+// database could not be reached.
+func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a"), manual(3, "a"), waiting(4, "b")), nil)
+	f.table.locked[1], f.table.locked[2] = true, true
+	f.runner.instant = true
+	f.start()
+	began := time.Now()
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
+	go func() {
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1, 2, 3, 9}, "me")
+		answers <- answer
+	}()
+	f.until("the row that nobody holds is run", func(jobexec.Status) bool { return count(f.story(3), journal.KindDone) == 1 })
+	select {
+	case <-answers:
+		t.Fatal("it took as long as the client waits for the locks")
+	default:
+	}
+	f.table.change(func() { delete(f.table.locked, 2) })
+	answer := <-answers
+	want := map[int64]string{1: "job 1 was not run: the row is locked by somebody else", 9: "job 9 not found"}
+	if diff := cmp.Diff(want, answer.Errors); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	if len(answer.Jobs) != 2 {
+		t.Errorf("run: %v", answer.Jobs)
+	}
+	if took := time.Since(began); took < 4*time.Second || took > 20*time.Second {
+		t.Errorf("the client was told after %s, want about 5 s, and some for a busy machine", took)
+	}
+}
+
+func TestManyClientsWithLockedRowsHoldUpNoClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	f.runner.instant = true
+	for id := int64(1); id <= 50; id++ {
+		f.table.rows[id] = manual(id, "a")
+		f.table.locked[id] = true
+	}
+	f.start()
+	for id := int64(1); id <= 50; id++ {
+		go func() { _, _ = f.worker.RunManual(f.t.Context(), []int64{id}, "me") }()
+	}
+	f.until("all wait", func(s jobexec.Status) bool { return s.Clients == 50 })
+	f.table.insert(waiting(99, "a"))
+	f.worker.PollAll()
+	f.until("the background job is done", func(jobexec.Status) bool { return count(f.story(99), journal.KindDone) == 1 })
+	f.table.change(func() { clear(f.table.locked) })
+	f.until("all are answered", func(s jobexec.Status) bool { return s.Clients == 0 })
+}
+
+// What the table refuses is told in its words, and the others are run.
+func TestAClientIsToldWhatTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a")), nil)
+	f.table.refused[1] = "CHECK weight is violated"
+	f.runner.instant = true
+	f.start()
+	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2}, "me")
+	want := map[int64]string{1: "job 1 was not run: the table refuses it: CHECK weight is violated"}
+	if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
+		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
+	}
+	if answer.Jobs[2].Result != "ok" {
+		t.Errorf("job 2: %+v", answer)
+	}
+	if got := words(f.story(1)); got != "accepted running released" && got != "accepted released" {
+		t.Errorf("story %q", got)
+	}
+}
+
+// An error that says nothing of the whole table is not told as an outage, and concerns the row that
+// it is about.
+func TestAClientIsToldTheTruthAboutAnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a")), nil)
+	f.table.commit = func(apply func()) error {
+		before := f.table.rows[1]
+		apply()
+		if f.table.rows[1] != before {
+			f.table.rows[1] = before
+			if f.table.rows[2].Status != journal.RowManual {
+				f.table.rows[2] = manual(2, "a")
+			}
+			return undone{errors.New("1146, raised by a trigger")}
+		}
+		return nil
+	}
+	f.runner.instant = true
+	f.start()
+	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2}, "me")
+	want := map[int64]string{1: "job 1 was not run: the table refuses it: 1146, raised by a trigger"}
+	if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
+		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
+	}
+	if answer.Jobs[2].Result != "ok" {
+		t.Errorf("job 2: %+v", answer)
+	}
+}
+
+// Regression: a row `Reports` was claimed for target reports, but run-manual marked it as ignored.
+func TestAManualRowRunsUnderTheNameThatTheTableTakesItFor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "A")), nil)
+	f.runner.instant = true
+	f.start()
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
+	if err != nil || answer.Jobs[1].Result != "ok" {
+		t.Fatalf("told %+v, %v", answer, err)
+	}
+	if claim := f.events(1)[0].Payload.(journal.Accepted); claim.Target != "a" || !claim.Manual {
+		t.Errorf("claimed as %+v", claim)
+	}
+}
+
+// What a client is told when the worker stops while a row is locked.
+func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a")), nil)
+	f.table.locked[1] = true
+	f.start()
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
+	go func() {
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
+		answers <- answer
+	}()
+	f.until("it waits", func(s jobexec.Status) bool { return s.Clients == 1 })
+	f.stop()
+	<-answers
+	must.Do(t, <-f.ended)
+	f.ended <- nil
+}
+
+// slowTable takes some time for each claim by hand.
+type slowTable struct {
+	*table
+	takes time.Duration
+}
+
+func (s slowTable) ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, _ error) {
+	select {
+	case <-time.After(s.takes):
+		return s.table.ClaimManual(ctx, ids, targets, decide)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Regression: a client named more jobs than were claimed in ten seconds, and those behind were refused as if
+// the database did not answer.
+func TestManyJobsAreClaimedForAsLongAsClaimsSucceed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const last = 10_001 // of the third claim
+		tab := newTable(manual(last, "a"))
+		_, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.Table = slowTable{tab, 6 * time.Second} })
+		r.instant = true
+		ids := make([]int64, last)
+		for i := range ids {
+			ids[i] = int64(i + 1)
+		}
+		answer := must.Get(w.RunManual(t.Context(), ids, "somebody"))(t)
+		if len(answer.Jobs) != 1 {
+			t.Errorf("not run: %s", answer.Errors[last])
+		}
+	})
 }

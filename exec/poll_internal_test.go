@@ -1,10 +1,13 @@
 package exec
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"jobd/exec/board"
+	"jobd/journal"
 )
 
 func TestThePollIntervalIsOffByAFifthAtMost(t *testing.T) {
@@ -34,5 +37,105 @@ func TestNothingIsDueInAWorkerAtRest(t *testing.T) {
 	w.identity = identity{workerID: workerIDOf("node-1", 0), checked: time.Now()}
 	if left := w.untilDue(time.Now()); left < time.Minute {
 		t.Errorf("the loop wakes again after %s", left)
+	}
+}
+
+// mute is a process of which the runner never tells anything.
+type mute struct{ never chan struct{} }
+
+func (m mute) Begun() <-chan struct{}       { return m.never }
+func (m mute) Ended() <-chan struct{}       { return m.never }
+func (mute) Started() journal.Started       { return journal.Started{} }
+func (mute) Signal(int) error               { return board.ErrGone }
+func (mute) Outcome() (journal.Done, error) { return journal.Done{}, ErrOutcomeUnknown }
+
+// A runner that does not answer is told of when a target is paused: what it was asked for may still
+// start.
+func TestAPauseSaysThatTheRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := New(Config{Targets: map[string]int{"a": 1, "b": 1}})
+	w.startsTimeout = time.Millisecond
+	w.board.Adopt(journal.Job{ID: 1, Target: "a", Status: journal.StatusStarting}, mute{make(chan struct{})})
+	if err := w.awaitStarts([]string{"b"}); err != nil {
+		t.Errorf("a target whose runner has told all: %v", err)
+	}
+	for _, names := range [][]string{{"a"}, nil} {
+		err := w.awaitStarts(names)
+		var refused RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "1 jobs may still start") {
+			t.Errorf("%v: the answer is %v", names, err)
+		}
+	}
+}
+
+// Parked jobs don't make a target claim without bound, and the operator is told why it does not.
+func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name                  string
+		concurrency, prefetch int
+		most                  int
+	}{
+		{"small", 1, 0, 100},
+		{"with prefetch", 80, 70, 150},
+		{"a job of prefetch for each slot", 80, -1, 160},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := New(Config{Targets: map[string]int{"a": test.concurrency}, Prefetch: test.prefetch})
+			a := w.targets["a"]
+			w.poll("a")
+			for id := range test.most - 1 {
+				w.park(int64(id + 1))
+			}
+			if n, why := a.room(test.prefetch, time.Now()), w.hindrance(a, false).Why; n == 0 || why != "" {
+				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
+			}
+			w.park(int64(test.most))
+			if n, why := a.room(test.prefetch, time.Now()), w.hindrance(a, false).Why; n != 0 || !strings.Contains(why, "their rows can't be updated") {
+				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
+			}
+			if n := a.Length(); n != test.most {
+				t.Errorf("length %d, want %d", n, test.most)
+			}
+		})
+	}
+}
+
+// park claims a job of target a for its slot, and parks it.
+func (w *Worker) park(id int64) {
+	var c board.Claim
+	drafts := w.board.Accept(&c, journal.Row{Job: id, Target: "a"}, "@mark00000", "runner-1", time.Now())
+	var events []journal.Event
+	for _, d := range drafts {
+		events = append(events, journal.Event{Seq: uint64(id), Job: d.Job, Payload: d.Payload})
+	}
+	w.board.Decided(&c, events)
+	for _, s := range w.board.Won(&c).Start {
+		w.board.Park(s)
+	}
+}
+
+// Regression: what fails for several targets is divided, whatever the error's number says.
+func TestTargetsWhoseClaimsHaveFailedAreClaimedForOneByOne(t *testing.T) {
+	t.Parallel()
+	w := New(Config{Targets: map[string]int{"a": 1, "b": 1, "c": 1}})
+	w.PollAll()
+	if r := w.nextRound(); len(r.room) != 3 {
+		t.Fatalf("nothing has failed: claimed for %v together, want all", r.room)
+	}
+	w.targets["a"].trouble.alone, w.targets["b"].trouble.alone = true, true
+	alone := make(map[string]bool)
+	for range 3 {
+		r := w.nextRound()
+		for name := range r.room {
+			alone[name] = true
+		}
+		if len(r.room) != 1 {
+			t.Errorf("claimed for %v together", r.room)
+		}
+	}
+	if len(alone) != 3 {
+		t.Errorf("claimed for %v: each is to have its turn", alone)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
@@ -396,4 +395,82 @@ func (f *flaky) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 		return nil, &store.Unreachable{Op: "apply", Err: fmt.Errorf("link lost")}
 	}
 	return outcomes, err
+}
+
+// A claim that was cancelled before it was started makes its row ignored, by the mirror, and by the
+// comparison with a server that lagged: whatever the row says there of that claim.
+func TestCancelledClaimsAreMirroredAndMended(t *testing.T) {
+	t.Parallel()
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
+	m := onServer(j, table, returned)
+	run(t, m)
+	await(t, "claims", returned)
+	var newest uint64
+	for id := int64(1); id <= 3; id++ {
+		table.Put(id, journal.RowAccepted, token(id))
+		add(t, j, accepted(id, token(id)))
+		if id == 2 { // announced, and not started yet
+			add(t, j, running(id))
+		}
+		newest = add(t, j, journal.Draft{Job: id, Payload: journal.Cancelled{By: "10.0.0.5:4711", Token: token(id)}})
+	}
+	table.Put(4, journal.RowAccepted, token(4)) // it runs, and somebody cancels it
+	newest = max(newest, add(t, j, accepted(4, token(4)), running(4), journal.Draft{Job: 4, Payload: journal.Cancelled{By: "10.0.0.5:4711", Runs: true, Token: token(4)}}))
+	await(t, "all of it", m.Shown(newest, 0))
+	check := func(where string) {
+		t.Helper()
+		for id, want := range map[int64]string{1: "ignored ", 2: "ignored ", 3: "ignored ", 4: "running " + token(4)} {
+			if got := table.Read(id); got != want {
+				t.Errorf("%s: row %d is %q, want %q", where, id, got, want)
+			}
+		}
+	}
+	check("mirrored")
+	table.Change(func() {
+		table.Reached = "two"
+		for id, row := range map[int64]journal.Row{
+			1: {Status: journal.RowWaiting}, 2: {Status: journal.RowRunning, Owner: token(2)}, 3: {Status: journal.RowAccepted, Owner: token(3)},
+			4: {Status: journal.RowAccepted, Owner: token(4)},
+		} {
+			row.Job, row.Target = id, "a"
+			table.Rows[id] = &store.Seen{Row: row}
+		}
+	})
+	m.CheckServer()
+	await(t, "claims on the new server", returned)
+	check("mended")
+}
+
+// After a failover to a replica that had lagged, old ids were given out again, and reapply marked
+// the new jobs as done. A row that was created later than the claim is another job; one of the same
+// second is not.
+func TestARowCreatedAfterTheClaimIsAnotherJob(t *testing.T) {
+	t.Parallel()
+	claimed := time.Unix(1000, 900_000_000)
+	done := journal.Job{
+		ID: 1, Target: "a", Token: token(1), Status: journal.StatusDone, Accepted: journal.Moment{Time: claimed}, Ended: claimed, Result: "ok",
+	}
+	ignored := journal.Job{ID: 1, Status: journal.StatusIgnored, Ended: claimed}
+	for _, test := range []struct {
+		name string
+		job  journal.Job
+		row  store.Seen
+		want bool
+	}{
+		{"created before", done, store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: 999}, false},
+		{"in the same second", done, store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: 1000}, false},
+		{"later", done, store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: 1001}, true},
+		{"later, of a job that was ignored", ignored, store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: 1001}, true},
+		{"not told", done, store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, false},
+		{"the clocks differ", done, store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: token(1)}, Created: 1001}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.row.Job, test.row.Target = 1, "a"
+			got := strings.Contains(store.Refusal(test.job, &test.row, false), "another job with the same id")
+			if got != test.want || store.IsAnotherJob(test.job, &test.row) != test.want {
+				t.Errorf("refusal %q, another job: %t; want %t", store.Refusal(test.job, &test.row, false), !test.want, test.want)
+			}
+		})
+	}
 }

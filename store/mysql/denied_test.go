@@ -3,9 +3,12 @@ package mysql_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
+	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
@@ -166,5 +169,219 @@ func TestServerLetsNobodyIn(t *testing.T) {
 	err := open(t, config).Check(t.Context())
 	if want := "raise the server's limit, or lower mysql_max_connections of the workers (this one takes up to 8)"; err == nil || unusable(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want to hear: %s", err, want)
+	}
+}
+
+// What waiting cannot mend is said clearly, at once.
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		table  string
+		change func(*mysql.Config)
+		want   []string
+	}{
+		{name: "pitfall 17: wrong password", change: func(c *mysql.Config) { c.Password = "wrong" }, want: []string{"Access denied"}},
+		{name: "unknown account", change: func(c *mysql.Config) { c.User = "nobody" }, want: []string{"Access denied", "nobody"}},
+		{name: "unknown database", change: func(c *mysql.Config) { c.Database = "nowhere" }, want: []string{"nowhere"}},
+		{name: "unknown table", change: func(c *mysql.Config) { c.Table = "jbos" }, want: []string{"jbos"}},
+		{name: "another's claim column", change: func(c *mysql.Config) { c.ClaimColumn = "Target" }, want: []string{"column target holds something else", "ADD COLUMN `jobd_claim` char"}},
+		{name: "unknown claim column", change: func(c *mysql.Config) { c.ClaimColumn = "ran_by" }, want: []string{"no column ran_by"}},
+		{name: "a column missing", table: replaced("`stderr` mediumtext DEFAULT NULL,", ""), want: []string{"no column stderr"}},
+		{name: "columns missing", table: replaced("`stderr`", "`err`", "`return_code`", "`code`"), want: []string{"no column return_code", "no column stderr"}},
+		{name: "MyISAM", table: replaced("InnoDB", "MyISAM"), want: []string{"engine is MyISAM", "ALTER TABLE", "ENGINE=InnoDB"}},
+		{name: "owner column too narrow", table: replaced("`sig` char(10)", "`sig` char(9)"), want: []string{"column sig (char(9))", "ALTER TABLE", "MODIFY `sig` varchar(10)", "claim_column"}},
+		{name: "owner column an ENUM", table: replaced("`sig` char(10)", "`sig` enum('SIGTERM','SIGKILL')"), want: []string{"column sig (enum('SIGTERM','SIGKILL'))", "ALTER TABLE"}},
+		{name: "owner column a number", table: replaced("`sig` char(10)", "`sig` int"), want: []string{"column sig (int", "ALTER TABLE"}},
+		{name: "status without ignored", table: replaced(",'ignored'", ""), want: []string{"column status", "must hold ignored", "'waiting','manual'"}},
+		{name: "status a text", table: replaced("enum('waiting','manual','accepted','running','done','ignored')", "char(7)"), want: []string{"column status", "must be an ENUM of waiting"}},
+		{name: "result without fail", table: replaced("enum('ok','fail')", "enum('ok')"), want: []string{"column result", "must hold fail"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.table == "" {
+				c.table = dbserver.JobsTable
+			}
+			db := newDatabase(t, c.table)
+			config := db.config()
+			if c.change != nil {
+				c.change(&config)
+			}
+			table := open(t, config)
+			_, applyErr := table.Apply(t.Context(), []store.Change{done(1, "")})
+			for method, err := range map[string]error{"Check": table.Check(t.Context()), "Apply": applyErr} {
+				if !unusable(err) {
+					t.Fatalf("%s: got %v; want it to be unusable", method, err)
+				}
+				for _, word := range c.want {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%s: %q does not say %q", method, err, word)
+					}
+				}
+				if strings.Contains(err.Error(), config.Password) {
+					t.Errorf("%s tells the password: %q", method, err)
+				}
+			}
+		})
+	}
+}
+
+// The account may do what it must, or the start says what is missing.
+func TestCheckAccount(t *testing.T) {
+	t.Parallel()
+	const written = "(status, time_started, time_finished, result, return_code, sig, stdout, stderr)"
+	cases := []struct {
+		name  string
+		grant string
+		ok    bool
+	}{
+		{"only SELECT", "SELECT ON %.jobs", false},
+		{"only UPDATE", "UPDATE ON %.jobs", false},
+		{"UPDATE of one column", "SELECT, UPDATE (status) ON %.jobs", false},
+		{"UPDATE of the columns that are written", "SELECT, UPDATE " + written + " ON %.jobs", true},
+		{"the whole database", "SELECT, UPDATE ON %.*", true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			account := dbserver.Account{User: "x_" + db.name, Password: "x"}
+			must.Do(t, db.server.CreateAccount(t.Context(), account, strings.ReplaceAll(c.grant, "%", db.name)))
+			config := db.config()
+			config.User, config.Password = account.User, account.Password
+			err := open(t, config).Check(t.Context())
+			if c.ok && err != nil || !c.ok && (!unusable(err) || !strings.Contains(err.Error(), "denied")) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A privilege that is taken away later is as clear, and its return is noticed.
+func TestAccessLostAndRegained(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowRunning, token)
+	grant := func(what string) {
+		for _, host := range []string{"'%'", "'localhost'"} {
+			db.exec(t, what+" "+db.account.User+"@"+host)
+		}
+	}
+	grant("REVOKE UPDATE ON jobs FROM")
+	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); !unusable(err) {
+		t.Errorf("without UPDATE: %v", err)
+	}
+	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); !unusable(err) {
+		t.Errorf("without UPDATE: %v", err)
+	}
+	grant("GRANT UPDATE ON jobs TO")
+	if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
+		t.Errorf("with UPDATE again: %v, %v", got, err)
+	}
+}
+
+// What waiting mends is an ordinary error.
+func TestCheckOfAnAbsentServer(t *testing.T) {
+	t.Parallel()
+	closed := must.Get(freeport.Take())(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cases := []struct {
+		name   string
+		config mysql.Config
+	}{
+		{"refused", mysql.Config{Host: "127.0.0.1", Port: closed}},
+		{"no such name", mysql.Config{Host: "nobody.invalid"}},
+		{"no such socket", mysql.Config{Host: "/nowhere/s.sock"}},
+		{"no answer", mysql.Config{Host: "127.0.0.1", Port: silent.Addr().(*net.TCPAddr).Port, ReadTimeout: 50_000_000}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.config.Database, c.config.User = "d", "u"
+			if err := open(t, c.config).Check(t.Context()); err == nil || unusable(err) {
+				t.Errorf("got %v; want an ordinary error", err)
+			}
+		})
+	}
+}
+
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, "--max-connections=10")
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table := db.table(t)
+	db.killAll(t) // the table's own connection
+	hog := db.config()
+	hog.MaxOpen = 20
+	var held []interface{ Close() error }
+	hogs := open(t, hog).DB()
+	for {
+		conn, err := hogs.Conn(t.Context())
+		if err != nil {
+			break
+		}
+		held = append(held, conn)
+	}
+	if err := table.Check(t.Context()); err == nil || unusable(err) {
+		t.Errorf("with all connections taken: %v; want an ordinary error", err)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	must.Do(t, hogs.Close())
+	untilChecked(t, table)
+}
+
+// untilChecked polls: the server tells nobody when it has done with closed connections.
+func untilChecked(t *testing.T, table store.Table) {
+	t.Helper()
+	deadline := time.After(hung)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := table.Check(t.Context())
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("with connections to be had: %v", err)
+		}
+	}
+}
+
+func TestCheckWarnsWithoutIndex(t *testing.T) {
+	t.Parallel()
+	const key = "KEY `status_target_idx` (`status`, `target`, `id`)"
+	cases := []struct {
+		name, table string
+		warns       int
+	}{
+		{"as usual", dbserver.JobsTable, 0},
+		{"target first", replaced(key, "KEY `x` (`target`, `status`, `id`)"), 0},
+		{"without id", replaced(key, "KEY `x` (`target`, `status`)"), 0},
+		{"status alone", replaced(key, "KEY `x` (`status`)"), 1},
+		{"something between", replaced(key, "KEY `x` (`status`, `time_created`, `target`)"), 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var written log
+			config := newDatabase(t, c.table).config()
+			config.Logger = written.logger()
+			table := open(t, config)
+			for range 2 {
+				must.Do(t, table.Check(t.Context()))
+			}
+			if n := strings.Count(written.String(), "ADD INDEX"); n != c.warns {
+				t.Errorf("%d warnings, want %d:\n%s", n, c.warns, written.String())
+			}
+		})
 	}
 }

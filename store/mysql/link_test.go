@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
@@ -254,5 +258,190 @@ func TestServerAway(t *testing.T) {
 	var status string
 	if err := table.DB().QueryRow("SELECT status FROM jobs WHERE id = ?", id).Scan(&status); err != nil || status != "done" {
 		t.Errorf("the row is %q, %v", status, err)
+	}
+}
+
+// silentServer is where connections are taken, and nothing is said.
+func silentServer(t *testing.T) *net.TCPAddr {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().(*net.TCPAddr)
+}
+
+// expectSilent checks that an error says that the server does not answer, and that it is out of reach.
+func expectSilent(t *testing.T, what string, err error) {
+	t.Helper()
+	if !store.IsAway(err) || unusable(err) || !strings.Contains(err.Error(), "start the server, or correct mysql_host") {
+		t.Errorf("%s: %v; want to hear that the server is silent", what, err)
+	}
+}
+
+// A server that takes connections and answers nothing is out of reach when the time that an answer may
+// take is over.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	const never = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	config := mysql.Config{Host: "127.0.0.1", User: "u", Database: "d", ConnectTimeout: never, ReadTimeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	config.Port = silentServer(t).Port
+	expectSilent(t, "a check", open(t, config).Check(ctx))
+	_, err := open(t, config).Server(ctx)
+	expectSilent(t, "which server it is", err)
+
+	impatient, leave := context.WithTimeout(ctx, 500*time.Millisecond) // the dial is done by then
+	defer leave()
+	config.ReadTimeout = never
+	if err := open(t, config).Check(impatient); !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
+		t.Errorf("a check by somebody who does not wait: %v; want no more than that his time is over", err)
+	}
+}
+
+// So is one that falls silent later: new connections find that out, those of the advisory locks too.
+func TestServerThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	proxy, err := linkproxy.Start(db.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	config := db.config()
+	config.Port, config.ReadTimeout = proxy.Port(), 3*time.Second
+	table := confirmed(t, open(t, config))
+	proxy.Lead(silentServer(t).String())
+	_, err = table.Hold(ctx, "name:x")
+	if !store.IsAway(err) || !strings.Contains(err.Error(), "start the server, or correct mysql_host") {
+		t.Errorf("a lock: %v; want to hear that the server is silent", err)
+	}
+}
+
+// slowLink takes a while for each answer.
+type slowLink struct{ net.Conn }
+
+const slowness = 400 * time.Millisecond
+
+// Read implements net.Conn.
+func (l slowLink) Read(b []byte) (int, error) {
+	<-time.After(slowness) // that is how slow it is
+	return l.Conn.Read(b)
+}
+
+// Regression: what bounds a silent server bounded all answers together that make a connection: on a
+// link with round trips of some seconds no connection was ever made.
+func TestSlowLinkIsNoSilentServer(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	config := db.config()
+	config.ReadTimeout = time.Second
+	config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return slowLink{conn}, err
+	}
+	table, begun := open(t, config), time.Now()
+	must.Get(table.Server(ctx))(t)
+	if took := time.Since(begun); took < config.ReadTimeout {
+		t.Fatalf("a connection was made within %s: that shows nothing", took)
+	}
+	if err := table.Check(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is wrong with the table itself is still said, though only an update of rows met it.
+func TestTableThatBecomesUnusable(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, change, undo string }{
+		{"renamed", "RENAME TABLE jobs TO jbos", "RENAME TABLE jbos TO jobs"},
+		{"a column less", "ALTER TABLE jobs CHANGE stdout std_out mediumtext", "ALTER TABLE jobs CHANGE std_out stdout mediumtext"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table, looks, claims := db.table(t), db.table(t), db.table(t)
+			changes := db.running(t, 3)
+			db.exec(t, c.change)
+			for range 2 {
+				if _, err := looks.Look(t.Context(), []int64{1}); c.name == "renamed" && !unusable(err) {
+					t.Errorf("Look: %v; want it to be unusable", err)
+				}
+				if err := claims.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); c.name == "renamed" && !unusable(err) {
+					t.Errorf("Claim: %v; want it to be unusable", err)
+				}
+				if got, err := table.Apply(t.Context(), changes); !unusable(err) || !store.IsAway(err) {
+					t.Errorf("Apply: %v, %v; want it to be unusable", got, err)
+				}
+			}
+			db.exec(t, c.undo)
+			got, err := table.Apply(t.Context(), changes)
+			if err != nil || len(db.held(t, changes, got)) > 0 {
+				t.Errorf("as it was: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// Only a connection that can't be had or is lost, and a table that can't be used, count as away.
+func TestWhatCountsAsAway(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table := db.table(t)
+	changes := db.running(t, 3)
+	apply := func() error {
+		_, err := table.Apply(t.Context(), changes)
+		return err
+	}
+	var unreachable *store.Unreachable
+	db.exec(t, "SET GLOBAL read_only = 1")
+	if err := apply(); !errors.As(err, &unreachable) {
+		t.Errorf("on a read-only server: %v", err)
+	}
+	db.exec(t, "SET GLOBAL read_only = 0")
+	if err := apply(); err != nil {
+		t.Errorf("when it takes writes again: %v", err)
+	}
+	must.Do(t, server.Kill())
+	methods := map[string]error{
+		"Apply": apply(), "Check": table.Check(t.Context()),
+		"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept),
+	}
+	_, methods["Look"] = table.Look(t.Context(), []int64{1})
+	_, methods["Server"] = table.Server(t.Context())
+	_, _, methods["Rows"] = table.Rows(t.Context(), []int64{1})
+	_, methods["UnderWay"] = table.UnderWay(t.Context(), "@", nil)
+	for method, err := range methods {
+		if !errors.As(err, &unreachable) || !store.IsAway(err) {
+			t.Errorf("%s of a killed server: %v; want it unreachable", method, err)
+		}
+	}
+}
+
+// A lock on the whole table ends; it never counts as the table being away.
+func TestLockedTableIsNotAway(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	changes := db.running(t, 20)
+	locker := must.Get(db.app.Conn(t.Context()))(t)
+	defer locker.Close()
+	must.Get(locker.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"))(t)
+	begun := time.Now()
+	got, err := table.Apply(t.Context(), changes)
+	if err != nil {
+		t.Fatalf("Apply: %v; want everything held", err)
+	}
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	must.Get(locker.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
+	if held := db.held(t, changes, got); len(held) != len(changes) {
+		t.Errorf("held %v, want all", held)
 	}
 }

@@ -1,10 +1,12 @@
 package reconcile_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/reconcile"
@@ -153,4 +155,236 @@ func TestDiffOfRowsThatComeBack(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	claimed := journal.Running{Attempt: 1, Claimed: true}
+	cases := []struct {
+		name    string
+		happens func(*world)
+		row     *store.Seen
+		change  func(*mirror)
+		want    reconcile.Cause // "": the row agrees
+	}{
+		{
+			name: "done, and the row says so", happens: func(w *world) { w.ran(1) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second, Result: "ok"},
+		},
+		{name: "done, and the row waits", happens: func(w *world) { w.ran(1) }, row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "changed"},
+		{name: "done, and there is no row", happens: func(w *world) { w.ran(1) }, want: "changed"},
+		{
+			name: "done, and the row is done otherwise", happens: func(w *world) { w.ran(1) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second + 1, Result: "ok"}, want: "changed",
+		},
+		{
+			name: "done, which the mirror has not tried to write", happens: func(w *world) { w.ran(1) },
+			row:    &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}},
+			change: func(m *mirror) { m.tried = 2 }, want: "owed",
+		},
+		{
+			name: "done, and the row is quarantined", happens: func(w *world) { w.ran(1) },
+			row:    &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}},
+			change: func(m *mirror) { m.owed = true }, want: "owed",
+		},
+		{
+			name: "done, and the row was created later", happens: func(w *world) { w.ran(1) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: second + 1}, want: "other",
+		},
+		{
+			name: "claimed just now", happens: func(w *world) { w.happen(1, now, claim(tokenOne)) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
+		},
+		{
+			name: "claimed and announced just now", happens: func(w *world) { w.happen(1, now, claim(tokenOne), claimed) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
+		},
+		{
+			name: "claimed long ago", happens: func(w *world) { w.happen(1, long, claim(tokenOne)) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "changed",
+		},
+		{
+			name: "ignored just now", happens: func(w *world) { w.happen(1, now, journal.Ignored{Reason: "x"}) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
+		},
+		{
+			name: "ignored long ago", happens: func(w *world) { w.happen(1, long, journal.Ignored{Reason: "x"}) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowManual}}, want: "changed",
+		},
+		{
+			name: "released, and the row still bears the claim", happens: func(w *world) { w.happen(1, long, claim(tokenOne), journal.Released{}) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}}, want: "changed",
+		},
+		{
+			name: "released, and another worker has it", happens: func(w *world) { w.happen(1, long, claim(tokenOne), journal.Released{}) },
+			row: &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: "@zzzz00001"}},
+		},
+		{
+			name: "a row that the journal says is somebody else's", happens: func(w *world) {
+				w.happen(1, long, claim(tokenOne), journal.Conflict{Wanted: journal.RowRunning, Token: tokenOne})
+			},
+			row: &store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: "@zzzz00001"}},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.happens(w)
+			if c.row != nil {
+				c.row.Job, c.row.Target = 1, "a"
+				w.table.Rows[1] = c.row
+			}
+			if c.change != nil {
+				c.change(w.mirror)
+			}
+			var got reconcile.Cause
+			err := reconcile.Diff(t.Context(), w.config(), func(d reconcile.Difference) error {
+				got = d.Cause
+				if d.Job.ID != 1 || !cmp.Equal(d.Row, c.row) || (d.Reason == store.AnotherJob) != (d.Cause == "other") {
+					t.Errorf("difference %+v", d)
+				}
+				return nil
+			})
+			if err != nil || got != c.want {
+				t.Errorf("the row differs as %q, want %q (%v)", got, c.want, err)
+			}
+		})
+	}
+}
+
+// A job that moves on while the rows are looked at is looked at again, and does not differ.
+func TestDiffLooksAgainAtAJobThatMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.happen(1, long, claim(tokenOne), journal.Running{Attempt: 1})
+	w.table.Put(1, journal.RowRunning, tokenTwo).Started = second
+	w.happen(2, long, claim(tokenOne)) // which stays
+	w.table.Put(2, journal.RowAccepted, tokenOne)
+	w.table.onLook = func(nth int) {
+		if nth != 1 {
+			return
+		}
+		w.happen(1, long, journal.Released{}, claim(tokenTwo), journal.Running{Attempt: 1})
+	}
+	err := reconcile.Diff(t.Context(), w.config(), func(d reconcile.Difference) error {
+		t.Errorf("told of %+v", d)
+		return nil
+	})
+	if err != nil || w.table.looks != 2 {
+		t.Errorf("%d looks, %v; want one of all, and one of the job that moved", w.table.looks, err)
+	}
+}
+
+func TestDiffTellsThatTheTableFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ran(1)
+	w.table.Away = &store.Unreachable{Op: "connect", Err: errors.New("no route to host")}
+	err := reconcile.Diff(t.Context(), w.config(), func(reconcile.Difference) error { return nil })
+	var failed *reconcile.TableError
+	if !errors.As(err, &failed) || !store.IsAway(err) || failed.Doing != "looking at rows for a client" {
+		t.Errorf("got %v, want the table's error", err)
+	}
+}
+
+// Which claims were given up unstarted: those go on where their rows come back.
+func TestClaimed(t *testing.T) {
+	t.Parallel()
+	const token = "@aaaa11111"
+	running, started := journal.Running{Attempt: 1, Runner: "r"}, journal.Started{Pid: 1, StartTime: 1, BootID: "b"}
+	gone := func(wanted string) journal.Payload { return journal.Conflict{Token: token, Wanted: wanted} }
+	for name, test := range map[string]struct {
+		happened       []journal.Payload
+		known, started bool
+	}{
+		"another's":                   {[]journal.Payload{claim("@aaaa22222"), running, started, done("ok")}, false, false},
+		"given up":                    {[]journal.Payload{claim(token), journal.Released{Reason: "x"}}, true, false},
+		"its row was gone at a look":  {[]journal.Payload{claim(token), gone("")}, true, false},
+		"its row did not say running": {[]journal.Payload{claim(token), running, gone(journal.RowRunning)}, true, false},
+		"it may have started":         {[]journal.Payload{claim(token), running}, true, true},
+		"it has ended":                {[]journal.Payload{claim(token), running, started, done("ok")}, true, true},
+		"its end was not shown":       {[]journal.Payload{claim(token), running, started, gone(journal.RowDone)}, true, true},
+		"one behind it has started":   {[]journal.Payload{claim(token), running, gone(journal.RowRunning), claim("@aaaa22222"), running, started, done("ok")}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.happen(1, time.Now(), test.happened...)
+			got, started, err := reconcile.Claimed(t.Context(), w.history, 1, token)
+			if err != nil || (got != nil) != test.known || started != test.started {
+				t.Errorf("claim %v, started %v, %v", got, started, err)
+			}
+		})
+	}
+}
+
+// Rows that wait, were created before the history begins, and are not in it, may have run.
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	removed := &journal.RemovedError{First: 1, Since: long}
+	cases := []struct {
+		name    string
+		removed *journal.RemovedError
+		lost    bool
+		wish    reconcile.Reapply
+		want    reconcile.Unknown
+	}{
+		{"by a whole history", nil, false, reconcile.Reapply{}, reconcile.Unknown{Name: "node-1", Begins: long, Rows: []int64{3}}},
+		{"by a history whose beginning was removed", removed, false, reconcile.Reapply{}, reconcile.Unknown{Name: "node-1", Begins: long, Removed: true, Rows: []int64{3}}},
+		{"since a time that the history covers", nil, false, reconcile.Reapply{Since: long}, reconcile.Unknown{Name: "node-1"}},
+		{
+			"since a time before it", nil, false,
+			reconcile.Reapply{Since: long.Add(-time.Hour)},
+			reconcile.Unknown{Name: "node-1", Begins: long, Rows: []int64{3}},
+		},
+		{"among some", nil, false, reconcile.Reapply{Among: []int64{1, 4}}, reconcile.Unknown{Name: "node-1", Rows: []int64{4}}},
+		{"by a lost worker's history", nil, true, reconcile.Reapply{Among: []int64{1, 2, 3}}, reconcile.Unknown{Name: "node-2", Rows: []int64{2, 3}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := unknownWorld(t)
+			w.history.Removed = c.removed
+			c.wish.Config, c.wish.Worker = w.config(), "node-1"
+			if c.lost {
+				c.wish.Mirror = nil
+			}
+			got, err := c.wish.Unknown(t.Context())
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("%v, unknown (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// unknownWorld has a job that is done, one that was started, and rows of which the history does not
+// know: one from before it begins, one that was created later.
+func unknownWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.happen(0, long, journal.Opened{Name: "node-2"})
+	w.ran(1)
+	w.happen(2, long, claim(tokenTwo), journal.Running{Attempt: 1})
+	w.waiting(1, 2, 3, 4)
+	w.table.Rows[4].Created = second + 1
+	return w
+}
+
+func TestReapplyRefusesWhereRowsAreUnknown(t *testing.T) {
+	t.Parallel()
+	w := unknownWorld(t)
+	_, err := w.reapply(&reconcile.Reapply{})
+	var unknown *reconcile.UnknownError
+	if !errors.As(err, &unknown) || !strings.HasPrefix(err.Error(),
+		"1 rows wait that were created before the history of node-1 begins (2023-11-14T22:13:20Z), and nobody can tell") {
+		t.Fatalf("got %v, want that a row is unknown", err)
+	}
+	if wrote := w.table.Applies + w.table.Claims; wrote+len(w.noted) > 0 {
+		t.Errorf("%d updates, journalled %v; want none of either", wrote, w.noted)
+	}
+	if did, err := w.reapply(&reconcile.Reapply{AcceptUnknown: true}); err != nil || len(did) != 2 {
+		t.Errorf("accepted, and %v was done (%v)", did, err)
+	}
+	w.expect(3, `waiting "" 0 0 ""`)
 }

@@ -1,13 +1,16 @@
 package storetest
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/reconcile"
 )
 
 func applyTests() []test {
@@ -173,4 +176,218 @@ func applyAlike(s *suite) {
 		}
 	}
 	s.expect(ids[2], journal.RowRunning, "@other1234")
+}
+
+func lookTests() []test {
+	return []test{
+		{"rows as they are, and missing ones", lookShowsAll},
+		{"nobody waits for a look", lookLocksNothing},
+	}
+}
+
+func lookShowsAll(s *suite) {
+	ids := []int64{999_999}
+	want := map[int64]*store.Seen{}
+	for i, status := range statuses() {
+		owner := ""
+		if status == journal.RowAccepted || status == journal.RowRunning {
+			owner = tokenOf(i)
+		}
+		id := s.insert("a", status, owner)
+		want[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}, Created: 1}
+		ids = append(ids, id, id)
+	}
+	id := ids[len(ids)-1]
+	if _, err := s.DB.ExecContext(s.Context(), "UPDATE jobs SET time_started = 5, time_finished = 7, result = 'fail' WHERE id = ?", id); err != nil {
+		s.Fatal(err)
+	}
+	want[id].Started, want[id].Finished, want[id].Result = 5, 7, "fail"
+	got, err := s.Table.Look(s.Context(), ids)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("rows (-want +got):\n%s", diff)
+	}
+	if got, err := s.Table.Look(s.Context(), nil); err != nil || len(got) > 0 {
+		s.Errorf("a look at nothing: %v, %v", got, err)
+	}
+}
+
+// While another worker's claim holds a row, a look sees it as it was before.
+func lookLocksNothing(s *suite) {
+	if !s.RowLocks {
+		s.Log("transactions of this table wait for each other: the look is made after the claim")
+	}
+	id := s.insert("a", journal.RowWaiting, "")
+	look := func(want string) {
+		got, err := s.Table.Look(s.Context(), []int64{id})
+		if err != nil || got[id] == nil || got[id].Status != want {
+			s.Errorf("a look at a row that is %s: %+v, %v", want, got[id], err)
+		}
+	}
+	_, err := s.Other.ClaimManual(context.Background(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) {
+		if s.RowLocks {
+			look(journal.RowWaiting)
+		}
+		return []journal.Event{{Job: id, Payload: journal.Accepted{Target: "a", Token: token}}}, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	look(journal.RowAccepted)
+}
+
+func cancelTests() []test {
+	return []test{
+		{"a claim that was not started", cancelClaimed},
+		{"guarded by the token and the status", cancelGuarded},
+		{"a row that nobody has claimed", cancelUnclaimed},
+		{"a table from a backup", cancelReapplied},
+	}
+}
+
+// The words of who cancelled a job, and what its row shows of them.
+const (
+	canceller = "10.0.0.5:4711 via master 10.0.0.9:99"
+	cancelled = "[jobd: cancelled by 10.0.0.5 via master 10.0.0.9]\n"
+)
+
+// cancelOf is the change that ends a claim which was not started.
+func cancelOf(id int64) store.Change {
+	return store.Change{
+		Job: id, Token: token, Accepted: time.Unix(started, 0), Status: journal.RowIgnored,
+		Done: &journal.Done{Note: journal.CancelledBy(canceller)},
+	}
+}
+
+// ignoredRow is what the application sees of a row that was cancelled before it ran.
+func ignoredRow() row {
+	return row{Target: "a", Status: journal.RowIgnored, Code: -1, ResultNull: true, Stderr: cancelled}
+}
+
+func cancelClaimed(s *suite) {
+	for _, status := range []string{journal.RowAccepted, journal.RowRunning} {
+		id := s.insert("a", status, token)
+		s.exec("UPDATE jobs SET time_started = 5 WHERE id = ?", id)
+		for range 2 { // the second time as a mirror that was cut off
+			s.apply([]store.Change{cancelOf(id)}, []store.Outcome{{}})
+			if diff := cmp.Diff(ignoredRow(), s.read(id)); diff != "" {
+				s.Errorf("row that was %s (-want +got):\n%s", status, diff)
+			}
+		}
+	}
+}
+
+func cancelGuarded(s *suite) {
+	for _, c := range []struct{ status, owner string }{
+		{journal.RowWaiting, ""},
+		{journal.RowWaiting, token},
+		{journal.RowRunning, tokenOf(2)},
+		{journal.RowDone, ""},
+	} {
+		id := s.insert("a", c.status, c.owner)
+		before := s.read(id)
+		found := &journal.Row{Job: id, Target: "a", Status: c.status, Owner: c.owner}
+		s.apply([]store.Change{cancelOf(id)}, []store.Outcome{{Fate: store.Lost, Found: found}})
+		if diff := cmp.Diff(before, s.read(id)); diff != "" {
+			s.Errorf("a row that was %s by %q was changed (-before +after):\n%s", c.status, c.owner, diff)
+		}
+	}
+	s.apply([]store.Change{cancelOf(999_999)}, []store.Outcome{{Fate: store.Lost}})
+}
+
+func cancelUnclaimed(s *suite) {
+	for _, status := range []string{journal.RowWaiting, journal.RowManual} {
+		id := s.insert("a", status, "")
+		s.ignore(id)
+		if diff := cmp.Diff(ignoredRow(), s.read(id)); diff != "" {
+			s.Errorf("row that was %s (-want +got):\n%s", status, diff)
+		}
+	}
+}
+
+// ignore has a row that nobody has claimed cancelled.
+func (s *suite) ignore(id int64) {
+	s.Helper()
+	_, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) {
+		return []journal.Event{{Job: id, Payload: journal.Ignored{Reason: journal.CancelledBy(canceller), By: canceller}}}, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Rows as a backup has them, from before their claims, and from the time between claim and cancel.
+func cancelReapplied(s *suite) {
+	h := &History{}
+	waiting, accepted := s.insert("a", journal.RowWaiting, ""), s.insert("a", journal.RowAccepted, token)
+	former, unclaimed := s.insert("a", journal.RowRunning, tokenOf(1)), s.insert("a", journal.RowManual, "")
+	never := journal.Cancelled{By: canceller, Token: token}
+	for _, id := range []int64{waiting, accepted} {
+		happened(h, id, claimed(token), never)
+	}
+	happened(h, former, claimed(tokenOf(1)), journal.Released{}, claimed(token), never)
+	happened(h, unclaimed, journal.Ignored{Reason: journal.CancelledBy(canceller), By: canceller})
+	s.reapply(reconcile.Reapply{}, h)
+	for _, id := range []int64{waiting, accepted, former, unclaimed} {
+		if diff := cmp.Diff(ignoredRow(), s.read(id)); diff != "" {
+			s.Errorf("row %d (-want +got):\n%s", id, diff)
+		}
+	}
+	if again := s.reapply(reconcile.Reapply{}, h); len(again) != 0 {
+		s.Errorf("once more %v was done, want nothing", again)
+	}
+}
+
+// outputTests check that the row ends in done, whatever a job writes.
+func outputTests() []test {
+	whole := []struct{ name, output, full, threeByte string }{
+		{"empty", "", "", ""},
+		{"NUL bytes", "a\x00b\x00", "a\x00b\x00", "a\x00b\x00"},
+		{"invalid UTF-8", "a\xffb\xc3(c", "a\uFFFDb\uFFFD(c", "a\uFFFDb\uFFFD(c"},
+		{"pitfall 10: emoji", "so \U0001F600 é€", "so \U0001F600 é€", "so \uFFFD é€"},
+		{"quotes and backslashes", `it's "quoted" \ \' ? %s ; -- #` + "\r\n\x1a", `it's "quoted" \ \' ? %s ; -- #` + "\r\n\x1a", `it's "quoted" \ \' ? %s ; -- #` + "\r\n\x1a"},
+		{"half a character at the end", "é\xc3", "é\uFFFD", "é\uFFFD"},
+		{"what looks like a statement", "'; COMMIT; UPDATE jobs SET status='waiting'; --", "'; COMMIT; UPDATE jobs SET status='waiting'; --", "'; COMMIT; UPDATE jobs SET status='waiting'; --"},
+		{"a megabyte of newlines", strings.Repeat("\n", 1<<20), strings.Repeat("\n", 1<<20), strings.Repeat("\n", 1<<20)},
+	}
+	var tests []test
+	for _, c := range whole {
+		tests = append(tests, test{c.name, func(s *suite) {
+			want := c.full
+			if s.Charset == journal.CharsetThreeByte {
+				want = c.threeByte
+			}
+			s.expectOutput(output(c.output), want)
+		}})
+	}
+	return append(tests, test{"more than was kept", func(s *suite) {
+		stream := journal.Output{Kept: []byte("the beginning €"[:len("the beginning €")-1]), Size: 70_000_000}
+		s.expectOutput(stream, "the beginning "+"\n[jobd: output cut, 70000000 bytes in all]\n")
+	}})
+}
+
+// expectOutput lets a job end with the stream as its stdout and its stderr.
+func (s *suite) expectOutput(stream journal.Output, want string) {
+	s.Helper()
+	id := s.insert("a", journal.RowRunning, token)
+	s.apply([]store.Change{done(id, &journal.Done{Result: "fail", Code: code(3), Stdout: stream, Stderr: stream})}, []store.Outcome{{}})
+	got := s.read(id)
+	if got.Status != journal.RowDone || got.Result != "fail" || got.Code != 3 {
+		s.Errorf("the row is %s, %s, %d; want done, fail, 3", got.Status, got.Result, got.Code)
+	}
+	for name, text := range map[string]string{"stdout": got.Stdout, "stderr": got.Stderr} {
+		if text != want {
+			s.Errorf("%s: %s, want %s", name, brief(text), brief(want))
+		}
+	}
+}
+
+// brief is a text short enough for a message.
+func brief(text string) string {
+	if len(text) <= 100 {
+		return fmt.Sprintf("%q", text)
+	}
+	return fmt.Sprintf("%d bytes, %q … %q", len(text), text[:30], text[len(text)-60:])
 }

@@ -1,11 +1,16 @@
 package storetest
 
 import (
+	"context"
 	"database/sql"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
 )
@@ -123,4 +128,173 @@ func detailWaitsForNobody(s *suite) {
 			s.Errorf("%v, %v", got, err)
 		}
 	})
+}
+
+// History is a journal in memory, for what only reads one. Its methods are safe for concurrent use.
+type History struct {
+	mu      sync.Mutex
+	events  []journal.Event
+	Removed *journal.RemovedError // what retention has removed; nil: nothing
+}
+
+// Add appends an event that happened at a time, and gives its number.
+func (h *History) Add(job int64, at time.Time, payload journal.Payload) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seq := uint64(len(h.events) + 1)
+	h.events = append(h.events, journal.Event{Seq: seq, Time: at, Job: job, Payload: payload})
+	return seq
+}
+
+func (h *History) all() []journal.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.events
+}
+
+// Events gives the events that a filter selects by number, job, kinds and count.
+func (h *History) Events(_ context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
+	var selected []journal.Event
+	for _, e := range h.all() {
+		if e.Seq > f.After && (f.Job == 0 || e.Job == f.Job) && (len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind())) {
+			selected = append(selected, e)
+		}
+	}
+	if f.Last > 0 {
+		selected = selected[max(0, len(selected)-f.Last):]
+	}
+	return func(yield func(journal.Event, error) bool) {
+		for _, e := range selected {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Jobs gives every job as it stands now, by id.
+func (h *History) Jobs(context.Context, time.Time) iter.Seq2[journal.Job, error] {
+	return func(yield func(journal.Job, error) bool) {
+		state := journal.State{KeepEnded: true}
+		for _, e := range h.all() {
+			if err := state.Apply(e); err != nil {
+				yield(journal.Job{}, err)
+				return
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(state.Jobs)) {
+			if !yield(*state.Jobs[id], nil) {
+				return
+			}
+		}
+	}
+}
+
+// First is the number of the first event.
+func (h *History) First(context.Context) (uint64, error) { return 1, nil }
+
+// Newest is the number of the newest event.
+func (h *History) Newest(context.Context) (uint64, error) { return uint64(len(h.all())), nil }
+
+// Anchor is the newest event's number; nothing here has a hash.
+func (h *History) Anchor(context.Context) (journal.Anchor, error) {
+	return journal.Anchor{Seq: uint64(len(h.all()))}, nil
+}
+
+// Kept says what retention has removed.
+func (h *History) Kept(context.Context) (*journal.RemovedError, error) { return h.Removed, nil }
+
+func holdTests() []test {
+	return []test{
+		{"a lock has one holder, until it is closed", func(s *suite) {
+			s.holds(true, "name:node-1", "mark:@abcd")
+			first, err := s.Other.Hold(s.Context(), "name:node-1")
+			if err != nil || first == "" {
+				s.Fatalf("the other worker got %q, %v; want to hear who has it", first, err)
+			}
+			if again, err := s.Other.Hold(s.Context(), "name:node-1"); err != nil || again != first {
+				s.Errorf("the same holder is called %q and %q (%v)", first, again, err)
+			}
+			if holder, err := s.Other.Hold(s.Context(), "name:node-2"); err != nil || holder != "" {
+				s.Errorf("another name: %q, %v", holder, err)
+			}
+			s.holds(true, "name:node-1", "mark:@abcd")
+			if err := s.Table.Close(); err != nil {
+				s.Fatal(err)
+			}
+			s.eventuallyFree("name:node-1")
+			s.eventuallyFree("mark:@abcd")
+		}},
+	}
+}
+
+// holds checks whether the table's own locks are its own.
+func (s *suite) holds(want bool, names ...string) {
+	s.Helper()
+	for range 2 {
+		for _, name := range names {
+			if holder, err := s.Table.Hold(s.Context(), name); err != nil || (holder == "") != want {
+				s.Errorf("lock %s: %q, %v", name, holder, err)
+			}
+		}
+	}
+}
+
+// eventuallyFree takes a lock whose holder has just gone: a server needs a moment to notice.
+func (s *suite) eventuallyFree(name string) {
+	s.Helper()
+	ctx := s.within(hung)
+	for {
+		holder, err := s.Other.Hold(ctx, name)
+		if err != nil {
+			s.Fatalf("lock %s is not free: %v", name, err)
+		}
+		if holder == "" {
+			return
+		}
+	}
+}
+
+func countTests() []test {
+	return []test{
+		{"waiting rows, up to a limit", countedUpTo},
+		{"it waits for no writer, and counts what others hold", countedThoughHeld},
+		{"a name that no row can have", countedOfNobody},
+	}
+}
+
+// counts compares how many rows wait for a target.
+func (s *suite) counts(target string, most int, want store.Counted) {
+	s.Helper()
+	if got, err := s.Table.CountWaiting(s.within(hung), target, most); err != nil || got != want {
+		s.Errorf("of %s, up to %d: %+v, %v, want %+v", target, most, got, err, want)
+	}
+}
+
+func countedUpTo(s *suite) {
+	s.counts("a", 10, store.Counted{})
+	ids := s.insertAll(5, "a", journal.RowWaiting, "")
+	s.insert("a", journal.RowManual, "")
+	s.insert("a", journal.RowAccepted, token)
+	s.insert("b", journal.RowWaiting, "")
+	s.exec("UPDATE jobs SET time_created = 7 WHERE id = ?", ids[0]) // the lowest, not the earliest
+	s.counts("a", 4, store.Counted{Rows: 4, More: true, Oldest: 7})
+	s.counts("a", 5, store.Counted{Rows: 5, Oldest: 7})
+	s.counts("b", 5, store.Counted{Rows: 1, Oldest: 1})
+	s.counts("c", 5, store.Counted{})
+}
+
+func countedThoughHeld(s *suite) {
+	s.insertAll(2, "a", journal.RowWaiting, "")
+	s.counts("a", 5, store.Counted{Rows: 2, Oldest: 1}) // which examines the table
+	tx := s.begin()
+	must(s, tx, "UPDATE jobs SET status = 'accepted'")
+	s.quick(func() { s.counts("a", 5, store.Counted{Rows: 2, Oldest: 1}) })
+}
+
+func countedOfNobody(s *suite) {
+	s.insert("a", journal.RowWaiting, "")
+	for _, name := range []string{"日本語 🙂", "a\xff", "no such target, and far longer than the column is"} {
+		s.counts(name, 5, store.Counted{})
+	}
 }

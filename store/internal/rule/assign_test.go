@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Fault is how the link breaks around the packet that Break waits for.
@@ -187,4 +188,165 @@ func (p *Proxy) allow(n int) (int, error) {
 	n = int(p.bytes)
 	p.bytes = -1
 	return n, errCut
+}
+
+// Lead has new connections go to another address, as a router does after a failover. Those there
+// are stay where they are.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// leadsTo is where new connections go.
+func (p *Proxy) leadsTo() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
+// Linger hides from the server that a client is gone, until the links are cut.
+func (p *Proxy) Linger() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lingers = true
+}
+
+func (p *Proxy) lingering() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lingers
+}
+
+// link is one connection through the proxy.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+	deaf           atomic.Pointer[chan struct{}] // where set, the server's answer is dropped and reported here
+}
+
+// cut ends both sides.
+func (l *link) cut() {
+	_ = l.client.Close() // it may be closed already, as the other
+	_ = l.server.Close()
+}
+
+// forward passes what the client sends. A packet is what one read gives: over
+// the loopback that is what the client wrote in one go, up to the buffer's size.
+func (l *link) forward() {
+	defer func() {
+		if !l.proxy.lingering() {
+			l.cut()
+		}
+	}()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := l.client.Read(buffer)
+		l.proxy.rewrite(buffer[:n])
+		if n > 0 && !l.pass(buffer[:n]) {
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass sends a packet on and tells whether the link goes on.
+func (l *link) pass(packet []byte) bool {
+	if t := l.proxy.sprung(packet); t != nil {
+		l.spring(t, packet)
+		return false
+	}
+	n, cut := l.proxy.allow(len(packet))
+	if _, err := l.server.Write(packet[:n]); err != nil {
+		return false
+	}
+	return cut == nil
+}
+
+// spring breaks the link as the trap says.
+func (l *link) spring(t *trap, packet []byte) {
+	switch t.fault {
+	case Unanswered:
+		heard := make(chan struct{})
+		l.deaf.Store(&heard)
+		if _, err := l.server.Write(packet); err == nil {
+			<-heard
+		}
+		close(t.sprung)
+	case Held:
+		heard := make(chan struct{})
+		l.deaf.Store(&heard)
+		_ = l.client.Close()
+		close(t.sprung)
+		select {
+		case <-t.release:
+		case <-l.proxy.closing:
+			return
+		}
+		if _, err := l.server.Write(packet); err == nil {
+			<-heard
+		}
+	default:
+		l.cut()
+		close(t.sprung)
+	}
+}
+
+// backward passes what the server answers, until nobody may hear it any more.
+func (l *link) backward() {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := l.server.Read(buffer)
+		l.proxy.rewrite(buffer[:n])
+		if heard := l.deaf.Load(); heard != nil {
+			close(*heard)
+			return
+		}
+		if err != nil {
+			_ = l.client.Close()
+			return
+		}
+		if _, err := l.client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// Replacement is a text that does not pass the proxy.
+type Replacement struct {
+	text, by []byte
+	met      atomic.Int64
+}
+
+// Met is how many packets had the text.
+func (r *Replacement) Met() int64 { return r.met.Load() }
+
+// Replace makes the proxy replace a text by another one, in both directions, so that a server seems
+// to be one that it is not. Both have the same length: packets say how long they are. A text in two
+// packets passes.
+func (p *Proxy) Replace(text, by string) (*Replacement, error) {
+	if len(text) != len(by) || text == "" {
+		return nil, fmt.Errorf("replace %q by %q: their lengths differ, or they are empty", text, by)
+	}
+	r := &Replacement{text: []byte(text), by: []byte(by)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replacements = append(p.replacements, r)
+	return r, nil
+}
+
+// rewrite does the replacements in a packet.
+func (p *Proxy) rewrite(packet []byte) {
+	p.mu.Lock()
+	replacements := p.replacements
+	p.mu.Unlock()
+	for _, r := range replacements {
+		if !bytes.Contains(packet, r.text) {
+			continue
+		}
+		r.met.Add(1)
+		copy(packet, bytes.ReplaceAll(packet, r.text, r.by))
+	}
 }

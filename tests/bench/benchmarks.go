@@ -1,10 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"jobd/tests/harness"
 )
 
 // benchmark measures one thing, in one row of the table or in several.
@@ -159,4 +167,165 @@ func listed(all []benchmark) string {
 		lines = append(lines, fmt.Sprintf("  %-10s %s", b.name, b.rows[0].what))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// besideFloods is how long an honest client of a master waits for its answers while peers who know the password send as much as they can,
+// and what memory that costs the master: the worst of all floods.
+func besideFloods(p *program) []reading {
+	const during = 3 * time.Second
+	delay, memory := reading{}, 0.0
+	for _, flood := range harness.MasterFloods() {
+		master := harness.StartMaster(p, harness.Settings{"password": "s3cret", "log_level_console": "warn"})
+		harness.Fleet(p, master, "s3cret", 200)
+		quiet := honest(p, master, during/3)
+		stop := flood.Start(p, master.Addr, "s3cret")
+		beside := honest(p, master, during)
+		sent := stop()
+		peak := float64(harness.MemoryPeak(p, master.Pid)) / megabyte
+		p.Logf("%s: %d sent, p99 %.1f ms, without %.1f ms, %.0f MB", flood.Name, sent, beside, quiet, peak)
+		if beside > delay.value {
+			delay = against(beside, quiet)
+		}
+		memory = max(memory, peak)
+		master.Kill(p)
+	}
+	return []reading{delay, {value: memory}}
+}
+
+// honest is the p99 of an honest client's answers, in milliseconds.
+func honest(p *program, master *harness.Daemon, during time.Duration) float64 {
+	took := harness.Honest(p, master, "s3cret", during)
+	return float64(took[(len(took)-1)*99/100]) / millisecond
+}
+
+// growth makes a benchmark of one thing at several sizes, each beside the first.
+func growth[N any](name, unit, what string, measure func(*program, N) float64, sizes ...N) benchmark {
+	b := benchmark{name: name, extra: true}
+	for _, size := range sizes {
+		b.rows = append(b.rows, row{what: fmt.Sprintf(what, size), unit: unit})
+	}
+	b.run = func(p *program) []reading {
+		readings := make([]reading, len(sizes))
+		for i, size := range sizes {
+			readings[i].value = measure(p, size)
+			readings[i].raw = readings[0].value
+			readings[i].ratio = readings[i].value / readings[0].value
+		}
+		return readings
+	}
+	return b
+}
+
+// claimAmong is a claim of 20 of so many rows.
+func claimAmong(p *program, rows int) float64 {
+	t := waiting(p, rows)
+	t.claim(p) // the first one examines the table
+	var times []float64
+	for range 40 {
+		times = append(times, took(func() { t.claim(p) }))
+	}
+	return median(times)
+}
+
+// drainServing is a drain by a worker that serves so many targets, up to ten of which have jobs; ten at once.
+func drainServing(p *program, targets int) float64 {
+	s := newSite(p)
+	busy := min(targets, concurrency)
+	served := map[string]int{}
+	for i := range targets {
+		served[fmt.Sprint("t", i)] = concurrency / busy
+	}
+	client := harness.Dial(p, s.worker("bench", launcher, served).Addr)
+	for i := range busy {
+		s.insert(drained/busy, fmt.Sprint("t", i), "waiting")
+	}
+	return rate(drained, func() {
+		client.Ask(p, "poll", nil)
+		s.awaitDone()
+	})
+}
+
+// drainTogether is a drain by so many workers that have 16 slots together.
+func drainTogether(p *program, n int) float64 {
+	s := newSite(p)
+	_, poke := s.team(n, workers*slots/n)
+	return s.drainRate(drained, "a", poke)
+}
+
+// drainWriting is a drain of jobs that write so many KiB each, which nothing compresses.
+func drainWriting(p *program, kib int) float64 {
+	s := newSite(p)
+	n := max(200, 2000/(kib+1))
+	write := fmt.Sprintf("head -c %dk /dev/urandom", kib)
+	client := harness.Dial(p, s.worker("bench", harness.Script(p, write)+" {id}", map[string]int{"a": concurrency}).Addr)
+	return s.drainRate(n, "a", func() { client.Ask(p, "poll", nil) })
+}
+
+// hourlong is how many minutes of load are watched; BENCH_HOUR says others.
+const hourlong = 60
+
+// hour is what an hour of jobs, open pages and visits leaves behind in a worker: memory and open files each minute,
+// and how fast they grow behind the first ten minutes.
+func hour(p *program) []reading {
+	minutes, err := strconv.Atoi(os.Getenv("BENCH_HOUR"))
+	if err != nil || minutes <= 0 {
+		minutes = hourlong
+	}
+	b := startPage(p, pageSize{rows: 20_000, jobs: 20_000})
+	ctx, cancel := context.WithTimeout(p.Context(), time.Duration(minutes)*time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	again := func(pause time.Duration, do func(n int)) {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-time.After(pause):
+					do(n)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	again(time.Second, func(int) { // 20 jobs a second
+		b.site.insert(20, "echo", "waiting")
+		b.client.Ask(p, "poll", nil)
+	})
+	again(300*time.Millisecond, func(n int) { b.load(pageScreens[n%len(pageScreens)]) })
+	defer b.watch(mixed(30)...)()
+
+	var x, memory, files []float64
+	of := p.residents(b.worker)
+	for minute := 0; ; minute++ {
+		open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(b.worker.Pid), "fd"))
+		p.must(err)
+		own := float64(harness.Memory(p, b.worker.Pid)) / megabyte
+		p.Logf("minute %d: %.1f MB, with the runner %.1f MB, %d files, %v of processor time", minute, own, of.now(), len(open), processorTime(p, b.worker.Pid))
+		if minute >= min(10, minutes/2) {
+			x, memory, files = append(x, float64(minute)), append(memory, own), append(files, float64(len(open)))
+		}
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+			return []reading{{value: 60 * slope(x, memory), raw: median(memory)}, {value: 60 * slope(x, files), raw: median(files)}}
+		}
+	}
+}
+
+// slope is how much y grows with x, by least squares.
+func slope(x, y []float64) float64 {
+	n, sx, sy, sxx, sxy := float64(len(x)), sum(x), sum(y), 0.0, 0.0
+	for i := range x {
+		sxx, sxy = sxx+x[i]*x[i], sxy+x[i]*y[i]
+	}
+	return (n*sxy - sx*sy) / max(n*sxx-sx*sx, 1)
+}
+
+// hourRows are what hour gives.
+func hourRows() []row {
+	return []row{
+		{fmt.Sprintf("memory of a worker after %d minutes of jobs, 30 open pages and visits, growth an hour (median in the place of the raw limit)", hourlong), "MB", atMost(5)},
+		{"its open files, the same", "", atMost(2)},
+	}
 }

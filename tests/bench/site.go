@@ -1,11 +1,18 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"os"
+	"slices"
+	"testing"
 	"time"
 
+	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
 )
 
@@ -89,4 +96,158 @@ func (s *site) someHave(status string) bool {
 		s.p.Fatal(err)
 	}
 	return err == nil
+}
+
+// surroundings is what all benchmarks share, made when the first one needs it.
+type surroundings struct {
+	server *dbserver.Server
+}
+
+func (s *surroundings) close() {
+	if s.server == nil {
+		return
+	}
+	if err := s.server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// program lets a command use the test harness: what would fail a test ends
+// the benchmark with an error, and cleanups run at its end.
+type program struct {
+	testing.TB
+	surroundings *surroundings
+	cleanups     []func()
+	failed       error
+}
+
+// failure is what Fatal panics with.
+type failure struct{ err error }
+
+// run runs one benchmark.
+func (p *program) run(f func(*program) []reading) (readings []reading, err error) {
+	defer func() {
+		switch f := recover().(type) {
+		case nil:
+		case failure:
+			p.failed = f.err
+		default:
+			panic(f)
+		}
+		for _, cleanup := range slices.Backward(p.cleanups) {
+			cleanup()
+		}
+		err = p.failed
+	}()
+	return f(p), nil
+}
+
+// server is the one database server.
+func (p *program) server() *dbserver.Server {
+	if p.surroundings.server == nil {
+		server, err := dbserver.Start(p.Context(), dbserver.Options{Durable: true})
+		p.must(err)
+		p.surroundings.server = server
+	}
+	return p.surroundings.server
+}
+
+// must ends the benchmark where there is an error.
+func (p *program) must(err error) {
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// Helper implements testing.TB.
+func (p *program) Helper() {}
+
+// Context implements testing.TB.
+func (p *program) Context() context.Context { return context.Background() }
+
+// Cleanup implements testing.TB.
+func (p *program) Cleanup(f func()) { p.cleanups = append(p.cleanups, f) }
+
+// Failed implements testing.TB.
+func (p *program) Failed() bool { return p.failed != nil }
+
+// Fatal implements testing.TB.
+func (p *program) Fatal(args ...any) { panic(failure{errors.New(fmt.Sprint(args...))}) }
+
+// Fatalf implements testing.TB.
+func (p *program) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// Errorf implements testing.TB.
+func (p *program) Errorf(format string, args ...any) { p.Logf(format, args...) }
+
+// Logf implements testing.TB.
+func (p *program) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// TempDir implements testing.TB.
+func (p *program) TempDir() string {
+	dir, err := os.MkdirTemp("", "jobd-bench-")
+	p.must(err)
+	p.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func main() {
+	file := flag.String("json", "", "also write the numbers to this file, as JSON")
+	commit := flag.String("against", "", "measure this commit's build too, in turn, and tell how the two relate")
+	pairs := flag.Int("pairs", 20, "how often, with --against")
+	flag.Parse()
+	measureAll := func() error { return run(flag.Args(), *file, os.Stdout, os.Stderr) }
+	if *commit != "" {
+		measureAll = func() error { return compare(flag.Args(), *commit, *pairs, *file, os.Stdout, os.Stderr) }
+	}
+	if err := measureAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures what is named and reports it. What failed is told, and the others are measured all the same.
+func run(names []string, file string, stdout, stderr io.Writer) error {
+	all := benchmarks()
+	if slices.Contains(names, "list") {
+		return list(stdout, all)
+	}
+	chosen, err := choose(all, names)
+	if err != nil {
+		return fmt.Errorf("%w; there are:\n%s", err, listed(all))
+	}
+	s := &surroundings{}
+	defer s.close()
+	var results []result
+	var failed error
+	for _, b := range chosen {
+		fmt.Fprintln(stderr, "measuring", b.name)
+		measured, err := measure(s, b)
+		if err != nil {
+			fmt.Fprintf(stderr, "%s: %v\n", b.name, err)
+			failed = fmt.Errorf("%s could not be measured", b.name)
+		}
+		results = append(results, measured...)
+	}
+	if err := report(stdout, file, results); err != nil {
+		return err
+	}
+	return failed
+}
+
+// measure runs one benchmark and gives a result for each of its rows.
+func measure(s *surroundings, b benchmark) ([]result, error) {
+	p := &program{surroundings: s}
+	readings, err := p.run(b.run)
+	if err != nil {
+		return nil, err
+	}
+	if len(readings) != len(b.rows) {
+		return nil, fmt.Errorf("%d readings for %d rows", len(readings), len(b.rows))
+	}
+	results := make([]result, len(b.rows))
+	for i, r := range readings {
+		results[i] = b.rows[i].result(b.name, r)
+	}
+	return results, nil
 }

@@ -6,12 +6,16 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
 )
@@ -141,4 +145,133 @@ func FreePort(t testing.TB) string {
 	t.Helper()
 	port := must.Get(freeport.Take())(t)
 	return strconv.Itoa(port)
+}
+
+// masks are what differs from run to run. Each is replaced by a word, on the page and in what was
+// printed, so that the rest can be compared.
+var masks = []struct {
+	pattern *regexp.Regexp
+	word    string
+}{
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?Z?`), "TIME"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d(\.\d+)?)?\b`), "TIME"},
+	{regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+:\d+\b`), "ADDRESS"},
+	{regexp.MustCompile(`(?i)\b(pid|process)([ :=]+)\d+`), "${1}${2}PID"},
+	{regexp.MustCompile(`@[0-9a-z]{9}\b`), "@TOKEN"},
+	{regexp.MustCompile(`@[0-9a-z]{4}\b`), "@MARK"},
+	{regexp.MustCompile(`\b[0-9a-f]{8,64}(-[0-9a-f-]+)?\b…?`), "HASH"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? ?(B|[KMG]i?B)\b`), "SIZE"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|min|m|h|d))+\b`), "LONG"},
+	{regexp.MustCompile(`\| \d+ +\| (\d+) +\| TIME`), "| PID | $1 | TIME"}, // of ps
+	{regexp.MustCompile(`(?m)^(TIME +)\d+( +job \d)`), "${1}SEQ$2"},        // of journal log
+	{regexp.MustCompile(`\b\d+\.\d+\.\d+-MariaDB[^ ,]*`), "MARIADB"},
+	{regexp.MustCompile(`up to event \d+`), "up to event SEQ"},
+	{regexp.MustCompile(`verified: \d+ events`), "verified: SOME events"},
+	{regexp.MustCompile(`"(at|since|startedAt|time|pid|cpu|memory|rss|heapTotal|heapUsed|external|bytes|started|finished|created|oldest)":\d+`), `"$1":NUMBER`},
+}
+
+var (
+	blanks    = regexp.MustCompile(`[ \t]+`)
+	dashes    = regexp.MustCompile(`-{2,}`)
+	rubbedOut = regexp.MustCompile(`[^\n]*\r\x1b\[K`) // a line that jobctl itself has taken back
+	colour    = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+)
+
+// Masked is a text without what differs from run to run, and without the width of columns.
+func Masked(text string) string {
+	for _, m := range masks {
+		text = m.pattern.ReplaceAllString(text, m.word)
+	}
+	text = blanks.ReplaceAllString(dashes.ReplaceAllString(text, "-"), " ")
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Trim(strings.Join(lines, "\n"), "\n")
+}
+
+// Seen is what a person sees of what was written to a terminal: no colours, and no line that was
+// taken back.
+func Seen(written string) string {
+	written = rubbedOut.ReplaceAllString(written, "")
+	written = strings.ReplaceAll(colour.ReplaceAllString(written, ""), "\r\n", "\n")
+	return strings.Trim(strings.ReplaceAll(written, "\x00", ""), "\n")
+}
+
+// Numbers is a table with the one column n and the numbers 1 to count, to stand behind FROM. Any
+// server has it, MariaDB (whose own is called seq_1_to_…), MySQL and SQLite.
+func Numbers(count int) string {
+	const digit = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +
+		"SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
+	sum, digits := []string{"1"}, []string{"(SELECT 0 AS d) AS d0"}
+	for weight := 1; weight < count; weight *= 10 {
+		name := fmt.Sprintf("d%d", len(digits))
+		sum = append(sum, fmt.Sprintf("%d * %s.d", weight, name))
+		digits = append(digits, digit+" AS "+name)
+	}
+	return fmt.Sprintf("(SELECT n FROM (SELECT %s AS n FROM %s) AS every WHERE n <= %d) AS numbers",
+		strings.Join(sum, " + "), strings.Join(digits, " CROSS JOIN "), count)
+}
+
+// Armed builds the daemons that kill themselves at failpoints, or hang, once a process and one process
+// at a time, and gives the path of jobd. They are the binaries of their packages' tests.
+func Armed(t testing.TB) string {
+	t.Helper()
+	return armed(t, "jobd")
+}
+
+// ArmedMaster gives that of jobd-master: the variable TEST_HANGS says which of its loops hangs, and
+// at the how manieth piece of its work, as in "workers:2".
+func ArmedMaster(t testing.TB) string {
+	t.Helper()
+	return armed(t, "jobd-master")
+}
+
+func armed(t testing.TB, program string) string {
+	t.Helper()
+	must.Do(t, buildArmed())
+	return filepath.Join(armedFolder(), program)
+}
+
+func armedFolder() string { return filepath.Join(Top(), "bin", "failpoints") }
+
+var buildArmed = sync.OnceValue(func() error {
+	if os.Getenv(built) != "" {
+		return nil
+	}
+	if err := os.MkdirAll(armedFolder(), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(armedFolder(), ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	for _, program := range []string{"jobd", "jobd-master"} {
+		build := exec.Command("go", "test", "-c", "-trimpath", "-buildvcs=false", "-o", filepath.Join(armedFolder(), program), "./cmd/"+program)
+		build.Dir = Top()
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s with failpoints: %w: %s", program, err, output)
+		}
+	}
+	return nil
+})
+
+// Arm makes the next armed workers with this journal kill themselves at the nth time that they reach
+// a point.
+func Arm(t testing.TB, journalDir, point string, nth int) {
+	t.Helper()
+	must.Do(t, os.MkdirAll(journalDir, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(journalDir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600))
+}
+
+// Disarm takes that back.
+func Disarm(t testing.TB, journalDir string) {
+	t.Helper()
+	must.Do(t, os.Remove(filepath.Join(journalDir, "failpoint")))
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/must"
 )
 
 // shared is the one server of a test process.
@@ -119,3 +121,57 @@ func (db *Database) Client() string {
 }
 
 func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Link is a way to a server that a test can break.
+type Link struct{ *linkproxy.Proxy }
+
+// NewLink passes connections on to an address until the test ends.
+func NewLink(t testing.TB, addr string) Link {
+	t.Helper()
+	proxy := must.Get(linkproxy.Start(addr))(t)
+	t.Cleanup(func() { must.Do(t, proxy.Close()) })
+	return Link{proxy}
+}
+
+// ToDatabase leads a worker to its database over the link.
+func (l Link) ToDatabase() Settings { return Settings{"mysql_port": strconv.Itoa(l.Port())} }
+
+// Away cuts the link, and refuses new connections until Back.
+func (l Link) Away() {
+	l.Refuse(true)
+	l.Cut()
+}
+
+// Back lets connections pass again.
+func (l Link) Back() { l.Refuse(false) }
+
+// TimesTable is the statement that makes the jobs table with all columns about time, and the indexes
+// that claims need for them.
+var TimesTable = strings.NewReplacer(
+	"'ignored')", "'ignored','delayed')",
+	"  PRIMARY KEY (`id`),\n", "  `run_at` int(10) UNSIGNED NOT NULL DEFAULT 0,\n"+
+		"  `planned_at` int(10) UNSIGNED NOT NULL DEFAULT 0,\n"+
+		"  `schedule` varchar(64) DEFAULT NULL,\n"+
+		"  `time_zone` varchar(64) DEFAULT NULL,\n"+
+		"  `attempts` smallint UNSIGNED NOT NULL DEFAULT 0,\n"+
+		"  `max_attempts` smallint UNSIGNED DEFAULT NULL,\n"+
+		"  `timeout` int(10) UNSIGNED DEFAULT NULL,\n"+
+		"  `priority` tinyint NOT NULL DEFAULT 0,\n"+
+		"  `unique_key` varchar(190) DEFAULT NULL,\n"+
+		"  PRIMARY KEY (`id`),\n"+
+		"  UNIQUE KEY `unique_key` (`unique_key`),\n"+
+		"  KEY `due_idx` (`status`, `target`, `run_at`),\n"+
+		"  KEY `priority_idx` (`status`, `target`, `priority` DESC, `id`),\n",
+).Replace(dbserver.JobsTable)
+
+// UsesAll has a worker use all columns about time.
+var UsesAll = Settings{"use_columns": "all"}
+
+// Terms are the keys of the section about one target, as Settings have them.
+func Terms(target string, keys Settings) Settings {
+	s := Settings{}
+	for key, value := range keys {
+		s["[target "+target+"] "+key] = value
+	}
+	return s
+}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,9 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"jobd/store/storetest/must"
 )
 
@@ -200,3 +204,120 @@ func NeedMachines(t testing.TB) {
 		t.Skipf("this account may not mount: %v: %s", err, out)
 	}
 }
+
+// Script writes an executable shell script in a folder of its own and gives its path.
+func Script(t testing.TB, body string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "launch.sh")
+	// A process that is forked meanwhile would have the file open for writing for a moment, and a
+	// file that somebody has open for writing can't be executed (ETXTBSY).
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatalf("write the launcher: %v", err)
+	}
+	return file
+}
+
+// Touch creates an empty file: how tests tell a waiting launcher to go on.
+func Touch(t testing.TB, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatalf("touch: %v", err)
+	}
+}
+
+// Patience is how long a condition may take to come true: far longer than it ever
+// should, so that only a real fault fails a test on a slow machine that has much else to do.
+const Patience = 2 * time.Minute
+
+// Bounded is a context for a command that a test waits for: one that hangs is killed.
+func Bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// interval is how often a condition is tried.
+const interval = 10 * time.Millisecond
+
+// Until tries condition until it gives "" and fails the test when Patience is
+// over; what condition gives otherwise says what is still missing.
+func Until(t testing.TB, condition func() string) {
+	t.Helper()
+	if missing := until(Patience, condition); missing != "" {
+		t.Fatalf("waited %s: %s", Patience, missing)
+	}
+}
+
+func until(patience time.Duration, condition func() string) string {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	for {
+		missing := condition()
+		if missing == "" {
+			return ""
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return missing
+		}
+	}
+}
+
+// Top is the repository's folder, above the one in which a test or a benchmark runs. The compiler
+// can't tell where that is: with -trimpath it keeps no paths of the machine.
+func Top() string { return top() }
+
+var top = sync.OnceValue(func() string {
+	started, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for folder := started; ; folder = filepath.Dir(folder) {
+		content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err == nil && slices.Contains(strings.Split(string(content), "\n"), "module jobd") {
+			return folder
+		}
+		if folder == filepath.Dir(folder) {
+			panic(started + " is in no checkout of jobd")
+		}
+	}
+})
+
+// Program builds the programs, once a process and one process at a time, and gives the path of one.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatalf("make build: %v", err)
+	}
+	return filepath.Join(Top(), "bin", name)
+}
+
+// built is a variable by which make says that it has built all programs.
+const built = "JOBD_TEST_BUILT"
+
+var build = sync.OnceValue(func() error {
+	if os.Getenv(built) != "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(Top(), "bin"), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(Top(), "bin", ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	makeBuild := exec.Command("make", "-s", "build")
+	makeBuild.Dir = Top()
+	makeBuild.Stderr = os.Stderr
+	return makeBuild.Run()
+})

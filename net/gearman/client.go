@@ -79,7 +79,7 @@ func unfit(name string) string {
 	case len(name) > mostOfFunction:
 		return fmt.Sprintf("The name of a function has at most %d bytes", mostOfFunction)
 	case printable(name) != name || strings.TrimSpace(name) != name:
-		return "The name of a function has no control characters, and no space around it"
+		return "The name of a function is UTF-8 without control characters, and has no space around it"
 	}
 	return ""
 }

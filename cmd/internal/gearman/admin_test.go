@@ -78,14 +78,18 @@ func TestUnusedFunctionsMakeRoom(t *testing.T) {
 	for i := range mostFound - 2 {
 		p.says(fmt.Sprintf("create function f%d\n", i), "OK\r\n")
 	}
+	swept := func(at time.Time) {
+		w.front.functions.sweeping.Lock()
+		defer w.front.functions.sweeping.Unlock()
+		w.front.functions.swept = at
+	}
+	swept(time.Now().Add(time.Hour))
+	p.says("create function another\n", "ERR 1000 functions became targets already, which is the most while they have workers or jobs\r\n")
+	swept(time.Time{})
 	p.says("create function another\n", "OK\r\n")
 	if got := w.TargetNames(); !slices.Equal(got, []string{"another", "has a job", "has a worker"}) {
 		t.Errorf("%d are targets: %.100q", len(got), got)
 	}
-	for i := range mostFound - 3 {
-		p.says(fmt.Sprintf("create function f%d\n", i), "OK\r\n")
-	}
-	p.says("create function one-more\n", "ERR 1000 functions became targets already")
 }
 
 // Functions become targets, with two slots for each worker that is connected.

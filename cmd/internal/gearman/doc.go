@@ -11,9 +11,12 @@
 // ran the job: a launcher, a pool, a Gearman worker. Where nothing is inserted (named.go), a workload names a row.
 //
 //	gearman.go    the front: who may connect, handles
-//	intake.go     submissions, and who waits for which job
+//	gather.go     submissions that have come at the same time
+//	intake.go     what becomes a row, and who waits for which job
 //	named.go      submissions where nothing is inserted
 //	executor.go   jobs that Gearman workers run
+//	stdin.go      workloads of jobs that commands run
+//	output.go     what those write while they run
 //	functions.go  functions that become targets, and how many of their jobs run at once
 //	queue.go      what administrators ask
 //
@@ -38,5 +41,5 @@
 //     clients wait until there is room.
 //   - After done: clients that are still there hear it; others ask GET_STATUS, or look at the row.
 //   - The table's row is behind the journal: who submits the unique id of a job that has just ended waits until the
-//     row shows that, and gets a new one.
+//     row shows that, and gets a new one; what that client submits behind it waits, too, and nobody else.
 package gearman

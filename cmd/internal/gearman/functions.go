@@ -34,7 +34,7 @@ type slots struct{ set, wanted int }
 // nobody needs, where that was not tried just before.
 const (
 	mostFound  = 1000
-	sweepEvery = 10 * time.Second
+	sweepEvery = time.Second
 )
 
 // On whose behalf targets are changed.
@@ -200,12 +200,16 @@ func (s *functions) drop(ctx context.Context, by string, names []string) error {
 		}
 		kept = cmp.Or(kept, err)
 	}
-	busy, err = s.front.Table.Targets(ctx)
+	if len(dropped) > 0 {
+		busy, err = s.front.Table.Targets(ctx)
+	}
 	for _, name := range dropped {
-		s.forget(name)
 		if err != nil || slices.Contains(busy, name) {
-			kept = cmp.Or(kept, err, errJobs)
-			kept = errors.Join(kept, s.Add(name, byRows))
+			again := s.front.Worker.FindTarget(name, s.front.Slots(s.front.server.WorkersOf(name)), *launcher(), byRows)
+			kept = errors.Join(kept, cmp.Or(err, errJobs), again)
+		}
+		if !s.front.Worker.Serves(name) {
+			s.forget(name)
 		}
 	}
 	return kept

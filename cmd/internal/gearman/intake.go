@@ -464,7 +464,7 @@ func (in *intake) wrote(id int64, part []byte) bool {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.jobs[id] != nil
+	return in.jobs[id] != nil && !in.stopping
 }
 
 // final keeps what a worker has said at the end, all of it, until that is journalled.

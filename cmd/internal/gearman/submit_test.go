@@ -214,6 +214,29 @@ func TestNamedRows(t *testing.T) {
 	}
 	p.send(gearman.GetStatus, "H:node:2")
 	p.want(gearman.StatusRes, "H:node:2", "1", "0", "0", "0")
+	p.says("show jobs\n", "ERR jobs of a table on a server are not listed here; jobctl lists them\r\n")
+	p.says("cancel job H:node:3\n", "ERR UNKNOWN_JOB\r\n")
+	p.says("cancel job H:node:2\n", "OK\r\n")
+	if wish := <-w.cancels; !slices.Equal(wish.IDs, []int64{2}) {
+		t.Errorf("cancelled: %+v", wish)
+	}
+}
+
+// Targets are functions of the next start if they have rows that were submitted: others are another worker's.
+func TestFunctionsOfRows(t *testing.T) {
+	t.Parallel()
+	w, address := start(t, nil)
+	w.held = true
+	p := connect(t, address)
+	for _, name := range []string{"f", "g"} {
+		p.send(gearman.SubmitJobBg, name, "", "")
+		p.want(gearman.JobCreated)
+	}
+	must.Get(w.db.Exec("UPDATE jobs SET status = 'done' WHERE target = 'g'"))(t)
+	must.Get(w.db.Exec("INSERT INTO jobs (target, time_created, status) VALUES ('another', 1, 'waiting')"))(t)
+	if names := must.Get(w.front.Table.Functions(t.Context()))(t); !slices.Equal(names, []string{"f"}) {
+		t.Errorf("functions: %q", names)
+	}
 }
 
 // manual runs rows by hand.

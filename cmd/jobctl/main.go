@@ -294,7 +294,7 @@ func defaultFile(environ []string) string {
 func (c *config) register(set *conf.Set) {
 	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key", "socket")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
-	set.Add("host", "127.0.0.1", "where it listens; `hostname` is the same", conf.Host(&c.host, "port")).Alias("hostname")
+	set.Add("host", "127.0.0.1", "where it listens; of masters also several: `a, b:7082`. The first that answers is asked, and a poke goes to all. `hostname` is the same", conf.Hosts(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port", conf.Int(&c.port, 1, 65535)).Without("7080, with `master` 7081")
 	set.Add("socket", "", "path of its [unix socket](security.md#unix-sockets), in place of `host` and `port`", conf.Socket(&c.socket)).
 		Without("where neither of these is given either, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")
@@ -318,6 +318,9 @@ func (c *config) validate(set *conf.Set) {
 	c.choosePort(set)
 	c.chooseSocket(set)
 	c.keepPassword(set)
+	if strings.Contains(c.host, ",") && !c.master {
+		set.Bad("host", "several are masters; use --master, or give the one worker that is meant")
+	}
 }
 
 // choosePort finds the port of the daemon that is meant. A --port is meant as it is. Else master_port
@@ -377,11 +380,16 @@ func (p *program) first() string {
 	return path
 }
 
-func (c *config) address() string {
+// addresses are where the daemon is; more than one are those of masters.
+func (c *config) addresses() (list []string) {
 	if c.socket != "" {
-		return c.socket
+		return []string{c.socket}
 	}
-	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+	for host := range strings.SplitSeq(c.host, ",") {
+		name, port, _ := conf.SplitHost(strings.TrimSpace(host), c.port) // as Hosts took it
+		list = append(list, net.JoinHostPort(name, strconv.Itoa(port)))
+	}
+	return list
 }
 
 // queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the
@@ -400,8 +408,9 @@ func (p *program) daemon() *operator.Daemon {
 	case p.surroundings.patience > 0:
 		patience = p.surroundings.patience
 	}
+	addresses := p.config.addresses()
 	config := operator.Config{
-		Address: p.config.address(), First: p.first(), Master: p.config.master, Password: p.config.password, TLS: p.config.tls.For,
+		Address: addresses[0], Others: addresses[1:], First: p.first(), Master: p.config.master, Password: p.config.password, TLS: p.config.tls.For,
 		Patience: patience, Logger: p.log.Logger,
 	}
 	if p.config.askPassword {

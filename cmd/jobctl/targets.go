@@ -452,7 +452,7 @@ func (p *program) startAgain(ctx context.Context) error {
 		if err := p.goTo(answer.Next.Address); err != nil {
 			return err
 		}
-		d.Move(p.config.address())
+		d.Move(p.config.addresses()[0])
 	}
 	d.Move(d.Where())
 	after, err := awaitNext(ctx, before, func(ctx context.Context) (*workerStatus, error) {

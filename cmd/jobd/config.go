@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -231,7 +230,7 @@ func (c *masterConfig) validate(set *conf.Set) {
 		if host == "" {
 			continue
 		}
-		name, port, err := c.split(host)
+		name, port, err := conf.SplitHost(host, c.port)
 		switch {
 		case strings.ContainsAny(host, "/@ \t"):
 			set.Warn("master_host", "one of its names is not used, being neither a name nor an address; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
@@ -251,25 +250,6 @@ func (c *masterConfig) validate(set *conf.Set) {
 func hostOf(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	return host
-}
-
-// split takes a port off host, or uses master_port; 0 is none.
-func (c *masterConfig) split(host string) (name string, port int, err error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(host, ":") {
-		return bare, c.port, nil
-	}
-	name, text, err := net.SplitHostPort(host)
-	if err != nil {
-		return "", 0, err
-	}
-	if name == "" {
-		return "", 0, fmt.Errorf("no host in %q", host)
-	}
-	if err := conf.Int(&port, 1, 65535)(text); err != nil {
-		return "", 0, err
-	}
-	return name, port, nil
 }
 
 // The stores to choose from.

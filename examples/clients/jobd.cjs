@@ -18,6 +18,7 @@ const path = require('node:path');
 const tls = require('node:tls');
 
 const EOT = 4;              // the byte that ends each message
+const SHORT = 0.3;          // seconds that one of several daemons may take for a ping or a poke, while others follow
 const LONGEST = 64 << 20;   // bytes of an answer
 const OBJECTS = ['run-manual', 'send-signal', 'status']; // are answered with an object
 
@@ -37,13 +38,20 @@ class Jobd {
   /**
    * master: false where a worker (7080) listens, and not a master (7081). timeout: in seconds.
    * pulse: seconds of silence after which the daemon must answer a ping. unix: path of a socket, in
-   * place of host and port; where none of the three is given, one in the folder sockets is tried
+   * place of host and port; of masters host may name several, 'a, b:7082, [::1]:7081'; where none of the three is given, one in the folder sockets is tried
    * first. owner: a uid to which sockets may belong beside root and this account. tls: a file of the
    * authorities that vouch for the daemon at host and port, or true: Node's own. tlsName: the name that
    * its certificate must have, in place of the host. password: or a token.
    */
   constructor({ host, port, unix, sockets = '/run/jobd', owner = 0, tls: ca = false, tlsName, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
     const near = unix || (host || port ? undefined : path.join(sockets, master ? 'jobd-master.sock' : 'jobd.sock'));
+    this.several = (!unix && host?.includes(',') ? host.split(',') : []).map((text, i, all) => {
+      const [, name, own] = /^(\[.+\]|[^:]+)(?::(\d+))?$/.exec(text.trim()) ?? [];
+      if (!name) throw new RangeError(`${text} is no host: a, b:7082 and [::1]:7081 are`);
+      const one = new Jobd({ host: name.replace(/[[\]]/g, ''), port: Number(own || 0) || port, tls: ca, tlsName, password, master, timeout, pulse });
+      one.others = i < all.length - 1;
+      return one;
+    });
     Object.assign(this, { host: host || '127.0.0.1', port: port || (master ? 7081 : 7080), unix, near, owner, ca, tlsName, password, master, timeout, pulse });
   }
 
@@ -134,8 +142,24 @@ class Jobd {
     return this.request('status', this.master ? { poll_workers: true } : null);
   }
 
-  /** Asks anything of docs/protocol.md and gives the answer's data. */
+  /**
+   * Asks anything of docs/protocol.md and gives the answer's data. Of several daemons the first that
+   * answers a ping is asked, and no other one what that one may have been asked; a poke goes to all,
+   * since what one has taken is lost with it.
+   */
   async request(type, data = null, timeout = this.timeout) {
+    const pokes = ['poke', 'poll'].includes(type);
+    const [told, failed] = [[], []];
+    for (const one of this.several) {
+      try {
+        told.push(await one.request(type, data, pokes && (one.others || told.length) ? SHORT : timeout));
+      } catch (error) {
+        failed.push(error);
+      }
+      if (!pokes && (told.length || failed.at(-1).code !== 'unreachable')) break;
+    }
+    if (told.length) return told[0];
+    if (this.several.length) throw failed.at(-1);
     const body = { no: 1, type, data, password: this.password };
     let message = encoded([0, body, 'codes']);
     if (message.length > 60000) { // what is longer is taken only from those who gave the password
@@ -158,12 +182,16 @@ class Jobd {
           timers.pulse = setTimeout(fail, this.pulse * 1000, `answers neither ${type} nor a ping`, 'lost');
         }, this.pulse * 1000);
       };
-      timers.connect = setTimeout(fail, Math.min(timeout, this.timeout) * 1000, "can't be reached: timed out", 'unreachable');
+      timers.connect = setTimeout(fail, Math.min(timeout, this.timeout, this.others ? SHORT : Infinity) * 1000, "can't be reached: timed out", 'unreachable');
       if (timeout < 2 ** 31 / 1000) { // setTimeout takes no more
         timers.all = setTimeout(fail, timeout * 1000, `did not answer ${type} in time`, 'timeout');
       }
       let connected = false;
       const begin = () => {
+        if (this.others) link.write('[2]\x04'); // a process that is stopped takes connections, too
+        else send();
+      };
+      const send = () => {
         connected = true;
         clearTimeout(timers.connect);
         link.write(message);
@@ -177,18 +205,20 @@ class Jobd {
       let [pieces, length] = [[], 0];
       link.on('end', () => {
         const rest = Buffer.concat(pieces).toString().trimStart();
-        if (rest && rest[0] !== '[') fail(...nonsense(type, rest));
+        if (!connected) fail("can't be reached: it answers no ping", 'unreachable');
+        else if (rest && rest[0] !== '[') fail(...nonsense(type, rest));
         else fail(`closed the connection before it answered ${type}`, 'lost');
       });
       link.on('data', (chunk) => {
-        listen();
+        if (connected) listen();
         length += chunk.length;
         if (length > LONGEST) fail(`answers ${type} with more than ${LONGEST} bytes`, 'nonsense');
         for (let at; !link.destroyed && (at = chunk.indexOf(EOT)) >= 0; chunk = chunk.subarray(at + 1)) {
           const text = Buffer.concat([...pieces, chunk.subarray(0, at)]).toString();
           pieces = [];
           const [kind, answer] = parsed(text);
-          if (kind === undefined) fail(...nonsense(type, text));
+          if (!connected && kind === 3) send();
+          else if (kind === undefined) fail(...nonsense(type, text));
           else if (kind === 2) link.write('[3]\x04');
           else if (kind !== 1 || !answer) continue;
           else if (answer.error) fail(`refuses ${type}: ${typeof answer.error === 'string' ? answer.error : JSON.stringify(answer.error)}`, typeof answer.code === 'string' ? answer.code : 'refused');

@@ -26,10 +26,11 @@ class JobdException extends RuntimeException
 class Jobd
 {
     const EXACT = 2 ** 53 - 1;    // an id beyond it goes as a string: many would round the number
+    const SHORT = 0.3;            // seconds that one of several daemons may take for a ping or a poke, while others follow
     const LONGEST = 64 << 20;     // bytes of an answer
     const OBJECTS = ['run-manual', 'send-signal', 'status']; // are answered with an object
 
-    public ?string $host = null;      // 127.0.0.1
+    public ?string $host = null;      // 127.0.0.1; of masters also several: a, b:7082, [::1]:7081
     public ?int $port = null;         // 7081, a worker's 7080
     public ?string $unix = null;      // path of a socket, in place of host and port
     public string $sockets = '/run/jobd'; // where one is tried first if none of these is set
@@ -42,6 +43,8 @@ class Jobd
     public float $pulse = 30;         // seconds of silence after which the daemon must answer a ping
 
     private ?string $near = null;     // the socket that is tried first
+    private array $several = [];      // a Jobd for each of several hosts
+    private bool $others = false;     // follow it in a list
 
     public function __construct(array $settings = [])
     {
@@ -55,6 +58,16 @@ class Jobd
         $this->near = $this->unix ?? (isset($this->host) || isset($this->port) ? null : $here);
         $this->host ??= '127.0.0.1';
         $this->port ??= $this->master ? 7081 : 7080;
+        foreach (str_contains($this->host, ',') && $this->unix === null ? explode(',', $this->host) : [] as $host) {
+            if (!preg_match('/^(\[.+\]|[^:]+)(?::(\d+))?$/', trim($host), $parts)) {
+                throw new InvalidArgumentException("'$host' is no host: a, b:7082 and [::1]:7081 are");
+            }
+            $one = clone $this;
+            [$one->host, $one->port] = [trim($parts[1], '[]'), (int)($parts[2] ?? $this->port)];
+            $one->others = count($several ?? []) < substr_count($this->host, ',');
+            $several[] = $one;
+        }
+        $this->several = $several ?? [];
     }
 
     /**
@@ -120,10 +133,27 @@ class Jobd
         return $this->request('status', $this->master ? ['poll_workers' => true] : null);
     }
 
-    /** Asks anything of docs/protocol.md and gives the answer's data. */
+    /**
+     * Asks anything of docs/protocol.md and gives the answer's data. Of several daemons the first that
+     * answers a ping is asked, and no other one what that one may have been asked; a poke goes to all,
+     * since what one has taken is lost with it.
+     */
     public function request(string $type, ?array $data = null, ?float $timeout = null)
     {
         $timeout ??= $this->timeout;
+        $pokes = $type === 'poke' || $type === 'poll';
+        foreach ($this->several as $one) {
+            try {
+                $told[] = $one->request($type, $data, $pokes && ($one->others || isset($told)) ? self::SHORT : $timeout);
+            } catch (JobdException $failed) {
+            }
+            if (!$pokes && (isset($told) || $failed->reason !== 'unreachable')) {
+                break;
+            }
+        }
+        if ($this->several) {
+            return isset($told) ? $told[0] : throw $failed;
+        }
         $deadline = microtime(true) + $timeout;
         $body = ['no' => 1, 'type' => $type, 'data' => $data, 'password' => $this->password];
         $message = self::encoded([0, $body, 'codes']);
@@ -131,7 +161,15 @@ class Jobd
             $proof = ['no' => 2, 'type' => 'status', 'data' => null] + $body;
             $message = self::encoded([0, $proof, 'codes']) . $message;
         }
-        $link = $this->connect(min($timeout, $this->timeout));
+        $link = $this->connect(min($timeout, $this->timeout, $this->others ? self::SHORT : INF));
+        if ($this->others) { // a process that is stopped takes connections, too
+            $this->send($link, "[2]\x04", $type);
+            [$read, $write, $except] = [[$link], null, null];
+            if (!@stream_select($read, $write, $except, 0, (int)(self::SHORT * 1e6)) || @fread($link, 4) !== "[3]\x04") {
+                fclose($link);
+                throw $this->error("can't be reached: it answers no ping", 'unreachable');
+            }
+        }
         try {
             $this->send($link, $message, $type);
             foreach ($this->messages($link, $type, $deadline) as $items) {

@@ -9,12 +9,14 @@ A Jobd keeps no connection: each request makes its own, so threads and forks may
 docs/clients.md says more, docs/protocol.md what else a daemon can be asked.
 """
 import json
+import re
 import socket
 import sys
 import time
 
 EOT = b"\x04"          # ends each message
 EXACT = 2**53 - 1      # an id beyond it goes as a string: many languages would round the number
+SHORT = 0.3            # seconds that one of several daemons may take for a ping or a poke, while others follow
 LONGEST = 64 << 20     # bytes of an answer
 OBJECTS = ("run-manual", "send-signal", "status")  # are answered with an object
 
@@ -32,9 +34,16 @@ class Jobd:
     pulse = 30  # seconds of silence after which the daemon must answer a ping
 
     def __init__(self, host="127.0.0.1", port=None, password=None, master=True, timeout=10):
-        """master: whether a master (7081) or a worker (7080) listens there. timeout: in seconds."""
+        """host: of masters also several, "a, b:7082, [::1]:7081". master: whether a master (7081) or a
+        worker (7080) listens there. timeout: in seconds."""
         self.host, self.port = host, port or (7081 if master else 7080)
         self.password, self.master, self.timeout = password, master, timeout
+        self.others, self.several = False, []  # others: follow it in a list
+        for name in host.split(",") if "," in host else ():
+            name, _, own = re.fullmatch(r"(\[.+\]|[^:]+)(:(\d+))?", name.strip()).groups()
+            each = Jobd(name.strip("[]"), int(own or self.port), password, master, timeout)
+            each.others = len(self.several) < host.count(",")
+            self.several.append(each)
 
     def enqueue(self, connection, target, columns=None, table="jobs"):
         """Inserts a row through any DB-API connection, in the transaction that is open there, and
@@ -83,7 +92,11 @@ class Jobd:
         return self.request("status", {"poll_workers": True} if self.master else None)
 
     def request(self, kind, data=None, timeout=None):
-        """Asks anything of docs/protocol.md and gives the answer's data."""
+        """Asks anything of docs/protocol.md and gives the answer's data. Of several daemons the first
+        that answers a ping is asked, and no other one what that one may have been asked; a poke goes
+        to all, since what one has taken is lost with it."""
+        if self.several:
+            return self._request_one_of(kind, data, timeout)
         deadline = time.monotonic() + (timeout or self.timeout)
         body = {"no": 1, "type": kind, "data": data, "password": self.password or ""}
         message = json.dumps([0, body, "codes"]).encode() + EOT
@@ -91,8 +104,12 @@ class Jobd:
             proof = dict(body, no=2, type="status", data=None)
             message = json.dumps([0, proof, "codes"]).encode() + EOT + message
         try:
-            link = socket.create_connection(
-                (self.host, self.port), min(timeout or self.timeout, self.timeout))
+            limit = min(timeout or self.timeout, self.timeout, SHORT if self.others else self.timeout)
+            link = socket.create_connection((self.host, self.port), limit)
+            if self.others:  # a process that is stopped takes connections, too
+                link.sendall(b"[2]" + EOT)
+                if not link.recv(4, socket.MSG_WAITALL):
+                    raise OSError("it answers no ping")
         except OSError as error:
             raise self._error("can't be reached: {}".format(error), "unreachable") from error
         with link:
@@ -112,6 +129,22 @@ class Jobd:
                         return answer.get("data")
             except OSError as error:
                 raise self._error("was lost before it answered {}: {}".format(kind, error), "lost") from error
+
+    def _request_one_of(self, kind, data, timeout):
+        pokes, told, failed = kind in ("poke", "poll"), [], None
+        for each in self.several:
+            each.pulse = self.pulse
+            try:
+                told.append(each.request(kind, data, SHORT if pokes and (each.others or told) else timeout or self.timeout))
+                if not pokes:
+                    break
+            except JobdError as error:
+                failed = error
+                if not pokes and error.code != "unreachable":
+                    break
+        if not told:
+            raise failed
+        return told[0]
 
     def _messages(self, link, kind, deadline):
         pieces, length, pinged = [], 0, False

@@ -9,7 +9,7 @@
 #   jobd.sh request TYPE [DATA]               anything of docs/protocol.md; prints JSON
 #
 # Where jobd is, and the password, which no command line shows, are in the variables that jobctl
-# reads, too: JOBCTL_HOST (127.0.0.1), JOBCTL_MASTER (true: a master listens there), JOBCTL_PORT
+# reads, too: JOBCTL_HOST (127.0.0.1; of masters several: a,b:7082), JOBCTL_MASTER (true: a master listens there), JOBCTL_PORT
 # (7080, a master's 7081), JOBCTL_PASSWORD. JOBCTL_TIMEOUT is 8, 8s, 500ms or 2m (10; run: none).
 #
 # Exit codes: 0 done, 1 a job failed or no signal was delivered, 2 wrong usage, 3 refused,
@@ -111,13 +111,19 @@ request() { # TYPE DATA LIMIT
     frame 2 status null
     message=$REPLY$message
   fi
-  error=$(timeout "$((patience ? patience : 10))" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
+  limit=$((patience ? patience : 10))
+  [ "${JOBD_OTHERS:-0}" = 1 ] && limit=0.3
+  error=$(timeout "$limit" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
   case $? in
     0) ;;
     124) complain 4 "can't be reached: timed out" ;;
     *) error=${error%%$'\n'*} && complain 4 "can't be reached: ${error##*: }" ;;
   esac
   { exec 3<>"/dev/tcp/$host/$port"; } 2>/dev/null || complain 4 "can't be reached"
+  if [ "${JOBD_OTHERS:-0}" = 1 ]; then # a process that is stopped takes connections, too
+    { printf '[2]%s' "$eot" >&3; } 2>/dev/null
+    IFS= read -r -N 4 -t 0.3 -u 3 piece 2>/dev/null || complain 4 "can't be reached: it answers no ping"
+  fi
   { printf %s "$message" >&3; } 2>/dev/null || complain 5 "was lost before it answered $1"
   deadline=$((SECONDS + $3)) answer=''
   while :; do
@@ -173,6 +179,32 @@ understood() { # TYPE
   return 1
 }
 
+# The first of several hosts that answers a ping is asked, and no other one what that one may have been
+# asked; a poke goes to all, since what one has taken is lost with it.
+several() { # COMMAND ARG...
+  local count=0 at own code=0 poked='' hosts pokes=()
+  IFS=', ' read -r -a hosts <<<"$host"
+  for at in "${hosts[@]}"; do
+    own=$port
+    export JOBD_OTHERS=$((++count < ${#hosts[@]}))
+    [[ $at =~ ^(\[.+\]|[^:]+):([0-9]+)$ ]] && at=${BASH_REMATCH[1]} own=${BASH_REMATCH[2]}
+    at=${at#[} && at=${at%]}
+    if [ "$1" = poke ]; then
+      JOBCTL_HOST=$at JOBCTL_PORT=$own "$BASH" "$0" "$@" &
+      pokes+=($!)
+    else
+      JOBCTL_HOST=$at JOBCTL_PORT=$own "$BASH" "$0" "$@"
+      code=$?
+      ((code == 4)) || exit $code
+    fi
+  done
+  for at in "${pokes[@]}"; do
+    wait "$at" && poked=yes || code=$?
+  done
+  [ "$poked" ] && exit 0
+  exit $code
+}
+
 jobs() { # MEMBERS ID:TARGET..., as JSON
   local job items=() target
   for job in "${@:2}"; do
@@ -220,10 +252,12 @@ poke() { # TARGET...
   local target names=() kind=poll
   for target; do json "$target" && names+=("$REPLY"); done
   [ $program = jobd ] || kind=poke
+  [ "${JOBD_OTHERS:-0}" = 1 ] && patience=1
   request $kind "{\"targets\":[$(joined "${names[@]}")]}" "$patience"
 }
 
 command=${1:-}
+[[ $host == *,* && $command =~ ^(poke|run|signal|status|request)$ ]] && several "$@"
 case $command:$# in
   insert:[2-9] | insert:[1-9][0-9]) insert "${@:2}" ;;
   poke:[2-9]* | poke:1?*) poke "${@:2}" ;;

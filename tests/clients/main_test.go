@@ -177,8 +177,12 @@ func everywhere(t *testing.T, do func(t *testing.T, n int, l language)) {
 func driver(ctx context.Context, command string, words []string) error {
 	limit, _ := strconv.Atoi(os.Getenv("JOBCTL_TIMEOUT"))
 	pulse, _ := strconv.Atoi(os.Getenv("JOBCTL_PULSE"))
+	addr := os.Getenv("JOBCTL_HOST")
+	if !strings.Contains(addr, ",") {
+		addr = net.JoinHostPort(addr, os.Getenv("JOBCTL_PORT"))
+	}
 	jobs := &client.Client{
-		Addr:     net.JoinHostPort(os.Getenv("JOBCTL_HOST"), os.Getenv("JOBCTL_PORT")),
+		Addr:     addr,
 		Worker:   os.Getenv("JOBCTL_MASTER") != "true",
 		Password: os.Getenv("JOBCTL_PASSWORD"),
 		Timeout:  time.Duration(limit) * time.Second,

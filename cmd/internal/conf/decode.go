@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -74,6 +75,42 @@ func Host(field *string, portKey string) Decode {
 		_, err := netip.ParseAddr(bare)
 		if bare == "" || err != nil && (strings.ContainsAny(text, ":/@,") || strings.ContainsFunc(text, unicode.IsSpace)) {
 			return fmt.Errorf("one name or address; a port belongs to the key %s", portKey)
+		}
+		*field = text
+		return nil
+	}
+}
+
+// SplitHost takes the port off one of several hosts, as of "a, b:7082, [::1]:7081"; without one it is port.
+func SplitHost(host string, port int) (name string, of int, err error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(host, ":") {
+		return bare, port, nil
+	}
+	name, text, err := net.SplitHostPort(host)
+	if err != nil {
+		return "", 0, err
+	}
+	if name == "" {
+		return "", 0, fmt.Errorf("no host in %q", host)
+	}
+	if err := Int(&of, 1, 65535)(text); err != nil {
+		return "", 0, err
+	}
+	return name, of, nil
+}
+
+// Hosts takes one host, as Host does, or several with commas between them, each with a port or without.
+func Hosts(field *string, portKey string) Decode {
+	return func(text string) error {
+		if !strings.Contains(text, ",") {
+			return Host(field, portKey)(text)
+		}
+		for host := range strings.SplitSeq(text, ",") {
+			name, _, err := SplitHost(strings.TrimSpace(host), 1)
+			if err != nil || Host(new(string), portKey)(name) != nil {
+				return errors.New("names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+			}
 		}
 		*field = text
 		return nil

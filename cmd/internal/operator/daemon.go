@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 // Config says how a daemon is reached.
 type Config struct {
 	Address  string                                        // host:port, or a unix socket's path
+	Others   []string                                      // masters beside that at Address: the first that answers is asked, and a poke goes to all
 	First    string                                        // a socket that is tried before Address; the one that is reached stays; "": none
 	Master   bool                                          // a master is to be there, else a worker
 	Password string                                        // "": none
@@ -114,7 +116,35 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 		}
 		d.Password, d.Config.Ask = password, nil
 	}
-	dialing, cancel := within(ctx, d.Patience)
+	var missed []error
+	for i := range 1 + len(d.Others) {
+		l, err := d.connect(ctx, i < len(d.Others))
+		if err == nil {
+			d.line = l
+			return l, nil
+		}
+		if missed = append(missed, err); len(missed) > len(d.Others) || exit.Interrupted(ctx) {
+			break
+		}
+		d.Address, d.Others = d.Others[0], append(slices.Clone(d.Others[1:]), d.Address)
+	}
+	if len(missed) == 1 {
+		return nil, missed[0]
+	}
+	return nil, exit.Join(missed...)
+}
+
+// answersWithin is how long one of several masters may take until the next one is asked.
+const answersWithin = 300 * time.Millisecond
+
+// connect makes a link to the daemon at Address. Where others follow it must answer a ping first, soon: a
+// process that is stopped takes connections, too. Nothing was asked of it then. Callers must hold d.mu.
+func (d *Daemon) connect(ctx context.Context, othersFollow bool) (*line, error) {
+	patience := d.Patience
+	if othersFollow {
+		patience = answersWithin
+	}
+	dialing, cancel := within(ctx, patience)
 	defer cancel()
 	conn, tried, err := d.reach(dialing)
 	if host, _, _ := net.SplitHostPort(d.Address); err == nil && d.TLS != nil {
@@ -135,8 +165,48 @@ func (d *Daemon) dial(ctx context.Context) (*line, error) {
 		defer close(l.ended)
 		_ = l.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
 	}()
-	d.line = l
+	if othersFollow {
+		if err := l.Ping(dialing); err != nil {
+			l.Close()
+			<-l.ended
+			return nil, exit.With(exit.Connect, fmt.Errorf("no connection to %s: it answers no ping: %w", tried, exit.Why(dialing, err)))
+		}
+	}
 	return l, nil
+}
+
+// several tells whether there is more than one master.
+func (d *Daemon) several() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.Others) > 0
+}
+
+// pokeAll pokes all masters, and is done when one has answered: what a single one has taken is lost
+// with it.
+func (d *Daemon) pokeAll(ctx context.Context, data any) (answer json.RawMessage, err error) {
+	d.mu.Lock()
+	config, addresses := d.Config, append([]string{d.Address}, d.Others...)
+	d.mu.Unlock()
+	config.Others = nil
+	var missed []error
+	for i, address := range addresses {
+		one := New(config)
+		if one.Address = address; i < len(addresses)-1 || answer != nil {
+			one.Patience = answersWithin
+		}
+		got, err := one.Ask(ctx, api.Poke.Name, data)
+		one.Close()
+		if err != nil {
+			missed = append(missed, err)
+		} else if answer == nil {
+			answer = got
+		}
+	}
+	if answer == nil {
+		return nil, exit.Join(missed...)
+	}
+	return answer, nil
 }
 
 // reach makes a connection, and says what was tried. Callers must hold d.mu.
@@ -160,8 +230,12 @@ func (d *Daemon) reach(ctx context.Context) (conn net.Conn, tried string, err er
 
 // Ask sends a request and gives the data of its answer. Before anything else over a link the daemon
 // is asked what it is: a master takes pause for all of its workers, and answers others' requests in
-// forms of its own. Another daemon than the one that was meant is an error.
+// forms of its own. Another daemon than the one that was meant is an error. Of several masters the first
+// that answers a ping is asked; what it may have been asked no other one is asked, but a poke.
 func (d *Daemon) Ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	if typ == api.Poke.Name && d.several() {
+		return d.pokeAll(ctx, data)
+	}
 	l, err := d.dial(ctx)
 	if err != nil {
 		return nil, err

@@ -38,12 +38,17 @@ var objects = []string{"run-manual", "send-signal", "status"}
 
 // Client asks one daemon. It may be used by several goroutines at once.
 type Client struct {
-	Addr     string // host:port
+	Addr     string // host:port; of masters also several: "a:7081, b:7081"
 	Worker   bool   // a worker listens there, not a master
 	Password string
 	Timeout  time.Duration // for a connection, and for all requests but Run; 10 s where it is 0
 	Pulse    time.Duration // of silence, after which the daemon must answer a ping; 30 s where it is 0
+
+	others bool // follow it in a list: it must answer a ping before it is asked
 }
+
+// short is how long one of several daemons may take for a ping or a poke, while others follow.
+const short = 300 * time.Millisecond
 
 // Error is what went wrong. Code is jobd's (docs/protocol.md), or one of the client's own:
 // unreachable (nothing was asked), timeout and lost (it may have been done), nonsense (this is no
@@ -171,7 +176,36 @@ func (c *Client) timeout() time.Duration {
 	return 10 * time.Second
 }
 
-func (c *Client) ask(ctx context.Context, kind string, data, answer any) error {
+// ask asks the daemon. Of several the first that answers a ping is asked, and no other one what that one
+// may have been asked; a poke goes to all, since what one has taken is lost with it.
+func (c *Client) ask(ctx context.Context, kind string, data, answer any) (err error) {
+	addrs := strings.Split(c.Addr, ",")
+	if len(addrs) == 1 {
+		return c.askOne(ctx, kind, data, answer)
+	}
+	pokes, poked := kind == "poke" || kind == "poll", false
+	for i, addr := range addrs {
+		one := *c
+		one.Addr, one.others = strings.TrimSpace(addr), i < len(addrs)-1
+		within, cancel := ctx, context.CancelFunc(func() {})
+		if pokes && (one.others || poked) {
+			within, cancel = context.WithTimeout(ctx, short)
+		}
+		err = one.askOne(within, kind, data, answer)
+		cancel()
+		poked = poked || err == nil
+		var told *Error
+		if !pokes && (!errors.As(err, &told) || told.Code != "unreachable") {
+			return err
+		}
+	}
+	if poked {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) askOne(ctx context.Context, kind string, data, answer any) error {
 	message, err := c.message(1, kind, data)
 	if err != nil {
 		return err
@@ -181,12 +215,26 @@ func (c *Client) ask(ctx context.Context, kind string, data, answer any) error {
 		message = append(proof, message...)
 	}
 	dialer := net.Dialer{Timeout: c.timeout()}
+	if c.others {
+		dialer.Timeout = min(dialer.Timeout, short)
+	}
 	link, err := dialer.DialContext(ctx, "tcp", c.Addr)
 	if err != nil {
 		return c.failure(err, "unreachable", "can't be reached: %v", err)
 	}
 	defer link.Close()
 	defer context.AfterFunc(ctx, func() { link.Close() })()
+	if c.others {
+		_ = link.SetDeadline(time.Now().Add(short)) // a process that is stopped takes connections, too
+		pong := make([]byte, len("[3]")+1)
+		if _, err = link.Write([]byte{'[', '2', ']', eot}); err == nil {
+			_, err = io.ReadFull(link, pong)
+		}
+		if err != nil {
+			return c.failure(err, "unreachable", "can't be reached: it answers no ping: %v", err)
+		}
+		_ = link.SetDeadline(time.Time{})
+	}
 	if _, err = link.Write(message); err == nil {
 		err = c.await(link, kind, answer)
 	}

@@ -30,6 +30,7 @@ type Proxy struct {
 	links   map[*link]bool
 	refuses bool
 	lingers bool
+	silence chan struct{} // closed when bytes pass again; nil: they pass
 	trap    *trap
 	bytes   int64 // the client's bytes until the cut; negative: no cut
 
@@ -88,6 +89,33 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	for l := range p.links {
 		l.cut()
+	}
+}
+
+// Silence makes the proxy pass nothing on, either way, with all links left open and new ones taken, as a
+// network does that loses everything; then what was held passes.
+func (p *Proxy) Silence(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case silent && p.silence == nil:
+		p.silence = make(chan struct{})
+	case !silent && p.silence != nil:
+		close(p.silence)
+		p.silence = nil
+	}
+}
+
+// audible waits while the proxy passes nothing on.
+func (p *Proxy) audible() {
+	p.mu.Lock()
+	silence := p.silence
+	p.mu.Unlock()
+	if silence != nil {
+		select {
+		case <-silence:
+		case <-p.closing:
+		}
 	}
 }
 
@@ -243,6 +271,7 @@ func (l *link) forward() {
 	for {
 		n, err := l.client.Read(buffer)
 		l.proxy.rewrite(buffer[:n])
+		l.proxy.audible()
 		if n > 0 && !l.pass(buffer[:n]) {
 			return
 		}
@@ -300,6 +329,7 @@ func (l *link) backward() {
 	for {
 		n, err := l.server.Read(buffer)
 		l.proxy.rewrite(buffer[:n])
+		l.proxy.audible()
 		if heard := l.deaf.Load(); heard != nil {
 			close(*heard)
 			return

@@ -29,6 +29,8 @@ type pair struct {
 	links   []harness.Link // to each, of workers and clients alike
 	client  client.Client
 
+	troubles []string // and when they began and ended
+
 	poked   sync.Map // by job: when its poke began
 	manual  atomic.Int64
 	runs    atomic.Int64
@@ -36,12 +38,15 @@ type pair struct {
 	answers atomic.Int64 // of runs whose connection was kept open for more
 }
 
+// stamp is how times are told.
+const stamp = "05.000"
+
 // The first id of the jobs that clients have run by hand.
 const firstManual = 1_000_000
 
 // One of two masters is killed, stopped or cut off under load, at moments that come from a seed. Workers
-// never look by themselves here. Whoever pokes both has each job started within a second, and no request
-// is answered twice or done twice.
+// never look by themselves here. Whoever pokes both has each job started before the trouble is over, and no
+// request is answered twice or done twice.
 func TestOneOfTwoMastersFails(t *testing.T) {
 	t.Parallel()
 	seed := time.Now().UnixNano()
@@ -74,14 +79,17 @@ func TestOneOfTwoMastersFails(t *testing.T) {
 			p.links[i].Silence(false)
 		},
 	}
-	rounds := size(1, 20)
+	rounds := size(1, 12)
 	for range rounds {
 		for _, fault := range random.Perm(len(faults)) {
 			<-time.After(time.Duration(random.IntN(1000)) * time.Millisecond)
-			faults[fault](random.IntN(2), time.Duration(2500+random.IntN(1500))*time.Millisecond)
+			which := random.IntN(2)
+			p.troubles = append(p.troubles, fmt.Sprintf("%s: master %d is %s", time.Now().Format(stamp), which, []string{"killed", "stopped", "cut off"}[fault]))
+			faults[fault](which, time.Duration(5000+random.IntN(1000))*time.Millisecond)
 			for _, master := range p.masters { // both have all workers before the next one fails
 				harness.AwaitWorkers(t, master, "", workersOfPair)
 			}
+			p.troubles = append(p.troubles, time.Now().Format(stamp)+": it is over")
 		}
 	}
 	stop()
@@ -89,10 +97,17 @@ func TestOneOfTwoMastersFails(t *testing.T) {
 	p.check(t, rounds*len(faults))
 }
 
-const workersOfPair = 3
+const (
+	workersOfPair = 3
+	targetsOfPair = 120 // each poked every six seconds, or more rarely
+)
 
 func newPair(t *testing.T) *pair {
-	p := &pair{site: newSite(t, `echo "$1 $(date +%s%N)" >> ${gate%/*}/started`, map[string]int{"a": 8, "m": 4})}
+	p := &pair{site: newSite(t, `echo "$1 $(date +%s%N)" >> ${gate%/*}/started`, nil)}
+	targets := map[string]int{"m": 4}
+	for n := range targetsOfPair {
+		targets[fmt.Sprint("t", n)] = 1
+	}
 	var addresses []string
 	for range 2 {
 		port := harness.FreePort(t)
@@ -105,7 +120,7 @@ func newPair(t *testing.T) *pair {
 	}
 	p.client = client.Client{Addr: strings.Join(addresses, ", ")}
 	for i := range workersOfPair {
-		p.worker(t, fmt.Sprint("worker", i)).With(harness.Targets(map[string]int{"a": 8, "m": 4}), harness.Settings{
+		p.worker(t, fmt.Sprint("worker", i)).With(harness.Targets(targets), harness.Settings{
 			"master_host": p.client.Addr, "master_port": "7081", "master_reconnect_timeout": "1", "poll_interval": "0",
 		}).StartWorker(t)
 	}
@@ -115,12 +130,14 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// pokes inserts jobs, one at a time, and pokes both masters for each.
+// pokes inserts jobs, one at a time, and pokes both masters for each. A target has its turn again when what
+// one poke left would long have counted as lost.
 func (p *pair) pokes(ctx context.Context, t *testing.T) {
-	for ctx.Err() == nil {
-		p.insert(t, 1, "a")
+	for n := 0; ctx.Err() == nil; n++ {
+		target := fmt.Sprint("t", n%targetsOfPair)
+		p.insert(t, 1, target)
 		p.poked.Store(int64(p.jobs), time.Now())
-		if err := p.client.Poke(t.Context(), "a"); err != nil {
+		if err := p.client.Poke(t.Context(), target); err != nil {
 			t.Errorf("poke: %v", err)
 		}
 		<-time.After(50 * time.Millisecond)
@@ -175,9 +192,13 @@ func (p *pair) runOnce(t *testing.T, id int64) {
 	p.answers.Add(int64(answers))
 }
 
+// lostAfter is when a poke counts as lost. Where the machine has little else to do all jobs start within a
+// second: 0.3 s for a client to leave the first master, 0.5 s for which the other one gathers pokes.
+const lostAfter = 4 * time.Second
+
 // check says what became of all jobs.
 func (p *pair) check(t *testing.T, faults int) {
-	if !await(func() bool { return p.Count(t, "target = 'a' AND status <> 'done'") == 0 }) {
+	if !await(func() bool { return p.Count(t, "target <> 'm' AND status <> 'done'") == 0 }) {
 		t.Fatalf("pokes were lost:\n%s", p.undone(t))
 	}
 	var waits []time.Duration
@@ -188,13 +209,14 @@ func (p *pair) check(t *testing.T, faults int) {
 			t.Fatalf("the launcher wrote %q: %v", text, err)
 		}
 		if poked, was := p.poked.Load(id); was {
-			waits = append(waits, time.Unix(0, at).Sub(poked.(time.Time)))
+			wait := time.Unix(0, at).Sub(poked.(time.Time))
+			if waits = append(waits, wait); wait > lostAfter {
+				t.Errorf("job %d was started %v after its poke began, at %s; its poke was lost: %q",
+					id, wait, poked.(time.Time).Format(stamp), p.troubles)
+			}
 		}
 	}
 	slices.Sort(waits)
-	if limit := size(2*time.Second, time.Second); waits[len(waits)-1] > limit {
-		t.Errorf("a job was started %v after its poke began; at most %v is allowed", waits[len(waits)-1], limit)
-	}
 	for attempt, pids := range p.oracle.read(t).starts {
 		if len(pids) > 1 {
 			t.Errorf("job %d was started %d times", attempt.job, len(pids))

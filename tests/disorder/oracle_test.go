@@ -1,12 +1,10 @@
 package disorder
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,10 +104,7 @@ func (o oracle) size() int64 {
 // killRunning kills what the launcher has left.
 func (o oracle) killRunning(t *trial) {
 	for _, s := range o.read(t) {
-		words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
-		if err == nil && bytes.Contains(words, []byte(o.launcher)) {
-			_ = syscall.Kill(-s.pid, syscall.SIGKILL) // it may end by itself meanwhile
-		}
+		harness.KillJob(o.launcher, s.pid)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
@@ -174,4 +175,19 @@ func Terms(target string, keys Settings) Settings {
 		s["[target "+target+"] "+key] = value
 	}
 	return s
+}
+
+// StartPair starts a Galera pair for one test, which is skipped where the server is MySQL.
+func StartPair(t *testing.T) [2]*dbserver.Server {
+	t.Helper()
+	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
+		t.Skip("MySQL has no Galera")
+	}
+	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
+	t.Cleanup(func() {
+		for _, node := range pair {
+			check.Do(t, node.Close())
+		}
+	})
+	return pair
 }

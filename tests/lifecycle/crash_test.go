@@ -25,7 +25,7 @@ func midway(t *testing.T, launcher gated, others ...harness.Settings) (*harness.
 	worker := settings.StartWorker(t)
 	db.InsertMany(t, 4, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 2)
+	launcher.AwaitStarts(t, 2)
 	db.AwaitCount(t, 2, "status = 'accepted'")
 	db.AwaitCount(t, 2, "status = 'running'")
 	return db, settings, worker
@@ -46,7 +46,7 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 			t.Errorf("job %d: %s", id+1, row)
 		}
 	}
-	expectOnce(t, launcher, 4)
+	launcher.ExpectOnce(t, 4)
 	verifyJournal(t, settings)
 }
 
@@ -56,7 +56,7 @@ func TestCrashIsReported(t *testing.T) {
 	t.Parallel()
 	launcher := newGated(t)
 	db, settings, worker := midway(t, launcher)
-	ran := launcher.starts(t)
+	ran := launcher.Starts(t)
 	worker.Crash(t)
 	launcher.open(t)
 	settings.StartWorker(t)
@@ -67,7 +67,7 @@ func TestCrashIsReported(t *testing.T) {
 			t.Errorf("job %d, which ran when all was killed: %t: %s", id+1, wasRunning, row)
 		}
 	}
-	expectOnce(t, launcher, 4)
+	launcher.ExpectOnce(t, 4)
 	verifyJournal(t, settings)
 }
 
@@ -117,7 +117,7 @@ func TestResultWaitsForTheDatabase(t *testing.T) {
 	db.Insert(t, 1, "a", "manual")
 	client := harness.Dial(t, worker.Addr)
 	client.Request(t, "run-manual", map[string]any{"ids": []int{1}})
-	launcher.awaitStarts(t, 1)
+	launcher.AwaitStarts(t, 1)
 	link.Away()
 	launcher.open(t)
 
@@ -146,23 +146,13 @@ func TestLaunchOffline(t *testing.T) {
 		With(link.ToDatabase(), harness.Settings{"launch_offline": "run", "prefetch": "1"}).StartWorker(t)
 	db.InsertMany(t, 2, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 1)
+	launcher.AwaitStarts(t, 1)
 	db.AwaitCount(t, 1, "status = 'accepted'")
 	link.Away()
 	launcher.open(t)
-	launcher.awaitStarts(t, 2)
+	launcher.AwaitStarts(t, 2)
 	link.Back()
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
-}
-
-// expectOnce reads the oracle: n jobs were started, each once.
-func expectOnce(t *testing.T, launcher gated, n int) {
-	t.Helper()
-	starts := launcher.starts(t)
-	check.Equal(t, len(starts), n, "jobs were started")
-	for id, times := range starts {
-		check.Equal(t, times, 1, "job %s was started … times", id)
-	}
 }
 
 // A worker that starts before its master, and one with two masters.

@@ -45,7 +45,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	worker := harness.LaunchBinary(t, binary, settings.Write(t), settings.Addr()).Ready(t)
 	db.InsertMany(t, 4, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 2)
+	launcher.AwaitStarts(t, 2)
 
 	replace(t, binary, harness.Program(t, "jobd"))
 	if out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput(); err != nil {
@@ -54,7 +54,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	check.Equal(t, must.Get(os.Readlink(worker.Proc("exe")))(t), binary, "the process runs")
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
-	expectOnce(t, launcher, 4)
+	launcher.ExpectOnce(t, 4)
 	verifyJournal(t, settings)
 	log, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "--config=", "journal", "log", "--journal", settings["journal_dir"], "--kind", "requested").CombinedOutput()
 	if err != nil || !strings.Contains(string(log), "request=restart by=127.0.0.1:") {
@@ -72,7 +72,7 @@ func TestRestartRefusesABinaryThatCannotBeRun(t *testing.T) {
 	worker := harness.LaunchBinary(t, binary, settings.Write(t), settings.Addr()).Ready(t)
 	db.InsertMany(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 1)
+	launcher.AwaitStarts(t, 1)
 
 	broken := filepath.Join(t.TempDir(), "broken")
 	must.Do(t, os.WriteFile(broken, []byte("no program"), 0o755))
@@ -106,7 +106,7 @@ func newRestartable(t *testing.T) restartable {
 	r.Daemon = harness.LaunchBinary(t, r.binary, r.settings.Write(t), r.settings.Addr()).Ready(t)
 	r.db.InsertMany(t, 1, "a", "waiting")
 	harness.Dial(t, r.Addr).Ask(t, "poll", nil)
-	r.launcher.awaitStarts(t, 1)
+	r.launcher.AwaitStarts(t, 1)
 	return r
 }
 
@@ -222,7 +222,7 @@ func TestRestartIsAnsweredByTheNewProcess(t *testing.T) {
 			}
 			r.launcher.open(t)
 			r.db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
-			expectOnce(t, r.launcher, 1)
+			r.launcher.ExpectOnce(t, 1)
 		})
 	}
 }
@@ -245,7 +245,7 @@ func TestHandover(t *testing.T) {
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 		" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
-	expectOnce(t, launcher, 4)
+	launcher.ExpectOnce(t, 4)
 	verifyJournal(t, settings)
 }
 
@@ -271,7 +271,7 @@ func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'fail' AND sig IS NOT NULL")
 	launcher.open(t)
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
-	expectOnce(t, launcher, 4)
+	launcher.ExpectOnce(t, 4)
 	verifyJournal(t, settings)
 }
 
@@ -350,7 +350,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 			db.Insert(t, 13, "manual", "manual")
 			harness.Dial(t, worker.Addr).Request(t, "run-manual", map[string]any{"ids": []int{13}})
-			launcher.awaitStarts(t, 7)
+			launcher.AwaitStarts(t, 7)
 			db.AwaitCount(t, 7, "status = 'running'")
 			runner := worker.Runner(t)
 			if test.killed {
@@ -368,7 +368,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			harness.Dial(t, next.Addr).Ask(t, "poll", nil)
 			db.AwaitCount(t, 19, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 				" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
-			expectOnce(t, launcher, 19)
+			launcher.ExpectOnce(t, 19)
 			next.Signal(t, syscall.SIGTERM)
 			check.Equal(t, next.ExitCode(t), 0, "exit code … of the next worker")
 			verifyJournal(t, settings)

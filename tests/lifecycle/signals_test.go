@@ -24,13 +24,16 @@ func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // gated is a launcher whose jobs append to the oracle file when they start, and end when
 // the test opens the gate.
-type gated struct{ oracle, gate, command string }
+type gated struct {
+	harness.Oracle
+	gate, command string
+}
 
 func newGated(t *testing.T) gated {
 	dir := t.TempDir()
-	g := gated{oracle: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
+	g := gated{Oracle: harness.Oracle(filepath.Join(dir, "oracle")), gate: filepath.Join(dir, "gate")}
 	g.command = harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
-		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.2; done; echo "out $1"`, g.oracle, dir, g.gate)) + " {id}"
+		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.2; done; echo "out $1"`, g.Oracle, dir, g.gate)) + " {id}"
 	return g
 }
 
@@ -40,30 +43,6 @@ func (g *gated) then(t *testing.T, script string) {
 }
 
 func (g gated) open(t *testing.T) { harness.Touch(t, g.gate) }
-
-// starts tells how often each job was started.
-func (g gated) starts(t *testing.T) map[string]int {
-	t.Helper()
-	content, err := os.ReadFile(g.oracle)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	starts := map[string]int{}
-	for _, id := range strings.Fields(string(content)) {
-		starts[id]++
-	}
-	return starts
-}
-
-func (g gated) awaitStarts(t *testing.T, n int) {
-	t.Helper()
-	harness.Until(t, func() string {
-		if starts := g.starts(t); len(starts) != n {
-			return fmt.Sprintf("%d jobs were started, not %d", len(starts), n)
-		}
-		return ""
-	})
-}
 
 // Two jobs run and two more are claimed when the worker is told to stop: the first two
 // end in peace, the others go back as they were, and nothing new is claimed.
@@ -75,7 +54,7 @@ func TestSIGTERMDrains(t *testing.T) {
 		With(harness.Settings{"prefetch": "2"}).StartWorker(t)
 	db.InsertMany(t, 6, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 2)
+	launcher.AwaitStarts(t, 2)
 	db.AwaitCount(t, 2, "status = 'accepted'")
 
 	worker.Signal(t, syscall.SIGTERM)
@@ -88,7 +67,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	if done := db.Count(t, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')"); done != 2 {
 		t.Errorf("%d jobs are done, want 2", done)
 	}
-	starts := launcher.starts(t)
+	starts := launcher.Starts(t)
 	check.Equal(t, len(starts), 2, "started: %v", starts)
 }
 
@@ -104,7 +83,7 @@ func TestSecondSIGTERM(t *testing.T) {
 	worker := settings.StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.awaitStarts(t, 1)
+	launcher.AwaitStarts(t, 1)
 	worker.Signal(t, syscall.SIGTERM)
 	harness.Until(t, func() string {
 		if !strings.Contains(worker.Output(), "stopping") {
@@ -119,7 +98,7 @@ func TestSecondSIGTERM(t *testing.T) {
 	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" && !isRight(row, 1) {
 		t.Errorf("the row says %s", row)
 	}
-	expectOnce(t, launcher, 1)
+	launcher.ExpectOnce(t, 1)
 }
 
 func TestSIGHUPReadsTheFileAgain(t *testing.T) {

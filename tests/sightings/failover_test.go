@@ -3,7 +3,6 @@ package sightings
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,14 +85,14 @@ func failover(t *testing.T, killed bool) {
 		worker = s.StartWorker(t)
 	}
 	awaitCount(t, after, int(jobs), "status = 'done' AND result = 'ok'")
-	l.expectOnce(t, int(jobs)+10)
+	l.ExpectOnce(t, int(jobs)+10)
 	harness.Until(t, func() string { return untoldServer(t, s) })
 
 	<-time.After(3 * time.Second) // so that new rows are newer than the claims of the lost ones
 	insert(t, after, "b", "waiting", span(jobs+1, jobs+10)...)
 	poll(t, worker)
 	awaitCount(t, after, int(jobs)+10, "status = 'done' AND result = 'ok'")
-	starts := l.starts(t)
+	starts := l.Starts(t)
 	for id := int64(1); id <= jobs+10; id++ {
 		want := 1
 		if id > jobs {
@@ -131,7 +130,10 @@ func atLeast(t *testing.T, r rows, n int, where string) string {
 
 // launcher is a command whose jobs append to the oracle file when they start; some of them then
 // wait at a gate.
-type launcher struct{ dir, command string }
+type launcher struct {
+	harness.Oracle
+	dir, command string
+}
 
 // newLauncher makes a launcher whose jobs with the given ids wait until they are let go.
 func newLauncher(t *testing.T, held ...int64) launcher {
@@ -148,7 +150,7 @@ func newLauncher(t *testing.T, held ...int64) launcher {
 		`echo "$1" >> %[1]s/oracle
 case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.2; done;; esac
 echo "out $1"`, dir, waits))
-	return launcher{dir: dir, command: script + " {id}"}
+	return launcher{Oracle: harness.Oracle(filepath.Join(dir, "oracle")), dir: dir, command: script + " {id}"}
 }
 
 // slow makes each job take a while.
@@ -169,40 +171,6 @@ func (l launcher) letGo(t *testing.T, ids ...int64) {
 	}
 	for _, id := range ids {
 		harness.Touch(t, filepath.Join(l.dir, fmt.Sprintf("go-%d", id)))
-	}
-}
-
-// starts tells how often each job was started.
-func (l launcher) starts(t *testing.T) map[string]int {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(l.dir, "oracle"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	starts := map[string]int{}
-	for _, id := range strings.Fields(string(content)) {
-		starts[id]++
-	}
-	return starts
-}
-
-func (l launcher) awaitStarts(t *testing.T, n int) {
-	t.Helper()
-	harness.Until(t, func() string {
-		if starts := l.starts(t); len(starts) != n {
-			return fmt.Sprintf("%d jobs were started, not %d: %v", len(starts), n, starts)
-		}
-		return ""
-	})
-}
-
-// expectOnce checks that n jobs were started, each once.
-func (l launcher) expectOnce(t *testing.T, n int) {
-	t.Helper()
-	starts := l.starts(t)
-	check.Equal(t, len(starts), n, "jobs were started")
-	for id, times := range starts {
-		check.Equal(t, times, 1, "job %s was started … times", id)
 	}
 }
 
@@ -228,7 +196,7 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 			first := s.StartWorker(t)
 			insert(t, r, "a", "waiting", 1)
 			poll(t, first)
-			l.awaitStarts(t, 1)
+			l.AwaitStarts(t, 1)
 			awaitCount(t, r, 1, "status = 'running'")
 			s = s.With(harness.Settings{"port": harness.FreePort(t), "journal_dir": t.TempDir() + "/journal"})
 			second := harness.Launch(t, "jobd", s.Write(t), s.Addr())
@@ -243,7 +211,7 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 			}
 			l.letGo(t)
 			awaitCount(t, r, 1, "status = 'done' AND result = 'ok'")
-			l.expectOnce(t, 1)
+			l.ExpectOnce(t, 1)
 		})
 	}
 }
@@ -294,7 +262,7 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", 1)
 	poll(t, worker)
-	l.awaitStarts(t, 1)
+	l.AwaitStarts(t, 1)
 	awaitCount(t, db, 1, "status = 'running'")
 	stray := func(id int64) {
 		insert(t, db, "a", "manual", id)
@@ -315,5 +283,5 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	awaitCount(t, db, 1, told, 51)
 	l.letGo(t)
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
-	l.expectOnce(t, 1)
+	l.ExpectOnce(t, 1)
 }

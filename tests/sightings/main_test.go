@@ -132,7 +132,7 @@ func TestSQLiteFileReplaced(t *testing.T) {
 	poll(t, worker)
 	awaitCount(t, again, 10, "status = 'done' AND result = 'ok'")
 	check.Contains(t, worker.Output()[told:], f.path, "the log does not say that the file is another one")
-	l.expectOnce(t, 11)
+	l.ExpectOnce(t, 11)
 }
 
 // missingAside tells what is missing where a worker does not list a row as set aside with the reason.
@@ -189,7 +189,7 @@ func TestAConstraintThatOneRowViolates(t *testing.T) {
 	triedEverMoreRarely(t, s, 5)
 	db.Exec(t, "ALTER TABLE jobs DROP CONSTRAINT odd")
 	awaitCount(t, db, 40, "status = 'done' AND result = 'ok'")
-	l.expectOnce(t, 40)
+	l.ExpectOnce(t, 40)
 }
 
 // file is an SQLite table in a folder of its own.

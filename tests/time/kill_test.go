@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 	"jobd/store/storetest/check"
-	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -284,15 +282,7 @@ func (s *site) awaitCountGrowing(n int, where string) {
 // ran the attempt before.
 func TestDelayedRowsOfAGaleraPair(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
-		t.Skip("MySQL has no Galera")
-	}
-	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
-	t.Cleanup(func() {
-		for _, node := range pair {
-			check.Do(t, node.Close())
-		}
-	})
+	pair := harness.StartPair(t)
 	jobs := size[int64](120, 3000)
 	s := newSiteOn(t, pair[0], fmt.Sprintf(`[ $1 != %d ] && [ $((JOBD_ATTEMPT * ($1 %% 3))) != 1 ]`, jobs+2))
 	again := jobs + 3 // which goes well at once

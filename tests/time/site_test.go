@@ -282,10 +282,7 @@ func (o oracle) touch(t testing.TB, name, content string) {
 func (o oracle) killRunning(t testing.TB) {
 	t.Helper()
 	for _, s := range o.starts(t) {
-		words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
-		if err == nil && bytes.Contains(words, []byte(o.launcher)) {
-			_ = syscall.Kill(-s.pid, syscall.SIGKILL) // it may end by itself meanwhile
-		}
+		harness.KillJob(o.launcher, s.pid)
 	}
 }
 

@@ -24,7 +24,6 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/store/storetest/check"
-	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -404,15 +403,7 @@ func clockFunction(pid int) (int64, error) {
 // jobs go on there: what was committed is there, so nothing is lost, and nothing runs twice.
 func TestGaleraNodeKilled(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
-		t.Skip("MySQL has no Galera")
-	}
-	pair := must.Get(dbserver.StartPair(t.Context(), dbserver.Options{}))(t)
-	t.Cleanup(func() {
-		for _, node := range pair {
-			check.Do(t, node.Close())
-		}
-	})
+	pair := harness.StartPair(t)
 	router := harness.NewLink(t, pair[0].Addr())
 	s := newSiteOn(t, pair[0], shortJob, map[string]int{"a": 4}, polling, router.ToDatabase())
 	s.start(t)

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -269,10 +268,7 @@ func (o oracle) killRunning(t *testing.T) {
 	t.Helper()
 	for _, pids := range o.read(t).starts {
 		for _, pid := range pids {
-			words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			if err == nil && bytes.Contains(words, []byte(o.launcher)) {
-				_ = syscall.Kill(-pid, syscall.SIGKILL) // it may end by itself meanwhile
-			}
+			harness.KillJob(o.launcher, pid)
 		}
 	}
 }

@@ -286,33 +286,19 @@ func (o oracle) killRunning(t testing.TB) {
 	}
 }
 
-// A rate of the fleet holds over two workers of one master, also where only one of them has jobs; and
-// one that loses its master keeps to its last share.
-func TestRateOfTheFleet(t *testing.T) {
+// A rate holds over all claims of a worker.
+func TestRate(t *testing.T) {
 	t.Parallel()
 	const jobs, rate = 40, 10
 	s := newSite(t, "")
-	master := harness.StartMaster(t)
-	terms := harness.Terms("a", harness.Settings{"rate": "10/s", "rate_scope": "fleet"})
-	one := s.worker("w1", map[string]int{"a": 8}, harness.MasterOf(master), terms)
-	two := s.worker("w2", map[string]int{"a": 8}, harness.MasterOf(master), terms)
-	one.StartWorker(t)
-	two.StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 2)
+	w := s.worker("w1", map[string]int{"a": 8}, harness.Terms("a", harness.Settings{"rate": "10/s"}))
+	w.StartWorker(t)
 	delay := measureDelay(t)
 	s.insertWaiting(1, jobs, "a")
-	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	harness.Dial(t, w.Addr()).Ask(t, "poll", nil)
 	s.awaitAll(jobs)
-	begun := begunOf(t, jobs, one, two)
-	expectRate(t, begun, rate, delay())
+	expectRate(t, begunOf(t, jobs, w), rate, delay())
 	s.expectOnce(jobs)
-
-	master.Kill(t)
-	s.insertWaiting(100, jobs, "a")
-	harness.Dial(t, one.Addr()).Ask(t, "poll", nil)
-	harness.Dial(t, two.Addr()).Ask(t, "poll", nil)
-	s.awaitAll(2 * jobs)
-	expectRate(t, begunOf(t, 1000, one, two), rate, delay())
 }
 
 // insertWaiting adds n waiting rows of a target, with ids from first on.

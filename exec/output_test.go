@@ -23,7 +23,7 @@ func TestOutputOfAJobUnderWay(t *testing.T) {
 		t.Errorf("%+v, %t, %v; want %+v", got, found, err, want)
 	}
 	asked := glance
-	asked.Token, asked.Attempt, asked.Started = p.spec.Token, 1, p.Started()
+	asked.Token, asked.Attempt = p.spec.Token, 1
 	if !reflect.DeepEqual(f.runner.glances, []jobexec.Glance{asked}) {
 		t.Errorf("the runner was asked for %+v, want %+v", f.runner.glances, asked)
 	}
@@ -62,26 +62,5 @@ func TestAPartOfWhatWasKept(t *testing.T) {
 		if got := jobexec.PartOf(output, test.from, test.most); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("from %d, %d bytes: %+v, want %+v", test.from, test.most, got, test.want)
 		}
-	}
-}
-
-// A job that ended with everything else has what its runner had left, behind the reason; what nobody
-// needs any more is removed, and the rest with the outcome.
-func TestALostJobHasWhatWasLeft(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(), nil)
-	left(t, f.journal, journal.Accepted{Target: "a", Token: "@abcdefghi"}, journal.Running{Attempt: 1}, journal.Started{Pid: 7, StartTime: 8, BootID: "boot"})
-	f.runner.left = map[[2]int64]journal.Output{{1, 1}: {Kept: []byte("said\n"), Size: 5}, {1, 2}: {}, {7, 1}: {}}
-	f.start()
-	f.wait("the job is at its end", ended(1))
-	done := f.outcome(1)
-	if string(done.Stdout.Kept) != "said\n" || done.Stdout.Size != 5 || done.Result != "fail" {
-		t.Errorf("done %+v", done)
-	}
-	if got := <-f.runner.forgotten; got != [2]int64{1, 1} {
-		t.Errorf("%v was forgotten", got)
-	}
-	if len(f.runner.left) != 1 {
-		t.Errorf("left are %v, want what job 1 had left", f.runner.left)
 	}
 }

@@ -87,12 +87,6 @@ type Keeper interface {
 	// Recall lists what the runner had from workers before this one. underWay are the starts that are
 	// under way by the journal: of a pool job they tell when it began.
 	Recall(underWay []Spec) []Recalled
-	// Left reads from disk the output of a start whose runner and process are both gone. The files
-	// stay there until Forget.
-	Left(job int64, token string, attempt int, started journal.Started) (stdout, stderr journal.Output)
-	// Sweep removes the output on disk of all starts that are not needed. The files of an older
-	// version do not name a token: for them it asks needed with "".
-	Sweep(needed func(job int64, token string, attempt int) bool)
 	// Forget says that an outcome is journalled.
 	Forget(job int64, token string, attempt int)
 }
@@ -242,7 +236,6 @@ type Glance struct {
 	Job     int64
 	Token   string // of the claim
 	Attempt int
-	Started journal.Started
 	From    [2]int64 // of stdout and stderr, the first byte wanted; below 0: so far before the newest one
 	Most    int      // bytes of each
 }

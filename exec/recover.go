@@ -46,7 +46,6 @@ func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 	for _, r := range w.Keeper.Recall(underWay) {
 		recalled[start{r.Job, r.Token, r.Attempt}] = r.Process
 	}
-	w.sweep(recalled)
 	for _, old := range unfinished {
 		key := start{old.ID, old.Token, old.Attempt}
 		w.change(func(b *board.Board) board.Effects { return w.takeUp(b, old, recalled[key], instance) })
@@ -64,17 +63,6 @@ func (w *Worker) recover(doubtful map[int64]journal.Payload) error {
 	return nil
 }
 
-// sweep has the output removed that is on disk of starts that are neither to be ended by this run
-// nor the runner's still.
-func (w *Worker) sweep(recalled map[start]Process) {
-	w.Keeper.Sweep(func(job int64, token string, attempt int) bool {
-		var known journal.Job
-		w.Recorder.View(func(s *journal.State) { known = s.Job(job) })
-		ours := !known.Status.Ended() && attempt == known.Attempt && (token == known.Token || token == "")
-		return ours || recalled[start{job, token, attempt}] != nil
-	})
-}
-
 // abandon has the runner forget a start that the journal does not wait for: its outcome was
 // journalled before the worker was killed, and only the runner was not told.
 func (w *Worker) abandon(key start, process Process) {
@@ -90,19 +78,17 @@ func (w *Worker) abandon(key start, process Process) {
 // of it, a process was never started if the runner is still the one that was announced, or if that one
 // ended by itself. Callers must hold w.mu.
 func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instance string) board.Effects {
-	requests, left := Mode(old.Executor).Requests(), journal.Done{}
+	requests := Mode(old.Executor).Requests()
 	if process == nil && !requests && old.Status == journal.StatusRunning && old.Process != nil {
 		if stray, alive := w.Runner.Adopt(specOf(&old), *old.Process); alive {
 			process = stray
-		} else {
-			left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Token, old.Attempt, *old.Process)
 		}
 	}
 	if process != nil && old.Status != journal.StatusAccepted {
 		return w.adopt(b, old, process)
 	}
 	never := requests || old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
-	return b.TakeUp(old, never, left)
+	return b.TakeUp(old, never)
 }
 
 // adopt goes on with a process that a former worker had started; it holds a slot like any other.

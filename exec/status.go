@@ -152,9 +152,6 @@ func (w *Worker) Output(ctx context.Context, g Glance) (out JobOutput, found boo
 	}
 	out.Adopted = adopted(process)
 	if !isClosed(process.Ended()) {
-		if isClosed(process.Begun()) {
-			now.Started = process.Started()
-		}
 		if out.Written, err = w.Watcher.Written(ctx, now); err == nil {
 			return out, true, nil
 		}

@@ -104,7 +104,6 @@ type runner struct {
 	glances []jobexec.Glance
 	written jobexec.Written
 	silent  error
-	left    map[[2]int64]journal.Output // by job and attempt
 }
 
 // instance is the name of the runner in all tests.
@@ -155,18 +154,6 @@ func (r *runner) Written(_ context.Context, g jobexec.Glance) (w jobexec.Written
 	defer r.mu.Unlock()
 	r.glances = append(r.glances, g)
 	return r.written, r.silent
-}
-
-func (r *runner) Left(job int64, _ string, attempt int, _ journal.Started) (stdout, stderr journal.Output) {
-	return r.left[[2]int64{job, int64(attempt)}], journal.Output{}
-}
-
-func (r *runner) Sweep(needed func(int64, string, int) bool) {
-	for key := range r.left {
-		if !needed(key[0], "", int(key[1])) {
-			delete(r.left, key)
-		}
-	}
 }
 
 func newRunner() *runner {

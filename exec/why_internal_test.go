@@ -100,7 +100,7 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 // park parks so many jobs of target a.
 func park(w *Worker, n int64) {
 	for id := range n {
-		w.board.TakeUp(journal.Job{ID: id + 1, Target: "a", Attempt: 1, Status: journal.StatusStarting, Runner: "r"}, true, journal.Done{})
+		w.board.TakeUp(journal.Job{ID: id + 1, Target: "a", Attempt: 1, Status: journal.StatusStarting, Runner: "r"}, true)
 		turn, _ := w.board.Turn(time.Now(), "r")
 		for _, s := range turn.Steps {
 			s.Events = []journal.Event{{Seq: uint64(id) + 1, Time: time.Now()}}

@@ -276,7 +276,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 		}
 		delete(b.doubts, id)
 		if d.started {
-			b.lose(journal.Job{ID: id, Attempt: First(of)}, of, journal.Done{}, killedWhileItRan)
+			b.lose(journal.Job{ID: id, Attempt: First(of)}, of, killedWhileItRan)
 		} else {
 			b.queueClaim(id, of, d.setBack)
 		}

@@ -216,7 +216,7 @@ func TestAFormerJobOfATargetThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	ways := map[string]func(b *Board, old journal.Job){
-		"it was announced": func(b *Board, old journal.Job) { b.TakeUp(old, true, journal.Done{}) },
+		"it was announced": func(b *Board, old journal.Job) { b.TakeUp(old, true) },
 		"it could not be started": func(b *Board, old journal.Job) {
 			b.Ended(b.Adopt(old, "its process"), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no memory"), Short: true})
 		},

@@ -79,7 +79,7 @@ func (w *world) configure() {
 // takeUp goes on with a job of the worker that was killed.
 func (w *world) takeUp(old journal.Job, p *process, lived bool) {
 	if request := old.Executor == "http"; p == nil || request || old.Status == journal.StatusAccepted {
-		w.after(w.b.TakeUp(old, lived || request, journal.Done{}))
+		w.after(w.b.TakeUp(old, lived || request))
 		return
 	}
 	p.job = w.b.Adopt(old, p)

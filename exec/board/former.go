@@ -15,13 +15,12 @@ const killedWhileItRan = "the worker and its runner were killed, or the machine 
 const killedWhileAsked = "the worker was killed, or the machine lost power, while its request was with "
 
 // TakeUp goes on with a job of a former run that has no process: none was started, or it is gone.
-// never says that its start, if one was announced, did not happen. left has what it had written, as
-// far as that is known.
+// never says that its start, if one was announced, did not happen.
 //
 //	claimed, or announced by its claim   the table tells whether the claim was won
 //	announced, and never started         it is queued
 //	else                                 the next turn ends it: nobody knows how it ended
-func (b *Board) TakeUp(old journal.Job, never bool, left journal.Done) Effects {
+func (b *Board) TakeUp(old journal.Job, never bool) Effects {
 	starting := old.Status == journal.StatusStarting
 	switch {
 	case old.Status == journal.StatusAccepted, starting && old.Claimed:
@@ -29,25 +28,25 @@ func (b *Board) TakeUp(old journal.Job, never bool, left journal.Done) Effects {
 	case starting && never:
 		b.requeue(old)
 	case old.Process != nil && old.Process.Address != "":
-		b.lose(old, claimOf(old), left, killedWhileAsked+old.Process.Address)
+		b.lose(old, claimOf(old), killedWhileAsked+old.Process.Address)
 	default:
-		b.lose(old, claimOf(old), left, killedWhileItRan)
+		b.lose(old, claimOf(old), killedWhileItRan)
 	}
 	return b.follow()
 }
 
 // LostClaim ends a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(journal.Job{ID: id, Attempt: First(claim)}, claim, journal.Done{}, why)
+	b.lose(journal.Job{ID: id, Attempt: First(claim)}, claim, why)
 	return b.follow()
 }
 
 // lose ends a start whose outcome nobody knows.
-func (b *Board) lose(old journal.Job, claim journal.Accepted, left journal.Done, why string) {
+func (b *Board) lose(old journal.Job, claim journal.Accepted, why string) {
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.takeOver(old)
 	b.move(j, Ended)
-	b.end(ended{job: j, Outcome: Outcome{Fate: Unknown, Done: left, Cause: errors.New(why)}})
+	b.end(ended{job: j, Outcome: Outcome{Fate: Unknown, Cause: errors.New(why)}})
 	if !b.mayRepeat(j) {
 		b.note(slog.LevelWarn, "outcome of a job is unknown; it is reported as failed", j)
 	}
@@ -81,7 +80,7 @@ func (j *Job) takeOver(old journal.Job) {
 func (b *Board) requeue(old journal.Job) {
 	served, claim := b.serves(old.Target), claimOf(old)
 	if !served && old.Attempt > First(claim) {
-		b.lose(old, claim, journal.Done{}, notServed)
+		b.lose(old, claim, notServed)
 		return
 	}
 	j := b.newJob(old.ID, claim, old.Attempt)

@@ -302,7 +302,7 @@ func TestATargetWhoseJobsAreRefusedIsRemoved(t *testing.T) {
 	for attempt := 1; attempt <= 2; attempt++ {
 		b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
 		a := b.Target("a")
-		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true, journal.Done{})
+		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true)
 		ask(t, b, journalled(b, now))
 		b.Retire(a, "me")
 		for range 3 {

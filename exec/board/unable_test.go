@@ -190,7 +190,7 @@ func TestAFormerJobOfATargetThatIsUnable(t *testing.T) {
 	for attempt, want := range map[int]Phase{1: Leaving, 2: Queued} {
 		b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}})
 		b.SetUnable(b.Target("a"), "it never says ready", time.Unix(1, 0))
-		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true, journal.Done{})
+		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true)
 		check.Equal(t, b.Job(1).phase, want, "attempt %d is", attempt)
 	}
 }

@@ -26,13 +26,9 @@
 //     output or learns how they end. A stray is found by process id, start time and boot, can be
 //     signalled, and its end is waited for. Of a job in its first milliseconds not even those three
 //     are known: its outcome is unknown at once.
-//   - What it had put on disk of their output (wire.OutputFolder) is read when their end is known,
-//     and stands in the outcome of a stray, and of one that is gone at once. The names have the
-//     process, so that no other start of the job is taken for it. The files are removed when the
-//     worker says forget; killed in between, the next start finds the outcome in the journal, and
-//     removes every file of a start that is neither under way nor the runner's (Sweep).
-//   - The connection is lost while somebody looks at a job's output: what is on disk is told, and
-//     the next look goes to the runner again.
+//     What they have written went with it.
+//   - The connection is lost while somebody looks at a job's output: nothing is told, and the next
+//     look goes to the runner again.
 //   - A start has a limit: the runner sees to that, and goes on when the worker is killed. Where
 //     the runner is killed, and the process is adopted, the worker does (stray.go), by what it was
 //     asked for, or, started again, by the journal. Killed before SIGTERM, the next start sends it,

@@ -40,7 +40,7 @@ func TestARunningJobIsLookedAt(t *testing.T) {
 	must.Do(t, unix.Mkfifo(gate, 0o600))
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "echo out; echo err >&2; read line <"+gate+"; exit 3")
-	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
+	g := jobexec.Glance{Job: 1, Attempt: 1, Most: 100}
 	look(t, remote, g, "out\n")
 	var group sync.WaitGroup
 	for range 1000 {
@@ -74,7 +74,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	remote := open(t, t.TempDir())
 	runner := runnerOf(t, remote)
 	p := begin(t, remote, 1, "echo out; exec sleep 300")
-	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
+	g := jobexec.Glance{Job: 1, Attempt: 1, Most: 100}
 	look(t, remote, g, "out\n")
 	proctest.Stop(t, runner)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -108,58 +108,6 @@ func TestWordsAreNoJobs(t *testing.T) {
 		t.Errorf("recalled are %+v", recalled)
 	}
 	next.Forget(2, "", 1)
-}
-
-// What a runner that was killed had on disk is read, within bounds, and removed with the outcome,
-// of all attempts.
-func TestWhatARunnerLeft(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
-	must.Do(t, os.Mkdir(folder, 0o700))
-	put := func(attempt int, text string) journal.Started {
-		process := journal.Started{Pid: 70 + attempt, StartTime: 8, BootID: "boot"}
-		for i, name := range wire.OutputFiles(wire.ID{Job: -5, Attempt: attempt}, process) {
-			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text[i:]), 0o600))
-		}
-		return process
-	}
-	first, second := put(1, "first"), put(2, strings.Repeat("x", mostLeft+100))
-	for attempt, process := range map[int]journal.Started{1: first, 2: second} {
-		stdout, stderr := remote.Left(-5, "", attempt, process)
-		want := map[int]int64{1: 5, 2: mostLeft + 100}[attempt]
-		if kept := min(want, mostLeft); stdout.Size != want || int64(len(stdout.Kept)) != kept || stderr.Size != want-1 {
-			t.Errorf("attempt %d has left %d and %d bytes", attempt, stdout.Size, stderr.Size)
-		}
-	}
-	w, err := remote.Written(t.Context(), jobexec.Glance{Job: -5, Attempt: 1, Started: first, Most: 3, From: [2]int64{1, 9}})
-	if err != nil || string(w[0].Bytes) != "irs" || w[0].Size != 5 || w[1].At != 9 || len(w[1].Bytes) != 0 {
-		t.Errorf("of the first attempt there is %+v, %v", w, err)
-	}
-	if none, _ := remote.Left(6, "", 1, first); none.Size != 0 || len(none.Kept) != 0 {
-		t.Errorf("of another job %+v is left", none)
-	}
-	remote.Forget(-5, "", 2)
-	remote.Forget(6, "", 1)
-	files := must.Get(os.ReadDir(folder))(t)
-	check.Equal(t, len(files), 0, "files are left")
-}
-
-// Names of files and what they are of.
-func TestNamesOfOutput(t *testing.T) {
-	t.Parallel()
-	for _, id := range []wire.ID{{Job: 1, Attempt: 1}, {Job: -9223372036854775808, Attempt: 12}, {Job: 7, Attempt: 2, Token: "@abcde2345"}} {
-		for _, name := range wire.OutputFiles(id, journal.Started{Pid: 3, StartTime: 1 << 62}) {
-			if got, ok := wire.OutputOf(name); !ok || got != id {
-				t.Errorf("%s is of %+v, %t", name, got, ok)
-			}
-		}
-	}
-	for _, name := range []string{"", "notes", "1.2.3.out", "1.2.3.x.out", "runner.log"} {
-		if id, ok := wire.OutputOf(name); ok {
-			t.Errorf("%s is of %s", name, fmt.Sprint(id))
-		}
-	}
 }
 
 func TestARunnerStartsJobs(t *testing.T) {

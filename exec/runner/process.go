@@ -110,7 +110,6 @@ func (p *process) orphan(r *Remote, n *notices) {
 	case !isClosed(p.begun):
 		p.end(errLost, n)
 	case !p.outlive(r):
-		p.done.Stdout, p.done.Stderr = r.read(p.id, p.started)
 		p.end(errLost, n)
 	}
 }

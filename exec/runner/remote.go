@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	jobexec "jobd/exec"
@@ -24,7 +23,6 @@ type Remote struct {
 	bootID string
 	ctx    context.Context // ends when Close was called
 	leave  context.CancelFunc
-	left   atomic.Bool // something was read from disk of a runner that is gone
 
 	meter      proc.Meter
 	connecting sync.Mutex // held while a link is made; taken before any other lock

@@ -14,8 +14,6 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proctest"
-	"jobd/exec/runner/wire"
-	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -163,37 +161,4 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 func isRefused(p jobexec.Process) bool {
 	_, err := wait(p)
 	return err != nil && p.Started().Pid == 0
-}
-
-// The worker finds what a killed runner had on disk by the token of its claim, and removes what
-// belongs to no start under way.
-func TestOutputIsFoundByToken(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	folder := filepath.Join(remote.config.Dir, wire.OutputFolder)
-	must.Do(t, os.Mkdir(folder, 0o700))
-	process := journal.Started{Pid: 1, StartTime: 2, BootID: "before"}
-	put := func(id wire.ID, text string) {
-		t.Helper()
-		must.Do(t, os.WriteFile(filepath.Join(folder, wire.OutputFiles(id, process)[0]), []byte(text), 0o600))
-	}
-	ours, theirs := wire.ID{Job: 1, Token: "@abcdefghi", Attempt: 1}, wire.ID{Job: 1, Token: "@bbbbbbbbb", Attempt: 1}
-	put(ours, "ours")
-	put(theirs, "theirs")
-	if w, err := remote.Written(t.Context(), jobexec.Glance{Job: 1, Token: ours.Token, Attempt: 1, Started: process, Most: 9}); err != nil || string(w[0].Bytes) != "ours" {
-		t.Errorf("of a running job is seen %q, %v", w[0].Bytes, err)
-	}
-	for id, want := range map[wire.ID]string{ours: "ours", theirs: "theirs"} {
-		if stdout, _ := remote.Left(id.Job, id.Token, id.Attempt, process); string(stdout.Kept) != want {
-			t.Errorf("%+v has left %q, want %q", id, stdout.Kept, want)
-		}
-	}
-	remote.Forget(1, theirs.Token, 1)
-	remote.Sweep(func(job int64, token string, attempt int) bool {
-		return job == 1 && token == ours.Token && attempt == 1
-	})
-	left, err := os.ReadDir(folder)
-	if err != nil || len(left) != 1 || left[0].Name() != wire.OutputFiles(ours, process)[0] {
-		t.Errorf("left are %v, %v", left, err)
-	}
 }

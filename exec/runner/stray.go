@@ -39,7 +39,7 @@ func find(started journal.Started, bootID string) *stray {
 }
 
 // outlive goes on with a process whose runner is gone. It fails where that is not alive. Of one that
-// ends by itself only how long it ran will be known, and what its runner had put on disk.
+// ends by itself only how long it ran will be known.
 func (p *process) outlive(r *Remote) bool {
 	s := find(p.started, r.bootID)
 	if s == nil {
@@ -56,7 +56,6 @@ func (p *process) outlive(r *Remote) bool {
 			_ = s.signal(unix.SIGKILL) // what it left behind, as its runner would have done
 		}
 		s.pidfd.Close()
-		p.done.Stdout, p.done.Stderr = r.read(p.id, p.started)
 		var n notices
 		p.end(err, &n)
 		n.make()

@@ -257,11 +257,8 @@ func (ownChildren) Instance() (string, error)                { return "own", nil
 func (ownChildren) Ended(string) bool                        { return false }
 func (ownChildren) Recall([]jobexec.Spec) []jobexec.Recalled { return nil }
 func (ownChildren) Forget(int64, string, int)                {}
-func (ownChildren) Sweep(func(int64, string, int) bool)      {}
 
 func (ownChildren) Adopt(jobexec.Spec, journal.Started) (jobexec.Process, bool) { return nil, false }
-
-func (ownChildren) Left(int64, string, int, journal.Started) (stdout, stderr journal.Output) { return }
 
 func (ownChildren) Usage(of []journal.Started) []*jobexec.Usage {
 	return make([]*jobexec.Usage, len(of))

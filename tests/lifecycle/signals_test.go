@@ -227,13 +227,14 @@ func TestSIGHUPDuringTheStart(t *testing.T) {
 func late(t *testing.T) (db *harness.Database, settings harness.Settings, worker *harness.Daemon, asked string) {
 	t.Helper()
 	db, asked = harness.NewDatabase(t), filepath.Join(t.TempDir(), "asked")
-	launcher := harness.Script(t, fmt.Sprintf(`trap 'touch %s; exit 0' TERM; echo begun; sleep 300 & wait`, asked))
+	begun := filepath.Join(t.TempDir(), "begun")
+	launcher := harness.Script(t, fmt.Sprintf(`trap 'touch %s; exit 0' TERM; echo begun; touch %s; sleep 300 & wait`, asked, begun))
 	settings = db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 1}).
 		With(harness.Settings{"target.a.timeout": "5", "target.a.kill_after": "1h"})
 	worker = settings.StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	awaitOnDisk(t, settings, "begun\n", "")
+	harness.AwaitFile(t, begun)
 	return db, settings, worker, asked
 }
 

@@ -36,24 +36,14 @@ func (j *job) next() (at int64) {
 	if j.exited {
 		return at
 	}
-	switch j.age {
-	case young:
+	if !j.grown {
 		at = min(at, j.born+lateBegin)
-	case grown:
-		at = min(at, j.forked+spoolAge)
 	}
 	if limit, ever := j.over.Due(); ever && !j.missed {
 		at = min(at, limit)
 	}
 	return at
 }
-
-// The ages of a job.
-const (
-	young = iota // it is not said to run yet
-	grown        // it is, and its pipes are watched
-	old          // what it writes is put on disk
-)
 
 // onTimer says that jobs run that have come of age, stops those that have run for as long as they
 // may, and ends those whose output was waited for.
@@ -100,17 +90,14 @@ func (r *reactor) look(j *job, now int64) {
 			j.again = now + int64(lookAgain)
 		}
 	}
-	switch {
-	case j.exited:
+	if j.exited {
 		return
-	case j.age == young && j.born+lateBegin <= now:
-		if j.age = grown; !r.listen(j) { // it is tried again
-			j.age, j.born = young, now
+	}
+	if !j.grown && j.born+lateBegin <= now {
+		if j.grown = r.listen(j); !j.grown { // it is tried again
+			j.born = now
 		}
 		r.watcher.begun(j)
-	case j.age == grown && j.forked+spoolAge <= now:
-		j.age = old
-		r.spool.begin(j)
 	}
 	if at, ever := j.over.Due(); ever && at <= now && !j.missed {
 		j.missed = !j.overrun()

@@ -134,7 +134,7 @@ const followedBytes = 1 << 30
 func BenchmarkWritingBeyondTheLimit(b *testing.B) {
 	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
 		b.Run(name, func(b *testing.B) {
-			local := must.Get(newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(b)))(b)
+			local := must.Get(newReactor(&witness{of: make(map[*job]watched)}))(b)
 			go func() { _ = local.run() }()
 			defer local.stop()
 			b.SetBytes(followedBytes)
@@ -227,7 +227,7 @@ func TestARunnerThatNobodyCanReach(t *testing.T) {
 
 func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
 	t.Parallel()
-	known := newJobs("this", newTestSpool(t))
+	known := newJobs("this")
 	s := &server{jobs: known} // its home was never there
 	j := known.add(wire.ID{Job: 1, Attempt: 1}, spec{})
 	if s.abandoned() {

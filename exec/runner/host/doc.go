@@ -6,7 +6,6 @@
 //	worker ──► requests ─► spawner: fork, some at a time ─► jobs
 //	               └─────► pools: processes that are kept ─► jobs
 //	       ◄── jobs ◄────── reactor ◄═ pidfds and pipes of all jobs
-//	             └─────► spool: files of those that run for long
 //
 // # Pool processes
 //
@@ -17,7 +16,7 @@
 // goroutine; others leave in the inbox what they ask for.
 //
 // A job of a pool is one as any other (job.go), whose turn says which process has it: so
-// limits, signals, the spool and followers are what they are for a process of its own. Where its
+// limits, signals and followers are what they are for a process of its own. Where its
 // output ends nobody sees: so it is read as far as it is there when its end is told (capture.leave),
 // which is why a process flushes before it tells.
 //
@@ -44,15 +43,8 @@
 //     says what the worker does then.
 //   - The journal's folder is removed, or its file system detached: a runner that nobody can reach
 //     any more ends when its jobs have.
-//   - What jobs have written that run for longer than a second is in files as well (spool.go), as
-//     soon as a tenth of a second later. Killed before that, the runner takes it along. The files
-//     are a copy for others: the runner never reads them. It removes them when the outcome is
-//     forgotten; killed in between, it leaves them to the worker's next start. They are not synced:
-//     a killed process loses nothing that was written, a loss of power may.
 //   - A limit of processes or threads is reached, as by jobs that fork: starts are refused for a moment.
 //     The runner needs no thread that it has not made at its start (makeThreads).
-//   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
-//     output waits in memory, where it is kept anyway, and each job is in the line once.
 //   - A follower of a job has no state here but the time of its last question. Killed, a follower or
 //     a worker leaves 64 KiB of output, which go with the next that is written, or the job.
 //   - A job that may run for so long only is ended by the runner, whether there is a worker or not

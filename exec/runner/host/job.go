@@ -27,12 +27,10 @@ type job struct {
 	forked  int64 // the uptime just before the fork
 	gone    int64 // the uptime when the end was seen; 0 before
 	over    wire.Overrun
-	age     int
+	grown   bool // it is said to run, and its pipes are watched
 	missed  bool // its limit came when it had ended
 
 	stdout, stderr capture
-	files          [2]string    // of its output; "": it is not old enough to be on disk. The spool's mu guards it
-	written        [2]int       // bytes of them; the spool's
 	exited         bool         // the process is a zombie, or reaped
 	again          int64        // the uptime at which its end is looked for, or tried, again; 0: never
 	done           journal.Done // set before watcher.ended is called

@@ -14,7 +14,6 @@ import (
 type jobs struct {
 	instance string        // the runner's name
 	empty    chan struct{} // has one when the last job was forgotten
-	spool    *spool
 
 	mu     sync.Mutex
 	known  map[wire.ID]*job
@@ -22,8 +21,8 @@ type jobs struct {
 	usage  bool         // it understands what jobs used
 }
 
-func newJobs(instance string, spool *spool) *jobs {
-	return &jobs{instance: instance, spool: spool, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
+func newJobs(instance string) *jobs {
+	return &jobs{instance: instance, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
 }
 
 // begun implements watcher.
@@ -158,7 +157,6 @@ func (a *jobs) about(m *wire.Message) (j *job) {
 	case m.Kind == wire.Fetch && j.ended: // its output did not come with the message of the end
 		a.send(j.outcome(wire.Output))
 	case m.Kind == wire.Forget: // its outcome is journalled
-		a.spool.forget(j)
 		a.remove(m.ID)
 	}
 	return j

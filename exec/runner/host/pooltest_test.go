@@ -45,9 +45,9 @@ func newBench(t *testing.T) *bench { return newBenchWith(t, func(*pools) {}) }
 // newBenchWith has the pools changed before they do anything.
 func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
-	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
+	b := &bench{t: t, jobs: newJobs("this")}
 	stall.Limit(t)
-	l := must.Get(newReactor(b.jobs, b.jobs.spool))(t)
+	l := must.Get(newReactor(b.jobs))(t)
 	change(l.pools)
 	b.local, b.server = l, &server{jobs: b.jobs, reactor: l, logger: slog.New(slog.DiscardHandler)}
 	returned := make(chan error)

@@ -19,7 +19,6 @@ type reactor struct {
 	scratch []byte
 	spawner *spawner
 	pools   *pools
-	spool   *spool
 	watcher watcher
 	stopped bool
 	over    chan struct{} // closed when nothing is done any more
@@ -37,7 +36,7 @@ const pipeDelay = time.Second
 
 // newReactor makes a reactor, under which jobs run as children of this process. The reactor learns nothing
 // of them unless run runs. If newReactor fails, the runner ends.
-func newReactor(w watcher, s *spool) (*reactor, error) {
+func newReactor(w watcher) (*reactor, error) {
 	spawner, err := newSpawner()
 	if err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func newReactor(w watcher, s *spool) (*reactor, error) {
 		return nil, err
 	}
 	r := &reactor{
-		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, watcher: w, spool: s, over: make(chan struct{}),
+		delay: pipeDelay, epoll: epoll, timer: timer, spawner: spawner, watcher: w, over: make(chan struct{}),
 		children: make(map[int32]*job), scratch: make([]byte, scratchSize),
 	}
 	r.pools = &pools{reactor: r, times: usualTimes, processes: make(map[int]*poolProcess), slow: make(slow, mostSlow)}
@@ -171,11 +170,7 @@ func (r *reactor) watch(j *job) {
 
 // onOutput reads a pipe, and tells whether to read it again.
 func (r *reactor) onOutput(p *capture, j *job) (more bool) {
-	before := len(p.kept)
 	p.read(r.scratch, j.exited)
-	if len(p.kept) > before {
-		r.spool.more(j)
-	}
 	r.endIfOver(j)
 	return !p.closed
 }
@@ -243,7 +238,6 @@ func (r *reactor) release(j *job) {
 func (r *reactor) conclude(j *job) {
 	r.drop(j)
 	j.describe(r.delay)
-	r.spool.more(j)
 	r.watcher.ended(j)
 }
 

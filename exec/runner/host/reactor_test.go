@@ -190,7 +190,7 @@ func newTestLocal(t *testing.T) *reactor {
 func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	t.Helper()
 	stall.Limit(t)
-	l := must.Get(newReactor(&witness{of: make(map[*job]watched)}, newTestSpool(t)))(t)
+	l := must.Get(newReactor(&witness{of: make(map[*job]watched)}))(t)
 	change(l)
 	returned := make(chan error)
 	go func() { returned <- l.run() }()
@@ -282,11 +282,4 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-func newTestSpool(t testing.TB) *spool {
-	t.Helper()
-	s := newSpool(filepath.Join(t.TempDir(), "output"))
-	t.Cleanup(s.close)
-	return s
 }

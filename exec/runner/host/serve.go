@@ -35,9 +35,8 @@ func Serve(logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start runner: %w", err)
 	}
-	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())), newSpool(wire.OutputFolder))
-	defer known.spool.close()
-	reactor, err := newReactor(known, known.spool)
+	known := newJobs(wire.NameOf(rand.Text(), os.Getpid(), proc.StartTime(os.Getpid())))
+	reactor, err := newReactor(known)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start runner: %w", err), ended.Close())
 	}
@@ -110,7 +109,6 @@ func (s *server) run(listener *net.UnixListener) error {
 			return err
 		}
 		if s.jobs.idle() {
-			s.jobs.spool.close()
 			return noteEnd(s.ended, s.jobs.instance)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"jobd/journal"
 )
 
 // What the two sides share in the journal's folder, which is the runner's working folder.
@@ -19,33 +17,7 @@ const (
 	// EndedFile lists the instances of the runners that ended in order, one a line: with nothing
 	// left of what they were asked to start. One that is not listed was killed, or the machine was.
 	EndedFile = "runner.ended"
-	// OutputFolder is where the runner keeps what jobs that run for long have written.
-	OutputFolder = "runner.output"
 )
-
-// OutputFiles names the files in OutputFolder that have the stdout and the stderr of a start, as a
-// runner that knows it by this id does. The process is part of the names, too; without one they are
-// patterns.
-func OutputFiles(id ID, process journal.Started) [2]string {
-	name := fmt.Sprintf("%d.%d.%d.%d", id.Job, id.Attempt, process.Pid, process.StartTime)
-	if process.Pid == 0 {
-		name = fmt.Sprintf("%d.%d.*.*", id.Job, id.Attempt)
-	}
-	if id.Token != "" {
-		name += "." + id.Token
-	}
-	return [2]string{name + ".out", name + ".err"}
-}
-
-// OutputOf reads such a name.
-func OutputOf(file string) (id ID, ok bool) {
-	var pid, started int64
-	n, err := fmt.Sscanf(file, "%d.%d.%d.%d.", &id.Job, &id.Attempt, &pid, &started)
-	if fields := strings.Split(file, "."); len(fields) == 6 {
-		id.Token = fields[4]
-	}
-	return id, n == 4 && err == nil
-}
 
 // SocketDescriptor is the descriptor at which a new runner finds its socket.
 const SocketDescriptor = 3

@@ -298,19 +298,14 @@ func withValue(f *flag.Flag) string {
 	return dashed(f.Name) + " " + name
 }
 
-// count reads the value of a flag for a number of things, from least to most; 0: any number.
-func count(n *int, least, most int) func(text string) error {
-	return func(text string) error {
-		got, err := strconv.Atoi(text)
-		switch {
-		case err == nil && got >= least && (most == 0 || got <= most):
-			*n = got
-			return nil
-		case most > 0:
-			return fmt.Errorf("%q is not allowed; allowed is %d to %d", text, least, most)
+// value registers a flag of a command whose value is read as those of the configuration are.
+func (c *cmd) value(name, usage string, read conf.Decode) {
+	c.FlagSet.Func(name, usage, func(text string) error {
+		if err := read(text); err != nil {
+			return fmt.Errorf("%q is not allowed; allowed is %w", text, err)
 		}
-		return fmt.Errorf("%q is not allowed; allowed is a whole number from %d on", text, least)
-	}
+		return nil
+	})
 }
 
 // oneOf is a flag.Value for one of some words; several, with commas between them, are added to a list.
@@ -387,32 +382,15 @@ func exact(text []byte) []byte {
 }
 
 // printJSON prints a value in one line.
-func (p *program) printJSON(value any) error {
+func (p *program) printJSON(value any) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		return err
+		p.fail(err)
+		return
 	}
-	_, err := p.out.Write(exact(text.Bytes()))
-	return err
-}
-
-// span reads the value of a flag for a length of time, which is written as in the configuration:
-// seconds, or with units. It must be from least to most; most is 0 where nothing is too long.
-func span(into *time.Duration, least, most time.Duration) func(text string) error {
-	return func(text string) error {
-		d, err := conf.ParseDuration(text)
-		if err == nil && d >= least && (most == 0 || d <= most) {
-			*into = d
-			return nil
-		}
-		limits := fmt.Sprintf("of at least %v", least)
-		if most > 0 {
-			limits = fmt.Sprintf("from %v to %v", least, most)
-		}
-		return fmt.Errorf("%q is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, %s", text, limits)
-	}
+	_, _ = p.out.Write(exact(text.Bytes()))
 }
 
 // windowFlags are the flags that narrow a command to a time.
@@ -436,6 +414,27 @@ func (p *program) moment(at *time.Time) func(text string) error {
 		*at, err = operator.ParseTime(text, p.now(), p.location)
 		return err
 	}
+}
+
+// consent is whether somebody wants what a command is about to do to many.
+type consent struct{ dry, yes bool }
+
+// flags registers its flags; before says when they count.
+func (c *consent) flags(to *cmd, before string) {
+	to.FlagSet.BoolVar(&c.dry, "dry-run", false, before+"only tell which they are")
+	to.FlagSet.BoolVar(&c.yes, "yes", false, before+"do not ask")
+}
+
+// given shows what would be done, or asks whether it is meant. Where it is not given, nothing is to be done.
+func (p *program) given(ctx context.Context, c consent, question string, show func() error) (given bool, err error) {
+	switch {
+	case c.dry:
+		return false, show()
+	case c.yes:
+		return true, nil
+	}
+	err = p.confirm(ctx, question)
+	return err == nil, err
 }
 
 // errNotWanted ends a command whose question was not answered with yes.

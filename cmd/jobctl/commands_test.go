@@ -462,7 +462,7 @@ func TestNobodyIsAskedAboutWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"show":                         "journal show: needs a job, as ID",
 		"show x":                       `journal show: job "x" is not allowed`,
-		"log -n -5":                    `-n: "-5" is not allowed; allowed is a whole number from 0 on`,
+		"log -n -5":                    `-n: "-5" is not allowed; allowed is a whole number of at least 0`,
 		"state -n -1":                  `-n: "-1" is not allowed`,
 		"state --at 2h --since 1h":     "--since is not before --at",
 		"log --since 1h --until 2h":    "is not before --until",

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -21,7 +22,8 @@ import (
 
 func (p *program) cancel() *cmd {
 	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
-	c := command("cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
+	c := command("cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: "+
+		"what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
 		var jobs []operator.Job
 		switch {
 		case w.target == "" && (w.waiting || w.dry || w.yes):
@@ -40,20 +42,32 @@ func (p *program) cancel() *cmd {
 	})
 	c.FlagSet.StringVar(&w.target, "target", "", "all jobs of this target that wait or run, after a question")
 	c.FlagSet.BoolVar(&w.waiting, "waiting", false, "with --target: only those that have not been started")
-	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --target: only tell which they are")
-	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --target: do not ask")
-	c.FlagSet.Func("grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace), span(&w.grace, 0, api.LongestGrace*time.Millisecond))
-	c.FlagSet.BoolVar(&w.schedule, "schedule", false, "of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
+	w.consent.flags(c, "with --target: ")
+	c.value("grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace),
+		graceful(&w.grace))
+	c.FlagSet.BoolVar(&w.schedule, "schedule", false,
+		"of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
 	return c
+}
+
+// graceful takes the durations that a grace may have.
+func graceful(grace *time.Duration) conf.Decode {
+	const longest = api.LongestGrace * time.Millisecond
+	return func(text string) error {
+		if err := conf.Duration(grace, 0)(text); err != nil || *grace > longest {
+			return fmt.Errorf("seconds, or a duration such as 500ms, 30s or 2m, from 0s to %v", longest)
+		}
+		return nil
+	}
 }
 
 // cancelWish is what is to be cancelled, and how.
 type cancelWish struct {
+	consent
 	grace    time.Duration
 	schedule bool   // rows that recur end, running or not
 	target   string // all of its jobs; "": those that were named
 	waiting  bool   // of these only those that have not been started
-	dry, yes bool
 }
 
 // unfinished asks for the jobs of a target that are to be cancelled, and whether that is meant. There are
@@ -67,19 +81,19 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator
 	if more {
 		question += ", and there are more"
 	}
-	switch {
-	case len(jobs) == 0:
-		return nil, p.sayNone("no job is to be cancelled")
-	case w.dry:
-		found := p.report(false, "", "JOB", "TARGET")
+	if len(jobs) == 0 {
+		p.sayNone("no job is to be cancelled")
+		return nil, nil
+	}
+	given, err := p.given(ctx, w.consent, question+".", func() error {
+		t := p.table("", "", "JOB", "TARGET")
 		for _, job := range jobs {
-			if err := found.add("", nil, plain, job.ID, w.target); err != nil {
-				return nil, found.end(err)
-			}
+			t.add(job.ID, w.target)
 		}
-		return nil, found.end(nil)
-	case !w.yes:
-		return jobs, p.confirm(ctx, question+".")
+		return t.end(nil)
+	})
+	if !given {
+		return nil, err
 	}
 	return jobs, nil
 }
@@ -90,9 +104,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []operator.Job, w cancelW
 	if err != nil && len(c.Done)+len(c.Failed) == 0 {
 		return errors.Join(err, c.Mute)
 	}
-	if shown := p.showCancelled(c, jobs); shown != nil {
-		return shown
-	}
+	p.showCancelled(c, jobs)
 	failed := whyNot(jobs, c.Failed)
 	if len(failed) > 0 { // else nobody else was needed
 		failed = append(failed, c.Mute)
@@ -101,25 +113,20 @@ func (p *program) cancelJobs(ctx context.Context, jobs []operator.Job, w cancelW
 }
 
 // showCancelled prints what became of the jobs that were cancelled.
-func (p *program) showCancelled(c *operator.Cancelling, jobs []operator.Job) error {
+func (p *program) showCancelled(c *operator.Cancelling, jobs []operator.Job) {
 	if p.json() {
-		return p.printJSON(map[string]any{"jobs": c.Done, "errors": c.Failed})
+		p.printJSON(map[string]any{"jobs": c.Done, "errors": c.Failed})
+		return
 	}
-	t := table{head: []string{"JOB", "TARGET", "WORKER", "BECAME"}}
+	t := p.table("", "", "JOB", "TARGET", when(c.Daemon.Master, "WORKER"), "BECAME")
 	for _, job := range jobs {
-		done, did := c.Done[job.ID]
-		if !did {
-			continue
+		if done, did := c.Done[job.ID]; did {
+			t.add(job.ID, done.Target, done.Worker, p.became(done))
 		}
-		t.add(job.ID, done.Target, done.Worker, p.became(done))
 	}
-	if !c.Daemon.Master {
-		t.drop("WORKER")
+	if t.count > 0 {
+		t.print()
 	}
-	if len(c.Done) > 0 {
-		p.print(t)
-	}
-	return nil
 }
 
 // became says what became of a job that was cancelled.
@@ -193,12 +200,14 @@ func (p *program) signalRequest(jobs []operator.Job, signo int) any {
 
 // showDelivered prints where the signal went, and is an error where it did not.
 func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Delivered) error {
-	t := table{head: []string{"JOB", "SIGNAL", "DELIVERED"}}
+	t := p.table("", "", "JOB", "SIGNAL", "DELIVERED")
 	var failed []error
 	for _, job := range jobs {
 		key := strconv.FormatInt(int64(job.ID), 10)
 		delivered := answer.Jobs[key]
-		t.add(job.ID, operator.SignalName(signo), yesOrNo(delivered))
+		if !p.json() {
+			t.add(job.ID, operator.SignalName(signo), yesOrNo(delivered))
+		}
 		switch reason := answer.Errors[key]; {
 		case reason != "":
 			failed = append(failed, operator.JobError(job.ID, reason))
@@ -206,9 +215,7 @@ func (p *program) showDelivered(jobs []operator.Job, signo int, answer api.Deliv
 			failed = append(failed, fmt.Errorf("job %d: not running, or no such signal", job.ID))
 		}
 	}
-	if !p.json() {
-		p.print(t)
-	}
+	t.print()
 	return exit.Join(failed...)
 }
 
@@ -231,7 +238,7 @@ func (p *program) wait() *cmd {
 		if err != nil {
 			return err
 		}
-		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
+		w := jobWait{statusLine: statusLine{program: p}, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
 		return w.run(ctx)
 	})
 	return c
@@ -239,7 +246,7 @@ func (p *program) wait() *cmd {
 
 // jobWait waits for jobs.
 type jobWait struct {
-	*program
+	statusLine
 	jobs  []operator.Job
 	rows  map[int64]history.Row // of those that are at their end
 	first map[int64]history.Row // of those that recur: as they were when their run was first seen
@@ -247,7 +254,6 @@ type jobWait struct {
 	seen  map[int64]string      // their statuses
 	met   bool                  // a daemon has answered
 	told  bool                  // it was said that nothing is known for now
-	line  bool                  // how many are left stands on the terminal
 }
 
 // How long it takes from one look at the rows to the next: ever longer, up to lastLook.
@@ -263,7 +269,7 @@ func longer(pause time.Duration) time.Duration { return min(pause*3/2, lastLook)
 // read its table, also at the very beginning.
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
-	defer w.clear()
+	defer w.statusLine.end()
 	d := w.daemon()
 	pause := firstLook
 	var journals *operator.Journals
@@ -291,8 +297,8 @@ func (w *jobWait) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	w.clear()
-	return w.end()
+	w.statusLine.end()
+	return w.tellEnds()
 }
 
 // look reads the rows of the jobs that are left.
@@ -335,8 +341,7 @@ func (w *jobWait) tell(trouble string) {
 	if trouble != "" {
 		text += "; " + screen.InALine(trouble)
 	}
-	fmt.Fprint(w.err, w.ours("\r")+text+w.ours("\x1b[K"))
-	w.line = true
+	w.show(text)
 }
 
 // ofJobs is how many jobs, of all that are waited for.
@@ -347,17 +352,8 @@ func ofJobs(n, all int) string {
 	return fmt.Sprintf("%d of %d jobs", n, all)
 }
 
-// clear removes the line that tell has written.
-func (w *jobWait) clear() {
-	if w.line {
-		fmt.Fprint(w.err, w.ours("\r\x1b[K"))
-		w.line = false
-	}
-}
-
 // late is the error of a wait that ends before the jobs do.
 func (w *jobWait) late(ctx context.Context) error {
-	w.clear()
 	first := w.left[0].ID
 	text := fmt.Sprintf("%s not done: job %d", ofJobs(len(w.left), len(w.jobs)), first)
 	if status := w.seen[int64(first)]; status != "" {
@@ -372,9 +368,9 @@ func (w *jobWait) late(ctx context.Context) error {
 	return exit.Because(fmt.Errorf("%s: %w", text, context.Cause(ctx)), context.Cause(ctx))
 }
 
-// end prints how the jobs ended.
-func (w *jobWait) end() error {
-	found := w.report(false, "", "JOB", "STATUS", "RESULT", "EXIT")
+// tellEnds prints how the jobs ended.
+func (w *jobWait) tellEnds() error {
+	t := w.table("", "", "JOB", "STATUS", "RESULT", "EXIT")
 	var failed []error
 	for _, job := range w.jobs {
 		row := w.rows[int64(job.ID)]
@@ -390,11 +386,10 @@ func (w *jobWait) end() error {
 			Code   *int64       `json:"code,omitempty"`
 			Signal string       `json:"signal,omitempty"`
 		}{job.ID, row.Status, row.Result, row.Code, row.Signal}
-		if err := found.add("", form, tone, job.ID, row.Status, row.Result, rowExit(row)); err != nil {
-			return err
-		}
+		t.put(form, tone, job.ID, row.Status, row.Result, rowExit(row))
 	}
-	return errors.Join(found.end(nil), exit.With(1, errors.Join(failed...)))
+	t.print()
+	return exit.With(1, errors.Join(failed...))
 }
 
 // rowExit is the exit code or the signal of a row; "" where it tells none.

@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
@@ -34,7 +34,7 @@ func (p *program) failed() *cmd {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error { return p.printFailed(ctx, j, q, group) })
 	})
 	w.flags(p, c)
-	c.FlagSet.Func("n", "only the newest N; 0: all. Without -n and --since: 20", count(&w.most, 0, operator.MostFailures))
+	c.value("n", "only the newest N; 0: all. Without -n and --since: 20", conf.Int(&w.most, 0, operator.MostFailures))
 	c.FlagSet.BoolVar(&group, "group", false, "count them by exit code and that line")
 	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also those whose jobs are tried again by themselves")
 	return c
@@ -81,30 +81,25 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 		return err
 	}
 	since := " since " + p.clock(q.Since)
-	found, more := p.report(j.Named(), "no job has failed"+since, "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR"), "the newest %d%s; -n N shows more, --group counts them"
+	none, more := "no job has failed"+since, "the newest %d%s; -n N shows more, --group counts them"
+	var t *table
 	if group {
-		found, more = p.report(false, "no job has failed"+since, "COUNT", "EXIT", "FIRST", "LAST", "JOB", "STDERR"), "of the newest %d%s"
-	}
-	found.cutAt("STDERR")
-	if group {
+		t, more = p.table(none, "STDERR", "COUNT", "EXIT", "FIRST", "LAST", "JOB", "STDERR"), "of the newest %d%s"
 		for _, g := range list.Groups() {
 			newest, oldest := g.Members[0], g.Members[g.Count-1]
-			if err := found.add("", g, bad, g.Count, newest.Exit(), p.clock(oldest.At), p.clock(newest.At), int64(g.Job), g.Line); err != nil {
-				return found.end(err)
-			}
+			t.put(g, bad, g.Count, newest.Exit(), p.clock(oldest.At), p.clock(newest.At), int64(g.Job), g.Line)
 		}
 	} else {
+		t = p.table(none, "STDERR", when(j.Named(), "WORKER"), "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR")
 		for _, f := range list.All {
-			if err := found.add(f.Worker, f, bad, int64(f.Job), p.clock(f.At), f.Target, f.Exit(), p.rowText(f), f.Line); err != nil {
-				return found.end(err)
-			}
+			t.put(f, bad, f.Worker, int64(f.Job), p.clock(f.At), f.Target, f.Exit(), p.rowText(f), f.Line)
 		}
 	}
-	if err := found.end(list.Unchecked); err != nil {
+	if err := t.end(list.Unchecked); err != nil {
 		return err
 	}
 	if list.More && !p.json() {
-		return p.sayNone(fmt.Sprintf(more, len(list.All), since))
+		p.sayNone(more, len(list.All), since)
 	}
 	return nil
 }
@@ -135,10 +130,9 @@ func (p *program) retry() *cmd {
 	})
 	r.wish.flags(p, c)
 	c.FlagSet.BoolVar(&r.failed, "failed", false, "those that failed and were not retried since, as failed lists them")
-	c.FlagSet.Func("code", "with --failed: only those with this exit code", count(&r.wish.code, 0, 255))
+	c.value("code", "with --failed: only those with this exit code", conf.Int(&r.wish.code, 0, 255))
 	c.FlagSet.BoolVar(&r.Manual, "manual", false, "set them back to manual, whatever they were")
-	c.FlagSet.BoolVar(&r.dry, "dry-run", false, "only tell which they are")
-	c.FlagSet.BoolVar(&r.yes, "yes", false, "do not ask")
+	r.consent.flags(c, "")
 	return c
 }
 
@@ -146,9 +140,10 @@ func (p *program) retry() *cmd {
 type retrying struct {
 	*program
 	operator.Retrying
-	jobs             []operator.Job // none: those that failed
-	wish             failedWish
-	failed, dry, yes bool
+	jobs   []operator.Job // none: those that failed
+	wish   failedWish
+	failed bool
+	consent
 }
 
 // run finds the jobs, asks, and has their rows set back.
@@ -168,25 +163,26 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 		return err
 	}
 	switch {
-	case len(list) == 0 && len(r.Errs) > 0 && r.json() && !r.dry:
-		return errors.Join(r.tell(nil), joined(r.Errs))
 	case len(list) == 0 && len(r.Errs) > 0:
+		if r.json() && !r.dry {
+			r.tell(nil)
+		}
 		return joined(r.Errs)
 	case len(list) == 0:
-		return r.sayNone("no job is to be set back")
-	case r.dry:
-		return r.tellAll(list)
-	case r.failed && !r.yes:
-		since := r.clock(query.Since)
-		question := fmt.Sprintf("%s that failed since %s (%s) would be run once more.", screen.Count(len(list), "job"), since, ofTargets(list))
-		if err := r.confirm(ctx, question); err != nil {
+		r.sayNone("no job is to be set back")
+		return nil
+	}
+	if may := r.consent; r.failed || may.dry { // those that were named are meant
+		question := fmt.Sprintf("%s that failed since %s (%s) would be run once more.", screen.Count(len(list), "job"), r.clock(query.Since), ofTargets(list))
+		if given, err := r.given(ctx, may, question, func() error { return r.tellAll(list) }); !given {
 			return err
 		}
 	}
 	g := r.progress(fmt.Sprintf("of %d jobs set back", len(list)))
 	r.SetBack(ctx, list, g.at)
 	g.end()
-	return errors.Join(r.tell(list), joined(r.Errs))
+	r.tell(list)
+	return joined(r.Errs)
 }
 
 // ofTargets says of which targets jobs are, of most of them first.
@@ -210,33 +206,29 @@ func ofTargets(list []operator.Again) string {
 // tellAll tells which jobs would be set back.
 func (r *retrying) tellAll(list []operator.Again) error {
 	err := r.printAgain(list, "HOW IT ENDED", func(one operator.Again) string { return one.How }, joined(r.Errs))
-	if err != nil {
-		return err
+	if err == nil {
+		r.sayNone("%s would be set back", screen.Count(len(list), "job"))
 	}
-	return r.sayNone(screen.Count(len(list), "job") + " would be set back")
+	return err
 }
 
 // tell tells what was set back.
-func (r *retrying) tell(list []operator.Again) error {
+func (r *retrying) tell(list []operator.Again) {
 	if r.json() {
-		return r.printJSON(struct {
-			Jobs   map[jobnet.Whole]string `json:"jobs"`
-			Errors map[jobnet.Whole]string `json:"errors"`
-		}{r.Done, r.Refused})
+		r.printJSON(map[string]any{"jobs": r.Done, "errors": r.Refused})
+		return
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(one operator.Again) bool { return r.Done[one.Job] == "" })
-	return r.printAgain(list, "SET BACK TO", func(one operator.Again) string { return r.Done[one.Job] }, nil)
+	_ = r.printAgain(list, "SET BACK TO", func(one operator.Again) string { return r.Done[one.Job] }, nil)
 }
 
 // printAgain prints jobs, and something about each; err is what went wrong with others.
 func (r *retrying) printAgain(list []operator.Again, head string, about func(operator.Again) string, err error) error {
-	found := r.report(true, "", "JOB", "TARGET", head).cutAt("TARGET")
+	t := r.table("", "TARGET", "WORKER", "JOB", "TARGET", head)
 	for _, one := range list {
-		if err := found.add(one.Worker, one, plain, int64(one.Job), one.Target, about(one)); err != nil {
-			return found.end(err)
-		}
+		t.put(one, plain, one.Worker, int64(one.Job), one.Target, about(one))
 	}
-	return found.end(err)
+	return t.end(err)
 }
 
 // mostErrors is how many errors are told one by one.

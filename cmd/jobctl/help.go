@@ -15,7 +15,6 @@ import (
 	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/screen"
-	"jobd/net/api"
 )
 
 // overview is what jobctl without a command shows: what people want most, on one screen.
@@ -233,8 +232,8 @@ func (p *program) completion() *cmd {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.out, "%s", script)
-		return err
+		p.say("%s", script)
+		return nil
 	})
 }
 
@@ -293,7 +292,7 @@ func (p *program) complete(ctx context.Context, args []string) error {
 	defer cancel()
 	for _, one := range c.offer(ctx) {
 		if strings.HasPrefix(one.word, c.last) && clean(one.word) == one.word || strings.HasPrefix(one.word, ":") {
-			fmt.Fprintln(p.out, strings.TrimRight(one.word+"\t"+screen.Cut(clean(one.about), aboutWidth), "\t"))
+			p.say("%s\n", strings.TrimRight(one.word+"\t"+screen.Cut(clean(one.about), aboutWidth), "\t"))
 		}
 	}
 	return nil
@@ -438,8 +437,6 @@ func (c *completing) values(ctx context.Context, name string) []candidate {
 		return []candidate{{word: offerFiles}}
 	case "target":
 		return c.targets(ctx, "")
-	case "worker":
-		return c.workers(ctx)
 	}
 	choices := slices.Clone(choicesOf(f))
 	if words, is := f.Value.(oneOf); is && words.list != nil { // the word may have some of them already
@@ -507,18 +504,6 @@ func (c *completing) targets(ctx context.Context, end string) (all []candidate) 
 	}
 	for _, name := range c.daemon().Served(ctx) {
 		all = append(all, candidate{word: name + end})
-	}
-	return all
-}
-
-func (c *completing) workers(ctx context.Context) (all []candidate) {
-	if !c.configure() || !c.config.master {
-		return nil
-	}
-	var status masterStatus
-	_ = c.daemon().AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status)
-	for _, worker := range status.Workers {
-		all = append(all, candidate{word: worker.Name, about: strings.Join(worker.Targets, ", ")})
 	}
 	return all
 }

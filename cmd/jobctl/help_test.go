@@ -227,7 +227,7 @@ func TestShortFlags(t *testing.T) {
 		}
 	}
 	got := jobctl{}.run(t, "journal", "log", "-nope", "--journal", t.TempDir())
-	if want := "jobctl: -n: \"ope\" is not allowed; allowed is a whole number from 0 on\n"; got != (output{code: 2, err: want}) {
+	if want := "jobctl: -n: \"ope\" is not allowed; allowed is a whole number of at least 0\n"; got != (output{code: 2, err: want}) {
 		t.Errorf("%+v, want %q", got, want)
 	}
 	if got := (jobctl{}).run(t, "journal", "log", "-n2", "--journal", oneDay(t)); got.code != 0 || strings.Count(got.out, "\n") != 2 {

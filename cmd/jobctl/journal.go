@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -139,7 +141,7 @@ func (p *program) tellApart(folders []operator.Folder) {
 func (p *program) journalShow() *cmd {
 	var id jobnet.Whole
 	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		return p.printHistory(ctx, j, operator.TellBy(ctx, j, operator.Job{ID: id}, true, p.times()))
+		return p.printHistory(ctx, j, operator.TellBy(ctx, j, operator.Job{ID: id}, p.times()))
 	})
 	checkFirst(c, func(args []string) (err error) {
 		if len(args) != 1 {
@@ -165,18 +167,16 @@ func (p *program) printHistory(ctx context.Context, j *operator.Journals, s *ope
 		return failed
 	case p.json():
 		for _, e := range p.eventsOf(s) {
-			if err := p.printJSON(e); err != nil {
-				return err
-			}
+			p.printJSON(e)
 		}
 	default:
-		fmt.Fprintf(p.out, "job %d\n\n", s.Job.ID)
+		p.say("job %d\n\n", s.Job.ID)
 		p.printRuns(s)
 		for _, o := range s.Outputs() {
-			fmt.Fprintf(p.out, "\n%s: %d bytes\n%s", o.Name, o.Size, withNewline(o.Text))
+			p.say("\n%s: %d bytes\n%s", o.Name, o.Size, withNewline(o.Text))
 		}
 		if j.OfMasters() {
-			fmt.Fprintln(p.out, ofMasters)
+			p.say("%s\n", ofMasters)
 		}
 	}
 	if failed != nil || len(j.Workers) == 0 {
@@ -193,13 +193,13 @@ func (p *program) printTable(ctx context.Context, j *operator.Journals, id jobne
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)
 	case p.json():
-		return p.printJSON(map[string]any{"table": slices.AppendSeq([]history.Row{}, maps.Values(rows))})
+		p.printJSON(map[string]any{"table": slices.AppendSeq([]history.Row{}, maps.Values(rows))})
 	case !there:
-		_, err = fmt.Fprintf(p.out, "\nthe table has no row of job %d\n", id)
+		p.say("\nthe table has no row of job %d\n", id)
 	default:
-		_, err = fmt.Fprintf(p.out, "\nthe table now: %s\n", operator.DescribeRow(row))
+		p.say("\nthe table now: %s\n", operator.DescribeRow(row))
 	}
-	return err
+	return nil
 }
 
 // ofMasters is said where only masters' journals are read.
@@ -223,9 +223,9 @@ func unknownJob(ctx context.Context, j *operator.Journals, id jobnet.Whole) erro
 func (p *program) printLengths(run *operator.Run) {
 	for i, length := range run.Lengths() {
 		if i == 0 {
-			fmt.Fprintln(p.out)
+			p.say("\n")
 		}
-		fmt.Fprintf(p.out, "%-7s %s\n", length.Name, length.Text)
+		p.say("%-7s %s\n", length.Name, length.Text)
 	}
 }
 
@@ -257,39 +257,25 @@ func (p *program) journalState() *cmd {
 	c.FlagSet.Func("at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(&at))
 	c.FlagSet.Func("since", "only jobs that came into their status from this time on: they ended, began to run or were claimed", p.moment(&since))
 	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
-	c.FlagSet.Func("n", "only the last N of them", count(&q.Last, 0, 0))
+	c.value("n", "only the last N of them", conf.Int(&q.Last, 0, math.MaxInt))
 	c.FlagSet.Var(oneOf{value: &status, allowed: statusNames()}, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
 	return c
 }
 
 func (p *program) printStates(j *operator.Journals, jobs iter.Seq2[operator.From[history.Job], error]) error {
-	head := []string{"JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED"}
-	if p.brief() {
-		head = append(head[:5], "SINCE")
-	}
-	states := p.report(j.Named(), "no jobs", head...).cutAt("WORKER|TARGET|RESULT")
+	full := !p.brief()
+	t := p.table("no jobs", "WORKER|TARGET|RESULT", when(j.Named(), "WORKER"), "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT",
+		when(p.brief(), "SINCE"), when(full, "ACCEPTED"), when(full, "RUNNING"), when(full, "ENDED"))
 	progress := p.progress("jobs")
 	defer progress.end()
-	for entry, err := range jobs {
-		if err != nil {
-			return states.end(err)
-		}
-		worker, job := entry.Source.Worker(), entry.Item
-		values := []any{job.Job, job.Target, string(job.Status), outcome(job) + p.again(job.Again), job.Attempt}
-		if p.brief() {
-			values = append(values, p.clock(job.Changed()))
-		} else {
-			values = append(values, p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
-		}
-		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result), values...)
-		if err != nil {
-			return err
-		}
+	return tabulate(t, jobs, func(e operator.From[history.Job]) {
+		worker, job := e.Source.Worker(), e.Item
+		t.put(workersJob{worker, job}, toneOfStatus(job.Status, job.Result), worker, job.Job, job.Target, string(job.Status),
+			outcome(job)+p.again(job.Again), job.Attempt, p.clock(job.Changed()), p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
 		if !p.terminal {
-			progress.at(states.count)
+			progress.at(t.count)
 		}
-	}
-	return states.end(nil)
+	})
 }
 
 // workersJob is a job's state as JSON.

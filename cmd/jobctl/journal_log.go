@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -39,7 +41,7 @@ func (p *program) journalLog() *cmd {
 		none := true
 		err := p.printEvents(ctx, j, q, func(operator.Source, uint64) { none = false })
 		if err == nil && none && !p.json() {
-			err = p.sayNone("no events")
+			p.sayNone("no events")
 		}
 		return err
 	})
@@ -56,7 +58,7 @@ func (p *program) journalLog() *cmd {
 	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
 	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for who has this name or address, or this word in it")
-	c.FlagSet.Func("n", "only the newest N of them", count(&q.Last, 0, 0))
+	c.value("n", "only the newest N of them", conf.Int(&q.Last, 0, math.MaxInt))
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
@@ -70,9 +72,7 @@ func (p *program) printEvents(ctx context.Context, j *operator.Journals, q histo
 			if err != nil {
 				return err
 			}
-			if err := printer.print(e.Source, e.Item); err != nil {
-				return err
-			}
+			printer.print(e.Source, e.Item)
 			seen(e.Source, e.Item.Seq)
 		}
 		return nil
@@ -94,9 +94,10 @@ func (p *program) eventPrinter(j *operator.Journals) *eventPrinter {
 	return printer
 }
 
-func (p *eventPrinter) print(s operator.Source, e journal.Event) error {
+func (p *eventPrinter) print(s operator.Source, e journal.Event) {
 	if p.json() {
-		return p.printJSON(eventJSON(s.Worker(), e))
+		p.printJSON(eventJSON(s.Worker(), e))
+		return
 	}
 	about := "worker"
 	if e.Job != 0 {
@@ -108,8 +109,7 @@ func (p *eventPrinter) print(s operator.Source, e journal.Event) error {
 		worker = " " + name + strings.Repeat(" ", p.width-screen.Width(name))
 	}
 	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clocks.of(p.program, e.Time), worker, e.Seq, about, e.Kind(), operator.Describe(e.Payload))
-	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
-	return err
+	p.say("%s\n", p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
 }
 
 // eventForm is an event as JSON. A job's output is there if it was read: as text, or, where it is
@@ -218,9 +218,7 @@ func (p *program) printComing(ctx context.Context, j *operator.Journals, q histo
 				fmt.Fprintf(p.err, "jobctl: %v; the others go on\n", j.Failed[len(j.Failed)-1])
 				continue
 			}
-			if err := printer.print(e.from.Source, e.from.Item); err != nil {
-				return err
-			}
+			printer.print(e.from.Source, e.from.Item)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -260,7 +258,10 @@ func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], 
 // exporter writes events in a format.
 func (p *program) exporter(format string) (write func(operator.From[journal.Event]) error, flush func() error) {
 	if format == "jsonl" {
-		write = func(e operator.From[journal.Event]) error { return p.printJSON(eventJSON(e.Source.Worker(), e.Item)) }
+		write = func(e operator.From[journal.Event]) error {
+			p.printJSON(eventJSON(e.Source.Worker(), e.Item))
+			return nil
+		}
 		return write, func() error { return nil }
 	}
 	w := csv.NewWriter(p.out)
@@ -306,22 +307,15 @@ func harmless(text string) string {
 func (p *program) journalConflicts() *cmd {
 	q := history.Query{Kinds: []journal.Kind{journal.KindConflict}}
 	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		found := p.report(j.Named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
-		for e, err := range j.Events(ctx, q) {
-			if err == nil {
-				err = found.addConflict(e)
-			}
-			if err != nil {
-				return found.end(err)
-			}
-		}
-		return found.end(nil)
+		t := p.table("no conflicts", "WORKER|WANTED|FOUND|REASON",
+			when(j.Named(), "WORKER"), "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON")
+		return tabulate(t, j.Events(ctx, q), t.addConflict)
 	})
 	p.windowFlags(c, &q.Since, &q.Until)
 	return c
 }
 
-func (r *report) addConflict(e operator.From[journal.Event]) error {
+func (t *table) addConflict(e operator.From[journal.Event]) {
 	conflict, _ := e.Item.Payload.(journal.Conflict)
 	found, owner := "no row", ""
 	switch {
@@ -331,6 +325,5 @@ func (r *report) addConflict(e operator.From[journal.Event]) error {
 		found = operator.RowNotTold
 	}
 	worker := e.Source.Worker()
-	return r.add(worker, eventJSON(worker, e.Item), plain,
-		r.clock(e.Item.Time), e.Item.Seq, e.Item.Job, conflict.Wanted, found, owner, conflict.Reason)
+	t.put(eventJSON(worker, e.Item), plain, worker, t.clock(e.Item.Time), e.Item.Seq, e.Item.Job, conflict.Wanted, found, owner, conflict.Reason)
 }

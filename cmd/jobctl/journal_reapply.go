@@ -24,30 +24,24 @@ func (p *program) journalDiff() *cmd {
 		if len(j.Workers) == 0 && len(j.Sources) > 0 {
 			return wrongUsage("journal diff: %w", errNeedsTable)
 		}
-		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
+		t := p.table("no row differs", rowElastic, "WORKER", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
 		changed := 0
-		var err error
-		for _, w := range j.Workers {
-			err = eachItem(ctx, j, w, api.JournalDiff, q, func(d history.Difference) error {
-				if !q.Selects(d) {
-					return nil // an older worker tells of all
-				}
-				tone := odd
-				if d.Cause == history.CauseChanged {
-					changed++
-					tone = bad
-				}
-				form := struct {
-					Worker string `json:"worker,omitempty"`
-					history.Difference
-				}{w.Name, d}
-				return found.add(w.Name, form, tone, d.Job, d.Cause, describedRow(d.Want, notTheirs), describedRow(d.Found, noRow), d.Reason)
-			})
-			if err != nil {
-				break
+		err := eachItem(ctx, j, j.Workers, api.JournalDiff, q, func(w *operator.Worker, d history.Difference) {
+			if !q.Selects(d) {
+				return // an older worker tells of all
 			}
-		}
-		if err = found.end(err); err == nil && changed > 0 {
+			tone := odd
+			if d.Cause == history.CauseChanged {
+				changed++
+				tone = bad
+			}
+			form := struct {
+				Worker string `json:"worker,omitempty"`
+				history.Difference
+			}{w.Name, d}
+			t.put(form, tone, w.Name, d.Job, d.Cause, describedRow(d.Want, notTheirs), describedRow(d.Found, noRow), d.Reason)
+		})
+		if err = t.end(err); err == nil && changed > 0 {
 			err = fmt.Errorf("rows that somebody else changed: %d", changed)
 		}
 		return err
@@ -56,18 +50,22 @@ func (p *program) journalDiff() *cmd {
 	return c
 }
 
-// eachItem has the items of a worker's stream visited; a worker that fails is named, and the others go on.
-func eachItem[T any](ctx context.Context, j *operator.Journals, w *operator.Worker, typ string, query any, visit func(T) error) error {
-	for item, err := range operator.Stream[T](ctx, w, typ, query) {
-		if err != nil {
-			return j.Fail(w, err)
-		}
-		if err := visit(item); err != nil {
-			return err
+// eachItem has the items of workers' streams visited; a worker that fails is named, and the others go on.
+func eachItem[T any](ctx context.Context, j *operator.Journals, workers []*operator.Worker, typ string, query any, visit func(*operator.Worker, T)) error {
+	for _, w := range workers {
+		for item, err := range operator.Stream[T](ctx, w, typ, query) {
+			if err == nil {
+				visit(w, item)
+			} else if err = j.Fail(w, err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
+
+// rowElastic is the columns of rows that a narrow terminal cuts.
+const rowElastic = "WORKER|JOURNAL|TABLE|REASON"
 
 // What is said in place of a row.
 const (
@@ -93,7 +91,7 @@ func (p *program) journalReapply() *cmd {
 				r := reapply{
 					program: p, journals: j, query: history.ReapplyQuery{Since: since, DryRun: dry, AcceptUnknown: true},
 					progress: p.progress("rows reapplied"),
-					done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
+					done:     p.table("no row differs", rowElastic, "WORKER", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
 				}
 				defer r.progress.end()
 				if err = r.all(ctx, lost, accept); err == nil && r.refused > 0 {
@@ -127,7 +125,7 @@ type reapply struct {
 	*program
 	journals *operator.Journals
 	query    history.ReapplyQuery
-	done     *report
+	done     *table
 	progress *progress // counts the rows that differ
 	brought  int       // rows that were, or would be
 	refused  int
@@ -150,7 +148,7 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 		if err == nil {
 			query := p.query
 			query.Journal = one.folder
-			err = eachItem(ctx, p.journals, one.reader, api.JournalReapply, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
+			err = eachItem(ctx, p.journals, []*operator.Worker{one.reader}, api.JournalReapply, query, p.printRow)
 		}
 	}
 	return p.done.end(err)
@@ -160,40 +158,35 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 // since the row bore the first one's claim, all are asked again: what the other knows of the row
 // applies now.
 func (p *reapply) own(ctx context.Context) error {
-	type reapplied = operator.From[history.Reapplied]
 	for {
-		var refused []reapplied
+		refused := map[*operator.Worker][]history.Reapplied{}
 		gaveBack := false
-		var err error
-		for _, r := range p.journals.Workers {
-			if err != nil {
-				break
+		err := eachItem(ctx, p.journals, p.journals.Workers, api.JournalReapply, p.query, func(w *operator.Worker, r history.Reapplied) {
+			if r.Did == history.DidRefuse {
+				refused[w] = append(refused[w], r)
+				return
 			}
-			err = eachItem(ctx, p.journals, r, api.JournalReapply, p.query, func(item history.Reapplied) error {
-				if item.Did == history.DidRefuse {
-					refused = append(refused, reapplied{Source: r, Item: item})
-					return nil
-				}
-				gaveBack = gaveBack || item.Did == history.DidApply && item.Want == nil
-				return p.printRow(r, item)
-			})
-		}
+			gaveBack = gaveBack || r.Did == history.DidApply && r.Want == nil
+			p.printRow(w, r)
+		})
 		if err == nil && gaveBack && len(refused) > 0 {
 			continue
 		}
-		for _, r := range refused {
-			err = errors.Join(err, p.printRow(r.Source, r.Item))
+		for _, w := range p.journals.Workers {
+			for _, r := range refused[w] {
+				p.printRow(w, r)
+			}
 		}
 		return err
 	}
 }
 
 // printRow prints what was done with a row.
-func (p *reapply) printRow(s operator.Source, r history.Reapplied) error {
+func (p *reapply) printRow(w *operator.Worker, r history.Reapplied) {
 	if !p.terminal { // else the rows tell
 		p.progress.at(p.done.count + 1)
 	}
-	worker, tone := s.Worker(), good
+	worker, tone := w.Name, good
 	if r.Did == history.DidRefuse {
 		p.refused++
 		tone = bad
@@ -207,7 +200,7 @@ func (p *reapply) printRow(s operator.Source, r history.Reapplied) error {
 		Worker string `json:"worker,omitempty"`
 		history.Reapplied
 	}{worker, r}
-	return p.done.add(worker, form, tone, r.Job, r.Did, describedRow(r.Want, notTheirs), describedRow(r.Found, noRow), r.Reason)
+	p.done.put(form, tone, worker, r.Job, r.Did, describedRow(r.Want, notTheirs), describedRow(r.Found, noRow), r.Reason)
 }
 
 // lostJournal is the journal of a worker that is gone, and the worker that reads it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -36,7 +35,8 @@ func (p *program) journalStats() *cmd {
 			progress.at(count)
 		}
 		progress.end()
-		return s.print()
+		s.print()
+		return nil
 	})
 	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Var(oneOf{value: &by, allowed: []string{byTarget, byHour, byWorker}}, "by", "target, hour or worker")
@@ -235,28 +235,30 @@ func (d *durations) spread() *spread {
 }
 
 // print prints the groups: a table of counts, and one of times.
-func (s *statistics) print() error {
+func (s *statistics) print() {
 	by := strings.ToUpper(s.by)
-	counts := s.report(false, "no events", by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS").cutAt(by)
-	times := table{head: []string{by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}, elastic: by}
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+	counts := s.table("no events", by, by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS")
+	times := s.table("", by, by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
+	names := slices.Sorted(maps.Keys(s.groups))
+	for _, name := range names {
 		g := s.groups[name]
 		tone := plain
 		if g.failed > 0 {
 			tone = bad
 		}
 		form := statisticsForm{name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.waited.spread(), g.ran.spread()}
-		if err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts); err != nil {
-			return err
-		}
-		times.add(append(append([]any{name}, timesOf(&g.waited)...), timesOf(&g.ran)...)...)
+		counts.put(form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts)
 	}
-	if err := counts.end(nil); err != nil || s.json() || counts.count == 0 {
-		return err
+	counts.print()
+	if s.json() || counts.count == 0 {
+		return
 	}
-	fmt.Fprintln(s.out)
-	s.program.print(times)
-	return nil
+	s.say("\n")
+	for _, name := range names {
+		g := s.groups[name]
+		times.add(slices.Concat([]any{name}, timesOf(&g.waited), timesOf(&g.ran))...)
+	}
+	times.print()
 }
 
 // timesOf is what is told of some durations; nothing where there are none.

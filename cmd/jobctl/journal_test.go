@@ -215,7 +215,7 @@ func TestJournalWrongUsage(t *testing.T) {
 		"log --job=0":               {2, `--job: "0" is not allowed; allowed is a whole number of 64 bits other than 0`},
 		"show 0":                    {2, `journal show: job "0" is not allowed; allowed is a whole number of 64 bits other than 0`},
 		"show -9223372036854775809": {2, `job "-9223372036854775809" is not allowed`},
-		"log -n=-1":                 {2, "is not allowed; allowed is a whole number from 0 on"},
+		"log -n=-1":                 {2, "is not allowed; allowed is a whole number of at least 0"},
 		"log --kind=gone":           {2, `"gone" is not allowed; allowed are: accepted, ignored`},
 		"log --since=then":          {2, `"then" is not allowed; allowed is a time such as 2026-11-20 14:00`},
 		"log --until=-5m":           {2, `"-5m" is not allowed`},

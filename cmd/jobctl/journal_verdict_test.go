@@ -156,15 +156,21 @@ func TestNewestEventsOfADamagedJournal(t *testing.T) {
 	}
 }
 
-// What is told as the newest of a job is that, whatever was damaged before.
+// What is told as the newest of a job is that, whatever was damaged before; its whole story is not told as one.
 func TestTheNewestOfAJobBehindDamage(t *testing.T) {
 	t.Parallel()
 	whole, damaged := oneDay(t), oneDay(t)
-	want := jobctl{}.run(t, "why", "6", "--journal", whole)
+	newest := func(dir string) output {
+		return jobctl{}.run(t, "journal", "log", "--job", "6", "-n1", "--journal", dir)
+	}
+	want := newest(whole)
 	damageEvent(t, damaged, "10.0.0.9:4000") // which was a signal to it
-	got := jobctl{}.run(t, "why", "6", "--journal", damaged)
-	if !strings.Contains(want.out, "SIGTERM") || got.out != want.out || got.code == 0 || !strings.Contains(got.err, "event 9") {
-		t.Errorf("%+v, want the sentence of %+v and the damage", got, want)
+	if got := newest(damaged); !strings.Contains(want.out, "SIGTERM") || got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	got := jobctl{}.run(t, "journal", "show", "6", "--journal", damaged)
+	if got.code == 0 || !strings.Contains(got.err, "event 9") {
+		t.Errorf("%+v, want the damage", got)
 	}
 }
 
@@ -325,27 +331,20 @@ func TestAMastersJournalTellsOfAJob(t *testing.T) {
 		want []string
 		not  string
 	}{
-		"show":         {[]string{"show", "9", "--journal", master}, exit.Success, append([]string{"job 9\n", note, "2026-11-20 10:00:03"}, asked...), "pause"},
-		"--master":     {[]string{"--master", "show", "9", "--journal", master}, exit.Success, append([]string{note}, asked...), "pause"},
-		"journal show": {[]string{"journal", "show", "9", "--journal", master}, exit.Success, append([]string{note}, asked...), "pause"},
-		"why":          {[]string{"why", "9", "--journal", master}, exit.Success, []string{"job 9: 2026-11-20 10:00:06", asked[2] + "; " + note}, asked[0]},
-		"why of two":   {[]string{"why", "8", "9", "--journal", master}, exit.Success, []string{"job 8: ", "job 9: "}, asked[1]},
-		"as JSON":      {[]string{"why", "9", "--journal", master, "--output", "json"}, exit.Success, []string{`"kind":"requested"`, `"workers":["node-1","node-2"],"others":3`}, note},
+		"show":     {[]string{"journal", "show", "9", "--journal", master}, exit.Success, append([]string{"job 9\n", note, "2026-11-20 10:00:03"}, asked...), "pause"},
+		"--master": {[]string{"--master", "journal", "show", "9", "--journal", master}, exit.Success, append([]string{note}, asked...), "pause"},
+		"as JSON":  {[]string{"journal", "show", "9", "--journal", master, "--output", "json"}, exit.Success, []string{`"kind":"requested"`, `"workers":["node-1","node-2"],"others":3`}, note},
 		"with worker's": {
-			[]string{"show", "9", "--journal", master, "--journal", worker},
+			[]string{"journal", "show", "9", "--journal", master, "--journal", worker},
 			exit.Success,
 			append([]string{"claimed by web-1", "given back, because the claim was lost"}, asked...), note,
 		},
-		"worker's why":  {[]string{"why", "9", "--journal", worker}, exit.Success, []string{"given back, because the claim was lost"}, note},
-		"unknown":       {[]string{"show", "7", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note}, "asked"},
-		"why unknown":   {[]string{"why", "7", "8", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note, "job 8: "}, "job 9"},
-		"with a target": {[]string{"why", "mail:9", "--journal", master}, exit.Usage, []string{"by its ID alone"}, "asked"},
-		"so many runs":  {[]string{"show", "-n", "3", "9", "--journal", master}, exit.Usage, []string{"not for --journal"}, "asked"},
-		"log --job":     {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
-		"log --by":      {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
-		"log":           {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
-		"verify":        {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
-		"export":        {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
+		"unknown":   {[]string{"journal", "show", "7", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note}, "asked"},
+		"log --job": {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
+		"log --by":  {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
+		"log":       {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
+		"verify":    {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
+		"export":    {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,8 @@ func (p *program) journalVerify() *cmd {
 			if !verdict.Sound {
 				unsound = append(unsound, operator.Named(s.Worker(), errors.New(verdict.Error)))
 			}
-			return p.printVerdict(s, verdict)
+			p.printVerdict(s, verdict)
+			return nil
 		})
 		return errors.Join(err, errors.Join(unsound...))
 	})
@@ -54,10 +55,11 @@ func (p *program) journalAnchor() *cmd {
 				return err // nothing has happened yet that could be lost
 			}
 			if p.json() {
-				return p.printJSON(struct {
+				p.printJSON(struct {
 					Worker string `json:"worker,omitempty"`
 					history.AnchorAnswer
 				}{s.Worker(), history.AnchorAnswer{Seq: anchor.Seq, Hash: anchor.Hash.String()}})
+				return nil
 			}
 			lines.WriteString(anchor.String())
 			if s.Worker() != "" {
@@ -70,8 +72,8 @@ func (p *program) journalAnchor() *cmd {
 			return err
 		}
 		if file == "" {
-			_, err = fmt.Fprint(p.out, lines.String())
-			return err
+			p.say("%s", lines.String())
+			return nil
 		}
 		return appendTo(file, lines.String())
 	})
@@ -158,12 +160,13 @@ func (f anchorFile) of(ctx context.Context, s operator.Source, file string) ([]j
 
 // printVerdict prints what a verification found, in words and, where not everything is of one kind,
 // as a table of ranges.
-func (p *program) printVerdict(s operator.Source, v history.Verdict) error {
+func (p *program) printVerdict(s operator.Source, v history.Verdict) {
 	if p.json() {
-		return p.printJSON(struct {
+		p.printJSON(struct {
 			Worker string `json:"worker,omitempty"`
 			history.Verdict
 		}{s.Worker(), v})
+		return
 	}
 	var text strings.Builder
 	if s.Worker() != "" {
@@ -176,13 +179,15 @@ func (p *program) printVerdict(s operator.Source, v history.Verdict) error {
 		colour = bad
 		text.WriteString(sayDamaged(v))
 	}
-	if _, err := fmt.Fprintln(p.out, p.paint(text.String(), colour)); err != nil {
-		return err
-	}
+	p.say("%s\n", p.paint(text.String(), colour))
 	if len(v.Ranges) > 1 || !v.Sound && len(v.Ranges) > 0 {
-		p.print(tableOf(v.Ranges))
+		t := p.table("", "WHY", "EVENTS", "COUNT", "VERDICT", "WHY")
+		for _, r := range v.Ranges {
+			t.add(fmt.Sprintf("%d-%d", r.First, r.Last), r.Last-r.First+1, r.Verdict, r.Detail)
+		}
+		t.print()
 	}
-	return p.printFaults(v)
+	p.printFaults(v)
 }
 
 func (p *program) sayVerified(text *strings.Builder, v history.Verdict) {
@@ -253,31 +258,20 @@ func sayDamaged(v history.Verdict) string {
 	return text + sayAnchors(v)
 }
 
-func tableOf(ranges []verify.Range) table {
-	t := table{head: []string{"EVENTS", "COUNT", "VERDICT", "WHY"}, elastic: "WHY"}
-	for _, r := range ranges {
-		t.add(fmt.Sprintf("%d-%d", r.First, r.Last), r.Last-r.First+1, r.Verdict, r.Detail)
-	}
-	return t
-}
-
 // printFaults prints what is wrong besides: with files, and what contradicts events.
-func (p *program) printFaults(v history.Verdict) error {
-	var text strings.Builder
+func (p *program) printFaults(v history.Verdict) {
 	for _, f := range v.Faults {
 		switch {
 		case f.File != "" && f.Event > 0:
-			fmt.Fprintf(&text, "%s, event %d: ", clean(f.File), f.Event)
+			p.say("%s, event %d: ", clean(f.File), f.Event)
 		case f.File != "":
-			fmt.Fprintf(&text, "%s: ", clean(f.File))
+			p.say("%s: ", clean(f.File))
 		case f.Event > 0:
-			fmt.Fprintf(&text, "event %d: ", f.Event)
+			p.say("event %d: ", f.Event)
 		}
-		text.WriteString(clean(f.Detail) + "\n")
+		p.say("%s\n", clean(f.Detail))
 	}
 	if v.More > 0 {
-		fmt.Fprintf(&text, "%d more\n", v.More)
+		p.say("%d more\n", v.More)
 	}
-	_, err := fmt.Fprint(p.out, text.String())
-	return err
 }

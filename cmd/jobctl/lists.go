@@ -27,25 +27,19 @@ type (
 
 func (p *program) listTargets() *cmd {
 	return command("list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
-		if err := p.onlyWorker("list-targets"); err != nil {
-			return err
-		}
-		return p.showCensus(ctx, func(s *operator.Census) { p.print(targetTable(s.Workers[0].Value)) })
+		return p.showCensus(ctx, func(s *operator.Census) { p.targetTable(s.Workers[0].Value).print() })
 	})
 }
 
 func (p *program) listWorkers() *cmd {
 	return command("list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
-		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
-			return err
-		}
-		return p.showCensus(ctx, func(s *operator.Census) { p.print(workerTable(s.Master)) })
+		return p.showCensus(ctx, func(s *operator.Census) { p.workerTable(s.Master).print() })
 	})
 }
 
 func (p *program) memoryUsage() *cmd {
 	return command("memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
-		return p.showCensus(ctx, func(s *operator.Census) { p.print(memoryTable(s)) })
+		return p.showCensus(ctx, func(s *operator.Census) { p.memoryTable(s).print() })
 	})
 }
 
@@ -57,15 +51,15 @@ func (p *program) showCensus(ctx context.Context, show func(s *operator.Census))
 		return err
 	}
 	if p.json() {
-		fmt.Fprintf(p.out, "%s\n", s.Said)
+		p.say("%s\n", s.Said)
 	} else {
 		show(s)
 	}
 	return s.Silent()
 }
 
-func targetTable(s *workerStatus) table {
-	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+func (p *program) targetTable(s *workerStatus) *table {
+	t := p.table("no targets", "TARGET", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED")
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		target := s.Targets[name]
 		t.add(name, target.Concurrency, target.Length, yesOrNo(target.Paused))
@@ -74,8 +68,8 @@ func targetTable(s *workerStatus) table {
 }
 
 // workerTable has a line for each target of a worker.
-func workerTable(s *masterStatus) table {
-	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
+func (p *program) workerTable(s *masterStatus) *table {
+	t := p.table("no workers", "NAME|ADDRESS|TARGET|ERROR", "NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR")
 	slices.SortStableFunc(s.Workers, func(a, b fleetWorker) int { return strings.Compare(a.Name, b.Name) })
 	for _, worker := range s.Workers {
 		var targets, concurrency, length, paused cell
@@ -88,9 +82,10 @@ func workerTable(s *masterStatus) table {
 		}
 		if status := worker.Status; status != nil {
 			targets = nil
-			for _, row := range targetTable(status).rows {
-				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
-				length, paused = append(length, row.cells[2]...), append(paused, row.cells[3]...)
+			for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
+				target := status.Targets[name]
+				targets, paused = append(targets, clean(name)), append(paused, yesOrNo(target.Paused))
+				concurrency, length = append(concurrency, fmt.Sprint(target.Concurrency)), append(length, fmt.Sprint(target.Length))
 			}
 		}
 		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
@@ -103,8 +98,8 @@ func workerTable(s *masterStatus) table {
 func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
 // memoryTable has a line for each process.
-func memoryTable(s *operator.Census) table {
-	t := table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
+func (p *program) memoryTable(s *operator.Census) *table {
+	t := p.table("", "NAME", "NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS")
 	add := func(name string, m api.MemoryUsage) {
 		row := []any{name}
 		for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
@@ -131,11 +126,8 @@ func yesOrNo(b bool) string {
 }
 
 // fleetTable has a line for each worker.
-func (p *program) fleetTable(s *operator.Census) table {
-	t := table{
-		head: []string{"NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS"},
-		none: "no workers", elastic: "NAME|ADDRESS",
-	}
+func (p *program) fleetTable(s *operator.Census) *table {
+	t := p.table("no workers", "NAME|ADDRESS", "NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS")
 	for i, w := range s.Workers {
 		version, up, database, lag, slots := untold, untold, untold, untold, untold
 		targets := len(s.Master.Workers[i].Targets) + s.Master.Workers[i].TargetsCut
@@ -187,7 +179,7 @@ func (p *program) printUntold(s *operator.Census) {
 // paragraph prints lines, if there are any, behind an empty one.
 func (p *program) paragraph(lines string) {
 	if lines != "" {
-		fmt.Fprint(p.out, "\n"+lines)
+		p.say("\n%s", lines)
 	}
 }
 
@@ -274,23 +266,23 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 	if err != nil {
 		return err
 	}
-	err = all.Silent
 	if p.json() {
-		if printErr := p.printJSON(all); printErr != nil {
-			return printErr
-		}
-		return err
+		p.printJSON(all)
+		return all.Silent
 	}
-	p.print(p.runningTable(all, c.Master))
+	p.runningTable(all, c.Master).print()
 	if hidden := all.Total - len(all.Jobs); hidden > 0 {
 		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
 			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))
 	}
-	return err
+	return all.Silent
 }
 
-func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
-	t := table{head: []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY", "LEFT", "EXECUTOR"}, none: "nothing runs", elastic: "TARGET|WORKER"}
+func (p *program) runningTable(all operator.RunningJobs, workers bool) *table {
+	limited := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 })
+	executed := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" })
+	t := p.table("nothing runs", "TARGET|WORKER", "JOB", "TARGET", when(workers, "WORKER"), "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY",
+		when(limited, "LEFT"), when(executed, "EXECUTOR"))
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""
 		if j.PID > 0 {
@@ -309,15 +301,6 @@ func (p *program) runningTable(all operator.RunningJobs, workers bool) table {
 		}
 		t.add(j.Job, j.Target, j.Worker, pid, j.Try(), p.clock(since), screen.Length(elapsed),
 			cpu, memory, p.leftOf(j.RunningJob), cmp.Or(j.Executor, "process"))
-	}
-	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" }) {
-		t.drop("EXECUTOR")
-	}
-	if !slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 }) {
-		t.drop("LEFT")
-	}
-	if !workers {
-		t.drop("WORKER")
 	}
 	return t
 }

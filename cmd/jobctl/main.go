@@ -59,12 +59,13 @@ type surroundings struct {
 	in          io.Reader
 	out         io.Writer
 	err         io.Writer
-	terminal    bool       // out is one: tables get their lines, and colours
-	width       func() int // how many columns it has at the moment, 0 where nobody knows; may be nil
-	errWidth    func() int // the same of err
-	bare        io.Writer  // the terminal itself, for a view that makes all texts harmless by itself; nil: out is none
-	errTerminal bool       // err is one: long runs tell how far they are
-	mark        string     // stands before and behind what may steer a terminal; see screen
+	terminal    bool        // out is one: tables get their lines, and colours
+	width       func() int  // how many columns it has at the moment, 0 where nobody knows; may be nil
+	errWidth    func() int  // the same of err
+	bare        io.Writer   // the terminal itself, for a view that makes all texts harmless by itself; nil: out is none
+	errTerminal bool        // err is one: long runs tell how far they are
+	mark        string      // stands before and behind what may steer a terminal; see screen
+	fail        func(error) // ends the run, which must not be a success
 	now         func() time.Time
 	location    *time.Location // of times that are told and given
 	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
@@ -127,8 +128,11 @@ func (p *program) buffered(print func() error) error {
 	out := p.out
 	buffer := bufio.NewWriterSize(out, 64<<10)
 	p.out = buffer
-	defer func() { p.out = out }()
-	return errors.Join(print(), buffer.Flush())
+	defer func() {
+		_ = buffer.Flush()
+		p.out = out
+	}()
+	return print()
 }
 
 // parse reads flags, environment and file.
@@ -144,12 +148,12 @@ func (p *program) parse(root *cmd, line arranged) error {
 	case err != nil:
 		return err
 	case line.chosen == root:
-		fmt.Fprint(p.out, overview)
+		p.say("%s", overview)
 		return exit.With(exit.Usage, errTold)
 	case len(line.chosen.Subcommands) > 0:
 		return wrongUsage("a command is missing; --help lists them")
 	}
-	return nil
+	return p.addressed(line.chosen)
 }
 
 // tree is all commands.
@@ -188,8 +192,10 @@ func wrongUsage(format string, args ...any) error {
 //	run ──► screen, where it is a terminal ──► checked ──► stdout
 //	run, its error ──► the same for stderr
 func shell(ctx context.Context, args []string, around surroundings) int {
-	out, errs := &checked{to: around.out}, &checked{to: around.err}
-	around.out, around.err = out, errs
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out, errs := &checked{to: around.out, stop: stop}, &checked{to: around.err, stop: func(error) {}}
+	around.out, around.err, around.fail = out, errs, out.fail
 	around.mark = "\xff" + rand.Text() // begins with what is no UTF-8
 	if around.terminal {
 		around.bare = out.to
@@ -207,25 +213,35 @@ func shell(ctx context.Context, args []string, around surroundings) int {
 	return exit.Code(errs.failure(exit.With(code, err)))
 }
 
-// checked remembers that a write failed. Printing code seldom looks at the error of a write, but a
-// run whose output did not arrive must not end as a success.
+// checked remembers that a write failed: printing code looks at no error of a write, and a run whose output
+// did not arrive must not end as a success. Where stdout takes nothing more, that ends the run.
 type checked struct {
-	to io.Writer
+	to   io.Writer
+	stop context.CancelCauseFunc
 
 	mu  sync.Mutex
 	err error
 }
 
 // Write implements io.Writer.
-func (c *checked) Write(p []byte) (int, error) {
+func (c *checked) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return 0, c.err
+	if c.err == nil {
+		n, c.err = c.to.Write(p)
 	}
-	n, err := c.to.Write(p)
+	if c.err != nil {
+		c.stop(c.err)
+	}
+	return n, c.err
+}
+
+// fail ends the run as a write that failed does.
+func (c *checked) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.err = err
-	return n, err
+	c.stop(err)
 }
 
 // failure is err with the failed write, where that is not what it is about.
@@ -233,9 +249,9 @@ func (c *checked) failure(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.err == nil || errors.Is(err, c.err):
+	case c.err == nil:
 		return err
-	case exit.Code(err) == exit.Success:
+	case exit.Code(err) == exit.Success || errors.Is(err, c.err) || errors.Is(err, context.Canceled):
 		return c.err
 	}
 	return errors.Join(err, c.err)
@@ -436,9 +452,7 @@ func (p *program) askFor(ctx context.Context, typ string, data, into any) error 
 		return err
 	}
 	if p.json() {
-		if _, err := fmt.Fprintf(p.out, "%s\n", answer); err != nil {
-			return err
-		}
+		p.say("%s\n", answer)
 	}
 	return d.Understand(typ, answer, into)
 }
@@ -464,17 +478,14 @@ func (p *program) secret(name string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// onlyWorker and onlyMaster refuse a command that the other daemon answers.
-func (p *program) onlyWorker(name string) error {
-	if p.config.master {
-		return wrongUsage("%s: only a worker knows this; leave --master away", name)
-	}
-	return nil
-}
-
-func (p *program) onlyMaster(name, instead string) error {
-	if !p.config.master {
-		return wrongUsage("%s: only a master knows this; use --master, or %s for a worker", name, instead)
+// addressed refuses a command that only the other kind of daemon answers; its help says which that is.
+func (p *program) addressed(c *cmd) error {
+	instead := map[string]string{"poll": "poke", "poke": "poll", "list-workers": "list-targets"}[c.Name]
+	switch {
+	case p.config.master && strings.HasPrefix(c.ShortHelp, "worker: "):
+		return wrongUsage("%s: only a worker knows this; leave --master away%s", c.Name, when(instead != "", ", or use "+instead))
+	case !p.config.master && strings.HasPrefix(c.ShortHelp, "master: "):
+		return wrongUsage("%s: only a master knows this; use --master, or %s for a worker", c.Name, instead)
 	}
 	return nil
 }

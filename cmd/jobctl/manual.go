@@ -163,11 +163,9 @@ type livePart struct {
 	from [2]int64
 }
 
-// follow looks again and again until the jobs have ended. All workers are asked for those that do not run
-// yet: ever less often.
+// follow looks again and again until the jobs have ended.
 func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
-	pause, findPause, findAt := soonTail, soonTail, time.Now()
-	for {
+	for pause := soonTail; ; {
 		select {
 		case <-ended:
 			return
@@ -175,10 +173,8 @@ func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-time.After(pause):
 		}
-		if len(l.parts) < len(l.jobs) && !time.Now().Before(findAt) {
+		if len(l.parts) < len(l.jobs) {
 			l.find(ctx)
-			findPause = min(2*findPause, seldomFind)
-			findAt = time.Now().Add(findPause)
 		}
 		pause = min(2*pause, lateTail)
 		for id, part := range l.parts {
@@ -188,9 +184,6 @@ func (l *following) follow(ctx context.Context, ended <-chan struct{}) {
 		}
 	}
 }
-
-// seldomFind is how seldom workers are asked for jobs that wait.
-const seldomFind = 10 * time.Second
 
 // find asks which worker runs which of the jobs. Where nobody can tell, the output comes with the answer.
 func (l *following) find(ctx context.Context) {
@@ -364,30 +357,26 @@ func (p *program) plan(ctx context.Context, h hand, args []string) error {
 	return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 		planned, errs, err := operator.Replan(ctx, p.daemon(), j, h.request, h.done, jobs)
 		if err == nil {
-			err = p.printPlanned(planned, h.head)
+			p.printPlanned(planned, h.head)
+			err = joined(errs)
 		}
-		if err != nil {
-			return err
-		}
-		return joined(errs)
+		return err
 	})
 }
 
 // printPlanned tells which rows were changed.
-func (p *program) printPlanned(planned *operator.Planned, head string) error {
+func (p *program) printPlanned(planned *operator.Planned, head string) {
 	if p.json() {
-		return p.printJSON(planned.PlannedRows)
+		p.printJSON(planned.PlannedRows)
+		return
 	}
-	if len(planned.Jobs) == 0 {
-		return nil
-	}
-	found := p.report(false, "", "JOB", "TARGET", head).cutAt("TARGET")
+	t := p.table("", "TARGET", "JOB", "TARGET", head)
 	for _, job := range planned.Asked {
 		if was, did := planned.Jobs[job.ID]; did {
-			if err := found.add("", nil, plain, int64(job.ID), job.Target, cmp.Or(p.seconds(was), "not planned yet")); err != nil {
-				return found.end(err)
-			}
+			t.add(int64(job.ID), job.Target, cmp.Or(p.seconds(was), "not planned yet"))
 		}
 	}
-	return found.end(nil)
+	if t.count > 0 {
+		t.print()
+	}
 }

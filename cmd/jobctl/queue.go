@@ -52,11 +52,11 @@ func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []s
 		list[i] = queuedOf(t, s.Waiting)
 	}
 	if p.json() {
-		err = p.printJSON(map[string]any{"targets": list})
+		p.printJSON(map[string]any{"targets": list})
 	} else {
-		p.print(p.queueTable(list))
+		p.queueTable(list).print()
 	}
-	return exit.Join(slices.Concat([]error{err, s.Silent()}, s.Older(), s.Why)...)
+	return exit.Join(slices.Concat([]error{s.Silent()}, s.Older(), s.Why)...)
 }
 
 // wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves
@@ -107,11 +107,13 @@ type queued struct {
 	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, in unix milliseconds
 
 	counted api.WaitingTarget // the same, as it was counted
+	empty   string
 }
 
 func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
-	if w, counted := waiting[t.Target]; counted {
+	w, counted := waiting[t.Target]
+	if q.empty = t.EmptyText(w, counted); counted {
 		q.Waiting, q.More = &w.Count, w.More
 		q.Due, q.DueMore, q.NextDue, q.counted = w.Due, w.DueMore, w.NextDue*1000, w
 		if w.Oldest > 0 {
@@ -125,7 +127,7 @@ func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 	if q.Waiting == nil || t.Untold > 0 {
 		return q
 	}
-	if in, known := t.EmptyIn(waiting[t.Target]); known {
+	if in, known := t.EmptyIn(w); known {
 		seconds := int64(in / time.Second)
 		q.EmptyIn = &seconds
 	}
@@ -133,48 +135,20 @@ func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 }
 
 // queueTable has a line for each target.
-func (p *program) queueTable(list []queued) table {
-	t := table{
-		head: []string{"TARGET", "WAITING", "OLDEST", "RUNNING", "SLOTS", "STARTED", "ENDED", "EMPTY IN"},
-		none: "no targets", elastic: "TARGET",
-	}
-	delays := slices.ContainsFunc(list, func(q queued) bool { return q.NextDue > 0 })
-	if delays { // what runs, and of how many slots, stands in one column then
-		t.head = []string{"TARGET", "WAITING", "OLDEST", "DUE", "NEXT DUE", "RUNNING", "ENDED", "EMPTY IN"}
-	}
+func (p *program) queueTable(list []queued) *table {
+	delays := slices.ContainsFunc(list, func(q queued) bool { return q.NextDue > 0 }) // what runs, and of how many slots, stands in one column then
+	t := p.table("no targets", "TARGET", "TARGET", "WAITING", "OLDEST", when(delays, "DUE"), when(delays, "NEXT DUE"), "RUNNING",
+		when(!delays, "SLOTS"), when(!delays, "STARTED"), "ENDED", "EMPTY IN")
 	for _, q := range list {
-		waiting, oldest := untold, untold
-		if q.Waiting != nil {
-			waiting, oldest = countText(q.counted), p.oldestText(q.counted)
-		}
+		waiting, oldest := p.waitingCells(q.counted, q.Waiting != nil)
+		running := orUntold(q.Running)
 		if delays {
-			t.add(q.Target, waiting, oldest, countText(api.WaitingTarget{Count: q.Due, More: q.DueMore}), p.dueIn(q.counted.NextDue, q.counted.Now),
-				fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots), orUntold(q.Ended), q.emptyText())
-			continue
+			running += fmt.Sprintf("/%d", q.Slots)
 		}
-		t.add(q.Target, waiting, oldest, orUntold(q.Running), q.Slots,
-			orUntold(q.Started), orUntold(q.Ended), q.emptyText())
+		due := operator.Counted(q.Due, q.DueMore)
+		t.add(q.Target, waiting, oldest, due, p.dueIn(q.counted.NextDue, q.counted.Now), running, q.Slots, orUntold(q.Started), orUntold(q.Ended), q.empty)
 	}
 	return t
-}
-
-// emptyText is in what time the target is empty: - where it is, never where nothing ends.
-func (q queued) emptyText() string {
-	switch {
-	case q.Waiting == nil || q.Ended == nil:
-		return untold
-	case q.EmptyIn == nil && q.Paused > 0 && q.Paused == q.Workers:
-		return "paused"
-	case q.EmptyIn == nil:
-		return "never"
-	case *q.EmptyIn == 0:
-		return "-"
-	}
-	text := screen.Length(time.Duration(*q.EmptyIn) * time.Second)
-	if q.More || q.DueMore {
-		return ">" + text
-	}
-	return text
 }
 
 func orUntold(n *int) string {
@@ -242,7 +216,7 @@ func (p *program) schedule() *cmd {
 		return nil
 	})
 	c.FlagSet.StringVar(&zone, "zone", zone, "the zone in which it is read, as Europe/Berlin (default: UTC)")
-	c.FlagSet.Func("n", "how many runs are told (default: 10); with --list how many rows (default: all)", count(&n, 0, mostRuns))
+	c.value("n", "how many runs are told (default: 10); with --list how many rows (default: all)", conf.Int(&n, 0, mostRuns))
 	c.FlagSet.BoolVar(&list, "list", false, "list the rows that recur, with their last and next run")
 	c.FlagSet.StringVar(&target, "target", "", "with --list: only rows of this target")
 	return c
@@ -294,7 +268,8 @@ func (p *program) explainSchedule(text, zoneName string, n int) error {
 	}
 	form.Explanation = plan.Explain(zone != time.UTC)
 	if p.json() {
-		return p.printJSON(form)
+		p.printJSON(form)
+		return nil
 	}
 	_, elapsed := plan.Every()
 	p.printSchedule(form, zone, elapsed)
@@ -304,18 +279,18 @@ func (p *program) explainSchedule(text, zoneName string, n int) error {
 // printSchedule prints it for people.
 func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed bool) {
 	const withDay = "Mon 2006-01-02 15:04:05 -07:00"
-	fmt.Fprintf(p.out, "%s\n\n%s\n\n", form.Schedule, strings.Join(layout.Wrap(form.Explanation, layout.Width-2), "\n"))
+	p.say("%s\n\n%s\n\n", form.Schedule, strings.Join(layout.Wrap(form.Explanation, layout.Width-2), "\n"))
 	counted := ""
 	if elapsed {
 		counted = ", counted from now"
 	}
-	fmt.Fprintf(p.out, "next runs%s, in %s:\n", counted, form.Zone)
+	p.say("next runs%s, in %s:\n", counted, form.Zone)
 	for _, run := range form.Next {
 		at := time.Unix(run.At, 0)
-		fmt.Fprintf(p.out, "  %s  in %s\n", at.In(zone).Format(withDay), screen.Length(at.Sub(p.now())))
+		p.say("  %s  in %s\n", at.In(zone).Format(withDay), screen.Length(at.Sub(p.now())))
 	}
 	if len(form.Next) == 0 {
-		fmt.Fprintln(p.out, "  none before the year 2100")
+		p.say("  none before the year 2100\n")
 	}
 }
 
@@ -328,45 +303,37 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 	case len(all) == 0 && len(errs) > 0:
 		return errors.Join(errs...)
 	}
-	return errors.Join(append([]error{p.printRecurring(all)}, errs...)...)
+	p.printRecurring(all)
+	return errors.Join(errs...)
 }
 
 // printRecurring prints rows that recur.
-func (p *program) printRecurring(all []operator.Recurring) error {
+func (p *program) printRecurring(all []operator.Recurring) {
 	if p.json() {
-		if all == nil {
-			all = []operator.Recurring{}
-		}
-		return p.printJSON(map[string]any{"rows": all})
+		p.printJSON(map[string]any{"rows": append([]operator.Recurring{}, all...)})
+		return
 	}
-	p.print(p.recurringTable(all))
+	p.recurringTable(all).print()
 	for _, row := range all {
 		if row.Error != "" {
 			fmt.Fprintf(p.err, "jobctl: job %d: %s\n", row.Job, clean(row.Error))
 		}
 	}
-	return nil
 }
 
 // recurringTable has a row for each row that recurs: on a terminal with zones and results below
 // schedules and times, so that it fits 80 columns and none of that is cut.
-func (p *program) recurringTable(all []operator.Recurring) table {
-	t := table{
-		head: []string{"JOB", "TARGET", "SCHEDULE", "LAST RUN", "RESULT", "NEXT RUN"}, none: "no row recurs",
-		elastic: "TARGET|SCHEDULE",
-	}
-	if p.terminal {
-		t.head = slices.Delete(t.head, 4, 5)
-	}
+func (p *program) recurringTable(all []operator.Recurring) *table {
+	t := p.table("no row recurs", "TARGET|SCHEDULE", "JOB", "TARGET", "SCHEDULE", "LAST RUN", when(!p.terminal, "RESULT"), "NEXT RUN")
 	for _, row := range all {
-		when, next := row.NextText(p.times())
+		at, next := row.NextText(p.times())
 		last := p.seconds(row.Finished)
 		if p.terminal {
-			t.add(row.Job, row.Target, lines(row.ScheduleText(false), row.ZoneText()), lines(last, row.ResultText()), lines(when, next))
+			t.add(row.Job, row.Target, lines(row.ScheduleText(false), row.ZoneText()), lines(last, row.ResultText()), "", lines(at, next))
 			continue
 		}
 		t.add(row.Job, row.Target, row.ScheduleText(true), last, row.ResultText(),
-			strings.TrimSpace(when+" "+next))
+			strings.TrimSpace(at+" "+next))
 	}
 	return t
 }

@@ -161,7 +161,7 @@ func TestWhenATargetIsEmpty(t *testing.T) {
 		"?":       {api.WaitingTarget{Count: 1}, operator.Tally{Ended: 1, Untold: 1}},
 	} {
 		test.tally.Target = "a"
-		if got := queuedOf(test.tally, map[string]api.WaitingTarget{"a": test.waiting}).emptyText(); got != strings.TrimSpace(want) {
+		if got := queuedOf(test.tally, map[string]api.WaitingTarget{"a": test.waiting}).empty; got != strings.TrimSpace(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

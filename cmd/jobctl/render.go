@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,25 +18,23 @@ import (
 	"jobd/journal"
 )
 
-// table is what jobctl prints in columns, with lines on a terminal:
+// table is what jobctl prints item by item: in columns, with lines on a terminal,
 //
 //	TARGET | CONCURRENCY
 //	-------+------------
 //	a      | 10
 //
-// Elsewhere it is for other programs: every line is complete, so cells of one line are repeated
-// beside those of many, and an empty cell is a hyphen. A table is made row by row and printed as a
-// whole, or, where it may be of any length, begun by program.stream, which holds a chunk of it.
+// or as JSON, an object a line. Elsewhere it is for other programs: every line is complete, so cells of
+// one line are repeated beside those of many, and an empty cell is a hyphen. A chunk of rows is held, and
+// decides how wide the columns are.
 type table struct {
-	head []string
-	none string // said on a terminal in place of a table without rows; "" prints the head alone
-	rows []row  // that are not printed yet
+	*program
+	head    []string // a column without a head is left out
+	none    string   // said on a terminal in place of a table without rows; "": the head alone is printed
+	elastic string   // the head of the column that is cut where the terminal is too narrow, or several, with | between them
 
-	// elastic is the head of the column that is cut where the terminal is too narrow, or the heads
-	// of several, with a | between them.
-	elastic string
-
-	to     *program
+	rows   []row // that are not printed yet
+	count  uint64
 	widths []int // of the columns, as the rows so far need them
 	begun  bool  // the head is printed
 	blanks string
@@ -50,8 +48,21 @@ type row struct {
 // cell is the lines of a cell. In one row, cells have one line or all the same number.
 type cell []string
 
-// chunk is how many rows of a stream decide how wide its columns are.
+// chunk is how many rows decide how wide the columns are.
 const chunk = 1000
+
+// table begins a table.
+func (p *program) table(none, elastic string, head ...string) *table {
+	return &table{program: p, none: none, elastic: elastic, head: head}
+}
+
+// when is the head of a column that there is only where something is so.
+func when(is bool, head string) string {
+	if is {
+		return head
+	}
+	return ""
+}
 
 // lines makes a cell of several lines, those that are not empty.
 func lines(texts ...string) (c cell) {
@@ -66,82 +77,94 @@ func lines(texts ...string) (c cell) {
 	return c
 }
 
-// add adds a row to a table that is printed as a whole: cells, or what is printed as fmt does.
-func (t *table) add(values ...any) { t.rows = append(t.rows, rowOf(plain, values)) }
+// add adds an item: cells, or what is printed as fmt does. Its JSON has the heads for keys.
+func (t *table) add(values ...any) { t.put(nil, plain, values...) }
 
-func rowOf(tone tone, values []any) row {
-	texts, cells := make([]string, len(values)), make([]cell, len(values))
+// put adds an item with a JSON form of its own.
+func (t *table) put(form any, tone tone, values ...any) {
+	t.count++
+	if t.json() {
+		if form == nil {
+			keys := map[string]any{}
+			for i, head := range t.head {
+				keys[strings.ToLower(head)] = values[i]
+			}
+			form = keys
+		}
+		t.printJSON(form)
+		return
+	}
+	texts, cells := make([]string, 0, len(values)), make([]cell, 0, len(values))
 	for i, value := range values {
-		if lines, is := value.(cell); is {
-			cells[i] = lines
+		if t.head[i] == "" {
 			continue
 		}
-		texts[i] = clean(textOf(value))
-		cells[i] = texts[i : i+1]
+		lines, is := value.(cell)
+		if !is {
+			texts = append(texts, clean(textOf(value)))
+			lines = texts[len(texts)-1:]
+		}
+		cells = append(cells, lines)
 	}
-	return row{tone, cells}
-}
-
-// drop leaves a column out of a table that is printed as a whole.
-func (t *table) drop(head string) {
-	i := slices.Index(t.head, head)
-	t.head = slices.Delete(t.head, i, i+1)
-	for n := range t.rows {
-		t.rows[n].cells = slices.Delete(t.rows[n].cells, i, i+1)
+	if t.rows = append(t.rows, row{tone, cells}); len(t.rows) >= chunk {
+		t.flush()
 	}
 }
 
-// print prints a whole table.
-func (p *program) print(t table) {
-	t.to = p
-	_ = t.end() // what can't be written is told at the end of the run
-}
-
-// stream begins a table of any length. What it prints looks like a table that is printed as a
-// whole, but for columns that later rows need wider.
-func (p *program) stream(head ...string) *table { return &table{to: p, head: head} }
-
-// put adds a row to a stream.
-func (t *table) put(tone tone, values ...any) error {
-	if t.rows = append(t.rows, rowOf(tone, values)); len(t.rows) >= chunk {
-		return t.flush()
+// end prints what is left, and gives back why there is no more. What was found before an error is printed
+// as well, but that nothing was found is said only of a table that is complete.
+func (t *table) end(err error) error {
+	switch {
+	case t.json() || err != nil && t.count == 0:
+	case t.none != "" && t.count == 0 && t.terminal:
+		t.say("%s\n", t.none)
+	default:
+		t.flush()
 	}
-	return nil
-}
-
-// end prints what is left of a table, or that there is nothing.
-func (t *table) end() error {
-	if t.none != "" && !t.begun && len(t.rows) == 0 && t.to.terminal {
-		return t.to.sayNone(t.none)
-	}
-	return t.flush()
-}
-
-// sayNone tells a person that there is nothing to print; a program sees it.
-func (p *program) sayNone(text string) error {
-	if !p.terminal {
-		return nil
-	}
-	_, err := fmt.Fprintln(p.out, text)
 	return err
 }
 
+// print is end where nothing went wrong.
+func (t *table) print() { _ = t.end(nil) }
+
+// tabulate prints the items of a sequence, up to its first error.
+func tabulate[T any](t *table, items iter.Seq2[T, error], add func(T)) error {
+	for item, err := range items {
+		if err != nil {
+			return t.end(err)
+		}
+		add(item)
+	}
+	return t.end(nil)
+}
+
+// say prints a text. What can't be written ends the run, which tells it then.
+func (p *program) say(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
+
+// sayNone tells a person that there is nothing to print; a program sees it.
+func (p *program) sayNone(format string, args ...any) {
+	if p.terminal {
+		p.say(format+"\n", args...)
+	}
+}
+
 // flush prints the rows so far, and the head before the first ones.
-func (t *table) flush() error {
+func (t *table) flush() {
+	head := slices.DeleteFunc(slices.Clone(t.head), func(head string) bool { return head == "" })
 	if !t.begun {
-		t.widths = make([]int, len(t.head))
-		t.widen(t.head)
+		t.widths = make([]int, len(head))
+		t.widen(head)
 	}
 	for _, row := range t.rows {
 		for n := range row.height() {
 			t.widen(row.line(n, t.complete()))
 		}
 	}
-	t.fit()
+	t.fit(head)
 	var text bytes.Buffer
 	if !t.begun {
-		t.write(&text, t.head, plain)
-		if t.to.terminal {
+		t.write(&text, head, plain)
+		if t.terminal {
 			t.dashes(&text)
 		}
 		t.begun = true
@@ -152,58 +175,11 @@ func (t *table) flush() error {
 		}
 	}
 	t.rows = t.rows[:0]
-	_, err := t.to.out.Write(text.Bytes())
-	return err
-}
-
-// report is how commands print what they find, item by item: as JSON, one a line, or as
-// rows of a table, with the worker in front where there are several.
-type report struct {
-	*program
-	table   *table
-	workers bool // rows begin with the worker's name
-	count   uint64
-}
-
-// cutAt names the columns of a report that a narrow terminal cuts.
-func (r *report) cutAt(heads string) *report {
-	r.table.elastic = heads
-	return r
-}
-
-// report begins a report; none is said on a terminal where nothing is found.
-func (p *program) report(workers bool, none string, head ...string) *report {
-	if workers {
-		head = append([]string{"WORKER"}, head...)
-	}
-	r := &report{program: p, table: p.stream(head...), workers: workers}
-	r.table.none = none
-	return r
-}
-
-// add prints an item of a worker: its JSON form, or the values of its row.
-func (r *report) add(worker string, form any, tone tone, values ...any) error {
-	r.count++
-	if r.json() {
-		return r.printJSON(form)
-	}
-	if r.workers {
-		values = append([]any{worker}, values...)
-	}
-	return r.table.put(tone, values...)
-}
-
-// end prints what is left; err is why there is no more, or nil. What was found before an error is
-// printed as well, but that nothing was found is said only of a report that is complete.
-func (r *report) end(err error) error {
-	if r.json() || err != nil && r.count == 0 {
-		return err
-	}
-	return errors.Join(r.table.end(), err)
+	_, _ = t.out.Write(text.Bytes())
 }
 
 // complete says that every line is to have a text in every column: it is for a program.
-func (t *table) complete() bool { return !t.to.terminal }
+func (t *table) complete() bool { return !t.terminal }
 
 func (t *table) widen(texts []string) {
 	for i, text := range texts {
@@ -213,7 +189,7 @@ func (t *table) widen(texts []string) {
 
 // between is what stands between two columns.
 func (t *table) between() string {
-	if t.to.terminal {
+	if t.terminal {
 		return " | "
 	}
 	return "  "
@@ -233,7 +209,7 @@ func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
 		}
 		line = append(append(line, text...), t.spaces(t.widths[i]-width)...)
 	}
-	to.WriteString(t.to.paint(string(bytes.TrimRight(line, " ")), tone))
+	to.WriteString(t.paint(string(bytes.TrimRight(line, " ")), tone))
 	to.WriteByte('\n')
 }
 
@@ -305,28 +281,22 @@ func (s surroundings) columns() int {
 }
 
 // fit makes the elastic columns narrower until a line fits into the terminal.
-func (t *table) fit() {
-	columns := t.to.columns()
+func (t *table) fit(head []string) {
+	columns := t.columns()
 	if columns == 0 {
 		return
 	}
-	over := -columns
-	for i, width := range t.widths {
-		if over += width; i > 0 {
-			over += len(t.between())
-		}
+	over := (len(head)-1)*len(t.between()) - columns
+	for _, width := range t.widths {
+		over += width
 	}
+	elastic := strings.Split(t.elastic, "|")
 	screen.Narrow(t.widths, over, func(column int) int {
-		if t.isElastic(column) {
+		if slices.Contains(elastic, head[column]) {
 			return leastElastic
 		}
 		return -1
 	})
-}
-
-// isElastic tells whether a column may be cut.
-func (t *table) isElastic(column int) bool {
-	return t.elastic != "" && slices.Contains(strings.Split(t.elastic, "|"), t.head[column])
 }
 
 // tone is a line's colour, by what the line means.
@@ -348,10 +318,7 @@ func (s surroundings) coloured() bool {
 		return false
 	}
 	term := s.variable("TERM")
-	refused := slices.ContainsFunc(s.environ, func(v string) bool {
-		return strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
-	})
-	return term != "" && term != "dumb" && !refused
+	return term != "" && term != "dumb" && s.variable("NO_COLOR") == ""
 }
 
 // variable is an environment variable; "" where there is none.
@@ -369,17 +336,7 @@ func (p *program) paint(text string, t tone) string {
 	if t == plain || !p.coloured() {
 		return text
 	}
-	sequence := ""
-	switch t {
-	case good:
-		sequence = "\x1b[32m"
-	case bad:
-		sequence = "\x1b[31m"
-	case odd:
-		sequence = "\x1b[33m"
-	case faint:
-		sequence = "\x1b[2m"
-	}
+	sequence := map[tone]string{good: "\x1b[32m", bad: "\x1b[31m", odd: "\x1b[33m", faint: "\x1b[2m"}[t]
 	return p.ours(sequence) + text + p.ours("\x1b[m")
 }
 
@@ -467,9 +424,7 @@ func (p *program) watched(ctx context.Context, watch bool, print func(context.Co
 		case err != nil && text == "":
 			text = "jobctl: " + clean(err.Error()) + "; trying again\n"
 		}
-		if err := p.showPage(text, first); err != nil {
-			return err
-		}
+		p.showPage(text, first)
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -492,26 +447,21 @@ func (p *program) sayBelow(err error) {
 	if page, is := p.out.(*bytes.Buffer); !is || page.Len() == 0 || err == nil {
 		return
 	}
-	fmt.Fprintln(p.out)
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintln(p.out, clean(line))
+	for line := range strings.SplitSeq("\n"+err.Error(), "\n") {
+		p.say("%s\n", clean(line))
 	}
 }
 
 // showPage shows one page.
-func (p *program) showPage(text string, first bool) error {
+func (p *program) showPage(text string, first bool) {
 	switch {
 	case p.json():
 	case p.terminal:
 		text = p.ours("\x1b[H\x1b[2J") + p.clock(p.now()) + "\n\n" + text
 	default:
-		text = p.clock(p.now()) + "\n" + text
-		if !first {
-			text = "\n" + text
-		}
+		text = when(!first, "\n") + p.clock(p.now()) + "\n" + text
 	}
-	_, err := fmt.Fprint(p.out, text)
-	return err
+	p.say("%s", text)
 }
 
 // When progress is told: of what takes longer than progressDelay, each progressInterval.
@@ -520,43 +470,48 @@ const (
 	progressInterval = 200 * time.Millisecond
 )
 
-// progress tells on stderr how far a long run is, where that is a terminal and the run takes long
-// enough.
-type progress struct {
-	p     *program
-	what  string
-	next  time.Time
+// statusLine is a line on stderr that is taken back, where that is a terminal.
+type statusLine struct {
+	*program
 	shown bool
 }
 
+// show writes it, no wider than the terminal: a line that wraps can't be taken back.
+func (l *statusLine) show(text string) {
+	columns := 80
+	if l.errWidth != nil && l.errWidth() > 0 {
+		columns = l.errWidth()
+	}
+	fmt.Fprint(l.err, l.ours("\r")+screen.Cut(text, columns-1)+l.ours("\x1b[K"))
+	l.shown = true
+}
+
+// end takes it back.
+func (l *statusLine) end() {
+	if l.shown {
+		fmt.Fprint(l.err, l.ours("\r\x1b[K"))
+		l.shown = false
+	}
+}
+
+// progress tells how far a long run is, where it takes long enough.
+type progress struct {
+	statusLine
+	what string
+	next time.Time
+}
+
 func (p *program) progress(what string) *progress {
-	return &progress{p: p, what: what, next: p.now().Add(progressDelay)}
+	return &progress{statusLine{program: p}, what, p.now().Add(progressDelay)}
 }
 
 // at shows that n were counted so far.
 func (g *progress) at(n uint64) {
-	if !g.p.errTerminal || g.p.variable("TERM") == "dumb" { // which takes no line back
+	if !g.errTerminal || g.variable("TERM") == "dumb" { // which takes no line back
 		return
 	}
-	if now := g.p.now(); !now.Before(g.next) {
-		fmt.Fprintf(g.p.err, "%s%s%s", g.p.ours("\r"), g.line(n), g.p.ours("\x1b[K"))
-		g.next, g.shown = now.Add(progressInterval), true
-	}
-}
-
-// line is what is shown, no wider than the terminal: a line that wraps can't be taken back.
-func (g *progress) line(n uint64) string {
-	columns := 80
-	if g.p.errWidth != nil && g.p.errWidth() > 0 {
-		columns = g.p.errWidth()
-	}
-	return screen.Cut(fmt.Sprintf("%s %s", humanize.Comma(int64(n)), g.what), columns-1)
-}
-
-// end removes what is shown.
-func (g *progress) end() {
-	if g.shown {
-		fmt.Fprint(g.p.err, g.p.ours("\r\x1b[K"))
-		g.shown = false
+	if now := g.now(); !now.Before(g.next) {
+		g.show(humanize.Comma(int64(n)) + " " + g.what)
+		g.next = now.Add(progressInterval)
 	}
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/reason"
@@ -16,7 +16,6 @@ import (
 
 func (p *program) show() *cmd {
 	all, runs := false, operator.UsualRuns
-	var dirs []string
 	c := command("show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		job, err := oneJob("show", "ID or TARGET:ID", args)
 		if err != nil {
@@ -25,16 +24,9 @@ func (p *program) show() *cmd {
 		if all {
 			runs = 0
 		}
-		if len(dirs) > 0 && runs != operator.UsualRuns {
-			return wrongUsage("show: -n and --all are not for --journal, which shows all runs")
-		}
-		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, []operator.Job{job}, true, p.printHistory)
-		}
 		return p.showJob(ctx, p.daemon(), job, runs)
 	})
-	foldersFlag(c, &dirs)
-	c.FlagSet.Func("n", "only the newest runs, so many; each claim of the row begins one", count(&runs, 1, mostRuns))
+	c.value("n", "only the newest runs, so many; each claim of the row begins one", conf.Int(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
 }
@@ -45,20 +37,20 @@ func (p *program) showJob(ctx context.Context, d *operator.Daemon, job operator.
 	if err != nil {
 		return err
 	}
-	if p.json() {
-		err = p.printStoryJSON(s)
-	} else {
-		err = p.buffered(func() error { return p.printStory(s) })
-	}
-	if err != nil {
-		return err
-	}
+	_ = p.buffered(func() error {
+		if p.json() {
+			p.printStoryJSON(s)
+		} else {
+			p.printStory(s)
+		}
+		return nil
+	})
 	return exit.Join(exit.Why(ctx, errors.Join(s.Failed...)), unexplained(s.Verdict))
 }
 
 // printStoryJSON prints a job's page as one object.
-func (p *program) printStoryJSON(s *operator.Story) error {
-	return p.printJSON(struct {
+func (p *program) printStoryJSON(s *operator.Story) {
+	p.printJSON(struct {
 		reason.Verdict
 		Row    *api.JobRow `json:"row"`
 		Events []eventForm `json:"events"`
@@ -80,37 +72,36 @@ func (p *program) eventsOf(s *operator.Story) []eventForm {
 
 // printStory prints the page: the verdict, the row, what the journals tell, how long things took, and the
 // end of what the job wrote.
-func (p *program) printStory(s *operator.Story) error {
-	fmt.Fprintf(p.out, "%s\n\n", p.paint(clean(s.Verdict.Sentence), toneOfReason(s.Verdict.Reason)))
+func (p *program) printStory(s *operator.Story) {
+	p.say("%s\n\n", p.paint(clean(s.Verdict.Sentence), toneOfReason(s.Verdict.Reason)))
 	switch {
 	case s.Row != nil:
 		for _, c := range s.Columns() {
-			fmt.Fprintf(p.out, "%-12s %s\n", c.Name+":", clean(c.Text))
+			p.say("%-12s %s\n", c.Name+":", clean(c.Text))
 		}
 	case s.Read:
-		fmt.Fprintln(p.out, "row: none")
+		p.say("row: none\n")
 	default:
-		fmt.Fprintln(p.out, "row: not known, as nobody who was asked could read the table")
+		p.say("row: not known, as nobody who was asked could read the table\n")
 	}
-	fmt.Fprintln(p.out)
+	p.say("\n")
 	switch {
 	case len(s.Runs) == 0 && s.Unheard:
-		fmt.Fprintln(p.out, "history: not known, as not all journals could be read")
+		p.say("history: not known, as not all journals could be read\n")
 	case len(s.Runs) == 0:
-		fmt.Fprintln(p.out, "history: none; no journal knows this job")
+		p.say("history: none; no journal knows this job\n")
 	default:
 		p.printRuns(s)
 	}
 	for _, output := range s.Outputs() {
 		p.printEnd(s.Job.ID, output)
 	}
-	return nil
 }
 
 // printRuns prints the events of a job's runs, and how long things took.
 func (p *program) printRuns(s *operator.Story) {
 	if s.Earlier {
-		fmt.Fprintf(p.out, "earlier runs: jobctl show %d --all\n", s.Job.ID)
+		p.say("earlier runs: jobctl show %d --all\n", s.Job.ID)
 	}
 	var clocks clocks
 	for _, run := range s.Runs {
@@ -119,11 +110,11 @@ func (p *program) printRuns(s *operator.Story) {
 			if e.Source.Worker() != "" {
 				name = clean(e.Source.Worker()) + "  "
 			}
-			fmt.Fprintln(p.out, p.paint(fmt.Sprintf("%s  %s%s", clocks.of(p, e.Item.Time), name, e.Text), toneOf(e.Item.Payload)))
+			p.say("%s\n", p.paint(fmt.Sprintf("%s  %s%s", clocks.of(p, e.Item.Time), name, e.Text), toneOf(e.Item.Payload)))
 		}
 	}
 	if delay, known := s.Delay(); known {
-		fmt.Fprintf(p.out, "\n%s: %s\n", delay.Name, delay.Text)
+		p.say("\n%s: %s\n", delay.Name, delay.Text)
 	}
 	p.printLengths(s.Newest())
 }
@@ -140,74 +131,30 @@ func (p *program) printEnd(job jobnet.Whole, o operator.Output) {
 		lines = lines[max(0, len(lines)-mostShown):]
 		head += fmt.Sprintf("; the last %d lines, all of it: jobctl tail %d", len(lines), job)
 	}
-	fmt.Fprintf(p.out, "\n%s\n%s", head, strings.Join(lines, ""))
+	p.say("\n%s\n%s", head, strings.Join(lines, ""))
 }
 
 func (p *program) why() *cmd {
-	var dirs []string
-	c := command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
+	return command("why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
-		if len(dirs) > 0 {
-			return p.fromFolders(ctx, dirs, jobs, false, p.printNewest)
-		}
 		return p.sayWhy(ctx, p.daemon(), jobs)
 	})
-	foldersFlag(c, &dirs)
-	return c
-}
-
-// foldersFlag lets a command about jobs read journals instead of asking a daemon.
-func foldersFlag(c *cmd, dirs *[]string) {
-	c.FlagSet.Func("journal", "read this folder of a journal, a worker's or a master's, and ask nobody; more than once for several", folders(dirs))
-}
-
-// fromFolders has the story of each job told from the journals in some folders: the newest run, or all of it.
-func (p *program) fromFolders(ctx context.Context, dirs []string, jobs []operator.Job, all bool, print func(context.Context, *operator.Journals, *operator.Story) error) error {
-	return p.readFolders(ctx, dirs, func(ctx context.Context, j *operator.Journals) error {
-		var failed []error
-		for _, job := range jobs {
-			if job.Target != "" {
-				return wrongUsage("job %s:%d: with --journal a job is named by its ID alone", job.Target, job.ID)
-			}
-			failed = append(failed, print(ctx, j, operator.TellBy(ctx, j, job, all, p.times())))
-		}
-		return exit.Join(failed...)
-	})
-}
-
-// printNewest prints the newest of what journals tell of a job.
-func (p *program) printNewest(ctx context.Context, j *operator.Journals, s *operator.Story) error {
-	j.Failed = nil // they are told here
-	if len(s.Runs) == 0 {
-		return cmp.Or(errors.Join(s.Failed...), unknownJob(ctx, j, s.Job.ID))
-	}
-	run := s.Runs[len(s.Runs)-1]
-	e := run.Events[len(run.Events)-1]
-	if p.json() {
-		return exit.Join(p.printJSON(eventJSON(e.Source.Worker(), e.Item)), errors.Join(s.Failed...))
-	}
-	if j.OfMasters() {
-		e.Text += "; " + ofMasters
-	}
-	at := (&clocks{}).of(p, e.Item.Time)
-	fmt.Fprintln(p.out, p.paint(fmt.Sprintf("job %d: %s  %s", s.Job.ID, at, e.Text), toneOf(e.Item.Payload)))
-	return errors.Join(s.Failed...)
 }
 
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.
 func (p *program) sayWhy(ctx context.Context, d *operator.Daemon, jobs []operator.Job) error {
 	var unknown []error
 	for verdict, err := range operator.Why(ctx, d, jobs, p.times(), p.note) {
-		if err == nil && p.json() {
-			err = p.printJSON(verdict)
-		} else if err == nil {
-			_, err = fmt.Fprintln(p.out, p.paint(clean(verdict.Sentence), toneOfReason(verdict.Reason)))
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case p.json():
+			p.printJSON(verdict)
+		default:
+			p.say("%s\n", p.paint(clean(verdict.Sentence), toneOfReason(verdict.Reason)))
 		}
 		unknown = append(unknown, unexplained(verdict))
 	}

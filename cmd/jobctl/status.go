@@ -14,6 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/layout"
 	"jobd/cmd/internal/operator"
@@ -41,17 +42,17 @@ func (p *program) printCensus(s *operator.Census) {
 	tallies := s.Tallies()
 	if s.Master == nil {
 		p.printHead(s.Workers[0].Value, p.daemon().Where())
-		fmt.Fprintln(p.out)
+		p.say("\n")
 	} else {
-		p.print(p.fleetTable(s))
+		p.fleetTable(s).print()
 		p.printUntold(s)
 		p.printDown(s)
 		for _, t := range s.Master.Troubles {
-			fmt.Fprintf(p.out, "\n%s%s: %s\n", operator.MasterTrouble(t), p.sinceSuffix(t.Since), clean(t.Why))
+			p.say("\n%s%s: %s\n", operator.MasterTrouble(t), p.sinceSuffix(t.Since), clean(t.Why))
 		}
-		fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
+		p.say("\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
 	}
-	p.print(p.tallyTable(s, tallies))
+	p.tallyTable(s, tallies).print()
 	p.printExecutors(s)
 	p.printByHand(s)
 	if s.Master != nil {
@@ -75,7 +76,7 @@ func (p *program) whose(s *operator.Census, w operator.Answer[*workerStatus]) st
 
 // printHead prints all but the targets. What a worker does not tell is left out.
 func (p *program) printHead(s *workerStatus, address string) {
-	line := func(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+	line := func(format string, args ...any) { p.say(format+"\n", args...) }
 	if s.PID > 0 {
 		line("worker %s, version %s, process %d", clean(s.Name), clean(s.Version), s.PID)
 		line("up: %s, since %s", p.ago(time.UnixMilli(s.Started)), p.clock(time.UnixMilli(s.Started)))
@@ -91,7 +92,12 @@ func (p *program) printHead(s *workerStatus, address string) {
 	if d := s.Database; d != nil {
 		line("database: %s", p.standingText(*d, "reachable", "away"))
 	}
-	p.printIdentity(*s)
+	if s.Server != "" {
+		line("database server: %s", clean(s.Server))
+	}
+	if s.Mark != "" {
+		line("mark in the claims of this worker: %s", clean(s.Mark))
+	}
 	if j := s.Journal; j != nil {
 		behind := ""
 		if n := operator.Owed(j); n > 0 {
@@ -142,25 +148,21 @@ const untold = "?"
 
 // tallyTable has a line for each target, added up over the workers of a master; of a worker that can't
 // tell more, what it tells.
-func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) table {
+func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) *table {
 	if s.Master == nil && !operator.TellsMore(s.Workers[0].Value) {
-		return targetTable(s.Workers[0].Value)
+		return p.targetTable(s.Workers[0].Value)
 	}
-	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "NEXT DUE", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	t := p.table("no targets", "TARGET", "TARGET", when(s.Master != nil, "WORKERS"), "SLOTS", "PREFETCHED", "WAITING", "OLDEST",
+		when(s.Delays(), "NEXT DUE"), "PAUSED")
 	for _, one := range tallies {
 		running, prefetched := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched)
 		if one.Untold > 0 {
 			running, prefetched = untold, untold
 		}
-		waiting, oldest := p.waitingCells(s, one.Target)
+		w, counted := s.Waiting[one.Target]
+		waiting, oldest := p.waitingCells(w, counted)
 		t.add(one.Target, one.Workers, fmt.Sprintf("%s/%d", running, one.Slots), prefetched, waiting, oldest,
 			p.dueIn(s.NextDue(one.Target)), p.pausedText(s, one))
-	}
-	if !s.Delays() {
-		t.drop("NEXT DUE")
-	}
-	if s.Master == nil {
-		t.drop("WORKERS")
 	}
 	return t
 }
@@ -179,29 +181,17 @@ func (p *program) pausedText(s *operator.Census, t operator.Tally) string {
 }
 
 // waitingCells are how many rows of a target wait, and for how long the oldest does.
-func (p *program) waitingCells(s *operator.Census, target string) (count, oldest string) {
-	w, counted := s.Waiting[target]
-	if !counted {
-		return untold, untold
-	}
-	return countText(w), p.oldestText(w)
-}
-
-func countText(w api.WaitingTarget) string {
-	if w.More {
-		return fmt.Sprintf("%d+", w.Count)
-	}
-	return fmt.Sprint(w.Count)
-}
-
-func (p *program) oldestText(w api.WaitingTarget) string {
+func (p *program) waitingCells(w api.WaitingTarget, counted bool) (count, oldest string) {
 	switch {
+	case !counted:
+		return untold, untold
 	case w.Count == 0:
-		return ""
 	case w.Oldest == 0:
-		return untold
+		oldest = untold
+	default:
+		oldest = p.ago(time.Unix(w.Oldest, 0))
 	}
-	return p.ago(time.Unix(w.Oldest, 0))
+	return operator.Counted(w.Count, w.More), oldest
 }
 
 // printByHand says what operators have set until the next reload or restart: pauses, with since when
@@ -250,55 +240,38 @@ func inFile(slots int) string {
 // ago is how long ago something was, in its two largest units.
 func (p *program) ago(at time.Time) string { return screen.Length(p.now().Sub(at)) }
 
-// printIdentity prints by what the database and other workers know this one, as far as the worker
-// tells.
-func (p *program) printIdentity(s workerStatus) {
-	if s.Server != "" {
-		fmt.Fprintf(p.out, "database server: %s\n", clean(s.Server))
-	}
-	if s.Mark != "" {
-		fmt.Fprintf(p.out, "mark in the claims of this worker: %s\n", clean(s.Mark))
-	}
-}
-
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
 func (p *program) printOdds(whose string, s *workerStatus) {
 	if n := operator.Quarantined(s); n > 0 {
-		fmt.Fprintf(p.out, "\n%srows quarantined, and tried again until they can be changed: %s\n", whose, humanize.Comma(int64(n)))
-		t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
+		p.say("\n%srows quarantined, and tried again until they can be changed: %s\n", whose, humanize.Comma(int64(n)))
+		t := p.table("", "TARGET|REASON", "JOB", "TARGET", "SINCE", "REASON")
 		for _, row := range s.Quarantined {
-			t.add(row.Job, row.Target, p.sinceText(row.Since), row.Reason)
+			t.add(row.Job, row.Target, p.clock(row.Since), row.Reason)
 		}
-		if len(t.rows) > 0 {
-			p.print(t)
+		if t.count > 0 {
+			t.print()
 		}
 		if more := n - len(s.Quarantined); more > 0 && more < n {
-			fmt.Fprintf(p.out, "and %s more\n", humanize.Comma(int64(more)))
+			p.say("and %s more\n", humanize.Comma(int64(more)))
 		}
 	}
 	if since := s.ConfigRefused; !since.IsZero() {
-		fmt.Fprintf(p.out, "\n%sits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", whose, p.clock(since))
+		p.say("\n%sits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", whose, p.clock(since))
 	}
 	if s.ClaimsInDoubt > 0 {
-		fmt.Fprintf(p.out, "\n%sclaims of which it is not known yet whether they were committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
+		p.say("\n%sclaims of which it is not known yet whether they were committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
 	if s.UnownedRows > 0 {
-		fmt.Fprintf(p.out, "\n%srows of its targets that are under way, and that no worker has claimed: %s\n", whose, humanize.Comma(int64(s.UnownedRows)))
+		p.say("\n%srows of its targets that are under way, and that no worker has claimed: %s\n", whose, humanize.Comma(int64(s.UnownedRows)))
 	}
-}
-
-func (p *program) sinceText(since time.Time) string {
-	if since.IsZero() {
-		return ""
-	}
-	return p.clock(since)
 }
 
 // printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing
 // where there are none, or where workers are older and do not tell. A worker's name is shown where
 // there may be several.
 func (p *program) printExecutors(s *operator.Census) {
-	t := table{head: []string{"NAME", "TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
+	t := p.table("", "NAME|TARGET|REPLACED",
+		when(s.Master != nil, "NAME"), "TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED")
 	var unready strings.Builder
 	for _, w := range s.Workers {
 		if w.Err != nil || w.Value == nil {
@@ -311,27 +284,26 @@ func (p *program) printExecutors(s *operator.Census) {
 			if !e.Pooled() { // requests have no processes
 				processes, ready, booting = "", "", ""
 			}
+			if t.count == 0 {
+				p.say("\n")
+			}
 			t.add(w.From.Name, e.Target, e.Mode, processes, ready, e.Busy, booting,
 				humanize.Comma(e.Jobs), replacedText(e.Recycled))
-			switch since := p.sinceText(time.UnixMilli(e.Since)); {
+			switch since := p.clock(time.UnixMilli(e.Since)); {
 			case e.Unready != "":
 				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))
 			case e.Failing != "":
 				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
 			}
 			if e.Stranger != "" {
-				fmt.Fprintf(&unready, "%starget %s, %s: %s\n", whose, clean(e.Target), p.sinceText(time.UnixMilli(e.StrangerAt)), said(e.Stranger))
+				fmt.Fprintf(&unready, "%starget %s, %s: %s\n", whose, clean(e.Target), p.clock(time.UnixMilli(e.StrangerAt)), said(e.Stranger))
 			}
 		}
 	}
-	if len(t.rows) == 0 {
+	if t.count == 0 {
 		return
 	}
-	if s.Master == nil {
-		t.drop("NAME")
-	}
-	fmt.Fprintln(p.out)
-	p.print(t)
+	t.print()
 	p.paragraph(unready.String())
 }
 
@@ -445,41 +417,38 @@ func (p *program) health() *cmd {
 		if err != nil {
 			return err
 		}
-		return p.printHealth(h)
+		p.printHealth(h)
+		if h.State == operator.OK {
+			return nil
+		}
+		return exit.With(int(h.State), errTold)
 	})
-	c.FlagSet.Func("max-age", "critical where the oldest row of a target has waited longer; a warning from 15m, critical from 1h on, if not given", span(&limits.MaxAge, time.Second, 0))
-	c.FlagSet.Func("max-lag", "critical where the table has been behind the journal for longer; not judged if not given", span(&limits.MaxLag, time.Second, 0))
+	c.value("max-age", "critical where the oldest row of a target has waited longer; a warning from 15m, critical from 1h on, if not given", conf.Duration(&limits.MaxAge, time.Second))
+	c.value("max-lag", "critical where the table has been behind the journal for longer; not judged if not given", conf.Duration(&limits.MaxLag, time.Second))
 	return c
 }
 
-// printHealth prints one line, and gives the error that ends the program with its exit code.
-func (p *program) printHealth(h *operator.Health) error {
+// printHealth prints one line.
+func (p *program) printHealth(h *operator.Health) {
 	problems := make([]string, len(h.Problems))
 	for i, problem := range h.Problems {
 		problems[i] = problem.Text
 	}
-	if p.json() {
-		numbers := make(map[string]*float64, len(h.Numbers))
-		for _, n := range h.Numbers {
-			numbers[n.Name] = &n.Value
-			if n.Lost {
-				numbers[n.Name] = nil
-			}
-		}
-		err := p.printJSON(map[string]any{
-			"state": strings.ToLower(h.State.String()), "code": int(h.State), "daemon": h.Who,
-			"problems": problems, "notes": append([]string{}, h.Notes...), "numbers": numbers,
-		})
-		if err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintln(p.out, healthLine(h, problems))
+	if !p.json() {
+		p.say("%s\n", healthLine(h, problems))
+		return
 	}
-	if h.State == operator.OK {
-		return nil
+	numbers := make(map[string]*float64, len(h.Numbers))
+	for _, n := range h.Numbers {
+		numbers[n.Name] = &n.Value
+		if n.Lost {
+			numbers[n.Name] = nil
+		}
 	}
-	return exit.With(int(h.State), errTold)
+	p.printJSON(map[string]any{
+		"state": strings.ToLower(h.State.String()), "code": int(h.State), "daemon": h.Who,
+		"problems": problems, "notes": append([]string{}, h.Notes...), "numbers": numbers,
+	})
 }
 
 // errTold is the error of a run that has told all that there is to tell.

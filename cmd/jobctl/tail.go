@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -54,7 +56,7 @@ func (p *program) tail() *cmd {
 		return f.run(ctx)
 	})
 	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")
-	c.FlagSet.Func("n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs", count(&f.lines, 0, 0))
+	c.value("n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs", conf.Int(&f.lines, 0, math.MaxInt))
 	return c
 }
 
@@ -69,7 +71,7 @@ const (
 // it missed is with the runner.
 func (f *follower) run(ctx context.Context) (err error) {
 	f.d = f.daemon()
-	pause, atOnce := soonTail, 0
+	pause := soonTail
 	lasting := operator.Lasting{
 		Outlives: func(err error) bool { return f.follow && (f.begun || f.waited) && operator.Mended(err) },
 		Tell:     func(err error) { f.note(fmt.Errorf("%w; trying again", err)) },
@@ -85,10 +87,9 @@ func (f *follower) run(ctx context.Context) (err error) {
 		if pause = min(2*pause, lateTail); some {
 			pause = soonTail
 		}
-		if atOnce++; f.tube.behind > 0 && (atOnce < mostAtOnce || !f.follow) {
+		if f.tube.behind > 0 {
 			return 0, nil
 		}
-		atOnce = 0
 		return pause, nil
 	})
 	if exit.Interrupted(ctx) && f.follow {
@@ -96,9 +97,6 @@ func (f *follower) run(ctx context.Context) (err error) {
 	}
 	return err
 }
-
-// mostAtOnce is how often a job that writes faster than it is shown is asked for without a pause.
-const mostAtOnce = 16
 
 // step asks once, and shows what came: over tells that nothing more will, some that something did.
 func (f *follower) step(ctx context.Context) (over, some bool, err error) {
@@ -135,7 +133,7 @@ func (f *follower) show(a *api.JobOutput) (over, some bool, err error) {
 	some = len(a.Stdout.Bytes)+len(a.Stderr.Bytes) > 0
 	if f.json() {
 		if some || !f.begun || a.Done != nil {
-			err = f.printJSON(struct {
+			f.printJSON(struct {
 				*api.JobOutput
 				Worker string `json:"worker,omitempty"`
 			}{a, f.on.Name})
@@ -340,10 +338,11 @@ func (f *follower) fromRow(ctx context.Context) error {
 		row := one.Value.Jobs[0].Row
 		answer := api.JobOutput{Job: f.job, State: api.OutputEnded, Stdout: endOfText(row.Stdout), Stderr: endOfText(row.Stderr)}
 		if f.json() {
-			return f.printJSON(struct {
+			f.printJSON(struct {
 				api.JobOutput
 				Row bool `json:"row"` // it is what the row has
 			}{answer, true})
+			return nil
 		}
 		f.note(fmt.Errorf("job %d: no journal that was asked tells of its end; this is what its row has", f.job))
 		for i, part := range []api.OutputPart{answer.Stdout, answer.Stderr} {

@@ -19,111 +19,96 @@ import (
 	"jobd/net/api"
 )
 
-func (p *program) poll() *cmd {
-	return command("poll [T…]", "worker: look for jobs of these targets, or of all", func(ctx context.Context, args []string) error {
-		if p.config.master {
-			return wrongUsage("poll: only a worker knows this; leave --master away, or use poke")
+// aboutTargets is a command that is one request about targets; without any it is about all.
+func (p *program) aboutTargets(usage, help string, r api.Request[api.Targets, api.Done]) *cmd {
+	return command(usage, help, func(ctx context.Context, args []string) error {
+		if len(args) == 0 && r.Name == api.Poke.Name {
+			return wrongUsage("poke: needs at least one target")
 		}
-		return p.tellTargets(ctx, api.Poll, args)
+		return p.tellTargets(ctx, r, args)
 	})
+}
+
+// ofOneWorker is a command that changes the targets of one worker.
+func ofOneWorker[Q any](p *program, usage, help string, r api.Request[Q, api.Done], read func(name string, args []string) (Q, error)) *cmd {
+	return command(usage, "worker: "+help, func(ctx context.Context, args []string) error {
+		query, err := read(r.Name, args)
+		if err != nil {
+			return err
+		}
+		return tell(ctx, p, r, query)
+	})
+}
+
+func (p *program) poll() *cmd {
+	return p.aboutTargets("poll [T…]", "worker: look for jobs of these targets, or of all", api.Poll)
 }
 
 func (p *program) poke() *cmd {
-	return command("poke T…", "master: let the workers that serve these targets look for jobs", func(ctx context.Context, args []string) error {
-		if err := p.onlyMaster("poke", "poll"); err != nil {
-			return err
-		}
-		if len(args) == 0 {
-			return wrongUsage("poke: needs at least one target")
-		}
-		return p.tellTargets(ctx, api.Poke, args)
-	})
+	return p.aboutTargets("poke T…", "master: let the workers that serve these targets look for jobs", api.Poke)
 }
 
 func (p *program) pause() *cmd {
-	return command("pause [T…]", "start no more jobs of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, api.Pause, args)
-	})
+	return p.aboutTargets("pause [T…]", "start no more jobs of these targets, or of all", api.Pause)
 }
 
 func (p *program) resume() *cmd {
-	return command("continue [T…]", "end the pause of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, api.Continue, args)
-	})
+	return p.aboutTargets("continue [T…]", "end the pause of these targets, or of all", api.Continue)
 }
 
 func (p *program) addTarget() *cmd {
-	return command("add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
-		return p.tellConcurrency(ctx, api.AddTarget, args)
-	})
+	return ofOneWorker(p, "add-target T N", "serve one more target, with N jobs at once", api.AddTarget, readSlots)
+}
+
+func (p *program) removeTarget() *cmd {
+	return ofOneWorker(p, "remove-target T", "serve a target no more; its queue must be empty", api.RemoveTarget,
+		func(name string, args []string) (api.Target, error) {
+			if len(args) != 1 {
+				return api.Target{}, wrongUsage("%s: needs one target, got %q", name, args)
+			}
+			return api.Target{Target: args[0]}, nil
+		})
 }
 
 func (p *program) setTargetConcurrency() *cmd {
-	var wish fleetWish
-	c := command("set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
-		if p.config.master {
-			return p.setConcurrencyOfAll(ctx, wish, args)
+	var may consent
+	c := command("set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, "+
+		"or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
+		slots, err := readSlots("set-target-concurrency", args)
+		switch {
+		case err != nil:
+			return err
+		case p.config.master:
+			return p.setConcurrencyOfAll(ctx, may, slots)
 		}
-		return p.tellConcurrency(ctx, api.SetConcurrency, args)
+		return tell(ctx, p, api.SetConcurrency, slots)
 	})
-	wish.flags(c)
+	may.flags(c, "with --master: ")
 	return c
 }
 
 // setConcurrencyOfAll sets how many jobs of a target each worker that serves it runs at once.
-func (p *program) setConcurrencyOfAll(ctx context.Context, wish fleetWish, args []string) error {
-	slots, err := readSlots("set-target-concurrency", args)
-	if err != nil {
-		return err
-	}
-	serving := func(w operator.Answer[*workerStatus]) bool {
-		if w.Err != nil {
-			return true // for all that is known
-		}
-		_, serves := w.Value.Targets[slots.Target]
-		return serves
-	}
-	wish.target = slots.Target
-	wish.question = func(n int) string {
-		return fmt.Sprintf("Target %s would have %s on %s, %d in all.", clean(slots.Target), screen.Count(slots.Concurrency, "slot"), workersText(n), n*slots.Concurrency)
-	}
-	wish.none = func() error {
-		return p.missed(api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}})
-	}
-	wish.head, wish.row = []string{"WORKER", "TARGET", "SLOTS", "THEN"}, func(w operator.Answer[*workerStatus]) []any {
-		if w.Err != nil {
-			return []any{w.From.Name, slots.Target, "", slots.Concurrency}
-		}
-		return []any{w.From.Name, slots.Target, w.Value.Targets[slots.Target].Concurrency, slots.Concurrency}
-	}
-	return p.oneByOne(ctx, wish, serving, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
-		var done api.Done
-		err := w.From.Ask(ctx, api.SetConcurrency.Name, slots, &done)
-		return []string{"target " + clean(slots.Target) + " has " + screen.Count(slots.Concurrency, "slot")}, slots, err
+func (p *program) setConcurrencyOfAll(ctx context.Context, may consent, slots api.Slots) error {
+	has := clean(slots.Target) + " would have " + screen.Count(slots.Concurrency, "slot")
+	return p.oneByOne(ctx, fleetWork{
+		consent: &may, target: slots.Target,
+		question: func(n int) string {
+			return fmt.Sprintf("Target %s on %s, %d in all.", has, workersText(n), n*slots.Concurrency)
+		},
+		none: p.missed(api.SetConcurrency.Name, api.Done{Unserved: []string{slots.Target}}),
+		head: []string{"WORKER", "TARGET", "SLOTS", "THEN"},
+		row: func(w worker) []any {
+			if w.Err != nil {
+				return []any{w.From.Name, slots.Target, "", slots.Concurrency}
+			}
+			return []any{w.From.Name, slots.Target, w.Value.Targets[slots.Target].Concurrency, slots.Concurrency}
+		},
+		act: func(ctx context.Context, w worker) ([]string, any, error) {
+			var done api.Done
+			err := w.From.Ask(ctx, api.SetConcurrency.Name, slots, &done)
+			return []string{"target " + clean(slots.Target) + " has " + screen.Count(slots.Concurrency, "slot")}, slots, err
+		},
 	})
-}
-
-func (p *program) removeTarget() *cmd {
-	return command("remove-target T", "worker: serve a target no more; its queue must be empty", func(ctx context.Context, args []string) error {
-		if err := p.onlyWorker("remove-target"); err != nil {
-			return err
-		}
-		if len(args) != 1 {
-			return wrongUsage("remove-target: needs one target, got %q", args)
-		}
-		return tell(ctx, p, api.RemoveTarget, api.Target{Target: args[0]})
-	})
-}
-
-func (p *program) tellConcurrency(ctx context.Context, r api.Request[api.Slots, api.Done], args []string) error {
-	if err := p.onlyWorker(r.Name); err != nil {
-		return err
-	}
-	slots, err := readSlots(r.Name, args)
-	if err != nil {
-		return err
-	}
-	return tell(ctx, p, r, slots)
 }
 
 func readSlots(name string, args []string) (api.Slots, error) {
@@ -148,8 +133,8 @@ func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], qu
 	if p.json() || missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}
-	_, err := fmt.Fprintln(p.out, clean(done.Result))
-	return errors.Join(err, missed)
+	p.say("%s\n", clean(done.Result))
+	return missed
 }
 
 // missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
@@ -184,56 +169,66 @@ const (
 )
 
 func (p *program) restart() *cmd {
-	var wish fleetWish
+	var may consent
 	all := false
-	c := command("restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
+	c := command("restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. "+
+		"With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
 		switch {
 		case all && !p.config.master:
 			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
 		case p.config.master && !all:
-			return wrongUsage("restart: give --all to restart all workers of the master, one after the other; for one of them leave --master away, and give its --host and --port")
+			return wrongUsage("restart: give --all to restart all workers of the master, one after the other; " +
+				"for one of them leave --master away, and give its --host and --port")
 		case all:
-			return p.restartAll(ctx, wish)
+			return p.restartAll(ctx, may)
 		}
 		return p.startAgain(ctx)
 	})
 	c.FlagSet.BoolVar(&all, "all", false, "all workers of the master, one after the other, each when the one before it serves again")
-	wish.flags(c)
+	may.flags(c, "with --master: ")
 	return c
 }
 
 // restartAll stops at the first worker that does not serve again: the others go on as they are.
-func (p *program) restartAll(ctx context.Context, wish fleetWish) error {
-	wish.question = func(n int) string {
-		return fmt.Sprintf("%s would be restarted, one after the other.", screen.Count(n, "worker"))
-	}
-	wish.none = func() error { return errors.New("no worker is registered with the master: nothing was restarted") }
-	wish.head, wish.row = []string{"WORKER", "PID", "VERSION"}, func(w operator.Answer[*workerStatus]) []any {
-		if w.Err != nil {
-			return []any{w.From.Name, "", ""}
-		}
-		return []any{w.From.Name, w.Value.PID, w.Value.Version}
-	}
-	wish.stops = true
-	every := func(operator.Answer[*workerStatus]) bool { return true }
-	return p.oneByOne(ctx, wish, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
-		before := w.Value
-		if before.Started == 0 {
-			return nil, nil, errors.New("it is an older jobd, which does not tell when it serves again: restart it on its host")
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
-		defer cancel()
-		look := func(ctx context.Context) (*workerStatus, error) { return ofWorker(ctx, p.asked, w.From.Name) }
-		if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
-			// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
-			if now, unseen := look(ctx); unseen == nil && sameRun(now, before) {
-				return nil, nil, err
+func (p *program) restartAll(ctx context.Context, may consent) error {
+	return p.oneByOne(ctx, fleetWork{
+		consent: &may, stops: true,
+		question: func(n int) string {
+			return fmt.Sprintf("%s would be restarted, one after the other.", screen.Count(n, "worker"))
+		},
+		none: errors.New("no worker is registered with the master: nothing was restarted"),
+		head: []string{"WORKER", "PID", "VERSION"},
+		row: func(w worker) []any {
+			if w.Err != nil {
+				return []any{w.From.Name, "", ""}
 			}
-		}
-		after, err := awaitNext(ctx, before, look)
-		lines := []string{fmt.Sprintf("process %d serves again, version %s", after.PID, clean(after.Version))}
-		return append(lines, undone(before.Targets, after.Targets)...), runForm(after), err
+			return []any{w.From.Name, w.Value.PID, w.Value.Version}
+		},
+		act: p.restartOne,
 	})
+}
+
+// restartOne restarts a worker of a master.
+func (p *program) restartOne(ctx context.Context, w worker) (lines []string, form any, err error) {
+	before := w.Value
+	if before.Started == 0 {
+		return nil, nil, errors.New("it is an older jobd, which does not tell when it serves again: restart it on its host")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
+	defer cancel()
+	look := func(ctx context.Context) (*workerStatus, error) { return ofWorker(ctx, p.asked, w.From.Name) }
+	if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
+		// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
+		if now, unseen := look(ctx); unseen == nil && sameRun(now, before) {
+			return nil, nil, err
+		}
+	}
+	after, err := awaitNext(ctx, before, look)
+	return append([]string{servesText(after)}, undone(before.Targets, after.Targets)...), runForm(after), err
+}
+
+func servesText(now *workerStatus) string {
+	return fmt.Sprintf("process %d serves again, version %s", now.PID, clean(now.Version))
 }
 
 // ofWorker is how a worker stands that its master knows by a name.
@@ -250,53 +245,51 @@ func ofWorker(ctx context.Context, c *operator.Daemon, name string) (*workerStat
 	return nil, errors.New("the master does not see it")
 }
 
-// fleetWish is what is to be done with each worker of a master: how it is shown, and asked for.
-type fleetWish struct {
-	dry, yes bool
-	question func(workers int) string // nil: no question
-	none     func() error             // where no worker is meant
+// worker is a worker of a master, or the one that is asked, and how it stands.
+type worker = operator.Answer[*workerStatus]
+
+// fleetWork is what is to be done with each worker of a master, one after the other, how it is shown and
+// asked for.
+type fleetWork struct {
+	*consent // nil: nobody is asked
+	question func(workers int) string
+	none     error // where no worker is meant
 	head     []string
-	row      func(operator.Answer[*workerStatus]) []any
+	row      func(worker) []any
+	act      func(context.Context, worker) (lines []string, form any, err error)
 	stops    bool   // at the first worker that fails
-	target   string // that it is about; "": all
+	target   string // that it is about: workers that don't serve it are not meant; "": all are
 }
 
-func (w *fleetWish) flags(c *cmd) {
-	c.FlagSet.BoolVar(&w.dry, "dry-run", false, "with --master: show the workers, change nothing")
-	c.FlagSet.BoolVar(&w.yes, "yes", false, "with --master: do not ask")
-}
-
-// oneByOne has each worker that is meant do something, one after the other, and prints what each says.
-func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(operator.Answer[*workerStatus]) bool,
-	act func(context.Context, operator.Answer[*workerStatus]) (lines []string, form any, err error),
-) error {
+// oneByOne has each worker that is meant do something, and prints what each says.
+func (p *program) oneByOne(ctx context.Context, work fleetWork) error {
 	s, err := operator.TakeCensus(ctx, p.daemon())
 	if err != nil {
 		return err
 	}
-	workers := slices.DeleteFunc(s.Workers, func(w operator.Answer[*workerStatus]) bool { return !meant(w) })
-	switch {
-	case len(workers) == 0 && wish.none != nil:
-		return wish.none()
-	case wish.dry:
-		shown := p.report(false, "", wish.head...)
-		for _, w := range workers {
-			form := map[string]any{}
-			row := wish.row(w)
-			for i, name := range wish.head {
-				form[strings.ToLower(name)] = row[i]
-			}
-			if err := shown.add("", form, plain, row...); err != nil {
-				return shown.end(err)
-			}
+	workers := slices.DeleteFunc(s.Workers, func(w worker) bool {
+		if work.target == "" || w.Err != nil { // which serves it for all that is known
+			return false
 		}
-		return shown.end(nil)
-	case wish.question != nil && !wish.yes:
-		if err := p.confirm(ctx, wish.question(len(workers))); err != nil {
+		_, serves := w.Value.Targets[work.target]
+		return !serves
+	})
+	if len(workers) == 0 && work.none != nil {
+		return work.none
+	}
+	if work.consent != nil {
+		show := func() error {
+			t := p.table("", "", work.head...)
+			for _, w := range workers {
+				t.add(work.row(w)...)
+			}
+			return t.end(nil)
+		}
+		if given, err := p.given(ctx, *work.consent, work.question(len(workers)), show); !given {
 			return err
 		}
 	}
-	failed := []error{nil}
+	var failed []error
 	all := make(map[string]any, len(workers))
 	for i, w := range workers {
 		name, err := w.From.Name, w.Err
@@ -304,30 +297,24 @@ func (p *program) oneByOne(ctx context.Context, wish fleetWish, meant func(opera
 			name = w.Value.Name
 		}
 		var lines []string
-		var form any
 		if err == nil {
-			lines, form, err = act(ctx, w)
+			lines, all[name], err = work.act(ctx, w)
 		}
 		if err != nil {
+			delete(all, name)
 			failed = append(failed, fmt.Errorf("worker %s: %w", clean(name), err))
-			if wish.stops && i+1 < len(workers) {
+			if work.stops && i+1 < len(workers) {
 				failed = append(failed, fmt.Errorf("left as they are: %s", namesOf(workers[i+1:])))
 				break
 			}
-			continue
-		}
-		if all[name] = form; p.json() {
-			continue
-		}
-		if _, err := fmt.Fprintf(p.out, "worker %s: %s\n", clean(name), strings.Join(lines, "\n  ")); err != nil {
-			return err
+		} else if !p.json() {
+			p.say("worker %s: %s\n", clean(name), strings.Join(lines, "\n  "))
 		}
 	}
-	failed = append(failed, p.leftOut(s, wish.target)...)
 	if p.json() {
-		failed[0] = p.printJSON(map[string]any{"workers": all})
+		p.printJSON(map[string]any{"workers": all})
 	}
-	return exit.Join(failed...)
+	return exit.Join(append(failed, p.leftOut(s, work.target)...)...)
 }
 
 // leftOut says which workers are down, and so had nothing done; with a target, those that served it.
@@ -350,7 +337,7 @@ func workersText(n int) string {
 	return fmt.Sprintf("each of %d workers", n)
 }
 
-func namesOf(workers []operator.Answer[*workerStatus]) string {
+func namesOf(workers []worker) string {
 	var names []string
 	for _, w := range workers {
 		names = append(names, w.From.Name)
@@ -359,13 +346,13 @@ func namesOf(workers []operator.Answer[*workerStatus]) string {
 }
 
 func (p *program) reload() *cmd {
-	return command("reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, and say what that has changed", func(ctx context.Context, args []string) error {
-		every := func(operator.Answer[*workerStatus]) bool { return true }
-		return p.oneByOne(ctx, fleetWish{}, every, func(ctx context.Context, w operator.Answer[*workerStatus]) ([]string, any, error) {
+	return command("reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, "+
+		"and say what that has changed", func(ctx context.Context, args []string) error {
+		return p.oneByOne(ctx, fleetWork{act: func(ctx context.Context, w worker) ([]string, any, error) {
 			var told api.Reloaded
 			err := w.From.Ask(ctx, api.Reload.Name, api.None{}, &told)
 			return reloadText(told), told, err
-		})
+		}})
 	})
 }
 
@@ -446,7 +433,8 @@ func (p *program) startAgain(ctx context.Context) error {
 		return err
 	}
 	if before.Started == 0 {
-		return errors.Join(err, p.restarted(before, "ok: the worker is an older one and does not tell when it serves again"))
+		p.restarted(before, "ok: the worker is an older one and does not tell when it serves again")
+		return err
 	}
 	if answer.Next != nil && !jobnet.IsPath(d.Where()) { // else it is where it was
 		if err := p.goTo(answer.Next.Address); err != nil {
@@ -464,16 +452,17 @@ func (p *program) startAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("ok: process %d serves again, version %s, at %s", after.PID, clean(after.Version), d.Where())
-	return p.restarted(after, strings.Join(append([]string{words}, undone(before.Targets, after.Targets)...), "\n"))
+	words := fmt.Sprintf("ok: %s, at %s", servesText(after), d.Where())
+	p.restarted(after, append([]string{words}, undone(before.Targets, after.Targets)...)...)
+	return nil
 }
 
-func (p *program) restarted(now *workerStatus, words string) (err error) {
-	if !p.json() {
-		_, err = fmt.Fprintln(p.out, words)
-		return err
+func (p *program) restarted(now *workerStatus, lines ...string) {
+	if p.json() {
+		p.printJSON(runForm(now))
+		return
 	}
-	return p.printJSON(runForm(now))
+	p.say("%s\n", strings.Join(lines, "\n"))
 }
 
 // goTo goes where the new process will listen. A host that is all of its addresses stays the one
@@ -527,13 +516,14 @@ const recycleLimit = 5 * time.Minute
 
 func (p *program) recycle() *cmd {
 	var wait bool
-	c := command("recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
+	c := command("recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, "+
+		"by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
 		if err := p.tellTargets(ctx, api.Recycle, args); err != nil || !wait {
 			return err
 		}
 		err := p.awaitRecycled(ctx, args)
 		if err == nil && !p.json() {
-			_, err = fmt.Fprintln(p.out, "no old process is left")
+			p.say("no old process is left\n")
 		}
 		return err
 	})

@@ -268,9 +268,9 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	} {
 		var out strings.Builder
 		p := &program{surroundings: surroundings{out: &out, terminal: !test.piped, width: func() int { return test.columns }}}
-		all := table{head: []string{"JOB", "REASON", "BY"}, elastic: test.elastic}
+		all := p.table("", test.elastic, "JOB", "REASON", "BY")
 		all.add(5, long, "somebody")
-		p.print(all)
+		all.print()
 		if out.String() != test.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, &out, test.want)
 		}
@@ -337,14 +337,16 @@ func TestClock(t *testing.T) {
 // Flags that are lengths of time are written as in the configuration, and say what is allowed.
 func TestLengthFlags(t *testing.T) {
 	t.Parallel()
-	const allowed = ` is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, from 0s to 1h0m0s`
+	const allowed = ` is not allowed; allowed is seconds, or a duration such as 500ms, 30s or 2m, from 0s to 24h0m0s`
 	for text, want := range map[string]any{
-		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "0": time.Duration(0), "1m30s": 90 * time.Second, "1h": time.Hour,
-		"x": `"x"` + allowed, "-1": `"-1"` + allowed, "61m": `"61m"` + allowed, "": `""` + allowed, "1d": `"1d"` + allowed,
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "0": time.Duration(0), "1m30s": 90 * time.Second, "1h": time.Hour, "1d": 24 * time.Hour,
+		"x": `"x"` + allowed, "-1": `"-1"` + allowed, "1441m": `"1441m"` + allowed, "": `""` + allowed, "2d": `"2d"` + allowed,
 	} {
 		length := time.Duration(-1)
 		var got any
-		if err := span(&length, 0, time.Hour)(text); err != nil {
+		c := command("cancel", "", nil)
+		c.value("grace", "", graceful(&length))
+		if err := c.FlagSet.Set("grace", text); err != nil {
 			got = err.Error()
 		} else {
 			got = length

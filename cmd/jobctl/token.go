@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/conf"
 	"jobd/net/principal"
 )
 
@@ -48,20 +49,21 @@ func (p *program) tokenNew() *cmd {
 			form.Line += "  expires=" + end.UTC().Format(time.RFC3339)
 		}
 		if p.json() {
-			return p.printJSON(form)
+			p.printJSON(form)
+			return nil
 		}
-		_, err = fmt.Fprintf(p.out, "The token, for the client, as its password. It is shown only now:\n\n%s\n\n"+
+		p.say("The token, for the client, as its password. It is shown only now:\n\n%s\n\n"+
 			"The line, for the principals_file of each daemon that is to know it:\n\n%s\n", form.Token, form.Line)
-		return err
+		return nil
 	})
 	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
 	c.FlagSet.StringVar(&targets, "targets", "", "the targets for which it may: names with commas between them, NAME/* for all below NAME/, or * for all")
-	c.FlagSet.Func("expires", "how long it is good for, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
+	c.value("expires", "how long it is good for, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
 		if end, err = time.Parse(time.DateOnly, text); err == nil {
 			return nil
 		}
 		var lasts time.Duration
-		err = span(&lasts, time.Minute, 0)(text)
+		err = conf.Duration(&lasts, time.Minute)(text)
 		end = p.now().Add(lasts)
 		return err
 	})
@@ -95,13 +97,13 @@ func (p *program) tokenCheck() *cmd {
 		}
 		switch {
 		case p.json():
-			return p.printJSON(form)
+			p.printJSON(form)
 		case file == "":
-			_, err = fmt.Fprintf(p.out, "That is a token; --file FILE tells what it may do. What stands for it in the file:\n\n%s\n", form.Credential)
+			p.say("That is a token; --file FILE tells what it may do. What stands for it in the file:\n\n%s\n", form.Credential)
 		default:
-			_, err = fmt.Fprintf(p.out, "name     %s\nscope    %s\ntargets  %s\nexpires  %s\n", form.Name, form.Scope, form.Targets, cmp.Or(form.Expires, "never"))
+			p.say("name     %s\nscope    %s\ntargets  %s\nexpires  %s\n", form.Name, form.Scope, form.Targets, cmp.Or(form.Expires, "never"))
 		}
-		return err
+		return nil
 	})
 	c.FlagSet.StringVar(&file, "file", "", "the principals_file, judged as the daemon does: use its account, as in sudo -u jobd")
 	return c

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/operator"
@@ -35,7 +36,7 @@ func (p *program) top() *cmd {
 		}
 		return p.live(ctx, interval)
 	})
-	c.FlagSet.Func("interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval), span(&interval, leastInterval, 0))
+	c.value("interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval), conf.Duration(&interval, leastInterval))
 	return c
 }
 

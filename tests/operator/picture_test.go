@@ -26,7 +26,7 @@ func TestThePictureOfTopInColours(t *testing.T) {
 	harness.Until(t, func() string { // one look is both: what is checked, and what is drawn
 		captured := term.tmux("capture-pane", "-p", "-e")
 		seen, picture = sequence.ReplaceAllString(captured, ""), drawn(captured, width, height)
-		for _, text := range []string{"7 started", "3 ended", "1 failed", "running jobs: 4,", "2/2        3", "1m40s", "0/1        1", "paused", "1/2        0", "mail: 2 more jobs are claimed"} {
+		for _, text := range []string{"7 started", "3 ended", "1 failed", "running jobs: 4,", "2/2        3", "1m40s", "0/1        1", "paused", "1/2        0", "mail: claimed, and waiting for a slot: 2 jobs"} {
 			if !strings.Contains(seen, text) {
 				return "nobody sees " + strconv.Quote(text) + " in\n" + seen
 			}

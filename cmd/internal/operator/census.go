@@ -232,6 +232,32 @@ func (t Tally) EmptyIn(w api.WaitingTarget) (in time.Duration, known bool) {
 	return time.Duration((left*60+pace-1)/pace) * time.Second, true
 }
 
+// EmptyText says that: - of nothing that waits, never where nothing ends, ? where it is not known.
+func (t Tally) EmptyText(w api.WaitingTarget, counted bool) string {
+	in, known := t.EmptyIn(w)
+	switch {
+	case t.Paused > 0 && t.Paused == t.Workers && (in > 0 || !known):
+		return "paused"
+	case !counted || w.Error != "" || t.Untold > 0:
+		return "?"
+	case !known:
+		return "never"
+	case in == 0:
+		return "-"
+	case w.More || w.DueMore:
+		return ">" + screen.Length(in)
+	}
+	return screen.Length(in)
+}
+
+// Counted is how many rows were counted.
+func Counted(rows int, more bool) string {
+	if more {
+		return fmt.Sprintf("%d+", rows)
+	}
+	return fmt.Sprint(rows)
+}
+
 // tallyOf is what one worker says of a target.
 func tallyOf(w Answer[*api.WorkerStatus], name string) Tally {
 	target := w.Value.Targets[name]

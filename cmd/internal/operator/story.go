@@ -71,14 +71,10 @@ func TellUntil(ctx context.Context, j *Journals, job Job, at time.Time, clock Cl
 	return s
 }
 
-// TellBy tells a job's story by the journals alone: the newest run, or all of it with what the job wrote.
-func TellBy(ctx context.Context, j *Journals, job Job, all bool, clock Clock) *Story {
+// TellBy tells a job's story by the journals alone, with all that the job wrote.
+func TellBy(ctx context.Context, j *Journals, job Job, clock Clock) *Story {
 	s := &Story{Job: job, clock: clock}
-	runs := 1
-	if all {
-		runs = 0
-	}
-	s.readRuns(ctx, j, history.Query{Output: all}, runs)
+	s.readRuns(ctx, j, history.Query{Output: true}, 0)
 	s.Failed = j.Failed
 	return s
 }

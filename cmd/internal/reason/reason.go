@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -250,17 +248,6 @@ func behind(word, what string) string {
 		return ""
 	}
 	return word + what
-}
-
-// number is a number of jobs in words.
-func number(n int, more bool) string {
-	switch {
-	case more:
-		return humanize.Comma(int64(n)) + "+ jobs"
-	case n == 1:
-		return "1 job"
-	}
-	return humanize.Comma(int64(n)) + " jobs"
 }
 
 // lengthy is how long something took, to what matters of it.

@@ -102,7 +102,7 @@ func (v *view) here(t teller, s *api.JobStanding) *Verdict {
 func (v *view) queued(t teller, s *api.JobStanding) string {
 	place := "is the next there"
 	if s.Before > 0 {
-		place = "waits there behind " + number(s.Before, false)
+		place = "waits there behind " + screen.Count(s.Before, "job")
 	}
 	target := t.job.Target
 	switch {

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/screen"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/api"
@@ -177,8 +180,10 @@ func (v *view) ahead() string {
 	for _, t := range v.told {
 		if a := t.job.Ahead; a != nil && a.Rows == 0 {
 			return ""
+		} else if a != nil && a.More {
+			return humanize.Comma(int64(a.Rows)) + "+ jobs"
 		} else if a != nil {
-			return number(a.Rows, a.More)
+			return screen.Count(a.Rows, "job")
 		}
 	}
 	return "the others (the table did not tell how many)"

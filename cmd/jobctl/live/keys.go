@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
 	"jobd/net/api"
 )
@@ -37,12 +38,12 @@ func (m *model) helpLines() []line {
 		"?        this page    q, ctrl+c  quit",
 		"",
 		"RUNNING: slots in use, of all. WAITING: rows of the table, counted up to 10000",
-		"every 5 s; ↑ ↓: more or fewer than before. OLDEST: how long the first waits.",
+		"every 5 s. OLDEST: how long the first waits.",
 		"EMPTY IN: at the pace of the last minute. ?: what a worker can't tell.",
 	}
 	lines := []line{{m.both("jobctl top: keys", m.clock(m.now)), bold}}
 	for _, text := range texts {
-		for _, piece := range wrap(text, m.width) {
+		for piece := range strings.SplitSeq(lipgloss.Wrap(text, m.width, ""), "\n") {
 			lines = append(lines, line{piece, plain})
 		}
 	}

@@ -43,7 +43,6 @@ type model struct {
 	running poll[operator.RunningJobs]
 	waiting poll[Waiting]
 	asked   map[string]bool // the targets for which was counted last
-	before  map[string]int  // how many waited for a target at the count before
 
 	chosen pane
 	at     [panes]cursor
@@ -108,7 +107,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered[operator.RunningJobs]:
 		m.listed(msg)
 	case answered[Waiting]:
-		m.counted(msg)
+		m.waiting.end(msg)
 	case done:
 		m.ended(msg)
 	case back:
@@ -127,17 +126,6 @@ func (m *model) listed(a answered[operator.RunningJobs]) {
 		}
 	}
 	m.running.end(a)
-}
-
-// counted takes a count of what waits, and remembers the one before it.
-func (m *model) counted(a answered[Waiting]) {
-	if a.err == nil {
-		m.before = map[string]int{}
-		for name, t := range m.waiting.answer.Targets {
-			m.before[name] = t.Count
-		}
-	}
-	m.waiting.end(a)
 }
 
 // ask sends the requests that are due.

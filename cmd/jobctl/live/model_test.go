@@ -276,7 +276,7 @@ func TestTroublesComeFirst(t *testing.T) {
 		"the journal's disk is full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")
 	s.Database, s.Runner, s.Journal, s.Launcher = &api.Standing{Reachable: true}, nil, nil, nil
 	p.later(1)
-	p.sees("not registered with the master 10.0.0.1:7081: invalid password", "3 rows are quarantined", "1 claim is in doubt", "2 rows are under way that no worker has claimed")
+	p.sees("not registered with the master 10.0.0.1:7081: invalid password", "quarantined, and tried again (jobctl status): 3 rows", "in doubt: 1 claim", "under way, and claimed by no worker: 2 rows")
 }
 
 // What a master misses, and what nobody serves, is above everything, too.

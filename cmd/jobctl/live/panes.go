@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 	"jobd/net/api"
@@ -45,9 +47,9 @@ func (m *model) count(p pane) int {
 // title heads a pane: what is in it, and which part of it is shown.
 func (m *model) title(p pane, rows int) string {
 	all, top := m.count(p), m.at[p].top
-	part := commas(all)
+	part := humanize.Comma(int64(all))
 	if all > rows {
-		part = fmt.Sprintf("%s–%s of %s", commas(min(all, top+1)), commas(min(all, top+rows)), part)
+		part = fmt.Sprintf("%s–%s of %s", humanize.Comma(int64(min(all, top+1))), humanize.Comma(int64(min(all, top+rows))), part)
 	}
 	switch p {
 	case workersPane:
@@ -142,25 +144,19 @@ func (m *model) targetRows(rows int) *grid {
 // waitingTexts say what waits for a target, how long the oldest of it has, and until when.
 func (m *model) waitingTexts(t operator.Tally) (count, oldest, empty string) {
 	w, counted := m.waiting.answer.Targets[t.Target]
-	switch {
-	case !counted || w.Error != "":
-		count = unknown
-	case w.More:
-		count = fmt.Sprint(w.Count) + "+"
-	default:
-		count = fmt.Sprint(w.Count)
-	}
-	if before, known := m.before[t.Target]; counted && known && !w.More && before != w.Count {
-		if w.Count > before {
-			count = "↑" + count
-		} else {
-			count = "↓" + count
-		}
+	if count = unknown; counted && w.Error == "" {
+		count = operator.Counted(w.Count, w.More)
 	}
 	if w.Oldest > 0 {
 		oldest = screen.Length(m.now.Sub(time.Unix(w.Oldest, 0)))
 	}
-	return count, oldest, emptyIn(t, w, counted)
+	if empty = t.EmptyText(w, counted); t.Paused > 0 {
+		empty = "paused"
+		if t.Paused < t.Workers {
+			empty += fmt.Sprintf(" %d/%d", t.Paused, t.Workers)
+		}
+	}
+	return count, oldest, empty
 }
 
 func (m *model) jobRows(rows int) *grid {
@@ -183,7 +179,7 @@ func (m *model) jobRows(rows int) *grid {
 			used = screen.ShortLength(time.Duration(*job.CPU) * time.Millisecond)
 		}
 		if job.Memory != nil {
-			memory = size(*job.Memory)
+			memory = humanize.IBytes(uint64(max(0, *job.Memory)))
 		}
 		g.add(append(cells, pid, job.Try(), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/screen"
 	"jobd/net/api"
 )
 
@@ -71,27 +70,4 @@ func rates(t operator.Tally) (started, ended, failed string) {
 		return unknown, unknown, unknown
 	}
 	return fmt.Sprint(t.Started), fmt.Sprint(t.Ended), fmt.Sprint(t.Failed)
-}
-
-// emptyIn says when all that waits will have ended; "" where nothing waits or was counted, "never" where
-// nothing ends.
-func emptyIn(t operator.Tally, w api.WaitingTarget, counted bool) string {
-	switch {
-	case t.Paused > 0 && t.Paused == t.Workers:
-		return "paused"
-	case t.Paused > 0:
-		return fmt.Sprintf("paused %d/%d", t.Paused, t.Workers)
-	case !counted || w.Error != "" || !t.Tells():
-		return ""
-	}
-	in, known := t.EmptyIn(w)
-	switch {
-	case !known:
-		return "never"
-	case in == 0:
-		return ""
-	case w.More || w.DueMore:
-		return ">" + screen.Length(in)
-	}
-	return screen.Length(in)
 }

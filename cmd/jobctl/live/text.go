@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
 )
@@ -35,33 +33,6 @@ func fitRight(text string, width int) string {
 // wide is how many columns a text takes when it is shown.
 func wide(text string) int { return screen.Width(screen.Clean(text)) }
 
-// wrap breaks a line where it is too long for the window.
-func wrap(text string, width int) (lines []string) {
-	text = screen.Clean(strings.ReplaceAll(text, "\t", "    "))
-	if width <= 0 || screen.Width(text) <= width {
-		return []string{text}
-	}
-	var line strings.Builder
-	room := width
-	for _, r := range text {
-		wide := screen.Width(string(r))
-		if wide > room {
-			lines = append(lines, line.String())
-			line.Reset()
-			room = width
-		}
-		line.WriteRune(r)
-		room -= wide
-	}
-	return append(lines, line.String())
-}
-
-// commas writes a large number readably.
-func commas[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }
-
-// size writes a number of bytes.
-func size(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
-
 // bar shows how many of some slots are in use.
 func bar(used, all, width int) string {
 	full := 0
@@ -69,14 +40,6 @@ func bar(used, all, width int) string {
 		full = min(width, (used*width+all-1)/all)
 	}
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
-}
-
-// plural writes how many of something there are.
-func plural[N int | int64 | uint64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return commas(n) + " " + many
 }
 
 // clock is the time of day where the person is; with the date where that is another one.

@@ -123,13 +123,13 @@ func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 		add(tone, "%s%s: %s", t.Effect, m.sinceText(t.Since), screen.InALine(t.Cause))
 	}
 	if n := operator.Quarantined(s); n > 0 {
-		add(odd, "%s quarantined, and tried again: see jobctl status", plural(n, "row is", "rows are"))
+		add(odd, "quarantined, and tried again (jobctl status): %s", screen.Count(n, "row"))
 	}
 	if s.ClaimsInDoubt > 0 {
-		add(odd, "%s in doubt", plural(s.ClaimsInDoubt, "claim is", "claims are"))
+		add(odd, "in doubt: %s", screen.Count(s.ClaimsInDoubt, "claim"))
 	}
 	if s.UnownedRows > 0 {
-		add(odd, "%s under way that no worker has claimed", plural(s.UnownedRows, "row is", "rows are"))
+		add(odd, "under way, and claimed by no worker: %s", screen.Count(s.UnownedRows, "row"))
 	}
 	if !operator.TellsMore(s) {
 		add(faint, "it can't tell slots in use and rates, because it is an older jobd, or the original")

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/dustin/go-humanize"
 
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
@@ -123,15 +124,15 @@ func (m *model) summary() string {
 	all := sumOf(heard...)
 	text := inUse(all) + " slots"
 	if all.Tells() {
-		text += fmt.Sprintf("; last minute: %s started, %s ended, %s failed", commas(all.Started), commas(all.Ended), commas(all.Failed))
+		text += fmt.Sprintf("; last minute: %s started, %s ended, %s failed", humanize.Comma(int64(all.Started)), humanize.Comma(int64(all.Ended)), humanize.Comma(int64(all.Failed)))
 	}
 	if !m.config.Master {
 		if j := m.workers()[0].Value.Journal; j != nil && j.Events >= j.Mirrored {
-			text += fmt.Sprintf("; table %s behind", plural(j.Events-j.Mirrored, "event", "events"))
+			text += fmt.Sprintf("; table %s behind", screen.Count(int(j.Events-j.Mirrored), "event"))
 		}
 		return text
 	}
-	text = plural(len(m.workers()), "worker", "workers") + "; " + text
+	text = screen.Count(len(m.workers()), "worker") + "; " + text
 	if silent := len(m.workers()) - len(heard); silent > 0 {
 		text = fmt.Sprintf("%d silent of %s", silent, text)
 	}
@@ -198,16 +199,11 @@ func (m *model) detail() line {
 		if all := m.targets(); m.at[targetsPane].row < len(all) {
 			return line{m.about(all[m.at[targetsPane].row]), odd}
 		}
-	case workersPane:
-		if all := m.workers(); m.at[workersPane].row < len(all) {
-			from := all[m.at[workersPane].row].From
-			return line{fmt.Sprintf("%s at %s: %s", from.Name, from.Address, plural(len(from.Targets), "target", "targets")), plain}
-		}
 	case jobsPane:
 		if job, ok := m.chosenJob(); ok {
 			text := fmt.Sprintf("job %s of %s, since %s", id(job.Job), job.Target, m.clock(since(job)))
 			if job.Processes > 0 {
-				text += ", " + plural(job.Processes, "process", "processes")
+				text += fmt.Sprintf(", processes: %d", job.Processes)
 			}
 			if note := remark(job); note != "" {
 				text += ", " + note
@@ -216,13 +212,6 @@ func (m *model) detail() line {
 		}
 	}
 	return line{}
-}
-
-func waits(jobs int) string {
-	if jobs == 1 {
-		return "waits"
-	}
-	return "wait"
 }
 
 // about says of a target what its row has no room for, and why nothing happens.
@@ -242,7 +231,7 @@ func (m *model) about(t operator.Tally) string {
 		parts = append(parts, "can't be counted: "+w.Error)
 	}
 	if t.Prefetched > 0 {
-		parts = append(parts, fmt.Sprintf("%s: %s claimed, and %s for a slot", t.Target, plural(t.Prefetched, "more job is", "more jobs are"), waits(t.Prefetched)))
+		parts = append(parts, fmt.Sprintf("%s: claimed, and waiting for a slot: %s", t.Target, screen.Count(t.Prefetched, "job")))
 	}
 	for _, why := range t.Why {
 		parts = append(parts, "nothing is claimed: "+why)

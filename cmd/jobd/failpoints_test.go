@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,8 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	jobdaemon "jobd/cmd/internal/daemon"
-	"jobd/cmd/internal/signals"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/journaltest"
@@ -31,34 +28,14 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// TestMain makes this binary a worker that knows the failpoints, where it is not asked for tests; or many
-// workers, with the word many and a configuration file for each. It is built so for tests of whole workers
-// (tests/harness).
+// TestMain makes this binary a worker that knows the failpoints, where it is not asked for tests. It is
+// built so for tests of whole workers (tests/harness).
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "many" {
-		runMany(os.Args[2:])
-	}
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") }) {
 		failTable, failMirror, failWorker, failPulse = armTable, armMirror, armWorker, armPulse
 		main()
 	}
 	os.Exit(m.Run())
-}
-
-// runMany runs daemons in this process until the last has ended.
-func runMany(configs []string) {
-	signals.Catch()
-	var all sync.WaitGroup
-	for _, config := range configs {
-		all.Go(func() {
-			p := jobdaemon.Process{Args: []string{"--config", config}, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
-			if err := run(p); err != nil {
-				fmt.Fprintln(os.Stderr, config, err)
-			}
-		})
-	}
-	all.Wait()
-	os.Exit(0)
 }
 
 // failpointFile in the journal's folder says where this process is to kill itself, or to hang: the

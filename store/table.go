@@ -310,9 +310,9 @@ var ErrNoDelays = errors.New("rows are not delayed here: the key use_columns doe
 // names none of the columns.
 type Timekeeper interface {
 	// Recurring gives rows of these targets that have a schedule and are not at their end, with
-	// their plans, in the order of their ids: those with a higher id than after, so many at most. It
-	// reads all rows of the targets that wait, are delayed or under way, by the index that claims
-	// use, or those with a schedule by an index on that; the server gives up after some seconds.
+	// their plans, in the order of their ids: those with a higher id than after, so many at most. By
+	// an index on the schedule it reads the entries of all that recur, and the rows that it gives; else all
+	// rows of the targets that wait, are delayed or under way; the server gives up after some seconds.
 	// Where rows don't recur at all, its error is ErrNoSchedules.
 	Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*Seen, error)
 

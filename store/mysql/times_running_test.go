@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -351,6 +352,36 @@ func TestRowsThatHaveEndedAreNotReadForThoseThatRecur(t *testing.T) {
 		db.exec(t, "ANALYZE TABLE jobs")
 	}
 	t.Errorf("%s: %s", query, plan)
+}
+
+// By an index on the schedule a list of what recurs reads no row that it does not give, whatever the order in which
+// those rows come.
+func TestAnIndexOnTheScheduleAloneTellsWhatRecurs(t *testing.T) {
+	t.Parallel()
+	db := newDatabaseOn(t, shared, timekeeperTable())
+	db.exec(t, "CREATE INDEX schedule_idx ON jobs (schedule)")
+	config := db.config()
+	for _, name := range store.TimeColumns() {
+		if name != store.ColumnPriority && name != store.ColumnUniqueKey {
+			config.Uses = append(config.Uses, name)
+		}
+	}
+	storetest.RunTimekeeper(t, db.app, confirmed(t, open(t, config)), db.table(t))
+	db.exec(t, "DELETE FROM jobs")
+	db.double(t, "a", 5_000)
+	db.exec(t, "UPDATE jobs SET status = 'delayed', schedule = 'every 5m'")
+	db.exec(t, "ANALYZE TABLE jobs")
+	log := &statements{}
+	db.record(t, log, func() {
+		rows, err := confirmed(t, open(t, config)).Recurring(t.Context(), []string{"a"}, 0, 100)
+		if err != nil || len(rows) != 100 || !slices.IsSortedFunc(rows, func(a, b *store.Seen) int { return cmp.Compare(a.Job, b.Job) }) {
+			t.Errorf("%d rows, %v", len(rows), err)
+		}
+	})
+	query := log.with("ORDER BY id + 0")
+	if plan := strings.Join(db.plan(t, unlimited(query)), "\n"); !strings.Contains(plan, "key=schedule_idx") || !strings.Contains(plan, "Using index") {
+		t.Errorf("%s: %s", query, plan)
+	}
 }
 
 // A due row with a higher priority goes first wherever it stands among those that are due for

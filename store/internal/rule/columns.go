@@ -245,8 +245,8 @@ type Index struct {
 	Part    int // of how many columns it has the beginning only
 }
 
-// Chosen are the indexes that claims name; "": there is none.
-type Chosen struct{ byID, byDue, byPriority string }
+// Chosen are the indexes that claims name, and the one by which rows that recur are listed; "": there is none.
+type Chosen struct{ byID, byDue, byPriority, bySchedule string }
 
 // JudgeIndexes finds the indexes that claims name. Without one that they need nothing is claimed: each
 // claim would read, and lock, the whole table. behind is the primary key, in which each index ends.
@@ -281,6 +281,9 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 		if chosen.byPriority = find(func(i Index) bool { return i.orders(store.ColumnPriority, true, behind) }); chosen.byPriority == "" {
 			lack("status_target_priority_idx", "priority DESC, id")
 		}
+	}
+	if n.Uses.Has(store.ColumnSchedule) {
+		chosen.bySchedule = find(func(i Index) bool { return i.Part == 0 && i.Columns[0] == store.ColumnSchedule })
 	}
 	unique := func(column string, alone bool) string {
 		return find(func(i Index) bool {

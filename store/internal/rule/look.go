@@ -489,9 +489,10 @@ func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows
 	return rows, err
 }
 
-// Recurring implements store.Table. The expression on id keeps the server from going along the
-// primary key, past all rows that have ended, until it has met enough that recur.
-func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*store.Seen, error) {
+// Recurring implements store.Table. An index on the schedule alone tells which rows come first; these are read
+// then, piece by piece where some have ended or are of other targets. Without that index the expression on id keeps
+// the server from going along the primary key, past all rows that have ended, until it has met enough that recur.
+func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, limit int) (rows []*store.Seen, err error) {
 	const op = "look for recurring jobs"
 	if !r.Uses.Has(store.ColumnSchedule) {
 		return nil, store.ErrNoSchedules
@@ -501,10 +502,34 @@ func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, l
 		return nil, err
 	}
 	among, args := in(names)
-	return seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
-		return " WHERE status IN (" + recurs + ") AND " + among + " AND schedule IS NOT NULL AND schedule <> ''" + s.AnID + " AND id + 0 > ? ORDER BY id + 0 LIMIT ?",
-			append(slices.Clone(args), after, limit)
-	})
+	recur := " AND schedule <> '' AND status IN (" + recurs + ") AND " + among
+	for more := true; more && len(rows) < limit; {
+		var ids []int64
+		err := r.ask(ctx, op, listTime, func(s *Shape) (string, []any) {
+			ids = nil
+			query, args := "SELECT id FROM "+s.Table+s.by(s.bySchedule)+" WHERE id + 0 > ?"+s.AnID, append([]any{after}, args...)
+			if s.bySchedule == "" {
+				query += recur
+			} else {
+				query, args = query+" AND schedule > ''", args[:1]
+			}
+			return query + " ORDER BY id + 0 LIMIT ?", append(args, limit)
+		}, func(scan func(...any) error) error {
+			ids = append(ids, 0)
+			return scan(&ids[len(ids)-1])
+		})
+		if err != nil || len(ids) == 0 {
+			return rows, err
+		}
+		some, err := seen(ctx, r.ask, op, listTime, func(*Shape) (string, []any) {
+			return " WHERE id IN (" + List(ids) + ")" + recur + " ORDER BY id", args
+		})
+		if err != nil {
+			return nil, err
+		}
+		rows, more, after = append(rows, some...), len(ids) == limit, ids[len(ids)-1]
+	}
+	return rows[:min(len(rows), limit)], nil
 }
 
 // Unclaimed implements store.Table. A delayed row is one of them where it is due, and has not ended since

@@ -134,8 +134,8 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 			return nil, jobnet.Refusef("unknown kind of event '%s'", kind).With(jobnet.CodeInvalid)
 		}
 	}
-	if q.Last < 0 {
-		return nil, jobnet.Refusal("'last' must not be below 0").With(jobnet.CodeInvalid)
+	if q.Last < 0 || q.Most < 0 {
+		return nil, jobnet.Refusal("'last' and 'most' must not be below 0").With(jobnet.CodeInvalid)
 	}
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
 		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -192,7 +193,7 @@ type Found struct {
 
 // Verified gives the selected events of a segment with their hashes and their sequence checked,
 // start being what the first of them follows. It goes on behind damage. Where a job is selected
-// each event is checked with the one before it, which is looked up.
+// each event is checked with the one before it, which is looked up. An event that is not wanted has no payload.
 func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq2[Checked, error] {
 	sel.Output, sel.GoOn = true, true
 	var before func(uint64) (*Record, error)
@@ -202,7 +203,7 @@ func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq
 		before = func(seq uint64) (*Record, error) { return RecordAt(ctx, s, seq) }
 	}
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {
-		return link(s.Records(ctx, sel), linked{From: start}, before)
+		return link(s.Records(ctx, sel), linked{From: start, wanted: sel.Wanted}, before)
 	}
 	return ahead(ctx, pages, linked.check)
 }
@@ -220,6 +221,7 @@ type linked struct {
 	records []Record
 	damage  *journal.DamagedError // instead of records: they can't be read
 	index   int
+	wanted  []uint64 // see Selection
 }
 
 // link gives each page what it follows. What can't be read is a page of its own. Where records between
@@ -295,8 +297,9 @@ func (l linked) check() (c Checked) {
 			l.unknown = true
 		}
 		fault := r.judge(l.From)
-		var e journal.Event
-		if fault == nil {
+		e := journal.Event{Seq: r.Seq, Hash: r.Hash}
+		_, wanted := slices.BinarySearch(l.wanted, r.Seq)
+		if fault == nil && (wanted || l.wanted == nil) {
 			var err error
 			if e, err = r.Decode(); err != nil {
 				fault = &Fault{First: r.Seq, Last: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: errors.Unwrap(err), Linked: true, Stored: r.Hash}

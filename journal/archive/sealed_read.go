@@ -249,9 +249,9 @@ func (s *Sealed) page(p jobPage) ([]JobBlock, error) {
 // block gives the records of a block: those of a job are read one by one, each with the one before it, and many
 // are in the same block.
 func (s *Sealed) block(i int, output bool) ([]Record, error) {
-	last := &s.last[0]
-	if output {
-		last = &s.last[1]
+	last := &s.last[1]
+	if last.index != i+1 && !output {
+		last = &s.last[0]
 	}
 	if last.index == i+1 {
 		return last.records, nil

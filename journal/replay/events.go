@@ -110,6 +110,9 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 					return &journal.DamagedError{Seq: e.Seq, Err: err}
 				}
 			}
+			if e.Payload == nil { // it is not wanted
+				continue
+			}
 			if err := use(e); err != nil {
 				return err
 			}

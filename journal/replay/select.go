@@ -45,12 +45,15 @@ func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal
 // errStopped says that who reads wants no more.
 var errStopped = errors.New("stopped")
 
-// selected gives the events of a selection that match the filter.
+// selected gives the events of a selection that match the filter: those that are wanted were found to.
 func (r *Reader) selected(
 	ctx context.Context, sel archive.Selection, f journal.Filter, give func(*journal.Event) error,
 ) error {
 	m, q := r.matcher(f), &sequence{folder: r.folder, sel: sel}
 	return q.read(ctx, func(e *journal.Event) error {
+		if sel.Wanted != nil {
+			return give(e)
+		}
 		if ok, err := m.matches(ctx, e); err != nil || !ok {
 			return err
 		}
@@ -201,7 +204,10 @@ func (r *Reader) narrow(ctx context.Context, sel archive.Selection, f journal.Fi
 		lost, err = cmp.Or(lost, err), nil
 	}
 	if len(found) > 0 {
-		sel.After = found[max(0, len(found)-f.Last)] - 1
+		found = found[max(0, len(found)-f.Last):]
+		if sel.After = found[0] - 1; lost == nil {
+			sel.Wanted = found
+		}
 	} else if lost == nil {
 		sel.After = max(sel.After+1, sel.End) - 1
 	}
@@ -216,14 +222,10 @@ func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Sel
 			return seqs, err
 		}
 		for i := range page {
-			e, err := page[i].Decode()
-			if err != nil {
-				return seqs, err
-			}
-			if ok, err := m.matches(ctx, &e); err != nil {
+			if ok, err := m.has(ctx, &page[i]); err != nil {
 				return seqs, err
 			} else if ok {
-				seqs = append(seqs, e.Seq)
+				seqs = append(seqs, page[i].Seq)
 			}
 		}
 	}
@@ -237,13 +239,32 @@ type matcher struct {
 	journal.Filter
 	reader *Reader
 	claims map[int64]string // the targets of jobs, as of now; "" where there was no claim
+	back   bool             // what was claimed a while before is among them
 }
 
 // maxClaims bounds what a matcher keeps; what is forgotten is looked up again.
 const maxClaims = 100_000
 
 func (r *Reader) matcher(f journal.Filter) *matcher {
-	return &matcher{f, r, make(map[int64]string)}
+	return &matcher{Filter: f, reader: r, claims: make(map[int64]string)}
+}
+
+// has tells whether the event of a record matches, which is decoded where that takes more than its kind and its job.
+func (m *matcher) has(ctx context.Context, r *archive.Record) (bool, error) {
+	wanted := len(m.Kinds) == 0 || slices.Contains(m.Kinds, r.Kind)
+	if m.Target == "" && m.Has == nil && (!wanted || m.Result == "" && m.By == "") {
+		return wanted, nil
+	}
+	if target, known := m.claims[r.Job]; known && r.Kind != journal.KindAccepted && r.Kind != journal.KindPlanned {
+		if says := m.Result != "" || m.By != ""; !wanted || !says || !m.selects(target) {
+			return wanted && m.selects(target), nil
+		}
+	}
+	e, err := r.Decode()
+	if err != nil {
+		return false, err
+	}
+	return m.matches(ctx, &e)
 }
 
 func (m *matcher) matches(ctx context.Context, e *journal.Event) (bool, error) {
@@ -269,6 +290,12 @@ func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 		if known {
 			break
 		}
+		if err := m.lookBack(ctx, e.Seq); err != nil {
+			return false, err
+		}
+		if target, known = m.claims[e.Job]; known {
+			break
+		}
 		newest, _, err := m.reader.NewestOf(ctx, e.Job, e.Seq, journal.KindAccepted)
 		if err != nil {
 			return false, err
@@ -280,7 +307,45 @@ func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 		clear(m.claims)
 	}
 	m.claims[e.Job] = target
-	return (m.Target == "" || target == m.Target) && (m.Has == nil || m.Has(target)), nil
+	return m.selects(target), nil
+}
+
+// selects tells whether events of a target's jobs are wanted.
+func (m *matcher) selects(target string) bool {
+	return (m.Target == "" || target == m.Target) && (m.Has == nil || m.Has(target))
+}
+
+// lookBack notes, once, the claims of a while before the first event whose job is not known: those of the jobs
+// that were under way then, each of which would be looked up by itself.
+func (m *matcher) lookBack(ctx context.Context, seq uint64) error {
+	if m.back {
+		return nil
+	}
+	m.back = true
+	from := max(seq, 4*firstWindow) - 4*firstWindow
+	err := m.reader.folder.Backward(ctx, false, func(s archive.Source, h archive.Header) (enough bool, err error) {
+		before := map[int64]string{}
+		for page, err := range s.Records(ctx, archive.Selection{After: from, End: seq, Kinds: []journal.Kind{journal.KindAccepted}}) {
+			for i := range page {
+				if e, err := page[i].Decode(); err == nil {
+					before[e.Job] = e.Payload.(journal.Accepted).Target
+				}
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		for job, target := range before {
+			if _, known := m.claims[job]; !known {
+				m.claims[job] = target
+			}
+		}
+		return h.First <= from+1, nil
+	})
+	if archive.IsDamage(err) { // of which they tell who need what is there
+		return nil
+	}
+	return err
 }
 
 // about reports whether an event of the worker itself is about targets that a filter selects.

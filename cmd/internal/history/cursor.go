@@ -206,6 +206,7 @@ type Query struct {
 	Since  time.Time      `json:"since,omitzero"`
 	Until  time.Time      `json:"until,omitzero"`
 	Last   int            `json:"last,omitempty"`
+	Most   int            `json:"most,omitempty"` // the oldest so many; 0, and of an older version: all
 	Output bool           `json:"output,omitempty"`
 	Result string         `json:"result,omitempty"` // only ends with this result: ok or fail
 	Follow bool           `json:"follow,omitempty"` // go on with the events to come, until nobody wants more
@@ -254,7 +255,22 @@ func Events(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Ev
 	if q.LastLine {
 		events = lastLines(events)
 	}
+	if q.Most > 0 {
+		events = oldest(events, q.Most)
+	}
 	return events
+}
+
+// oldest gives the first events, so many, and an error that comes before them.
+func oldest(events iter.Seq2[journal.Event, error], most int) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		n := 0
+		for e, err := range events {
+			if n++; !yield(e, err) || n == most {
+				return
+			}
+		}
+	}
 }
 
 // follow goes on with the events to come.

@@ -309,7 +309,7 @@ func (j *Journals) lookBehind(ctx context.Context, s Source, q history.Query) (a
 	if kept, err := s.Kept(ctx); err != nil || kept != nil && kept.First > after {
 		return 0, err
 	}
-	oldest, err := first(history.Query{After: after})
+	oldest, err := first(history.Query{After: after, Most: 1})
 	if err != nil || oldest.Time.Before(q.Since) { // then since leaves out more
 		return 0, err
 	}

@@ -296,7 +296,7 @@ func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed 
 
 // listRecurring lists the rows that recur, so many at most (0: all).
 func (p *program) listRecurring(ctx context.Context, target string, most int) error {
-	all, errs, err := operator.Recur(ctx, p.daemon(), target, most)
+	all, errs, err := operator.Recur(ctx, p.daemon(), target, nil, most)
 	switch {
 	case err != nil:
 		return err

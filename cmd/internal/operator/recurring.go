@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,10 @@ type Recurring struct {
 	api.RecurringRow
 }
 
-// Recur asks for the rows that recur, of one target or of all (""), so many at most (0: all). Of a master's
-// workers those are asked that it takes to have each target once: the others would tell the same of the
-// same table. errs are of those that did not tell.
-func Recur(ctx context.Context, d *Daemon, target string, most int) (all []Recurring, errs []error, err error) {
+// Recur asks for the rows that recur, of one target or of all (""), in the order of their ids behind one (nil: from
+// the first on), so many at most (0: all). Of a master's workers those are asked that it takes to have each target
+// once: the others would tell the same of the same table. errs are of those that did not tell.
+func Recur(ctx context.Context, d *Daemon, target string, after *jobnet.Whole, most int) (all []Recurring, errs []error, err error) {
 	var targets []string
 	if target != "" {
 		targets = []string{target}
@@ -35,19 +36,19 @@ func Recur(ctx context.Context, d *Daemon, target string, most int) (all []Recur
 		return nil, nil, err
 	}
 	errs = share(workers, targets, func(w *Worker, targets []string) error {
-		if most > 0 && len(all) >= most {
-			return nil
-		}
-		rows, err := w.recurring(ctx, targets, max(most-len(all), 0))
+		rows, err := w.recurring(ctx, api.RecurringQuery{Targets: targets, After: after}, most)
 		all = append(all, rows...)
 		return err
 	})
+	slices.SortStableFunc(all, func(a, b Recurring) int { return cmp.Compare(a.Job, b.Job) })
+	if most > 0 {
+		all = all[:min(len(all), most)]
+	}
 	return all, errs, nil
 }
 
 // recurring asks a worker for rows that recur, page by page, so many at most (0: all).
-func (w *Worker) recurring(ctx context.Context, targets []string, most int) (all []Recurring, err error) {
-	query := api.RecurringQuery{Targets: targets}
+func (w *Worker) recurring(ctx context.Context, query api.RecurringQuery, most int) (all []Recurring, err error) {
 	for {
 		if most > 0 {
 			query.Most = min(most-len(all), api.MostRecurring)

@@ -165,6 +165,7 @@ func (l *look) With(name, value string) string {
 	q := l.URL.Query()
 	q.Del("said")
 	q.Del("before")
+	q.Del("after")
 	if q.Set(name, value); value == "" {
 		q.Del(name)
 	}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,9 +11,6 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
-
-// mostRecurring is how many rows that recur a page lists.
-const mostRecurring = 200
 
 // recurs is a row that recurs.
 type recurs struct {
@@ -31,7 +29,15 @@ func schedulesView(l *look) (any, error) {
 	if err := l.choices(choices); err != nil {
 		return nil, err
 	}
-	all, errs, err := operator.Recur(l.ctx, l.Daemon(), target, mostRecurring)
+	var after *jobnet.Whole
+	if text := l.Query("after"); text != "" {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, badQuery("after = %s is not allowed; allowed is the id of a row", screen.Clean(text))
+		}
+		after = (*jobnet.Whole)(&id)
+	}
+	all, errs, err := operator.Recur(l.ctx, l.Daemon(), target, after, mostListed)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +48,11 @@ func schedulesView(l *look) (any, error) {
 		Target  string
 		Targets []string
 		Rows    []recurs
-		More    bool
-	}{Target: target, Targets: choices.Targets, More: len(all) == mostRecurring}
+		Next    string // the address of those behind; "": there are none
+	}{Target: target, Targets: choices.Targets}
+	if len(all) == mostListed {
+		shown.Next = l.With("after", fmt.Sprint(all[len(all)-1].Job))
+	}
 	for _, row := range all {
 		one := recurs{Recurring: row, Words: row.Words(), Times: row.NextTimes(l.now, 5)}
 		when, next := row.NextText(l.clock())

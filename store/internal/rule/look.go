@@ -389,45 +389,52 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 // CountWaiting implements store.Table. It reads as many entries of the index as it counts, and one row:
 // the waiting one with the lowest id. Rows that are due wait, too.
 func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (counted store.Counted, err error) {
-	const op = "count waiting jobs"
-	names, err := r.Names(ctx, op, []string{target})
-	if err != nil || len(names) == 0 {
-		return counted, err
-	}
-	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+	var due store.Counted
+	err = r.count(ctx, "count waiting jobs", target, func(s *Shape) (string, []any) {
 		from := " FROM " + s.Table + s.byClaims() + " WHERE status = 'waiting' AND target = ?"
-		return "SELECT (SELECT COUNT(*) FROM (SELECT 1" + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
-			" COALESCE((SELECT " + s.Seconds("time_created") + from + " ORDER BY id LIMIT 1), 0)", []any{target, target}
-	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
+		query, args := "SELECT (SELECT COUNT(*) FROM (SELECT 1"+from+" LIMIT "+strconv.Itoa(most+1)+") AS some),"+
+			" COALESCE((SELECT "+s.Seconds("time_created")+from+" ORDER BY id LIMIT 1), 0)", []any{target, target}
+		if !r.Uses.Delays() {
+			return query + ", 0, 0", args
+		}
+		more, moreArgs := s.countDue(target, 0, most)
+		return query + ", due.n, due.oldest FROM (" + more + ") AS due", append(args, moreArgs...)
+	}, &counted.Rows, &counted.Oldest, &due.Rows, &due.Oldest)
 	if err != nil {
 		return store.Counted{}, err
 	}
-	due, err := r.CountDue(ctx, target, 0, most+1)
 	counted.Rows += due.Rows
 	if due.Oldest != 0 {
 		counted.Oldest = min(cmp.Or(counted.Oldest, due.Oldest), due.Oldest)
 	}
-	return counted.UpTo(most), err
+	return counted.UpTo(most), nil
 }
 
 // CountDue implements store.Table.
 func (r *Reader) CountDue(ctx context.Context, target string, before int64, most int) (counted store.Counted, err error) {
-	const op = "count due jobs"
 	if !r.Uses.Delays() {
 		return counted, nil
 	}
+	err = r.count(ctx, "count due jobs", target, func(s *Shape) (string, []any) { return s.countDue(target, before, most) }, &counted.Rows, &counted.Oldest)
+	return counted.UpTo(most), err
+}
+
+// count reads the one row of a query about a target; none of one whose name the column can't hold.
+func (r *Reader) count(ctx context.Context, op, target string, query Query, into ...any) error {
 	names, err := r.Names(ctx, op, []string{target})
 	if err != nil || len(names) == 0 {
-		return counted, err
+		return err
 	}
+	return r.ask(ctx, op, countTime, query, func(scan func(...any) error) error { return scan(into...) })
+}
+
+// countDue is the query for how many rows are due, and became so before a time (0: whenever), and since when the first.
+func (s *Shape) countDue(target string, before int64, most int) (string, []any) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	err = r.ask(ctx, op, countTime, func(s *Shape) (string, []any) {
-		return "SELECT COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.by(s.byDue) +
-			" WHERE status = 'delayed' AND target = ? AND run_at <= " + s.Now + " AND run_at < ? ORDER BY run_at LIMIT ?) AS some", []any{target, before, most + 1}
-	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
-	return counted.UpTo(most), err
+	return "SELECT COUNT(*) AS n, COALESCE(MIN(due), 0) AS oldest FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.by(s.byDue) +
+		" WHERE status = 'delayed' AND target = ? AND run_at <= " + s.Now + " AND run_at < ? ORDER BY run_at LIMIT ?) AS some", []any{target, before, most + 1}
 }
 
 // byTime asks for the first delayed rows of targets: of each its target, its id, when it is due, and what the

@@ -51,6 +51,8 @@ type Index struct {
 	wanted, opened chan struct{} // closed when somebody asks first, and when there is a file first
 	want, open     sync.Once
 
+	search chan struct{} // has one while somebody searches, and for a while after: see rested
+
 	mu      sync.RWMutex
 	readers *sql.DB // nil: there is no file yet
 	spoil   context.CancelCauseFunc
@@ -69,7 +71,7 @@ func New(c Config) *Index {
 	if c.fault == nil {
 		c.fault = func(string) error { return nil }
 	}
-	return &Index{config: c, path: filepath.Join(c.Dir, fileName), wanted: make(chan struct{}), opened: make(chan struct{})}
+	return &Index{config: c, path: filepath.Join(c.Dir, fileName), wanted: make(chan struct{}), opened: make(chan struct{}), search: make(chan struct{}, 1)}
 }
 
 // Standing is how far an index is.

@@ -55,6 +55,7 @@ const (
 	firstWindow = 1 << 13               // events; each window behind it has four times as many
 	queryTime   = 20 * time.Millisecond // after which a query that looks at rows one by one tells how far it came
 	longestTime = 5 * time.Second       // after which any gives up
+	searchRests = 3                     // for how many times as long as a search takes the next one waits
 	opening     = 2 * time.Second       // for which the first one waits until there is a file
 )
 
@@ -133,11 +134,35 @@ func (x *Index) Jobs(ctx context.Context, q Query) (jobs []Job, next Key, err er
 	if len(states) == 0 || q.Targets != nil && len(q.Targets) == 0 {
 		return nil, Key{}, nil
 	}
+	w := &walk{Query: q, states: states, words: words}
+	if !w.isWhole() {
+		done, err := x.rested(ctx)
+		if err != nil {
+			return nil, Key{}, err
+		}
+		defer done()
+	}
 	err = x.read(ctx, func(ctx context.Context, db *sql.DB) (err error) {
-		jobs, next, err = (&walk{db: db, Query: q, states: states, words: words}).run(ctx)
+		w.db = db
+		jobs, next, err = w.run(ctx)
 		return err
 	})
 	return jobs, next, err
+}
+
+// rested waits for its turn: one search that looks at rows one by one is under way at a time, and behind each nobody
+// searches for searchRests times as long as it took. However many search, and without a pause, they take a quarter of a
+// processor from jobs.
+func (x *Index) rested(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, longestTime)
+	defer cancel()
+	select {
+	case x.search <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	began := time.Now()
+	return func() { time.AfterFunc(searchRests*time.Since(began), func() { <-x.search }) }, nil
 }
 
 // states are those that a query asks for; all of them are none left out.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -190,20 +191,34 @@ func fillJournal(p *program, dir string, jobs int, now time.Time) {
 
 // load loads a screen, and gives the milliseconds to its first byte.
 func (b *pageBench) load(path string) (took float64) {
+	took, _ = b.get(path)
+	return took
+}
+
+// text is all of a screen.
+func (b *pageBench) text(path string) string {
+	_, text := b.get(path)
+	return text
+}
+
+func (b *pageBench) get(path string) (took float64, text string) {
 	begun := time.Now()
 	answer, err := b.http.Get(b.url + path)
 	b.p.must(err)
 	took = float64(time.Since(begun)) / millisecond
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	all, err := io.ReadAll(answer.Body)
 	b.p.must(err)
 	if answer.StatusCode != http.StatusOK {
-		b.p.Fatalf("%s was answered with %s: %.2000s", path, answer.Status, text)
+		b.p.Fatalf("%s was answered with %s: %.2000s", path, answer.Status, all)
 	}
-	return took
+	return took, string(all)
 }
 
-// watch opens screens as browsers do that look at them, until stop is called.
+// restsSince is where a page says after which event of the journal it was made.
+var restsSince = regexp.MustCompile(`data-live="([0-9]+)"`)
+
+// watch loads screens and looks at them, as browsers do, until stop is called.
 func (b *pageBench) watch(paths ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(b.p.Context())
 	var all sync.WaitGroup
@@ -211,6 +226,9 @@ func (b *pageBench) watch(paths ...string) (stop func()) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+path, nil)
 		b.p.must(err)
 		request.Header.Set("Accept", "text/event-stream")
+		if made := restsSince.FindStringSubmatch(b.text(path)); made != nil { // the page's script tells it, of a job that has ended
+			request.URL.RawQuery = "rests=" + made[1]
+		}
 		answer, err := b.http.Do(request)
 		b.p.must(err)
 		if answer.StatusCode != http.StatusOK {

@@ -162,15 +162,37 @@ type Output struct {
 
 // Outputs is what the job wrote: as the journal has it, which has it whole, or else the row. Streams
 // without a byte are left out.
-func (s *Story) Outputs() (all []Output) {
+func (s *Story) Outputs() []Output {
 	if done := s.Newest().Done; done != nil {
-		all = []Output{
-			{"stdout", done.Stdout.Text(0, journal.CharsetFull), done.Stdout.Size},
-			{"stderr", done.Stderr.Text(0, journal.CharsetFull), done.Stderr.Size},
-		}
-	} else if r := s.Row; r != nil {
-		all = []Output{{"stdout", r.Stdout.Tail, r.Stdout.Size}, {"stderr", r.Stderr.Tail, r.Stderr.Size}}
+		return written(
+			Output{"stdout", done.Stdout.Text(0, journal.CharsetFull), done.Stdout.Size},
+			Output{"stderr", done.Stderr.Text(0, journal.CharsetFull), done.Stderr.Size},
+		)
+	} else if s.Row != nil {
+		return outputsOf(s.Row)
 	}
+	return nil
+}
+
+// Shown is what the job wrote, where its row is at an end and has all of it, as the journal counts its bytes; else
+// whole is false, and the journal must be asked for it.
+func (s *Story) Shown() (all []Output, whole bool) {
+	done, r := s.Newest().Done, s.Row
+	if done == nil || r == nil || r.Status != journal.RowDone {
+		return nil, false
+	}
+	whole = r.Stdout.Size == done.Stdout.Size && r.Stdout.Size == int64(len(r.Stdout.Tail)) &&
+		r.Stderr.Size == done.Stderr.Size && r.Stderr.Size == int64(len(r.Stderr.Tail))
+	return outputsOf(r), whole
+}
+
+// outputsOf are those of a row.
+func outputsOf(r *api.JobRow) []Output {
+	return written(Output{"stdout", r.Stdout.Tail, r.Stdout.Size}, Output{"stderr", r.Stderr.Tail, r.Stderr.Size})
+}
+
+// written leaves out streams without a byte.
+func written(all ...Output) []Output {
 	return slices.DeleteFunc(all, func(o Output) bool { return o.Size == 0 })
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -99,39 +101,39 @@ func toFilter(l *look) string {
 
 // act answers a request to do something: with the screen that it leads back to, and what was done.
 func (p *Page) act(a *anAct) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		l := p.look(r)
-		defer l.close()
+	return p.handle(func(w http.ResponseWriter, l *look) error {
 		if err := p.allows(l, a); err != nil {
-			p.fail(w, l, err)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
-		if err := r.ParseForm(); err != nil {
-			p.fail(w, l, badQuery("the form could not be read: %v", err))
-			return
+			return err
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, patienceWithActs)
 		defer cancel()
 		l.ctx = ctx
 		said, err := a.do(l)
 		if err != nil && len(said) == 0 {
-			p.fail(w, l, err)
-			return
+			return err
 		}
 		if err != nil {
 			said = append(said, lines(err)...)
 		}
-		back := r.URL.EscapedPath()
-		if back = back[:strings.LastIndexByte(back, '/')]; a.back != nil {
+		back := l.above()
+		if a.back != nil {
 			back = a.back(l)
 		}
-		separator := "?"
-		if strings.Contains(back, "?") {
-			separator = "&"
-		}
-		http.Redirect(w, r, back+separator+"said="+p.said.keep(time.Now(), said), http.StatusSeeOther)
+		http.Redirect(w, l.Request, withQuery(back, "said", p.said.keep(time.Now(), said)), http.StatusSeeOther)
+		return nil
+	})
+}
+
+// above is the screen of an act.
+func (l *look) above() string { return path.Dir(l.URL.EscapedPath()) }
+
+// withQuery is an address with one more value in its query.
+func withQuery(address, name, value string) string {
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
 	}
+	return address + separator + url.Values{name: {value}}.Encode()
 }
 
 // patienceWithActs is how long an act may take: some wait for starts under way, or for locks of others.
@@ -139,36 +141,30 @@ const patienceWithActs = 60 * time.Second
 
 // confirm shows what an act will do.
 func (p *Page) confirm(a *anAct) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		l := p.look(r)
-		defer l.close()
+	return p.handle(func(w http.ResponseWriter, l *look) error {
 		if err := p.allows(l, a); err != nil {
-			p.fail(w, l, err)
-			return
+			return err
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, patience)
 		defer cancel()
 		l.ctx = ctx
 		will, err := a.ask(l)
 		if err != nil {
-			p.fail(w, l, err)
-			return
+			return err
 		}
-		back := r.URL.EscapedPath()
 		main, err := p.render(l, "confirm.html", struct {
 			intent
 			Button string
 			Danger bool
 			Action string
 			Back   string
-		}{will, a.button, a.danger, r.URL.RequestURI(), back[:strings.LastIndexByte(back, '/')]})
-		if err != nil {
-			p.fail(w, l, err)
-			return
+		}{will, a.button, a.danger, l.URL.RequestURI(), l.above()})
+		if err == nil {
+			l.title = will.Title
+			p.frame(w, l, &aScreen{title: will.Title}, http.StatusOK, main)
 		}
-		l.title = will.Title
-		p.frame(w, l, &aScreen{title: will.Title}, http.StatusOK, main)
-	}
+		return err
+	})
 }
 
 // allows is the error of one who may not act. The daemon would refuse it all the same.

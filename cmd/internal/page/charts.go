@@ -33,7 +33,7 @@ func (*look) Spans() []string { return rateSpans }
 
 // rates sends the numbers of a chart: jobs started, ended and failed a second. The newest step, which is not
 // over, is left out.
-func (p *Page) rates(w http.ResponseWriter, l *look) {
+func (p *Page) rates(w http.ResponseWriter, l *look) error {
 	query := api.RatesQuery{Span: l.Span(), Worker: l.Query("worker")}
 	if target := l.Query("target"); target != "" {
 		query.Targets = []string{target}
@@ -41,7 +41,7 @@ func (p *Page) rates(w http.ResponseWriter, l *look) {
 	told, err := operator.Rates(l.ctx, l.Daemon(), query)
 	if err != nil {
 		http.Error(w, lines(err)[0], codeOf(err))
-		return
+		return nil
 	}
 	c := chart{At: []int64{}}
 	series := []struct {
@@ -63,4 +63,5 @@ func (p *Page) rates(w http.ResponseWriter, l *look) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(c)
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"jobd/cmd/internal/operator"
-	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 )
 
@@ -33,10 +32,8 @@ func (l *look) failedQuery(p *failedPage) (q operator.FailedQuery, err error) {
 	if p.By == "time" {
 		q.Most = mostListed
 	}
-	if q.Since, err = operator.ParseTime(cmp.Or(p.Since, "24h"), l.now, time.Local); err != nil {
-		return q, badQuery("since %s", screen.Clean(err.Error()))
-	}
-	return q, nil
+	q.Since, err = l.moment("since", cmp.Or(p.Since, "24h"))
+	return q, err
 }
 
 // failures finds what failed, as the address wants it.
@@ -50,20 +47,16 @@ func (l *look) failures(p *failedPage) (found operator.Failures, j *operator.Jou
 	}
 	j.Look = mostLooked
 	found, err = j.FindFailed(l.ctx, query, func(uint64) {})
-	for _, err := range j.Failed {
-		l.note(err)
-	}
+	l.noteAll(j.Failed)
 	return found, j, err
 }
 
 // failedView is /failed.
-func failedView(l *look) (any, error) {
+func failedView(l *look) (_ any, err error) {
 	p := &failedPage{Target: l.value("target"), Since: l.value("since"), By: cmp.Or(l.value("by"), "group"), Group: l.value("group")}
-	choices := &jobsPage{filter: &filter{Target: p.Target}}
-	if err := l.choices(choices); err != nil {
+	if p.Targets, _, err = l.choices(p.Target); err != nil {
 		return nil, err
 	}
-	p.Targets = choices.Targets
 	found, j, err := l.failures(p)
 	if err != nil {
 		return nil, err

@@ -100,9 +100,7 @@ func jobView(l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, err := range story.Failed {
-		l.note(err)
-	}
+	l.noteAll(story.Failed)
 	if story.Verdict.Reason == reason.NoSuchJob && len(story.Runs) == 0 {
 		return nil, notFound("%s", story.Verdict.Sentence)
 	}
@@ -296,11 +294,18 @@ func (l *look) outputs(p *jobPage) error {
 	if l.Query("output") == "all" {
 		most = mostWhole
 	}
-	told, err := l.output(p.ID, most)
-	if err != nil || told == nil {
-		for _, o := range p.Story.Outputs() {
+	add := func(all []operator.Output) {
+		for _, o := range all {
 			p.Outputs = append(p.Outputs, outputOf(o.Name, o.Text, o.Size, int(most)))
 		}
+	}
+	if shown, whole := p.Shown(); whole {
+		add(shown)
+		return nil
+	}
+	told, err := l.output(p.ID, most)
+	if err != nil || told == nil {
+		add(p.Story.Outputs())
 		return err
 	}
 	for _, part := range []struct {
@@ -377,32 +382,28 @@ func endOf(o api.JobOutput) int64 {
 }
 
 // download sends all that is kept of a stream, as the job wrote it.
-func (p *Page) download(w http.ResponseWriter, l *look) {
+func (p *Page) download(w http.ResponseWriter, l *look) error {
 	id, err := l.id()
 	stream := l.PathValue("stream")
 	if err == nil && stream != "stdout" && stream != "stderr" {
 		err = notFound("a job has no stream %s; it has stdout and stderr", screen.Clean(stream))
 	}
 	if err != nil {
-		p.fail(w, l, err)
-		return
+		return err
 	}
 	worker, part, err := l.writer(id, api.OutputQuery{Job: id})
 	switch {
 	case err != nil:
-		p.fail(w, l, err)
-		return
+		return err
 	case part == nil:
-		p.fail(w, l, notFound("no journal has an output of job %d", id))
-		return
+		return notFound("no journal has an output of job %d", id)
 	}
 	attempt := part.Attempt
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=job-%d.%s.txt", id, stream))
 	out, err := web.OpenStream(w, l.Request)
 	if err != nil {
-		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", err))
-		return
+		return refuse(http.StatusTooManyRequests, "%v", err)
 	}
 	defer out.Close()
 	at := int64(0)
@@ -416,10 +417,10 @@ func (p *Page) download(w http.ResponseWriter, l *look) {
 			fmt.Fprintf(out, "[%s bytes were not kept]\n", strconv.FormatInt(of.Skipped, 10))
 		}
 		if _, err := out.Write(of.Bytes); err != nil || len(of.Bytes) == 0 {
-			return
+			return nil
 		}
 		if at = behind(of); at >= of.Size {
-			return
+			return nil
 		}
 		if query.Stdout = at; stream == "stderr" {
 			query.Stdout, query.Stderr = part.Stdout.Size, at
@@ -427,7 +428,7 @@ func (p *Page) download(w http.ResponseWriter, l *look) {
 		part = &api.JobOutput{}
 		if err := worker.Ask(out, api.Output.Name, query, part); err != nil {
 			_, _ = io.WriteString(out, "\n[the rest could not be read: "+screen.Clean(err.Error())+"]\n")
-			return
+			return nil
 		}
 	}
 }

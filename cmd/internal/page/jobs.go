@@ -59,18 +59,10 @@ func (l *look) filter() (f *filter, err error) {
 		}
 		f.codes = []int{code}
 	}
-	for _, moment := range []struct {
-		name, text string
-		at         *time.Time
-	}{{"since", f.Since, &f.since}, {"until", f.Until, &f.until}} {
-		if moment.text == "" {
-			continue
-		}
-		if *moment.at, err = operator.ParseTime(moment.text, l.now, time.Local); err != nil {
-			return nil, badQuery("%s %s", moment.name, screen.Clean(err.Error()))
-		}
+	if f.since, err = l.moment("since", f.Since); err == nil {
+		f.until, err = l.moment("until", f.Until)
 	}
-	return f, nil
+	return f, err
 }
 
 // value is a value of the address, or of the form that was sent.
@@ -131,7 +123,7 @@ func jobsView(l *look) (any, error) {
 	}
 	before := l.Query("before")
 	p := &jobsPage{filter: f, First: before == ""}
-	if err := l.choices(p); err != nil {
+	if p.Targets, p.Workers, err = l.choices(f.Target); err != nil {
 		return nil, err
 	}
 	if f.Unclaimed() {
@@ -149,23 +141,22 @@ func jobsView(l *look) (any, error) {
 	return p, nil
 }
 
-// choices are the targets and workers that one may choose.
-func (l *look) choices(p *jobsPage) error {
+// choices are the targets that one may choose, the one that was chosen among them, and a master's workers.
+func (l *look) choices(chosen string) (targets, workers []string, err error) {
 	census, err := operator.TakeCensus(l.ctx, l.Daemon())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	p.Targets = census.Targets()
-	if p.Target != "" && !slices.Contains(p.Targets, p.Target) {
-		p.Targets = append(p.Targets, p.Target)
-	}
-	if census.Master == nil {
-		return nil
+	targets = census.Targets()
+	if chosen != "" && !slices.Contains(targets, chosen) {
+		targets = append(targets, chosen)
 	}
 	for _, w := range census.Workers {
-		p.Workers = append(p.Workers, w.From.Name)
+		if census.Master != nil {
+			workers = append(workers, w.From.Name)
+		}
 	}
-	return nil
+	return targets, workers, nil
 }
 
 // listRows lists rows that nobody has claimed.

@@ -86,9 +86,7 @@ func journalView(l *look) (any, error) {
 			Job: e.Item.Job, Text: operator.Describe(e.Item.Payload),
 		})
 	}
-	for _, err := range j.Failed {
-		l.note(err)
-	}
+	l.noteAll(j.Failed)
 	slices.Reverse(p.Events)
 	if len(p.Events) < mostEvents && !j.LookedBack.IsZero() {
 		p.Back, p.Earlier = j.LookedBack, l.With("until", j.LookedBack.UTC().Format(time.RFC3339Nano))
@@ -121,38 +119,29 @@ func (p *journalPage) query(l *look) (q history.Query, err error) {
 			return q, badQuery("job %s is not allowed; allowed is a whole number, and not 0", screen.Clean(p.Job))
 		}
 	}
-	if p.Since != "" {
-		if q.Since, err = operator.ParseTime(p.Since, l.now, time.Local); err != nil {
-			return q, badQuery("since %s", screen.Clean(err.Error()))
-		}
+	if q.Since, err = l.moment("since", p.Since); err == nil {
+		q.Until, err = l.moment("until", p.Until)
 	}
-	if p.Until != "" {
-		if q.Until, err = operator.ParseTime(p.Until, l.now, time.Local); err != nil {
-			return q, badQuery("until %s", screen.Clean(err.Error()))
-		}
-	}
-	return q, nil
+	return q, err
 }
 
 // verify verifies the journals while whoever asked for it looks on: what it has come to is written as it goes,
 // at the end of the page.
-func (p *Page) verify(w http.ResponseWriter, l *look) {
+func (p *Page) verify(w http.ResponseWriter, l *look) error {
 	j, err := operator.FindJournals(l.ctx, l.Daemon(), l.note)
 	if err != nil {
-		p.fail(w, l, err)
-		return
+		return err
 	}
 	out, err := web.OpenStream(w, l.Request)
 	if err != nil {
-		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", err))
-		return
+		return refuse(http.StatusTooManyRequests, "%v", err)
 	}
 	defer out.Close()
 	l.title = "Verification"
 	frame := p.framed(l, &aScreen{title: l.title}, "")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := templates().ExecuteTemplate(out, "begin", frame); err != nil {
-		return // whoever asked is gone
+		return nil // whoever asked is gone
 	}
 	defer func() { _ = templates().ExecuteTemplate(out, "end", frame) }()
 	say := func(tone, format string, args ...any) {
@@ -183,6 +172,7 @@ func (p *Page) verify(w http.ResponseWriter, l *look) {
 		say("bad", "%v", err)
 	}
 	say("", "That was all.")
+	return nil
 }
 
 // verdictText is what a verification has found, and how good that is.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 type streams struct {
 	mu   sync.Mutex
 	live map[string]*stream
+
+	// The jobs of the newest events of the journal, each at the place of its number, from the one behind since on.
+	recent        [4096]int64
+	since, newest uint64
 }
 
 // stream is one view, and who looks at it.
@@ -78,35 +83,53 @@ func (l *look) key() string {
 	return fmt.Sprintf("%s %s %p %s", l.session.Rights(), l.session.How, l.session.Line(), l.Here())
 }
 
-// watch has a view made for one more who looks at it.
+// watch has a view made for one more who looks at it: at once, unless it is about a job that had ended when the page
+// was made, to which nothing has happened since.
 func (p *Page) watch(l *look, s *aScreen) chan template.HTML {
 	p.streams.mu.Lock()
 	defer p.streams.mu.Unlock()
+	id, err := l.id()
+	made, unknown := strconv.ParseUint(l.Query("rests"), 10, 64)
+	rests := err == nil && unknown == nil && p.streams.quiet(int64(id), made)
 	if one := p.streams.live[l.key()]; one != nil {
-		return one.join()
+		return one.join(rests)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
 	one := &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1), stop: stop}
-	if id, err := l.id(); err == nil {
+	if err == nil {
 		one.job = int64(id)
 	}
 	if p.streams.live == nil {
 		p.streams.live = map[string]*stream{}
 	}
 	p.streams.live[l.key()] = one
-	changed := one.join() // before it is made for the first time, which is soon enough
-	go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session}, s)
+	changed := one.join(rests) // before it is made for the first time, which is soon enough
+	go p.make(ctx, one, &look{Request: l.Request, page: p, session: l.session, rests: rests}, s)
 	return changed
 }
 
 // join adds one who looks, with a page that is newer than the view: that gets the next one, though it may be the same
-// again.
-func (s *stream) join() chan template.HTML {
+// again, and soon, unless the page is as new as any that would be made.
+func (s *stream) join(rests bool) chan template.HTML {
 	changed := make(chan template.HTML, 1)
 	s.watchers[changed] = struct{}{}
-	s.newest = ""
-	s.rouse()
+	if s.newest = ""; !rests {
+		s.rouse()
+	}
 	return changed
+}
+
+// quiet tells whether nothing has happened to a job behind an event, as far as that is known. Callers must hold mu.
+func (s *streams) quiet(job int64, after uint64) bool {
+	if after < s.since || after > s.newest || s.newest-after > uint64(len(s.recent)) {
+		return false
+	}
+	for seq := after + 1; seq <= s.newest; seq++ {
+		if s.recent[seq%uint64(len(s.recent))] == job {
+			return false
+		}
+	}
+	return true
 }
 
 // rouse has a view made anew that rests.
@@ -131,7 +154,10 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 // stays, and why it can't is told in its place.
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
-	for {
+	for rests, took := l.rests, time.Duration(0); ; rests = l.rests && !p.Master { // whose journal does not tell what happens to jobs
+		if rests && !p.wait(ctx, one.wake, p.pause(one, atRest, longestRest, took)) {
+			return
+		}
 		select {
 		case <-one.wake: // what happened until now is seen
 		default:
@@ -145,26 +171,24 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		if err == nil {
 			p.tell(one, main)
 		}
-		took := time.Since(began)
-		next := time.NewTimer(p.pause(one, s.live, longestPause, took))
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			next.Stop()
+		took = time.Since(began)
+		if !p.wait(ctx, nil, p.pause(one, s.live, longestPause, took)) {
 			return
 		}
-		if l.rests && !p.Master { // whose journal does not tell what happens to jobs
-			next.Reset(p.pause(one, atRest, longestRest, took))
-			select {
-			case <-next.C:
-			case <-one.wake:
-				next.Stop()
-			case <-ctx.Done():
-				next.Stop()
-				return
-			}
-		}
 	}
+}
+
+// wait waits for a while, or until it is woken; false: nobody looks any more.
+func (*Page) wait(ctx context.Context, wake <-chan struct{}, long time.Duration) bool {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // Happened has views of jobs made anew to which something has happened, as far as this daemon's journal tells. Whoever
@@ -172,6 +196,12 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 func (p *Page) Happened(events []journal.Event) {
 	p.streams.mu.Lock()
 	defer p.streams.mu.Unlock()
+	for _, e := range events {
+		if p.streams.newest == 0 {
+			p.streams.since = e.Seq - 1
+		}
+		p.streams.newest, p.streams.recent[e.Seq%uint64(len(p.streams.recent))] = e.Seq, e.Job
+	}
 	for _, one := range p.streams.live {
 		if one.job != 0 && slices.ContainsFunc(events, func(e journal.Event) bool { return e.Job == one.job }) {
 			one.rouse()

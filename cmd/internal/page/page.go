@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,10 +103,13 @@ type look struct {
 	at     time.Time        // as it was then; the zero time: as it is
 	notes  []error          // of those who could not be asked
 	rests  bool             // it is about a job that has ended, and about nothing else
+	newest uint64           // the newest event of the journal before it was looked at; 0: not told
 }
 
 func (p *Page) look(r *http.Request) *look {
-	return &look{Request: r, page: p, ctx: r.Context(), session: web.SessionOf(r.Context()), now: time.Now()}
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	return &look{Request: r, page: p, ctx: r.Context(), session: web.SessionOf(r.Context()), now: time.Now(), newest: p.streams.newest}
 }
 
 // Daemon is the daemon as whoever looks at it may ask it.
@@ -129,54 +133,67 @@ func (l *look) May(kind api.Kind) bool {
 }
 
 // note keeps what is told beside the answer: those who were silent take nothing from the others.
-func (l *look) note(err error) {
-	if err != nil {
-		l.notes = append(l.notes, err)
+func (l *look) note(err error) { l.noteAll([]error{err}) }
+
+func (l *look) noteAll(errs []error) {
+	l.notes = append(l.notes, slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })...)
+}
+
+// moment is a time that the address names, in the server's zone; the zero time where it names none.
+func (l *look) moment(name, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if at, err = operator.ParseTime(text, l.now, time.Local); err != nil {
+		return at, badQuery("%s %s", name, screen.Clean(err.Error()))
+	}
+	return at, nil
+}
+
+// handle answers a request, or says why it does not.
+func (p *Page) handle(answer func(http.ResponseWriter, *look) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := p.look(r)
+		defer l.close()
+		if err := answer(w, l); err != nil {
+			p.fail(w, l, err)
+		}
 	}
 }
 
 // beside answers a request for what is no screen.
 func (p *Page) beside(b aBeside) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		l := p.look(r)
-		defer l.close()
+	return p.handle(func(w http.ResponseWriter, l *look) error {
 		if err := b.needs.Lets(l.session); err != nil {
-			p.fail(w, l, err)
-			return
+			return err
 		}
-		b.serve(p, w, l)
-	}
+		return b.serve(p, w, l)
+	})
 }
 
 // screen answers a request for a screen.
 func (p *Page) screen(s *aScreen) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		l := p.look(r)
-		defer l.close()
-		s := s
-		then := s.then != nil && l.value("at") != ""
+	return p.handle(func(w http.ResponseWriter, l *look) error {
+		s, then := s, s.then != nil && l.value("at") != ""
 		if then {
 			s = s.then
 		}
 		if err := s.needs.Lets(l.session); err != nil {
-			p.fail(w, l, err)
-			return
+			return err
 		}
 		if then {
-			p.then(w, l, s)
-			return
+			return p.then(w, l, s)
 		}
-		if s.live > 0 && r.Header.Get("Accept") == "text/event-stream" {
+		if s.live > 0 && l.Header.Get("Accept") == "text/event-stream" {
 			p.stream(w, l, s)
-			return
+			return nil
 		}
 		main, err := p.main(l, s)
-		if err != nil {
-			p.fail(w, l, err)
-			return
+		if err == nil {
+			p.frame(w, l, s, http.StatusOK, main)
 		}
-		p.frame(w, l, s, http.StatusOK, main)
-	}
+		return err
+	})
 }
 
 // main is what a screen shows inside of the frame.

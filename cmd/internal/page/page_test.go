@@ -197,7 +197,7 @@ func TestViewsHearOfTheirJob(t *testing.T) {
 	p.tell(one, "as it was")
 	check.Equal(t, <-first, "as it was")
 	p.tell(one, "as it was")
-	second := one.join()
+	second := one.join(false)
 	roused("a")
 	select {
 	case got := <-second:
@@ -228,6 +228,37 @@ func TestViewsTakeTheirShare(t *testing.T) {
 			p.streams.live[string(rune('a'+i))] = one
 		}
 		check.Equal(t, p.pause(one, soon, longestPause, c.took), c.want, "%d views that take %v", c.views, c.took)
+	}
+}
+
+// A page about a job that has ended is not made anew when somebody begins to look at it, unless something has happened
+// to the job since, or that is not known.
+func TestPagesOfEndedJobsRest(t *testing.T) {
+	t.Parallel()
+	p := &Page{}
+	s := &p.streams
+	if s.quiet(7, 4) {
+		t.Error("of a journal that told nothing yet something is known")
+	}
+	p.Happened([]journal.Event{{Seq: 10, Job: 7}, {Seq: 11, Job: 8}, {Seq: 12}})
+	for _, c := range []struct {
+		job   int64
+		after uint64
+		want  bool
+	}{{7, 12, true}, {7, 10, true}, {7, 9, false}, {8, 10, false}, {8, 11, true}, {9, 9, true}, {9, 8, false}, {9, 13, false}} {
+		if got := s.quiet(c.job, c.after); got != c.want {
+			t.Errorf("job %d behind event %d: %v", c.job, c.after, got)
+		}
+	}
+	for seq := range uint64(len(s.recent)) {
+		p.Happened([]journal.Event{{Seq: 13 + seq, Job: 5}})
+	}
+	if !s.quiet(8, 12) || s.quiet(9, 11) || s.quiet(5, 12+uint64(len(s.recent))-1) || !s.quiet(5, 12+uint64(len(s.recent))) {
+		t.Error("what is too long ago is not known, and what is not is")
+	}
+	one := &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1)}
+	if one.join(true); len(one.wake) > 0 {
+		t.Error("a page that is as new as can be has its view made")
 	}
 }
 

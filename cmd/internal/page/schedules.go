@@ -25,8 +25,8 @@ type recurs struct {
 // schedulesView is /schedules.
 func schedulesView(l *look) (any, error) {
 	target := l.value("target")
-	choices := &jobsPage{filter: &filter{Target: target}}
-	if err := l.choices(choices); err != nil {
+	targets, _, err := l.choices(target)
+	if err != nil {
 		return nil, err
 	}
 	var after *jobnet.Whole
@@ -41,15 +41,13 @@ func schedulesView(l *look) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, err := range errs {
-		l.note(err)
-	}
+	l.noteAll(errs)
 	shown := struct {
 		Target  string
 		Targets []string
 		Rows    []recurs
 		Next    string // the address of those behind; "": there are none
-	}{Target: target, Targets: choices.Targets}
+	}{Target: target, Targets: targets}
 	if len(all) == mostListed {
 		shown.Next = l.With("after", fmt.Sprint(all[len(all)-1].Job))
 	}

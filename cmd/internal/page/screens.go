@@ -18,7 +18,7 @@ const (
 type aBeside struct {
 	path  string
 	needs api.Kind
-	serve func(*Page, http.ResponseWriter, *look)
+	serve func(*Page, http.ResponseWriter, *look) error
 }
 
 var besides = []aBeside{

@@ -105,9 +105,7 @@ func (l *look) fleet(targets ...string) (*fleet, error) {
 		targets = append(census.Targets(), census.Unserved()...)
 	}
 	census.Count(l.ctx, targets)
-	for _, err := range census.Why {
-		l.note(err)
-	}
+	l.noteAll(census.Why)
 	f := &fleet{Census: census, Targets: targetsOf(census)}
 	for _, t := range f.Targets {
 		f.Sum.Add(t.Tally)

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,11 +24,9 @@ import (
 
 // then answers with a screen as it was. What takes longer than others are made anew is sent as it comes: what
 // stands around it first, then that it goes on, and it when it is there.
-func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
-	var err error
-	if l.at, err = operator.ParseTime(l.value("at"), l.now, time.Local); err != nil {
-		p.fail(w, l, badQuery("at %s", screen.Clean(err.Error())))
-		return
+func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) (err error) {
+	if l.at, err = l.moment("at", l.value("at")); err != nil {
+		return err
 	}
 	begin := p.framed(p.look(l.Request), s, "")
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -43,12 +40,10 @@ func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
 	}()
 	select {
 	case <-made:
-		if err != nil {
-			p.fail(w, l, err)
-			return
+		if err == nil {
+			p.frame(w, l, s, http.StatusOK, main)
 		}
-		p.frame(w, l, s, http.StatusOK, main)
-		return
+		return err
 	case <-time.After(soon):
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -56,8 +51,7 @@ func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
 	if full != nil {
 		cancel()
 		<-made
-		p.fail(w, l, refuse(http.StatusTooManyRequests, "%v", full))
-		return
+		return refuse(http.StatusTooManyRequests, "%v", full)
 	}
 	defer out.Close()
 	defer context.AfterFunc(out, cancel)()
@@ -82,6 +76,7 @@ func (p *Page) then(w http.ResponseWriter, l *look, s *aScreen) {
 	}
 	_, _ = out.Write([]byte(main))
 	_ = templates().ExecuteTemplate(out, "end", begin)
+	return nil
 }
 
 // At is when what is shown was so.
@@ -93,11 +88,7 @@ func (l *look) Keep(address string) string {
 	if at == "" {
 		return address
 	}
-	separator := "?"
-	if strings.Contains(address, "?") {
-		separator = "&"
-	}
-	return address + separator + url.Values{"at": {at}}.Encode()
+	return withQuery(address, "at", at)
 }
 
 // jobsThen gives the selected jobs of all journals as they stood, in the order of history.Job.Before.
@@ -173,12 +164,6 @@ func targetsAt(l *look) (any, error) {
 	return all, nil
 }
 
-func (l *look) noteAll(errs []error) {
-	for _, err := range errs {
-		l.note(err)
-	}
-}
-
 // mostBefore is how many jobs may stand before those of a page.
 const mostBefore = 9_900
 
@@ -194,7 +179,7 @@ func jobsAt(l *look) (any, error) {
 		return nil, badQuery("before = %s is not allowed; allowed is a whole number up to %d", screen.Clean(l.Query("before")), mostBefore)
 	}
 	p := &jobsPage{filter: f, First: before == 0}
-	if err := l.choices(p); err != nil {
+	if p.Targets, p.Workers, err = l.choices(f.Target); err != nil {
 		return nil, err
 	}
 	p.Ignored = p.beside("result", "code", "since", "until", "text")

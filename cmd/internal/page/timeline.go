@@ -74,9 +74,9 @@ func timelineView(l *look) (any, error) {
 		return nil, badQuery("span %s is not allowed; allowed are %v", screen.Clean(p.Span), p.Spans)
 	}
 	if text := l.value("until"); text != "" {
-		at, err := operator.ParseTime(text, l.now, time.Local)
+		at, err := l.moment("until", text)
 		if err != nil {
-			return nil, badQuery("until %s", screen.Clean(err.Error()))
+			return nil, err
 		}
 		if p.Until = at; at.After(l.now) {
 			p.Until = l.now
@@ -92,11 +92,10 @@ func timelineView(l *look) (any, error) {
 	for i := range ticks {
 		p.Ticks = append(p.Ticks, p.From.Add(long*time.Duration(i)/ticks))
 	}
-	f := &jobsPage{filter: &filter{Target: p.Target}}
-	if err := l.choices(f); err != nil {
+	var err error
+	if p.Targets, _, err = l.choices(p.Target); err != nil {
 		return nil, err
 	}
-	p.Targets = f.Targets
 	jobs, err := l.jobsBetween(p)
 	if err != nil {
 		return nil, err

@@ -200,7 +200,7 @@ func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq
 	if sel.Job == 0 {
 		sel.Kinds = nil
 	} else {
-		before = func(seq uint64) (*Record, error) { return RecordAt(ctx, s, seq) }
+		before = func(seq uint64) (*Record, error) { return RecordAt(ctx, s, seq, false) }
 	}
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {
 		return link(s.Records(ctx, sel), linked{From: start, wanted: sel.Wanted}, before)

@@ -186,7 +186,7 @@ var errBlock = errors.New("a block does not hold what its directory says")
 // parseRecords is the reverse of appendRecord for a whole block. The records point into it and into
 // output, which is nil where it is not wanted.
 func parseRecords(b, output []byte, withOutput bool) ([]Record, error) {
-	records := make([]Record, 0, len(b)/140+1)
+	records := make([]Record, 0, len(b)/100+1)
 	for len(b) > 0 {
 		if len(b) < 28 {
 			return records, errBlock

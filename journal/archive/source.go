@@ -57,9 +57,10 @@ func (s *Selection) has(r *Record) bool {
 		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, r.Kind))
 }
 
-// RecordAt is one event's record without output, unchecked; nil where it is not there.
-func RecordAt(ctx context.Context, s Source, seq uint64) (*Record, error) {
-	for page, err := range s.Records(ctx, Selection{After: seq - 1, End: seq + 1}) {
+// RecordAt is one event's record, unchecked; nil where it is not there. Who reads on from there with output, reads it
+// with output, too: the block of a sealed segment is decompressed once then.
+func RecordAt(ctx context.Context, s Source, seq uint64, output bool) (*Record, error) {
+	for page, err := range s.Records(ctx, Selection{After: seq - 1, End: seq + 1, Output: output}) {
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +77,7 @@ func FirstAt(ctx context.Context, s Source, h Header, micros int64) (uint64, err
 	for err == nil && low < high {
 		middle := low + (high-low)/2
 		var r *Record
-		switch r, err = RecordAt(ctx, s, middle); {
+		switch r, err = RecordAt(ctx, s, middle, false); {
 		case err == nil && r == nil:
 			err = &journal.DamagedError{Seq: middle, Detail: "it is missing"}
 		case err == nil && r.Micros < micros:

@@ -77,7 +77,10 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 	if q.sel.After < h.First {
 		start.Previous = h.Opening()
 	} else {
-		before, err := archive.RecordAt(ctx, s, q.sel.After)
+		before, err := archive.RecordAt(ctx, s, q.sel.After, true)
+		if archive.IsDamage(err) { // of output, perhaps
+			before, err = archive.RecordAt(ctx, s, q.sel.After, false)
+		}
 		if err != nil {
 			return err
 		}

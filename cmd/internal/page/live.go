@@ -154,7 +154,7 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 // stays, and why it can't is told in its place.
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
-	for rests, took := l.rests, time.Duration(0); ; rests = l.rests && !p.Master { // whose journal does not tell what happens to jobs
+	for rests, took := l.rests, guessed; ; rests = l.rests && !p.Master { // whose journal does not tell what happens to jobs
 		if rests && !p.wait(ctx, one.wake, p.pause(one, atRest, longestRest, took)) {
 			return
 		}
@@ -209,12 +209,14 @@ func (p *Page) Happened(events []journal.Event) {
 	}
 }
 
-// What all views together take of the time at most, in hundredths, unless one would be older than longestPause then,
-// or longestRest where it rests.
+// What all views together take of the time at most, in thousandths, and while they rest, unless one would be older
+// than longestPause then, or longestRest.
 const (
-	mostShare    = 2
+	mostShare    = 20
+	restShare    = 2
 	longestPause = 10 * time.Second
 	longestRest  = 5 * time.Minute
+	guessed      = 10 * time.Millisecond // that one takes which was never made
 )
 
 // pause is how long a view that took so long to make is left as it is: the more is looked at, and the longer it
@@ -227,7 +229,11 @@ func (p *Page) pause(one *stream, least, most, took time.Duration) time.Duration
 	for _, other := range p.streams.live {
 		all += other.took
 	}
-	return max(least, min(most, all*100/mostShare))
+	share := time.Duration(mostShare)
+	if least == atRest {
+		share = restShare
+	}
+	return max(least, min(most, all*1000/share))
 }
 
 // tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this

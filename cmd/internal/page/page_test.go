@@ -228,6 +228,9 @@ func TestViewsTakeTheirShare(t *testing.T) {
 			p.streams.live[string(rune('a'+i))] = one
 		}
 		check.Equal(t, p.pause(one, soon, longestPause, c.took), c.want, "%d views that take %v", c.views, c.took)
+		if got, want := p.pause(one, atRest, longestRest, c.took), min(longestRest, max(atRest, 10*time.Duration(c.views)*c.took*1000/mostShare)); got != want {
+			t.Errorf("%d views that rest: %v, want %v", c.views, got, want)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (w *Worker) goOn(held []board.Held) {
 		case is:
 			w.others.Go(func() {
 				if err := process.Signal(int(unix.SIGKILL)); err != nil {
-					w.Logger.Warn("a request that is not to be sent could not be given up", "error", err)
+					w.Logger.Warn("a request that must not be sent could not be given up", "error", err)
 				}
 			})
 		}

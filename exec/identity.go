@@ -58,7 +58,7 @@ func (e *formerError) Error() string {
 	return fmt.Sprintf("the name %s is held by a former connection of this worker: %s; waiting for its end", e.name, e.holder)
 }
 
-var errNoWorkerID = errors.New("no mark is free for this worker's claims")
+var errNoWorkerID = errors.New("no worker id is free for this worker's claims")
 
 // Identify takes this worker's name and worker id for itself. It fails with a *NameTakenError when
 // another worker has the name; the claim loop tries again. Jobs that are claimed already go on in
@@ -172,7 +172,7 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 	}
 	if why := err.Error(); why != w.identity.why {
 		w.identity.why = why
-		w.Logger.Error("nothing is claimed: name and mark are not this worker's; trying again", "error", err)
+		w.Logger.Error("nothing is claimed: this worker does not hold its name and id; trying again", "error", err)
 	}
 	w.identity.rest.Grow(time.Now(), firstIdentity, longIdentity)
 	return false, nil

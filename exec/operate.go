@@ -191,7 +191,7 @@ func (l cancelLook) why() error {
 	if l.job == nil {
 		return errors.New("its claim is in doubt: the table has not told yet whether it was won; try again")
 	}
-	return errors.New("it is about to be started or to end, and what became of that is not known yet; try again")
+	return errors.New("its start or its end is not confirmed yet; try again")
 }
 
 // tellCancel tells the board that somebody cancels a job.
@@ -256,7 +256,7 @@ func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation
 		case err == nil:
 			w.deliver(process, unix.SIGKILL, forGood)
 		case !errors.Is(err, board.ErrGone):
-			w.Logger.Warn("a job was not killed: that could not be journalled", "job", j.ID(), "error", err)
+			w.Logger.Warn("a job was not killed: the kill could not be journalled", "job", j.ID(), "error", err)
 		}
 	})
 }
@@ -341,7 +341,7 @@ type PlanWish struct {
 // where the journal's disk has too little room or the database is away.
 func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], err error) {
 	if !w.Delays {
-		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
+		return told, RefusedError("delayed rows are not run here: the key use_columns does not name run_at")
 	}
 	if err := w.Disk.Check(); err != nil {
 		return told, RefusedError("no row was changed: there is no room for the journal: " + err.Error())

@@ -161,7 +161,7 @@ func (w *Worker) takeSurvey(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		w.Logger.Warn("rows under way that belong to nobody could not be looked for; trying again", "error", err)
+		w.Logger.Warn("unowned rows could not be looked for; trying again", "error", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +235,7 @@ func (w *Worker) isFree(ctx context.Context, workerID string, rows int) (bool, e
 	if !seen {
 		since = time.Now()
 		w.claims.free[workerID] = since
-		w.Logger.Warn("rows bear a mark of this worker's name, and its journal does not know them: they are left alone for now",
+		w.Logger.Warn("rows carry a worker id of this worker's name, but its journal does not know them: they are left alone for now",
 			"rows", rows, "mark", workerID, "until nobody has held the mark for", w.LostAfter)
 	}
 	if time.Since(since) < w.LostAfter {
@@ -318,7 +318,7 @@ func (w *Worker) tellBehind(ids []int64) {
 	told := w.claims.behind
 	w.claims.behind = ids
 	if slices.ContainsFunc(ids, func(id int64) bool { return !slices.Contains(told, id) }) {
-		w.Logger.Error("rows are behind what the journal knows of their jobs, and are left alone",
+		w.Logger.Error("rows show less than the journal knows of their jobs, and are left as they are",
 			"rows", len(ids), "some", ids[:min(len(ids), someNamed)],
 			"remedy", "jobctl journal diff lists them; jobctl journal reapply mends them, after showing what it would do")
 	}
@@ -341,7 +341,7 @@ func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) (behind []i
 		}
 	}
 	if len(lost) > 0 {
-		w.Logger.Error("rows bear this worker's mark and a claim that its journal does not know: their outcome is unknown",
+		w.Logger.Error("rows carry this worker's id and a claim that its journal does not know: their outcome is unknown",
 			"rows", len(lost), "journal is new", w.fresh, "requeue", w.Requeue)
 	}
 	for _, row := range lost {
@@ -388,7 +388,7 @@ func (w *Worker) whyLost() string {
 // takeUpAgain goes on with a claim that was given up, and never started: its row was not there then, as
 // while the table was another one. It is as one of a former run: the table is asked whether it holds.
 func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
-	w.Logger.Warn("a row bears a claim that was given up before it was started, since the row was not there: it goes on",
+	w.Logger.Warn("a row that was missing is back with its claim: its job goes on",
 		"job", row.Job, "target", row.Target)
 	_, err := w.append(journal.Draft{Job: row.Job, Payload: claim})
 	if illegal(err) != nil { // it was claimed anew meanwhile

@@ -123,7 +123,7 @@ func TestACancelWithoutDelays(t *testing.T) {
 	f := newFixture(t, newTable(delayed(1, "a", journal.Plan{RunAt: in(time.Hour)})), nil)
 	f.start()
 	f.told(jobexec.CancelWish{IDs: []int64{1}, Rows: true}, map[int64]string{
-		1: "job 1 is delayed, and rows are not delayed here: the key use_columns does not name run_at",
+		1: "job 1 is delayed, and delayed rows are not run here: the key use_columns does not name run_at",
 	})
 	if got := f.table.status(1); got != journal.RowDelayed {
 		t.Errorf("the row is %s", got)

@@ -219,7 +219,7 @@ func TestRowsBehindTheJournalAreToldOnceForAll(t *testing.T) {
 	}
 	f.start()
 	drain()
-	const text = "rows are behind what the journal knows of their jobs, and are left alone"
+	const text = "rows show less than the journal knows of their jobs, and are left as they are"
 	log.await(t, 1, "ERROR", text)
 	outage()
 	drain()

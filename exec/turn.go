@@ -181,11 +181,11 @@ func (w *Worker) told(e journal.Event) (text string, args []any) {
 	case journal.Planned:
 		args = []any{"job", e.Job, "target", p.Target, whenDue(p.To.RunAt), "reason", p.Reason}
 		if p.By != "" {
-			return "job is to be run now", append(args, "by", p.By)
+			return "job was made due now", append(args, "by", p.By)
 		}
 		return "job is planned anew, and not run", args
 	case journal.Retried:
-		return "job is set back, to be run once more", []any{"job", e.Job, "target", p.Target, "to", p.To, "by", p.By}
+		return "job is set back and will run once more", []any{"job", e.Job, "target", p.Target, "to", p.To, "by", p.By}
 	case journal.Requested:
 		args = []any{"request", cmp.Or(p.Request, "run-manual")}
 		if n := len(p.Jobs) + p.More; n > 0 {

@@ -505,7 +505,7 @@ func (w *Worker) count(wanted func(*board.Job) bool) int {
 // outcome is unknown, as the next start finds.
 func (w *Worker) leaveRunning() {
 	if !w.within(w.startsTimeout, w.ended(starting)) {
-		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", w.count(starting))
+		w.Logger.Warn("some starts and releases are still under way; the worker's next start takes them up", "jobs", w.count(starting))
 	}
 	if n := w.count(requesting); n > 0 {
 		w.Logger.Info("waiting for requests, which end with this process", "jobs", n, "limit", w.ShutdownTimeout)

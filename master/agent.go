@@ -263,7 +263,7 @@ func explained(err error) error {
 	case jobnet.CodeOf(err) == jobnet.CodePassword:
 		hint = "the worker's password must be that of the master, or a token of its principals_file"
 	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
-		hint = "it is no master that listens there, but perhaps a worker"
+		hint = "it is not a master, but perhaps a worker"
 	default:
 		return fmt.Errorf("the master refuses: %w", err)
 	}
@@ -276,7 +276,7 @@ func explained(err error) error {
 // with the process, is found when a worker registers or polls.
 func (a *Agent) Poke(targets []string) {
 	if forgotten := a.pokes.add(targets); forgotten > 0 {
-		a.config.Logger.Warn("too many targets are to be told to the master: forgot the oldest", "forgotten", forgotten)
+		a.config.Logger.Warn("too many targets wait to be told to the master: forgot the oldest", "forgotten", forgotten)
 	}
 }
 
@@ -315,6 +315,6 @@ func (a *Agent) sendLast() {
 		err = a.sendPending(ctx, link)
 	}
 	if err != nil {
-		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)
+		a.config.Logger.Warn("stopped before the master was told of rows for other workers", "error", err)
 	}
 }

@@ -136,7 +136,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 			listener := listen(t)
 			serve(t, jobnet.NewServer(jobnet.ServerConfig{}), listener)
 			return listener.Addr().String()
-		}, "unknown request type: 'register-worker': it is no master that listens there, but perhaps a worker"},
+		}, "unknown request type: 'register-worker': it is not a master, but perhaps a worker"},
 		{"a web server listens there", closing, "is it a master that listens there?"},
 		{"nobody listens there", func(t *testing.T) string {
 			listener := listen(t)

@@ -46,7 +46,7 @@ func (w *worker) askFor(ctx context.Context, who *principal.Session, typ string,
 	case w.profile.Load().askers:
 		return w.link.RequestFor(ctx, who, typ, data)
 	case !who.All():
-		return nil, jobnet.Refusef("it is of an older version, which answers only who has all targets; %s has %s", who.Who(), who.Targets)
+		return nil, jobnet.Refusef("it is of an older version, which answers only clients with all targets; %s has %s", who.Who(), who.Targets)
 	}
 	return w.link.Request(ctx, typ, data)
 }

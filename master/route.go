@@ -111,7 +111,7 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 	for w, share := range shares {
 		all.Go(func() {
 			if !m.runShare(ctx, w, share, result) {
-				m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
+				m.say(slog.LevelWarn, w.link, "manual jobs were not delivered", "worker", w.name(), "jobs", len(share))
 				_ = m.spread(ctx, share, append(slices.Clone(tried), w), result)
 			}
 		})

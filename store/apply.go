@@ -85,7 +85,7 @@ func (m *Mirror) tellGivenBack(targets []string) {
 func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcome) error {
 	if o.Fate == Applied {
 		if o.Note != "" {
-			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
+			m.Logger.Warn("the table took an update only in reduced form", "job", c.Job, "reason", o.Note)
 		}
 		// It may come back later than the process that ended its run expects: the row was quarantined, or a
 		// former process ended the run. Workers look for such a row at the second in which it is due, which may
@@ -106,7 +106,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 	}
 	if o.Fate != Lost {
 		if m.quarantine.rows[c.Job] == nil {
-			m.Logger.Warn("a row can't be updated for now; trying again until it can", "job", c.Job, "wanted", c.Status, "reason", o.Note)
+			m.Logger.Warn("a row can't be updated now; trying again until it can be", "job", c.Job, "wanted", c.Status, "reason", o.Note)
 			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
 			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})
 		}

@@ -159,7 +159,7 @@ const unknownClaim = "the history does not have the claim any more, so the row c
 // lose is the conflict of an event whose claim nobody knows. A conflict without a token would
 // end a claim that is under way now, which is a later one, so then it is only logged.
 func (k *claims) lose(e journal.Event) (lost []journal.Draft) {
-	k.logger.Warn("a row is not brought up to date", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
+	k.logger.Warn("a row was not updated", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
 	var change Change
 	change.advance(e, journal.Job{})
 	k.source.View(func(s *journal.State) {

@@ -421,7 +421,7 @@ type consent struct{ dry, yes bool }
 
 // flags registers its flags; before says when they count.
 func (c *consent) flags(to *cmd, before string) {
-	to.FlagSet.BoolVar(&c.dry, "dry-run", false, before+"only tell which they are")
+	to.FlagSet.BoolVar(&c.dry, "dry-run", false, before+"only list them")
 	to.FlagSet.BoolVar(&c.yes, "yes", false, before+"do not ask")
 }
 

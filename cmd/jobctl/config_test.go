@@ -250,9 +250,9 @@ func TestTokenIsMadeAndChecked(t *testing.T) {
 	open := principalsFile(t, line+"\n")
 	must.Do(t, os.Chmod(open, 0o644))
 	for _, test := range []struct{ stdin, file, want string }{
-		{"s3cret-word", file, "that is no token"},
-		{token[:20], file, "that is no token"},
-		{words[3], file, "that is no token"},
+		{"s3cret-word", file, "that is not a token of jobctl token new"},
+		{token[:20], file, "that is not a token of jobctl token new"},
+		{words[3], file, "that is not a token of jobctl token new"},
 		{told["token"], file, "no line has this token's digest, or it has expired: token:sha256:"},
 		{token, principalsFile(t, "shop run mail "+words[3]+" expires=2026-01-01\n"), "or it has expired"},
 		{token, principalsFile(t, line+"\nshop run mail "+token+"\n"), "line 2: not a token's digest"},

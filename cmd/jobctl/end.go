@@ -82,7 +82,7 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator
 		question += ", and there are more"
 	}
 	if len(jobs) == 0 {
-		p.sayNone("no job is to be cancelled")
+		p.sayNone("there is no job to cancel")
 		return nil, nil
 	}
 	given, err := p.given(ctx, w.consent, question+".", func() error {
@@ -148,7 +148,7 @@ func (p *program) became(job operator.Cancelled) string {
 	}
 	switch {
 	case job.Before:
-		return fmt.Sprintf("cancelling since before, by %s: SIGKILL in %v", job.By, max(left, 0)) + next
+		return fmt.Sprintf("cancelling already, by %s: SIGKILL in %v", job.By, max(left, 0)) + next
 	case grace == 0:
 		return "cancelling: SIGTERM sent, and SIGKILL" + next
 	}
@@ -233,7 +233,7 @@ func parseSignal(text string) (int, error) {
 }
 
 func (p *program) wait() *cmd {
-	c := command("wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; a recurring job: until its current run, else its next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait ID… | T:ID…", "wait until jobs are done, through all their attempts; of a recurring job, until its current run, or else the next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ func (p *program) failed() *cmd {
 	w.flags(p, c)
 	c.value("n", "only the newest N; 0: all. Without -n and --since: 20", conf.Int(&w.most, 0, operator.MostFailures))
 	c.FlagSet.BoolVar(&group, "group", false, "count them by exit code and that line")
-	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also those whose jobs are tried again by themselves")
+	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also failures that are tried again by themselves")
 	return c
 }
 
@@ -169,7 +169,7 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 		}
 		return joined(r.Errs)
 	case len(list) == 0:
-		r.sayNone("no job is to be set back")
+		r.sayNone("there is no job to set back")
 		return nil
 	}
 	if may := r.consent; r.failed || may.dry { // those that were named are meant

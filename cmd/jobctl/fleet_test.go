@@ -317,7 +317,7 @@ func TestStatusTellsOfALauncherThatIsBroken(t *testing.T) {
 nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
 it is not registered with the master 10.0.0.2:7081: invalid password
 
-claims of which it is not known yet whether they were committed: 2
+claims that may or may not have been committed: 2
 
 rows of its targets that are under way, and that no worker has claimed: 1,234
 `; got.code != 0 || !strings.HasSuffix(got.out, want) {
@@ -328,7 +328,7 @@ rows of its targets that are under way, and that no worker has claimed: 1,234
 worker node-1: nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
 worker node-1: it is not registered with the master 10.0.0.2:7081: invalid password
 
-worker node-1: claims of which it is not known yet whether they were committed: 2
+worker node-1: claims that may or may not have been committed: 2
 
 worker node-1: rows of its targets that are under way, and that no worker has claimed: 1,234
 `; !strings.HasSuffix(got.out, want) {

@@ -207,7 +207,7 @@ up: 3d5h, since 2026-11-17 07:00:00
 built of: commit 2f1d9c0, of 2026-11-01T09:30:00Z
 database: reachable since 10:00:05
 database server: 6f1c-uuid
-mark in the claims of this worker: k3f9
+worker id in its claims: k3f9
 journal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments
 runner: process 4712, connected since 2026-11-17 07:00:00
 launcher: nothing is known to be wrong

@@ -131,7 +131,7 @@ const helpCommand = "help"
 
 // help is that word as a command, to be listed: arrange makes it the flag.
 func help() *cmd {
-	return command("help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
+	return command("help [COMMAND]", "this help; of a command: what it does, its flags and examples", nil)
 }
 
 // elsewhere are commands of docker, systemctl, kubectl, gearadmin and others, and what does that here.

@@ -26,7 +26,7 @@ import (
 // journal is the commands that read journals: from a worker's folder, through the worker, or
 // through a master from all its workers.
 func (p *program) journal() *cmd {
-	c := command("journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
+	c := command("journal COMMAND [--journal DIR]", "read a worker's journal, from its folder or from the worker; with --master those of all workers", nil)
 	c.Subcommands = []*cmd{
 		p.journalLog(), p.journalShow(), p.journalState(), p.journalConflicts(), p.journalStats(),
 		p.journalExport(), p.journalVerify(), p.journalAnchor(), p.journalDiff(), p.journalReapply(),
@@ -255,7 +255,7 @@ func (p *program) journalState() *cmd {
 		return nil
 	})
 	c.FlagSet.Func("at", "as it was at this time: 2026-11-20 14:00, 14:00, 2h (ago), or unix time in seconds", p.moment(&at))
-	c.FlagSet.Func("since", "only jobs that came into their status from this time on: they ended, began to run or were claimed", p.moment(&since))
+	c.FlagSet.Func("since", "only jobs that were claimed, began to run or ended, as their status says, from this time on", p.moment(&since))
 	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
 	c.value("n", "only the last N of them", conf.Int(&q.Last, 0, math.MaxInt))
 	c.FlagSet.Var(oneOf{value: &status, allowed: statusNames()}, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))

@@ -57,9 +57,9 @@ func (p *program) journalLog() *cmd {
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
-	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for who has this name or address, or this word in it")
+	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what a client of this name or address asked for; a word of it is enough")
 	c.value("n", "only the newest N of them", conf.Int(&q.Last, 0, math.MaxInt))
-	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
+	c.FlagSet.BoolVar(&follow, "follow", false, "go on with new events, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
 }
@@ -306,7 +306,7 @@ func harmless(text string) string {
 
 func (p *program) journalConflicts() *cmd {
 	q := history.Query{Kinds: []journal.Kind{journal.KindConflict}}
-	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *operator.Journals, _ []string) error {
+	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while the worker had them", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		t := p.table("no conflicts", "WORKER|WANTED|FOUND|REASON",
 			when(j.Named(), "WORKER"), "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON")
 		return tabulate(t, j.Events(ctx, q), t.addConflict)

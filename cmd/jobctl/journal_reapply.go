@@ -46,7 +46,7 @@ func (p *program) journalDiff() *cmd {
 		}
 		return err
 	})
-	c.FlagSet.BoolVar(&q.IgnoreDeleted, "ignore-deleted", false, "rows that are gone are no difference where their jobs have ended: for a table that is pruned")
+	c.FlagSet.BoolVar(&q.IgnoreDeleted, "ignore-deleted", false, "ignore rows that were deleted after their jobs ended: for a table that is pruned")
 	return c
 }
 
@@ -85,7 +85,7 @@ func (p *program) journalReapply() *cmd {
 	var since time.Time
 	var lost []string
 	var dry, yes, accept bool
-	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to what the journals know, by guarded updates", func(ctx context.Context, args []string) error {
+	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to the journals, by guarded updates", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{
@@ -112,11 +112,11 @@ func (p *program) journalReapply() *cmd {
 			return err
 		})
 	})
-	c.FlagSet.Func("since", "only jobs to which something happened from this time on: the time of the backup", p.moment(&since))
-	c.FlagSet.Func("journal", "the folder, on a worker's machine, with the journal of a worker that is gone; more than once for several", folders(&lost))
+	c.FlagSet.Func("since", "only jobs with events from this time on: the time of the backup", p.moment(&since))
+	c.FlagSet.Func("journal", "the journal of a lost worker, a folder on the machine of a worker; more than once for several", folders(&lost))
 	c.FlagSet.BoolVar(&dry, "dry-run", false, "only tell what would be done")
-	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: do not show it first and ask")
-	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although rows wait of which no journal can tell whether they have run")
+	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: change rows at once, without a question")
+	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although no journal knows whether some waiting rows have run")
 	return c
 }
 
@@ -258,7 +258,7 @@ func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
 			}
 		}
 		if len(ended) > mostRetried {
-			return nil, fmt.Errorf("more than %d jobs were retried, which is more than can be taken into account: narrow it with --since; nothing was changed", mostRetried)
+			return nil, fmt.Errorf("more than %d jobs were retried, which are too many to take into account: narrow it with --since; nothing was changed", mostRetried)
 		}
 	}
 	return ended, nil
@@ -268,7 +268,7 @@ func (p *reapply) retried(ctx context.Context) (map[int64]int64, error) {
 const unknownPage = 10_000
 
 // errUnknown says how to go on.
-var errUnknown = errors.New("nothing was changed: nobody can tell whether some rows that wait have run, and they would be run (again); " +
+var errUnknown = errors.New("nothing was changed: some waiting rows may have run already, and would run again; " +
 	"give the journals of lost workers with --journal DIR, or go on with --accept-unknown")
 
 // checkUnknown lists the rows that wait and that no journal knows: they may have run, and would run
@@ -302,7 +302,7 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(suspects))
-	fmt.Fprintf(p.err, "jobctl: %d rows wait that may have run, and that no journal knows: %s\n", len(ids), operator.SomeIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
+	fmt.Fprintf(p.err, "jobctl: %d waiting rows may have run already, and no journal knows them: %s\n", len(ids), operator.SomeIDs(ids[:min(len(ids), unknownPage)], max(len(ids)-unknownPage, 0)))
 	for _, note := range notes {
 		fmt.Fprintf(p.err, "jobctl: %s\n", note)
 	}
@@ -314,11 +314,11 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 
 // describeBeginning says when a worker's history begins, and why not earlier.
 func (p *reapply) describeBeginning(told history.Unknown) string {
-	why := "it holds nothing from before, as that of a new worker, or of one that lost its journal"
+	why := "it has nothing from before: the worker is new, or lost its journal"
 	if told.Removed {
 		why = "retention has removed what was before"
 	}
-	return fmt.Sprintf("%d rows that wait were created before the history of %s begins, %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
+	return fmt.Sprintf("%d waiting rows are older than the history of %s, which begins %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
 }
 
 // narrow drops the rows that a journal knows.

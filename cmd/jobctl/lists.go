@@ -249,7 +249,7 @@ func (p *program) printUnserved(s *operator.Census) {
 func (p *program) ps() *cmd {
 	query := api.RunningQuery{Sort: api.SortAge}
 	var target string
-	c := command("ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
+	c := command("ps [--target T] [--sort age|cpu|memory]", "running jobs, with their age, processor time and memory", func(ctx context.Context, args []string) error {
 		if target != "" {
 			query.Targets = []string{target}
 		}

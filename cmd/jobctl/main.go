@@ -170,8 +170,8 @@ func (p *program) tree() *cmd {
 		}
 		root.Subcommands = append(root.Subcommands, members...)
 	}
-	group("see what is", p.status(), p.top(), p.ps(), p.queue(), p.failed(), p.show(), p.why(), p.tail(), p.health(), p.listTargets(), p.listWorkers(), p.memoryUsage())
-	group("change what is to happen to jobs", p.runManual(), p.runNow(), p.retry(), p.cancel(), p.sendSignal(), p.wait(), p.schedule())
+	group("look", p.status(), p.top(), p.ps(), p.queue(), p.failed(), p.show(), p.why(), p.tail(), p.health(), p.listTargets(), p.listWorkers(), p.memoryUsage())
+	group("act on jobs", p.runManual(), p.runNow(), p.retry(), p.cancel(), p.sendSignal(), p.wait(), p.schedule())
 	group("targets, and the worker itself",
 		p.pause(), p.resume(), p.poll(), p.poke(), p.addTarget(), p.removeTarget(), p.setTargetConcurrency(), p.recycle(), p.reload(), p.restart())
 	group("read what happened", p.journal())

@@ -335,7 +335,7 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 }
 
 func (p *program) runNow() *cmd {
-	c := command("run-now ID… | T:ID…", "make delayed jobs due now; a job that recurs runs now, and not at its next time", func(ctx context.Context, args []string) error {
+	c := command("run-now ID… | T:ID…", "make delayed jobs due now; a recurring job runs now instead of at its next time", func(ctx context.Context, args []string) error {
 		return p.plan(ctx, hand{"run-now", api.RunNow.Name, "made due", "WAS DUE"}, args)
 	})
 	return c

@@ -20,7 +20,7 @@ import (
 
 func (p *program) queue() *cmd {
 	var watch bool
-	c := command("queue [T…] [--watch]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute", func(ctx context.Context, args []string) error {
+	c := command("queue [T…] [--watch]", "what waits and runs of these targets, or of all, and when it will be done at the pace of the last minute", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, c *operator.Daemon) (err error) {
 			if err = p.showQueue(ctx, c, args); watch && !p.json() {
 				p.sayBelow(err)
@@ -28,7 +28,7 @@ func (p *program) queue() *cmd {
 			return err
 		})
 	})
-	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
+	c.FlagSet.BoolVar(&watch, "watch", false, "repeat it every 2 s, until interrupted")
 	return c
 }
 
@@ -191,7 +191,7 @@ const (
 func (p *program) schedule() *cmd {
 	zone, target := "", ""
 	n, list := -1, false
-	c := command("schedule [TEXT] [--zone Z] [-n N] | --list [--target T] | pause|continue ID…", "explain a schedule: its next runs, and what happens when the clocks change; without a text, list the rows that recur; pause holds rows that recur, and keeps them", func(ctx context.Context, args []string) error {
+	c := command("schedule [TEXT] [--zone Z] [-n N] | --list [--target T] | pause|continue ID…", "explain a schedule and list its next runs; without a text, list the rows that recur; pause holds such rows, continue lets them go on", func(ctx context.Context, args []string) error {
 		if h, is := scheduleHands[firstWord(args)]; is {
 			return p.plan(ctx, h, args[1:])
 		}
@@ -216,7 +216,7 @@ func (p *program) schedule() *cmd {
 		return nil
 	})
 	c.FlagSet.StringVar(&zone, "zone", zone, "the zone in which it is read, as Europe/Berlin (default: UTC)")
-	c.value("n", "how many runs are told (default: 10); with --list how many rows (default: all)", conf.Int(&n, 0, mostRuns))
+	c.value("n", "how many runs are shown (default: 10); with --list how many rows (default: all)", conf.Int(&n, 0, mostRuns))
 	c.FlagSet.BoolVar(&list, "list", false, "list the rows that recur, with their last and next run")
 	c.FlagSet.StringVar(&target, "target", "", "with --list: only rows of this target")
 	return c

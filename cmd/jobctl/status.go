@@ -24,7 +24,7 @@ import (
 
 func (p *program) status() *cmd {
 	var watch bool
-	c := command("status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
+	c := command("status [--watch]", "the state of the daemon, since when it is so, and what waits", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, _ *operator.Daemon) error {
 			return p.showCensus(ctx, func(s *operator.Census) {
 				s.Count(ctx, append(s.Targets(), s.Unserved()...)) // as JSON the table is asked nothing
@@ -32,7 +32,7 @@ func (p *program) status() *cmd {
 			})
 		})
 	})
-	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
+	c.FlagSet.BoolVar(&watch, "watch", false, "repeat it every 2 s, until interrupted")
 	return c
 }
 
@@ -96,7 +96,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		line("database server: %s", clean(s.Server))
 	}
 	if s.Mark != "" {
-		line("mark in the claims of this worker: %s", clean(s.Mark))
+		line("worker id in its claims: %s", clean(s.Mark))
 	}
 	if j := s.Journal; j != nil {
 		behind := ""
@@ -259,7 +259,7 @@ func (p *program) printOdds(whose string, s *workerStatus) {
 		p.say("\n%sits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", whose, p.clock(since))
 	}
 	if s.ClaimsInDoubt > 0 {
-		p.say("\n%sclaims of which it is not known yet whether they were committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
+		p.say("\n%sclaims that may or may not have been committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
 	if s.UnownedRows > 0 {
 		p.say("\n%srows of its targets that are under way, and that no worker has claimed: %s\n", whose, humanize.Comma(int64(s.UnownedRows)))

@@ -55,7 +55,7 @@ func (p *program) tail() *cmd {
 		f.job, f.target, f.tube = job.ID, job.Target, newTube(p)
 		return f.run(ctx)
 	})
-	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")
+	c.FlagSet.BoolVar(&f.follow, "f", false, "follow new output until the job has ended")
 	c.value("n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs", conf.Int(&f.lines, 0, math.MaxInt))
 	return c
 }
@@ -317,7 +317,7 @@ func (f *follower) row(ctx context.Context) (*history.Row, error) {
 func (f *follower) checkTarget(ctx context.Context) error {
 	row, err := f.row(ctx)
 	if err != nil {
-		return exit.With(exit.Unknown, fmt.Errorf("job %d: whether it is of target '%s' the table could not be asked: %w", f.job, clean(f.target), err))
+		return exit.With(exit.Unknown, fmt.Errorf("job %d: the table could not be asked whether its target is '%s': %w", f.job, clean(f.target), err))
 	}
 	if row != nil && row.Target != f.target {
 		return exit.With(exit.NoJob, fmt.Errorf("job %d is of target '%s', not '%s'", f.job, clean(row.Target), clean(f.target)))

@@ -171,7 +171,7 @@ const (
 func (p *program) restart() *cmd {
 	var may consent
 	all := false
-	c := command("restart [--all [--dry-run] [--yes]]", "have the worker start again, with the binary that is installed by now; what runs goes on. "+
+	c := command("restart [--all [--dry-run] [--yes]]", "restart the worker with the binary that is installed now; running jobs go on. "+
 		"With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
 		switch {
 		case all && !p.config.master:
@@ -489,7 +489,7 @@ func (p *program) goTo(address string) error {
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
 func awaitNext(ctx context.Context, before *workerStatus, look func(context.Context) (*workerStatus, error)) (now *workerStatus, err error) {
-	last := errors.New("it still is the one that was to start again")
+	last := errors.New("the former process still answers")
 	lasting := operator.Lasting{
 		Outlives: func(err error) bool { return !operator.IsPassword(err) }, Tell: func(err error) { last = err }, Most: restartLook,
 	}

@@ -14,7 +14,7 @@ import (
 
 // token is the commands about tokens, which a daemon knows by the lines of its principals_file.
 func (p *program) token() *cmd {
-	c := command("token COMMAND", "make a token, by which a daemon knows who asks, or tell what one may do", nil)
+	c := command("token COMMAND", "make a token, by which a daemon knows its client, or tell what a token may do", nil)
 	c.Subcommands = []*cmd{p.tokenNew(), p.tokenCheck()}
 	return c
 }
@@ -33,7 +33,7 @@ type tokenForm struct {
 func (p *program) tokenNew() *cmd {
 	scope, targets := "", ""
 	var end time.Time
-	c := command("token new NAME --scope S --targets T,… [--expires D]", "make a token, and the line that lets it in; it is printed once and kept nowhere", func(_ context.Context, args []string) error {
+	c := command("token new NAME --scope S --targets T,… [--expires D]", "make a token, and its line for a principals_file; the token is printed once and kept nowhere", func(_ context.Context, args []string) error {
 		if len(args) != 1 || scope == "" || targets == "" {
 			return wrongUsage("token new: needs a name, --scope and --targets, as in: jobctl token new shop --scope submit --targets mail")
 		}
@@ -58,7 +58,7 @@ func (p *program) tokenNew() *cmd {
 	})
 	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
 	c.FlagSet.StringVar(&targets, "targets", "", "the targets for which it may: names with commas between them, NAME/* for all below NAME/, or * for all")
-	c.value("expires", "how long it is good for, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
+	c.value("expires", "how long it is valid, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
 		if end, err = time.Parse(time.DateOnly, text); err == nil {
 			return nil
 		}
@@ -72,13 +72,13 @@ func (p *program) tokenNew() *cmd {
 
 func (p *program) tokenCheck() *cmd {
 	file := ""
-	c := command("token check [--file FILE]", "tell what stands for a token in a principals_file; with --file what it may do there. The token is asked for, or read from stdin", func(context.Context, []string) error {
+	c := command("token check [--file FILE]", "print what stands for a token in a principals_file; with --file tell what it may do there. The token is asked for, or read from stdin", func(context.Context, []string) error {
 		token, err := p.secret("token")
 		if err != nil {
 			return err
 		}
 		if token = strings.TrimSpace(token); !principal.IsToken(token) {
-			return errors.New("that is no token: one as jobctl token new makes it has another form, or another checksum")
+			return errors.New("that is not a token of jobctl token new: its form or its checksum is wrong")
 		}
 		form := tokenForm{Credential: principal.Credential(token)}
 		if file != "" {

@@ -36,7 +36,7 @@ func (p *program) top() *cmd {
 		}
 		return p.live(ctx, interval)
 	})
-	c.value("interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval), conf.Duration(&interval, leastInterval))
+	c.value("interval", fmt.Sprintf("how often the view is refreshed; %v at least (default: %v)", leastInterval, topInterval), conf.Duration(&interval, leastInterval))
 	return c
 }
 
@@ -77,7 +77,7 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("top has ended, as --timeout %v wants it", p.config.timeout)
+		return fmt.Errorf("top has ended after its --timeout of %v", p.config.timeout)
 	}
 	return exit.Why(ctx, err)
 }

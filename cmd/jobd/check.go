@@ -69,7 +69,7 @@ func isParents(what string, pid int) []check.Finding {
 		return nil
 	}
 	return []check.Finding{{
-		Level: check.Wrong, What: what, Detail: "it is another one than the journal of the worker that is to start again, whose jobs would be lost sight of",
+		Level: check.Wrong, What: what, Detail: "it is not the running worker's journal: a restart would lose track of its jobs",
 		Remedy: "leave journal_dir as it was, or stop the worker and start it", Ends: true,
 	}}
 }
@@ -174,15 +174,15 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 			}
 		}
 	case errors.Is(err, errNoWorker):
-		f.Level, f.Detail, f.Remedy = check.Warning, "it knows who this is, but not as a worker", "give it a line of scope worker in the master's principals_file"
+		f.Level, f.Detail, f.Remedy = check.Warning, "it knows this credential, but not as a worker's", "give it a line of scope worker in the master's principals_file"
 	case errors.Is(err, errScope):
-		f.Detail = "answers, and its credential is a worker's; whether that has this name and these targets, a registration tells"
+		f.Detail = "answers, and takes this credential for a worker's; only a registration tells whether name and targets are right"
 	case strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it speaks no TLS: it is of an older version, or has no certificate", "give it tls_cert and tls_key, or set master_tls = off"
 	case strings.Contains(err.Error(), "TLS"):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "mend master_tls, master_tls_ca or master_tls_name"
 	case errors.Is(err, errNoMaster):
-		f.Level, f.Detail, f.Remedy = check.Wrong, "it is no master that listens there", "mend master_host and master_port: a master has port 7081 unless it is told otherwise; or master_unix"
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it is not a master", "mend master_host and master_port: a master has port 7081 unless it is told otherwise; or master_unix"
 	default:
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "start it, or mend master_host and master_port, or master_unix; the worker runs without it, and is not poked"
 	}

@@ -99,7 +99,7 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 		accounts = accounts || target.launcher.account != nil
 	}
 	if accounts && set.Err() == nil && c.Listen.Host != "" && (c.Listen.AllowLocalhost || c.Listen.Password == "" && c.Listen.Principals == "") {
-		set.Warn("host", "jobs have accounts of their own (launcher.user), and the port lets in everybody of this host: they can command the worker; "+
+		set.Warn("host", "jobs have their own accounts (launcher.user), but the port accepts everybody on this host: jobs can command the worker; "+
 			"set password or principals_file, and no always_allow_localhost")
 	}
 	if c.name == "" {
@@ -233,7 +233,7 @@ func (c *masterConfig) validate(set *conf.Set) {
 		name, port, err := conf.SplitHost(host, c.port)
 		switch {
 		case strings.ContainsAny(host, "/@ \t"):
-			set.Warn("master_host", "one of its names is not used, being neither a name nor an address; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+			set.Warn("master_host", "one entry is neither a name nor an address, and is not used; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case err != nil:
 			set.Bad("master_host", set.Shown("master_host", host)+" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case port == 0 && !set.Given("master_port"):
@@ -332,7 +332,7 @@ func (c *storeConfig) validateMySQL(set *conf.Set) {
 	}
 	c.mysql.TLS, c.mysql.PreferTLS = c.tls.For(c.mysql.Host), c.tls.Prefers
 	if c.tls.Prefers {
-		set.Warn("mysql_tls", "preferred encrypts, and does not see to it that the database is the one that is meant; mysql_tls = verify, with mysql_tls_ca, does")
+		set.Warn("mysql_tls", "preferred encrypts, but does not verify which server answers; mysql_tls = verify, with mysql_tls_ca, does")
 	}
 	parts := strings.Split(c.mysql.Table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {

@@ -89,7 +89,7 @@ func userOf(name string) (account *proc.Account, home string, err error) {
 	case isNumber && errors.As(err, new(user.UnknownUserIdError)):
 		return account, home, nil
 	case errors.As(err, new(user.UnknownUserError)):
-		err = errors.New("there is no account of that name in /etc/passwd; allowed is one of there, or a uid")
+		err = errors.New("/etc/passwd has no account of that name; allowed is one that it has, or a uid")
 	}
 	return account, home, err
 }
@@ -99,7 +99,7 @@ func groupOf(name string) (uint32, error) {
 	if !isNumber {
 		found, err := user.LookupGroup(name)
 		if err != nil {
-			return noID, errors.New("there is no group of that name in /etc/group; allowed is one of there, or a gid")
+			return noID, errors.New("/etc/group has no group of that name; allowed is one that it has, or a gid")
 		}
 		gid, _ = idOf(found.Gid)
 	}

@@ -142,8 +142,8 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 		"a mode that is gone":     {"launcher_mode = spare\n", `:2: target.a.launcher_mode: "spare" is not allowed; allowed is process, which is about as fast, or pool (there is no spare any more)`},
 		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do"},
 		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: {id} can't stand in a launcher with launcher_mode = pool"},
-		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, which has no mode; allowed is launcher_mode beside a command"},
-		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, which has no mode"},
+		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, for which there are no modes; allowed is launcher_mode beside a command"},
+		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, for which there are no modes"},
 		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed is a whole number from 0 to 2147483647`},
 		"max_age":                 {"max_age = 0.5\n", `:2: target.a.max_age: "0.5" is not allowed; allowed is ` + never},
 		"max_age, none":           {"max_age = never\n", `target.a.max_age: "never" is not allowed`},
@@ -153,25 +153,25 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 		"boot_timeout, long":      {"boot_timeout = 2h\n", `target.a.boot_timeout: "2h" is not allowed`},
 		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed is any text but an empty one"},
 		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed is one of the two"},
-		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins as an address that jobd knows no way to; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
-		"a URL with one slash":    {"launcher = https:/h/{id}\n", ":2: target.a.launcher: it begins as an address that jobd knows no way to"},
+		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
+		"a URL with one slash":    {"launcher = https:/h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind"},
 		"a URL of no host":        {"launcher = http:///{id}\n", ":2: target.a.launcher: its URL has no host" + url},
 		"a URL of a port alone":   {"launcher = http://:80/{id}\n", ":2: target.a.launcher: its URL has no host" + url},
 		"an id for a host":        {"launcher = http://{id}/\n", ":2: target.a.launcher: {id} stands in the host of its URL" + url},
 		"a URL that is none":      {"launcher = http://h/%zz{id}\n", ":2: target.a.launcher: its URL can't be understood" + url},
-		"a port that is none":     {"launcher = http://h:99999/{id}\n", ":2: target.a.launcher: the port of its URL is none; allowed is a number from 1 to 65535"},
-		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", ":2: target.a.launcher: its URL has characters that no request may have; allowed is a host in punycode, and percent-encoding of what is no visible ASCII"},
-		"a query beyond ASCII":    {"launcher = http://h/{id}?a=ü\n", ":2: target.a.launcher: its URL has characters that no request may have"},
-		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: there are words behind its URL, which nothing would be done with" + url},
+		"a port that is none":     {"launcher = http://h:99999/{id}\n", ":2: target.a.launcher: the port of its URL is invalid; allowed is a number from 1 to 65535"},
+		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", ":2: target.a.launcher: its URL has characters that a request can't have; allowed is a host in punycode, and percent-encoding of all but visible ASCII"},
+		"a query beyond ASCII":    {"launcher = http://h/{id}?a=ü\n", ":2: target.a.launcher: its URL has characters that a request can't have"},
+		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: words follow its URL, which jobd would not use" + url},
 		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", ":2: target.a.launcher: there is a name or a password in its URL; allowed is a URL without one: launcher_secret signs the requests"},
-		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", ":2: target.a.launcher: its URL has a part behind #, which no server gets to see" + url},
-		"FastCGI alone":           {"launcher = fastcgi:/run/fpm.sock\n", ":2: target.a.launcher: behind the address there must be the script, one word that begins with /" + fastcgi},
-		"FastCGI, two scripts":    {"launcher = fastcgi:/run/fpm.sock /a /b\n", ":2: target.a.launcher: behind the address there must be the script"},
-		"FastCGI, a near script":  {"launcher = fastcgi:/run/fpm.sock job.php\n", ":2: target.a.launcher: behind the address there must be the script"},
+		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", ":2: target.a.launcher: its URL has a fragment (#…), which is never sent" + url},
+		"FastCGI alone":           {"launcher = fastcgi:/run/fpm.sock\n", ":2: target.a.launcher: the script must follow the address, as one word that begins with /" + fastcgi},
+		"FastCGI, two scripts":    {"launcher = fastcgi:/run/fpm.sock /a /b\n", ":2: target.a.launcher: the script must follow the address"},
+		"FastCGI, a near script":  {"launcher = fastcgi:/run/fpm.sock job.php\n", ":2: target.a.launcher: the script must follow the address"},
 		"FastCGI, an id":          {"launcher = fastcgi:/run/fpm.sock /a/{id}.php\n", ":2: target.a.launcher: {id} stands in it, and the script gets the id as JOBD_ID and as the query string" + fastcgi},
 		"FastCGI, two slashes":    {"launcher = fastcgi://h:9000 /a.php\n", ":2: target.a.launcher: two slashes stand behind fastcgi:" + fastcgi},
-		"FastCGI, no port":        {"launcher = fastcgi:h /a.php\n", ":2: target.a.launcher: its address is none" + fastcgi},
-		"FastCGI, a near socket":  {"launcher = fastcgi:run/fpm.sock /a.php\n", ":2: target.a.launcher: its address is none" + fastcgi},
+		"FastCGI, no port":        {"launcher = fastcgi:h /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
+		"FastCGI, a near socket":  {"launcher = fastcgi:run/fpm.sock /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 		"FastCGI, a long socket":  {"launcher = fastcgi:/" + strings.Repeat("x", 107) + " /a.php\n", ":2: target.a.launcher: the path of its socket has 108 bytes; allowed are at most 107"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	const (
 		unknowing = "flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"
-		forgotten = "; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"
+		forgotten = "; a script that reads its jobs from descriptor 3 needs launcher_mode = fork or pool, which is not set"
 	)
 	for want, args := range map[string][]string{
 		unknowing + forgotten: {"--launcher=php /srv/fork.php"},

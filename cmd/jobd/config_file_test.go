@@ -165,10 +165,10 @@ func TestConfigOddValues(t *testing.T) {
 		"mysql_host as a socket":         {text: server + "mysql_host = /run/mysqld/mysqld.sock"},
 		"another store's key":            {text: server + "mysql_host = db\nsqlite_path = x", warning: ":9: sqlite_path: it is not used"},
 		"a master twice":                 {text: least + "::1\nmaster_port = 1\nmaster_host = a, b, a:1", warning: `:7: master_host: "a:1" stands there twice`},
-		"masters with blanks only":       {text: least + "::1\nmaster_port = 1\nmaster_host = a b", warning: ":7: master_host: one of its names is not used, being neither a name nor an address"},
-		"a master with a password in it": {text: least + "::1\nmaster_port = 1\nmaster_host = u:hunter2@b:1", warning: ":7: master_host: one of its names is not used"},
+		"masters with blanks only":       {text: least + "::1\nmaster_port = 1\nmaster_host = a b", warning: ":7: master_host: one entry is neither a name nor an address, and is not used"},
+		"a master with a password in it": {text: least + "::1\nmaster_port = 1\nmaster_host = u:hunter2@b:1", warning: ":7: master_host: one entry is neither a name nor an address, and is not used"},
 		"so many jobs":                   {text: least + "::1\n[targets]\nb = 1000000", warning: ":7: targets.b: 1000000 jobs may run at once"},
-		"retention in bare days":         {text: least + "::1\njournal_retention = 30", warning: ":6: journal_retention: history is gone after 30s; a number without a unit is seconds, 30d are days"},
+		"retention in bare days":         {text: least + "::1\njournal_retention = 30", warning: ":6: journal_retention: history goes after 30s; a number without a unit means seconds, 30d means days"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,16 +256,16 @@ func TestAccountsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	const root = "; allowed is another account, or the word root"
 	for name, test := range map[string]struct{ text, want string }{
-		"nobody's name":      {"launcher.user = no-such\n", ":1: launcher.user: there is no account of that name in /etc/passwd; allowed is one of there, or a uid"},
+		"nobody's name":      {"launcher.user = no-such\n", ":1: launcher.user: /etc/passwd has no account of that name; allowed is one that it has, or a uid"},
 		"root's uid":         {"launcher.user = 0\n", ":1: launcher.user: that is root" + root},
 		"root's uid, longer": {"launcher.user = 00\n", ":1: launcher.user: that is root" + root},
-		"no uid":             {"launcher.user = 4294967295\nlauncher.group = 1\n", ":1: launcher.user: there is no account of that name"},
-		"below all uids":     {"launcher.user = -1\nlauncher.group = 1\n", ":1: launcher.user: there is no account of that name"},
+		"no uid":             {"launcher.user = 4294967295\nlauncher.group = 1\n", ":1: launcher.user: /etc/passwd has no account of that name"},
+		"below all uids":     {"launcher.user = -1\nlauncher.group = 1\n", ":1: launcher.user: /etc/passwd has no account of that name"},
 		"a uid, no group":    {"launcher.user = 20001\n", ":1: launcher.user: /etc/passwd has no uid 20001, and does not tell its group; give launcher.group, too"},
-		"no group's name":    {"launcher.user = daemon\nlauncher.group = no-such\n", ":2: launcher.group: there is no group of that name in /etc/group; allowed is one of there, or a gid"},
+		"no group's name":    {"launcher.user = daemon\nlauncher.group = no-such\n", ":2: launcher.group: /etc/group has no group of that name; allowed is one that it has, or a gid"},
 		"root's gid":         {"launcher.user = daemon\nlauncher.group = 0\n", ":2: launcher.group: that is root's group; allowed is another one, or the word root"},
 		"a group alone":      {"launcher.group = daemon\n", ":1: launcher.group: it is for launcher.user, which is not given; give that, too"},
-		"of a target":        {"[target a]\nlauncher.user = no-such\n", ":2: target.a.launcher.user: there is no account of that name"},
+		"of a target":        {"[target a]\nlauncher.user = no-such\n", ":2: target.a.launcher.user: /etc/passwd has no account of that name"},
 		"of a URL":           {"[target a]\nlauncher = http://h/{id}\nlauncher.user = daemon\n", ":3: target.a.launcher.user: the launcher is a URL, whose jobs have the account of the service; it is allowed only beside a command"},
 		"of a FastCGI":       {"[target a]\nlauncher = fastcgi:/s /x\nlauncher.group = daemon\n", ":3: target.a.launcher.group: the launcher is a FastCGI server, whose jobs have the account of the service"},
 		"empty":              {"launcher.user =\n", ":1: launcher.user: "},
@@ -295,7 +295,7 @@ func TestAnOpenPortBesideAccountsIsWarnedOf(t *testing.T) {
 		"the common one is told": {"launcher.user = daemon\n", true},
 	} {
 		c := must.Get(fromFile(t, "host = 127.0.0.1\nport = 7080\n"+test.lines, "--targets.a=1"))(t)
-		if warned := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "they can command the worker") }); warned != test.warned {
+		if warned := slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "jobs can command the worker") }); warned != test.warned {
 			t.Errorf("%s: warned %v, want %v: %q", name, warned, test.warned, c.Warnings)
 		}
 	}

@@ -257,7 +257,7 @@ func (c *launcherConfig) resolve(set *conf.Set) {
 			c.service.Secret = c.secret
 		}
 		if set.Given(modeKey) {
-			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", which has no mode; allowed is launcher_mode beside a command")
+			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", for which there are no modes; allowed is launcher_mode beside a command")
 		}
 	case c.runs.Pooled() && strings.Contains(strings.Join(c.words, " "), "{id}"):
 		c.refuseID(set)
@@ -283,7 +283,7 @@ func (c *launcherConfig) warnOfID(set *conf.Set) {
 	case jobexec.ModeProcess:
 		text := "there is no {id} in it, so the command will not know which job it is for"
 		if !set.Given(c.prefix + "launcher_mode") {
-			text += "; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"
+			text += "; a script that reads its jobs from descriptor 3 needs launcher_mode = fork or pool, which is not set"
 		}
 		set.Warn(c.prefix+"launcher", text)
 	case jobexec.ModeHTTP:
@@ -333,7 +333,7 @@ func splitWords(text string) ([]string, error) {
 		return nil, fmt.Errorf("a quote %c is not closed", quote)
 	}
 	if escape {
-		return nil, errors.New(`a \ at the end stands before nothing`)
+		return nil, errors.New(`the \ at its end escapes nothing`)
 	}
 	if inWord {
 		words = append(words, word.String())
@@ -362,7 +362,7 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 	case strings.HasPrefix(lower, "http://"), strings.HasPrefix(lower, "https://"):
 		service, err = parseHTTP(first, words[1:])
 	case strings.HasPrefix(lower, "http:"), strings.HasPrefix(lower, "https:"), scheme.MatchString(first):
-		err = errors.New("it begins as an address that jobd knows no way to; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT")
+		err = errors.New("it begins like an address of an unknown kind; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT")
 	default:
 		return service, false, nil
 	}
@@ -373,7 +373,7 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 func parseHTTP(text string, more []string) (jobexec.Service, error) {
 	const allowed = "; allowed is a URL, as in: http://127.0.0.1:8080/run/{id}"
 	if len(more) > 0 {
-		return jobexec.Service{}, errors.New("there are words behind its URL, which nothing would be done with" + allowed)
+		return jobexec.Service{}, errors.New("words follow its URL, which jobd would not use" + allowed)
 	}
 	authority, _, _ := strings.Cut(text[strings.Index(text, "://")+3:], "/")
 	if strings.Contains(authority, "{id}") {
@@ -388,11 +388,11 @@ func parseHTTP(text string, more []string) (jobexec.Service, error) {
 	case parsed.Hostname() == "":
 		return jobexec.Service{}, errors.New("its URL has no host" + allowed)
 	case parsed.Fragment != "" || strings.HasSuffix(text, "#"):
-		return jobexec.Service{}, errors.New("its URL has a part behind #, which no server gets to see" + allowed)
+		return jobexec.Service{}, errors.New("its URL has a fragment (#…), which is never sent" + allowed)
 	case !visible(parsed.Host) || !visible(parsed.RequestURI()):
-		return jobexec.Service{}, errors.New("its URL has characters that no request may have; allowed is a host in punycode, and percent-encoding of what is no visible ASCII")
+		return jobexec.Service{}, errors.New("its URL has characters that a request can't have; allowed is a host in punycode, and percent-encoding of all but visible ASCII")
 	case parsed.Port() != "" && !isPort(parsed.Port()):
-		return jobexec.Service{}, errors.New("the port of its URL is none; allowed is a number from 1 to 65535")
+		return jobexec.Service{}, errors.New("the port of its URL is invalid; allowed is a number from 1 to 65535")
 	}
 	return jobexec.Service{Mode: jobexec.ModeHTTP, URL: text}, nil
 }
@@ -404,7 +404,7 @@ func parseFastCGI(address string, more []string) (jobexec.Service, error) {
 		return jobexec.Service{}, errors.New("{id} stands in it, and the script gets the id as JOBD_ID and as the query string" + allowed)
 	}
 	if len(more) != 1 || !filepath.IsAbs(more[0]) {
-		return jobexec.Service{}, errors.New("behind the address there must be the script, one word that begins with /" + allowed)
+		return jobexec.Service{}, errors.New("the script must follow the address, as one word that begins with /" + allowed)
 	}
 	host, port, err := net.SplitHostPort(address)
 	switch {
@@ -415,7 +415,7 @@ func parseFastCGI(address string, more []string) (jobexec.Service, error) {
 			return jobexec.Service{}, fmt.Errorf("the path of its socket has %d bytes; allowed are at most %d", len(address), longestSocket)
 		}
 	case err != nil, !isHost(host), !isPort(port):
-		return jobexec.Service{}, errors.New("its address is none" + allowed)
+		return jobexec.Service{}, errors.New("its address is invalid" + allowed)
 	}
 	return jobexec.Service{Mode: jobexec.ModeFastCGI, Address: address, Script: more[0]}, nil
 }

@@ -97,7 +97,7 @@ func (c *targetConfig) decodeRate(text string) error {
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	starts, err := strconv.Atoi(number)
 	if err != nil || per == 0 || starts < 1 || starts > mostStarts {
-		return fmt.Errorf("a whole number from 1 to %d and what it is for: a second, a minute or an hour, as in 50/s, 100/m or 1000/h", mostStarts)
+		return fmt.Errorf("a whole number from 1 to %d per second, minute or hour, as in 50/s, 100/m or 1000/h", mostStarts)
 	}
 	c.terms.Rate.Starts, c.terms.Rate.Per = starts, per
 	return nil
@@ -133,7 +133,7 @@ func (c *config) unserved(name string) string {
 
 func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, environ []string) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
-		set.Bad(keyOf(name, "attempts"), "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
+		set.Bad(keyOf(name, "attempts"), "a second attempt needs columns for it; allowed is 1, or use_columns with run_at, planned_at and attempts")
 	}
 	if t.launches {
 		t.launcher.validate(set, &c.launcher, environ)

@@ -109,7 +109,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	const seconds = "whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
 	const backoff = "FIRST..MOST, as in 10s..1h, with FIRST at most MOST, or one of them; both are whole seconds"
-	const rate = "a whole number from 1 to 1000000 and what it is for: a second, a minute or an hour, as in 50/s, 100/m or 1000/h"
+	const rate = "a whole number from 1 to 1000000 per second, minute or hour, as in 50/s, 100/m or 1000/h"
 	for name, test := range map[string]struct{ text, want string }{
 		"a name that is missing":   {"[targets]\nmail = 1\n[target mial]\n", `:3: [target mial]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
 		"another case":             {"[targets]\nmail = 1\n[target Mail]\ntimeout = 1\n", `:3: [target Mail]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
@@ -117,7 +117,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 		"null":                     {"[target null]\n", ":1: [target null]: [targets] has no target of that name"},
 		"attempts":                 {"[target a]\nattempts = 0\n", `:2: target.a.attempts: "0" is not allowed; allowed is a whole number from 1 to 65535`},
 		"attempts, many":           {"[target a]\nattempts = 65536\n", `:2: target.a.attempts: "65536" is not allowed`},
-		"attempts without columns": {"use_columns = run_at, planned_at\n[target a]\nattempts = 2\n", ":3: target.a.attempts: a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts"},
+		"attempts without columns": {"use_columns = run_at, planned_at\n[target a]\nattempts = 2\n", ":3: target.a.attempts: a second attempt needs columns for it; allowed is 1, or use_columns with run_at, planned_at and attempts"},
 		"backoff":                  {"[target a]\nbackoff = soon\n", `:2: target.a.backoff: "soon" is not allowed; allowed is ` + backoff},
 		"backoff, fractions":       {"[target a]\nbackoff = 0.5..1h\n", `target.a.backoff: "0.5..1h" is not allowed`},
 		"backoff, backwards":       {"[target a]\nbackoff = 1h..10s\n", `target.a.backoff: "1h..10s" is not allowed`},
@@ -170,7 +170,7 @@ func TestTargetsThatAreOdd(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"a backoff for rows":            {"use_columns = all\n[target a]\nbackoff = 1\n", ""},
 		"a kill_after for rows":         {"use_columns = timeout\n[target a]\nkill_after = 1\n", ""},
-		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"},
+		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that reads its jobs from descriptor 3 needs launcher_mode = fork or pool, which is not set"},
 		"the common one is told once":   {"launcher = run {id}\n[target a]\nlauncher.cwd = /\n", ""},
 		"quotes of a command's own":     {"launcher_split = shell\n[target a]\nlauncher = \"a b\" \"{id}\"\n", ""},
 		"an attempt is no other":        {"[target a]\nattempts = 1\n", ""},
@@ -322,7 +322,7 @@ func TestCheckKnowsAMasterFromAWorker(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		`{"workers":[],"memoryUsage":{}}`: "answers, and takes the password",
-		`{"targets":{},"memoryUsage":{}}`: "it is no master that listens there",
+		`{"targets":{},"memoryUsage":{}}`: "it is not a master",
 	} {
 		server := jobnet.NewServer(jobnet.ServerConfig{Password: "s3cret", Handlers: map[string]jobnet.Handler{
 			"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return json.RawMessage(answer), nil },

@@ -197,7 +197,7 @@ func TestConfigWrongValues(t *testing.T) {
 		"launcher: empty":             {with("--launcher="), `launcher: ""`},
 		"launcher: blank":             {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
 		"launcher: open quote":        {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
-		"launcher: backslash":         {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: a \ at the end stands before nothing`},
+		"launcher: backslash":         {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: the \ at its end escapes nothing`},
 		"launcher: quoted empty":      {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
 		"launcher_split":              {with("--launcher-split=words"), `launcher_split: "words" is not allowed; allowed is one of: spaces, shell`},
 		"launcher.cwd: absent":        {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},

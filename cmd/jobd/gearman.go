@@ -73,7 +73,7 @@ func (c *config) validateGearman(set *conf.Set) {
 	g := &c.gearman
 	for _, key := range []string{"gearman_allow", "gearman_concurrency", "gearman_max_packet"} {
 		if set.Given(key) && !g.listen.On() {
-			set.Bad(key, "it says nothing without gearman_listen")
+			set.Bad(key, "it has no effect without gearman_listen")
 		}
 	}
 	switch {
@@ -164,7 +164,7 @@ func (r *root) openGearman(p *networkPart, table *tablePart, worker *workerPart)
 		case err != nil:
 			return fmt.Errorf("gearman_listen: %w", err)
 		case holder != "":
-			return errors.New("gearman_listen: another worker serves Gearman's programs on this table's file; one may, whose clients then hear of every job")
+			return errors.New("gearman_listen: another worker serves Gearman on this table's file; only one may")
 		}
 	}
 	at := r.gearman.listen

@@ -128,7 +128,7 @@ func (p *networkPart) address() string { return p.server.Address() }
 // actors are the server and the agents at work.
 func (p *networkPart) actors() []jobdaemon.Actor {
 	actors := []jobdaemon.Actor{func(ctx context.Context) error {
-		return p.server.Serve(ctx, shutdownTimeout, "a client did not take its answer")
+		return p.server.Serve(ctx, shutdownTimeout, "a client did not read its answer")
 	}, p.web.Serve}
 	for _, agent := range p.agents {
 		actors = append(actors, agent.Run)

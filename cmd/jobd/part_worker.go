@@ -127,7 +127,7 @@ func (p *workerPart) identify(reached bool) error {
 		return taken
 	}
 	if err != nil {
-		p.log.Warn("nothing is claimed before this worker has its name", "error", err)
+		p.log.Warn("nothing is claimed until this worker has its name", "error", err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (p *workerPart) run(ctx context.Context) error {
 	newest := p.history.newest()
 	within(p.mirror.Tried(newest), settleTimeout)
 	if !within(p.mirror.Shown(newest, 0), asideTimeout) {
-		p.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
+		p.log.Warn("stopping while the table is behind the journal; the worker's next start writes the rest",
 			"events", newest-p.mirror.Applied(), "rows quarantined", len(p.mirror.Quarantined()))
 	}
 	return err

@@ -152,7 +152,7 @@ func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []j
 	case UnderWay(row), b.Holds(row.Job):
 		return nil, "a worker has it: its row is " + row.Status, true
 	case row.Status == journal.RowDelayed && !b.config.Delays:
-		return nil, fmt.Sprintf("job %d is delayed, and rows are not delayed here: the key use_columns does not name run_at", row.Job), false
+		return nil, fmt.Sprintf("job %d is delayed, and delayed rows are not run here: the key use_columns does not name run_at", row.Job), false
 	case row.Status != journal.RowWaiting && row.Status != journal.RowManual && row.Status != journal.RowDelayed:
 		return nil, fmt.Sprintf("job %d is %s already", row.Job, row.Status), false
 	case b.stopping:

@@ -196,7 +196,7 @@ func (b *Board) left(s *Step) {
 	if contradicts(s.Err) {
 		why = changedByOthers
 	} else if s.Err != nil {
-		b.noteError("a job was not started, and not given back; the next start does it", s)
+		b.noteError("a job was neither started nor given back; the worker's next start gives it back", s)
 	} else {
 		s.job.target.unseenFrom(s.Events[0].Seq)
 	}

@@ -29,7 +29,7 @@ func (f *fastcgiService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 	if err := said.read(fcgi.NewReader(c.reader)); err != nil {
 		a.done.Stdout, a.done.Stderr = said.out.output(), said.err.output()
 		a.answered = said.some
-		a.err = fmt.Errorf("the request did not come to its end: %w", told(err))
+		a.err = fmt.Errorf("the request did not end: %w", told(err))
 		return a
 	}
 	a.answered = true
@@ -151,7 +151,7 @@ func (s *cgi) judge(a *answer, now time.Time) {
 		note(&a.done, "the FastCGI server has refused the request")
 	case r == nil:
 		r = &http.Response{Proto: "Status:", Status: "none", StatusCode: http.StatusInternalServerError}
-		note(&a.done, "the script has ended without a head that can be understood")
+		note(&a.done, "the script ended without a valid head")
 	}
 	succeeded := r.StatusCode/100 == 2
 	if !succeeded && r.Header.Get(exitHeader) == "0" {

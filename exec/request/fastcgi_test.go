@@ -251,7 +251,7 @@ func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
 func TestWhatAScriptSaysMeans(t *testing.T) {
 	t.Parallel()
 	const missing = "there is no Jobd-Exit-Code header: the script did not come to its end, or does not say so"
-	const headless = "the script has ended without a head that can be understood"
+	const headless = "the script ended without a valid head"
 	fails := func(code int, err string, of said) said {
 		of.Result, of.Code, of.Err = "fail", code, err
 		return of
@@ -309,13 +309,13 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 func TestAnAnswerThatIsNoFastCGIIsUnknown(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":               "the answer is none of FastCGI: a record of version 72",
-		piece(1, "12345678", 0):                          "the answer is none of FastCGI: a record of type 1",
-		piece(toldOut, done+"\r\n", 0) + piece(3, "", 0): "the answer is none of FastCGI: an end of the request with 0 bytes",
+		"HTTP/1.1 400 Bad Request\r\n\r\n":               "the answer is not FastCGI: a record of version 72",
+		piece(1, "12345678", 0):                          "the answer is not FastCGI: a record of type 1",
+		piece(toldOut, done+"\r\n", 0) + piece(3, "", 0): "the answer is not FastCGI: an end of the request with 0 bytes",
 		"": "the connection was closed",
 	} {
 		got := saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer))))
-		check.Equal(t, got.Unknown, "the request did not come to its end: "+want, "%q ended as %+v", answer, got)
+		check.Equal(t, got.Unknown, "the request did not end: "+want, "%q ended as %+v", answer, got)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestOfAScriptThatIsCutWhatCameIsKept(t *testing.T) {
 		piece(toldOut, "Status: 500 No\r\n", 0):   {Out: "Status: 500 No\r\n"},
 		piece(toldOut, "X: y\r\n\r\n\x00\xff", 0): {Out: "\x00\xff"},
 	} {
-		want.Code, want.Unknown = -1, "the request did not come to its end: the connection was closed"
+		want.Code, want.Unknown = -1, "the request did not end: the connection was closed"
 		check.Equal(t, saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer)))), want, "%q ended as", answer)
 	}
 }
@@ -353,7 +353,7 @@ func TestOutputOfScriptsIsKeptAsFarAsItMay(t *testing.T) {
 	}
 	head := strings.Repeat("X-Long: "+long[:8000]+"\r\n", 50)
 	got, err := newFixture(t).run(fastcgiSpec(telling(t, strings.Repeat(piece(toldOut, head[:len(head)/10], 0), 10)+piece(toldOut, done+"\r\n", 0)+finished(0, 0))))
-	if err != nil || got.Result != "fail" || !strings.Contains(got.Note, "without a head") || got.Stderr.Size < int64(len(head)) {
+	if err != nil || got.Result != "fail" || !strings.Contains(got.Note, "without a valid head") || got.Stderr.Size < int64(len(head)) {
 		t.Errorf("a head of %d bytes ended as %s, %q, %d bytes, %v", len(head), got.Result, got.Note, got.Stderr.Size, err)
 	}
 }

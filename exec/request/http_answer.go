@@ -72,7 +72,7 @@ func final(c *connection) (*http.Response, error) {
 		case err != nil:
 			return nil, fmt.Errorf("there was no answer: %w", told(err))
 		case response.ProtoMajor != 1 || response.StatusCode < 100 || response.StatusCode > 599:
-			return nil, fmt.Errorf("the answer is none of HTTP/1.1: %.100q", statusLine(response))
+			return nil, fmt.Errorf("the answer is not HTTP/1.1: %.100q", statusLine(response))
 		case response.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("the answer wants another protocol, which was not asked for")
 		case response.StatusCode >= 200:

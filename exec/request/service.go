@@ -136,7 +136,7 @@ func (s *service) renew(ctx context.Context, c *connection) (*connection, error)
 	return renewed, err
 }
 
-var errSudden = errors.New("the other side closes connections, or speaks, before anything was sent")
+var errSudden = errors.New("the service closes connections, or answers, before anything was sent")
 
 // connect makes a connection. Where it can't, the error is a *jobexec.NotStartedError, or that of ctx.
 func (s *service) connect(ctx context.Context) (*connection, error) {

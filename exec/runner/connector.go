@@ -106,7 +106,7 @@ func (r *Remote) evict(err error) {
 		}
 		r.mu.Unlock()
 	}
-	r.config.Logger.Log(context.Background(), level, "another process listens in the place of the runner; a runner is started",
+	r.config.Logger.Log(context.Background(), level, "another process listens in the runner's place; starting a new runner",
 		"error", err, "runner", strings.Join(known, " "))
 	if err := os.Remove(filepath.Join(r.config.Dir, wire.SocketFile)); err != nil {
 		r.config.Logger.Error("its socket can't be removed", "error", err)
@@ -164,10 +164,10 @@ func (r *Remote) rejoin(lost *link) {
 	case same:
 		r.config.Logger.Warn("the runner is connected again", "after", after)
 	case err != nil:
-		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
+		r.config.Logger.Error("runner is lost; the outcome of its jobs is unknown",
 			"jobs", len(processes), "error", err)
 	default:
-		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes))
+		r.config.Logger.Error("runner is lost; the outcome of its jobs is unknown", "jobs", len(processes))
 		r.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
 	}
 	for _, p := range processes {
@@ -218,6 +218,6 @@ func (r *Remote) replace(l *link) {
 		return
 	}
 	if _, err := r.get(); err != nil && r.ctx.Err() == nil {
-		r.config.Logger.Warn("no other runner can be had for now", "error", err)
+		r.config.Logger.Warn("no other runner can be started now", "error", err)
 	}
 }

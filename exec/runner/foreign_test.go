@@ -112,7 +112,7 @@ func TestAProcessInTheRunnersPlaceGetsNoJobs(t *testing.T) {
 		t.Error("the runner that was killed counts as ended in order")
 	}
 	check.Do(t, remote.Close())
-	if !strings.Contains(log.String(), "level=ERROR msg=\"another process listens in the place of the runner") {
+	if !strings.Contains(log.String(), "level=ERROR msg=\"another process listens in the runner's place") {
 		t.Errorf("the log says\n%s", log.String())
 	}
 }

@@ -114,7 +114,7 @@ func (l *link) close(patience time.Duration) {
 	select {
 	case <-l.lost:
 	case <-late.C:
-		l.of.config.Logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it",
+		l.of.config.Logger.Warn("the runner does not answer: it goes on, and the worker's next start asks it",
 			"jobs", jobs)
 		l.conn.Close()
 		<-l.lost
@@ -177,7 +177,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 		<-l.asking
 	case p == nil && l.again: // its outcome is known, or was to be forgotten: see newLink
 	case p == nil:
-		l.of.config.Logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
+		l.of.config.Logger.Warn("runner reports a job that this worker did not start", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:
 		p.begin(m.Started, n)
 	case m.Kind == wire.Refused:

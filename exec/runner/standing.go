@@ -47,7 +47,7 @@ func (r *Remote) standing(now time.Time) Standing {
 }
 
 // errStandsStill is about a runner that is connected and does nothing.
-var errStandsStill = errors.New("the runner does not answer: it has been told to start a job, and is stopped, or hangs")
+var errStandsStill = errors.New("the runner does not answer a request to start a job: it is stopped, or hangs")
 
 // unanswered is when the oldest of the starts was asked for that the runner has not answered; zero:
 // it has answered all.

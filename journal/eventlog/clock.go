@@ -144,7 +144,7 @@ func (j *Log) startClock(begun time.Time) {
 	if j.clock.uptime != nil {
 		note, err := readClock(j.config.Dir)
 		if err != nil {
-			j.config.Logger.Warn("how much time passed since the worker ran last is not known; history is kept for longer", "error", err)
+			j.config.Logger.Warn("the time since the worker's last run is not known; history is kept for longer", "error", err)
 		}
 		at := j.clock.instant()
 		if note == nil {
@@ -237,6 +237,6 @@ func (j *Log) noteClock(now bool) {
 		err = archive.Replace(filepath.Join(j.config.Dir, archive.ClockFile), append(content, '\n'))
 	}
 	if err != nil {
-		j.config.Logger.Warn("after a crash history will be kept for longer", "error", fmt.Errorf("note the journal's clock: %w", err))
+		j.config.Logger.Warn("history will be kept for longer after a crash", "error", fmt.Errorf("note the journal's clock: %w", err))
 	}
 }

@@ -372,7 +372,7 @@ func TestClockFileThatCannotBeWritten(t *testing.T) {
 	m.days(j, 3)
 	m.maintain(j)
 	m.segments(j, "three days later", 4)
-	m.warned("three days later", "after a crash history will be kept for longer", 3)
+	m.warned("three days later", "history will be kept for longer after a crash", 3)
 	mustClose(t, j)
 	j = m.open(j.config.Dir)
 	m.warned("opened again", "history is kept for longer", 1)

@@ -28,7 +28,7 @@ func (j *Log) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			j.config.Logger.Error("the journal's older segments are not as they should be; trying again", "error", err, "in", maintainInterval)
+			j.config.Logger.Error("the upkeep of the journal's older segments failed; trying again", "error", err, "in", maintainInterval)
 		}
 		select {
 		case <-j.nudge:

@@ -74,7 +74,7 @@ func readJobs(r *reader) (q JobsQuery) {
 	}
 	r.limit(len(q.Text), longestText, "the text is too long: at most %d bytes are allowed")
 	if q.Failures && (q.Status != "" || q.Result != "" || q.Codes != nil || q.Text != "") {
-		r.refuse("failures go with no status, result, codes or text")
+		r.refuse("failures can't be combined with status, result, codes or text")
 	}
 	if _, err := ParseJobKey(q.Before); err != nil {
 		r.Fail(err)
@@ -127,7 +127,7 @@ func ParseJobKey(text string) (key JobKey, err error) {
 		key.Seq, bad = strconv.ParseUint(seq, 10, 63)
 	}
 	if err != nil || bad != nil {
-		return JobKey{}, jobnet.Refusef("before %q is no key; allowed is what an answer gave as next", jobnet.Excerpt(text))
+		return JobKey{}, jobnet.Refusef("before %q is no key; allowed is the next of an earlier answer", jobnet.Excerpt(text))
 	}
 	return key, nil
 }

@@ -103,7 +103,7 @@ func (k *Keeper) look() {
 	}
 	if err != nil && err.Error() != k.told {
 		k.told = err.Error()
-		k.log.Error("the changed file of principals can't be used, and its former lines hold: mend it", "error", err)
+		k.log.Error("the changed principals file can't be used; its former lines stay in force: mend it", "error", err)
 	}
 }
 
@@ -145,7 +145,7 @@ func (k *Keeper) find(credentials ...string) *Line {
 		case shown && l.valid():
 			return l
 		case shown && l.expired() && time.Now().Unix()-l.late.Swap(time.Now().Unix()) >= 60: // once, until it was quiet for a minute
-			k.log.Warn("a credential was shown that has expired: give its line another expires=", "principal", l.Name, "credential", l.how)
+			k.log.Warn("a client used a credential that has expired: give its line another expires=", "principal", l.Name, "credential", l.how)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 		},
 		{
 			name: "another table", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON %d.* TO %u@'%'", change: func(c *mysql.Config) { c.Table = "jbos" },
-			want: []string{"%d.jbos' doesn't exist", "name in mysql_database and mysql_table what the server has"},
+			want: []string{"%d.jbos' doesn't exist", "set mysql_database and mysql_table to what the server has"},
 		},
 		{
 			name: "another table, and no privilege", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT ON jobs TO %u@'%'", change: func(c *mysql.Config) { c.Table = "jbos" },

@@ -28,11 +28,11 @@ func (t *Table) explained(err error) error {
 func (t *Table) remedy(err error) string {
 	const (
 		connections = "raise the server's limit, or lower mysql_max_connections of the workers (this one takes up to %d)"
-		schema      = "name in mysql_database and mysql_table what the server has"
-		readOnly    = "let mysql_host lead to the server that takes writes"
+		schema      = "set mysql_database and mysql_table to what the server has"
+		readOnly    = "point mysql_host at the server that takes writes"
 		needsTLS    = "set mysql_tls = verify, and mysql_tls_ca to a file with the authority of the server's certificate"
-		noTLS       = "let the server have a certificate (ssl_cert, ssl_key), or take mysql_tls away where nobody can be in between"
-		untrusted   = "name in mysql_tls_ca the authority that vouches for the server, and in mysql_tls_name the name that its certificate has"
+		noTLS       = "give the server a certificate (ssl_cert, ssl_key), or remove mysql_tls if nobody can be in between"
+		untrusted   = "set mysql_tls_ca to the authority of the server's certificate, and mysql_tls_name to a name that the certificate has"
 	)
 	var unverified *tls.CertificateVerificationError
 	n := number(err)

@@ -77,8 +77,8 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{"a virtual one", replaced(started, "`time_started` int(10) UNSIGNED AS (`time_created` + 1) VIRTUAL"), nil, row, fault, "is generated", "time_started former_time_started", "0 1700000001"},
 		{"no index for claims", replaced(key, ",\n  KEY `status_target_idx` (`status`)"), nil, row, fault, "no index on (status, target", "status", "waiting"},
 		{"no index for claims, target a text", replaced(key, "", "`target` char(16)", "`target` text"), nil, row, fault, "no index on (status, target", "status", "waiting"},
-		{"no index for ids", replaced("NOT NULL AUTO_INCREMENT", "NOT NULL", "PRIMARY KEY (`id`),", ""), nil, row, warning, "two rows from having the same id", "status", "waiting"},
-		{"ids not unique", replaced("PRIMARY KEY (`id`)", "KEY (`id`)"), nil, row, warning, "two rows from having the same id", "status", "waiting"},
+		{"no index for ids", replaced("NOT NULL AUTO_INCREMENT", "NOT NULL", "PRIMARY KEY (`id`),", ""), nil, row, warning, "two rows may have the same id", "status", "waiting"},
+		{"ids not unique", replaced("PRIMARY KEY (`id`)", "KEY (`id`)"), nil, row, warning, "two rows may have the same id", "status", "waiting"},
 		{"target a number", replaced("`target` char(16)", "`target` int"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 5, 1)", warning, "column target (int", "former_target", "5"},
 	}
 	for _, c := range cases {

@@ -111,7 +111,7 @@ func (t *Table) endFormer(ctx context.Context, place string) error {
 		return err
 	}
 	if _, err := t.advisory.conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err != nil {
-		t.warn("a former connection of this worker can't be ended; the server does so after 30 s at most", "connection", holder, "error", err)
+		t.warn("a former connection of this worker can't be ended; the server ends it within 30 s", "connection", holder, "error", err)
 		return nil
 	}
 	t.config.Logger.Info("a former connection of this worker, which the server had not missed yet, was ended", "connection", holder)

@@ -377,7 +377,7 @@ func TestReapplyRefusesWhereRowsAreUnknown(t *testing.T) {
 	_, err := w.reapply(&reconcile.Reapply{})
 	var unknown *reconcile.UnknownError
 	if !errors.As(err, &unknown) || !strings.HasPrefix(err.Error(),
-		"1 rows wait that were created before the history of node-1 begins (2023-11-14T22:13:20Z), and nobody can tell") {
+		"1 waiting rows are older than the history of node-1 (2023-11-14T22:13:20Z), and whether they have run is unknown") {
 		t.Fatalf("got %v, want that a row is unknown", err)
 	}
 	if wrote := w.table.Applies + w.table.Claims; wrote+len(w.noted) > 0 {

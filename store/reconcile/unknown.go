@@ -29,7 +29,7 @@ type UnknownError struct{ Unknown }
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("%d rows wait that were created before the history of %s begins (%s), and nobody can tell whether they have run; nothing was changed",
+	return fmt.Sprintf("%d waiting rows are older than the history of %s (%s), and whether they have run is unknown; nothing was changed",
 		len(e.Rows), e.Name, e.Begins.UTC().Format(time.RFC3339))
 }
 

@@ -223,7 +223,7 @@ func (t *Table) inspectFile() (found []store.Finding, isNew bool) {
 	case err == nil && info.IsDir():
 		return fault("it is a folder", "name a file in it"), false
 	case err == nil && !info.Mode().IsRegular():
-		return fault("it is no regular file", "name one, or a path where there is none yet"), false
+		return fault("it is not a regular file", "name one, or a path where there is none yet"), false
 	case err != nil && !isNew:
 		return fault(err.Error(), "let this program's user enter the folders on the way to it"), false
 	}

@@ -50,7 +50,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "a status with blanks behind words", old: "status TEXT", now: "status TEXT COLLATE RTRIM", severity: store.Fault, want: "column status takes other texts for the same word"},
 		{name: "no index", more: "DROP INDEX jobs_status_target_idx", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
 		{name: "an index of some rows", more: "DROP INDEX jobs_status_target_idx; CREATE INDEX x ON jobs (status, target) WHERE id > 5", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
-		{name: "ids not unique", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id INTEGER", severity: store.Warning, want: "two rows from having the same id", paste: true},
+		{name: "ids not unique", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id INTEGER", severity: store.Warning, want: "two rows may have the same id", paste: true},
 		{name: "ids unique otherwise", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id BIGINT UNIQUE"},
 		{name: "a generated column", old: "time_started INTEGER NOT NULL DEFAULT 0", now: "time_started INTEGER AS (time_created + 1) STORED", severity: store.Fault, want: "column time_started (INTEGER) is generated"},
 		{name: "a view", more: "CREATE VIEW seen AS SELECT * FROM jobs", config: sqlite.Config{Table: "seen"}, severity: store.Fault, want: "it is a view"},

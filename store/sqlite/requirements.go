@@ -37,7 +37,7 @@ func (t *Table) inspectKind(ctx context.Context, tx *sql.Tx, found *inspection) 
 	err := tx.QueryRowContext(ctx, "SELECT type, COALESCE(sql, '') FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE", t.config.Table).Scan(&kind, &text)
 	switch {
 	case err == sql.ErrNoRows:
-		found.Fault("name the table in it (mysql_table), or a new file (sqlite_path)", "the file has other content, but no such table")
+		found.Fault("name the table in it (mysql_table), or a new file (sqlite_path)", "the file exists, but has no such table")
 		return nil
 	case err != nil:
 		return err
@@ -146,7 +146,7 @@ func (t *Table) inspectCollation(ctx context.Context, tx *sql.Tx, found *inspect
 	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM ("+words+") WHERE status = 'waiting')").Scan(&alike)
 	if alike {
 		found.Fault("make the table anew with a status without COLLATE, and copy the rows",
-			"column status takes other texts for the same word, as WAITING or with a space behind it: rows with these would stop their target")
+			"column status takes other texts for the same word (WAITING, a trailing space): rows with these would stop their target")
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func TestOneWorkerOfAFileServesGearman(t *testing.T) {
 	awaitListener(t, addr)
 	other, _, _ := site(t)
 	code, said := other.With(harness.Settings{"sqlite_path": table, "name": "other"}).Refused(t)
-	if code != 1 || !strings.Contains(said, "another worker serves Gearman's programs on this table's file") {
+	if code != 1 || !strings.Contains(said, "another worker serves Gearman on this table's file") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	other.Without("gearman_listen").With(harness.Settings{"sqlite_path": table, "name": "third", "[targets] rev": "1", "launcher": "/bin/true {id}"}).StartWorker(t)

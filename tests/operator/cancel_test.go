@@ -72,7 +72,7 @@ func TestCancel(t *testing.T) {
 	if row := db.Row(t, 5); row.Status != "running" || harness.Text(row.Sig) != "@elsewhere" {
 		t.Errorf("job 5: %s", row)
 	}
-	if shown := jobctl(t, worker, "journal", "show", "1"); !strings.Contains(shown.stdout, "cancelled by 127.0.0.1:") || !strings.Contains(shown.stdout, "it is to end within 200ms") {
+	if shown := jobctl(t, worker, "journal", "show", "1"); !strings.Contains(shown.stdout, "cancelled by 127.0.0.1:") || !strings.Contains(shown.stdout, "it has 200ms to end") {
 		t.Errorf("journal show:\n%s", shown.stdout)
 	}
 	diff := jobctl(t, worker, "journal", "diff")

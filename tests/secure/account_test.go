@@ -444,7 +444,7 @@ func TestAnotherAccountAtAReload(t *testing.T) {
 		}
 	}
 	g.configure(other("other", "root2", ""))
-	if out, code := jobctl(t, worker, "reload"); code == 0 || !strings.Contains(out, "there is no account of that name in /etc/passwd") {
+	if out, code := jobctl(t, worker, "reload"); code == 0 || !strings.Contains(out, "/etc/passwd has no account of that name") {
 		t.Errorf("reload with an unknown account: %d: %s", code, out)
 	}
 }

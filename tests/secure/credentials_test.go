@@ -198,7 +198,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		}
 	}
 	check, _ := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobd"), "--config", worker.Config, "--check").CombinedOutput()
-	if !strings.Contains(string(check), "answers, and its credential is a worker's") {
+	if !strings.Contains(string(check), "answers, and takes this credential for a worker's") {
 		t.Errorf("--check does not know the master:\n%s", check)
 	}
 	if !strings.Contains(rows, "PATH=") || !strings.Contains(exported, "done") {

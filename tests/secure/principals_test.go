@@ -586,7 +586,7 @@ func TestAWorkersCertificateIsItsCredential(t *testing.T) {
 		d.ExitCode(t)
 	}
 	checked, _ := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobd"), "--config", node(db, "node-7", "mail").Write(t), "--check").CombinedOutput()
-	check.Contains(t, string(checked), "its credential is a worker's", "--check: %s", checked)
+	check.Contains(t, string(checked), "takes this credential for a worker's", "--check: %s", checked)
 	db.AwaitCount(t, 1, "status = 'done'")
 	p.remove("node-7 ")
 	awaitSaid(t, master, "worker left")

@@ -158,7 +158,7 @@ func TestNobodyListens(t *testing.T) {
 	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}
 	master := m.launch(harness.Program(t, "jobd-master"), settings).Ready(t)
 	harness.Until(t, func() string {
-		if !strings.Contains(master.Output(), "the service manager can't be told how this daemon stands") {
+		if !strings.Contains(master.Output(), "systemd can't be told how this daemon stands") {
 			return "nothing of it is in the log: " + master.Output()
 		}
 		return ""

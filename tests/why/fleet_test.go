@@ -89,7 +89,7 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 	// All at once: each waits for the one that does not answer.
 	t.Run("asked", func(t *testing.T) {
 		for id, says := range map[int64][2]string{
-			1: {"silent", `job 1 is running since ` + clock + `, as its row says; it was claimed by node-1, to go by the mark in it \(token @\w{9}\), which does not answer`},
+			1: {"silent", `job 1 is running since ` + clock + `, as its row says; it was claimed by node-1, to go by the worker id in its token \(@\w{9}\), which does not answer`},
 			2: {"running", `job 2 runs on node-2 .*`},
 			3: {"nobody", `job 3 is running, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which can't tell`},
 			4: {"untold", `job 4 waits, and no worker that answers serves its target a \(served are b\); node-1 serves it, and does not answer; old serves it, and can't tell`},

@@ -155,7 +155,7 @@ func TestWhatKeepsARowFromBeingClaimed(t *testing.T) {
 	db.Exec(t, "CREATE TRIGGER only BEFORE UPDATE ON jobs FOR EACH ROW BEGIN IF NEW.id = 5 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF; END")
 	db.Insert(t, 5, "pics", "waiting")
 	jobctl(t, w, "poll", "pics")
-	await(t, w, 5, "refused", `job 5 is quarantined on node-1 since `+clock+`: the table refuses that it is claimed: .*not this one.*`)
+	await(t, w, 5, "refused", `job 5 is quarantined on node-1 since `+clock+`: the table refuses its claim: .*not this one.*`)
 	db.Exec(t, "DROP TRIGGER only")
 
 	tx := must.Get(db.Admin.Begin())(t)

@@ -106,7 +106,7 @@ func TestAddress(t *testing.T) {
 	}{
 		"free":                         {"127.0.0.1:0", "", check.OK, "free"},
 		"free on all addresses":        {"[::]:0", "", check.OK, "free"},
-		"the worker's that goes":       {taken, taken, check.OK, "in use by the worker that is to start again"},
+		"the worker's that goes":       {taken, taken, check.OK, "in use by the worker that restarts"},
 		"another program's at a start": {taken, "127.0.0.1:1", check.Wrong, "in use by another program"},
 		"of another host":              {"192.0.2.1:0", "", check.Wrong, "cannot assign"},
 	} {

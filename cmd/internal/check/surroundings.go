@@ -115,7 +115,7 @@ func found(what, keys string, err error, runs func() string, holder func() (leav
 	f.Detail, f.Remedy = "in use by another program", "give another address ("+keys+")"
 	switch leaves, who := holder(); {
 	case leaves:
-		f = Finding{What: what, Detail: "in use by the worker that is to start again"}
+		f = Finding{What: what, Detail: "in use by the worker that restarts"}
 	case who != "" && runs() != "":
 		f = Finding{What: what, Detail: "in use by " + runs()}
 	case who != "":

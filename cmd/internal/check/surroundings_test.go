@@ -42,7 +42,7 @@ func TestWhoHasTheAddressForHTTP(t *testing.T) {
 		want             string
 	}{
 		"free":                     {"tcp", "127.0.0.1:0", false, nobody, OK, "free"},
-		"the parent's, at a start": {"tcp", tells(os.Getppid()), true, nobody, OK, "in use by the worker that is to start again"},
+		"the parent's, at a start": {"tcp", tells(os.Getppid()), true, nobody, OK, "in use by the worker that restarts"},
 		"another's, at a start":    {"tcp", tells(1), true, nobody, Wrong, "in use by another program"},
 		"the running daemon's":     {"tcp", tells(1), false, somebody, OK, "in use by process 7"},
 		"another daemon's":         {"tcp", tells(77), false, nobody, Warning, "in use by jobd, process 77"},
@@ -82,7 +82,7 @@ func TestWhoHasTheAddressForGearman(t *testing.T) {
 		want  string
 	}{
 		"free":                     {conf.HTTP{Network: "tcp", Address: "127.0.0.1:0"}, false, OK, "free"},
-		"the parent's, at a start": {tells(os.Getppid()), true, OK, "in use by the worker that is to start again"},
+		"the parent's, at a start": {tells(os.Getppid()), true, OK, "in use by the worker that restarts"},
 		"another's, at a start":    {tells(1), true, Wrong, "in use by another program"},
 		"another program's":        {tells(os.Getpid()), false, Wrong, "in use by another program"},
 		"no folder":                {conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "no", "s")}, false, Wrong, "no such file"},

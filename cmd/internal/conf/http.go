@@ -131,7 +131,7 @@ func (h *HTTP) Validate(set *Set, daemon *Listen) {
 		set.Warn("http_listen", "it listens beyond this host, and numbers need no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; set principals_file, or 127.0.0.1 or a unix socket, for this host only")
 	}
 	if (daemon.Principals != "" || daemon.Password != "") && !daemon.TLS.Required() {
-		set.Warn("http_listen", "it listens beyond this host, and people may sign in without TLS: who listens in reads their passwords, tokens and cookies; set tls_cert, tls_key and tls = require, or a unix socket for a proxy")
+		set.Warn("http_listen", "it listens beyond this host, and people may sign in without TLS: an eavesdropper reads their passwords, tokens and cookies; set tls_cert, tls_key and tls = require, or a unix socket for a proxy")
 	}
 }
 
@@ -139,7 +139,7 @@ func (h *HTTP) Validate(set *Set, daemon *Listen) {
 func (h *HTTP) validateWho(set *Set, daemon *Listen) {
 	needs := func(given bool, key, needed string) {
 		if given {
-			set.Bad(key, "it says nothing without "+needed)
+			set.Bad(key, "it has no effect without "+needed)
 		}
 	}
 	needs(h.ClientCert && (daemon.TLS.Files.ClientCA == "" || daemon.Principals == ""), "http_client_cert", "tls_client_ca and principals_file")

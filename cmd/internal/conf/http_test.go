@@ -69,15 +69,15 @@ func TestWhoIsBelievedOverHTTP(t *testing.T) {
 	const beyond, secret = "--http-listen=10.0.0.1:9180 ", "--principals-file=/p "
 	const tls = "--tls-cert=/c --tls-key=/k --tls-client-ca=/a "
 	for args, want := range map[string]struct{ bad, warning string }{
-		"--http-client-cert":                                                         {bad: "http_client_cert: it says nothing without tls_client_ca and principals_file"},
-		"--http-client-cert " + tls:                                                  {bad: "http_client_cert: it says nothing without tls_client_ca and principals_file"},
+		"--http-client-cert":                                                         {bad: "http_client_cert: it has no effect without tls_client_ca and principals_file"},
+		"--http-client-cert " + tls:                                                  {bad: "http_client_cert: it has no effect without tls_client_ca and principals_file"},
 		"--http-client-cert " + secret + tls:                                         {},
-		"--http-user-header=X-Forwarded-User " + secret:                              {bad: "http_user_header: it says nothing without http_proxy"},
-		"--http-user-header=X-Forwarded-User --http-proxy=uid:0":                     {bad: "http_user_header: it says nothing without http_proxy and principals_file"},
+		"--http-user-header=X-Forwarded-User " + secret:                              {bad: "http_user_header: it has no effect without http_proxy"},
+		"--http-user-header=X-Forwarded-User --http-proxy=uid:0":                     {bad: "http_user_header: it has no effect without http_proxy and principals_file"},
 		"--http-user-header=X-Forwarded-User --http-proxy=uid:0 " + secret:           {},
-		"--http-user-header=X-Forwarded-User --http-proxy=cert:p.example " + secret:  {bad: "http_proxy: it says nothing without tls_client_ca"},
+		"--http-user-header=X-Forwarded-User --http-proxy=cert:p.example " + secret:  {bad: "http_proxy: it has no effect without tls_client_ca"},
 		"--http-user-header=Remote-User --http-proxy=cert:p.example " + secret + tls: {},
-		"--http-proxy=uid:0 " + secret:                                               {bad: "http_proxy: it says nothing without http_user_header"},
+		"--http-proxy=uid:0 " + secret:                                               {bad: "http_proxy: it has no effect without http_user_header"},
 		"--http-proxy=nginx " + secret:                                               {bad: "uid:ACCOUNT, for a proxy on a unix socket"},
 		"--http-proxy=uid:no-such-account " + secret:                                 {bad: "an account of this host"},
 		"--http-proxy=cert:*.example " + secret:                                      {bad: "a DNS name of its certificate"},

@@ -109,7 +109,7 @@ func onlyLine(file *os.File) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", errors.New("it is no regular file; allowed is one, or a link to one")
+		return "", errors.New("it is not a regular file; allowed is a regular file, or a link to one")
 	case info.Mode().Perm()&others != 0:
 		return "", fmt.Errorf("everybody on this host can read or change it (mode %04o); %s", info.Mode().Perm(), closing(file.Name()))
 	}

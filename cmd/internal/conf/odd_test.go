@@ -62,7 +62,7 @@ func TestOddLinesAreWarnings(t *testing.T) {
 		"an unclosed quote before a comment":      {`password = "hunter2 ;x`, []string{`1: password: its " is part of the value`}},
 		"text behind the closing quote":           {`password = "hunter2" x`, []string{`1: password: its " is part of the value; ` + inside}},
 		"an escape that is none":                  {`password = "hunter2\d"`, []string{`1: password: its " is part of the value; ` + inside + ", and in double quotes the escapes of JSON"}},
-		"blanks around a password":                {`password = " hunter2"`, []string{"1: password: it begins or ends with a blank or a line's end, which counts"}},
+		"blanks around a password":                {`password = " hunter2"`, []string{"1: password: it begins or ends with a blank or a newline, which is part of it"}},
 		"a key twice":                             {"port = 1\n\nport = 2", []string{"3: port: given in line 1 too, with another value; the last one counts, delete the other"}},
 		"a key twice, by its other name":          {"mysql_host = a\nmysql_hostname = b", []string{"2: mysql_host: given in line 1 too"}},
 		"a password twice":                        {"password = hunter2\npassword = hunter23", []string{"2: password: given in line 1 too"}},
@@ -162,7 +162,7 @@ func TestVariablesThatAreNearlyKnown(t *testing.T) {
 func TestPasswordAsAFlag(t *testing.T) {
 	t.Parallel()
 	_, warnings, _, _ := parse(t, "", "hunter2", []string{"--password=hunter2"}, nil)
-	want := []string{"flag --password: password: everybody on this host can see it in the list of processes; its place is the file, or the environment"}
+	want := []string{"flag --password: password: everybody on this host can see it in the list of processes; put it into the file or the environment"}
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -261,7 +261,7 @@ func TestConfigurationsThatAreNoFiles(t *testing.T) {
 			"variable": readFrom(nil, []string{"TESTD_CONFIG=" + path}, ""),
 			"default":  readFrom(nil, nil, path),
 		} {
-			if err == nil || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "config "+path+": it is no regular file") {
+			if err == nil || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "config "+path+": it is not a regular file") {
 				t.Errorf("%s, %s: %v", path, name, err)
 			}
 		}

@@ -168,7 +168,7 @@ func (s *Set) answer(stdout io.Writer) error {
 		s.Help(stdout)
 		return exit.With(exit.Success, flag.ErrHelp)
 	case s.verbose:
-		return exit.With(exit.Usage, errors.New("--verbose goes with --version: it says of what the program was built; what is logged is said by log_level_console"))
+		return exit.With(exit.Usage, errors.New("--verbose goes with --version: it adds the commit and its date; log_level_console sets what is logged"))
 	}
 	return nil
 }

@@ -284,10 +284,10 @@ func (s *Setting) checkSecret(text string) {
 		return
 	}
 	if strings.TrimSpace(text) != text {
-		s.set.Warn(s.key, "it begins or ends with a blank or a line's end, which counts")
+		s.set.Warn(s.key, "it begins or ends with a blank or a newline, which is part of it")
 	}
 	if s.place == (place{}) && !s.toggle {
-		s.set.Warn(s.key, "everybody on this host can see it in the list of processes; its place is the file, or the environment")
+		s.set.Warn(s.key, "everybody on this host can see it in the list of processes; put it into the file or the environment")
 	}
 }
 

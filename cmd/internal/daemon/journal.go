@@ -41,7 +41,7 @@ const shortRetention = time.Hour
 // Validate finds what is wrong with values that could be decoded.
 func (c *Journal) Validate(set *conf.Set) {
 	if set.Given("journal_retention") && c.Log.Retention > 0 && c.Log.Retention < shortRetention {
-		set.Warn("journal_retention", fmt.Sprintf("history is gone after %v; a number without a unit is seconds, 30d are days", c.Log.Retention))
+		set.Warn("journal_retention", fmt.Sprintf("history goes after %v; a number without a unit means seconds, 30d means days", c.Log.Retention))
 	}
 	if c.Log.ArchiveDir == "" {
 		return
@@ -74,7 +74,7 @@ func MakePrivate(dir string) (string, error) {
 		return "", errors.New("not a folder")
 	}
 	if of, is := info.Sys().(*syscall.Stat_t); is && os.Geteuid() == 0 && of.Uid != 0 {
-		return "", fmt.Errorf("it belongs to the account %d, who could lead a daemon of root elsewhere by links: run it as that account, or give it a folder of its own (chown root)", of.Uid)
+		return "", fmt.Errorf("it belongs to the account %d, which could redirect a daemon of root with links: run the daemon as that account, or give it a folder of its own (chown root)", of.Uid)
 	}
 	if info.Mode().Perm() != 0o700 {
 		if err := os.Chmod(dir, 0o700); err != nil {

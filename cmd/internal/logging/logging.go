@@ -175,7 +175,7 @@ func (l *Log) Close() error {
 func (l *Log) release(between func(func()) bool) error {
 	closed := make(chan error, 1)
 	if !between(func() { closed <- l.sink.Close() }) {
-		return fmt.Errorf("log_file %s: it takes nothing for %v", l.sink.Filename, patience)
+		return fmt.Errorf("log_file %s: nothing could be written to it for %v", l.sink.Filename, patience)
 	}
 	return <-closed
 }
@@ -200,7 +200,7 @@ func tryFile(path string) error {
 }
 
 // errKind is about a path that is no regular file: writing to one may block for ever.
-var errKind = errors.New("it is no regular file; allowed is one, a path where there is none yet, or /dev/null")
+var errKind = errors.New("it is not a regular file; allowed is a regular file, a new path, or /dev/null")
 
 // Kind tells whether what is at the path, if anything is, may be a log file.
 func Kind(path string) error {

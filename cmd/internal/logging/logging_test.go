@@ -107,8 +107,8 @@ func TestALogFileThatIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, "/dev/zero"} {
-		if _, err := logging.Open(logging.Config{File: path}, t.Output()); err == nil || !strings.Contains(err.Error(), "log_file: "+path+": it is no regular file") {
-			t.Errorf("%s: %v, want that it is no regular file", path, err)
+		if _, err := logging.Open(logging.Config{File: path}, t.Output()); err == nil || !strings.Contains(err.Error(), "log_file: "+path+": it is not a regular file") {
+			t.Errorf("%s: %v, want that it is not a regular file", path, err)
 		}
 	}
 	log, _ := open(t, logging.Config{File: "/dev/null"})

@@ -129,7 +129,7 @@ func (q *queue) run() {
 }
 
 // errSlow is why records are dropped that the sink was never offered.
-var errSlow = errors.New("they came faster than they were taken")
+var errSlow = errors.New("they came faster than they could be written")
 
 // next waits for something to do.
 func (q *queue) next() (i item, end bool) {

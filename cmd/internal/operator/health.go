@@ -399,7 +399,7 @@ func Ready(s *api.WorkerStatus) bool {
 // MasterTrouble is what a master's own trouble means.
 func MasterTrouble(t api.NotReady) string {
 	if t.What == "principals" {
-		return "the master's file of principals has a mistake, and its former lines hold"
+		return "the master's file of principals has a mistake; its former lines stay in force"
 	}
 	return "the master refuses changes"
 }

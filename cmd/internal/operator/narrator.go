@@ -166,12 +166,12 @@ func (n *narrator) words(payload journal.Payload, at time.Time) string {
 	case journal.Cancelled:
 		if e.Runs {
 			grace := time.Duration(e.Grace) * time.Microsecond
-			return fmt.Sprintf("cancelled by %s: it is to end within %v, else it is killed", screen.Clean(e.By), grace)
+			return fmt.Sprintf("cancelled by %s: it has %v to end, then it is killed", screen.Clean(e.By), grace)
 		}
 		r.ended = at
 		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", screen.Clean(e.By))
 	case journal.Retried:
-		return fmt.Sprintf("set back to %s, to be run once more, by %s", screen.Clean(e.To), screen.Clean(e.By))
+		return fmt.Sprintf("set back to %s by %s, to run once more", screen.Clean(e.To), screen.Clean(e.By))
 	case journal.Planned:
 		return n.plannedAnew(e)
 	case journal.Replanned:

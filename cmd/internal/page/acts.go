@@ -226,7 +226,7 @@ func askPause(l *look) (will intent, err error) {
 
 func pause(l *look) ([]string, error) { return l.tell(api.Pause.Name, "Target %s is paused.") }
 func resume(l *look) ([]string, error) {
-	return l.tell(api.Continue.Name, "Target %s is paused no more.")
+	return l.tell(api.Continue.Name, "Target %s is no longer paused.")
 }
 
 func poke(l *look) ([]string, error) {

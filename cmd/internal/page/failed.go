@@ -143,7 +143,7 @@ func willRetry(list []operator.Again, r *operator.Retrying) (will intent, err er
 		if len(r.Errs) > 0 {
 			return will, refuse(409, "%s", lines(r.Errs[0])[0])
 		}
-		return will, notFound("no job is to be retried")
+		return will, notFound("there is no job to retry")
 	}
 	will.Title = "Retry " + countOf(len(list), "job")
 	if len(list) == 1 {
@@ -190,7 +190,7 @@ func (l *look) setBack(list []operator.Again, r *operator.Retrying) (said []stri
 		said = append(said, lines(err)...)
 	}
 	if len(said) == 0 {
-		return nil, notFound("no job is to be retried")
+		return nil, notFound("there is no job to retry")
 	}
 	return said, nil
 }

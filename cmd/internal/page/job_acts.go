@@ -113,7 +113,7 @@ func (l *look) cancelJobs(jobs []operator.Job) (said []string, err error) {
 		said = append(said, fmt.Sprintf("and %s more", comma(more)))
 	}
 	if len(said) == 0 && err == nil {
-		return nil, notFound("no job is to be cancelled")
+		return nil, notFound("there is no job to cancel")
 	}
 	return said, err
 }

@@ -94,7 +94,7 @@ func TestStandstillIsTold(t *testing.T) {
 		if still := p.Still(); len(still) > 0 {
 			t.Errorf("still: %v", still)
 		}
-		want := `level=ERROR msg="a loop stands still: it does not come to the end of a piece of work" loop=turns for=8s
+		want := `level=ERROR msg="a loop stands still: its present piece of work does not end" loop=turns for=8s
 level=WARN msg="a loop that stood still goes on" loop=turns
 `
 		check.Equal(t, log.String(), want, "it said")

@@ -305,7 +305,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Ignored, "was ignored at 10:02 on node-1, and does not run: " + bad, []Answer{
 			of("node-1", job{Row: &row{Status: "ignored", Plan: &rowPlan{Schedule: "dayly", Bad: bad}}, Journal: &history{Status: "ignored", At: at("10:02:00"), Reason: bad}}),
 		}},
-		{OddStatus, `is delayed, and rows are not delayed here: the key use_columns does not name run_at`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
+		{OddStatus, `is delayed, and delayed rows are not run here: the key use_columns does not name run_at`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
 	}
 }
 

@@ -43,7 +43,7 @@ func (v *view) verdict() *Verdict {
 		if v.row.Plan != nil {
 			return v.delayed(v.row.Plan)
 		}
-		return say(OddStatus, "is delayed, and rows are not delayed here: the key use_columns does not name run_at")
+		return say(OddStatus, "is delayed, and delayed rows are not run here: the key use_columns does not name run_at")
 	}
 	return say(OddStatus, "has the status %q, which jobd does not know: it is left alone", v.row.Status)
 }
@@ -227,7 +227,7 @@ func (v *view) underWay() *Verdict {
 	}
 	for _, a := range v.silent {
 		if jobexec.IsWorkerIDOf(mark, a.Name) {
-			text := "%s; it was claimed by %s, to go by the mark in it (token %s), which does not answer"
+			text := "%s; it was claimed by %s, to go by the worker id in its token (%s), which does not answer"
 			return say(Silent, text, is, a.Name, v.row.Owner).by(teller{Answer: a})
 		}
 	}
@@ -243,9 +243,9 @@ func (v *view) underWay() *Verdict {
 	case probe == nil:
 		verdict.Probe = true
 	case probe.Holder != "":
-		verdict.add("; the worker with that mark is connected to the database: %s", probe.Holder)
+		verdict.add("; the worker with that id is connected to the database: %s", probe.Holder)
 	default:
-		verdict.add("; no worker with that mark is connected to the database")
+		verdict.add("; no worker with that id is connected to the database")
 	}
 	return verdict
 }
@@ -275,7 +275,7 @@ func (v *view) formerly(is string, t teller) *Verdict {
 	case t.job.Unread != "" && h.Status == "":
 		return say(Lost, "%s; it was claimed by %s (token %s), whose journal can't be read: %s", is, t.Name, token, cut(t.job.Unread))
 	case h.Token != token:
-		text := "%s, and bears the mark of %s, whose journal does not know this claim (token %s): that worker looks into it"
+		text := "%s, and carries the worker id of %s, whose journal does not know this claim (token %s): that worker looks into it"
 		return say(Lost, text, is, t.Name, token)
 	case status == journal.StatusConflict:
 		found := ""

@@ -92,7 +92,7 @@ func TestSentences(t *testing.T) {
 		}},
 		{Locked, "waits: somebody else has locked its row", []Answer{of("node-1", job{Row: waits(nil).Row, Target: looks, Probe: &probe{Held: true}})}},
 		{Locked, "waits: somebody else has locked its row since 10:02", []Answer{of("node-1", job{Row: waits(nil).Row, Target: hindered("locked", ""), Probe: &probe{Held: true}})}},
-		{Refused, "is quarantined on node-2 since 10:02: the table refuses that it is claimed: CHECK weight", []Answer{
+		{Refused, "is quarantined on node-2 since 10:02: the table refuses its claim: CHECK weight", []Answer{
 			of("node-1", waits(looks)), of("node-2", job{Row: waits(nil).Row, Target: looks, Quarantined: &aside{Reason: "CHECK weight", Since: ten}}),
 		}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on node-1)", []Answer{of("node-1", waits(paused)), of("node-2", waits(nil))}},
@@ -126,16 +126,16 @@ func TestSentences(t *testing.T) {
 			of("node-1", waits(hindered("stuck", "the claim has waited for the database since 10:02"))),
 		}},
 
-		{Silent, "is running since 10:02, as its row says; it was claimed by node-9, to go by the mark in it (token " + tokenOf("node-9") + "), which does not answer", []Answer{
+		{Silent, "is running since 10:02, as its row says; it was claimed by node-9, to go by the worker id in its token (" + tokenOf("node-9") + "), which does not answer", []Answer{
 			of("node-1", under("running", tokenOf("node-9"), nil)), silent("node-8", "no answer"), silent("node-9", "no answer within 8s"),
 		}},
 		{Unregistered, "is accepted, as its row says; it was claimed by a worker that is not registered, or is one of those that do not answer: node-9 (token @zzzz12345)", []Answer{
 			of("node-1", under("accepted", "@zzzz12345", nil)), silent("node-9", "no answer within 8s"),
 		}},
-		{Unregistered, "is running since 10:02, as its row says; it was claimed by no worker that is registered (token @zzzz12345); the worker with that mark is connected to the database: connection 7 from 10.0.0.9", []Answer{
+		{Unregistered, "is running since 10:02, as its row says; it was claimed by no worker that is registered (token @zzzz12345); the worker with that id is connected to the database: connection 7 from 10.0.0.9", []Answer{
 			of("node-1", job{Row: under("running", "@zzzz12345", nil).Row, Probe: &probe{Marked: true, Holder: "connection 7 from 10.0.0.9"}}), of("node-2", under("running", "@zzzz12345", nil)),
 		}},
-		{Unregistered, "is running since 10:02, as its row says; it was not claimed by node-1 (token @zzzz12345); no worker with that mark is connected to the database", []Answer{
+		{Unregistered, "is running since 10:02, as its row says; it was not claimed by node-1 (token @zzzz12345); no worker with that id is connected to the database", []Answer{
 			of("node-1", job{Row: under("running", "@zzzz12345", nil).Row, Probe: &probe{Marked: true}}),
 		}},
 		{Nobody, "is running since 10:02, as its row says, but the row bears no claim of a worker, and no worker that answers has it: it was left by something else, such as the original jobd", []Answer{
@@ -147,7 +147,7 @@ func TestSentences(t *testing.T) {
 		{Nobody, `is accepted, as its row says, but its owner column says "me", which is no claim of a worker, and none that answers has it: it was left by something else, such as the original jobd`, []Answer{
 			of("node-1", under("accepted", "me", nil)),
 		}},
-		{Lost, "is running since 10:02, as its row says, and bears the mark of node-1, whose journal does not know this claim (token @aaaaxxxxx): that worker looks into it", []Answer{
+		{Lost, "is running since 10:02, as its row says, and carries the worker id of node-1, whose journal does not know this claim (token @aaaaxxxxx): that worker looks into it", []Answer{
 			of("node-1", under("running", "@aaaaxxxxx", nil)),
 		}},
 		{Lost, "is running since 10:02, as its row says; it was claimed by node-1 (token @aaaaxxxxx), whose journal can't be read: damaged", []Answer{

@@ -30,7 +30,7 @@ func (v *view) claimable() *Verdict {
 	for _, t := range v.told {
 		switch s := t.job.Target; {
 		case t.job.Quarantined != nil && t.job.Quarantined.Wanted == "":
-			text := "is quarantined on %s%s: the table refuses that it is claimed: %s"
+			text := "is quarantined on %s%s: the table refuses its claim: %s"
 			return say(Refused, text, t.Name, v.since(t.job.Quarantined.Since), cut(t.job.Quarantined.Reason)).by(t)
 		case s == nil:
 		case s.Hindered == string(jobexec.HinderedLocked):

@@ -48,9 +48,9 @@ func (s *Service) unfound(err error) error {
 	case errors.Is(err, index.ErrNone):
 		return jobnet.Refusal(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
-		return jobnet.Refusal("that would take too long: look for more, or for less of the time")
+		return jobnet.Refusal("the search would take too long: add words or filters, or shorten the time")
 	}
-	s.Logger.Warn("the index of jobs was asked in vain", "error", err)
+	s.Logger.Warn("the index of jobs did not answer", "error", err)
 	return jobnet.Refusef("the index of jobs can't be read now: %v", err)
 }
 

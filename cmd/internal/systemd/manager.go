@@ -50,17 +50,17 @@ func Find(log *slog.Logger) *Manager {
 	if n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS")); n <= mostSockets {
 		m.sockets = activation.Files(false)
 	} else {
-		log.Error("the sockets of LISTEN_FDS are not used: they are too many; leave fewer in the socket unit", "given", n, "allowed", mostSockets)
+		log.Error("LISTEN_FDS has too many sockets, and none is used; leave fewer in the socket unit", "given", n, "allowed", mostSockets)
 	}
 	if !m.listens {
 		return m
 	}
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("the service manager's wish for signs of life can't be read; it gets none", "error", err)
+		log.Warn("the watchdog time of systemd can't be read; it gets no signs of life", "error", err)
 	}
 	if m.watchdog = max(0, watchdog); m.watchdog > 0 && m.watchdog < shortest { // beyond all time it is as good as none
-		log.Warn("the service manager wants signs of life so often that a busy host would seem to hang; WatchdogSec should be longer",
+		log.Warn("WatchdogSec is so short that a busy host would seem to hang; make it longer",
 			"wanted", watchdog, "at least", shortest)
 		m.watchdog = shortest
 	}

@@ -153,7 +153,7 @@ func TestTooManyGivenSockets(t *testing.T) {
 		t.Setenv("LISTEN_FDS", given)
 		var said bytes.Buffer
 		m := Find(slog.New(slog.NewTextHandler(&said, nil)))
-		if len(m.sockets) > 0 || !strings.Contains(said.String(), "they are too many") || !strings.Contains(said.String(), "given="+given+" allowed=64") {
+		if len(m.sockets) > 0 || !strings.Contains(said.String(), "too many sockets") || !strings.Contains(said.String(), "given="+given+" allowed=64") {
 			t.Errorf("%s: %d are taken, said %q", given, len(m.sockets), said.String())
 		}
 	}

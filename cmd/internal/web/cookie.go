@@ -123,10 +123,10 @@ func keptKey(path string, fresh []byte, log *slog.Logger) []byte {
 		err = fmt.Errorf("%s: %d bytes, and a key has %d", path, len(key), keyLength)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the key of the page's cookies can't be used, and is replaced: who was signed in signs in again", "error", err)
+		log.Warn("the key of the page's cookies can't be used and is replaced: people must sign in again", "error", err)
 	}
 	if err := writeKey(path, fresh); err != nil {
-		log.Warn("the key of the page's cookies can't be kept: people sign in again when the daemon starts again", "error", err)
+		log.Warn("the key of the page's cookies can't be kept: people must sign in again after each restart", "error", err)
 	}
 	return fresh
 }

@@ -49,7 +49,7 @@ func newFront(at conf.HTTP, routes Routes, who Who, log *slog.Logger) *front {
 // metrics answers those who may read all numbers.
 func (f *front) metrics(w http.ResponseWriter, r *http.Request) {
 	if !f.mayWatch(r) {
-		refuse(w, http.StatusUnauthorized, "numbers are for who comes from this host, or has the scope status and all targets: send Authorization: Bearer TOKEN")
+		refuse(w, http.StatusUnauthorized, "metrics are for clients of this host, or with the scope status and all targets: send Authorization: Bearer TOKEN")
 		return
 	}
 	f.routes.Metrics.ServeHTTP(w, r)
@@ -66,7 +66,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case slices.Contains([]string{"/metrics", "/healthz", "/readyz"}, r.URL.Path):
 		f.own.ServeHTTP(w, r)
 	case peer.UID < 0 && !f.isOwn(r.Host): // a unix socket is out of a browser's reach
-		http.Error(w, "the Host of the request does not name this host: ask by its name or address, or name it in http_hosts", http.StatusMisdirectedRequest)
+		http.Error(w, "the Host of the request does not name this host: use its name or address, or add the name to http_hosts", http.StatusMisdirectedRequest)
 	default:
 		f.page(w, r)
 	}
@@ -146,7 +146,7 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, who asker) {
 		f.form(w, r, http.StatusUnauthorized, r.URL.RequestURI(), "", nil)
 		return
 	case who.session == nil:
-		refuse(w, http.StatusUnauthorized, "nobody is known here by what came with the request: send Authorization: Bearer, with a token or the password")
+		refuse(w, http.StatusUnauthorized, "the request has no valid credential: send Authorization: Bearer, with a token or the password")
 		return
 	case !get && f.at.ReadOnly:
 		refuse(w, http.StatusForbidden, "nothing is changed here (http_read_only): use jobctl")
@@ -168,7 +168,7 @@ func (f *front) foreign(r *http.Request, who asker) string {
 	site, mode, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"), r.Header.Get("Sec-Fetch-Dest")
 	switch {
 	case (site == "cross-site" || site == "same-site") && (mode != "" && mode != "navigate" || dest != "" && dest != "document"):
-		return "the request comes from a page of another server, which may lead here, and nothing else"
+		return "the request comes from a page of another server, which may only link here"
 	case f.cross.Check(r) != nil:
 		return "the request comes from a page of another server: nothing was done"
 	case r.Method == http.MethodPost && r.Header.Get("Origin") == "" && site == "" && (!who.bearer || who.session == nil):

@@ -44,7 +44,7 @@ type asker struct {
 }
 
 // errClosed is why nobody gets a page.
-var errClosed = errors.New("pages are for this host alone, since nobody could be told from anybody: set principals_file or password, or come over a loopback address or a unix socket (http_listen)")
+var errClosed = errors.New("pages are for this host alone, since other clients could not be told apart: set principals_file or password, or connect over a loopback address or a unix socket (http_listen)")
 
 // ask tells who sends a request, once for each. The error says why that can't be told.
 func (f *front) ask(r *http.Request) (who asker, err error) {

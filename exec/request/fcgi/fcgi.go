@@ -119,11 +119,11 @@ func check(head [headSize]byte) error {
 	id := binary.BigEndian.Uint16(head[2:])
 	switch of := Type(head[1]); {
 	case head[0] != version:
-		return fmt.Errorf("the answer is none of FastCGI: a record of version %d", head[0])
+		return fmt.Errorf("the answer is not FastCGI: a record of version %d", head[0])
 	case id != requestID:
-		return fmt.Errorf("the answer is none of FastCGI: a record about request %d", id)
+		return fmt.Errorf("the answer is not FastCGI: a record about request %d", id)
 	case of != Stdout && of != Stderr && of != EndRequest:
-		return fmt.Errorf("the answer is none of FastCGI: a record of type %d", of)
+		return fmt.Errorf("the answer is not FastCGI: a record of type %d", of)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (e End) Refusal() string {
 // End reads the content of an EndRequest.
 func (r Record) End() (End, error) {
 	if r.Type != EndRequest || len(r.Content) < endSize {
-		return End{}, fmt.Errorf("the answer is none of FastCGI: an end of the request with %d bytes", len(r.Content))
+		return End{}, fmt.Errorf("the answer is not FastCGI: an end of the request with %d bytes", len(r.Content))
 	}
 	return End{App: binary.BigEndian.Uint32(r.Content), Protocol: r.Content[4]}, nil
 }

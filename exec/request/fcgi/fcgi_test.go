@@ -134,12 +134,12 @@ func TestWhatIsNoAnswerIsRefused(t *testing.T) {
 		"HTTP/1.1 400 Bad":        "a record of version 72",
 	} {
 		_, err := NewReader(strings.NewReader(sent)).Next()
-		if err == nil || err.Error() != "the answer is none of FastCGI: "+want {
+		if err == nil || err.Error() != "the answer is not FastCGI: "+want {
 			t.Errorf("%q is read as %v, not %s", sent, err, want)
 		}
 	}
 	got := must.Get(NewReader(strings.NewReader(record(1, 3, 1, ended[1:], 1))).Next())(t)
-	if end, err := got.End(); err == nil || err.Error() != "the answer is none of FastCGI: an end of the request with 7 bytes" {
+	if end, err := got.End(); err == nil || err.Error() != "the answer is not FastCGI: an end of the request with 7 bytes" {
 		t.Errorf("a short end is %+v, %v", end, err)
 	}
 }

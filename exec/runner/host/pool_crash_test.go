@@ -132,7 +132,7 @@ func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 			must.Do(t, unix.Kill(pid, unix.SIGKILL))
 			done := b.done(1)
 			check.Equal(t, done.Result, "ok", "done %+v", done)
-			b.noted("before it had read that it was to start the job")
+			b.noted("before it had read the request")
 			if ran, err := os.ReadFile(once + "/jobs"); string(ran) != "1\n" {
 				t.Errorf("it ran %q: %v", ran, err)
 			}
@@ -268,7 +268,7 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 			t.Errorf("the next one is started after %s", time.Duration(delay))
 		}
 	})
-	b.noted("a process for target mail gets ready, and does no job: it ended with exit code 7 before it had done any job; it wrote: no such function")
+	b.noted("a process for target mail gets ready, but does no job: it ended with exit code 7 before it had done any job; it wrote: no such function")
 	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
 	for job := int64(101); job <= 110; job++ {
 		b.start(job)

@@ -41,7 +41,7 @@ func TestHygiene(t *testing.T) {
 		change                 func(p *wire.Pool)
 	}{
 		"leaves a child behind": {
-			mode: "pool", do: "sleep 300 & disown; true", result: "ok", note: "job 1 has left it behind in the group of process",
+			mode: "pool", do: "sleep 300 & disown; true", result: "ok", note: "job 1 left it behind in the process group of process",
 		},
 		"changes its group": {
 			mode: "pool", do: `if (fork() == 0) { setpgid(0, 0); sleep 300; exit } select(undef, undef, undef, 0.01) until setpgid(0, LAST()); sub LAST { open(my $c, "<", "/proc/$$/task/$$/children"); (split ' ', <$c>)[0] }`,
@@ -87,7 +87,7 @@ func TestHygiene(t *testing.T) {
 			},
 		},
 		"forks into no group": {
-			mode: "fork", do: "sleep 300", result: wire.ResultLost, note: "that is not the leader of a group of its own",
+			mode: "fork", do: "sleep 300", result: wire.ResultLost, note: "that process leads no process group",
 			change: func(p *wire.Pool) {
 				p.Argv[2] = strings.Replace(forkLoop, "setpgid(0, 0);", "setpgid(0, 0) if $id != 1;", 1)
 			},

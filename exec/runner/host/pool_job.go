@@ -103,7 +103,7 @@ func (k *poolProcess) ends(a answer) {
 	if k.mode == "fork" {
 		status = syscall.WaitStatus(a.number)
 		if !status.Exited() && !status.Signaled() {
-			k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, which is no status of a process that has ended", a.line))
+			k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, which is no exit status", a.line))
 			return
 		}
 	}
@@ -143,7 +143,7 @@ func (k *poolProcess) killLeft(j *job) (left bool) {
 		if !there || who.Ended || who.Group != k.started.Pid || slices.Contains(k.helpers, pid) {
 			continue
 		}
-		k.pool.pools.warn(k.pool, k, j.id.Job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s, which is replaced", pid, j.id.Job, k.name()))
+		k.pool.pools.warn(k.pool, k, j.id.Job, fmt.Sprintf("process %d is killed: job %d left it behind in the process group of %s, which is replaced", pid, j.id.Job, k.name()))
 		_ = unix.Kill(pid, unix.SIGKILL)
 		left = true
 	}
@@ -241,7 +241,7 @@ func (k *poolProcess) isUseless(how, said string) {
 				other.quit()
 			}
 		}
-		k.pool.fails(k, "gets ready, and does no job", k.reasons("it ended "+how+" before it had done any job")+said)
+		k.pool.fails(k, "gets ready, but does no job", k.reasons("it ended "+how+" before it had done any job")+said)
 	}
 }
 
@@ -255,7 +255,7 @@ func (k *poolProcess) goneAsked(j *job, how string) {
 		for _, of := range []*capture{&j.stdout, &j.stderr} {
 			of.closed = true
 		}
-		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
+		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it had read the request; another process gets the job", k.name(), how))
 		if k.pool.removed {
 			ps.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
 		} else {
@@ -286,7 +286,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
 		ps.lose(j, why)
 		return
 	}
-	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("what process %d has forked for the job, and that had not said that it was started, is killed: %v", k.started.Pid, left))
+	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("a child that process %d forked for the job, and that had not said started, is killed: %v", k.started.Pid, left))
 	go func() {
 		for _, pid := range left {
 			awaitEnd(pid)

@@ -176,7 +176,7 @@ func (k *poolProcess) press() {
 		k.enter(leaving, quit)
 		return
 	}
-	why := fmt.Sprintf("it did not end when it was told to, and %s after SIGTERM neither", quit)
+	why := fmt.Sprintf("it did not end when told to, and %s after SIGTERM it still ran", quit)
 	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s is killed: %s", k.name(), why))
 	k.kill(why)
 }

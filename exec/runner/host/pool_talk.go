@@ -40,7 +40,7 @@ func runLine(job int64, attempt int, vars []string) ([]byte, error) {
 		b = percent(append(b, ' '), v)
 	}
 	if len(b) > mostLine {
-		return nil, fmt.Errorf("what the process is to be told of the job takes %d bytes; a line may have %d", len(b), mostLine)
+		return nil, fmt.Errorf("the request for the job has %d bytes; a line may have %d", len(b), mostLine)
 	}
 	return append(b, '\n'), nil
 }
@@ -211,9 +211,9 @@ func (k *poolProcess) childOf(pid int) (startTime uint64, pidfd int, wrong strin
 	case !there:
 		startTime = uint64(proc.Uptime() / proc.Tick)
 	case !k.begat(who.Parent):
-		wrong = "that is no process that it has forked"
+		wrong = "that process is not its child"
 	case who.Group != pid:
-		wrong = "that is not the leader of a group of its own: it must become that before it says started"
+		wrong = "that process leads no process group: it must do so (setpgid) before it says started"
 	default:
 		return who.StartTime, pidfd, ""
 	}

@@ -169,7 +169,7 @@ func (n *Needed) Judge(f *Findings, columns map[string]Column) {
 		case !there:
 			f.Fault(n.Add(need.Name), "it has no column %s, or none that this account may read", need.Name)
 		case c.Generated && slices.ContainsFunc(Written(n.Owner, n.Uses), func(written string) bool { return strings.EqualFold(written, name) }):
-			f.Fault(n.anew(need), "column %s (%s) is generated, so that nobody can write it", c.Name, c.Declared)
+			f.Fault(n.anew(need), "column %s (%s) is generated and can't be written", c.Name, c.Declared)
 		default:
 			must, remedy := n.lacks(c, need)
 			if must == "" {
@@ -276,7 +276,7 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 	}
 	if n.Uses.Has(store.ColumnPriority) && !falls {
 		f.Fault("take priority out of use_columns, or use MySQL from 8.0.1 or MariaDB from 10.8",
-			"column priority needs an index in descending order, which this server does not have: with an ascending one each claim would lock all rows of its target that wait")
+			"column priority needs an index in descending order, which this server does not have: with an ascending one each claim would lock all waiting rows of its target")
 	} else if n.Uses.Has(store.ColumnPriority) {
 		if chosen.byPriority = find(func(i Index) bool { return i.orders(store.ColumnPriority, true, behind) }); chosen.byPriority == "" {
 			lack("status_target_priority_idx", "priority DESC, id")
@@ -294,7 +294,7 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 		f.Fault(n.Index(true, "unique_key_idx", store.ColumnUniqueKey), "no index keeps the values of unique_key unique")
 	}
 	if unique("id", true) == "" {
-		f.Warn(n.Index(true, "id_idx", "id"), "nothing keeps two rows from having the same id: they would be one job, and updates may read the whole table")
+		f.Warn(n.Index(true, "id_idx", "id"), "two rows may have the same id: they would be one job, and updates may read the whole table")
 	}
 	return chosen
 }

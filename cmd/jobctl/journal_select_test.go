@@ -270,17 +270,12 @@ func TestJournalVerify(t *testing.T) {
 	must.Equal(t, bytes.Count(content, []byte("@tokenseve")), 1, "event 11 is not in the file as expected")
 	must.Do(t, os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600))
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
-	const ranges = "not as it was written: 1 event is damaged\nfirst bad sequence number: 11\n" +
-		"EVENTS  COUNT  VERDICT     WHY\n" +
-		"1-10    10     consistent  -\n" +
-		"11-11   1      damaged     its hash does not match its content and the event before it\n" +
-		"12-17   6      consistent  -\n"
-	if got.code != 1 || got.out != ranges || !strings.Contains(got.err, "damaged at event 11") {
+	const says = "not as it was written: nothing wrong was met up to event 10\nfirst bad sequence number: 11\n"
+	if got.code != 1 || got.out != says || !strings.Contains(got.err, "damaged at event 11: its hash does not match its content and the event before it") {
 		t.Errorf("altered: %+v", got)
 	}
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir, "--output=json")
-	if got.code != 1 || !strings.Contains(got.out, `"first_bad":11`) || !strings.Contains(got.out, `"ok":false`) || !strings.Contains(got.out, `"events":10`) ||
-		!strings.Contains(got.out, `{"first":12,"last":17,"verdict":"consistent"}`) {
+	if got.code != 1 || !strings.Contains(got.out, `"first_bad":11`) || !strings.Contains(got.out, `"ok":false`) || !strings.Contains(got.out, `"events":10`) {
 		t.Errorf("altered, as JSON: %+v", got)
 	}
 }

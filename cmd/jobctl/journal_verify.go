@@ -11,7 +11,6 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
 	"jobd/journal"
-	"jobd/journal/verify"
 )
 
 func (p *program) journalVerify() *cmd {
@@ -158,8 +157,7 @@ func (f anchorFile) of(ctx context.Context, s operator.Source, file string) ([]j
 	return nil, fmt.Errorf("%s has no anchor of worker '%s', whose journal this is", file, clean(name))
 }
 
-// printVerdict prints what a verification found, in words and, where not everything is of one kind,
-// as a table of ranges.
+// printVerdict prints what a verification found.
 func (p *program) printVerdict(s operator.Source, v history.Verdict) {
 	if p.json() {
 		p.printJSON(struct {
@@ -180,14 +178,6 @@ func (p *program) printVerdict(s operator.Source, v history.Verdict) {
 		text.WriteString(sayDamaged(v))
 	}
 	p.say("%s\n", p.paint(text.String(), colour))
-	if len(v.Ranges) > 1 || !v.Sound && len(v.Ranges) > 0 {
-		t := p.table("", "WHY", "EVENTS", "COUNT", "VERDICT", "WHY")
-		for _, r := range v.Ranges {
-			t.add(fmt.Sprintf("%d-%d", r.First, r.Last), r.Last-r.First+1, r.Verdict, r.Detail)
-		}
-		t.print()
-	}
-	p.printFaults(v)
 }
 
 func (p *program) sayVerified(text *strings.Builder, v history.Verdict) {
@@ -223,55 +213,11 @@ func sayAnchors(v history.Verdict) string {
 	return text
 }
 
-// sayDamaged says how much is not as it was written. An older worker tells no ranges.
+// sayDamaged says how far a journal is as it was written.
 func sayDamaged(v history.Verdict) string {
-	events := map[verify.Verdict]uint64{}
-	for _, r := range v.Ranges {
-		events[r.Verdict] += r.Last - r.First + 1
-	}
-	var parts []string
-	for _, verdict := range []verify.Verdict{verify.Missing, verify.Damaged} {
-		switch n := events[verdict]; {
-		case n == 1:
-			parts = append(parts, fmt.Sprintf("1 event is %s", verdict))
-		case n > 1:
-			parts = append(parts, fmt.Sprintf("%d events are %s", n, verdict))
-		}
-	}
-	files := map[string]bool{}
-	for _, f := range v.Faults {
-		if f.File != "" && !files[f.File] {
-			files[f.File] = true
-			parts = append(parts, "file "+clean(f.File)+" is damaged")
-		}
-	}
-	text := "not as it was written"
-	if len(parts) > 0 {
-		text += ": " + strings.Join(parts, ", ")
-	}
-	if len(v.Ranges) == 0 && v.Events > 0 {
-		text += fmt.Sprintf("\nnothing wrong was met up to event %d", v.Events)
-	}
+	text := fmt.Sprintf("not as it was written: nothing wrong was met up to event %d", v.Events)
 	if v.FirstBad > 0 {
 		text += fmt.Sprintf("\nfirst bad sequence number: %d", v.FirstBad)
 	}
 	return text + sayAnchors(v)
-}
-
-// printFaults prints what is wrong besides: with files, and what contradicts events.
-func (p *program) printFaults(v history.Verdict) {
-	for _, f := range v.Faults {
-		switch {
-		case f.File != "" && f.Event > 0:
-			p.say("%s, event %d: ", clean(f.File), f.Event)
-		case f.File != "":
-			p.say("%s: ", clean(f.File))
-		case f.Event > 0:
-			p.say("event %d: ", f.Event)
-		}
-		p.say("%s\n", clean(f.Detail))
-	}
-	if v.More > 0 {
-		p.say("%d more\n", v.More)
-	}
 }

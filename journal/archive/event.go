@@ -180,22 +180,17 @@ func (r *Record) DecodePayload() (journal.Payload, error) {
 
 // Checked is a page of records after their hashes and numbers were looked at.
 type Checked struct {
-	Found []Found
-	Jobs  []int64 // of these events, save 0
-	Index int     // of the page
-}
-
-// Found is the next event, whose number and hash are right, or what is wrong before it.
-type Found struct {
-	Event journal.Event
-	Fault *Fault // nil: there is an event
+	Events []journal.Event       // whose numbers and hashes are right
+	Damage *journal.DamagedError // what is wrong behind them; nil: nothing
+	Jobs   []int64               // of these events, save 0
+	Index  int                   // of the page
 }
 
 // Verified gives the selected events of a segment with their hashes and their sequence checked,
-// start being what the first of them follows. It goes on behind damage. Where a job is selected
+// start being what the first of them follows. Nothing behind damage counts. Where a job is selected
 // each event is checked with the one before it, which is looked up. An event that is not wanted has no payload.
 func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq2[Checked, error] {
-	sel.Output, sel.GoOn = true, true
+	sel.Output = true
 	var before func(uint64) (*Record, error)
 	if sel.Job == 0 {
 		sel.Kinds = nil
@@ -212,31 +207,25 @@ func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq
 type From struct {
 	After    uint64
 	Previous journal.Hash
-	unknown  bool // what the first record's hash covers is not known
 }
 
 // linked is a page of records and what it follows.
 type linked struct {
 	From
 	records []Record
-	damage  *journal.DamagedError // instead of records: they can't be read
 	index   int
 	wanted  []uint64 // see Selection
 }
 
-// link gives each page what it follows. What can't be read is a page of its own. Where records between
-// those of the pages are left out, before looks up the one that a record follows, and each is a page.
+// link gives each page what it follows, and damage the first event that it may be about. Where records
+// between those of the pages are left out, before looks up the one that a record follows, and each is a
+// page.
 func link(
 	pages iter.Seq2[[]Record, error], next linked, before func(seq uint64) (*Record, error),
 ) iter.Seq2[linked, error] {
 	return func(yield func(linked, error) bool) {
 		next := next
 		for records, err := range pages {
-			var damage *journal.DamagedError
-			if !errors.As(Damaged(err), &damage) && err != nil {
-				yield(next, err)
-				return
-			}
 			for length := len(records); len(records) > 0; records = records[length:] {
 				if before != nil {
 					length = 1
@@ -255,78 +244,61 @@ func link(
 					return
 				}
 				last := &records[length-1]
-				next.After, next.Previous, next.unknown = max(next.After, counted(last.Seq)), last.Hash, false
+				next.After, next.Previous, next.records = last.Seq, last.Hash, nil
 			}
-			if damage != nil {
-				next.records, next.damage = nil, damage
-				if !yield(next, nil) {
-					return
-				}
-				next.After, next.unknown, next.damage = max(next.After, damage.Last), true, nil
+			var damage *journal.DamagedError
+			if errors.As(Damaged(err), &damage) {
+				known := *damage
+				known.Seq = max(known.Seq, next.After+1)
+				err = &known
+			}
+			if err != nil {
+				yield(next, err)
+				return
 			}
 			next.index++
 		}
 	}
 }
 
-// counted is a sequence number, 0 where it is one that can't be.
-func counted(seq uint64) uint64 { return uint64(max(int64(seq), 0)) }
-
-// check checks sequence and hashes and decodes the events. Behind damage it goes on from the hash
-// that is stored.
-func (l linked) check() (c Checked) {
-	c.Index = l.index
-	if l.damage != nil {
-		first := max(l.damage.Seq, l.After+1)
-		f := Fault{First: first, Last: l.damage.Last, Detail: l.damage.Detail, Err: l.damage.Err}
-		if f.Open = f.Last == 0; !f.Open {
-			f.Last = max(f.First, f.Last)
-		}
-		return Checked{Index: l.index, Found: []Found{{Fault: &f}}}
-	}
-	c.Found = make([]Found, 0, len(l.records))
-	note := func(f *Fault) { c.Found = append(c.Found, Found{Fault: f}) }
+// check checks sequence and hashes and decodes the events, up to the first damage.
+func (l linked) check() Checked {
+	c := Checked{Events: make([]journal.Event, 0, len(l.records)), Index: l.index}
 	for i := range l.records {
 		r := &l.records[i]
-		if int64(r.Seq) <= int64(l.After) { // it is of a number that is passed
-			note(&Fault{First: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", int64(r.Seq), l.After), Surplus: true})
-			continue
-		}
-		if r.Seq != l.After+1 {
-			note(&Fault{First: l.After + 1, Last: r.Seq - 1, Missing: true, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.Seq))})
-			l.unknown = true
-		}
-		fault := r.judge(l.From)
-		e := journal.Event{Seq: r.Seq, Hash: r.Hash}
 		_, wanted := slices.BinarySearch(l.wanted, r.Seq)
-		if fault == nil && (wanted || l.wanted == nil) {
-			var err error
-			if e, err = r.Decode(); err != nil {
-				fault = &Fault{First: r.Seq, Last: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: errors.Unwrap(err), Linked: true, Stored: r.Hash}
-			}
+		e, damage := r.judge(l.From, wanted || l.wanted == nil)
+		if damage != nil {
+			c.Damage = damage
+			break
 		}
-		if fault != nil {
-			note(fault)
-		} else {
-			c.Found = append(c.Found, Found{Event: e})
-		}
+		c.Events = append(c.Events, e)
 		if r.Job != 0 {
 			c.Jobs = append(c.Jobs, r.Job)
 		}
-		l.After, l.Previous, l.unknown = r.Seq, r.Hash, false
+		l.After, l.Previous = r.Seq, r.Hash
 	}
 	return c
 }
 
-// judge tells what is wrong with a record by its hash; nil: nothing.
-func (r *Record) judge(l From) *Fault {
-	detail := "its hash does not match its content and the event before it"
-	if l.unknown {
-		detail = "it cannot be checked, since what it follows is missing or damaged"
-	} else if r.Chain(l.Previous) == r.Hash {
-		return nil
+// judge is a record as an event, with its payload where that is wanted, or what is wrong with it or before it. A
+// number that can't be is below 0.
+func (r *Record) judge(l From, wanted bool) (e journal.Event, damage *journal.DamagedError) {
+	seq := int64(r.Seq)
+	switch {
+	case seq <= int64(l.After):
+		return e, &journal.DamagedError{Seq: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", seq, l.After)}
+	case r.Seq != l.After+1:
+		return e, &journal.DamagedError{Seq: l.After + 1, Last: r.Seq - 1, Detail: fmt.Sprintf("it is missing; event %d follows", seq)}
+	case r.Chain(l.Previous) != r.Hash:
+		return e, &journal.DamagedError{Seq: r.Seq, Last: r.Seq, Detail: "its hash does not match its content and the event before it"}
 	}
-	return &Fault{First: r.Seq, Last: r.Seq, Stored: r.Hash, Detail: detail}
+	if !wanted {
+		return journal.Event{Seq: r.Seq, Hash: r.Hash}, nil
+	}
+	e, err := r.Decode()
+	errors.As(err, &damage)
+	return e, damage
 }
 
 // ahead maps values on all processors while the caller is busy with those before, and gives the
@@ -368,37 +340,6 @@ func ahead[A, B any](ctx context.Context, values func(context.Context) iter.Seq2
 			yield(none, err)
 		}
 	}
-}
-
-// Fault is something that is wrong: with events, with a file, or with both.
-type Fault struct {
-	First   uint64 // of the events concerned; 0 where it is about a file only, or no event can be named
-	Last    uint64 // the last of them; 0 where it is only near First, and no event is affected
-	Missing bool   // they are not there
-	File    string // its name in the folder, where the fault is the file's
-	Detail  string
-	Err     error // the cause, where another error tells
-
-	Open    bool         // where it ends the next segment tells
-	Surplus bool         // a record that does not belong there
-	Linked  bool         // the chain goes on through it: its bytes are what was hashed
-	Stored  journal.Hash // of a record: what it has as its hash
-}
-
-// Damage is the fault as an error.
-func (f *Fault) Damage() *journal.DamagedError {
-	return &journal.DamagedError{Seq: f.First, Last: f.Last, Detail: f.Detail, Err: f.Err}
-}
-
-// Text is what the fault says, without naming events.
-func (f *Fault) Text() string {
-	switch {
-	case f.Err == nil:
-		return f.Detail
-	case f.Detail == "":
-		return f.Err.Error()
-	}
-	return f.Detail + ": " + f.Err.Error()
 }
 
 // Damaged tells SQLite's errors about an unreadable database apart from others.

@@ -142,11 +142,9 @@ func (s *Sealed) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record,
 				return
 			}
 			all, err := s.block(i, sel.Output)
-			if err != nil && sel.GoOn {
-				if !yield(nil, upTo(s.lastOf(i), err)) {
-					return
-				}
-				continue
+			if err != nil {
+				yield(nil, upTo(s.lastOf(i), err))
+				return
 			}
 			var page []Record
 			for n := range all {
@@ -154,7 +152,7 @@ func (s *Sealed) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record,
 					page = append(page, all[n])
 				}
 			}
-			if (len(page) > 0 || err != nil) && !yield(page, err) || err != nil {
+			if len(page) > 0 && !yield(page, nil) {
 				return
 			}
 		}

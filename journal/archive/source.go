@@ -48,7 +48,6 @@ type Selection struct {
 	Kinds      []journal.Kind // empty: all
 	Output     bool           // with stdout and stderr; the hash cannot be checked without
 	Wanted     []uint64       // of Verified: the payloads of these alone are decoded, in order; nil: of all
-	GoOn       bool           // behind damage, which is told as a *DamagedError between two pages, with its bounds
 }
 
 // has reports whether a record is selected.

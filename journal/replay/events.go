@@ -99,11 +99,8 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 		if err != nil {
 			return err
 		}
-		for i := range page.Found {
-			if f := page.Found[i].Fault; f != nil {
-				return f.Damage()
-			}
-			e := &page.Found[i].Event
+		for i := range page.Events {
+			e := &page.Events[i]
 			q.sel.After, q.hash = e.Seq, e.Hash
 			if e.Seq == q.head.Seq && e.Hash != q.head.Hash {
 				return &journal.DamagedError{Seq: e.Seq, Detail: archive.DetailHeadDiffer}
@@ -119,6 +116,9 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 			if err := use(e); err != nil {
 				return err
 			}
+		}
+		if page.Damage != nil {
+			return page.Damage
 		}
 	}
 	if sel.Job != 0 && last > q.sel.After {

@@ -67,7 +67,7 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 		if err != nil {
 			continue
 		}
-		for page := range s.Records(t.Context(), archive.Selection{Output: true, GoOn: true}) {
+		for page := range s.Records(t.Context(), archive.Selection{Output: true}) {
 			for i := range page {
 				r := &page[i]
 				b := fmt.Appendf(nil, "%d %d %d %q %q %q %q", r.Seq, r.Micros, r.Job, r.Kind, r.Payload, r.Stdout, r.Stderr)

@@ -11,14 +11,10 @@ import (
 // Segment verifies one segment by itself, as sealing does, and that the next one follows it.
 func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h, next archive.Header) error {
 	v := newVerifier(f)
-	err := v.segment(ctx, s, h)
-	if err == nil {
-		err = v.beginSegment(next)
+	if err := v.segment(ctx, s, h); err != nil {
+		return err
 	}
-	if err == nil {
-		err = v.problem()
-	}
-	return err
+	return v.beginSegment(next)
 }
 
 // Start is what a worker goes on from.
@@ -48,9 +44,6 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
 	}
 	err := v.prepare(ctx)
 	if err == nil {
-		err = v.problem()
-	}
-	if err == nil {
 		err = v.folder.Visit(ctx, newest, 0, func(s archive.Source, h archive.Header) error {
 			if err := v.checkBefore(ctx, parts, h); err != nil {
 				return err
@@ -61,9 +54,7 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part) error {
 	if err != nil {
 		return err
 	}
-	v.found(0)
-	v.atEnd()
-	return v.problem()
+	return v.atEnd()
 }
 
 // checkBefore lets the newest segment follow the end of the segment before it, where that is kept.
@@ -73,7 +64,7 @@ func (v *verifier) checkBefore(ctx context.Context, parts []archive.Part, h arch
 	}
 	return v.folder.Visit(ctx, parts[len(parts)-2], 0, func(s archive.Source, before archive.Header) error {
 		seq, hash, err := s.End(ctx)
-		v.number, v.links.next, v.last, v.state = before.Number, seq+1, hash, nil
+		v.number, v.next, v.last, v.state = before.Number, seq+1, hash, nil
 		return err
 	})
 }

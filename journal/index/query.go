@@ -55,7 +55,7 @@ const (
 	firstWindow = 1 << 13               // events; each window behind it has four times as many
 	queryTime   = 20 * time.Millisecond // after which a query that looks at rows one by one tells how far it came
 	longestTime = 5 * time.Second       // after which any gives up
-	searchRests = 3                     // for how many times as long as a search takes the next one waits
+	searchRests = 1                     // for how many times as long as a search takes the next one waits
 	opening     = 2 * time.Second       // for which the first one waits until there is a file
 )
 
@@ -151,7 +151,7 @@ func (x *Index) Jobs(ctx context.Context, q Query) (jobs []Job, next Key, err er
 }
 
 // rested waits for its turn: one search that looks at rows one by one is under way at a time, and behind each nobody
-// searches for searchRests times as long as it took. However many search, and without a pause, they take a quarter of a
+// searches for searchRests times as long as it took. However many search, and without a pause, they take half of a
 // processor from jobs.
 func (x *Index) rested(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestTime)

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"maps"
@@ -222,9 +223,14 @@ func (r *Reader) matching(ctx context.Context, s archive.Source, sel archive.Sel
 			return seqs, err
 		}
 		for i := range page {
-			if ok, err := m.has(ctx, &page[i]); err != nil {
+			ok, err := m.has(ctx, &page[i])
+			if err == nil && ok && !json.Valid(page[i].Payload) { // an older one is given in its place
+				_, err = page[i].Decode()
+			}
+			if err != nil {
 				return seqs, err
-			} else if ok {
+			}
+			if ok {
 				seqs = append(seqs, page[i].Seq)
 			}
 		}

@@ -162,13 +162,6 @@ func (r *registry) forget(p *profile) {
 	}
 }
 
-// over is the worker that is registered over a link; nil where there is none.
-func (r *registry) over(link *jobnet.Link) *worker {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byLink[link]
-}
-
 func (r *registry) remove(w *worker) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -163,7 +163,7 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 		}, []string{"address " + taken.Addr, "in use"}},
 		"another journal": {func(t *testing.T, r restartable) {
 			r.configure(t, r.settings.With(harness.Settings{"journal_dir": t.TempDir()}))
-		}, []string{"journal", "another one"}},
+		}, []string{"journal", "it is not the running worker's journal"}},
 		"an account that is refused": {func(t *testing.T, r restartable) {
 			r.configure(t, r.settings.With(harness.Settings{"mysql_password": "geheim"}))
 		}, []string{"ccess denied"}},

@@ -353,7 +353,7 @@ func shortened(t *testing.T, rules string) string {
 // Each alert of the rules fires above; one that is added is to be made to fire, too.
 func TestEveryAlertIsMadeToFire(t *testing.T) {
 	t.Parallel()
-	source := must.Get(os.ReadFile("monitoring_test.go"))(t)
+	source := must.Get(os.ReadFile("prometheus_test.go"))(t)
 	page := must.Get(os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md")))(t)
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(packaged(t, "jobd.rules.yml"), -1)
 	tests := packagedTests(t)

@@ -23,7 +23,7 @@ func gearman(t *testing.T) map[string][]string {
 	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(part, -1) {
 		blocks[block[1]] = append(blocks[block[1]], block[2])
 	}
-	if len(blocks["php"]) != 3 || len(blocks["sql"]) != 1 || len(blocks["ini"]) != 1 {
+	if len(blocks["php"]) != 2 || len(blocks["sql"]) != 1 || len(blocks["ini"]) != 1 {
 		t.Fatalf("the page has other blocks: %v", blocks)
 	}
 	return blocks
@@ -69,7 +69,7 @@ function resize(array $image): bool
 	source := must.Get(os.ReadFile(filepath.Join(harness.Top(), "examples", "launchers", "pool.php")))(t)
 	program := swapped(t, string(source), "// require __DIR__ . '/vendor/autoload.php';", "require __DIR__ . '/application.php';")
 	begin, end := strings.Index(program, "/** Runs one job"), strings.Index(program, "\n}\n")+len("\n}\n")
-	program = program[:begin] + swapped(t, blocks["php"][1], connects, pdo) + program[end:]
+	program = program[:begin] + swapped(t, blocks["php"][0], connects, pdo) + program[end:]
 	launcher := put("jobs.php", program)
 	ini := swapped(t, blocks["ini"][0], "/srv/app/jobs.php", launcher)
 	settings := db.Worker(t, "node-1", "", nil)
@@ -85,10 +85,10 @@ function resize(array $image): bool
 	client := fmt.Sprintf("<?php\nrequire '%s';\n$jobs = new Jobd(['port' => %s, 'master' => false]);\n$db = %s;\n$letter = ['to' => 'ada@example.org'];\n",
 		filepath.Join(harness.Top(), "examples", "clients", "jobd.php"), workerPort, pdo)
 	for _, image := range []string{"['file' => 'a.png', 'width' => 20]", "['file' => 'b.png', 'width' => 0]", "['file' => 'c.png', 'width' => 10000]"} {
-		more := strings.NewReplacer("'mail'", "'resize'", "$letter", "$image").Replace(blocks["php"][2])
+		more := strings.NewReplacer("'mail'", "'resize'", "$letter", "$image").Replace(blocks["php"][1])
 		blocks["php"] = append(blocks["php"], "$image = "+image+";\n"+more)
 	}
-	if output, err := exec.Command("php", put("client.php", client+strings.Join(blocks["php"][2:], ""))).CombinedOutput(); err != nil || len(output) > 0 {
+	if output, err := exec.Command("php", put("client.php", client+strings.Join(blocks["php"][1:], ""))).CombinedOutput(); err != nil || len(output) > 0 {
 		t.Fatalf("the client: %v: %s", err, output)
 	}
 

@@ -52,3 +52,16 @@ func (g *gathered) next() []*gearman.Submission {
 	}
 	return batch
 }
+
+// cut takes out of the queue what is of a kind.
+func (g *gathered) cut(is func(*gearman.Submission) bool) (some []*gearman.Submission) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.queue = slices.DeleteFunc(g.queue, func(s *gearman.Submission) bool {
+		if is(s) {
+			some = append(some, s)
+		}
+		return is(s)
+	})
+	return some
+}

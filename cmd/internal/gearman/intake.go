@@ -178,10 +178,16 @@ func (in *intake) try(batch []*gearman.Submission) (taken []sqlite.Taken, waiter
 	return taken, waiters, err
 }
 
-// hold holds submissions of clients back, each from the first one on that meets a job that is over. It gives the others.
+// hold holds submissions of clients back, each from the first one on that meets a job that is over, with what has come
+// from the same clients meanwhile. It gives the others.
 func (in *intake) hold(batch []*gearman.Submission, meets map[int]meeting) (others []*gearman.Submission) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	defer func() {
+		for _, s := range in.queue.cut(func(s *gearman.Submission) bool { return in.held[s.From] != nil }) {
+			in.held[s.From] = append(in.held[s.From], s)
+		}
+	}()
 	for i, s := range batch {
 		over, is := meets[i]
 		before, held := in.held[s.From]

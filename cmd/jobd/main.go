@@ -15,7 +15,6 @@ import (
 	"jobd/cmd/internal/gearman"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/metrics"
-	"jobd/cmd/internal/page"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/systemd"
@@ -172,16 +171,12 @@ type root struct {
 	manager *systemd.Manager
 	reading jobdaemon.Reading
 	metrics *metrics.Worker
-	page    atomic.Pointer[page.Page]     // nil: it is not made yet
 	front   atomic.Pointer[gearman.Front] // nil: there is none, or it is not made yet
 }
 
 // committed hears of a commit of the journal.
 func (r *root) committed(events []journal.Event, bytes int64, took time.Duration) {
 	r.metrics.Committed(events, bytes, took)
-	if p := r.page.Load(); p != nil {
-		p.Happened(events)
-	}
 	if f := r.front.Load(); f != nil {
 		f.Committed(events)
 	}

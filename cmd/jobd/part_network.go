@@ -168,12 +168,10 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 			},
 		}),
 	}
-	shown := page.New(page.Config{
+	routes.Page = page.New(page.Config{
 		Name: r.name, ReadOnly: r.HTTP.ReadOnly, Log: r.log,
 		Open: func(s *principal.Session) *operator.Daemon { return d.server.As(s, false) },
 	})
-	routes.Page = shown
-	r.page.Store(shown)
 	return web.Listen(r.HTTP, routes, d.server.Who(d.journalDir), r.log)
 }
 

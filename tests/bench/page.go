@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -215,9 +214,6 @@ func (b *pageBench) get(path string) (took float64, text string) {
 	return took, string(all)
 }
 
-// restsSince is where a page says after which event of the journal it was made.
-var restsSince = regexp.MustCompile(`data-live="([0-9]+)"`)
-
 // watch loads screens and looks at them, as browsers do, until stop is called.
 func (b *pageBench) watch(paths ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(b.p.Context())
@@ -226,9 +222,7 @@ func (b *pageBench) watch(paths ...string) (stop func()) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+path, nil)
 		b.p.must(err)
 		request.Header.Set("Accept", "text/event-stream")
-		if made := restsSince.FindStringSubmatch(b.text(path)); made != nil { // the page's script tells it, of a job that has ended
-			request.URL.RawQuery = "rests=" + made[1]
-		}
+		b.load(path)
 		answer, err := b.http.Do(request)
 		b.p.must(err)
 		if answer.StatusCode != http.StatusOK {

@@ -166,7 +166,6 @@ func (l *look) With(name, value string) string {
 	q.Del("said")
 	q.Del("before")
 	q.Del("after")
-	q.Del("rests")
 	if q.Set(name, value); value == "" {
 		q.Del(name)
 	}
@@ -221,7 +220,6 @@ type framed struct {
 	Main   template.HTML
 	Said   []string // about what was done last
 	Live   bool
-	Rests  uint64 // the journal's newest event when it was made, of one about a job that has ended; 0: not told
 	Charts bool
 }
 
@@ -246,9 +244,6 @@ func (p *Page) framed(l *look, s *aScreen, main template.HTML) framed {
 	f := framed{look: l, Title: s.title, Main: main, Said: p.said.take(l.Query("said")), Live: s.live > 0, Charts: s.charts}
 	if l.title != "" {
 		f.Title = l.title
-	}
-	if l.rests && !p.Master {
-		f.Rests = l.newest
 	}
 	for _, other := range screens {
 		if other.nav && other.needs.Lets(l.session) == nil {

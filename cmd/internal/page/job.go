@@ -113,7 +113,7 @@ func jobView(l *look) (any, error) {
 	if story.Row != nil {
 		switch story.Row.Status {
 		case journal.RowDone, journal.RowIgnored:
-			p.MayRetry, l.rests = true, true
+			p.MayRetry = true
 		case journal.RowDelayed:
 			p.MayRunNow, p.MayCancel = true, true
 		default:

@@ -102,14 +102,10 @@ type look struct {
 	title  string           // "": the screen's own
 	at     time.Time        // as it was then; the zero time: as it is
 	notes  []error          // of those who could not be asked
-	rests  bool             // it is about a job that has ended, and about nothing else
-	newest uint64           // the newest event of the journal before it was looked at; 0: not told
 }
 
 func (p *Page) look(r *http.Request) *look {
-	p.streams.mu.Lock()
-	defer p.streams.mu.Unlock()
-	return &look{Request: r, page: p, ctx: r.Context(), session: web.SessionOf(r.Context()), now: time.Now(), newest: p.streams.newest}
+	return &look{Request: r, page: p, ctx: r.Context(), session: web.SessionOf(r.Context()), now: time.Now()}
 }
 
 // Daemon is the daemon as whoever looks at it may ask it.

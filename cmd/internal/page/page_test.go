@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -155,50 +157,21 @@ func FuzzColoured(f *testing.F) {
 	})
 }
 
-// A view that rests is made anew when something happens to its job, when one more looks at it, and not when somebody
-// else stops looking at the same job. Who looks later gets what the next making gives, though it is the same again.
-func TestViewsHearOfTheirJob(t *testing.T) {
+// Who begins to look at a view that others look at gets what the next making gives, which comes soon, though it is the
+// same again. Whoever has it is not told twice.
+func TestWhoLooksLaterGetsTheNextMaking(t *testing.T) {
 	t.Parallel()
 	p := &Page{}
-	p.streams.live = map[string]*stream{}
-	views := map[string]*stream{"a": {job: 7}, "b": {job: 7}, "other": {job: 8}, "none": {}}
-	for key, one := range views {
-		one.wake, one.watchers = make(chan struct{}, 1), map[chan template.HTML]struct{}{}
-		p.streams.live[key] = one
-	}
-	roused := func(want ...string) {
-		t.Helper()
-		var got []string
-		for key, one := range views {
-			select {
-			case <-one.wake:
-				got = append(got, key)
-			default:
-			}
-		}
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-	}
-	p.Happened([]journal.Event{{Job: 9}, {Job: 0}})
-	roused()
-	p.Happened([]journal.Event{{Job: 9}, {Job: 7}})
-	roused("a", "b")
-	p.Happened([]journal.Event{{Job: 7}})
-	p.Happened([]journal.Event{{Job: 7}, {Job: 8}})
-	roused("a", "b", "other")
-	delete(p.streams.live, "b")
-	p.Happened([]journal.Event{{Job: 7}})
-	roused("a")
-
-	one := views["a"]
-	first := make(chan template.HTML, 1)
-	one.watchers[first] = struct{}{}
+	l := &look{Request: httptest.NewRequest(http.MethodGet, "/jobs/7", nil), page: p, session: principal.Known("", "", "127.0.0.1")}
+	one := &stream{watchers: map[chan template.HTML]struct{}{}, joined: make(chan struct{}, 1)}
+	p.streams.live = map[string]*stream{l.key(): one}
+	first := p.watch(l, nil)
+	<-one.joined
 	p.tell(one, "as it was")
 	check.Equal(t, <-first, "as it was")
 	p.tell(one, "as it was")
-	second := one.join(false)
-	roused("a")
+	second := p.watch(l, nil)
+	<-one.joined
 	select {
 	case got := <-second:
 		t.Errorf("who looks later, at a newer page, gets %q", got)
@@ -218,7 +191,7 @@ func TestViewsTakeTheirShare(t *testing.T) {
 		took  time.Duration
 		want  time.Duration
 	}{
-		{1, 5 * time.Millisecond, soon}, {20, 5 * time.Millisecond, 5 * time.Second}, {1, time.Second, longestPause}, {200, 20 * time.Millisecond, longestPause},
+		{1, 3 * time.Millisecond, 200 * time.Millisecond}, {20, 3 * time.Millisecond, 4 * time.Second}, {1, time.Second, longestPause}, {200, 20 * time.Millisecond, longestPause},
 	} {
 		p := &Page{}
 		p.streams.live = map[string]*stream{}
@@ -227,41 +200,7 @@ func TestViewsTakeTheirShare(t *testing.T) {
 			one = &stream{took: c.took}
 			p.streams.live[string(rune('a'+i))] = one
 		}
-		check.Equal(t, p.pause(one, soon, longestPause, c.took), c.want, "%d views that take %v", c.views, c.took)
-		if got, want := p.pause(one, atRest, longestRest, c.took), min(longestRest, max(atRest, 10*time.Duration(c.views)*c.took*1000/mostShare)); got != want {
-			t.Errorf("%d views that rest: %v, want %v", c.views, got, want)
-		}
-	}
-}
-
-// A page about a job that has ended is not made anew when somebody begins to look at it, unless something has happened
-// to the job since, or that is not known.
-func TestPagesOfEndedJobsRest(t *testing.T) {
-	t.Parallel()
-	p := &Page{}
-	s := &p.streams
-	if s.quiet(7, 4) {
-		t.Error("of a journal that told nothing yet something is known")
-	}
-	p.Happened([]journal.Event{{Seq: 10, Job: 7}, {Seq: 11, Job: 8}, {Seq: 12}})
-	for _, c := range []struct {
-		job   int64
-		after uint64
-		want  bool
-	}{{7, 12, true}, {7, 10, true}, {7, 9, false}, {8, 10, false}, {8, 11, true}, {9, 9, true}, {9, 8, false}, {9, 13, false}} {
-		if got := s.quiet(c.job, c.after); got != c.want {
-			t.Errorf("job %d behind event %d: %v", c.job, c.after, got)
-		}
-	}
-	for seq := range uint64(len(s.recent)) {
-		p.Happened([]journal.Event{{Seq: 13 + seq, Job: 5}})
-	}
-	if !s.quiet(8, 12) || s.quiet(9, 11) || s.quiet(5, 12+uint64(len(s.recent))-1) || !s.quiet(5, 12+uint64(len(s.recent))) {
-		t.Error("what is too long ago is not known, and what is not is")
-	}
-	one := &stream{watchers: map[chan template.HTML]struct{}{}, wake: make(chan struct{}, 1)}
-	if one.join(true); len(one.wake) > 0 {
-		t.Error("a page that is as new as can be has its view made")
+		check.Equal(t, p.pause(one, c.took), c.want, "%d views that take %v", c.views, c.took)
 	}
 }
 

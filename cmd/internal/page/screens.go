@@ -9,9 +9,8 @@ import (
 
 // How often a view is made anew while somebody looks at it.
 const (
-	soon   = 2 * time.Second
-	later  = 10 * time.Second
-	atRest = 30 * time.Second // of what has come to its end
+	soon  = 2 * time.Second
+	later = 10 * time.Second
 )
 
 // aBeside is an answer that is no screen: what one of them asks for, or leads to.

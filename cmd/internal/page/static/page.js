@@ -48,8 +48,7 @@ function becomes(old, wanted) {
   if (atEnd) old.scrollTop = old.scrollHeight;
 }
 
-// Live: the server sends what this address shows, as it changes. A page that nobody looks at asks for nothing. One
-// about a job that has ended tells after which event it was made: nothing is sent until something happens to the job.
+// Live: the server sends what this address shows, as it changes. A page that nobody looks at asks for nothing.
 const live = document.querySelector("[data-live]");
 const stale = document.querySelector("#stale");
 let source = null;
@@ -57,11 +56,9 @@ function listen() {
   if (!live || document.hidden || source) return;
   const address = new URL(location.href);
   address.hash = "";
-  if (live.dataset.live) address.searchParams.set("rests", live.dataset.live);
   source = new EventSource(address);
   source.onmessage = (event) => {
     stale.hidden = true;
-    live.dataset.live = ""; // it is another one now
     const wanted = live.cloneNode(false);
     wanted.innerHTML = event.data;
     becomes(live, wanted);

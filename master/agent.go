@@ -27,7 +27,6 @@ type AgentConfig struct {
 	// none.
 	Instance       string
 	Targets        func() []string             // those served now; safe for concurrent use
-	Folds          func() bool                 // whether the table takes names for one that differ in case
 	OnRegistered   func()                      // called after each registration; must not block
 	Handlers       map[string]jobnet.Handler   // what the master may ask
 	Password       string                      // empty: none
@@ -217,7 +216,7 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if len(targets) == 0 {
 		return errNoTargets
 	}
-	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.config.Instance, Folds: a.config.Folds(), Askers: true}
+	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.config.Instance, Askers: true}
 	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}

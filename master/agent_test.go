@@ -27,7 +27,6 @@ func agentOf(address string, targets *atomic.Pointer[[]string], handlers map[str
 
 // newAgent is an agent of a worker that nothing else is known of.
 func newAgent(config AgentConfig) *Agent {
-	config.Folds = func() bool { return false }
 	config.OnRegistered = func() {}
 	config.Leaves = func() bool { return true }
 	return NewAgent(config)

@@ -57,7 +57,6 @@ func (r *registry) assign(jobs []job, tried []*worker, now time.Time) (shares ma
 // candidate is a worker that serves a target.
 type candidate struct {
 	worker *worker
-	like   int // 1 where it serves the target by a like name only, else 0
 	silent int // 1 where it owes an answer, else 0
 	load   int
 }
@@ -69,24 +68,18 @@ func (r *registry) candidates(wanted selection, tried []*worker, now time.Time) 
 		if slices.Contains(tried, w) {
 			continue
 		}
-		p, silent := w.profile.Load(), 0
+		silent := 0
 		if w.link.Silence() > silentAfter {
 			silent = 1
 		}
-		_, names := p.match(wanted)
-		for _, target := range names {
-			like := 0
-			if !p.serves(target) {
-				like = 1
-			}
-			candidates[target] = append(candidates[target], candidate{w, like, silent, w.load(target, now)})
+		for _, target := range w.profile.Load().match(wanted) {
+			candidates[target] = append(candidates[target], candidate{w, silent, w.load(target, now)})
 		}
 	}
 	return candidates
 }
 
-// ranking is a heap of the candidates for a target, the next one to get a job first. Those that serve
-// the very name come before all others.
+// ranking is a heap of the candidates for a target, the next one to get a job first.
 type ranking []candidate
 
 func (r ranking) Len() int      { return len(r) }
@@ -95,6 +88,5 @@ func (r ranking) Push(any)      {} // nobody comes or goes
 func (r ranking) Pop() any      { return nil }
 func (r ranking) Less(i, j int) bool {
 	a, b := r[i], r[j]
-	return cmp.Or(cmp.Compare(a.like, b.like), cmp.Compare(a.silent, b.silent),
-		cmp.Compare(a.load, b.load), cmp.Compare(a.worker.given, b.worker.given)) < 0
+	return cmp.Or(cmp.Compare(a.silent, b.silent), cmp.Compare(a.load, b.load), cmp.Compare(a.worker.given, b.worker.given)) < 0
 }

@@ -52,8 +52,5 @@
 //
 // # Names
 //
-// Targets compare exactly, as everywhere on the wire. A worker may say when it registers that its
-// table takes names for one that differ in case or in spaces at the end: then it is asked under
-// such names too, by the name that it serves; jobs by hand go first to those that serve the very
-// name.
+// Targets compare exactly, as everywhere on the wire, whatever a table's collation takes for one.
 package master

@@ -2,8 +2,6 @@ package master
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -26,8 +24,6 @@ type debt struct {
 	order int       // of the first poke among all
 	since time.Time // of the first poke
 	last  time.Time // of the last one
-
-	needed time.Time // when a row of it waited last, or nobody could tell
 }
 
 // enter notes targets as owed. It tells how many older ones were forgotten for them.
@@ -103,64 +99,33 @@ func (l *ledger) allOwed() selection {
 	return l.all
 }
 
-// A poke of a target that nobody serves is forgotten if nobody poked the target again, and no row of it
-// was seen to wait, within idleFor: then its name is probably misspelt. Every idleLook the master asks a
-// worker for such rows.
+// A poke of a target that nobody serves is forgotten when nobody has poked the target again within idleFor:
+// its name may be misspelt. Nothing is lost with it, since a worker that registers looks for all of its rows.
 const (
-	idleFor  = 10 * time.Minute
+	idleFor  = time.Hour
 	idleLook = time.Minute
 )
 
-// review notes which of some targets are needed. It forgets the targets that were neither poked nor
-// needed within idleFor, and lists them.
-func (l *ledger) review(targets map[string]bool, now time.Time) (over []string) {
+// forgetIdle forgets such pokes.
+func (m *Master) forgetIdle(now time.Time) {
+	list, _ := m.unserved(m.registry.all())
+	if over := m.ledger.forgetOld(list, now); len(over) > 0 {
+		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them", "targets", listed(over))
+	}
+}
+
+// forgetOld takes out those of some targets that were not poked within idleFor, and lists them.
+func (l *ledger) forgetOld(list []api.UnservedTarget, now time.Time) (over []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for target, needed := range targets {
-		d, owed := l.debts[target]
-		switch {
-		case !owed:
-		case needed:
-			d.needed = now
-			l.debts[target] = d
-		case now.Sub(d.last) >= idleFor && now.Sub(d.needed) >= idleFor:
-			l.forget(target)
-			over = append(over, target)
+	for _, u := range list {
+		if d, owed := l.debts[u.Target]; owed && now.Sub(d.last) >= idleFor {
+			l.forget(u.Target)
+			over = append(over, u.Target)
 		}
 	}
 	return over
 }
-
-// forgetIdle looks for such pokes. The first worker that can tell says what waits, in its own table:
-// where that is wrong nothing is lost, since a worker that registers looks for its rows anyway.
-func (m *Master) forgetIdle(ctx context.Context) {
-	workers := m.registry.all()
-	list, _ := m.unserved(workers)
-	if len(list) == 0 {
-		return
-	}
-	names, needed := make([]string, len(list)), make(map[string]bool, len(list))
-	for i, u := range list {
-		names[i], needed[u.Target] = u.Target, true // for all that is known
-	}
-	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
-		var rows api.WaitingRows
-		text, err := requestWithin(ctx, answerTimeout, w.link, api.Waiting.Name, api.WaitingQuery{Targets: names})
-		if err != nil || json.Unmarshal(text, &rows) != nil {
-			continue
-		}
-		for name, t := range rows.Targets {
-			needed[name] = t.Error != "" || t.Count > 0 || t.Due > 0
-		}
-		break
-	}
-	if over := m.ledger.review(needed, time.Now()); len(over) > 0 {
-		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
-	}
-}
-
-// mostIdleAsked is how many workers are asked until one can tell.
-const mostIdleAsked = 3
 
 // mostUnserved is how many of the targets that nobody serves a status names; their number is told
 // besides.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -199,31 +198,6 @@ func allFree(m *Master) bool {
 		m.forwarded.Release(forwardedBytes)
 	}
 	return free
-}
-
-// What a worker answers to pokes of many like names is found at once: it is looked up for each
-// name, not for each pair.
-func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
-	t.Parallel()
-	likes := func(offset int) (names []string) {
-		for i := range api.MostTargets {
-			name := []byte("abcdefghijklmno")
-			for bit := range name {
-				if (i+offset)>>bit&1 == 1 {
-					name[bit] -= 'a' - 'A'
-				}
-			}
-			names = append(names, string(name))
-		}
-		return names
-	}
-	p := newProfile(api.Registration{Name: "w", Targets: likes(0), Folds: true})
-	begun := time.Now()
-	targets, names := p.match(selectionOf(likes(api.MostTargets)))
-	if len(targets) != api.MostTargets || len(names) != api.MostTargets {
-		t.Errorf("%d targets, %d like names", len(targets), len(names))
-	}
-	t.Logf("%v", time.Since(begun))
 }
 
 // The answers of workers that the master keeps are bounded for each client, and for all of them.

@@ -137,7 +137,7 @@ func (m *Master) Run(ctx context.Context) error {
 		case <-gathered:
 			poked, gathered = m.pokes.nudge, nil
 		case <-idle.C:
-			m.tasks.Go(func() { m.forgetIdle(ctx) })
+			m.works(func() { m.forgetIdle(time.Now()) })
 		case <-ctx.Done():
 			m.deliver(ctx)
 			return nil

@@ -24,7 +24,7 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	}
 	wanted := selectionOf(asked.Targets)
 	for _, w := range workers {
-		if served, _ := w.profile.Load().match(wanted); len(served) > 0 {
+		if served := w.profile.Load().match(wanted); len(served) > 0 {
 			letters = append(letters, letter{[]*worker{w}, api.Targets{Targets: served, By: by}})
 		}
 	}

@@ -49,7 +49,7 @@ func (m *Master) deliver(ctx context.Context) {
 // poll has a worker poll what it serves of the poked targets. A worker gets one poll at a time: what
 // comes up meanwhile goes into the next.
 func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
-	_, names := w.profile.Load().match(poked)
+	names := w.profile.Load().match(poked)
 	if len(names) == 0 {
 		return
 	}
@@ -71,13 +71,13 @@ func (m *Master) poll(ctx context.Context, w *worker, poked selection) {
 // in the ledger until a worker registers. A worker that does not answer is asked again, for the names
 // that no other worker has answered meanwhile, until its link ends or the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
-	targets, names := w.profile.Load().match(selectionOf(names))
-	if len(targets) == 0 {
+	names = w.profile.Load().match(selectionOf(names))
+	if len(names) == 0 {
 		return
 	}
 	asked := time.Now()
 	m.tallies.polled.Add(1)
-	_, err := requestWithin(context.Background(), answerTimeout, w.link, api.Poll.Name, api.Targets{Targets: targets})
+	_, err := requestWithin(context.Background(), answerTimeout, w.link, api.Poll.Name, api.Targets{Targets: names})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
@@ -85,12 +85,12 @@ func (m *Master) pollNow(ctx context.Context, w *worker, names []string) {
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
-		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
+		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(names), "error", jobnet.Excerpt(err.Error()))
 		for i := 0; len(names) > 1 && i < len(names); i++ {
 			m.pollNow(ctx, w, names[i:i+1])
 		}
 	default:
-		m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(targets), "error", jobnet.Excerpt(err.Error()))
+		m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(names), "error", jobnet.Excerpt(err.Error()))
 		if ctx.Err() == nil {
 			w.polls.add(m.ledger.owed(names))
 		}

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -223,7 +221,6 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	if name := request.From.Name; name != "" && r.Instance != "" { // others may know it: it is one of this principal's
 		r.Instance = name + " " + r.Instance
 	}
-	r.Folds = r.Folds && request.From.All() // else it would have targets of like names
 	p := newProfile(r)
 	p.by = request.From.By()
 	w, former, err := m.registry.put(link, p)
@@ -255,18 +252,16 @@ type profile struct {
 	name     string
 	targets  []string // in the order given, each once
 	instance string   // tells the worker from all others, whatever their names; "" where it did not say
-	folds    bool     // its table takes names for one that differ in case or in spaces at the end
 	askers   bool     // it knows the field by of requests
 	leaving  bool     // it stops in order: nobody misses it once its link has ended
 	by       string   // who registered
 
 	place map[string]int // where in targets a name is
-	index selection      // of the targets
 }
 
 func newProfile(r api.Registration) *profile {
-	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds, leaving: r.Leaving, askers: r.Askers}
-	p.place, p.index = make(map[string]int, len(p.targets)), selectionOf(p.targets)
+	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, leaving: r.Leaving, askers: r.Askers}
+	p.place = make(map[string]int, len(p.targets))
 	for i, target := range p.targets {
 		p.place[target] = i
 	}
@@ -281,44 +276,32 @@ func (p *profile) serves(name string) bool {
 
 // equal tells whether two workers registered as the same.
 func (p *profile) equal(other *profile) bool {
-	return p.name == other.name && p.instance == other.instance && p.folds == other.folds && slices.Equal(p.targets, other.targets)
+	return p.name == other.name && p.instance == other.instance && slices.Equal(p.targets, other.targets)
 }
 
-// match compares the worker's targets with a selection. It gives the targets that both have: as
-// targets in the worker's spelling and order, and as names in the spelling of the selection. The
-// spellings differ only if the worker's table folds. match goes through the shorter of the two lists:
-// a worker that comes back is matched with all pokes that are owed, and one poke with every worker.
-func (p *profile) match(s selection) (targets, names []string) {
-	shorter := s
-	if len(p.index) < len(s) {
-		shorter = p.index
+// match gives the targets that the worker and a selection both have, in the worker's order. It goes
+// through the shorter of the two: a worker that comes back is matched with all pokes that are owed, and one
+// poke with every worker.
+func (p *profile) match(s selection) (targets []string) {
+	if len(p.targets) < len(s) {
+		return slices.DeleteFunc(slices.Clone(p.targets), func(name string) bool { return !s[name] })
 	}
-	for key := range shorter {
-		own, theirs := p.index[key], s[key]
-		switch {
-		case own == nil || theirs == nil:
-		case p.folds:
-			targets, names = append(targets, own...), append(names, theirs...)
-		default:
-			for _, name := range theirs {
-				if p.serves(name) {
-					targets, names = append(targets, name), append(names, name)
-				}
-			}
+	for name := range s {
+		if p.serves(name) {
+			targets = append(targets, name)
 		}
 	}
 	slices.SortFunc(targets, func(a, b string) int { return cmp.Compare(p.place[a], p.place[b]) })
-	return targets, names
+	return targets
 }
 
-// selection is a list of targets to look names up in, each once, by their folded forms.
-type selection map[string][]string
+// selection is a list of targets to look names up in.
+type selection map[string]bool
 
 func selectionOf(targets []string) selection {
 	s := make(selection, len(targets))
-	for _, target := range unique(targets) {
-		key := fold(target)
-		s[key] = append(s[key], target)
+	for _, target := range targets {
+		s[target] = true
 	}
 	return s
 }
@@ -333,16 +316,4 @@ func unique(list []string) (once []string) {
 		}
 	}
 	return once
-}
-
-// fold gives two names the same form if they differ only in case, as strings.EqualFold sees it, or in
-// spaces at the end.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-			least = min(least, next)
-		}
-		return least
-	}, strings.TrimRight(name, " "))
 }

@@ -64,8 +64,7 @@ func signalLetters(all []job, workers []*worker, by string) (letters []letter) {
 	}
 	wanted := selectionOf(slices.Collect(maps.Keys(jobs)))
 	for _, w := range workers {
-		_, served := w.profile.Load().match(wanted)
-		for _, target := range served {
+		for _, target := range w.profile.Load().match(wanted) {
 			to[target] = append(to[target], w)
 		}
 	}

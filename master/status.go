@@ -136,7 +136,7 @@ func (m *Master) detail(who *principal.Session, targets []string) api.Done {
 func serving(workers []*worker, wanted selection) (served map[string]bool, count int) {
 	served = make(map[string]bool)
 	for _, w := range workers {
-		_, names := w.profile.Load().match(wanted)
+		names := w.profile.Load().match(wanted)
 		for _, name := range names {
 			served[name] = true
 		}

@@ -137,9 +137,3 @@ func (f Finding) Advice() string {
 	}
 	return f.What + "; " + f.Remedy
 }
-
-// Inspection is what a look at a table and its server finds beside what is wrong with its layout.
-type Inspection struct {
-	Facts    []string // what is as it should be, in words
-	Findings []Finding
-}

@@ -33,16 +33,11 @@ func (c *config) checkTable(ctx context.Context) []check.Finding {
 	targets := slices.Sorted(maps.Keys(c.targets))
 	if c.store.kind == storeSQLite {
 		findings, isNew, err := sqlite.Glance(ctx, c.store.sqliteConfig(), targets)
-		seen := store.Inspection{Findings: findings}
-		switch {
-		case len(findings) > 0:
-			err = nil // it is among them
-		case isNew:
-			seen.Facts = append(seen.Facts, "it will be made")
-		case err == nil:
-			seen.Facts = append(seen.Facts, "it has what a worker needs")
+		fine := "it has what a worker needs"
+		if isNew {
+			fine = "it will be made"
 		}
-		return tableFindings("table "+c.store.mysql.Table+" in "+c.store.sqlitePath, seen, err)
+		return tableFindings("table "+c.store.mysql.Table+" in "+c.store.sqlitePath, fine, findings, err)
 	}
 	config := c.store.mysql
 	config.Logger = slog.New(slog.DiscardHandler)
@@ -50,31 +45,18 @@ func (c *config) checkTable(ctx context.Context) []check.Finding {
 	what := "table " + config.Table + " on " + config.Host
 	table, err := mysql.New(config)
 	if err != nil {
-		return tableFindings(what, store.Inspection{}, err)
+		return tableFindings(what, "", nil, err)
 	}
 	defer table.Close()
-	layout, err := table.Findings(ctx, targets)
-	if len(layout) > 0 {
-		err = nil // it is among them
-	}
-	if err != nil {
-		return tableFindings(what, store.Inspection{}, err)
-	}
-	seen, inspectErr := table.Inspect(ctx)
-	seen.Findings = append(layout, seen.Findings...)
-	if err == nil && !slices.ContainsFunc(layout, func(f store.Finding) bool { return f.Severity == store.Fault }) {
-		err = inspectErr // else it would say the same once more
-	}
-	return tableFindings(what, seen, err)
+	findings, err := table.Findings(ctx, targets)
+	return tableFindings(what, "it has what a worker needs", findings, err)
 }
 
-// tableFindings are the findings about a table. A server that can't be reached does not end a start.
-func tableFindings(what string, seen store.Inspection, err error) []check.Finding {
+// tableFindings are the findings about a table, or that it is fine. Where there are some, an error is among
+// them. A server that can't be reached does not end a start.
+func tableFindings(what, fine string, found []store.Finding, err error) []check.Finding {
 	var findings []check.Finding
-	for _, fact := range seen.Facts {
-		findings = append(findings, check.Finding{What: what, Detail: fact})
-	}
-	for _, f := range seen.Findings {
+	for _, f := range found {
 		finding := check.Finding{Level: check.Warning, What: f.Where, Detail: f.What, Remedy: f.Remedy}
 		if f.Severity == store.Fault {
 			finding.Level, finding.Ends = check.Wrong, true
@@ -83,9 +65,12 @@ func tableFindings(what string, seen store.Inspection, err error) []check.Findin
 	}
 	var unusable *store.Unusable
 	switch {
+	case len(found) > 0:
+	case err == nil:
+		findings = append(findings, check.Finding{What: what, Detail: fine})
 	case errors.As(err, &unusable):
 		findings = append(findings, check.Finding{Level: check.Wrong, What: what, Detail: err.Error(), Ends: true})
-	case err != nil:
+	default:
 		findings = append(findings, check.Finding{
 			Level: check.Wrong, What: what, Detail: "it can't be reached: " + err.Error(),
 			Remedy: "start the server, or mend the keys mysql_host and mysql_port; until then nothing is claimed",

@@ -119,7 +119,7 @@ func (r *root) work(log *logging.Log) (err error) {
 		return err
 	}
 	defer closing(network.close)
-	r.notices.connect(listeners{table: table, mirror: worker.mirror, worker: worker.worker, agents: network.agents})
+	r.notices.connect(listeners{mirror: worker.mirror, worker: worker.worker, agents: network.agents})
 	if err := worker.identify(table.reached); err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 //	mirror ── rows wait again ────────────────► worker, masters
 //	worker ── it serves other targets ────────► masters
 //	reload ── rates are other ones ───────────► masters
-//	table  ── it takes names for one, or not ─► masters
 //
 // The listener has heard a notice when the method returns: the mirror relies on that. Only a table
 // has something to tell before anybody listens, while it is opened; the mirror asks by itself which
@@ -29,9 +28,6 @@ type notices struct{ to atomic.Pointer[listeners] }
 
 // listeners are the parts that notices are for.
 type listeners struct {
-	table interface {
-		learnFolds(names []string) (news bool)
-	}
 	mirror *store.Mirror
 	worker *jobexec.Worker
 	agents []*master.Agent
@@ -56,14 +52,7 @@ func (n *notices) tableLost() { n.tell(func(to *listeners) { to.worker.LookAtTab
 // tableBack: the table can be reached again. It may not have answered at the start, or be another
 // one now, so it is examined once more; the mirror does not wait for that.
 func (n *notices) tableBack() {
-	n.tell(func(to *listeners) {
-		to.worker.PollAll()
-		go func() {
-			if to.table.learnFolds(to.worker.TargetNames()) {
-				n.changed()
-			}
-		}()
-	})
+	n.tell(func(to *listeners) { to.worker.PollAll() })
 }
 
 // givenBack: rows of these targets wait again that were this worker's. It may run them itself, if
@@ -77,8 +66,7 @@ func (n *notices) givenBack(targets []string) {
 	})
 }
 
-// changed: the worker is to be registered anew, with other targets or another way to compare their
-// names, or shares other rates with other workers.
+// changed: the worker is to be registered anew, with other targets.
 func (n *notices) changed() {
 	n.tell(func(to *listeners) {
 		for _, agent := range to.agents {

@@ -88,8 +88,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			MaxMessageSize:   r.Listen.MaxMessageSize,
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout, Leaves: r.ending.Stopping,
 			Instance:     self + " at " + address, // two agents of this worker must not replace each other at one master
-			Folds:        table.folds.Load,
-			OnRegistered: worker.worker.PollAll, // nobody has heard what the master was poked for meanwhile
+			OnRegistered: worker.worker.PollAll,   // nobody has heard what the master was poked for meanwhile
 			Logger:       r.log,
 		}))
 	}

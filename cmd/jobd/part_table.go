@@ -7,8 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +27,7 @@ const checkTimeout = 3 * time.Second
 type tablePart struct {
 	log     logger
 	table   store.Table
-	reached bool        // it answered when it was opened
-	folds   atomic.Bool // it takes names for one that differ in case
+	reached bool // it answered when it was opened
 }
 
 // openTable opens the table and examines it. A table that can't be reached is waited for later; one
@@ -114,36 +111,5 @@ func (p *tablePart) checkTargets(c config) error {
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
 		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.read.Place("targets."+name), name, unfit[name]))
 	}
-	p.learnFolds(names)
 	return exit.With(exit.Usage, errors.Join(errs...))
-}
-
-// learnFolds finds out whether the table takes names for one that differ in case only: masters then
-// send jobs here whose target is written otherwise. It tells whether that is news.
-func (p *tablePart) learnFolds(names []string) (news bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
-	defer cancel()
-	for _, name := range names {
-		other := otherCase(name)
-		if other == name {
-			continue
-		}
-		alone, err := p.table.Names(ctx, []string{other})
-		if err != nil || len(alone) > 0 {
-			continue
-		}
-		if both, err := p.table.Names(ctx, []string{name, other}); err == nil {
-			folds := len(both) > 0
-			return p.folds.Swap(folds) != folds
-		}
-	}
-	return false
-}
-
-// otherCase is a name that differs from another one in case only; the same where it has no letters.
-func otherCase(name string) string {
-	if upper := strings.ToUpper(name); upper != name {
-		return upper
-	}
-	return strings.ToLower(name)
 }

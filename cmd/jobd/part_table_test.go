@@ -54,38 +54,6 @@ func (c collated) Names(_ context.Context, names []string) (map[string]string, e
 	return unfit, c.away
 }
 
-func same(name string) string { return name }
-
-func TestFoldsAreLearnt(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		table  collated
-		names  []string
-		before bool
-		want   bool
-	}{
-		"case counts":               {collated{fold: same}, []string{"a"}, false, false},
-		"case counts by now":        {collated{fold: same}, []string{"a"}, true, false},
-		"case does not count":       {collated{fold: strings.ToLower}, []string{"a"}, false, true},
-		"the first has no letters":  {collated{fold: strings.ToLower}, []string{"1", "B"}, false, true},
-		"the first is none":         {collated{fold: strings.ToLower}, []string{"toolong", "b"}, false, true},
-		"no name has letters":       {collated{fold: strings.ToLower}, []string{"1", "2"}, true, true},
-		"the table is away":         {collated{fold: same, away: errors.New("away")}, []string{"a"}, true, true},
-		"there are no targets":      {collated{fold: strings.ToLower}, nil, false, false},
-		"capitals are looked at as": {collated{fold: strings.ToLower}, []string{"A"}, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := &tablePart{table: test.table}
-			p.folds.Store(test.before)
-			news := p.learnFolds(test.names)
-			if p.folds.Load() != test.want || news != (test.before != test.want) {
-				t.Errorf("folds %v, news %v; want %v", p.folds.Load(), news, test.want)
-			}
-		})
-	}
-}
-
 // Names that the table can't hold are mistakes of the configuration, told with their places; a
 // table that does not answer is waited for.
 func TestTargetsThatCanNotBeServed(t *testing.T) {

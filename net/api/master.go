@@ -35,7 +35,6 @@ type Registration struct {
 	Name     string   `json:"name"`
 	Targets  []string `json:"targets"`
 	Instance string   `json:"instance,omitempty"` // tells the worker from all others, whatever their names
-	Folds    bool     `json:"folds,omitempty"`    // its table takes names for one that differ in case or in spaces at the end
 	Leaving  bool     `json:"leaving,omitempty"`  // it stops in order: the end of its link will be no failure
 	Askers   bool     `json:"askers,omitempty"`   // it knows the field by of requests that are passed on
 }
@@ -51,7 +50,7 @@ func readRegistration(r *reader) Registration {
 	r.limit(len(registration.Name), mostNameBytes, "the name is too long: at most %d bytes are allowed")
 	registration.Instance = r.textOr("instance", "")
 	r.limit(len(registration.Instance), mostInstanceBytes, "the instance is too long: at most %d bytes are allowed")
-	registration.Folds, registration.Leaving, registration.Askers = r.Flag("folds"), r.Flag("leaving"), r.Flag("askers")
+	registration.Leaving, registration.Askers = r.Flag("leaving"), r.Flag("askers")
 	return registration
 }
 

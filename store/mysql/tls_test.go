@@ -120,7 +120,7 @@ func TestTLSThatIsTakenAway(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "tcp", th.address)
 		},
 	})
-	findings, err := table.Inspect(t.Context())
+	findings, err := table.Findings(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "TLS requested but server does not support TLS") {
 		t.Errorf("findings %v, error %v", findings, err)
 	}

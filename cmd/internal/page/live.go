@@ -140,7 +140,7 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 }
 
 // mostShare is what all views together take of the time at most, in thousandths, unless one would be older than
-// longestPause then.
+// longestPause then. A view that few others are beside is never older than some seconds, however long it takes.
 const (
 	mostShare    = 15
 	longestPause = time.Minute
@@ -156,7 +156,8 @@ func (p *Page) pause(one *stream, took time.Duration) time.Duration {
 	for _, other := range p.streams.live {
 		all += other.took
 	}
-	return min(longestPause, all*1000/mostShare)
+	oldest := 5*time.Second + time.Duration(len(p.streams.live))*time.Second
+	return min(oldest, longestPause, all*1000/mostShare)
 }
 
 // tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this

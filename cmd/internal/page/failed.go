@@ -12,8 +12,11 @@ import (
 	jobnet "jobd/net"
 )
 
-// mostFailed is how many failures are grouped.
-const mostFailed = 200
+// mostFailed is how many failures are grouped, and mostLooked how many events of each journal are looked at for them.
+const (
+	mostFailed = 200
+	mostLooked = 2_500
+)
 
 // failedPage is /failed.
 type failedPage struct {

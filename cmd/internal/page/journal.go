@@ -47,10 +47,10 @@ type journalPage struct {
 	Earlier  string    // the address of what was before that
 }
 
-// mostEvents is how many events a page shows, and mostLooked how many of each journal are looked at for it.
+// mostEvents is how many events a page shows, and mostSearched how many of each journal are looked at for it.
 const (
-	mostEvents = 100
-	mostLooked = 2_500
+	mostEvents   = 100
+	mostSearched = 1_000
 )
 
 // journalView is /journal.
@@ -74,7 +74,7 @@ func journalView(l *look) (any, error) {
 		l.note(p.tellOf(l.ctx, s))
 	}
 	if p.Kind != "" || p.Target != "" || p.By != "" { // else the newest are those that are wanted
-		j.Look = mostLooked
+		j.Look = mostSearched
 	}
 	for e, err := range j.Events(l.ctx, query) {
 		if err != nil {

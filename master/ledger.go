@@ -2,6 +2,8 @@ package master
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -99,32 +101,51 @@ func (l *ledger) allOwed() selection {
 	return l.all
 }
 
-// A poke of a target that nobody serves is forgotten when nobody has poked the target again within idleFor:
-// its name may be misspelt. Nothing is lost with it, since a worker that registers looks for all of its rows.
+// A poke of a target that nobody serves is forgotten when nobody has poked the target again within idleFor, and no
+// row of it waits: then its name is probably misspelt. Every idleLook the master asks a worker for such rows.
 const (
-	idleFor  = time.Hour
-	idleLook = time.Minute
+	idleFor       = 10 * time.Minute
+	idleLook      = time.Minute
+	mostIdleAsked = 3 // workers, until one can tell
 )
 
-// forgetIdle forgets such pokes.
-func (m *Master) forgetIdle(now time.Time) {
-	list, _ := m.unserved(m.registry.all())
-	if over := m.ledger.forgetOld(list, now); len(over) > 0 {
-		m.config.Logger.Info("pokes of targets are forgotten: nobody serves them", "targets", listed(over))
+// forgetIdle forgets such pokes. The first worker that can tell says what waits, in its own table: where that is
+// wrong nothing is lost, since a worker that registers looks for its rows anyway.
+func (m *Master) forgetIdle(ctx context.Context) {
+	workers := m.registry.all()
+	list, _ := m.unserved(workers)
+	names := m.ledger.idle(list, time.Now())
+	for _, w := range workers[:min(len(workers), mostIdleAsked)] {
+		if len(names) == 0 {
+			return
+		}
+		var rows api.WaitingRows
+		text, err := requestWithin(ctx, answerTimeout, w.link, api.Waiting.Name, api.WaitingQuery{Targets: names})
+		if err != nil || json.Unmarshal(text, &rows) != nil {
+			continue
+		}
+		over := slices.DeleteFunc(names, func(name string) bool {
+			t, told := rows.Targets[name]
+			return !told || t.Error != "" || t.Count > 0 || t.Due > 0
+		})
+		if len(over) > 0 {
+			m.ledger.settle(over, time.Now().Add(-idleFor))
+			m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
+		}
+		return
 	}
 }
 
-// forgetOld takes out those of some targets that were not poked within idleFor, and lists them.
-func (l *ledger) forgetOld(list []api.UnservedTarget, now time.Time) (over []string) {
+// idle lists those of some targets that were not poked within idleFor.
+func (l *ledger) idle(list []api.UnservedTarget, now time.Time) (names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, u := range list {
 		if d, owed := l.debts[u.Target]; owed && now.Sub(d.last) >= idleFor {
-			l.forget(u.Target)
-			over = append(over, u.Target)
+			names = append(names, u.Target)
 		}
 	}
-	return over
+	return names
 }
 
 // mostUnserved is how many of the targets that nobody serves a status names; their number is told

@@ -137,7 +137,7 @@ func (m *Master) Run(ctx context.Context) error {
 		case <-gathered:
 			poked, gathered = m.pokes.nudge, nil
 		case <-idle.C:
-			m.works(func() { m.forgetIdle(time.Now()) })
+			m.tasks.Go(func() { m.forgetIdle(ctx) })
 		case <-ctx.Done():
 			m.deliver(ctx)
 			return nil

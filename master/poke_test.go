@@ -191,7 +191,8 @@ func TestTargetsThatNobodyServesAreTold(t *testing.T) {
 	})
 }
 
-// A poke that nobody serves is forgotten an hour after the last one of its target, and not before.
+// A poke that nobody serves is forgotten ten minutes after the last one of its target, and not while a row of it
+// waits, or nobody can tell.
 func TestAMistypedPokeIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,16 +207,27 @@ func TestAMistypedPokeIsForgotten(t *testing.T) {
 			}
 			check.Elements(t, got, want, "nobody serves")
 		}
-		b.join("one", newPolls().handlers(), "a")
-		b.do("poke", `{"targets":["mial","x"]}`)
-		time.Sleep(idleFor / 2)
-		b.do("poke", `{"targets":["x"]}`)
-		time.Sleep(idleFor/2 - idleLook)
-		expect("mial", "x")
+		b.do("poke", `{"targets":["mial"]}`)
+		time.Sleep(time.Hour)
+		expect("mial") // no worker can tell
+
+		var rows atomic.Value
+		rows.Store(`{"mial":{"count":1},"due":{"count":0,"due":1},"x":{"count":0,"error":"away"}}`)
+		b.join("old", newPolls().handlers(), "a")
+		b.join("one", map[string]jobnet.Handler{"waiting": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return json.RawMessage(`{"targets":` + rows.Load().(string) + `}`), nil
+		}}, "a")
+		b.do("poke", `{"targets":["due","x"]}`)
+		time.Sleep(time.Hour)
+		expect("mial", "due", "x")
+		b.do("poke", `{"targets":["due"]}`)
+		rows.Store(`{"mial":{"count":0},"due":{"count":0},"x":{"count":0,"error":"away"}}`)
+		time.Sleep(2 * idleLook)
+		expect("due", "x")
+		time.Sleep(idleFor - 3*idleLook)
+		expect("due", "x")
 		time.Sleep(2 * idleLook)
 		expect("x")
-		time.Sleep(idleFor / 2)
-		expect()
 	})
 }
 

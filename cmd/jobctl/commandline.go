@@ -30,6 +30,7 @@ type cmd struct {
 	ShortHelp   string
 	LongHelp    string // examples
 	Group       string // under which the help has it
+	Only        string // which daemons answer it: worker or master; "": both
 	FlagSet     *flag.FlagSet
 	Subcommands []*cmd
 	Exec        func(ctx context.Context, args []string) error // nil: only those below it do something
@@ -57,6 +58,12 @@ func command(usage, help string, exec func(ctx context.Context, args []string) e
 	}
 }
 
+// of says that only workers, or only masters, answer a command.
+func (c *cmd) of(only string) *cmd {
+	c.Only, c.ShortHelp = only, only+": "+c.ShortHelp
+	return c
+}
+
 // arranged is a command line, taken apart by what is for whom.
 type arranged struct {
 	chosen  *cmd     // the command that is meant
@@ -69,7 +76,7 @@ type arranged struct {
 
 // arrange takes a command line apart: people write flags wherever they think of them.
 func arrange(root *cmd, args []string) (a arranged, err error) {
-	given, err := separate(root, args, true)
+	given, err := separate(root, args)
 	if err != nil {
 		return a, err
 	}
@@ -143,9 +150,6 @@ type given struct {
 	words   []string
 	places  []int
 	profile string
-
-	known   map[string]*flag.Flag
-	pending *flag.Flag // the last one, whose value is missing
 }
 
 // askForHelp makes the word help before a command's words the flag, and tells whether it stood there.
@@ -160,11 +164,9 @@ func (g *given) askForHelp() bool {
 }
 
 // separate tells flags, each with its value, from words and from the profile, the word that begins with
-// @. After -- there are only words. A negative number is a word wherever it stands. If strict is set, a
-// flag that no command knows is an error; else it is passed over.
-func separate(root *cmd, args []string, strict bool) (g given, err error) {
+// @. After -- there are only words. A negative number is a word wherever it stands.
+func separate(root *cmd, args []string) (g given, err error) {
 	known := map[string]*flag.Flag{}
-	g.known = known
 	collect(root, known)
 	for _, arg := range args { // commands may have different flags of one name: the first command that is named decides
 		if i := slices.IndexFunc(root.Subcommands, func(c *cmd) bool { return c.Name == arg }); i >= 0 {
@@ -181,7 +183,7 @@ func separate(root *cmd, args []string, strict bool) (g given, err error) {
 			break
 		}
 		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
-			if err := g.word(arg, i); err != nil && strict {
+			if err := g.word(arg, i); err != nil {
 				return g, err
 			}
 			continue
@@ -190,9 +192,6 @@ func separate(root *cmd, args []string, strict bool) (g given, err error) {
 		if flags == nil {
 			name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 			if known[name] == nil && !isHelp(name) {
-				if !strict {
-					continue
-				}
 				return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
 			}
 			flags = []givenFlag{{name, []string{arg}}}
@@ -204,7 +203,6 @@ func separate(root *cmd, args []string, strict bool) (g given, err error) {
 		last := &flags[len(flags)-1]
 		if takesValue(known[last.name]) && len(last.args) == 1 {
 			if i++; i == len(args) {
-				g.pending = known[last.name]
 				return g, fmt.Errorf("flag %s needs a value", dashed(last.name))
 			}
 			last.args = append(last.args, args[i])

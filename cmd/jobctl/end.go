@@ -238,7 +238,7 @@ func (p *program) wait() *cmd {
 		if err != nil {
 			return err
 		}
-		w := jobWait{statusLine: statusLine{program: p}, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
+		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
 		return w.run(ctx)
 	})
 	return c
@@ -246,14 +246,13 @@ func (p *program) wait() *cmd {
 
 // jobWait waits for jobs.
 type jobWait struct {
-	statusLine
+	*program
 	jobs  []operator.Job
 	rows  map[int64]history.Row // of those that are at their end
 	first map[int64]history.Row // of those that recur: as they were when their run was first seen
 	left  []operator.Job        // the others, as they were seen last
 	seen  map[int64]string      // their statuses
 	met   bool                  // a daemon has answered
-	told  bool                  // it was said that nothing is known for now
 }
 
 // How long it takes from one look at the rows to the next: ever longer, up to lastLook.
@@ -262,18 +261,14 @@ const (
 	lastLook  = 2 * time.Second
 )
 
-// longer gives the pause that follows a pause.
-func longer(pause time.Duration) time.Duration { return min(pause*3/2, lastLook) }
-
 // run looks at the rows until all are at their end. It waits for a daemon that can't be reached, or can't
 // read its table, also at the very beginning.
 func (w *jobWait) run(ctx context.Context) error {
 	w.left = w.jobs
-	defer w.statusLine.end()
 	d := w.daemon()
 	pause := firstLook
 	var journals *operator.Journals
-	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) { w.tell(err.Error()) }, Most: lastLook}
+	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) { w.note(fmt.Errorf("%s; waiting until this is over", screen.InALine(err.Error()))) }, Most: lastLook}
 	err := lasting.Run(ctx, func() (rest time.Duration, err error) {
 		if journals == nil {
 			if journals, err = operator.FindTables(ctx, d, w.note); err != nil {
@@ -287,8 +282,7 @@ func (w *jobWait) run(ctx context.Context) error {
 		if len(w.left) == 0 {
 			return -1, nil
 		}
-		w.tell("")
-		pause = longer(pause)
+		pause = min(pause*3/2, lastLook)
 		return pause, nil
 	})
 	switch {
@@ -297,7 +291,6 @@ func (w *jobWait) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	w.statusLine.end()
 	return w.tellEnds()
 }
 
@@ -326,22 +319,6 @@ func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
 		return exit.With(exit.NoJob, errors.Join(gone...))
 	}
 	return nil
-}
-
-// tell says on a terminal how many jobs are left, and why nothing is known of them at the moment.
-func (w *jobWait) tell(trouble string) {
-	if !w.errTerminal {
-		if trouble != "" && !w.told {
-			w.note(fmt.Errorf("%s; waiting until this is over", screen.InALine(trouble)))
-		}
-		w.told = trouble != ""
-		return
-	}
-	text := fmt.Sprintf("waiting for %s", ofJobs(len(w.left), len(w.jobs)))
-	if trouble != "" {
-		text += "; " + screen.InALine(trouble)
-	}
-	w.show(text)
 }
 
 // ofJobs is how many jobs, of all that are waited for.

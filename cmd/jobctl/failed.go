@@ -30,7 +30,6 @@ func (p *program) failed() *cmd {
 			w.most = failedMost
 		}
 		q := w.query(p.now())
-		q.Ignored = true
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error { return p.printFailed(ctx, j, q, group) })
 	})
 	w.flags(p, c)
@@ -67,16 +66,9 @@ func (w *failedWish) query(now time.Time) operator.FailedQuery {
 	return q
 }
 
-// findFailed finds failures, and tells how far it is.
-func (p *program) findFailed(ctx context.Context, j *operator.Journals, q operator.FailedQuery) (operator.Failures, error) {
-	g := p.progress("failed ends read")
-	defer g.end()
-	return j.FindFailed(ctx, q, g.at)
-}
-
 // printFailed prints failures, the newest first, or how many failed alike.
 func (p *program) printFailed(ctx context.Context, j *operator.Journals, q operator.FailedQuery, group bool) error {
-	list, err := p.findFailed(ctx, j, q)
+	list, err := j.FindFailed(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -153,7 +145,7 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 	query := r.wish.query(r.now())
 	if r.failed {
 		var found operator.Failures
-		if found, err = r.findFailed(ctx, j, query); err == nil {
+		if found, err = j.FindFailed(ctx, query); err == nil {
 			list, err = r.Failed(found)
 		}
 	} else {
@@ -178,9 +170,7 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 			return err
 		}
 	}
-	g := r.progress(fmt.Sprintf("of %d jobs set back", len(list)))
-	r.SetBack(ctx, list, g.at)
-	g.end()
+	r.SetBack(ctx, list)
 	r.tell(list)
 	return joined(r.Errs)
 }

@@ -8,13 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/layout"
-	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/screen"
 )
 
 // overview is what jobctl without a command shows: what people want most, on one screen.
@@ -167,7 +162,7 @@ func examples() map[string][]string {
 		"poke":                   {"jobctl --master poke mail"},
 		"pause":                  {"jobctl pause mail", "jobctl --master pause"},
 		"continue":               {"jobctl continue mail", "jobctl --master continue"},
-		"recycle":                {"jobctl recycle", "jobctl --master recycle mail --wait"},
+		"recycle":                {"jobctl recycle", "jobctl --master recycle mail"},
 		"add-target":             {"jobctl add-target reports 2"},
 		"remove-target":          {"jobctl remove-target reports"},
 		"set-target-concurrency": {"jobctl set-target-concurrency mail 20", "jobctl --master set-target-concurrency mail 20 --dry-run"},
@@ -183,7 +178,7 @@ func examples() map[string][]string {
 		"why":                    {"jobctl why 5", "jobctl --master why 5 mail:6", "jobctl why 5 --output json | jq -r .reason"},
 		"run-now":                {"jobctl run-now 4711", "jobctl --master run-now reports:12 13"},
 		"retry":                  {"jobctl retry 4711", "jobctl --master retry --failed --since 2h --target mail --code 75 --dry-run"},
-		"queue":                  {"jobctl queue", "jobctl --master queue mail --watch"},
+		"queue":                  {"jobctl queue", "jobctl --master queue mail"},
 		"schedule":               {"jobctl schedule daily 02:30 --zone Europe/Berlin", "jobctl schedule '*/20 8-18 * * mon-fri' -n 3", "jobctl --master schedule --list --target reports", "jobctl schedule pause 4711"},
 		"cancel":                 {"jobctl cancel 4711", "jobctl --master cancel --grace 1m mail:4711 4712", "jobctl --master cancel --target mail --waiting"},
 		"tail":                   {"jobctl tail 4711", "jobctl --master tail -f 4711", "jobctl tail -n 100 mail:4711"},
@@ -197,7 +192,7 @@ func examples() map[string][]string {
 		"journal show":           {"jobctl journal show 4711", "jobctl journal show --journal /var/lib/jobd/node-1 -- -5"},
 		"journal state":          {"jobctl journal state --status running", "jobctl journal state --at '2026-11-20 14:00'", "jobctl journal state --target mail --since 1h -n20"},
 		"journal conflicts":      {"jobctl journal conflicts --since 1d"},
-		"journal stats":          {"jobctl journal stats --since 1d", "jobctl --master journal stats --by worker"},
+		"journal stats":          {"jobctl journal stats --since 1d", "jobctl --master journal stats"},
 		"journal export":         {"jobctl journal export --since 1d >events.jsonl", "jobctl journal export --format csv >events.csv"},
 		"journal verify":         {"jobctl journal verify", "jobctl journal verify --anchor /mnt/safe/anchors"},
 		"journal anchor":         {"jobctl --master journal anchor --out /mnt/safe/anchors"},
@@ -224,7 +219,7 @@ var completions embed.FS
 func shells() []string { return []string{"bash", "zsh", "fish"} }
 
 func (p *program) completion() *cmd {
-	return command("completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands, flags, targets and workers", func(_ context.Context, args []string) error {
+	return command("completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands and flags", func(_ context.Context, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells(), args[0]) {
 			return wrongUsage("completion: needs a shell, got %q; allowed are: bash, zsh, fish", args)
 		}
@@ -240,174 +235,33 @@ func (p *program) completion() *cmd {
 // completeCommand is what the scripts of shells call. It is in no help.
 const completeCommand = "__complete"
 
-// completeLimit is how long a daemon may take to name its targets: somebody has pressed a key.
-const completeLimit = 500 * time.Millisecond
-
-// aboutWidth is how much of a meaning is told: shells show it in one line.
-const aboutWidth = 60
-
-// What a script does beside offering words.
-const (
-	offerFiles      = ":files"      // files are to be offered
-	offerUnfinished = ":unfinished" // no blank is to follow a word: it goes on
-)
-
-// candidate is a word that is offered, and what it means.
-type candidate struct{ word, about string }
-
-// complete prints what the last word of a command line may become, one candidate a line, with what
-// it means behind a tab. args are "words" and the words of the line, or "line" and the line as a
-// shell has it, up to the cursor. It never fails: there is just nothing to offer.
-func (p *program) complete(ctx context.Context, args []string) error {
-	words := []string{}
-	switch {
-	case len(args) > 1 && args[0] == "line":
-		if words = splitLine(args[1]); len(words) > 0 {
-			words = words[1:] // jobctl itself
-		}
-	case len(args) > 1 && args[0] == "words":
-		words = args[1:]
-	}
-	if len(words) == 0 {
-		return nil
-	}
-	p.err = io.Discard
-	p.log, _ = logging.New(logging.Config{}, io.Discard)
+// complete prints what the last of some words may become, one a line: commands, flags, or the words that the flag before it
+// takes. It asks nobody.
+func (p *program) complete(words []string) {
 	root := p.tree()
-	before := words[:len(words)-1]
-	given, _ := separate(root, before, false)
-	c := completing{program: p, root: root, last: words[len(words)-1], known: given.known, profile: given.profile, value: given.pending}
-	c.only = slices.Contains(before, "--")
-	if c.helped = len(given.words) > 0 && given.words[0] == helpCommand; c.helped {
-		given.words = given.words[1:]
+	chosen, before := root, ""
+	for _, word := range words[:max(0, len(words)-1)] {
+		if i := slices.Index(names(chosen), word); i >= 0 && word != helpCommand {
+			chosen = chosen.Subcommands[i]
+		}
+		before = strings.TrimLeft(word, "-")
 	}
-	for _, flag := range given.flags {
-		if root.FlagSet.Lookup(flag.name) != nil {
-			c.global = append(c.global, flag.args...)
+	all := names(chosen)
+	if last := words[len(words)-1]; strings.HasPrefix(last, "-") {
+		offer := func(f *flag.Flag) { all = append(all, dashed(f.Name)) }
+		chosen.FlagSet.VisitAll(offer)
+		root.FlagSet.VisitAll(offer)
+	}
+	for _, flags := range []*flag.FlagSet{chosen.FlagSet, root.FlagSet} {
+		if f := flags.Lookup(before); f != nil && takesValue(f) {
+			all = choicesOf(f)
 		}
 	}
-	chosen, path := given.command(root)
-	c.chosen, c.args = chosen, len(given.words)-len(path)
-	ctx, cancel := context.WithTimeout(ctx, completeLimit)
-	defer cancel()
-	for _, one := range c.offer(ctx) {
-		if strings.HasPrefix(one.word, c.last) && clean(one.word) == one.word || strings.HasPrefix(one.word, ":") {
-			p.say("%s\n", strings.TrimRight(one.word+"\t"+screen.Cut(clean(one.about), aboutWidth), "\t"))
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(all))) {
+		if strings.HasPrefix(word, words[len(words)-1]) {
+			p.say("%s\n", word)
 		}
 	}
-	return nil
-}
-
-// completing is a command line of which the last word is to be completed.
-type completing struct {
-	*program
-	root, chosen *cmd
-	known        map[string]*flag.Flag
-	last         string
-
-	global  []string   // the global flags so far
-	args    int        // how many arguments the command has so far
-	profile string     // "": none
-	value   *flag.Flag // whose value the last word is; nil: of none
-	only    bool       // behind --: there are only words
-	helped  bool       // behind the word help: there are only commands
-}
-
-// offer gives all that may stand in the place of the last word.
-func (c *completing) offer(ctx context.Context) []candidate {
-	name, _, hasValue := strings.Cut(strings.TrimLeft(c.last, "-"), "=")
-	isFlag := !c.only && strings.HasPrefix(c.last, "-")
-	switch {
-	case c.value != nil:
-		return c.values(ctx, c.value.Name)
-	case isFlag && hasValue:
-		var all []candidate
-		for _, one := range c.values(ctx, name) {
-			if one.word != offerFiles {
-				one.word = c.last[:strings.Index(c.last, "=")+1] + one.word
-			}
-			all = append(all, one)
-		}
-		return all
-	case isFlag:
-		return c.flags()
-	case !c.only && strings.HasPrefix(c.last, "@"):
-		return c.profiles()
-	case len(c.chosen.Subcommands) > 0 && c.args == 0:
-		return c.commands()
-	case len(c.chosen.Subcommands) > 0, c.helped:
-		return nil
-	}
-	return c.arguments(ctx)
-}
-
-func (c *completing) commands() (all []candidate) {
-	for _, below := range c.chosen.Subcommands {
-		all = append(all, candidate{below.Name, below.ShortHelp})
-	}
-	return all
-}
-
-func (c *completing) flags() (all []candidate) {
-	offer := func(f *flag.Flag) { all = append(all, candidate{dashed(f.Name), f.Usage}) }
-	c.chosen.FlagSet.VisitAll(offer)
-	if c.chosen != c.root {
-		c.root.FlagSet.VisitAll(offer)
-	}
-	return all
-}
-
-func (c *completing) profiles() (all []candidate) {
-	c.configure()
-	for _, name := range c.set.Profiles() {
-		all = append(all, candidate{word: "@" + name})
-	}
-	return all
-}
-
-// configure reads what says which daemon is meant.
-func (c *completing) configure() bool {
-	c.set.Choose(c.profile)
-	if err := c.set.Parse(c.global, c.environ, io.Discard); err != nil {
-		return false
-	}
-	c.config.validate(c.set)
-	return c.set.Err() == nil && !c.config.askPassword
-}
-
-// splitLine divides the beginning of a shell's command line into words. The last one is that which
-// is being written; it is empty where a new one may begin. A quote that is not closed is open still.
-func splitLine(line string) (words []string) {
-	var word strings.Builder
-	begun, quote := false, rune(0)
-	escaped := false
-	for _, r := range line {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == '\'':
-			word.WriteRune(r)
-		case r == '\\':
-			begun, escaped = true, true
-		case quote == '"':
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			begun, quote = true, r
-		case r == ' ' || r == '\t' || r == '\n':
-			if begun {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			begun = false
-		default:
-			begun = true
-			word.WriteRune(r)
-		}
-	}
-	return append(words, word.String())
 }
 
 // choicesOf are the words that a flag takes, where it takes certain ones only.
@@ -415,95 +269,7 @@ func choicesOf(f *flag.Flag) []string {
 	if words, is := f.Value.(oneOf); is {
 		return words.allowed
 	}
-	switch f.Name {
-	case "output":
-		return []string{"table", "json"}
-	case "tls":
-		return []string{"off", "verify"}
-	case "log-level":
-		return []string{"trace", "debug", "info", "warn", "error"}
-	}
-	return nil
-}
-
-// values are the values of a flag that are offered.
-func (c *completing) values(ctx context.Context, name string) []candidate {
-	f := c.known[name]
-	if f == nil {
-		return nil
-	}
-	switch name {
-	case "anchor", "config", "file", "journal", "out", "socket", "tls-ca", "tls-cert", "tls-key":
-		return []candidate{{word: offerFiles}}
-	case "target":
-		return c.targets(ctx, "")
-	}
-	choices := slices.Clone(choicesOf(f))
-	if words, is := f.Value.(oneOf); is && words.list != nil { // the word may have some of them already
-		before := c.last[:strings.LastIndexAny(c.last, ",=")+1]
-		if strings.Contains(before, "=") {
-			before = before[strings.Index(before, "=")+1:]
-		}
-		for i := range choices {
-			choices[i] = before + choices[i]
-		}
-	}
-	return candidates(choices)
-}
-
-// candidates offers words whose meaning is plain.
-func candidates(words []string) (all []candidate) {
-	for _, word := range words {
-		all = append(all, candidate{word: word})
-	}
-	return all
-}
-
-// arguments are what the chosen command's usage says of its next argument.
-func (c *completing) arguments(ctx context.Context) []candidate {
-	forms := strings.Fields(strings.TrimPrefix(c.chosen.ShortUsage, c.chosen.Name))
-	if end := slices.Index(forms, "|"); end >= 0 {
-		forms = forms[:end]
-	}
-	at := c.args
-	if at >= len(forms) {
-		if len(forms) == 0 || !strings.Contains(forms[len(forms)-1], "…") {
-			return nil
-		}
-		at = len(forms) - 1
-	}
-	switch strings.Trim(forms[at], "[]…") {
-	case "T":
-		return c.targets(ctx, "")
-	case "SIG":
-		return signalNames()
-	case "SHELL":
-		return candidates(shells())
-	case "ID":
-		if all := c.targets(ctx, ":"); strings.Contains(c.chosen.ShortUsage, "T:ID") && len(all) > 0 {
-			return append(all, candidate{word: offerUnfinished})
-		}
-	}
-	return nil
-}
-
-func signalNames() (all []candidate) {
-	for number := 1; number <= lastSignal; number++ {
-		if name := unix.SignalName(unix.Signal(number)); name != "" {
-			all = append(all, candidate{word: strings.TrimPrefix(name, "SIG")})
-		}
-	}
-	return all
-}
-
-// targets are those of the worker, or of the master's workers, each with an end. A worker's jobs
-// need none.
-func (c *completing) targets(ctx context.Context, end string) (all []candidate) {
-	if !c.configure() || end != "" && !c.config.master {
-		return nil
-	}
-	for _, name := range c.daemon().Served(ctx) {
-		all = append(all, candidate{word: name + end})
-	}
-	return all
+	return map[string][]string{
+		"output": {"table", "json"}, "tls": {"off", "verify"}, "log-level": {"trace", "debug", "info", "warn", "error"},
+	}[f.Name]
 }

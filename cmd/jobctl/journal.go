@@ -266,15 +266,10 @@ func (p *program) printStates(j *operator.Journals, jobs iter.Seq2[operator.From
 	full := !p.brief()
 	t := p.table("no jobs", "WORKER|TARGET|RESULT", when(j.Named(), "WORKER"), "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT",
 		when(p.brief(), "SINCE"), when(full, "ACCEPTED"), when(full, "RUNNING"), when(full, "ENDED"))
-	progress := p.progress("jobs")
-	defer progress.end()
 	return tabulate(t, jobs, func(e operator.From[history.Job]) {
 		worker, job := e.Source.Worker(), e.Item
 		t.put(workersJob{worker, job}, toneOfStatus(job.Status, job.Result), worker, job.Job, job.Target, string(job.Status),
 			outcome(job)+p.again(job.Again), job.Attempt, p.clock(job.Changed()), p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
-		if !p.terminal {
-			progress.at(t.count)
-		}
 	})
 }
 

@@ -230,18 +230,15 @@ func (p *program) journalExport() *cmd {
 	q := history.Query{Output: true}
 	format := "jsonl"
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		progress := p.progress("events exported")
-		return p.buffered(func() error { return p.export(j.Events(ctx, q), format, progress) })
+		return p.buffered(func() error { return p.export(j.Events(ctx, q), format) })
 	})
 	p.windowFlags(c, &q.Since, &q.Until)
 	c.FlagSet.Var(oneOf{value: &format, allowed: []string{"jsonl", "csv"}}, "format", "jsonl or csv")
 	return c
 }
 
-func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], format string, progress *progress) error {
+func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], format string) error {
 	write, flush := p.exporter(format)
-	count := uint64(0)
-	defer progress.end()
 	for e, err := range events {
 		if err != nil {
 			return errors.Join(flush(), err)
@@ -249,8 +246,6 @@ func (p *program) export(events iter.Seq2[operator.From[journal.Event], error], 
 		if err := write(e); err != nil {
 			return err
 		}
-		count++
-		progress.at(count)
 	}
 	return flush()
 }

@@ -90,10 +90,8 @@ func (p *program) journalReapply() *cmd {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{
 					program: p, journals: j, query: history.ReapplyQuery{Since: since, DryRun: dry, AcceptUnknown: true},
-					progress: p.progress("rows reapplied"),
-					done:     p.table("no row differs", rowElastic, "WORKER", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
+					done: p.table("no row differs", rowElastic, "WORKER", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
 				}
-				defer r.progress.end()
 				if err = r.all(ctx, lost, accept); err == nil && r.refused > 0 {
 					err = fmt.Errorf("rows that were refused, and left as found: %d", r.refused)
 				}
@@ -126,8 +124,7 @@ type reapply struct {
 	journals *operator.Journals
 	query    history.ReapplyQuery
 	done     *table
-	progress *progress // counts the rows that differ
-	brought  int       // rows that were, or would be
+	brought  int // rows that were, or would be
 	refused  int
 }
 
@@ -183,9 +180,6 @@ func (p *reapply) own(ctx context.Context) error {
 
 // printRow prints what was done with a row.
 func (p *reapply) printRow(w *operator.Worker, r history.Reapplied) {
-	if !p.terminal { // else the rows tell
-		p.progress.at(p.done.count + 1)
-	}
 	worker, tone := w.Name, good
 	if r.Did == history.DidRefuse {
 		p.refused++
@@ -318,7 +312,7 @@ func (p *reapply) describeBeginning(told history.Unknown) string {
 	if told.Removed {
 		why = "retention has removed what was before"
 	}
-	return fmt.Sprintf("%d waiting rows are older than the history of %s, which begins %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
+	return fmt.Sprintf("waiting rows that are older than the history of %s, which begins %s: %d; %s", clean(told.Name), p.clock(told.Begins), len(told.Rows), why)
 }
 
 // narrow drops the rows that a journal knows.

@@ -337,7 +337,6 @@ func TestStatisticsOfWhatTheClaimSays(t *testing.T) {
 		"claimed before": {[]string{"--since", "2026-11-20T10:00:10", "--until", "2026-11-20T10:00:11"}, []string{
 			"at once 1 1 0 0 0 0 0s", "waited 0 0 1 0 0 0 -",
 		}},
-		"by worker": {[]string{"--by", "worker"}, []string{"node-1 3 4 5 0 0 1 1µs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

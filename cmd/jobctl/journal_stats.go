@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"jobd/cmd/internal/history"
@@ -18,46 +17,30 @@ func (p *program) journalStats() *cmd {
 	q := history.Query{
 		Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled, journal.KindRetried},
 	}
-	by := byTarget
-	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *operator.Journals, _ []string) error {
-		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time), names: make(map[operator.Source]string)}
+	c := p.journalCommand("stats", "", "counts, failures, waiting and running times of each target", func(ctx context.Context, j *operator.Journals, _ []string) error {
+		s := statistics{program: p, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), back: make(map[int64]time.Time)}
 		if err := s.begin(ctx, j, q.Since); err != nil {
 			return err
 		}
-		count, progress := uint64(0), p.progress("events counted")
-		defer progress.end()
 		for e, err := range j.Events(ctx, q) {
 			if err != nil {
 				return err
 			}
 			s.add(e)
-			count++
-			progress.at(count)
 		}
-		progress.end()
 		s.print()
 		return nil
 	})
 	p.windowFlags(c, &q.Since, &q.Until)
-	c.FlagSet.Var(oneOf{value: &by, allowed: []string{byTarget, byHour, byWorker}}, "by", "target, hour or worker")
 	return c
 }
-
-// What statistics are grouped by.
-const (
-	byTarget = "target"
-	byHour   = "hour"
-	byWorker = "worker"
-)
 
 // statistics counts what happened. Its memory is bounded by the jobs under way and the groups.
 type statistics struct {
 	*program
-	by     string
 	groups map[string]*group
 	jobs   map[workerJob]*underWay
-	back   map[int64]time.Time        // when jobs that wait were set back by retry
-	names  map[operator.Source]string // of the workers
+	back   map[int64]time.Time // when jobs that wait were set back by retry
 }
 
 // workerJob names a job of a worker: two may have the same one, one after the other.
@@ -75,7 +58,7 @@ type underWay struct {
 	back              time.Time         // when the row was set back by retry; zero: it was not
 }
 
-// group is the counts of a target, an hour or a worker.
+// group is the counts of a target.
 type group struct {
 	claimed, starts, done, failed, released, conflicts int
 
@@ -85,15 +68,9 @@ type group struct {
 // notTold stands for what the history does not tell any more.
 const notTold = "?"
 
-// begin notes the jobs that were under way when the time that is looked at begins, and the workers'
-// names.
+// begin notes the jobs that were under way when the time that is looked at begins.
 func (s *statistics) begin(ctx context.Context, j *operator.Journals, since time.Time) error {
-	return j.Each(func(worker operator.Source) (err error) {
-		if s.by == byWorker {
-			if s.names[worker], err = nameOf(ctx, worker); err != nil {
-				return err
-			}
-		}
+	return j.Each(func(worker operator.Source) error {
 		for job, err := range worker.Jobs(ctx, history.AtQuery{At: since, UnderWay: true}) {
 			if err != nil {
 				return err
@@ -102,19 +79,6 @@ func (s *statistics) begin(ctx context.Context, j *operator.Journals, since time
 		}
 		return nil
 	})
-}
-
-// nameOf is the name of a source's worker, also where it is the only one.
-func nameOf(ctx context.Context, worker operator.Source) (string, error) {
-	if name := worker.Worker(); name != "" {
-		return name, nil
-	}
-	for e, err := range worker.Events(ctx, history.Query{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
-		if opened, ok := e.Payload.(journal.Opened); err != nil || ok {
-			return opened.Name, err
-		}
-	}
-	return notTold, nil
 }
 
 // add counts an event. A claim counts where it was made, what follows where it happened.
@@ -137,7 +101,7 @@ func (s *statistics) add(e operator.From[journal.Event]) {
 	if met && job.target == notTold && conflict.Found != nil && conflict.Found.Target != "" { // noticed behind the job's end
 		job.target = conflict.Found.Target
 	}
-	g := s.group(e.Source, job.target, at)
+	g := s.group(job.target)
 	switch payload := e.Item.Payload.(type) {
 	case journal.Accepted:
 		g.claimed++
@@ -168,18 +132,11 @@ func (s *statistics) add(e operator.From[journal.Event]) {
 	}
 }
 
-func (s *statistics) group(worker operator.Source, target string, at time.Time) *group {
-	name := target
-	switch s.by {
-	case byHour:
-		name = at.In(s.location).Format("2006-01-02 15:00")
-	case byWorker:
-		name = s.names[worker]
-	}
-	g := s.groups[name]
+func (s *statistics) group(target string) *group {
+	g := s.groups[target]
 	if g == nil {
 		g = &group{}
-		s.groups[name] = g
+		s.groups[target] = g
 	}
 	return g
 }
@@ -236,9 +193,8 @@ func (d *durations) spread() *spread {
 
 // print prints the groups: a table of counts, and one of times.
 func (s *statistics) print() {
-	by := strings.ToUpper(s.by)
-	counts := s.table("no events", by, by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS")
-	times := s.table("", by, by, "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
+	counts := s.table("no events", "TARGET", "TARGET", "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS")
+	times := s.table("", "TARGET", "TARGET", "WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
 	names := slices.Sorted(maps.Keys(s.groups))
 	for _, name := range names {
 		g := s.groups[name]

@@ -26,9 +26,7 @@ func (p *program) journalVerify() *cmd {
 			if err != nil {
 				return err
 			}
-			progress := p.progress("events verified")
-			verdict, err := s.Audit(ctx, anchors, progress.at)
-			progress.end()
+			verdict, err := s.Audit(ctx, anchors, func(uint64) {})
 			if err != nil {
 				return err
 			}

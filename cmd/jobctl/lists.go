@@ -26,15 +26,15 @@ type (
 )
 
 func (p *program) listTargets() *cmd {
-	return command("list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
+	return command("list-targets", "its targets", func(ctx context.Context, args []string) error {
 		return p.showCensus(ctx, func(s *operator.Census) { p.targetTable(s.Workers[0].Value).print() })
-	})
+	}).of("worker")
 }
 
 func (p *program) listWorkers() *cmd {
-	return command("list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
+	return command("list-workers", "its workers, and their targets", func(ctx context.Context, args []string) error {
 		return p.showCensus(ctx, func(s *operator.Census) { p.workerTable(s.Master).print() })
-	})
+	}).of("master")
 }
 
 func (p *program) memoryUsage() *cmd {

@@ -34,7 +34,7 @@ func main() {
 	os.Exit(shell(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, sockets: "/run/jobd",
+		width: width(os.Stdout, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, sockets: "/run/jobd",
 	}))
 }
 
@@ -61,9 +61,8 @@ type surroundings struct {
 	err         io.Writer
 	terminal    bool        // out is one: tables get their lines, and colours
 	width       func() int  // how many columns it has at the moment, 0 where nobody knows; may be nil
-	errWidth    func() int  // the same of err
 	bare        io.Writer   // the terminal itself, for a view that makes all texts harmless by itself; nil: out is none
-	errTerminal bool        // err is one: long runs tell how far they are
+	errTerminal bool        // err is one: somebody can be asked
 	mark        string      // stands before and behind what may steer a terminal; see screen
 	fail        func(error) // ends the run, which must not be a success
 	now         func() time.Time
@@ -92,8 +91,9 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 	var line arranged
 	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) }, func(w io.Writer) { usageBelow(w, line.chosen) })
 	p.config.register(p.set)
-	if len(args) > 0 && args[0] == completeCommand {
-		return p.complete(ctx, args[1:])
+	if len(args) > 1 && args[0] == completeCommand {
+		p.complete(args[1:])
+		return nil
 	}
 	root := p.tree()
 	defer func() { err = unknownUsage(root, args, err) }()
@@ -478,13 +478,13 @@ func (p *program) secret(name string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// addressed refuses a command that only the other kind of daemon answers; its help says which that is.
+// addressed refuses a command that only the other kind of daemon answers.
 func (p *program) addressed(c *cmd) error {
 	instead := map[string]string{"poll": "poke", "poke": "poll", "list-workers": "list-targets"}[c.Name]
 	switch {
-	case p.config.master && strings.HasPrefix(c.ShortHelp, "worker: "):
+	case p.config.master && c.Only == "worker":
 		return wrongUsage("%s: only a worker knows this; leave --master away%s", c.Name, when(instead != "", ", or use "+instead))
-	case !p.config.master && strings.HasPrefix(c.ShortHelp, "master: "):
+	case !p.config.master && c.Only == "master":
 		return wrongUsage("%s: only a master knows this; use --master, or %s for a worker", c.Name, instead)
 	}
 	return nil

@@ -19,17 +19,9 @@ import (
 )
 
 func (p *program) queue() *cmd {
-	var watch bool
-	c := command("queue [T…] [--watch]", "what waits and runs of these targets, or of all, and when it will be done at the pace of the last minute", func(ctx context.Context, args []string) error {
-		return p.watched(ctx, watch, func(ctx context.Context, c *operator.Daemon) (err error) {
-			if err = p.showQueue(ctx, c, args); watch && !p.json() {
-				p.sayBelow(err)
-			}
-			return err
-		})
+	return command("queue [T…]", "what waits and runs of these targets, or of all, and when it will be done at the pace of the last minute", func(ctx context.Context, args []string) error {
+		return p.showQueue(ctx, p.daemon(), args)
 	})
-	c.FlagSet.BoolVar(&watch, "watch", false, "repeat it every 2 s, until interrupted")
-	return c
 }
 
 // showQueue prints how targets stand.

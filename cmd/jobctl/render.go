@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
@@ -442,16 +440,6 @@ func (p *program) printed(print func() error) (string, error) {
 	return page.String(), err
 }
 
-// sayBelow says in a page that is watched, and has something in it, what would be told on stderr.
-func (p *program) sayBelow(err error) {
-	if page, is := p.out.(*bytes.Buffer); !is || page.Len() == 0 || err == nil {
-		return
-	}
-	for line := range strings.SplitSeq("\n"+err.Error(), "\n") {
-		p.say("%s\n", clean(line))
-	}
-}
-
 // showPage shows one page.
 func (p *program) showPage(text string, first bool) {
 	switch {
@@ -462,56 +450,4 @@ func (p *program) showPage(text string, first bool) {
 		text = when(!first, "\n") + p.clock(p.now()) + "\n" + text
 	}
 	p.say("%s", text)
-}
-
-// When progress is told: of what takes longer than progressDelay, each progressInterval.
-const (
-	progressDelay    = time.Second
-	progressInterval = 200 * time.Millisecond
-)
-
-// statusLine is a line on stderr that is taken back, where that is a terminal.
-type statusLine struct {
-	*program
-	shown bool
-}
-
-// show writes it, no wider than the terminal: a line that wraps can't be taken back.
-func (l *statusLine) show(text string) {
-	columns := 80
-	if l.errWidth != nil && l.errWidth() > 0 {
-		columns = l.errWidth()
-	}
-	fmt.Fprint(l.err, l.ours("\r")+screen.Cut(text, columns-1)+l.ours("\x1b[K"))
-	l.shown = true
-}
-
-// end takes it back.
-func (l *statusLine) end() {
-	if l.shown {
-		fmt.Fprint(l.err, l.ours("\r\x1b[K"))
-		l.shown = false
-	}
-}
-
-// progress tells how far a long run is, where it takes long enough.
-type progress struct {
-	statusLine
-	what string
-	next time.Time
-}
-
-func (p *program) progress(what string) *progress {
-	return &progress{statusLine{program: p}, what, p.now().Add(progressDelay)}
-}
-
-// at shows that n were counted so far.
-func (g *progress) at(n uint64) {
-	if !g.errTerminal || g.variable("TERM") == "dumb" { // which takes no line back
-		return
-	}
-	if now := g.now(); !now.Before(g.next) {
-		g.show(humanize.Comma(int64(n)) + " " + g.what)
-		g.next = now.Add(progressInterval)
-	}
 }

@@ -31,21 +31,21 @@ func (p *program) aboutTargets(usage, help string, r api.Request[api.Targets, ap
 
 // ofOneWorker is a command that changes the targets of one worker.
 func ofOneWorker[Q any](p *program, usage, help string, r api.Request[Q, api.Done], read func(name string, args []string) (Q, error)) *cmd {
-	return command(usage, "worker: "+help, func(ctx context.Context, args []string) error {
+	return command(usage, help, func(ctx context.Context, args []string) error {
 		query, err := read(r.Name, args)
 		if err != nil {
 			return err
 		}
 		return tell(ctx, p, r, query)
-	})
+	}).of("worker")
 }
 
 func (p *program) poll() *cmd {
-	return p.aboutTargets("poll [T…]", "worker: look for jobs of these targets, or of all", api.Poll)
+	return p.aboutTargets("poll [T…]", "look for jobs of these targets, or of all", api.Poll).of("worker")
 }
 
 func (p *program) poke() *cmd {
-	return p.aboutTargets("poke T…", "master: let the workers that serve these targets look for jobs", api.Poke)
+	return p.aboutTargets("poke T…", "let the workers that serve these targets look for jobs", api.Poke).of("master")
 }
 
 func (p *program) pause() *cmd {
@@ -511,93 +511,7 @@ func awaitNext(ctx context.Context, before *workerStatus, look func(context.Cont
 	return now, nil
 }
 
-// How long processes may take to be replaced, where --timeout says nothing.
-const recycleLimit = 5 * time.Minute
-
 func (p *program) recycle() *cmd {
-	var wait bool
-	c := command("recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, "+
-		"by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
-		if err := p.tellTargets(ctx, api.Recycle, args); err != nil || !wait {
-			return err
-		}
-		err := p.awaitRecycled(ctx, args)
-		if err == nil && !p.json() {
-			p.say("no old process is left\n")
-		}
-		return err
-	})
-	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 5 if some are left")
-	return c
-}
-
-// awaitRecycled looks again and again until no process of these targets, or of all, is old. A daemon
-// that can't be reached meanwhile is waited for.
-func (p *program) awaitRecycled(ctx context.Context, targets []string) error {
-	limit := cmp.Or(p.config.timeout, recycleLimit)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	d := p.daemon()
-	var left []string // as it was seen last
-	pause := firstLook
-	lasting := operator.Lasting{Outlives: operator.Awaited, Tell: func(err error) {
-		if len(left) == 0 {
-			left = []string{err.Error()}
-		}
-	}}
-	err := lasting.Run(ctx, func() (time.Duration, error) {
-		s, err := operator.TakeCensus(ctx, d)
-		if err == nil {
-			left, err = oldProcesses(s, targets)
-		}
-		if err == nil && len(left) == 0 {
-			return -1, nil
-		}
-		pause = longer(pause)
-		return pause, err
-	})
-	switch {
-	case err == nil || ctx.Err() == nil:
-		return err
-	case exit.Interrupted(ctx):
-		return context.Cause(ctx)
-	}
-	return exit.With(exit.Late, fmt.Errorf("recycle: after %v not all old processes are gone; they go as soon as they can: %s", limit, strings.Join(left, "; ")))
-}
-
-// oldProcesses says which workers have old processes of these targets, or of all, and why.
-func oldProcesses(s *operator.Census, targets []string) (left []string, err error) {
-	for _, w := range s.Workers {
-		whose := ""
-		if s.Master != nil {
-			whose = "worker " + clean(w.From.Name) + ": "
-		}
-		if w.Err != nil {
-			left = append(left, whose+w.Err.Error())
-			continue
-		}
-		for i := range w.Value.Executors {
-			e := &w.Value.Executors[i]
-			switch {
-			case !e.Pooled() || len(targets) > 0 && !slices.Contains(targets, e.Target):
-			case e.Old == nil:
-				text := "recycle: " + whose + "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same"
-				return nil, &jobnet.RemoteError{Text: text, Code: jobnet.CodeUnknown}
-			case *e.Old > 0:
-				left = append(left, fmt.Sprintf("%starget %s has old processes: %d%s", whose, clean(e.Target), *e.Old, whyOld(e)))
-			}
-		}
-	}
-	return left, nil
-}
-
-// whyOld is why the old processes of a target are still there, as far as that can be told.
-func whyOld(e *api.ExecutorStatus) string {
-	switch why := cmp.Or(e.Unready, e.Failing); {
-	case why != "":
-		return ", since no new one gets ready: " + screen.InALine(why)
-	case e.Busy > 0:
-		return ", while jobs run"
-	}
-	return ""
+	return p.aboutTargets("recycle [T…]", "replace the processes that are kept for jobs of these targets, or of all, "+
+		"by new ones that have loaded the application anew, one after the other and none while it has a job", api.Recycle)
 }

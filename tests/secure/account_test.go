@@ -354,7 +354,7 @@ func TestAnAccountOutlivesWorkerAndRunner(t *testing.T) {
 	if out, code := jobctl(t, worker, "restart"); code != 0 {
 		t.Fatalf("restart: %s", out)
 	}
-	if out, code := jobctl(t, worker, "recycle", "--wait"); code != 0 {
+	if out, code := jobctl(t, worker, "recycle"); code != 0 {
 		t.Fatalf("recycle: %s", out)
 	}
 	works(worker, "jobctl restart and recycle")

@@ -27,7 +27,6 @@ type FailedQuery struct {
 	Code   *int   // nil: any
 
 	Retrying bool // also jobs that are tried again by themselves
-	Ignored  bool // also rows that were never run, because they say what can't be
 }
 
 // Failure is a job whose last end was a failure, as far as journals and table say. Times are in unix
@@ -49,9 +48,8 @@ type Failure struct {
 
 	At time.Time `json:"-"` // when it ended, to the microsecond
 
-	from    *Worker // that ran it
-	done    journal.Done
-	ignored bool // it was never run: its row says what can't be
+	from *Worker // that ran it
+	done journal.Done
 }
 
 // What is told of a failure's row.
@@ -60,7 +58,6 @@ const (
 	rowUnchecked = "not checked"
 	rowRetry     = "retry"  // it is tried again by itself
 	rowRecurs    = "recurs" // this run has failed, and the next one comes
-	rowIgnored   = "ignored"
 )
 
 // unknownEnd is how a process ended of which nobody saw the end.
@@ -69,8 +66,6 @@ const unknownEnd = "unknown"
 // Exit is how the process ended, in a word.
 func (f *Failure) Exit() string {
 	switch {
-	case f.ignored:
-		return "not run"
 	case f.Timeout > 0:
 		return "timeout"
 	case journal.StoppedIn(f.Reason) != "":
@@ -105,8 +100,8 @@ var errTooMany = errors.New("there are more failures than can be looked at toget
 const MostFailures = 100_000
 
 // FindFailed finds failures: ends in the journals, of which the rows say that nothing came after them. As
-// many ends are read as it takes; seen is told how many.
-func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n uint64)) (found Failures, err error) {
+// many ends are read as it takes.
+func (j *Journals) FindFailed(ctx context.Context, q FailedQuery) (found Failures, err error) {
 	most := MostFailures
 	if j.Look > 0 { // those that have been retried since are passed over, but not without end
 		most = min(most, 4*(q.Most+1))
@@ -114,9 +109,7 @@ func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n ui
 	ends, n, err := j.indexedEnds(ctx, q, q.Most+1)
 	look, find := q.Most+1, j.indexedEnds
 	if err != nil { // there is no index, or not yet
-		look, find = MostFailures, func(ctx context.Context, q FailedQuery, most int) ([]*Failure, int, error) {
-			return j.failedEnds(ctx, q, most, seen)
-		}
+		look, find = MostFailures, j.failedEnds
 		if q.Most > 0 {
 			look = min(max(4*q.Most, 100), MostFailures)
 		}
@@ -124,10 +117,7 @@ func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n ui
 	}
 	for ; err == nil; ends, n, err = find(ctx, q, look) {
 		found.All, found.Unchecked = j.stillFailed(ctx, ends)
-		found.All = slices.DeleteFunc(found.All, func(f *Failure) bool {
-			elsewhere := f.ignored && q.Target != "" && f.Target != "" && f.Target != q.Target
-			return elsewhere || !q.Retrying && f.Row == rowRetry
-		})
+		found.All = slices.DeleteFunc(found.All, func(f *Failure) bool { return !q.Retrying && f.Row == rowRetry })
 		enough := q.Most > 0 && len(found.All) >= q.Most
 		if n < look || enough || look >= most {
 			found.More = n >= look || q.Most > 0 && len(found.All) > q.Most
@@ -147,41 +137,20 @@ func (j *Journals) FindFailed(ctx context.Context, q FailedQuery, seen func(n ui
 
 // failedEnds reads the newest failed ends, of each job the last; the newest first. Ends of
 // jobs that somebody had cancelled are none. It tells how many were read.
-func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int, seen func(n uint64)) (ends []*Failure, n int, err error) {
+func (j *Journals) failedEnds(ctx context.Context, q FailedQuery, most int) (ends []*Failure, n int, err error) {
 	newest := newestEnds{}
-	read := func(query history.Query, take func(journal.Event) (end *Failure, at time.Time)) (n int, err error) {
-		query.Since, query.Last = q.Since, most
-		for e, err := range j.Events(ctx, query) {
-			if err != nil {
-				return n, err
-			}
-			n++
-			f, at := take(e.Item)
-			if f == nil {
-				continue
-			}
-			f.Worker, f.from = e.Source.Worker(), e.Source.Link()
-			newest.add(f, jobnet.Whole(e.Item.Job), at)
+	failed := history.Query{Kinds: []journal.Kind{journal.KindDone}, Result: "fail", LastLine: true, Target: q.Target, Since: q.Since, Last: most}
+	for e, err := range j.Events(ctx, failed) {
+		if err != nil {
+			return nil, n, err
 		}
-		return n, nil
-	}
-	failed := history.Query{Kinds: []journal.Kind{journal.KindDone}, Result: "fail", LastLine: true, Target: q.Target}
-	counted := uint64(0)
-	n, err = read(failed, func(e journal.Event) (*Failure, time.Time) {
-		counted++
-		seen(counted)
-		done, _ := e.Payload.(journal.Done)
+		n++
+		done, _ := e.Item.Payload.(journal.Done)
 		line := string(done.Stderr.Kept)
 		done.Stderr.Kept = nil
-		return failureOf(done, line), done.EndedAt(e.Time)
-	})
-	if err == nil && q.Ignored {
-		var m int
-		m, err = read(history.Query{Kinds: []journal.Kind{journal.KindIgnored}}, neverRun)
-		n = max(n, m)
-	}
-	if err != nil {
-		return nil, 0, err
+		f := failureOf(done, line)
+		f.Worker, f.from = e.Source.Worker(), e.Source.Link()
+		newest.add(f, jobnet.Whole(e.Item.Job), done.EndedAt(e.Item.Time))
 	}
 	return newest.of(q), n, nil
 }
@@ -216,9 +185,9 @@ func (all newestEnds) of(q FailedQuery) (ends []*Failure) {
 // errNoIndex says that not all failures are in an index.
 var errNoIndex = errors.New("a worker's index does not have all")
 
-// indexedEnds is failedEnds by the workers' indexes, which have no rows that were never run.
+// indexedEnds is failedEnds by the workers' indexes.
 func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (ends []*Failure, n int, err error) {
-	if len(j.Workers) < len(j.Sources) || q.Most == 0 || q.Ignored {
+	if len(j.Workers) < len(j.Sources) || q.Most == 0 {
 		return nil, 0, errNoIndex
 	}
 	newest, query := newestEnds{}, api.JobsQuery{Since: q.Since.UnixMilli(), Failures: true}
@@ -267,17 +236,6 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 	return slices.DeleteFunc(newest.of(q), func(f *Failure) bool { return f.At.Before(upTo) }), n, nil
 }
 
-// neverRun is a row that was ignored because it says what can't be. Those that somebody cancelled, or ran
-// by hand though they waited, are none: whoever did it knows. Such an event names no target: the rows
-// tell that.
-func neverRun(e journal.Event) (*Failure, time.Time) {
-	ignored, _ := e.Payload.(journal.Ignored)
-	if !ignored.Told {
-		return nil, e.Time
-	}
-	return &Failure{Reason: ignored.Reason, Line: screen.Clean(ignored.Reason), ignored: true}, e.Time
-}
-
 // stillFailed leaves out the jobs whose rows say that something came after the end. Where the table
 // can't be read, all are left, and the error says so.
 func (j *Journals) stillFailed(ctx context.Context, ends []*Failure) (still []*Failure, unchecked error) {
@@ -300,8 +258,6 @@ func (j *Journals) stillFailed(ctx context.Context, ends []*Failure) (still []*F
 			f.Row = rowDeleted
 		case !f.isIn(row):
 			continue
-		case f.ignored:
-			f.Target, f.Row = row.Target, rowIgnored
 		default:
 			f.Target = row.Target
 			f.comesBack(row)
@@ -313,9 +269,6 @@ func (j *Journals) stillFailed(ctx context.Context, ends []*Failure) (still []*F
 
 // isIn tells whether a row shows this end, or is owed it still: it bears the claim.
 func (f *Failure) isIn(row history.Row) bool {
-	if f.ignored {
-		return row.Status == journal.RowIgnored
-	}
 	switch row.Status {
 	case journal.RowDone:
 		return row.Result == f.done.Result && row.Finished == f.At.Unix()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"slices"
@@ -93,7 +94,8 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 			return s.Jobs(ctx, service.Call{}, q)
 		})
 	}
-	sources := []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}
+	read := false
+	sources := []Source{noting{Folder{Reader: journaltest.OpenReader(t, log.Dir)}, &read}}
 	for how, change := range map[string]func(q *api.JobsQuery) error{
 		"index":    func(*api.JobsQuery) error { return nil },
 		"journal":  func(*api.JobsQuery) error { return jobnet.Refusal("there is no index") },
@@ -101,8 +103,8 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 	} {
 		j := &Journals{Sources: sources, Workers: []*Worker{worker(change)}}
 		for _, retrying := range []bool{false, true} {
-			read := false
-			found, err := j.FindFailed(t.Context(), FailedQuery{Most: 50, Retrying: retrying}, func(uint64) { read = true })
+			read = false
+			found, err := j.FindFailed(t.Context(), FailedQuery{Most: 50, Retrying: retrying})
 			if err != nil || found.More || found.Unchecked != nil || read != (how != "index") {
 				t.Fatalf("%s: %v, %v, the journal was read: %v", how, err, found.Unchecked, read)
 			}
@@ -118,6 +120,17 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 			check.Equal(t, cmp.Diff(want, got), "", "%s, retrying %v (-want +got)", how, retrying)
 		}
 	}
+}
+
+// noting is a source that notes that its events are read.
+type noting struct {
+	Source
+	read *bool
+}
+
+func (n noting) Events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
+	*n.read = true
+	return n.Source.Events(ctx, q)
 }
 
 // answering is a worker that has rows, and an index.
@@ -174,7 +187,7 @@ func TestFailuresOfSeveralIndexes(t *testing.T) {
 		}))
 	}
 	slices.Reverse(j.Workers) // the one that has all rows is asked for them
-	found, err := j.FindFailed(t.Context(), FailedQuery{Most: 6}, func(uint64) {})
+	found, err := j.FindFailed(t.Context(), FailedQuery{Most: 6})
 	var got []jobnet.Whole
 	for _, f := range found.All {
 		got = append(got, f.Job)

@@ -119,8 +119,8 @@ func (r *Retrying) whoRan(ctx context.Context, list []Again) error {
 const retryOnce = 1000
 
 // SetBack has workers set rows back: of each job the one that ran it last, so that its journal goes on
-// to agree with the row; else any. asked is told of how many jobs that was asked so far.
-func (r *Retrying) SetBack(ctx context.Context, list []Again, asked func(n uint64)) {
+// to agree with the row; else any.
+func (r *Retrying) SetBack(ctx context.Context, list []Again) {
 	byWorker := map[*Worker][]Again{}
 	var order []*Worker
 	for _, one := range list {
@@ -130,7 +130,6 @@ func (r *Retrying) SetBack(ctx context.Context, list []Again, asked func(n uint6
 		byWorker[one.from] = append(byWorker[one.from], one)
 	}
 	refused := map[jobnet.Whole]string{}
-	n := uint64(0)
 	for _, worker := range order {
 		for some := range slices.Chunk(byWorker[worker], retryOnce) {
 			answer, err := r.askWorker(ctx, worker, some)
@@ -142,8 +141,6 @@ func (r *Retrying) SetBack(ctx context.Context, list []Again, asked func(n uint6
 			}
 			maps.Copy(r.Done, answer.Jobs)
 			maps.Copy(refused, answer.Errors)
-			n += uint64(len(some))
-			asked(n)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(refused)) {

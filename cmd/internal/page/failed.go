@@ -49,7 +49,7 @@ func (l *look) failures(p *failedPage) (found operator.Failures, j *operator.Jou
 		return found, nil, err
 	}
 	j.Look = mostLooked
-	found, err = j.FindFailed(l.ctx, query, func(uint64) {})
+	found, err = j.FindFailed(l.ctx, query)
 	l.noteAll(j.Failed)
 	return found, j, err
 }
@@ -178,7 +178,7 @@ func (l *look) setBack(list []operator.Again, r *operator.Retrying) (said []stri
 	if len(list) == 0 && all > 0 {
 		return nil, refuse(409, "what was to be retried has been retried since, and has ended again: look at it anew")
 	}
-	r.SetBack(l.ctx, list, func(uint64) {})
+	r.SetBack(l.ctx, list)
 	if n := len(r.Done); n > 0 {
 		said = append(said, fmt.Sprintf("%s set back: they run once more.", countOf(n, "job")))
 		if n == 1 {

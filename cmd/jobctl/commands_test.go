@@ -95,15 +95,15 @@ NAME    ADDRESS         VERSION  UP  DATABASE  LAG  SLOTS  TARGETS
 node-1  10.0.0.1:40000  ?        ?   ?         ?    ?/15   2
 node-2  [::1]:40001     ?        ?   ?         ?    ?      2
 
-worker node-1 can't tell more, because it is an older jobd, or the original
-worker node-2 does not answer: timed out
-
 2 workers, 2 targets; 0 of 15 slots in use, 0 prefetched
 master's resident memory: 1.0 MiB
 
 TARGET       WORKERS  SLOTS  PREFETCHED  WAITING  OLDEST  PAUSED
 a/long:name  1        ?/10   ?           ?        ?       no
 normal       1        ?/5    ?           ?        ?       1 of 1
+
+worker node-2: timed out
+worker node-1: it can't tell more, because it is an older jobd, or the original
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

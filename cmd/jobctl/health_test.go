@@ -113,7 +113,7 @@ func TestHealthOfAMaster(t *testing.T) {
 		},
 		"unserved": {
 			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked and is served by nobody since 1m",
+			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked and is served by nobody for 1m",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,6 +221,8 @@ a/long:name | 0/10  | 0          | 0       |        | for 1h50m
 mail        | 4/5   | 2          | 10000+  | 3h0m   | no
 
 target a/long:name is paused since 10:09:51 by 10.0.0.5:4711 via master 10.0.0.1:7081
+
+the oldest row of target mail waits for 3h0m
 `
 	jobctl{terminal: true}.expect(t, worker, output{out: want}, "status")
 	if got, want := strings.Join(worker.asked(), "\n"), "status \nwaiting "+`{"targets":["a/long:name","mail"]}`; got != want {
@@ -324,13 +326,6 @@ node-2 | 10.0.0.2:40000 | 1.4.0   | 3d5h | reachable | 5   | 1/15  | 2
 node-3 | 10.0.0.3:40000 | ?       | ?    | ?         | ?   | ?     | 1
 old    | 10.0.0.4:40000 | ?       | ?    | ?         | ?   | ?/2   | 1
 
-worker node-3 does not answer: no answer within 5s
-worker old can't tell more, because it is an older jobd, or the original
-
-worker w9 down since 11:00:00; it served a, b, c, d, e, 3 more from 10.0.0.9
-
-the master refuses changes since 11:00:00: no space left
-
 4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched
 the table does not show 10 events yet
 master's resident memory: 1.0 MiB
@@ -341,8 +336,11 @@ a/long:name | 2       | 0/20  | 0          | 0       |        | 2 of 2
 mail        | 2       | 5/10  | 4          | 40      | 10m0s  | no
 other       | 1       | ?/2   | ?          | ?       | ?      | no
 
-target mial was poked and is served by nobody, since 11:00:00; 3 rows wait
-and 2 more
+the master refuses changes since 11:00:00: no space left
+worker node-3: no answer within 5s
+worker w9 down since 11:00:00
+target mial was poked and is served by nobody since 11:00:00
+worker old: it can't tell more, because it is an older jobd, or the original
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")
 	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"targets":["a/long:name","mail","other","mial"],"worker":"10.0.0.1:40000"}` {

@@ -162,20 +162,6 @@ func slotsOf(s *workerStatus) (used, all int) {
 	return used, all
 }
 
-// printUntold names the workers that don't answer, or can't tell all.
-func (p *program) printUntold(s *operator.Census) {
-	var lines strings.Builder
-	for _, w := range s.Workers {
-		switch {
-		case w.Err != nil:
-			fmt.Fprintf(&lines, "worker %s does not answer: %s\n", clean(w.From.Name), clean(w.Err.Error()))
-		case !operator.TellsMore(w.Value):
-			fmt.Fprintf(&lines, "worker %s can't tell more, because it is an older jobd, or the original\n", clean(w.From.Name))
-		}
-	}
-	p.paragraph(lines.String())
-}
-
 // paragraph prints lines, if there are any, behind an empty one.
 func (p *program) paragraph(lines string) {
 	if lines != "" {
@@ -203,47 +189,9 @@ func sumText(s *operator.Census, tallies []operator.Tally) string {
 	return text
 }
 
-// printDown names the workers that the master misses.
-func (p *program) printDown(s *operator.Census) {
-	var lines strings.Builder
-	for _, w := range s.Master.Down {
-		fmt.Fprintf(&lines, "worker %s; it served %s from %s\n", p.downText(w), servedText(w), clean(w.RemoteAddr))
-	}
-	p.paragraph(lines.String())
-}
-
 // downText says since when a worker is down.
 func (p *program) downText(w api.DownWorker) string {
 	return fmt.Sprintf("%s down since %s", clean(w.Name), p.clock(time.UnixMilli(w.Since)))
-}
-
-// servedText names some of the targets of a worker that is down.
-func servedText(w api.DownWorker) string {
-	const most = 5
-	named := make([]string, 0, most+1)
-	for _, target := range w.Targets[:min(len(w.Targets), most)] {
-		named = append(named, clean(target))
-	}
-	if more := len(w.Targets) + w.TargetsCut - len(named); more > 0 {
-		named = append(named, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(named, ", ")
-}
-
-// printUnserved names the targets that were poked and that nobody serves.
-func (p *program) printUnserved(s *operator.Census) {
-	var lines strings.Builder
-	for _, u := range s.Master.Unserved {
-		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
-		if w, known := s.Waiting[u.Target]; known {
-			fmt.Fprintf(&lines, "; %s", operator.RowsWait(w))
-		}
-		lines.WriteByte('\n')
-	}
-	if more := s.Master.UnservedCount - len(s.Master.Unserved); more > 0 {
-		fmt.Fprintf(&lines, "and %s more\n", humanize.Comma(int64(more)))
-	}
-	p.paragraph(lines.String())
 }
 
 func (p *program) ps() *cmd {

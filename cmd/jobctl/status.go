@@ -45,20 +45,12 @@ func (p *program) printCensus(s *operator.Census) {
 		p.say("\n")
 	} else {
 		p.fleetTable(s).print()
-		p.printUntold(s)
-		p.printDown(s)
-		for _, t := range s.Master.Troubles {
-			p.say("\n%s%s: %s\n", operator.MasterTrouble(t), p.sinceSuffix(t.Since), clean(t.Why))
-		}
 		p.say("\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.Master.Memory.RSS))
 	}
 	p.tallyTable(s, tallies).print()
 	p.printExecutors(s)
 	p.printByHand(s)
-	if s.Master != nil {
-		p.printUnserved(s)
-	}
-	p.printTroubles(s)
+	p.printProblems(s)
 	for _, w := range s.Workers {
 		if w.Err == nil {
 			p.printOdds(p.whose(s, w), w.Value)
@@ -255,9 +247,6 @@ func (p *program) printOdds(whose string, s *workerStatus) {
 			p.say("and %s more\n", humanize.Comma(int64(more)))
 		}
 	}
-	if since := s.ConfigRefused; !since.IsZero() {
-		p.say("\n%sits configuration was refused at %s, and a start would fail: jobd --check and the worker's log say why\n", whose, p.clock(since))
-	}
 	if s.ClaimsInDoubt > 0 {
 		p.say("\n%sclaims that may or may not have been committed: %s\n", whose, humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
@@ -272,14 +261,12 @@ func (p *program) printOdds(whose string, s *workerStatus) {
 func (p *program) printExecutors(s *operator.Census) {
 	t := p.table("", "NAME|TARGET|REPLACED",
 		when(s.Master != nil, "NAME"), "TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED")
-	var unready strings.Builder
 	for _, w := range s.Workers {
 		if w.Err != nil || w.Value == nil {
 			continue
 		}
 		for i := range w.Value.Executors {
 			e := &w.Value.Executors[i]
-			whose := p.whose(s, w)
 			processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
 			if !e.Pooled() { // requests have no processes
 				processes, ready, booting = "", "", ""
@@ -289,40 +276,11 @@ func (p *program) printExecutors(s *operator.Census) {
 			}
 			t.add(w.From.Name, e.Target, e.Mode, processes, ready, e.Busy, booting,
 				humanize.Comma(e.Jobs), replacedText(e.Recycled))
-			switch since := p.clock(time.UnixMilli(e.Since)); {
-			case e.Unready != "":
-				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))
-			case e.Failing != "":
-				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
-			}
-			if e.Stranger != "" {
-				fmt.Fprintf(&unready, "%starget %s, %s: %s\n", whose, clean(e.Target), p.clock(time.UnixMilli(e.StrangerAt)), said(e.Stranger))
-			}
 		}
 	}
-	if t.count == 0 {
-		return
+	if t.count > 0 {
+		t.print()
 	}
-	t.print()
-	p.paragraph(unready.String())
-}
-
-// said is a reason with what a process wrote before it ended: where that has several lines they stand
-// below, indented, as they were written.
-func said(reason string) string {
-	reason = strings.TrimRight(reason, "\r\n")
-	if !strings.Contains(reason, "\n") {
-		return clean(reason)
-	}
-	const wrote = "; it wrote:"
-	if before, text, found := strings.Cut(reason, wrote+" "); found {
-		reason = before + wrote + "\n" + text
-	}
-	lines := strings.Split(reason, "\n")
-	for i, line := range lines {
-		lines[i] = clean(strings.TrimRight(line, "\r"))
-	}
-	return strings.Join(lines, "\n    ")
 }
 
 // replacedText is how many processes were replaced, and why, the most frequent reason first.
@@ -339,62 +297,40 @@ func replacedText(by map[string]int64) string {
 	return fmt.Sprintf("%s (%s)", humanize.Comma(all), strings.Join(texts, ", "))
 }
 
-// troublesOf is what keeps one worker from its work, and why, or, where it is well, what it says of
-// targets for which it claims nothing. What is about executors stands below these.
-func (p *program) troublesOf(s *workerStatus) (list []string) {
-	hindered := false
-	var others []string
-	for _, t := range operator.Troubles(s) {
-		text := clean(t.Effect + p.sinceSuffix(t.Since) + ": " + strings.TrimSpace(t.Cause))
-		switch {
-		case t.Hinders:
-			hindered = true
-			list = append(list, text)
-		case t.Target == "":
-			others = append(others, text)
-		}
-	}
-	for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
-		why := s.Targets[target].Why
-		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
-			return e.Target == target && e.Unready != "" && strings.Contains(why, e.Unready)
-		})
-		if why != "" && !said && !hindered {
-			list = append(list, clean("nothing is claimed for target "+target+": "+why))
-		}
-	}
-	return append(list, others...)
-}
-
-// printTroubles prints what keeps workers from their work, behind the names of all of which the same is
-// said; nothing where nothing does, or where workers are older and do not tell.
-func (p *program) printTroubles(s *operator.Census) {
+// printProblems prints what is wrong, each cause once, behind the names of the workers that have it, and what else workers say.
+func (p *program) printProblems(s *operator.Census) {
 	var all []string
 	workers := map[string][]string{}
-	for _, w := range s.Workers {
-		if w.Err != nil {
-			continue
+	add := func(text, worker string) {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
 		}
-		for _, text := range p.troublesOf(w.Value) {
-			if workers[text] == nil {
-				all = append(all, text)
-			}
-			workers[text] = append(workers[text], w.From.Name)
+		if worker != "" {
+			workers[text] = append(workers[text], clean(worker))
 		}
 	}
-	if len(all) == 0 { // else it is known why
-		for _, err := range s.Why {
-			all = append(all, "what waits is not known: "+clean(err.Error()))
+	for _, problem := range s.Problems(p.times()) {
+		text, whose := strings.CutPrefix(problem.Text, "worker "+clean(problem.Worker)+": ")
+		if problem.Code != "quarantined" { // the rows are listed
+			add(text, when(whose, problem.Worker))
+		}
+	}
+	ready := true
+	for _, w := range s.Workers {
+		if w.Err == nil {
+			ready = ready && operator.Ready(w.Value)
+			p.tellsBesides(w.Value, s.Master != nil, func(text string) { add(text, w.From.Name) })
+		}
+	}
+	for _, err := range s.Why {
+		if ready { // else it is known why
+			add("what waits is not known: "+clean(err.Error()), "")
 		}
 	}
 	var lines strings.Builder
 	for _, text := range all {
-		switch names := workers[text]; {
-		case s.Master == nil || len(names) == 0:
-		case len(names) == 1:
-			text = "worker " + cleaned(names) + ": " + text
-		default:
-			text = "workers " + cleaned(names) + ": " + text
+		if names := workers[text]; len(names) > 0 {
+			text = "worker" + when(len(names) > 1, "s") + " " + strings.Join(names, ", ") + ": " + text
 		}
 		if p.terminal {
 			text = strings.Join(layout.Wrap(text, cmp.Or(p.columns(), layout.Width)-len(indent)), "\n"+indent)
@@ -402,6 +338,28 @@ func (p *program) printTroubles(s *operator.Census) {
 		lines.WriteString(text + "\n")
 	}
 	p.paragraph(lines.String())
+}
+
+// tellsBesides gives what a worker tells beside its troubles: why nothing is claimed for targets, while it takes work; whose
+// processes answered in another's name; that it can't tell more.
+func (p *program) tellsBesides(s *workerStatus, ofMaster bool, add func(text string)) {
+	for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
+		why := s.Targets[target].Why
+		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
+			return e.Target == target && e.Unready != "" && strings.Contains(why, e.Unready)
+		})
+		if why != "" && !said && operator.Ready(s) {
+			add(clean("nothing is claimed for target " + target + ": " + why))
+		}
+	}
+	for i := range s.Executors {
+		if e := &s.Executors[i]; e.Stranger != "" {
+			add(clean(fmt.Sprintf("target %s, %s: %s", e.Target, p.clock(time.UnixMilli(e.StrangerAt)), e.Stranger)))
+		}
+	}
+	if ofMaster && !operator.TellsMore(s) {
+		add("it can't tell more, because it is an older jobd, or the original")
+	}
 }
 
 // indent stands before the further lines of a paragraph.

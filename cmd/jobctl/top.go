@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -70,7 +68,7 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 		what = "master at "
 	}
 	err := live.Run(ctx, live.Config{
-		Source: &topSource{&quiet, d, p}, Daemon: what + d.Where(), Master: p.config.master, Interval: interval,
+		Source: &topSource{&quiet, d}, Daemon: what + d.Where(), Master: p.config.master, Interval: interval,
 		Now: p.now, Location: p.location, Colour: p.coloured(), In: p.in, Out: p.bare, Environ: p.environ,
 	})
 	switch cause := context.Cause(ctx); {
@@ -84,9 +82,8 @@ func (p *program) live(ctx context.Context, interval time.Duration) error {
 
 // topSource asks the worker at the other end, or the workers of the master there, for the live view.
 type topSource struct {
-	p     *program
-	d     *operator.Daemon
-	aloud *program // may write to the terminal, which the view has left
+	p *program
+	d *operator.Daemon
 }
 
 var _ live.Source = (*topSource)(nil)
@@ -121,10 +118,6 @@ func (s *topSource) Do(ctx context.Context, a live.Action) (answer string, err e
 		answer, err = s.tellTarget(ctx, api.Continue, a.Target)
 	case live.Poke:
 		answer, err = s.tellTarget(ctx, s.look(), a.Target)
-	case live.Term:
-		answer, err = s.signal(ctx, a.Job, syscall.SIGTERM)
-	case live.Kill:
-		answer, err = s.signal(ctx, a.Job, syscall.SIGKILL)
 	case live.Cancel:
 		answer, err = s.cancel(ctx, a.Job)
 	}
@@ -148,22 +141,6 @@ func (s *topSource) tellTarget(ctx context.Context, r api.Request[api.Targets, a
 		return "no worker serves it now; the poke is kept until one does", nil
 	}
 	return done.Result, s.p.missed(r.Name, done)
-}
-
-func (s *topSource) signal(ctx context.Context, job live.Job, signal syscall.Signal) (string, error) {
-	name := api.SendSignal.Name
-	var answer api.Delivered
-	if err := s.d.AskInto(ctx, name, s.p.signalRequest([]operator.Job{{ID: job.Job, Target: job.Target}}, int(signal)), &answer); err != nil {
-		return "", operator.MayBeDone(err, name)
-	}
-	key := strconv.FormatInt(int64(job.Job), 10)
-	switch {
-	case answer.Errors[key] != "":
-		return "", errors.New(answer.Errors[key])
-	case !answer.Jobs[key]:
-		return "", fmt.Errorf("job %s is not running any more", key)
-	}
-	return "sent", nil
 }
 
 // cancel cancels a running job, on the worker that runs it.
@@ -190,15 +167,4 @@ func (s *topSource) cancel(ctx context.Context, job live.Job) (string, error) {
 // clock is the time of day of unix milliseconds.
 func (s *topSource) clock(at int64) string {
 	return time.UnixMilli(at).In(s.p.location).Format(time.TimeOnly)
-}
-
-// Show implements live.Source.
-func (s *topSource) Show(ctx context.Context, job live.Job) error {
-	return s.aloud.showJob(ctx, s.d, operator.Job{ID: job.Job, Target: job.Target}, operator.UsualRuns)
-}
-
-// Follow implements live.Source.
-func (s *topSource) Follow(ctx context.Context, job live.Job) error {
-	f := &follower{program: s.aloud, job: job.Job, follow: true, lines: -1, tube: newTube(s.aloud)}
-	return f.run(ctx)
 }

@@ -57,7 +57,7 @@ func topOf(t *testing.T, port string, master bool) *topSource {
 	p.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
 	d := p.daemon()
 	t.Cleanup(d.Close)
-	return &topSource{p, d, p}
+	return &topSource{p, d}
 }
 
 func atoi(t *testing.T, text string) (n int) {
@@ -83,9 +83,6 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 		t.Errorf("waiting: %q, %v", waiting.Silent, err)
 	}
 	job := live.Job{RunningJob: api.RunningJob{Job: 5, Target: "mail"}, From: fleet.Workers[0].From}
-	if err := s.Follow(t.Context(), job); err == nil || !strings.Contains(err.Error(), "older jobd") {
-		t.Errorf("output: %v", err)
-	}
 	if _, err := s.Do(t.Context(), live.Action{Kind: live.Cancel, Job: job}); err == nil || !strings.Contains(err.Error(), "older jobd") {
 		t.Errorf("cancel: %v", err)
 	}
@@ -221,12 +218,8 @@ func TestTopSaysWhatBecameOfAnAction(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{
 		"status": json.RawMessage(workerAnswer), "pause": "ok", "continue": "ok", "poll": "ok",
-		"send-signal": json.RawMessage(`{"5": true, "6": false, "errors": {"7": "no"}}`),
 	})
 	s := topOf(t, d.port, false)
-	job := func(id int64) live.Job {
-		return live.Job{RunningJob: api.RunningJob{Job: jobnet.Whole(id), Target: "mail"}}
-	}
 	for _, test := range []struct {
 		action       live.Action
 		want, failed string
@@ -234,16 +227,13 @@ func TestTopSaysWhatBecameOfAnAction(t *testing.T) {
 		{live.Action{Kind: live.Pause, Target: "mail"}, "ok", ""},
 		{live.Action{Kind: live.Continue, Target: "mail"}, "ok", ""},
 		{live.Action{Kind: live.Poke, Target: "mail"}, "ok", ""},
-		{live.Action{Kind: live.Term, Job: job(5)}, "sent", ""},
-		{live.Action{Kind: live.Kill, Job: job(6)}, "", "job 6 is not running any more"},
-		{live.Action{Kind: live.Kill, Job: job(7)}, "", "no"},
 	} {
 		got, err := s.Do(t.Context(), test.action)
 		if got != test.want || (err == nil) != (test.failed == "") || err != nil && err.Error() != test.failed {
 			t.Errorf("%+v: %q, %v", test.action, got, err)
 		}
 	}
-	want := []string{`pause {"targets":["mail"]}`, `continue {"targets":["mail"]}`, `poll {"targets":["mail"]}`, `send-signal {"jobs":{"5":15}}`, `send-signal {"jobs":{"6":9}}`, `send-signal {"jobs":{"7":9}}`}
+	want := []string{`pause {"targets":["mail"]}`, `continue {"targets":["mail"]}`, `poll {"targets":["mail"]}`}
 	if got := slices.DeleteFunc(d.asked(), func(s string) bool { return strings.HasPrefix(s, "status") }); !slices.Equal(got, want) {
 		t.Errorf("asked %q", got)
 	}

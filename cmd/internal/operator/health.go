@@ -49,12 +49,14 @@ type Health struct {
 
 	limits Limits
 	now    time.Time
+	lasts  func(since time.Time) string // says how long something has lasted, or since when
 }
 
 // HealthOf asks a daemon how it is. That it gives no answer is a problem, too; the error is that of a
 // question which somebody broke off.
 func HealthOf(ctx context.Context, d *Daemon, limits Limits, now time.Time) (*Health, error) {
-	h := &Health{Who: d.Where(), limits: limits, now: now}
+	h := healthAt(limits, now)
+	h.Who = d.Where()
 	s, err := TakeCensus(ctx, d)
 	switch {
 	case err == nil:
@@ -70,9 +72,20 @@ func HealthOf(ctx context.Context, d *Daemon, limits Limits, now time.Time) (*He
 
 // Health is how a daemon is, by what it and all that it leads to have told.
 func (s *Census) Health(limits Limits, now time.Time) *Health {
-	h := &Health{limits: limits, now: now}
+	h := healthAt(limits, now)
 	h.judge(s)
 	return h
+}
+
+func healthAt(limits Limits, now time.Time) *Health {
+	return &Health{limits: limits, now: now, lasts: func(since time.Time) string { return " for " + screen.Length(now.Sub(since)) }}
+}
+
+// Problems are what is wrong, the worst first, with the moments since when.
+func (s *Census) Problems(clock Clock) []Problem {
+	h := &Health{now: clock.Now, lasts: func(since time.Time) string { return " since " + clock.Moment(since) }}
+	h.judge(s)
+	return h.Problems
 }
 
 // stateOf is how bad it is that there is no answer: a daemon that can't be reached or does not
@@ -119,7 +132,11 @@ func (h *Health) judge(s *Census) {
 // fleet judges the workers of a master. One that takes no work is a warning while others do.
 func (h *Health) fleet(s *Census) {
 	for _, t := range s.Master.Troubles {
-		h.find(Warning, Problem{Code: "master-refuses"}, "%s: %s", MasterTrouble(t), screen.InALine(t.Why))
+		lasts := ""
+		if !t.Since.IsZero() {
+			lasts = h.lasts(t.Since)
+		}
+		h.find(Warning, Problem{Code: "master-refuses"}, "%s%s: %s", masterTrouble(t), lasts, screen.InALine(t.Why))
 	}
 	ready := 0
 	for _, w := range s.Workers {
@@ -149,14 +166,14 @@ func (h *Health) fleet(s *Census) {
 			h.find(Warning, Problem{Code: "down"}, "and %d more workers", len(s.Master.Down)-i)
 			break
 		}
-		h.find(Warning, Problem{Code: "down", Worker: w.Name}, "worker %s down for %s", screen.Clean(w.Name), screen.Length(h.now.Sub(time.UnixMilli(w.Since))))
+		h.find(Warning, Problem{Code: "down", Worker: w.Name}, "worker %s down%s", screen.Clean(w.Name), h.lasts(time.UnixMilli(w.Since)))
 	}
 	for i, u := range s.Master.Unserved {
 		if i == mostOfASort {
 			h.find(Warning, Problem{Code: "unserved"}, "and %d more targets", s.Master.UnservedCount-i)
 			break
 		}
-		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked and is served by nobody since %s", screen.Clean(u.Target), screen.Length(h.now.Sub(time.UnixMilli(u.Since))))
+		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked and is served by nobody%s", screen.Clean(u.Target), h.lasts(time.UnixMilli(u.Since)))
 	}
 	h.Numbers = append(h.Numbers, Figure{Name: "unserved", Value: float64(s.Master.UnservedCount)})
 }
@@ -176,12 +193,12 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 			how = bad
 		}
 		if !t.Since.IsZero() {
-			lasts = " for " + screen.Length(h.now.Sub(t.Since))
+			lasts = h.lasts(t.Since)
 		}
 		h.find(how, Problem{Code: t.code, Worker: name, Target: t.Target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
-		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake for %s, and the old one stays in force", before, screen.Length(h.now.Sub(since)))
+		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force", before, h.lasts(since))
 	}
 }
 
@@ -396,8 +413,8 @@ func Ready(s *api.WorkerStatus) bool {
 	return !slices.ContainsFunc(Troubles(s), func(t Trouble) bool { return t.Hinders })
 }
 
-// MasterTrouble is what a master's own trouble means.
-func MasterTrouble(t api.NotReady) string {
+// masterTrouble is what a master's own trouble means.
+func masterTrouble(t api.NotReady) string {
 	if t.What == "principals" {
 		return "the master's file of principals has a mistake; its former lines stay in force"
 	}

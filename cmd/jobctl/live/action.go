@@ -34,10 +34,6 @@ func (a Action) words() (wanted, underWay string) {
 		return "continue " + a.Target, "continuing " + a.Target
 	case Poke:
 		return "poke " + a.Target, "poking " + a.Target
-	case Term:
-		return "send TERM to " + job, "sending TERM to " + job
-	case Kill:
-		return "send KILL to " + job, "sending KILL to " + job
 	}
 	return "cancel " + job, "cancelling " + job
 }
@@ -54,12 +50,13 @@ func (m *model) askTarget(kind ActionKind) {
 	}
 }
 
-// askJob does the same with a job.
-func (m *model) askJob(kind ActionKind, job Job) {
-	if !m.free() {
+// askCancel does the same with the chosen job, which may be cancelled.
+func (m *model) askCancel() {
+	job, ok := m.needJob()
+	if !ok || !m.free() {
 		return
 	}
-	action := Action{Kind: kind, Target: job.Target, Job: job}
+	action := Action{Kind: Cancel, Target: job.Target, Job: job}
 	wanted, _ := action.words()
 	if job.PID > 0 {
 		wanted += fmt.Sprintf(", process %d", job.PID)
@@ -98,13 +95,6 @@ func (m *model) do(action Action) tea.Cmd {
 	return func() tea.Msg {
 		answer, err := m.config.Source.Do(m.ctx, action)
 		return done{action, answer, err}
-	}
-}
-
-// returned takes the terminal back, and says what went wrong meanwhile.
-func (m *model) returned(b back) {
-	if b.err != nil {
-		m.say(true, b.err.Error())
 	}
 }
 

@@ -14,6 +14,5 @@
 // No request is waited for by the keys. Of each kind one is under way at a time, so a daemon that is
 // slow or silent is asked no more often than it answers, and the view says since when it is silent.
 //
-// What others say is made harmless at the last step, when lines are fitted to the window. A job's page and
-// its output are printed by the commands that are for them, while the view has left the terminal.
+// What others say is made harmless at the last step, when lines are fitted to the window.
 package live

@@ -42,7 +42,6 @@ type fake struct {
 	asked   map[string]int
 	query   api.RunningQuery
 	counted []string
-	printed []Job
 	done    []Action
 }
 
@@ -64,17 +63,6 @@ func (f *fake) Waiting(_ context.Context, _ *operator.Census, targets []string) 
 	f.asked["waiting"]++
 	f.counted = targets
 	return f.waiting, f.err
-}
-
-func (f *fake) Show(_ context.Context, job Job) error {
-	f.printed = append(f.printed, job)
-	return f.err
-}
-
-func (f *fake) Follow(ctx context.Context, job Job) error {
-	f.printed = append(f.printed, job)
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func (f *fake) Do(_ context.Context, a Action) (string, error) {

@@ -15,7 +15,7 @@ import (
 func (m *model) keyLine() line {
 	keys := []string{"p pause", "c continue", "l look", "s sort", "tab next table", "? help", "q quit"}
 	if m.chosen == jobsPane {
-		keys = []string{"enter look", "o output", "t TERM", "K KILL", "x cancel", "s sort", "? help", "q quit"}
+		keys = []string{"x cancel", "p pause", "c continue", "s sort", "tab next table", "? help", "q quit"}
 	}
 	for len(keys) > 2 && wide(strings.Join(keys, "  ")) > m.width {
 		keys = slices.Delete(keys, len(keys)-3, len(keys)-2)
@@ -31,9 +31,6 @@ func (m *model) helpLines() []line {
 		"s        order of running jobs: by age, processor time, memory",
 		"p, c     pause, continue the chosen target, of all workers; asks first",
 		"l        look for jobs of the chosen target now (poke)",
-		"enter    the chosen job's page, as of jobctl show; a key goes back",
-		"o        follow the chosen job's output, as jobctl tail -f; a key goes back",
-		"t, K     send TERM, KILL to the chosen job; asks first",
 		"x        cancel the chosen job: TERM, then KILL; asks first",
 		"?        this page    q, ctrl+c  quit",
 		"",
@@ -87,14 +84,8 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		if target, ok := m.needTarget(); ok {
 			return m.do(Action{Kind: Poke, Target: target})
 		}
-	case "enter":
-		return m.leave(m.config.Source.Show)
-	case "o":
-		return m.leave(m.config.Source.Follow)
-	case "t", "K", "x":
-		if job, ok := m.needJob(); ok {
-			m.askJob(map[string]ActionKind{"t": Term, "K": Kill, "x": Cancel}[name], job)
-		}
+	case "x":
+		m.askCancel()
 	default:
 		m.move(name)
 	}

@@ -39,10 +39,11 @@ type model struct {
 	now           time.Time
 	width, height int
 
-	fleet   poll[*operator.Census]
-	running poll[operator.RunningJobs]
-	waiting poll[Waiting]
-	asked   map[string]bool // the targets for which was counted last
+	fleet    poll[*operator.Census]
+	problems []operator.Problem // that the fleet has
+	running  poll[operator.RunningJobs]
+	waiting  poll[Waiting]
+	asked    map[string]bool // the targets for which was counted last
 
 	chosen pane
 	at     [panes]cursor
@@ -103,15 +104,15 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
 	case answered[*operator.Census]:
-		m.fleet.end(msg)
+		if m.fleet.end(msg); msg.err == nil {
+			m.problems = msg.answer.Problems(operator.Clock{Now: m.now, Location: m.config.Location, Brief: true})
+		}
 	case answered[operator.RunningJobs]:
 		m.listed(msg)
 	case answered[Waiting]:
 		m.waiting.end(msg)
 	case done:
 		m.ended(msg)
-	case back:
-		m.returned(msg)
 	}
 	m.settle()
 	return m, tea.Batch(cmd, m.ask())

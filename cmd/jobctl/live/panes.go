@@ -100,15 +100,11 @@ func (m *model) workerRows(rows int) *grid {
 		}
 		sum := sumOf(w)
 		started, ended, failed := rates(sum)
-		state := "ok"
-		if lines := m.troublesOf("", w.Value); len(lines) > 0 {
-			state = lines[0].text
-		}
 		up := unknown
 		if w.Value.Started > 0 {
 			up = screen.Length(m.now.Sub(time.UnixMilli(w.Value.Started)))
 		}
-		g.add(nameOf(w), w.From.Address, inUse(sum), started, ended, failed, up, state)
+		g.add(nameOf(w), w.From.Address, inUse(sum), started, ended, failed, up, m.state(w.From.Name))
 	}
 	return g
 }

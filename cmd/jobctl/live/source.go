@@ -20,9 +20,6 @@ type Source interface {
 	Running(ctx context.Context, q api.RunningQuery) (operator.RunningJobs, error)
 	// Waiting counts what waits for these targets.
 	Waiting(ctx context.Context, fleet *operator.Census, targets []string) (Waiting, error)
-	// Show prints the page of a job, Follow its output as it comes, on the terminal itself.
-	Show(ctx context.Context, job Job) error
-	Follow(ctx context.Context, job Job) error
 	// Do carries an action out, and says what the daemon answered.
 	Do(ctx context.Context, action Action) (string, error)
 }
@@ -51,8 +48,6 @@ const (
 	Pause ActionKind = iota
 	Continue
 	Poke
-	Term
-	Kill
 	Cancel
 )
 

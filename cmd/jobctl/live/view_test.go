@@ -1,9 +1,7 @@
 package live
 
 import (
-	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -107,11 +105,9 @@ func TestTextsOfOthersAreHarmless(t *testing.T) {
 	look("a question")
 	p.press("y")
 	look("a refusal")
-	p.press("tab", "home", "t")
+	p.press("tab", "home", "x")
 	look("a question about a job")
 	p.press("n")
-	p.send(back{errors.New(nasty)})
-	look("what went wrong with its output")
 	p.model.config.Colour = true
 	if text := p.model.screen(); !strings.Contains(text, "\x1b[") || strings.Contains(text, "\x1b[2J") {
 		t.Errorf("with colours: %q", text)
@@ -172,37 +168,6 @@ func TestWideTextIsCutWhereItIsTooWide(t *testing.T) {
 		{"日本語", 6, "日本語"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日… "}, {"abc", 5, "abc  "}, {"abc", 2, "a…"}, {"abc", 0, ""}, {"abc", 1, "…"},
 	} {
 		check.Equal(t, fit(test.text, test.width), test.want, "%s in %d", test.text, test.width)
-	}
-}
-
-// What is printed about a job ends with a key, be it over or not; so it does with the view.
-func TestAsidesEndWithAKey(t *testing.T) {
-	t.Parallel()
-	f := oneWorker()
-	job := f.running.Jobs[0]
-	in, key := io.Pipe()
-	for name, test := range map[string]struct {
-		print func(context.Context, Job) error
-		in    io.Reader
-		end   func(cancel func())
-	}{
-		"a page":           {print: f.Show, in: strings.NewReader("q"), end: func(func()) {}},
-		"an output":        {print: f.Follow, in: strings.NewReader("\x1b"), end: func(func()) {}},
-		"the view is over": {print: f.Follow, in: in, end: func(cancel func()) { cancel() }},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		a := &aside{ctx: ctx, print: func(ctx context.Context) error { return test.print(ctx, job) }}
-		a.SetStdin(test.in)
-		a.SetStdout(io.Discard)
-		ended := make(chan error, 1)
-		go func() { ended <- a.Run() }()
-		test.end(cancel)
-		check.Do(t, <-ended, "%s", name)
-		cancel()
-	}
-	_ = key.Close()
-	if len(f.printed) != 3 || f.printed[0].Job != job.Job {
-		t.Errorf("printed: %v", f.printed)
 	}
 }
 

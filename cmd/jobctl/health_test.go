@@ -35,13 +35,12 @@ func TestHealthOfAWorker(t *testing.T) {
 	t.Parallel()
 	now := jobctlNow.Unix()
 	recent, old := fmt.Sprintf(waitingRows, now-60), fmt.Sprintf(waitingRows, now-1200)
-	const numbers = ` | waiting=7;;;0 oldest=60s;900;3600;0 running=4;;;0;5 failed=15%;;;0;100 lag=5;10000;1000000;0 aside=0;;;0`
 	for name, test := range map[string]struct {
 		more, waiting, args string
 		code                int
 		want                string
 	}{
-		"well": {"", recent, "", 0, "JOBD OK - worker node-1: 4 of 5 slots in use, 7 rows wait" + numbers},
+		"well": {"", recent, "", 0, "JOBD OK - worker node-1: 4 of 5 slots in use, 7 rows wait"},
 		"away": {
 			`,"database": {"reachable": false}, "notReady": [{"what": "database", "why": "no route | to\nhost"}]`, recent, "", 2,
 			"JOBD CRITICAL - worker node-1: the database is away: no route / to",
@@ -61,11 +60,11 @@ func TestHealthOfAWorker(t *testing.T) {
 		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: it is not registered with the master 10.0.0.1:7081: refused"},
 		"uncounted": {
 			"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3,
-			"JOBD UNKNOWN - worker node-1: what waits is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
+			"JOBD UNKNOWN - worker node-1: what waits is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known",
 		},
 		"away, uncounted": {
 			`,"database": {"reachable": false, "error": "it is off"}`, `{"targets": {"mail": {"error": "it is off"}}}`, "", 2,
-			"JOBD CRITICAL - worker node-1: the database is away: it is off, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
+			"JOBD CRITICAL - worker node-1: the database is away: it is off, 4 of 5 slots in use, how many rows wait is not known",
 		},
 		"paused": {
 			`,"targets": {"mail": {"concurrency": 5, "paused": true}}`, old, "", 1,
@@ -80,7 +79,7 @@ func TestHealthOfAWorker(t *testing.T) {
 			t.Parallel()
 			d := healthDaemon(t, healthAnswer("node-1", test.more), test.waiting)
 			got := jobctl{}.run(t, strings.Fields("--port "+d.port+" health"+test.args)...)
-			if got.code != test.code || !strings.HasPrefix(got.out, test.want) || strings.Count(got.out, "\n") != 1 || strings.Count(got.out, "|") != 1 || got.err != "" {
+			if got.code != test.code || !strings.HasPrefix(got.out, test.want) || strings.Count(got.out, "\n") != 1 || strings.Contains(got.out, "|") || got.err != "" {
 				t.Errorf("exit code %d, want %d; stderr %q\n got %s\nwant %s", got.code, test.code, got.err, got.out, test.want)
 			}
 		})
@@ -99,17 +98,17 @@ func TestHealthOfAMaster(t *testing.T) {
 		code                int
 		want                string
 	}{
-		"well":           {well, "", "", 0, "JOBD OK - master at 127.0.0.1:%s: 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0"},
+		"well":           {well, "", "", 0, "JOBD OK - master at 127.0.0.1:%s: 1 worker, 4 of 5 slots in use, 7 rows wait"},
 		"none":           {"", "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: 0 workers registered"},
 		"one is silent":  {well + "," + away, "", "", 1, "JOBD WARNING - master at 127.0.0.1:%s: worker two: no answer"},
 		"all are silent": {away, "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: worker two: no answer"},
 		"the master refuses changes": {
 			well, `,"troubles": [{"what": "journal", "why": "no space\nleft"}]`, "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: the master refuses changes: no space / left, 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0",
+			"JOBD WARNING - master at 127.0.0.1:%s: the master refuses changes: no space / left, 1 worker, 4 of 5 slots in use, 7 rows wait",
 		},
 		"a worker is down": {
 			well, fmt.Sprintf(`,"down": [{"name": "w2", "targets": ["mail"], "since": %d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0",
+			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait",
 		},
 		"unserved": {
 			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
@@ -171,10 +170,9 @@ func TestHealthForPrograms(t *testing.T) {
 		State    string
 		Code     int
 		Problems []string
-		Numbers  map[string]float64
 	}
 	if err := json.Unmarshal([]byte(got.out), &told); err != nil || got.code != 1 || told.Code != 1 || told.State != "warning" ||
-		len(told.Problems) != 1 || told.Numbers["waiting"] != 7 || told.Numbers["oldest"] != 1200 {
+		len(told.Problems) != 1 {
 		t.Errorf("exit code %d: %s, %v", got.code, got.out, err)
 	}
 }

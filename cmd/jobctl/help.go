@@ -235,8 +235,8 @@ func (p *program) completion() *cmd {
 // completeCommand is what the scripts of shells call. It is in no help.
 const completeCommand = "__complete"
 
-// complete prints what the last of some words may become, one a line: commands, flags, or the words that the flag before it
-// takes. It asks nobody.
+// complete prints what the last of some words may become, one a line: commands, flags, or the words
+// that the flag before it takes. It asks nobody.
 func (p *program) complete(words []string) {
 	root := p.tree()
 	chosen, before := root, ""

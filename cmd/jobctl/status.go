@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -297,7 +295,8 @@ func replacedText(by map[string]int64) string {
 	return fmt.Sprintf("%s (%s)", humanize.Comma(all), strings.Join(texts, ", "))
 }
 
-// printProblems prints what is wrong, each cause once, behind the names of the workers that have it, and what else workers say.
+// printProblems prints what is wrong, each cause once, behind the names of the workers that have
+// it, and what else workers say.
 func (p *program) printProblems(s *operator.Census) {
 	var all []string
 	workers := map[string][]string{}
@@ -340,8 +339,8 @@ func (p *program) printProblems(s *operator.Census) {
 	p.paragraph(lines.String())
 }
 
-// tellsBesides gives what a worker tells beside its troubles: why nothing is claimed for targets, while it takes work; whose
-// processes answered in another's name; that it can't tell more.
+// tellsBesides gives what a worker tells beside its troubles: why nothing is claimed for targets,
+// while it takes work; whose processes answered in another's name; that it can't tell more.
 func (p *program) tellsBesides(s *workerStatus, ofMaster bool, add func(text string)) {
 	for _, target := range slices.Sorted(maps.Keys(s.Targets)) {
 		why := s.Targets[target].Why
@@ -396,53 +395,21 @@ func (p *program) printHealth(h *operator.Health) {
 		p.say("%s\n", healthLine(h, problems))
 		return
 	}
-	numbers := make(map[string]*float64, len(h.Numbers))
-	for _, n := range h.Numbers {
-		numbers[n.Name] = &n.Value
-		if n.Lost {
-			numbers[n.Name] = nil
-		}
-	}
 	p.printJSON(map[string]any{
 		"state": strings.ToLower(h.State.String()), "code": int(h.State), "daemon": h.Who,
-		"problems": problems, "notes": append([]string{}, h.Notes...), "numbers": numbers,
+		"problems": problems, "notes": append([]string{}, h.Notes...),
 	})
 }
 
 // errTold is the error of a run that has told all that there is to tell.
 var errTold = errors.New("")
 
-// healthLine is the line: what is wrong, how it is, and the numbers behind a bar, which the text
-// before must not have.
+// healthLine is the line: what is wrong, and how it is, without a bar, behind which monitoring
+// expects numbers.
 func healthLine(h *operator.Health, problems []string) string {
 	text := strings.Join(append(problems, h.Notes...), ", ")
 	line := "JOBD " + h.State.String() + " - " + h.Who + ": " + cmp.Or(text, "it is well")
-	line = strings.ReplaceAll(strings.Join(strings.Fields(line), " "), "|", "/")
-	if len(h.Numbers) == 0 {
-		return line
-	}
-	words := make([]string, len(h.Numbers))
-	for i, n := range h.Numbers {
-		words[i] = figureText(n)
-	}
-	return line + " | " + strings.Join(words, " ")
-}
-
-// figureText is a number with its limits, in the form of Nagios' plugins: name=value;warning;critical;least;most,
-// or U where nobody knows it.
-func figureText(n operator.Figure) string {
-	if n.Lost {
-		return n.Name + "=U"
-	}
-	rounded := func(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
-	some := func(limit float64) string {
-		if limit == 0 {
-			return ""
-		}
-		return rounded(limit)
-	}
-	text := fmt.Sprintf("%s=%s%s;%s;%s;0;%s", n.Name, rounded(n.Value), n.Unit, some(n.Warn), some(n.Critical), some(n.Most))
-	return strings.TrimRight(text, ";")
+	return strings.ReplaceAll(strings.Join(strings.Fields(line), " "), "|", "/")
 }
 
 // unknownUsage gives the errors of a wrong command line or configuration the exit code that means

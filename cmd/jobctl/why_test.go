@@ -52,29 +52,6 @@ func TestWhyOfAFleet(t *testing.T) {
 	}
 }
 
-// What only the server can tell is asked of one worker, and only where nothing else explains the
-// job.
-func TestWhyProbes(t *testing.T) {
-	t.Parallel()
-	answer := func(probe string) string {
-		return `{"name":"node-1","jobs":[{"job":5,"row":{"target":"mail","status":"waiting","stdout":{"size":0},"stderr":{"size":0}},"ahead":{"rows":0},
-			"target":{"name":"mail","concurrency":2,"room":2,"looks":true}` + probe + `}]}`
-	}
-	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "explain": json.RawMessage(answer(`,"probe":{"held":true}`))})
-	jobctl{}.expect(t, worker, output{0, "job 5 waits: somebody else has locked its row\n", ""}, "why", "5")
-	worker = startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "explain": json.RawMessage(answer(""))})
-	jobctl{}.expect(t, worker, output{0, "job 5 is the next of its target mail, and node-1 is about to claim it\n", ""}, "why", "5")
-	if asked := worker.asked(); len(asked) != 3 || asked[2] != `explain {"ids":[5],"probe":true}` {
-		t.Errorf("asked %q", asked)
-	}
-	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer), "explain": json.RawMessage(
-		`{"workers":[{"name":"node-1","address":"10.0.0.1:1","data":` + answer("") + `}]}`)})
-	jobctl{}.expect(t, master, output{0, "job 5 is the next of its target mail, and node-1 is about to claim it\n", ""}, "--master", "why", "5")
-	if asked := master.asked(); len(asked) != 3 || asked[2] != `explain {"ids":[5],"probe":true,"worker":"10.0.0.1:1"}` {
-		t.Errorf("asked %q", asked)
-	}
-}
-
 func TestWhyOfWrongWords(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

@@ -34,8 +34,8 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 	add("use_columns", c.time.uses.Any(), func(context.Context) []check.Finding { return c.findTime() })
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })
 	add("table", c.store.possible(), c.checkTable)
-	add("gearman_listen", c.gearman.listen.On(), func(ctx context.Context) []check.Finding {
-		return check.Gearman(ctx, c.gearman.listen, start, c.running)
+	add("gearman_listen", c.gearman.listen.On(), func(context.Context) []check.Finding {
+		return c.Check.HTTP("gearman_listen", c.gearman.listen, c.running)
 	})
 	for _, address := range c.masters.addresses {
 		add("master "+address, !start && !conf.Unread(c.Listen.Password), func(ctx context.Context) []check.Finding { return c.checkMaster(ctx, address) })

@@ -198,7 +198,7 @@ func (r *root) loop(journal *journalPart, name string) jobexec.Pulse {
 type restarter struct {
 	next   jobdaemon.Successor
 	ending *jobdaemon.Ending
-	served func() string // where the worker listens
+	held   func() []string // where the worker listens, for clients first
 	log    logger
 }
 
@@ -217,7 +217,7 @@ func (r *restarter) Restart(by string) {
 // Follow implements service.Process: it has the binary say whether it would start, and says what it
 // will be.
 func (r *restarter) Follow(ctx context.Context) (next api.Successor, err error) {
-	if err := r.next.Try(ctx, r.served()); err != nil {
+	if err := r.next.Try(ctx, r.held()...); err != nil {
 		return next, err
 	}
 	config, err := parseConfig(r.next.Args, r.next.Environ, io.Discard)

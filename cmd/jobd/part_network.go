@@ -65,7 +65,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	p := &networkPart{}
 	d := &daemon{
 		journalPart: journal, tablePart: table, workerPart: worker, networkPart: p,
-		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
+		restarter: &restarter{next: r.next, ending: r.ending, held: p.held, log: r.log},
 		log:       r.log, memory: r.memory, reading: &r.reading, started: r.begun, readers: make(chan struct{}, mostReaders),
 	}
 	p.words = d.describe
@@ -123,6 +123,18 @@ func (p *networkPart) close() error {
 
 // address is where the worker listens.
 func (p *networkPart) address() string { return p.server.Address() }
+
+// held are all addresses where it listens, that for clients first.
+func (p *networkPart) held() []string {
+	all := append([]string{p.address()}, p.server.Sockets()...)
+	if at := p.web.Address(); at != "" {
+		all = append(all, at)
+	}
+	if p.front != nil {
+		all = append(all, p.gearman.Addr().String())
+	}
+	return all
+}
 
 // actors are the server and the agents at work.
 func (p *networkPart) actors() []jobdaemon.Actor {

@@ -292,7 +292,7 @@ func newRestarter(t *testing.T, script string) *restarter {
 	return &restarter{
 		next:   jobdaemon.Successor{Program: program, Binary: binary, Args: append(with(), "--port=7082")},
 		ending: jobdaemon.NewEnding(),
-		served: func() string { return "127.0.0.1:7080" },
+		held:   func() []string { return []string{"127.0.0.1:7080"} },
 	}
 }
 

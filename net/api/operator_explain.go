@@ -15,15 +15,10 @@ const MostExplained = 100
 type ExplainQuery struct {
 	IDs    []jobnet.Whole `json:"ids"`
 	Output bool           `json:"output,omitempty"` // with the end of what the jobs wrote
-
-	// Probe has the worker ask the server what only that can tell: whether somebody holds the rows
-	// that wait, and whether somebody has the worker ids of those under way. For that it locks these rows
-	// itself for a moment, so a client asks one worker, and only where the rest explains nothing.
-	Probe bool `json:"probe,omitempty"`
 }
 
 func readExplain(r *reader) ExplainQuery {
-	return ExplainQuery{IDs: r.someIDs(MostExplained), Output: r.Flag("output"), Probe: r.Flag("probe")}
+	return ExplainQuery{IDs: r.someIDs(MostExplained), Output: r.Flag("output")}
 }
 
 // Explained is the answer to explain. Times are unix milliseconds.
@@ -48,7 +43,6 @@ type ExplainedJob struct {
 	Quarantined *QuarantinedJob `json:"aside,omitempty"`
 	Journal     *JobHistory     `json:"journal,omitempty"`      // nil: the journal tells nothing of it
 	Unread      string          `json:"journalError,omitempty"` // why the journal could not be asked
-	Probe       *JobProbe       `json:"probe,omitempty"`
 }
 
 // JobRow is a row as it stands. Times are unix seconds, as the table has them; what is NULL or none
@@ -177,12 +171,4 @@ type JobHistory struct {
 type FoundRow struct {
 	Status string `json:"status"`
 	Owner  string `json:"owner,omitempty"`
-}
-
-// JobProbe is what only the server can tell of a row.
-type JobProbe struct {
-	Held   bool   `json:"held,omitempty"`   // somebody holds it, and has for a moment
-	Marked bool   `json:"marked,omitempty"` // the next field was asked for
-	Holder string `json:"holder,omitempty"` // who has the worker id of its owner, as the server knows it; "": nobody
-	Error  string `json:"error,omitempty"`  // why it could not be asked
 }

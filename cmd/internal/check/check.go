@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -140,9 +142,22 @@ func plain(text string) string {
 type Mode struct {
 	Asked  bool   // the daemon is to look only
 	Served string // where the worker listens that asks before it starts again; "": a person asks
+	Held   string // all addresses on which it makes room, with commas; "": it is an older one
 }
 
 const startPrefix = "start:"
+
+// HeldVariable is the variable of the environment in which it tells them.
+const HeldVariable = "JOBD_HELD"
+
+// makesRoom tells whether the worker that asks leaves an address to the start.
+func (m *Mode) makesRoom(address string) bool {
+	_, port, _ := net.SplitHostPort(address)
+	return slices.ContainsFunc(append(strings.Split(m.Held, ","), m.Served), func(held string) bool {
+		_, own, err := net.SplitHostPort(held)
+		return held == address || err == nil && own == port
+	})
+}
 
 // ForStart is the flag with which a worker asks the binary that will follow it.
 func ForStart(served string) string { return "--check=" + startPrefix + served }

@@ -110,7 +110,8 @@ func TestAddress(t *testing.T) {
 		"another program's at a start": {taken, "127.0.0.1:1", check.Wrong, "in use by another program"},
 		"of another host":              {"192.0.2.1:0", "", check.Wrong, "cannot assign"},
 	} {
-		found := check.Address(t.Context(), test.address, test.served, func() string { return "" })
+		mode := check.Mode{Served: test.served, Held: test.served}
+		found := mode.Address(t.Context(), test.address, func() string { return "" })
 		if len(found) != 1 || found[0].Level != test.level || !strings.Contains(found[0].Detail, test.want) {
 			t.Errorf("%s: %+v, want %q", name, found, test.want)
 		}

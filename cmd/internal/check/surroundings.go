@@ -17,128 +17,58 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/web"
 	jobnet "jobd/net"
 	"jobd/net/principal"
 )
 
-// Address looks whether a daemon could listen on host:port. served is where a worker listens that
-// will make room, "" where there is none. runs says in words which daemon runs with this
-// configuration already, "" where none is known; it is asked where the address is in use.
-func Address(ctx context.Context, address, served string, runs func() string) []Finding {
-	return found("address "+address, "keys host and port", tryTCP(address), runs, func() (leaves bool, who string) {
-		switch {
-		case served != "":
-			_, port, _ := net.SplitHostPort(address)
-			_, own, _ := net.SplitHostPort(served)
-			return port == own, ""
-		case pings(ctx, address) >= 0:
-			return false, "a daemon of jobd"
-		}
-		return false, ""
-	})
+// Address looks whether a daemon could listen on host:port. runs says in words which daemon runs
+// with this configuration already, "" where none is known.
+func (m *Mode) Address(ctx context.Context, address string, runs func() string) []Finding {
+	return m.inUse("address "+address, "keys host and port", address, tryTCP(address), runs, func() bool { return pings(ctx, address) })
 }
 
-// Socket looks whether a daemon could listen on a unix socket. start: the daemon that has started
-// this process makes room for it, or the service manager made the socket for both.
-func Socket(ctx context.Context, path string, start bool, runs func() string) []Finding {
-	return found("listen_unix "+path, "key listen_unix", tryHTTP(conf.HTTP{Network: "unix", Address: path}), runs, func() (leaves bool, who string) {
-		switch pid := pings(ctx, path); {
-		case start:
-			return pid == os.Getppid() || pid == 1, ""
-		case pid >= 0:
-			return false, "a daemon of jobd"
-		}
-		return false, ""
-	})
+// Socket looks whether a daemon could listen on a unix socket.
+func (m *Mode) Socket(ctx context.Context, path string, runs func() string) []Finding {
+	return m.inUse("listen_unix "+path, "key listen_unix", path, tryHTTP(conf.HTTP{Network: "unix", Address: path}), runs, func() bool { return pings(ctx, path) })
 }
 
-// HTTP looks whether a daemon could listen where http_listen says. start: the daemon that has
-// started this process makes room for it.
-func HTTP(ctx context.Context, at conf.HTTP, start bool, runs func() string) []Finding {
-	return found("http_listen "+at.Address, "key http_listen", tryHTTP(at), runs, func() (leaves bool, who string) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		report, err := web.Ask(ctx, at)
-		switch {
-		case err != nil || report.Program == "":
-			return false, ""
-		case start:
-			return report.PID == os.Getppid(), ""
-		}
-		return false, fmt.Sprintf("%s, process %d", report.Program, report.PID)
-	})
+// HTTP looks whether a daemon could listen where a key says: http_listen or gearman_listen.
+func (m *Mode) HTTP(key string, at conf.HTTP, runs func() string) []Finding {
+	return m.inUse(key+" "+at.Address, "key "+key, at.Address, tryHTTP(at), runs, func() bool { return true })
 }
 
-// Gearman looks whether a worker could listen where gearman_listen says. start: the worker that has started this process
-// makes room for it.
-func Gearman(ctx context.Context, at conf.HTTP, start bool, runs func() string) []Finding {
-	return found("gearman_listen "+at.Address, "key gearman_listen", tryHTTP(at), runs, func() (leaves bool, who string) {
-		pid := gearmanPID(ctx, at)
-		program, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		switch {
-		case start:
-			return pid == os.Getppid(), ""
-		case err == nil && strings.TrimSpace(string(program)) == "jobd":
-			return false, fmt.Sprintf("jobd, process %d", pid)
-		}
-		return false, ""
-	})
-}
-
-// gearmanPID is which process answers Gearman's text command getpid; 0: none does.
-func gearmanPID(ctx context.Context, at conf.HTTP) (pid int) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, at.Network, at.Address)
-	if err != nil {
-		return 0
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_, _ = fmt.Fprint(conn, "getpid\r\n")
-	_, _ = fmt.Fscanf(conn, "OK %d\n", &pid)
-	return pid
-}
-
-// found says how an address is, by the error of a try to take it. Where it is in use, holder says
-// whether by the worker that leaves it to this start, or else which of jobd's daemons has it, "" for
-// none.
-func found(what, keys string, err error, runs func() string, holder func() (leaves bool, who string)) []Finding {
-	if err == nil {
-		return []Finding{{What: what, Detail: "free"}}
-	}
-	f := Finding{Level: Wrong, What: what, Detail: err.Error(), Remedy: "mend the " + keys, Ends: true}
-	if !errors.Is(err, unix.EADDRINUSE) {
-		return []Finding{f}
-	}
-	f.Detail, f.Remedy = "in use by another program", "give another address ("+keys+")"
-	switch leaves, who := holder(); {
-	case leaves:
+// inUse says how an address is, by the error of a try to take it. At a restart the worker that asks
+// makes room on what it holds. Else isOurs tells whether a daemon of jobd may have it.
+func (m *Mode) inUse(what, keys, address string, err error, runs func() string, isOurs func() bool) []Finding {
+	f := Finding{Level: Wrong, What: what, Detail: "in use by another program", Remedy: "give another address (" + keys + ")", Ends: true}
+	switch start := m.Served != ""; {
+	case err == nil:
+		f = Finding{What: what, Detail: "free"}
+	case !errors.Is(err, unix.EADDRINUSE):
+		f.Detail, f.Remedy = err.Error(), "mend the "+keys
+	case start && m.makesRoom(address):
 		f = Finding{What: what, Detail: "in use by the worker that restarts"}
-	case who != "" && runs() != "":
+	case start && m.Held != "" || !start && !isOurs():
+	case runs() != "" && !start:
 		f = Finding{What: what, Detail: "in use by " + runs()}
-	case who != "":
-		f = Finding{Level: Warning, What: what, Detail: "in use by " + who, Remedy: "if it is another one, " + f.Remedy}
+	default:
+		f.Level, f.Ends, f.Detail, f.Remedy = Warning, false, "in use by a daemon of jobd, perhaps", "if it is another one, "+f.Remedy
 	}
 	return []Finding{f}
 }
 
-// pings is which process listens there, 0 where nobody knows; -1: it is none of jobd's daemons.
-func pings(ctx context.Context, address string) int {
+// pings tells whether one of jobd's daemons listens there.
+func pings(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{})
 	if err != nil {
-		return -1
+		return false
 	}
 	defer link.Close()
 	go func() { _ = link.Run(ctx) }()
-	if err := link.Ping(ctx); err != nil && !strings.Contains(err.Error(), jobnet.PlainRefused) {
-		return -1
-	}
-	peer, _ := link.RemoteAddr().(jobnet.PeerAddr)
-	return peer.PID
+	err = link.Ping(ctx)
+	return err == nil || strings.Contains(err.Error(), jobnet.PlainRefused)
 }
 
 // Certificate looks whether the files of a daemon that offers TLS can be used.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
@@ -38,6 +39,11 @@ func (s *Settings) Read(program conf.Program, own keys, args, environ []string, 
 	set := conf.New(program)
 	s.Check.Register(set)
 	own.Register(set)
+	for _, variable := range environ {
+		if held, is := strings.CutPrefix(variable, check.HeldVariable+"="); is {
+			s.Check.Held = held
+		}
+	}
 	if err := set.Parse(args, environ, stdout); err != nil {
 		s.Check = check.Mode{}
 		return err
@@ -77,12 +83,12 @@ func (s *Settings) Look(program string, mistakes error, running func() string, p
 	}
 	add("log_file", true, func(context.Context) []check.Finding { return check.LogFile(s.Log.File) })
 	add("address", s.Listen.Host != "", func(ctx context.Context) []check.Finding {
-		return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
+		return s.Check.Address(ctx, s.Listen.Address(), running)
 	})
-	add("listen_unix", s.Listen.Unix != "", func(ctx context.Context) []check.Finding { return check.Socket(ctx, s.Listen.Unix, start, running) })
+	add("listen_unix", s.Listen.Unix != "", func(ctx context.Context) []check.Finding { return s.Check.Socket(ctx, s.Listen.Unix, running) })
 	add("certificate", s.Listen.TLS.Offered(), func(context.Context) []check.Finding { return check.Certificate(s.Listen.TLS) })
 	add("principals_file", s.Listen.Principals != "", func(context.Context) []check.Finding { return check.Principals(s.Listen.Principals) })
-	add("http_listen", s.HTTP.On(), func(ctx context.Context) []check.Finding { return check.HTTP(ctx, s.HTTP, start, running) })
+	add("http_listen", s.HTTP.On(), func(context.Context) []check.Finding { return s.Check.HTTP("http_listen", s.HTTP, running) })
 	findings := check.Configuration(s.Path, s.Warnings, mistakes)
 	findings = append(findings, check.Look(append(own, parts...))...)
 	if start {

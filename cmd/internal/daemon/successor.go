@@ -40,13 +40,13 @@ const (
 	mostReport = 8 << 10          // bytes of the report that an error repeats
 )
 
-// Try runs the binary with --check, and tells why its start would end, if it would. served is where
-// this process serves: it makes room.
-func (s Successor) Try(ctx context.Context, served string) error {
+// Try runs the binary with --check, and tells why its start would end, if it would. held is where
+// this process listens, the address for clients first: it makes room.
+func (s Successor) Try(ctx context.Context, held ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.Binary, append(slices.Clone(s.Args), check.ForStart(served))...)
-	cmd.Env, cmd.WaitDelay = s.Environ, time.Second
+	cmd := exec.CommandContext(ctx, s.Binary, append(slices.Clone(s.Args), check.ForStart(held[0]))...)
+	cmd.Env, cmd.WaitDelay = append(slices.Clone(s.Environ), check.HeldVariable+"="+strings.Join(held, ",")), time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: s.Capabilities}
 	out, err := cmd.CombinedOutput()
 	report := string(out)

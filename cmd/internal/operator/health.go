@@ -45,7 +45,6 @@ type Health struct {
 	Who      string    // the daemon that was asked
 	Problems []Problem // the worst first
 	Notes    []string  // what there is to tell beside them
-	Numbers  []Figure
 
 	limits Limits
 	now    time.Time
@@ -160,7 +159,6 @@ func (h *Health) fleet(s *Census) {
 	} else {
 		h.find(Critical, Problem{Code: "no-workers"}, "%s registered", workers)
 	}
-	h.Numbers = append(h.Numbers, Figure{Name: "workers", Value: float64(len(s.Workers))}, Figure{Name: "ready", Value: float64(ready)})
 	for i, w := range s.Master.Down {
 		if i == mostOfASort {
 			h.find(Warning, Problem{Code: "down"}, "and %d more workers", len(s.Master.Down)-i)
@@ -175,7 +173,6 @@ func (h *Health) fleet(s *Census) {
 		}
 		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked and is served by nobody%s", screen.Clean(u.Target), h.lasts(time.UnixMilli(u.Since)))
 	}
-	h.Numbers = append(h.Numbers, Figure{Name: "unserved", Value: float64(s.Master.UnservedCount)})
 }
 
 // mostOfASort is how many of one sort of problem are named.
@@ -202,13 +199,12 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 	}
 }
 
-// targets judges what waits and what has failed, for each target over all workers.
+// targets judges what waits, for each target over all workers.
 func (h *Health) targets(s *Census) {
-	var running, slots, waiting, ended, failed int
-	var oldest float64
+	var running, slots, waiting int
 	why := map[string]string{} // of those that stand
 	for _, t := range s.Tallies() {
-		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
+		running, slots = running+t.Running, slots+t.Slots
 		why[t.Target] = t.standstill()
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Waiting)) {
@@ -218,8 +214,7 @@ func (h *Health) targets(s *Census) {
 			continue
 		}
 		age := h.now.Sub(time.Unix(w.Oldest, 0))
-		oldest = max(oldest, age.Seconds())
-		if bad := h.limits.oldest(age.Seconds()).judge(); bad > OK {
+		if bad := h.limits.oldest(age); bad > OK {
 			h.find(bad, Problem{Code: "old", Target: name}, "the oldest row of target %s%s waits for %s", screen.Clean(name), why[name], screen.Length(age))
 		}
 	}
@@ -233,32 +228,21 @@ func (h *Health) targets(s *Census) {
 		wait = "how many rows wait is not known"
 	}
 	h.Notes = append(h.Notes, fmt.Sprintf("%d of %s in use, %s", running, screen.Count(slots, "slot"), wait))
-	share := 0.0
-	if ended > 0 {
-		share = 100 * float64(failed) / float64(ended)
-	}
-	first := h.limits.oldest(oldest)
-	first.Lost = s.lost
-	h.Numbers = append(h.Numbers,
-		Figure{Name: "waiting", Value: float64(waiting), Lost: s.lost},
-		first,
-		Figure{Name: "running", Value: float64(running), Most: float64(slots)},
-		Figure{Name: "failed", Value: share, Unit: "%", Most: 100},
-	)
 }
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.
 func (h *Health) owed(s *Census) {
-	var lag, behind float64
+	var lag int64
+	var behind time.Duration
 	count, longest := 0, time.Duration(0)
 	for _, w := range s.Workers {
 		if w.Err != nil {
 			continue
 		}
 		if j := w.Value.Journal; j != nil {
-			lag = max(lag, float64(Owed(j)))
+			lag = max(lag, Owed(j))
 			if !j.UnshownSince.IsZero() {
-				behind = max(behind, h.now.Sub(j.UnshownSince).Seconds())
+				behind = max(behind, h.now.Sub(j.UnshownSince))
 			}
 		}
 		count += Quarantined(w.Value)
@@ -266,35 +250,23 @@ func (h *Health) owed(s *Census) {
 			longest = max(longest, h.now.Sub(row.Since))
 		}
 	}
-	late := Figure{Name: "lag", Value: lag, Warn: lagWarning, Critical: lagCritical}
-	if bad := late.judge(); bad > OK {
-		h.find(bad, Problem{Code: "lag"}, "the table does not show %.0f events yet", lag)
+	if bad := judge(lag, lagWarning, lagCritical); bad > OK {
+		h.find(bad, Problem{Code: "lag"}, "the table does not show %d events yet", lag)
 	}
-	if h.limits.MaxLag > 0 && behind >= h.limits.MaxLag.Seconds() {
-		h.find(Critical, Problem{Code: "behind"}, "the table is behind for %s", screen.Length(time.Duration(behind*float64(time.Second))))
+	if h.limits.MaxLag > 0 && behind >= h.limits.MaxLag {
+		h.find(Critical, Problem{Code: "behind"}, "the table is behind for %s", screen.Length(behind))
 	}
 	if count > 0 && longest >= asideWarning {
 		h.find(Warning, Problem{Code: "quarantined"}, "%s quarantined, the first for %s", screen.Count(count, "row"), screen.Length(longest))
 	}
-	h.Numbers = append(h.Numbers, late, Figure{Name: "aside", Value: float64(count)})
 }
 
-// Figure is a number that monitoring keeps.
-type Figure struct {
-	Name           string
-	Value          float64
-	Unit           string  // s, %, or nothing
-	Warn, Critical float64 // from which on it is that; 0: never
-	Most           float64
-	Lost           bool // nobody knows it
-}
-
-// judge tells how bad the number is.
-func (n Figure) judge() State {
+// judge tells how bad a number is.
+func judge[N int64 | time.Duration](n, warning, critical N) State {
 	switch {
-	case n.Critical > 0 && n.Value >= n.Critical:
+	case n >= critical:
 		return Critical
-	case n.Warn > 0 && n.Value >= n.Warn:
+	case n >= warning:
 		return Warning
 	}
 	return OK
@@ -313,13 +285,12 @@ const (
 	asideWarning            = 15 * time.Minute            // a row that is quarantined
 )
 
-// oldest is a target's oldest row as a figure.
-func (l Limits) oldest(seconds float64) Figure {
-	n := Figure{Name: "oldest", Value: seconds, Unit: "s", Warn: oldWarning.Seconds(), Critical: oldCritical.Seconds()}
+// oldest tells how bad the age of a target's oldest row is.
+func (l Limits) oldest(age time.Duration) State {
 	if l.MaxAge > 0 {
-		n.Warn, n.Critical = 0, l.MaxAge.Seconds()
+		return judge(age, l.MaxAge, l.MaxAge)
 	}
-	return n
+	return judge(age, oldWarning, oldCritical)
 }
 
 // RowsWait says how many rows wait.

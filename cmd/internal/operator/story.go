@@ -47,7 +47,7 @@ const (
 // Tell tells the story of a job, with so many of its runs (0: all), and where it is wanted with what they wrote. note is told who did not answer; a
 // journal that can't be read takes nothing from the rest.
 func Tell(ctx context.Context, d *Daemon, job Job, runs int, output bool, clock Clock, note func(error)) (*Story, error) {
-	e, err := explain(ctx, d, []Job{job}, clock, note)
+	e, err := explain(ctx, d, []Job{job}, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func Why(ctx context.Context, d *Daemon, jobs []Job, clock Clock, note func(erro
 	return func(yield func(reason.Verdict, error) bool) {
 		silent := note
 		for some := range slices.Chunk(jobs, api.MostExplained) {
-			e, err := explain(ctx, d, some, clock, note)
+			e, err := explain(ctx, d, some, clock)
 			if err != nil {
 				yield(reason.Verdict{}, err)
 				return
@@ -323,25 +323,13 @@ func noteSilent[A any](all []Answer[A], note func(error)) {
 }
 
 // explain asks all workers about jobs, which one request may be about, and gives the verdict on each.
-// Where a verdict needs what only the table's server can tell, one worker that can read the table
-// probes it: two that asked at once would take each other for somebody who holds the row. note is told
-// where it could not.
-func explain(ctx context.Context, d *Daemon, jobs []Job, clock Clock, note func(error)) (*explanation, error) {
+func explain(ctx context.Context, d *Daemon, jobs []Job, clock Clock) (*explanation, error) {
 	e := &explanation{}
 	var err error
 	if e.answers, err = All[api.Explained](ctx, d, api.Explain.Name, api.ExplainQuery{IDs: ids(jobs), Output: true}); err != nil {
 		return nil, err
 	}
 	e.served(ctx, d)
-	var unsure []Job
-	for _, job := range jobs {
-		if e.why(d, job, clock).Probe {
-			unsure = append(unsure, job)
-		}
-	}
-	if err := e.probe(ctx, ids(unsure)); err != nil {
-		note(err)
-	}
 	for _, job := range jobs {
 		e.verdicts = append(e.verdicts, e.why(d, job, clock))
 	}
@@ -365,31 +353,6 @@ func (e *explanation) why(d *Daemon, job Job, clock Clock) reason.Verdict {
 		answers[i] = reason.Answer{Name: a.From.Name, Explained: a.Value, Err: a.Err}
 	}
 	return reason.Of(reason.Question{Job: int64(job.ID), Target: job.Target, Master: d.Master, Now: clock.Now, Location: clock.Location}, answers)
-}
-
-// probe asks one worker what only the server can tell of some jobs. Where that fails, the jobs are
-// explained without.
-func (e *explanation) probe(ctx context.Context, ids []jobnet.Whole) error {
-	at := slices.IndexFunc(e.answers, readsTable)
-	if at < 0 || len(ids) == 0 {
-		return nil
-	}
-	one := &e.answers[at]
-	var answer api.Explained
-	if err := one.From.Ask(ctx, api.Explain.Name, api.ExplainQuery{IDs: ids, Probe: true}, &answer); err != nil {
-		return err
-	}
-	for _, probed := range answer.Jobs {
-		for i := range one.Value.Jobs {
-			if job := &one.Value.Jobs[i]; job.Job == probed.Job {
-				if probed.Row != nil && job.Row != nil { // it was read without its output
-					probed.Row.Stdout, probed.Row.Stderr = job.Row.Stdout, job.Row.Stderr
-				}
-				*job = probed
-			}
-		}
-	}
-	return nil
 }
 
 // served notes which targets those serve who have told nothing, as their master knows it.

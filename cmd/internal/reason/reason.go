@@ -125,10 +125,6 @@ type Verdict struct {
 	Reason   Code         `json:"reason"`
 	Sentence string       `json:"sentence"`
 	Worker   string       `json:"worker,omitempty"` // who has it, or had it; "" where that is nobody, or not known
-
-	// Probe tells that only a probe would explain it (api.ExplainQuery): the verdict is what
-	// can be said without.
-	Probe bool `json:"-"`
 }
 
 // say gives a verdict in words.

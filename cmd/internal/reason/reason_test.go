@@ -34,7 +34,6 @@ type (
 	here    = api.JobStanding
 	history = api.JobHistory
 	aside   = api.QuarantinedJob
-	probe   = api.JobProbe
 	ahead   = api.JobsAhead
 )
 
@@ -135,32 +134,6 @@ func TestTheTargetThatWasNamed(t *testing.T) {
 		as := of("node-1", job{Row: &row{Target: "mail", Status: "waiting"}, Ahead: &ahead{}, Target: &target{Name: "MAIL", Concurrency: 1, Room: 1, Looks: true}})
 		got := Of(Question{Job: 5, Target: name, Now: now, Location: time.UTC}, []Answer{as})
 		check.Equal(t, got.Reason, want, "%q: %+v", name, got)
-	}
-}
-
-// Only what nothing else explains is to be probed, and only once.
-func TestWhatIsToBeProbed(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		job  job
-		want bool
-	}{
-		"room, and it looks":           {waits(looks), true},
-		"room, and it does not":        {waits(idle), true},
-		"nothing but locked rows":      {waits(hindered("locked", "")), true},
-		"probed":                       {job{Row: waits(nil).Row, Target: looks, Probe: &probe{}}, false},
-		"the slots are full":           {waits(busy), false},
-		"paused":                       {waits(paused), false},
-		"somebody else's claim":        {under("running", "@zzzz12345", nil), true},
-		"somebody else's, probed":      {job{Row: under("running", "@zzzz12345", nil).Row, Probe: &probe{Marked: true}}, false},
-		"its own claim":                {under("running", "@aaaaxxxxx", nil), false},
-		"nobody's":                     {under("running", "", nil), false},
-		"done":                         {done(row{Result: "ok"}, nil), false},
-		"on the board of the worker":   {job{Row: waits(nil).Row, Here: &here{Phase: "queued"}, Target: looks}, false},
-		"there is no row to be probed": {job{}, false},
-	} {
-		got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", test.job)})
-		check.Equal(t, got.Probe, test.want, "%s: %+v", name, got)
 	}
 }
 

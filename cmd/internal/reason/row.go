@@ -238,16 +238,7 @@ func (v *view) underWay() *Verdict {
 	case len(v.told) == 1:
 		who = "not claimed by " + v.told[0].Name
 	}
-	verdict := say(Unregistered, "%s; it was %s (token %s)", is, who, v.row.Owner)
-	switch probe := v.probe(func(p *api.JobProbe) bool { return p.Marked }); {
-	case probe == nil:
-		verdict.Probe = true
-	case probe.Holder != "":
-		verdict.add("; the worker with that id is connected to the database: %s", probe.Holder)
-	default:
-		verdict.add("; no worker with that id is connected to the database")
-	}
-	return verdict
+	return say(Unregistered, "%s; it was %s (token %s)", is, who, v.row.Owner)
 }
 
 // unclaimed tells of a row under way that bears no claim.

@@ -11,7 +11,6 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/screen"
-	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/net/api"
 )
@@ -33,8 +32,6 @@ func (v *view) claimable() *Verdict {
 			text := "is quarantined on %s%s: the table refuses its claim: %s"
 			return say(Refused, text, t.Name, v.since(t.job.Quarantined.Since), cut(t.job.Quarantined.Reason)).by(t)
 		case s == nil:
-		case s.Hindered == string(jobexec.HinderedLocked):
-			open = append(open, t)
 		case s.Paused:
 			paused = append(paused, t)
 		case s.Hindered != "":
@@ -124,17 +121,10 @@ func (v *view) unserved() string {
 
 // open tells of a row of a target that some workers would claim more for.
 func (v *view) open(who []teller) *Verdict {
-	probe := v.probe(func(p *api.JobProbe) bool { return !p.Marked && p.Error == "" })
 	ahead := v.ahead()
 	first, target := who[0].job.Target, v.row.Target
 	verdict := &Verdict{}
 	switch looks := func(t teller) bool { return t.job.Target.Looks }; {
-	case probe != nil && probe.Held:
-		since := ""
-		if first.Hindered == string(jobexec.HinderedLocked) {
-			since = v.since(first.Since)
-		}
-		return say(Locked, "waits: somebody else has locked its row%s", since)
 	case !slices.ContainsFunc(who, looks):
 		unasked := "never by itself (poll_interval = 0)"
 		if first.Interval > 0 {
@@ -150,7 +140,6 @@ func (v *view) open(who []teller) *Verdict {
 			verdict = say(Released, "waits again, and %s", verdict.Sentence)
 		}
 	}
-	verdict.Probe = probe == nil
 	return verdict
 }
 
@@ -187,16 +176,6 @@ func (v *view) ahead() string {
 		}
 	}
 	return "the others (the table did not tell how many)"
-}
-
-// probe is what a probe has told, of those that pass.
-func (v *view) probe(pass func(*api.JobProbe) bool) *api.JobProbe {
-	for _, t := range v.told {
-		if p := t.job.Probe; p != nil && pass(p) {
-			return p
-		}
-	}
-	return nil
 }
 
 // paused says that a target is paused, since when and by whom.

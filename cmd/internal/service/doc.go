@@ -17,7 +17,5 @@
 // between, nothing had been changed.
 //
 // Explain changes nothing and journals nothing: what is lost with the process, the link or the
-// database is its answer. The locks of a probe end with their transaction, which is rolled back, or
-// with its connection. It takes none but on rows that wait, which the mirror never updates; a claim
-// that passes such a row by finds it again, see the section Claiming of docs/architecture.md.
+// database is its answer.
 package service

@@ -24,8 +24,6 @@ type Table interface {
 	counts
 	store.Explainer
 	store.Timekeeper
-	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
-	Holder(ctx context.Context, name string) (holder string, err error)
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 	Free(ctx context.Context, status string, targets []string, before int64, limit int) ([]*store.Seen, error)
 }
@@ -35,8 +33,7 @@ type Table interface {
 const (
 	explainTime  = 4 * time.Second
 	tableTime    = 2 * time.Second // of these, for what is read without locks
-	probeTime    = 1 * time.Second
-	mostLooking  = 4 // at once, to explain jobs or only to tell what their rows say; the others wait
+	mostLooking  = 4               // at once, to explain jobs or only to tell what their rows say; the others wait
 	mostNamed    = 100
 	longestTail  = 16 << 10 // bytes of a job's output, if one is asked about
 	shortestTail = 1 << 10
@@ -75,9 +72,6 @@ func (s *Service) Explain(ctx context.Context, from Call, q api.ExplainQuery) (a
 	served := slices.Sorted(maps.Keys(status.Targets))
 	x.answer.Targets = served[:min(len(served), mostNamed)]
 	x.readRows(ctx, served)
-	if q.Probe {
-		x.probe(ctx)
-	}
 	x.askWorker()
 	x.readHistory(ctx)
 	x.standTargets()
@@ -268,67 +262,6 @@ func byOf(p journal.Payload) string {
 		_ = json.Unmarshal(text, &who) // a payload whose by is something else says nobody
 	}
 	return who.By
-}
-
-// heldFor is how long a row must be held before that is told. A claim of another worker's holds its
-// rows for some milliseconds, and so does another client's question.
-const heldFor = 200 * time.Millisecond
-
-// probe asks the server what no look without locks can tell. The rows that wait are locked for the
-// moment that it takes to read them, and so is nothing else. A claim that comes in that moment
-// passes them by. Where it comes back short of what it wanted, its worker finds by a look without
-// locks that rows still wait, and claims again after 50 ms; where it does not, the rows are claimed
-// as soon as there is room, as they would have been. A row under way is not locked: the mirror's
-// update of it would find it held.
-func (x *explanation) probe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	var wait []int64
-	for id, row := range x.rows {
-		if row.Status == journal.RowWaiting {
-			wait = append(wait, id)
-		}
-	}
-	held, err := x.held(ctx, wait)
-	holders := make(map[string]string)
-	x.each(func(id int64, job *api.ExplainedJob) {
-		switch row := x.rows[id]; {
-		case slices.Contains(wait, id):
-			job.Probe = &api.JobProbe{Held: slices.Contains(held, id), Error: text(err)}
-		case row != nil && row.UnderWay() && jobexec.WorkerIDIn(row.Owner) != "":
-			job.Probe = x.holder(ctx, holders, jobexec.WorkerIDIn(row.Owner))
-		}
-	})
-}
-
-// held tells which rows somebody holds now, and still after a moment.
-func (x *explanation) held(ctx context.Context, ids []int64) (held []int64, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	if _, held, err = x.Table.Rows(ctx, ids); err != nil || len(held) == 0 {
-		return nil, err
-	}
-	select {
-	case <-time.After(heldFor):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	_, held, err = x.Table.Rows(ctx, held)
-	return held, err
-}
-
-// holder tells who has a mark.
-func (x *explanation) holder(ctx context.Context, known map[string]string, mark string) *api.JobProbe {
-	holder, asked := known[mark]
-	if !asked {
-		var err error
-		if holder, err = x.Table.Holder(ctx, "mark:"+mark); err != nil {
-			return &api.JobProbe{Error: err.Error()}
-		}
-		known[mark] = holder
-	}
-	return &api.JobProbe{Marked: true, Holder: holder}
 }
 
 func text(err error) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +31,6 @@ type rows struct {
 	tail    int
 	waiters []store.Waiter
 	away    error
-	held    [][]int64 // what each look with locks finds held
-	locked  [][]int64 // what each was asked for
-	holders map[string]string
 }
 
 func (r *rows) Details(_ context.Context, _ []int64, _ []string, tail int) (map[int64]*store.Detail, error) {
@@ -51,17 +47,9 @@ func (r *rows) Ahead(_ context.Context, waiters []store.Waiter, most int) (map[i
 	return ahead, nil
 }
 
-func (r *rows) Rows(_ context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	r.locked = append(r.locked, slices.Clone(ids))
-	locked, r.held = r.held[0], r.held[1:]
-	return nil, locked, nil
-}
-
 func (r *rows) CountDue(_ context.Context, _ string, before int64, most int) (store.Counted, error) {
 	return store.Counted{Rows: int(before)}.UpTo(most), nil
 }
-
-func (r *rows) Holder(_ context.Context, name string) (string, error) { return r.holders[name], nil }
 
 // row is a row of target mail.
 func row(id int64, status, owner string) *store.Detail {
@@ -127,8 +115,8 @@ func TestExplainPutsTogether(t *testing.T) {
 		{Job: 7, Quarantined: &api.QuarantinedJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
 	}}
 	check.Equal(t, cmp.Diff(want, got), "", "-want +")
-	if table.tail != 0 || len(table.waiters) != 1 || len(table.locked) > 0 {
-		t.Errorf("asked for %d bytes, %v, locks of %v", table.tail, table.waiters, table.locked)
+	if table.tail != 0 || len(table.waiters) != 1 {
+		t.Errorf("asked for %d bytes, %v", table.tail, table.waiters)
 	}
 	explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5}, Output: true})
 	check.Equal(t, table.tail, longestTail, "of one job … bytes are read")
@@ -170,25 +158,6 @@ func TestExplainWithoutTheTable(t *testing.T) {
 	}
 	if h := got.Jobs[2].Journal; h.Status != "ignored" || h.Reason != "status = waiting != manual" {
 		t.Errorf("%+v", h)
-	}
-}
-
-// A probe locks nothing but rows that wait, tells of one only where it stays held, and asks for the
-// marks of those that are under way.
-func TestProbe(t *testing.T) {
-	t.Parallel()
-	table := &rows{
-		details: map[int64]*store.Detail{5: row(5, "waiting", ""), 6: row(6, "waiting", ""), 7: row(7, "running", "@abcdxxxxx"), 8: row(8, "running", ""), 9: row(9, "done", "")},
-		held:    [][]int64{{5, 6}, {6}}, holders: map[string]string{"mark:abcd": "connection 7"},
-	}
-	s := newExplainer(t, &stub{}, table)
-	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8, 9}, Probe: true})
-	want := []*api.JobProbe{{}, {Held: true}, {Marked: true, Holder: "connection 7"}, nil, nil}
-	for i, job := range got.Jobs {
-		check.Equal(t, cmp.Diff(want[i], job.Probe), "", "job %d (-want +got)", job.Job)
-	}
-	if slices.Sort(table.locked[0]); !slices.Equal(table.locked[0], []int64{5, 6}) || !slices.Equal(table.locked[1], []int64{5, 6}) {
-		t.Errorf("locked: %v", table.locked)
 	}
 }
 

@@ -80,6 +80,14 @@ func listen(c conf.HTTP) (net.Listener, error) {
 	return net.Listen(c.Network, c.Address)
 }
 
+// Address is where it listens; "" where it tells nobody.
+func (s *Server) Address() string {
+	if s == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
 // Serve serves until ctx ends, and gives the answers under way a moment then.
 func (s *Server) Serve(ctx context.Context) error {
 	if s == nil {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func TestWhatIsTold(t *testing.T) {
 	if answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST was answered with %s", answer.Status)
 	}
-	report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: well})
+	report, err := askReport(t.Context(), conf.HTTP{Network: "tcp", Address: well})
 	if err != nil || !report.OK || report.Program != "jobd" {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -172,7 +173,7 @@ func TestSocketsOfFormerRuns(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
-	if report, err := Ask(t.Context(), at); err != nil || !report.OK {
+	if report, err := askReport(t.Context(), at); err != nil || !report.OK {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if _, err := listen(at); !errors.Is(err, syscall.EADDRINUSE) {
@@ -222,7 +223,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		must.Get(conn.Read(make([]byte, 1)))(t)
 	}
 	for range 5 {
-		report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()})
+		report, err := askReport(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()})
 		if err != nil || !report.OK {
 			t.Fatalf("beside %d connections that are held: %+v, %v", mostLinks, report, err)
 		}
@@ -256,7 +257,7 @@ func TestAnswersUnderWayAreKept(t *testing.T) {
 		}()
 		<-begun
 	}
-	if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err == nil {
+	if report, err := askReport(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err == nil {
 		t.Errorf("one more was answered: %+v", report)
 	}
 	close(end)
@@ -307,7 +308,7 @@ func TestGuessesKeepNobodyOut(t *testing.T) {
 		guess()
 	}
 	for range 5 {
-		if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
+		if report, err := askReport(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
 			t.Fatalf("beside guesses: %+v, %v", report, err)
 		}
 	}
@@ -326,7 +327,7 @@ func TestFormsThatDoNotComeKeepNobodyOut(t *testing.T) {
 		must.Get(conn.Read(make([]byte, 1)))(t)
 	}
 	for range 5 {
-		if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
+		if report, err := askReport(t.Context(), conf.HTTP{Network: "tcp", Address: s.address()}); err != nil || !report.OK {
 			t.Fatalf("beside forms that do not come: %+v, %v", report, err)
 		}
 	}
@@ -365,4 +366,34 @@ func TestLoopsThatStandStill(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
+}
+
+// mostReport is how long a report may be.
+const mostReport = 1 << 20
+
+// askReport asks a daemon how it is, without TLS, or with where that is required.
+func askReport(ctx context.Context, at conf.HTTP) (report Report, err error) {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // nothing secret is said
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, at.Network, at.Address)
+		},
+	}}
+	if report, err = ask(ctx, client, "http"); err != nil {
+		report, err = ask(ctx, client, "https")
+	}
+	return report, err
+}
+
+func ask(ctx context.Context, client *http.Client, scheme string) (report Report, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://jobd/healthz?format=json", http.NoBody)
+	if err != nil {
+		return report, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return report, err
+	}
+	defer answer.Body.Close()
+	return report, json.NewDecoder(io.LimitReader(answer.Body, mostReport)).Decode(&report)
 }

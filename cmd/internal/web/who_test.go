@@ -300,7 +300,7 @@ func TestTLSOnTheSamePort(t *testing.T) {
 		}
 	}
 	for name, address := range addresses {
-		report := must.Get(Ask(t.Context(), conf.HTTP{Network: "tcp", Address: address}))(t)
+		report := must.Get(askReport(t.Context(), conf.HTTP{Network: "tcp", Address: address}))(t)
 		check.Equal(t, report.Program, "jobd", "asked by another start at %s: %+v", name, report)
 	}
 	answer, _ := send(t, client, http.MethodPost, "https://"+addresses["both"]+"/sign-in", url.Values{"credential": {ann}}, "Sec-Fetch-Site: same-origin")

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"jobd/cmd/internal/exit"
-	"jobd/cmd/internal/operator"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/api"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -339,11 +337,6 @@ func TestOneOfSomething(t *testing.T) {
 	t.Parallel()
 	if one, some := ofJobs(1, 1), ofJobs(1, 3); one != "1 job" || some != "1 of 3 jobs" {
 		t.Errorf("%q, %q", one, some)
-	}
-	for want, w := range map[string]api.WaitingTarget{
-		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
-	} {
-		check.Equal(t, operator.RowsWait(w), want)
 	}
 	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 7, "mirrored": 7, "bytes": 1024, "segments": 1}}`
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})

@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"net/principal":       {},
 	"master":              {"jobd/net", "jobd/net/api", "jobd/net/principal", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
-	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/operator", "jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize", "golang.org/x/sys/unix"}, drawn...),
+	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/operator", "jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize"}, drawn...),
 }
 
 // drawn is what draws on a terminal.

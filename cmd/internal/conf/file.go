@@ -199,9 +199,6 @@ func (s *Set) Profile() string {
 	return s.profiles.chosen
 }
 
-// Profiles are the names of those that the file has.
-func (s *Set) Profiles() []string { return s.profiles.names }
-
 // isOwn tells whether the chosen profile alone says what key is.
 func (s *Set) isOwn(key string) bool {
 	return s.Profile() != "" && slices.Contains(s.profiles.own, key)

@@ -56,9 +56,9 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 	return s, nil
 }
 
-// Served are the targets that a daemon tells of, in their order, without asking a master's workers; none where
+// served are the targets that a daemon tells of, in their order, without asking a master's workers; none where
 // it does not answer.
-func (d *Daemon) Served(ctx context.Context) []string {
+func (d *Daemon) served(ctx context.Context) []string {
 	served := map[string]bool{}
 	if d.Master {
 		var status api.FleetStatus[*api.WorkerStatus]

@@ -192,7 +192,7 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 		if !t.Since.IsZero() {
 			lasts = h.lasts(t.Since)
 		}
-		h.find(how, Problem{Code: t.code, Worker: name, Target: t.Target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
+		h.find(how, Problem{Code: t.code, Worker: name, Target: t.target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
 		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force", before, h.lasts(since))
@@ -223,7 +223,7 @@ func (h *Health) targets(s *Census) {
 			h.find(Unknown, Problem{Code: "uncounted"}, "what waits is not known: %s", screen.Clean(err.Error()))
 		}
 	}
-	wait := RowsWait(api.WaitingTarget{Count: waiting})
+	wait := rowsWait(api.WaitingTarget{Count: waiting})
 	if s.lost {
 		wait = "how many rows wait is not known"
 	}
@@ -293,8 +293,8 @@ func (l Limits) oldest(age time.Duration) State {
 	return judge(age, oldWarning, oldCritical)
 }
 
-// RowsWait says how many rows wait.
-func RowsWait(w api.WaitingTarget) string {
+// rowsWait says how many rows wait.
+func rowsWait(w api.WaitingTarget) string {
 	switch {
 	case w.More:
 		return fmt.Sprintf("%d+ rows wait", w.Count)
@@ -328,7 +328,7 @@ type Trouble struct {
 	Since   time.Time // zero: not known
 	Cause   string    // what somebody else says; it may have several lines
 	Hinders bool      // the worker takes no work
-	Target  string    // of which no job, or no new process, starts; "": it is about all
+	target  string    // of which no job, or no new process, starts; "": it is about all
 }
 
 // Troubles are those that a worker tells of, what hinders it first.
@@ -366,9 +366,9 @@ func Troubles(s *api.WorkerStatus) (list []Trouble) {
 	for i := range s.Executors {
 		switch e := &s.Executors[i]; {
 		case e.Unready != "":
-			list = append(list, Trouble{code: "executor", Effect: "no job of target " + e.Target + " can be started", Since: time.UnixMilli(e.Since), Cause: e.Unready, Target: e.Target})
+			list = append(list, Trouble{code: "executor", Effect: "no job of target " + e.Target + " can be started", Since: time.UnixMilli(e.Since), Cause: e.Unready, target: e.Target})
 		case e.Failing != "":
-			list = append(list, Trouble{code: "executor", Effect: "no new process for target " + e.Target + " gets ready", Since: time.UnixMilli(e.Since), Cause: e.Failing, Target: e.Target})
+			list = append(list, Trouble{code: "executor", Effect: "no new process for target " + e.Target + " gets ready", Since: time.UnixMilli(e.Since), Cause: e.Failing, target: e.Target})
 		}
 	}
 	for _, m := range s.Masters {

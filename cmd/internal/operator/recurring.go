@@ -195,7 +195,7 @@ func Replan(ctx context.Context, d *Daemon, j *Journals, request, done string, j
 		switch row, there := rows[job.ID]; {
 		case !there:
 		case row.Status == journal.RowWaiting:
-			wrong[job.ID] = waits(d, d.Served(ctx), row.Target)
+			wrong[job.ID] = waits(d, d.served(ctx), row.Target)
 		case row.Status != journal.RowDelayed:
 			wrong[job.ID] = notDelayed(row.Status)
 		default:

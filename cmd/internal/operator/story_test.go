@@ -5,6 +5,7 @@ import (
 
 	"jobd/journal"
 	"jobd/net/api"
+	"jobd/store/storetest/check"
 )
 
 // What a row has of a job's output is shown only where it is all that the journal counted.
@@ -33,5 +34,14 @@ func TestARowShowsWhatItHasWhole(t *testing.T) {
 	}
 	if _, whole := (&Story{Row: &api.JobRow{Status: "done"}}).Shown(); whole {
 		t.Error("nobody knows what it wrote")
+	}
+}
+
+func TestRowsWait(t *testing.T) {
+	t.Parallel()
+	for want, w := range map[string]api.WaitingTarget{
+		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
+	} {
+		check.Equal(t, rowsWait(w), want)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"jobd/net/api"
 )
 
-// Report is the answer of /healthz and of /readyz. No reasons: all is well.
-type Report struct {
+// readiness is the answer of /healthz and of /readyz. No reasons: all is well.
+type readiness struct {
 	Program string         `json:"program"`
 	PID     int            `json:"pid"`
 	OK      bool           `json:"ok"`
@@ -61,7 +61,7 @@ func (f *front) report(reasons func() []api.NotReady, word string) http.HandlerF
 		if wantsJSON(request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
-			_ = json.NewEncoder(w).Encode(Report{f.routes.Program, os.Getpid(), ok, found})
+			_ = json.NewEncoder(w).Encode(readiness{f.routes.Program, os.Getpid(), ok, found})
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

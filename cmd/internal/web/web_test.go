@@ -105,7 +105,7 @@ func TestWhatIsTold(t *testing.T) {
 	}
 	for _, how := range [][]string{{"/readyz?format=json"}, {"/readyz", "Accept", "application/json"}} {
 		code, body := get(t, ill, how[0], how[1:]...)
-		var report Report
+		var report readiness
 		if err := json.Unmarshal([]byte(body), &report); err != nil || code != 503 || report.OK || report.PID != os.Getpid() ||
 			len(report.Reasons) != 2 || !report.Reasons[0].Since.Equal(since) {
 			t.Errorf("%v: %d %s, %v", how, code, body, err)
@@ -372,7 +372,7 @@ func TestLoopsThatStandStill(t *testing.T) {
 const mostReport = 1 << 20
 
 // askReport asks a daemon how it is, without TLS, or with where that is required.
-func askReport(ctx context.Context, at conf.HTTP) (report Report, err error) {
+func askReport(ctx context.Context, at conf.HTTP) (report readiness, err error) {
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // nothing secret is said
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -385,7 +385,7 @@ func askReport(ctx context.Context, at conf.HTTP) (report Report, err error) {
 	return report, err
 }
 
-func ask(ctx context.Context, client *http.Client, scheme string) (report Report, err error) {
+func ask(ctx context.Context, client *http.Client, scheme string) (report readiness, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://jobd/healthz?format=json", http.NoBody)
 	if err != nil {
 		return report, err

@@ -56,7 +56,7 @@ func (w *failedWish) flags(p *program, c *cmd) {
 
 // query is the wish with what is usual.
 func (w *failedWish) query(now time.Time) operator.FailedQuery {
-	q := operator.FailedQuery{Since: w.since, Target: w.target, Most: max(w.most, 0), Retrying: w.retrying}
+	q := operator.FailedQuery{Since: w.since, Target: w.target, Most: max(w.most, 0), Retrying: w.retrying, Newest: true}
 	if q.Since.IsZero() {
 		q.Since = now.Add(-failedSince)
 	}

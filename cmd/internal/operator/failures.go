@@ -27,6 +27,7 @@ type FailedQuery struct {
 	Code   *int   // nil: any
 
 	Retrying bool // also jobs that are tried again by themselves
+	Newest   bool // also what ended just now: indexes are a moment behind
 }
 
 // Failure is a job whose last end was a failure, as far as journals and table say. Times are in unix
@@ -187,7 +188,7 @@ var errNoIndex = errors.New("a worker's index does not have all")
 
 // indexedEnds is failedEnds by the workers' indexes.
 func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (ends []*Failure, n int, err error) {
-	if len(j.Workers) < len(j.Sources) || q.Most == 0 {
+	if len(j.Workers) < len(j.Sources) || q.Most == 0 || q.Newest {
 		return nil, 0, errNoIndex
 	}
 	newest, query := newestEnds{}, api.JobsQuery{Since: q.Since.UnixMilli(), Failures: true}

@@ -232,7 +232,7 @@ func TestConfigurationThatIsNotTakenOver(t *testing.T) {
 			reload(settings.With(harness.Settings{"port": "hunter2"}))
 			m.awaitWords(words, true)
 			if program == "jobd" {
-				for command, want := range map[string]string{"status": "its configuration was refused at ", "health": "JOBD WARNING - worker worker: its configuration has had a mistake"} {
+				for command, want := range map[string]string{"status": "its configuration has had a mistake since ", "health": "JOBD WARNING - worker worker: its configuration has had a mistake"} {
 					if out := ask(t, settings, command); !strings.Contains(out, want) || strings.Contains(out, "hunter2") {
 						t.Errorf("jobctl %s says %s", command, out)
 					}

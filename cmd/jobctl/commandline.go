@@ -97,7 +97,11 @@ func arrange(root *cmd, args []string) (a arranged, err error) {
 		case chosen.FlagSet.Lookup(flag.name) != nil:
 			a.flags = append(a.flags, flag)
 		default:
-			return a, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
+			hint := "--help tells which are"
+			if flag.name == "journal" && chosen.Name == "show" {
+				hint = "jobctl journal show has it"
+			}
+			return a, fmt.Errorf("flag %s is not for %s; %s", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "), hint)
 		}
 	}
 	return a, nil

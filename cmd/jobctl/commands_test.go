@@ -289,6 +289,7 @@ func TestWrongUsage(t *testing.T) {
 		"status --targt x":              "unknown flag --targt; the nearest known one is --target",
 		"--hots h status":               "unknown flag --hots; the nearest known one is --host",
 		"poll --kind done":              "flag --kind is not for jobctl poll; --help tells which are",
+		"show 7 --journal /x":           "flag --journal is not for jobctl show; jobctl journal show has it",
 		"status --port":                 "flag --port needs a value",
 		"status --port=x":               `flag --port: port: "x" is not allowed; allowed is a whole number from 1 to 65535`,
 		"status --output=xml":           `output: "xml" is not allowed; allowed is one of: table, json`,

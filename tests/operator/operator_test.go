@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"jobd/store/storetest/check"
@@ -90,34 +88,6 @@ func TestAJobThatPrintsEscapeSequences(t *testing.T) {
 	if got := jobctl(t, worker, "run-manual", "2"); got != (ran{printed, "", 0}) {
 		t.Errorf("in a pipe: %+q", got.stdout+got.stderr)
 	}
-}
-
-// A worker that hangs is named, by itself and through its master, and nothing waits for it without end.
-func TestAWorkerThatHangsIsNamed(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	start := func(name, target string) *harness.Daemon {
-		return db.Worker(t, name, "/bin/true {id}", map[string]int{target: 1}).With(harness.MasterOf(master)).StartWorker(t)
-	}
-	hangs := start("node-1", "a")
-	start("node-2", "b")
-	harness.AwaitWorkers(t, master, "", 2)
-	hangs.Signal(t, syscall.SIGSTOP)
-	t.Cleanup(func() { hangs.Signal(t, syscall.SIGCONT) })
-	var all sync.WaitGroup // each takes 5 or 10 s
-	defer all.Wait()
-	harness.Program(t, "jobctl")
-	for _, args := range []string{"status", "list-workers", "memory-usage", "status --output=json", "pause", "journal log", "journal anchor"} {
-		all.Go(func() {
-			got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...)
-			if got.code != 1 || !strings.Contains(got.stderr, "worker 'node-1'") || strings.Contains(got.stderr, "node-2") {
-				t.Errorf("%s: %+v", args, got)
-			}
-		})
-	}
-	got := jobctl(t, hangs, "status")
-	check.Equal(t, got, (ran{"", ("jobctl: " + hangs.Addr + ": no answer within 10s\n"), 1}))
 }
 
 func TestTheWrongDaemon(t *testing.T) {

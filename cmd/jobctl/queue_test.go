@@ -165,12 +165,6 @@ func TestWhenATargetIsEmpty(t *testing.T) {
 	}
 }
 
-// standingOf is a worker's status with an executor of a target.
-func standingOf(executor string) json.RawMessage {
-	return json.RawMessage(`{"targets": {"mail": {"concurrency": 2}}, "executors": [` + executor + `, {"target": "hook", "mode": "http", "address": "http://h/"}],
-		"pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`)
-}
-
 // What was set by hand and is undone by a start is told.
 func TestWhatARestartUndoes(t *testing.T) {
 	t.Parallel()

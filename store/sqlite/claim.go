@@ -133,11 +133,11 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 		return nil, err
 	}
 	return rule.ProbeEach(verdicts, func(single rule.Verdict) (why string, err error) {
-		err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		_, err = t.attempt(func(tx *sql.Tx) (commit bool, _ *part, _ error) {
 			if failure := t.write(ctx, tx, found, []rule.Verdict{single}); failure != nil {
 				why = failure.Error()
 			}
-			return false, nil
+			return false, nil, nil
 		})
 		return why, err
 	})

@@ -6,6 +6,13 @@
 // beginning, so it waits for those of other processes instead of failing half way, and
 // no row has to be locked by itself. A claim holds the file while its decision is made durable.
 //
+// What is wanted at the same time is one transaction (together.go): who submits, the mirror, a claim. Nobody is told of
+// anything before the commit. A claim is the last part, so nothing that others want undoes what it has journalled. It may
+// decide about rows that were inserted in the same transaction: killed before the commit, the journal has accepted jobs
+// whose rows are not there, and the next start releases them, as any claim that was not won. Where another part fails,
+// the transaction is rolled back, and each part is done by itself, the claim for the first time. Where the commit fails,
+// all have failed.
+//
 // What a crash leaves is for SQLite to say: a transaction that has committed is on disk
 // (WAL, synchronous FULL), any other never was. There is no doubtful commit, with one exception.
 //

@@ -202,12 +202,12 @@ func (t *Table) server() string {
 
 // claiming is transact for claims, which are made in the confirmed file only.
 func (t *Table) claiming(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
-	return t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	return t.do(&part{ctx: ctx, claims: true, work: func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		if err := t.AllowClaim(ctx, t.server()); err != nil {
 			return false, err
 		}
 		return work(ctx, tx)
-	})
+	}})
 }
 
 // inspectFile looks at what can be known without opening the file, which would make it; isNew tells

@@ -42,6 +42,7 @@ type Table struct {
 	config        Config
 	path          string
 	db            *sql.DB
+	queue         together
 	layout        rule.Known[layout]          // nil until the table has been examined
 	file          atomic.Pointer[fs.FileInfo] // that is open
 	known         atomic.Bool                 // the table was there once
@@ -51,29 +52,10 @@ type Table struct {
 
 var _ store.Table = (*Table)(nil)
 
-// transact calls work in a transaction and commits it, unless work fails or says that there is
-// nothing to commit. Once begun it is not cancelled. What was done in a file to which the path
-// leads no more, nobody sees: it is not done.
+// transact calls work in a transaction, which it may share with others, and commits that, unless work fails or says
+// that there is nothing to commit. Work may be called once more, where it was undone with what others wanted.
 func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
-	conn, err := t.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx = context.WithoutCancel(ctx)
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // says no more than that it was committed
-	commit, err := work(ctx, tx)
-	if err == nil && commit {
-		err = tx.Commit()
-	}
-	if err != nil {
-		return err
-	}
-	return t.there()
+	return t.do(&part{ctx: ctx, work: work})
 }
 
 // quote makes an identifier of any text.

@@ -92,7 +92,7 @@ func TestUnusedFunctionsMakeRoom(t *testing.T) {
 	}
 }
 
-// Functions become targets, with two slots for each worker that is connected.
+// Functions become targets, with four slots for each worker that is connected.
 func TestFunctionsBecomeTargets(t *testing.T) {
 	t.Parallel()
 	w, address := start(t, nil)
@@ -110,11 +110,11 @@ func TestFunctionsBecomeTargets(t *testing.T) {
 		}
 	}
 	first, _, third := able(t, address, "f"), able(t, address, "f"), able(t, address, "f")
-	until(6)
+	until(12)
 	first.send(gearman.CantDo, "f")
-	until(4)
+	until(8)
 	third.send(gearman.ResetAbilities)
-	until(2)
+	until(4)
 	third.send(gearman.CanDo, "null")
 	third.want(gearman.Error, "INVALID_FUNCTION_NAME")
 }

@@ -156,6 +156,10 @@ func (in *intake) try(batch []*gearman.Submission) (taken []sqlite.Taken, waiter
 	err = in.front.Table.Submit(context.Background(), rows, func(told []sqlite.Taken) error {
 		in.mu.Lock()
 		defer in.mu.Unlock()
+		for i, w := range waiters { // the transaction begins once more
+			in.undo(taken[i], w)
+		}
+		taken, waiters = nil, nil
 		meets := map[int]meeting{}
 		for i, t := range told {
 			switch seq, over := in.ended[t.ID]; {

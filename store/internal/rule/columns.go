@@ -302,7 +302,7 @@ func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, fal
 // Indexes are the statements that make all indexes of a new table.
 func (n *Needed) Indexes() (statements []string) {
 	f := &Findings{}
-	n.JudgeIndexes(f, []Index{{Columns: []string{"id"}, Unique: true}}, nil, true, "target")
+	n.JudgeIndexes(f, []Index{{Name: "its key", Columns: []string{"id"}, Unique: true}}, nil, true, "target")
 	for _, one := range append(f.Bare, f.List...) {
 		statements = append(statements, one.Remedy)
 	}

@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,24 +59,6 @@ func (f *fixture) claimed(id int64) {
 		standing := f.worker.Explain([]int64{id})[id].Standing
 		return standing != nil && standing.Phase == board.Queued
 	})
-}
-
-// A job that waits for its slot leaves the queue; the one behind it runs.
-func TestAJobThatWaitsIsCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), waiting(3, "b")), func(c *jobexec.Config) { c.Prefetch = 5 })
-	f.start()
-	first := f.next()
-	f.claimed(2)
-	f.claimed(3)
-	f.told(jobexec.CancelWish{IDs: []int64{2}, Targets: map[int64]string{2: "a"}}, map[int64]string{2: "job 2 was not cancelled: it is of target 'b', not 'a'"})
-	f.told(jobexec.CancelWish{IDs: []int64{2, 2}, Targets: map[int64]string{2: "b"}}, map[int64]string{2: "not run of b"})
-	first.exit(0)
-	if p := f.next(); p.spec.Job != 3 {
-		t.Errorf("job %d is next", p.spec.Job)
-	}
-	f.tells(2, "accepted cancelled")
-	f.told(jobexec.CancelWish{IDs: []int64{2}}, map[int64]string{}) // it is not this worker's any more
 }
 
 // A job that runs gets SIGTERM, and SIGKILL after the grace. It has failed, whatever it says.
@@ -146,64 +127,6 @@ func TestAJobThatEndsInTimeIsNotKilled(t *testing.T) {
 	<-other.signals
 	<-other.signals // by then the grace of the first is over
 	f.tells(1, "accepted running started cancelled signal done")
-}
-
-// A start that the runner is being asked for is waited for, and the process signalled.
-func TestAJobThatIsJustStartedIsCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	late := &lateRunner{f.runner, 1, make(chan struct{}), make(chan error)}
-	f.build(func(c *jobexec.Config) { c.Runner = late })
-	f.start()
-	<-late.asked
-	told := make(chan map[int64]string)
-	go func() { told <- f.cancel(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour}) }()
-	late.answer <- nil
-	p := f.next()
-	if got := <-told; got[1] != "signals of a" {
-		t.Errorf("told %v", got)
-	}
-	<-p.signals
-	p.exit(143)
-	f.wait("it is done", ended(1))
-	f.tells(1, "accepted running started cancelled signal done")
-}
-
-// A job whose row is locked waits for that, with a slot or without, and is cancelled all the same.
-func TestAJobThatIsAnnouncedIsCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.start()
-	release := f.hold(f.next(), 2)
-	f.mirror.mu.Lock()
-	f.mirror.held = nil // but for who waits for it already
-	f.mirror.mu.Unlock()
-	f.told(jobexec.CancelWish{IDs: []int64{2}}, map[int64]string{2: "not run of b"})
-	close(release)
-	f.table.insert(waiting(3, "b"))
-	f.worker.PollAll()
-	if p := f.next(); p.spec.Job != 3 {
-		t.Errorf("job %d is started", p.spec.Job)
-	}
-	f.tells(2, "accepted running cancelled")
-}
-
-// A client that waits for the job is told.
-func TestAClientIsToldThatItsJobIsCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), manual(2, "b")), nil)
-	f.start()
-	f.next()
-	answer := make(chan jobexec.Answer[jobexec.Result])
-	go func() {
-		got, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
-		answer <- got
-	}()
-	f.claimed(2)
-	f.told(jobexec.CancelWish{IDs: []int64{2}}, map[int64]string{2: "not run of b"})
-	if got := <-answer; got.Errors[2] != "job 2 was cancelled by 10.0.0.5" {
-		t.Errorf("the client was told %+v", got)
-	}
 }
 
 // The next attempt of a job that ran before does not run; the job has failed.
@@ -461,29 +384,6 @@ func TestAnIgnoringThatWasUndoneIsTriedAgain(t *testing.T) {
 	if got := f.table.status(1); got != journal.RowIgnored {
 		t.Errorf("the row is %s", got)
 	}
-}
-
-// A row that waits again while it is in doubt whether it was ignored is claimed when that is known.
-func TestARowInDoubtIsClaimedLater(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(manual(1, "c")), nil)
-	f.start()
-	<-f.table.selected
-	f.table.change(func() {
-		f.table.commit = func(func()) error {
-			f.table.commit = nil
-			f.table.rowsErr = errors.New("a value that nobody can read")
-			return errLink
-		}
-	})
-	f.cancel(jobexec.CancelWish{IDs: []int64{1}, Rows: true})
-	f.table.insert(waiting(1, "b")) // somebody means another target by now
-	f.worker.PollAll()
-	<-f.table.selected
-	f.table.change(func() { f.table.rowsErr = nil })
-	f.next().exit(0)
-	f.wait("the job is done", ended(1))
-	f.tells(1, "ignored conflict accepted running started done")
 }
 
 func TestSignals(t *testing.T) {

@@ -519,7 +519,9 @@ func (c *claiming) decided(drafts []journal.Draft) (events []journal.Event, err 
 func (w *Worker) won(c *board.Claim) {
 	w.change(func(b *board.Board) board.Effects {
 		for _, e := range c.Events {
-			delete(w.quarantined, e.Job)
+			if e.Kind() != journal.KindAccepted { // else its start shows whether nothing is wrong with the row
+				delete(w.quarantined, e.Job)
+			}
 		}
 		return b.Won(c)
 	})

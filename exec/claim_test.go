@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -146,33 +145,6 @@ func TestAClaimThatWasUndoneIsBegunAgain(t *testing.T) {
 	story := f.story(1)
 	if n := count(story, journal.KindReleased); n != 3 {
 		t.Errorf("released %d times, want once for each claim that was undone: %v", n, story)
-	}
-}
-
-func TestACommitWhoseAnswerIsLostStartsTheJobOnce(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"), manual(2, "a"))
-	tab.commit = func(apply func()) error {
-		apply()
-		return errors.New("link lost after the commit")
-	}
-	f := newFixture(t, tab, nil)
-	f.start()
-	f.next().exit(0)
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
-		answers <- answer
-	}()
-	f.next().exit(3)
-	if answer := <-answers; answer.Jobs[2].Result != "fail" || len(answer.Errors) > 0 {
-		t.Errorf("the client was told %+v", answer)
-	}
-	f.wait("both are done", func(s *journal.State) bool { return len(s.Jobs) == 0 })
-	for id := int64(1); id <= 2; id++ {
-		if story := f.story(id); count(story, journal.KindStarted) != 1 || count(story, journal.KindReleased) != 0 {
-			t.Errorf("story of job %d: %v", id, story)
-		}
 	}
 }
 

@@ -64,7 +64,6 @@ func TestHindrancesHaveWords(t *testing.T) {
 		HinderedExecutor:   {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},
 		HinderedRetirement: {begin: func(w *Worker, a *target) { w.board.Retire(a.Target, "me") }},
 		HinderedTrouble:    {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
-		HinderedCrowded:    {begin: func(w *Worker, _ *target) { park(w, 100) }},
 		HinderedRate: {begin: func(_ *Worker, a *target) {
 			a.bucket.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
 			a.bucket.take(time.Now())

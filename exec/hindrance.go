@@ -32,7 +32,6 @@ const (
 	HinderedExecutor   Hindering = "executor"   // no job of this target can be started
 	HinderedRetirement Hindering = "retirement" // the target is about to be removed
 	HinderedTrouble    Hindering = "trouble"    // claims for this target fail
-	HinderedCrowded    Hindering = "crowded"    // too many jobs wait for their rows
 	HinderedLocked     Hindering = "locked"     // somebody else holds all rows that wait
 	HinderedRate       Hindering = "rate"       // as many jobs were started as its rate allows
 )
@@ -63,8 +62,6 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{Kind: HinderedRetirement, Why: fmt.Sprintf("it is removed as soon as its jobs have ended: %d are left", t.Length())}
 	case t.trouble.why != "":
 		return Hindrance{Kind: HinderedTrouble, Why: t.trouble.why}
-	case t.Crowded(w.Prefetch):
-		return Hindrance{Kind: HinderedCrowded, Why: fmt.Sprintf("%d jobs were claimed and can't be started for now, because their rows can't be updated", t.Parked())}
 	case t.locked.long():
 		return Hindrance{HinderedLocked, "somebody else has locked the rows that wait, since " + rfc3339(t.locked.since), t.locked.since}
 	}

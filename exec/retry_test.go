@@ -188,19 +188,6 @@ func TestARowThatHasOnlyJustEndedIsSetBackASecondLater(t *testing.T) {
 	}
 }
 
-func TestRowsThatTheTableRefusesToSetBackAreTold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), endedRow(2, "c", journal.RowDone)), nil)
-	f.table.refused[1] = "a trigger"
-	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.Answer[string]{
-		Jobs: map[int64]string{2: "waiting"}, Errors: map[int64]string{1: "job 1 was not set back: the table refuses it: a trigger"},
-	})
-	if got := words(f.story(1)); got != "retried conflict" {
-		t.Errorf("story %q", got)
-	}
-}
-
 // A full disk refuses a retry, and nothing was done.
 func TestAFullDiskRefusesARetry(t *testing.T) {
 	t.Parallel()
@@ -231,36 +218,6 @@ func TestManyRetriesAtOnceSetARowBackOnce(t *testing.T) {
 	}
 	if story := words(f.story(1)); won != 1 || story != "retried" {
 		t.Errorf("%d were told that they set it back: %s", won, story)
-	}
-}
-
-// A row that somebody holds is tried again until it is free.
-func TestARetryWaitsForALock(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), endedRow(2, "c", journal.RowDone)), nil)
-	f.start()
-	<-f.table.selected
-	f.table.change(func() { f.table.locked[1] = true })
-	go func() {
-		for changed := f.table.changes(); f.table.status(2) != journal.RowWaiting; changed = f.table.changes() {
-			<-changed
-		}
-		f.table.change(func() { delete(f.table.locked, 1) })
-	}()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.Answer[string]{Jobs: map[int64]string{1: "waiting", 2: "waiting"}})
-}
-
-// A row that stays locked is told as such, and is as it was.
-func TestARetryTellsThatARowStaysLocked(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
-	f.table.locked[1] = true
-	f.start()
-	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.Answer[string]{
-		Errors: map[int64]string{1: "job 1 was not set back: the row is locked by somebody else"},
-	})
-	if len(f.events(1)) > 0 {
-		t.Errorf("journalled: %v", f.events(1))
 	}
 }
 

@@ -133,43 +133,6 @@ func TestACancelWithoutDelays(t *testing.T) {
 	}
 }
 
-// A cancel of a row that recurs ends the run that is under way, and says when the next one is; with its
-// schedule, and only then, the row ends, be it running or not.
-func TestACancelEndsTheRunAndNotTheSchedule(t *testing.T) {
-	t.Parallel()
-	for _, schedule := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			next := in(time.Hour)
-			tab := newTable(delayed(1, "a", journal.Plan{Schedule: "every 1h", MaxAttempts: 5}))
-			_, r, w := newMemory(t, tab, nil)
-			p := <-r.started
-			told, err := w.Cancel(t.Context(), jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour, By: "somebody", Schedule: schedule})
-			if want := map[bool]int64{false: next, true: 0}[schedule]; err != nil || told.Jobs[1].Next != want {
-				t.Errorf("told %+v, %v; the next run is at %d", told, err, want)
-			}
-			p.kill("SIGTERM")
-			synctest.Wait()
-			if schedule {
-				if tab.status(1) != journal.RowDone {
-					t.Errorf("the row is %s", tab.status(1))
-				}
-				return
-			}
-			if plan := tab.plan(1); tab.status(1) != journal.RowDelayed || plan.RunAt != next || plan.Attempts != 0 {
-				t.Errorf("the row is %s, %+v", tab.status(1), plan)
-			}
-			wish := jobexec.CancelWish{IDs: []int64{1}, Rows: true, By: "somebody"}
-			if told, _ = w.Cancel(t.Context(), wish); !strings.Contains(told.Errors[1], "it recurs, and no run of it is under way") || tab.status(1) != journal.RowDelayed {
-				t.Errorf("told %+v; the row is %s", told, tab.status(1))
-			}
-			wish.Schedule = true
-			if told, _ = w.Cancel(t.Context(), wish); len(told.Jobs) != 1 || tab.status(1) != journal.RowIgnored {
-				t.Errorf("told %+v; the row is %s", told, tab.status(1))
-			}
-		})
-	}
-}
-
 // A wish to end the schedule counts for a run that is being cancelled already, and gives it no more time.
 func TestACancelOfTheScheduleAfterOneOfTheRun(t *testing.T) {
 	t.Parallel()
@@ -227,27 +190,6 @@ func TestHandsOnDelayedRows(t *testing.T) {
 	})
 }
 
-// A signal that somebody asks for ends the run; one of the worker's own does not.
-func TestASignalEndsTheRunAndNotTheSchedule(t *testing.T) {
-	t.Parallel()
-	for _, asked := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			tab := newTable(delayed(1, "a", journal.Plan{Schedule: "every 30d", MaxAttempts: 5}))
-			m, r, w := newMemory(t, tab, nil)
-			p := <-r.started
-			if asked && !w.SendSignal(map[int64]int{1: 15}, "somebody")[1] {
-				t.Fatal("the signal was not sent")
-			}
-			p.kill("SIGTERM")
-			synctest.Wait()
-			again := m.of(1, journal.KindDone)[0].Payload.(journal.Done).Again
-			if want := map[bool]string{true: journal.AgainSchedule, false: journal.AgainRetry}[asked]; again == nil || again.Why != want {
-				t.Errorf("asked for by somebody %t: what follows is %+v, want %s", asked, again, want)
-			}
-		})
-	}
-}
-
 // Targets have launchers and limits of their own, which may be replaced.
 func TestTermsOfATarget(t *testing.T) {
 	t.Parallel()
@@ -282,51 +224,6 @@ func TestTermsOfATarget(t *testing.T) {
 		p.exit(0)
 		if p.spec.Timeout != time.Minute || p.spec.KillAfter != 10*time.Second || p.spec.Argv[0] != "/own" {
 			t.Errorf("job 3 was started as %+v", p.spec)
-		}
-	})
-}
-
-// A row that says what can't be is ignored, and holds up nothing else.
-func TestABadRowHoldsUpNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		bad, good := waiting(1, "b"), waiting(2, "b")
-		bad.Plan, good.Plan = &journal.Plan{Schedule: "whenever"}, &journal.Plan{}
-		tab := newTable(bad, good, delayed(3, "b", journal.Plan{Attempts: -1}))
-		m, r, _ := newMemory(t, tab, nil)
-		p := <-r.started
-		p.exit(0)
-		synctest.Wait()
-		if p.spec.Job != 2 || tab.status(1) != journal.RowIgnored || tab.status(3) != journal.RowIgnored {
-			t.Errorf("job %d was started; the rows are %s and %s", p.spec.Job, tab.status(1), tab.status(3))
-		}
-		if e := m.of(1, journal.KindIgnored); len(e) != 1 || !e[0].Payload.(journal.Ignored).Told {
-			t.Errorf("journalled: %+v", e)
-		}
-	})
-}
-
-// The launcher of one target that can't be executed holds up that target only, and fails nothing.
-func TestALauncherOfOneTargetHoldsUpThatTarget(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tab := newTable(waiting(1, "b"))
-		own := jobexec.Launcher{Words: []string{"/bin/true"}}
-		_, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.Terms = map[string]jobexec.Terms{"b": {Launcher: &own}} })
-		(<-r.started).exit(0)
-		synctest.Wait()
-		r.refuseAll(noProgram())
-		tab.insert(waiting(2, "b"))
-		w.PollAll()
-		synctest.Wait()
-		time.Sleep(time.Second / 2)
-		if s := w.Status(); s.Launcher != nil || s.Targets["a"].Why != "" || s.Targets["b"].Why == "" {
-			t.Errorf("no job can be started: %+v; target b: %+v", s.Launcher, s.Targets["b"])
-		}
-		r.refuseAll(nil)
-		p := <-r.started
-		if p.exit(0); p.spec.Job != 2 || p.spec.Attempt != 1 {
-			t.Errorf("job %d is started, attempt %d", p.spec.Job, p.spec.Attempt)
 		}
 	})
 }

@@ -27,34 +27,32 @@ func (w *Worker) launch(group []board.Start) {
 	}
 }
 
-// parkAfter is how long an announced job whose row does not show it keeps its slot.
-const parkAfter = 300 * time.Millisecond
+// giveUpAfter is how long an announced job whose row does not show it keeps its slot.
+const giveUpAfter = 300 * time.Millisecond
+
+// notShown is why a job is given back whose row is quarantined.
+const notShown = "its row can't be updated: somebody has locked it, or a rule of the table refuses it"
 
 // launchLate starts a job whose row is quarantined for now: somebody has locked it just then, or a
-// rule of the table refuses it. The job does not keep its slot for as long as that lasts: it is
-// parked, and the next job of its target has the slot. When its row says running, or the journal
-// holds a conflict instead, it goes to the front of the queue, and is announced anew when a slot is
-// free. Meanwhile it is as any job that was announced and not started: a pause or a stop gives it
-// back.
+// rule of the table refuses it. Where that lasts, the job is given back, as by a pause, and claims leave its
+// row out for a while. A job that ran before can't be given back, and waits for its row.
 func (w *Worker) launchLate(s board.Start) {
 	shown := w.Mirror.Shown(s.Seq, s.ID())
-	grace := time.NewTimer(parkAfter)
+	grace := time.NewTimer(giveUpAfter)
 	defer grace.Stop()
-	if w.wait(shown, grace.C) {
-		w.startOurs(s, w.ours([]board.Start{s})[0])
-		return
-	}
-	w.change(func(b *board.Board) board.Effects { return b.Park(s) })
-	if !w.wait(shown, nil) {
-		return
-	}
-	ours := w.ours([]board.Start{s})[0]
-	w.change(func(b *board.Board) board.Effects {
-		if ours {
-			return b.Unpark(s)
+	if !w.wait(shown, grace.C) {
+		given := false
+		w.change(func(b *board.Board) (e board.Effects) {
+			if given, e = b.GiveUp(s, notShown); given {
+				w.quarantine(s.ID(), s.Target(), notShown)
+			}
+			return e
+		})
+		if given || !w.wait(shown, nil) {
+			return
 		}
-		return b.Taken(s)
-	})
+	}
+	w.startOurs(s, w.ours([]board.Start{s})[0])
 }
 
 // wait waits until the mirror has closed a channel. It is false when the worker stops, or limit receives,
@@ -110,6 +108,7 @@ func (w *Worker) start(s board.Start) {
 	w.change(func(b *board.Board) (e board.Effects) {
 		launcher, env = w.launcherOf(s.Target()), w.environment(b, s, time.Now())
 		if wanted, e = b.Ask(s); wanted {
+			delete(w.quarantined, s.ID())
 			if spent = b.Spent(s.Job); spent == "" {
 				if t, served := w.targets[s.Target()]; served {
 					t.bucket.take(time.Now())

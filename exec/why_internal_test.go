@@ -52,9 +52,6 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 			begin: func(_ *Worker, a *target) { a.trouble.why = "illegal mix of collations" },
 			end:   func(_ *Worker, a *target) { a.trouble.ended() },
 		},
-		"100 jobs were claimed and can't be started for now, because their rows can't be updated": {
-			begin: func(w *Worker, _ *target) { park(w, 100) },
-		},
 		"somebody else has locked the rows that wait, since 2000-01-01T00:00:00Z": {
 			begin: func(_ *Worker, a *target) {
 				a.locked.note(nil, time.Now())
@@ -94,20 +91,6 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 				synctest.Wait()
 			})
 		})
-	}
-}
-
-// park parks so many jobs of target a.
-func park(w *Worker, n int64) {
-	for id := range n {
-		w.board.TakeUp(journal.Job{ID: id + 1, Target: "a", Attempt: 1, Status: journal.StatusStarting, Runner: "r"}, true)
-		turn, _ := w.board.Turn(time.Now(), "r")
-		for _, s := range turn.Steps {
-			s.Events = []journal.Event{{Seq: uint64(id) + 1, Time: time.Now()}}
-		}
-		for _, s := range w.board.Journalled(turn).Start {
-			w.board.Park(s)
-		}
 	}
 }
 

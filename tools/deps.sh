@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
+# Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, zstd and systemd
 # through apt where they are missing; PHP, Node.js and drivers for the tests of the clients; graphviz;
 # Prometheus; nginx, Express and php-fpm; gearmand and what speaks with it; and lintian, rpm and
 # mmdebstrap, which the packages are tested with.
@@ -7,12 +7,11 @@
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
 # tmux is a terminal that tells what it shows, zsh and fish are shells that complete jobctl there;
-# mandoc reads the manual pages; tools/verify.py runs on Python and zstd; croniter and systemd-analyze
-# are other programs that know when a schedule is due, by the tz database of the host.
+# mandoc reads the manual pages; tools/verify.py runs on Python and zstd; systemd-analyze reads units.
 set -euo pipefail
 
 programs="mariadbd mariadb-install-db mariadb faketime strace tmux zsh fish mandoc python3 zstd systemd-analyze"
-packages="mariadb-server mariadb-client faketime strace tmux zsh fish mandoc python3 python3-croniter zstd systemd tzdata"
+packages="mariadb-server mariadb-client faketime strace tmux zsh fish mandoc python3 zstd systemd tzdata"
 # Graphviz draws the pictures of docs, with the letters of Liberation.
 programs+=" dot"
 packages+=" graphviz fonts-liberation"
@@ -66,16 +65,12 @@ missing() {
   test -e /usr/share/nodejs/express || return 0
   compgen -G '/usr/sbin/php-fpm*' >/dev/null || return 0
   /usr/bin/python3 -c 'import pymysql, django' 2>/dev/null || python3 -c 'import pymysql, django' 2>/dev/null || return 0
-  # Debian's Python has the module, where another Python comes first in PATH.
-  for python in python3 /usr/bin/python3; do
-    "$python" -c 'import croniter' 2>/dev/null && return 1
-  done
-  return 0
+  return 1
 }
 
 missing || exit 0
 if ! command -v apt-get >/dev/null; then
-  echo "deps: some of these are missing and there is no apt-get here: $programs, croniter for Python; install them: MariaDB 10.6 or newer, Python 3.11 or newer" >&2
+  echo "deps: some of these are missing and there is no apt-get here: $programs; install them: MariaDB 10.6 or newer, Python 3.11 or newer" >&2
   exit 1
 fi
 as_root=()

@@ -68,7 +68,7 @@ func (b *Board) Cancel(c Cancel) (taken bool, e Effects) {
 }
 
 // leavable are the phases in which a job waits for its start, and can be taken out of the way to it.
-var leavable = []Phase{Queued, Due, Announced, Parked, Renewing}
+var leavable = []Phase{Queued, Due, Announced, Renewing}
 
 // leaveCancelled takes a job out of the way to its start. As one that is given back it stays on the
 // board until that is journalled.

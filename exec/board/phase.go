@@ -18,7 +18,6 @@ const (
 	Due                     // the next turn announces it
 	Announcing              // the turn that announces it is journalled
 	Announced               // its row says that it runs
-	Parked                  // the same; the next job of its target has its slot meanwhile
 	Asking                  // the runner takes the request for its start
 	Asked                   // the runner tells what became of the start
 	Running                 // its process ends
@@ -44,8 +43,7 @@ var phases = [phaseCount]struct {
 	Reserved:   {"reserved", true, true, true, []Phase{Announced, Gone}},
 	Due:        {"due", true, true, true, []Phase{Announcing, Queued, Leaving, Gone}},
 	Announcing: {"announcing", true, true, true, []Phase{Announced, Gone}},
-	Announced:  {"announced", true, true, true, []Phase{Asking, Parked, Queued, Leaving, Gone}},
-	Parked:     {"parked", false, true, false, []Phase{Queued, Leaving, Gone}},
+	Announced:  {"announced", true, true, true, []Phase{Asking, Queued, Leaving, Gone}},
 	Asking:     {"asking", true, true, true, []Phase{Asked, Renewing}},
 	Asked:      {"asked", true, false, true, []Phase{Running, Ended}},
 	Running:    {"running", true, false, true, []Phase{Ended}},

@@ -90,7 +90,7 @@ func (w *world) startOne() bool {
 	return true
 }
 
-// showOne has the row of an announced job show it; or not for so long that the job is parked.
+// showOne has the row of an announced job show it; or not for so long that the job is given back.
 func (w *world) showOne(late *rapid.Generator[bool]) bool {
 	if len(w.shown) == 0 {
 		return false
@@ -98,15 +98,16 @@ func (w *world) showOne(late *rapid.Generator[bool]) bool {
 	s := w.shown[0]
 	w.shown = w.shown[1:]
 	if late.Draw(w.T, "late") {
-		w.after(w.b.Park(s))
-		w.shown = append(w.shown, s)
+		given, e := w.b.GiveUp(s, "its row is locked")
+		if w.after(e); !given {
+			w.shown = append(w.shown, s)
+		}
 		return true
 	}
 	if known := w.state.Job(s.id); known.Status != journal.StatusStarting || known.Token != s.Token() {
 		w.after(w.b.Taken(s))
 		return true
 	}
-	w.after(w.b.Unpark(s))
 	w.start = append(w.start, s)
 	return true
 }

@@ -8,10 +8,6 @@ import (
 	"jobd/journal"
 )
 
-// mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
-// is more.
-const mostParked = 100
-
 // Name is the target's name.
 func (t *Target) Name() string { return t.name }
 
@@ -21,8 +17,8 @@ func (t *Target) Concurrency() int { return t.concurrency }
 // Paused tells whether nothing of it is started or claimed.
 func (t *Target) Paused() bool { return t.paused }
 
-// Prefetched counts its jobs that wait for a slot: queued ones, and those that are parked.
-func (t *Target) Prefetched() int { return t.in[Queued] + t.in[Parked] }
+// Prefetched counts its jobs that wait for a slot.
+func (t *Target) Prefetched() int { return t.in[Queued] }
 
 // Running counts its slots that are in use.
 func (t *Target) Running() int { return t.active }
@@ -40,16 +36,13 @@ func (t *Target) Starter() *Starter { return t.starter }
 // RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
 func (t *Target) RetiredBy() string { return t.retiredBy }
 
-// Length counts its jobs: those that wait, hold a slot, are parked, or wait to be given back.
-func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + t.in[Leaving] }
+// Length counts its jobs: those that wait, hold a slot, or wait to be given back.
+func (t *Target) Length() int { return t.in[Queued] + t.active + t.in[Leaving] }
 
 // Unstarted counts its jobs whose start was not asked for yet.
 func (t *Target) Unstarted() int {
 	return t.Prefetched() + t.in[Reserved] + t.in[Due] + t.in[Announcing] + t.in[Announced] + t.in[Renewing]
 }
-
-// Parked counts its parked jobs.
-func (t *Target) Parked() int { return t.in[Parked] }
 
 // idle tells whether a job that came now would have a slot at once.
 func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
@@ -58,7 +51,7 @@ func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurre
 // one a slot, or what the target gets through in aheadTime). To claim in batches the prefetched ones
 // are replenished when half of them are gone, not one by one.
 func (t *Target) Room(prefetch int) int {
-	if !t.Open() || t.Crowded(prefetch) || t.behind() {
+	if !t.Open() || t.behind() {
 		return 0
 	}
 	if prefetch < 0 {
@@ -74,14 +67,6 @@ func (t *Target) Room(prefetch int) int {
 		return 0
 	}
 	return free + prefetch - len(t.queue)
-}
-
-// Crowded tells whether so many jobs are parked that no more are claimed.
-func (t *Target) Crowded(prefetch int) bool {
-	if prefetch < 0 {
-		prefetch = t.concurrency
-	}
-	return t.in[Parked] >= max(mostParked, t.concurrency+prefetch)
 }
 
 // startable tells whether the next job of the queue may have a slot.
@@ -294,7 +279,7 @@ func (b *Board) stays(j *Job) bool {
 
 // takeBack stops a job that was not started, because its target is paused, nothing can start it, or
 // the worker stops. A background job is given back. A manual one, which a client wants
-// to be run here, waits in the queue, or parked, unless it can't be started anyway. So does one
+// to be run here, waits in the queue, unless it can't be started anyway. So does one
 // that was started before.
 func (b *Board) takeBack(j *Job) {
 	switch why := b.blocked(j); {
@@ -304,7 +289,6 @@ func (b *Board) takeBack(j *Job) {
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
-	case j.phase == Parked: // it goes on when its row shows it
 	case j.phase == Queued:
 		j.target.queue = append(j.target.queue, j)
 	default:
@@ -327,8 +311,7 @@ func (b *Board) takeBackAll(t *Target) {
 	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
 }
 
-// unstarted lists the jobs of a target that wait for their start, with a slot or parked, the newest
-// first.
+// unstarted lists the jobs of a target that have a slot and wait for their start, the newest first.
 func (b *Board) unstarted(t *Target) (jobs []*Job) {
 	for _, j := range b.jobs {
 		if j.target == t && j.Waits() && j.phase != Queued {

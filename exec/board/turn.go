@@ -217,30 +217,20 @@ func contradicts(err error) bool {
 // changedByOthers is why a job is given up whose claim the mirror found lost.
 const changedByOthers = "the job's row was changed by somebody else"
 
-// Park gives the slot of a job that waits for its row to the next one.
-func (b *Board) Park(s Start) Effects {
-	if s.stands(Announced) {
-		b.note(slog.LevelInfo, "a job gives up its slot until its row can be updated", s.Job)
-		b.move(s.Job, Parked)
+// GiveUp gives a job back that waits for its row to say that it runs. It is false where the start stands no
+// more, and of a job that can't be given back.
+func (b *Board) GiveUp(s Start, why string) (given bool, e Effects) {
+	if given = s.stands(Announced) && s.mayLeave(); given {
+		b.giveBack(s.Job, why)
 		b.dispatch(s.Job.target)
 	}
-	return b.follow()
-}
-
-// Unpark puts a job whose row says running in front of its target's queue.
-func (b *Board) Unpark(s Start) Effects {
-	if s.stands(Parked) {
-		b.note(slog.LevelInfo, "the row of a job can be updated again; it is the next of its target", s.Job)
-		b.enqueueFirst(s.Job)
-		b.dispatch(s.Job.target)
-	}
-	return b.follow()
+	return given, b.follow()
 }
 
 // Taken gives up a job that waits for its start, and whose row is somebody else's by now, as the
 // journal knows.
 func (b *Board) Taken(s Start) Effects {
-	if s.stands(Announced) || s.stands(Parked) {
+	if s.stands(Announced) {
 		b.noteTaken(s.Job)
 		b.drop(s.Job, changedByOthers)
 	}

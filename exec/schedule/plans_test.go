@@ -15,10 +15,9 @@ import (
 type plan struct {
 	text                                  string
 	minutes, hours, days, months, weekday []int
-	daysGiven, weekdayGiven               bool   // cron: either is enough where both are
-	last                                  bool   // days beyond the month's end mean its last
-	follows                               bool   // the wall clock
-	systemd, cron                         string // the same for other programs; empty: they can't say it
+	daysGiven, weekdayGiven               bool // cron: either is enough where both are
+	last                                  bool // days beyond the month's end mean its last
+	follows                               bool // the wall clock
 }
 
 // matches reports whether the wall shows one of the plan's times. Times on the wall are counted as
@@ -84,15 +83,6 @@ var (
 	weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 )
 
-// join writes numbers as a list.
-func join(numbers []int, format string) string {
-	var words []string
-	for _, n := range numbers {
-		words = append(words, fmt.Sprintf(format, n))
-	}
-	return strings.Join(words, ",")
-}
-
 // names writes weekdays as a list.
 func names(days []int) string {
 	var words []string
@@ -115,14 +105,11 @@ func drawPlan(t *rapid.T) *plan {
 	switch rapid.SampledFrom([]string{"cron", "cron", "cron", "hourly", "daily", "weekly", "monthly", "yearly"}).Draw(t, "form") {
 	case "hourly":
 		p.text, p.hours, p.follows = fmt.Sprintf("hourly :%02d", minute), everyHour, true
-		p.systemd, p.cron = fmt.Sprintf("*-*-* *:%02d", minute), fmt.Sprintf("%d * * * *", minute)
 	case "daily":
 		p.text = "daily " + at
-		p.systemd, p.cron = "*-*-* "+at, fmt.Sprintf("%d %d * * *", minute, hour)
 	case "weekly":
 		p.weekday = drawSet(t, "weekdays", 0, 6)
 		p.text = "weekly " + names(p.weekday) + " " + at
-		p.systemd, p.cron = names(p.weekday)+" *-*-* "+at, fmt.Sprintf("%d %d * * %s", minute, hour, join(p.weekday, "%d"))
 	case "monthly":
 		p.monthly(rapid.IntRange(1, 32).Draw(t, "day"), at)
 	case "yearly":
@@ -135,15 +122,9 @@ func drawPlan(t *rapid.T) *plan {
 
 func (p *plan) monthly(day int, at string) {
 	p.last = true
-	switch {
-	case day == 32:
+	p.text, p.days = fmt.Sprintf("monthly %d %s", day, at), []int{day}
+	if day == 32 {
 		p.text, p.days = "monthly last "+at, []int{31}
-		p.systemd, p.cron = "*-*~01 "+at, fmt.Sprintf("%d %d l * *", p.minutes[0], p.hours[0])
-	case day > 28: // others leave shorter months out
-		p.text, p.days = fmt.Sprintf("monthly %d %s", day, at), []int{day}
-	default:
-		p.text, p.days = fmt.Sprintf("monthly %d %s", day, at), []int{day}
-		p.systemd, p.cron = fmt.Sprintf("*-*-%02d %s", day, at), fmt.Sprintf("%d %d %d * *", p.minutes[0], p.hours[0], day)
 	}
 }
 
@@ -151,10 +132,6 @@ func (p *plan) yearly(yearday int, at string) {
 	date := time.Date(2024, 1, yearday, 0, 0, 0, 0, time.UTC)
 	p.text = "yearly " + date.Format("01-02 ") + at
 	p.months, p.days, p.last = []int{int(date.Month())}, []int{date.Day()}, true
-	if yearday != 31+29 { // others leave years without it out
-		p.systemd = date.Format("*-01-02 ") + at
-		p.cron = fmt.Sprintf("%d %d %d %d *", p.minutes[0], p.hours[0], date.Day(), date.Month())
-	}
 }
 
 // fields makes a plan in cron's five.
@@ -168,15 +145,6 @@ func (p *plan) fields(t *rapid.T) {
 	p.text = strings.Join([]string{minute, hour, day, month, weekday}, " ")
 	p.follows = hour == "*"
 	p.daysGiven, p.weekdayGiven = day[0] != '*', weekday[0] != '*'
-	if !p.daysGiven || !p.weekdayGiven {
-		p.systemd = names(p.weekday) + " *-" + join(p.months, "%02d") + "-" + join(p.days, "%02d") + " " +
-			join(p.hours, "%02d") + ":" + join(p.minutes, "%02d")
-	}
-	// For croniter `*/2` is given, and `1,*` isn't; and it fails where one of two given fields never comes.
-	plain := p.daysGiven == (len(p.days) < 31) && p.weekdayGiven == (len(p.weekday) < 7)
-	if plain && p.days[0] <= 28 {
-		p.cron = p.text
-	}
 }
 
 // drawField makes one of cron's fields, and what it stands for.

@@ -226,26 +226,6 @@ func TestEveryBlockMatters(t *testing.T) {
 	}
 }
 
-// A flipped bit anywhere in the events' pages is found as well.
-func TestFlippedBits(t *testing.T) {
-	t.Parallel()
-	original := journaltest.ClosedJournal(t, 10)
-	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
-	content := must.Get(os.ReadFile(filepath.Join(original, journaltest.SegmentFile)))(t)
-	dir := journaltest.CopyFolder(t, original)
-	for at := 0; at < len(content); at += 97 {
-		damaged := slices.Clone(content)
-		damaged[at] ^= 1 << (at % 8)
-		must.Do(t, os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600))
-		if verdictOn(t.Context(), dir) != nil {
-			continue
-		}
-		if diff := cmp.Diff(want, journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})); diff != "" {
-			t.Errorf("byte at %d: nothing found, but: %s", at, diff)
-		}
-	}
-}
-
 // endReadings are all readings that depend on where the journal ends.
 func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 	last := func(f journal.Filter) (err error) {

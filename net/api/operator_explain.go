@@ -111,7 +111,6 @@ type TargetStanding struct {
 const (
 	StandsQueued   = "queued"   // claimed, and waits for a slot
 	StandsClaimed  = "claimed"  // has a slot; its row is about to say running
-	StandsParked   = "parked"   // the same, and its row can't be updated for now
 	StandsStarting = "starting" // its process was asked for
 	StandsRunning  = "running"
 	StandsEnded    = "ended"    // and that is not in the table yet

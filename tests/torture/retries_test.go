@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -131,70 +129,6 @@ func (s *site) auditRetried(t *testing.T, journals ...string) (found tally, retr
 		checkJournal(t, dir, seen)
 	}
 	return found, retries
-}
-
-// Rows are set back all the time, by several clients at once, through several workers, which are
-// killed in turn: each retry that was made runs its job once, none twice.
-func TestRetriesWhileWorkersAreKilled(t *testing.T) {
-	t.Parallel()
-	targets := map[string]int{"a": 3, "b": 2}
-	s := newSite(t, shortJob, targets, polling)
-	for i := range 40 {
-		s.insert(t, 1, string(rune('a'+i%2)))
-	}
-	var mu sync.Mutex
-	var members []*harness.Daemon
-	var configs []harness.Settings
-	var files, journals []string
-	for i := range 3 {
-		settings := s.worker(t, fmt.Sprintf("worker-%d", i)).With(harness.Targets(targets), polling)
-		configs, files = append(configs, settings), append(files, settings.Write(t))
-		members, journals = append(members, harness.Launch(t, "jobd", files[i], settings.Addr())), append(journals, settings["journal_dir"])
-	}
-	for _, m := range members {
-		m.Ready(t)
-	}
-	s.awaitDone(t)
-	var clients sync.WaitGroup
-	done := make(chan struct{})
-	told := 0 // rows of which clients were told that they were set back
-	for range 4 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				ids := []int{1 + rand.IntN(40), 1 + rand.IntN(40), 1 + rand.IntN(8)} // some are wanted by several
-				answer, err := retry(configs[rand.IntN(len(configs))].Addr(), ids...)
-				if err == nil {
-					mu.Lock()
-					told += len(answer.Jobs)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	kills := size(9, 150)
-	for i := range kills {
-		<-atRandom(size(1500*time.Millisecond, 3*time.Second))
-		n := i % len(members)
-		members[n].Kill(t)
-		members[n] = harness.Launch(t, "jobd", files[n], configs[n].Addr()).Ready(t)
-	}
-	close(done)
-	clients.Wait()
-	for _, m := range members {
-		m.Ready(t)
-	}
-	s.awaitDone(t)
-	settled(t, members)
-	found, retries := s.auditRetried(t, journals...)
-	if retries < told || told == 0 {
-		t.Errorf("%d rows were set back by the journals, and clients were told of %d", retries, told)
-	}
-	suite.matrix.add(line{fault: "2 workers killed while rows are set back", runs: kills, tally: found, note: fmt.Sprintf("%d set back", retries)})
 }
 
 // settled waits until no worker is in doubt of anything.

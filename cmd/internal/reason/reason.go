@@ -42,7 +42,6 @@ const (
 	Cancelling Code = "cancelling"
 	Starting   Code = "starting"
 	Claimed    Code = "claimed"
-	Parked     Code = "parked"
 	Prefetched Code = "prefetched"
 	Renewing   Code = "renewing"
 	Ended      Code = "ended"

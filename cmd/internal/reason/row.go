@@ -70,8 +70,6 @@ func (v *view) here(t teller, s *api.JobStanding) *Verdict {
 		return say(Prefetched, "%s, and %s", claimed, v.queued(t, s))
 	case api.StandsClaimed:
 		return say(Claimed, "has a slot on %s, and starts as soon as its row says running%s", t.Name, v.aside(t, ", but "))
-	case api.StandsParked:
-		return say(Parked, "is about to start on %s, and has lent its slot to others%s", t.Name, v.aside(t, " meanwhile: "))
 	case api.StandsStarting:
 		return say(Starting, "is being started on %s%s", t.Name, behind(", and waits for ", s.Reason))
 	case api.StandsRunning:

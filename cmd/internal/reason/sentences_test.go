@@ -44,9 +44,6 @@ func TestSentences(t *testing.T) {
 		{Claimed, "has a slot on node-1, and starts as soon as its row says running, but its row can't be made running since 10:02: somebody holds it", []Answer{
 			of("node-1", job{Here: &here{Phase: "claimed"}, Quarantined: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
 		}},
-		{Parked, "is about to start on node-1, and has lent its slot to others meanwhile: its row can't be made running since 10:02: somebody holds it", []Answer{
-			of("node-1", job{Here: &here{Phase: "parked"}, Quarantined: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
-		}},
 		{Prefetched, "was claimed by node-1 at 10:02, and waits there behind 3 jobs for a slot: all 4 slots of target mail are in use", []Answer{
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten, Before: 3}, Target: busy}),
 		}},
@@ -121,7 +118,6 @@ func TestSentences(t *testing.T) {
 		{"launcher", "waits: node-1 claims nothing for target mail since 10:02: no such file", []Answer{of("node-1", waits(hindered("launcher", "no such file")))}},
 		{"retirement", "waits: node-1 claims nothing for target mail since 10:02: 2 are left", []Answer{of("node-1", waits(hindered("retirement", "2 are left")))}},
 		{"executor", "waits: node-1 claims nothing for target mail since 10:02: no process gets ready", []Answer{of("node-1", waits(hindered("executor", "no process gets ready")))}},
-		{"crowded", "waits: node-1 claims nothing for target mail since 10:02: 100 jobs were claimed", []Answer{of("node-1", waits(hindered("crowded", "100 jobs were claimed")))}},
 		{"trouble", "waits: node-1 claims nothing for target mail since 10:02: claims fail: lock", []Answer{of("node-1", waits(hindered("trouble", "claims fail: lock")))}},
 		{"stuck", "waits: node-1 claims nothing for target mail: the claim has waited for the database since 10:02", []Answer{
 			of("node-1", waits(hindered("stuck", "the claim has waited for the database since 10:02"))),

@@ -273,7 +273,7 @@ func text(err error) string {
 
 // phases are the words for where a job stands.
 var phases = map[board.Phase]string{
-	board.Queued: api.StandsQueued, board.Parked: api.StandsParked,
+	board.Queued:   api.StandsQueued,
 	board.Reserved: api.StandsClaimed, board.Due: api.StandsClaimed,
 	board.Announcing: api.StandsClaimed, board.Announced: api.StandsClaimed,
 	board.Asking: api.StandsStarting, board.Asked: api.StandsStarting, board.Running: api.StandsRunning,

@@ -181,7 +181,7 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 		found.Unserved(unfit)
 	}
 	if err != nil {
-		found.List = append(found.List, store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error(), Remedy: t.remedy(err)})
+		found.List = append(found.List, store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error()})
 		err = t.explained(err)
 	}
 	return found.All(), err

@@ -164,6 +164,6 @@ func (g *greeted) SyscallConn() (syscall.RawConn, error) {
 var errSHA256 = errors.New("the server asks for the password by sha256_password, which mysql_tls = preferred does not send to a server that may be another one: set mysql_tls = verify, or give the account caching_sha2_password")
 
 // wantsKey is what a refusal may come from where the server can't be asked for its key.
-const wantsKey = "; if these are right, the account may be one of caching_sha2_password, whose password is not " +
+const wantsKey = "; if user and password are right, the account may be one of caching_sha2_password, whose password is not " +
 	"sent to a server that nobody vouches for: save the value of SHOW STATUS LIKE 'Caching_sha2_password_rsa_public_key' " +
 	"to a file, and name that in mysql_server_public_key, or set mysql_tls = verify"

@@ -138,8 +138,7 @@ func TestGrantsOnColumns(t *testing.T) {
 			if !unusable(problem) || err == nil || len(findings) != 1 || !strings.Contains(findings[0].What, "UPDATE command denied") {
 				t.Fatalf("Check: %v, findings %q, %v", problem, findings, err)
 			}
-			t.Log(findings[0])
-			db.exec(t, findings[0].Remedy)
+			db.exec(t, "GRANT SELECT, UPDATE ON jobs TO "+user+"@'%'")
 			table := confirmed(t, open(t, config))
 			id := db.insertAt(t, "delayed", 1, 5, 0)
 			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, acceptAt(token, 7)); err != nil {

@@ -231,7 +231,7 @@ func TestDatabaseThatCannotWork(t *testing.T) {
 			words: []string{"sig", "ALTER TABLE"},
 		},
 		{name: "claim_column missing", wrong: harness.Settings{"claim_column": "ran_by"}, words: []string{"ran_by"}},
-		{name: "wrong password", wrong: harness.Settings{"mysql_password": "do-not-tell"}, words: []string{"denied", "(mysql_user)", "mysql_password", "127.0.0.1:", "(mysql_host, mysql_port)", "DROP USER ''@'127.0.0.1'"}},
+		{name: "wrong password", wrong: harness.Settings{"mysql_password": "do-not-tell"}, words: []string{"denied", "(mysql_user)", "127.0.0.1:", "(mysql_host, mysql_port)"}},
 		{name: "no such account", wrong: harness.Settings{"mysql_user": "nobody_at_all"}, words: []string{"denied", "nobody_at_all"}},
 		{name: "no such database", wrong: harness.Settings{"mysql_database": "no_such_database"}, words: []string{"no_such_database"}},
 		{name: "no such table", wrong: harness.Settings{"mysql_table": "no_such_table"}, words: []string{"no_such_table"}},

@@ -79,7 +79,10 @@ func TestAgentRegistersAgainWhenTargetsChange(t *testing.T) {
 func TestAgentServesItsMaster(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{}, "s3cret")
-	start(t, agentOf(address, targetsOf("a"), new(nodeOne).handlers()).Run)
+	run := func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+		return json.RawMessage(`{"jobs":{"900142":{"result":"ok","stdout":"out 900142\n"}}}`), nil
+	}
+	start(t, agentOf(address, targetsOf("a"), map[string]jobnet.Handler{"run-manual": run}).Run)
 	await(t, m, []string{"a"})
 	client := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
 	expect(t, ask(t, client, "run-manual", json.RawMessage(jobList(900142))), `{"jobs":{"900142":{"result":"ok","stdout":"out 900142\n"}}}`)
@@ -335,30 +338,6 @@ func TestAgentWithoutTargetsPokes(t *testing.T) {
 	start(t, agent.Run)
 	agent.Poke([]string{"left"})
 	expectPoll(t, pokes, "[left]")
-}
-
-// What the master refuses is kept, and told again over the next connection.
-func TestAgentKeepsARefusedPoke(t *testing.T) {
-	t.Parallel()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	pokes := make(chan string, 10)
-	var refuse atomic.Bool
-	refuse.Store(true)
-	serveFake(t, listener, func(targets []string) error {
-		pokes <- fmt.Sprint(targets)
-		if refuse.Load() {
-			return jobnet.Refusal("shutting down")
-		}
-		return nil
-	})
-	r := startRelay(t, listener.Addr().String())
-	agent := agentOf(r.address, targetsOf("a"), nil)
-	start(t, agent.Run)
-	agent.Poke([]string{"a"})
-	expectPoll(t, pokes, "[a]")
-	refuse.Store(false)
-	(<-r.made).lose()
-	expectPoll(t, pokes, "[a]")
 }
 
 // The pokes that wait are bounded, and Poke never waits for anybody.

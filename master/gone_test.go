@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,45 +96,6 @@ func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
 	ask("pause")
 	if before != 2 || made != before {
 		t.Errorf("letters were made %d times for a worker that is there, %d times for one that is not; want 2 and 0", before, made-before)
-	}
-}
-
-// So do long letters, which wait for their turn when the client leaves. They don't wait for ever.
-func TestLongLettersOfAClientThatIsGone(t *testing.T) {
-	t.Parallel()
-	address, m, _ := serveMaster(t, Config{}, "s3cret")
-	got := make(chan struct{}, 2)
-	registered(t, address, "worker", []string{"a"}, map[string]jobnet.Handler{
-		"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { got <- struct{}{}; return nil, nil },
-	})
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
-	workers, long := m.registry.all(), strings.Repeat("x", 2*longBytes)
-	ask := func(timeout time.Duration) (ended chan error) {
-		ended = make(chan error, 1)
-		go func() {
-			from, left := m.clients.enter(workers[0].link)
-			defer left()
-			asking := round{Master: m, from: from, who: anybody, typ: "pause", timeout: timeout}
-			_, err := asking.ask(ctx, []letter{{workers, long}, {workers, long}})
-			ended <- err
-		}()
-		return ended
-	}
-	must.Do(t, m.forwarded.Acquire(t.Context(), forwardedBytes))
-	ended := ask(time.Hour)
-	until(t, "the first letter waits", func() bool {
-		return !m.forwarded.TryAcquire(0) || len(ended) == 1 // which fails while somebody waits
-	})
-	m.forwarded.Release(forwardedBytes)
-	check.ErrorIs(t, <-ended, context.Canceled, "ended with …, not with its client")
-	until(t, "both letters are there", func() bool { return len(got) == 2 })
-
-	must.Do(t, m.forwarded.Acquire(t.Context(), forwardedBytes))
-	check.ErrorIs(t, <-ask(time.Millisecond), context.Canceled, "ended with …, not with its client")
-	m.forwarded.Release(forwardedBytes)
-	if len(got) != 2 || !allFree(m) {
-		t.Errorf("%d letters were sent, want 2; all bytes are free: %t", len(got), allFree(m))
 	}
 }
 

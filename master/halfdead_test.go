@@ -207,7 +207,7 @@ func TestHalfDeadWorkerIsToldAsSuch(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{PingInterval: time.Hour}, "s3cret")
 	r := startRelay(t, address)
-	registered(t, r.address, "ghost", []string{"a"}, new(nodeOne).handlers())
+	registered(t, r.address, "ghost", []string{"a"}, nil)
 	(<-r.made).swallow(true, true)
 	tests := []struct{ typ, data, want string }{
 		{"status", `{"poll_workers":true}`, `{"workers":[{"name":"ghost","workerStatusError":"no answer within 5s","workerStatus":null}]}`},

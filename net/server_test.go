@@ -189,27 +189,6 @@ func TestRequestsTakeTurns(t *testing.T) {
 	}
 }
 
-// A handler works on with its peer's half of the connection closed, as `printf … | nc` leaves it.
-func TestAnswersAfterPeerFinishedSending(t *testing.T) {
-	t.Parallel()
-	begun := make(chan struct{})
-	release := make(chan struct{})
-	address, _ := serve(t, ServerConfig{Handlers: map[string]Handler{
-		"slow": func(context.Context, *Link, Request) (any, error) {
-			close(begun)
-			<-release
-			return "ok", nil
-		},
-	}})
-	peer := dial(t, address)
-	peer.send(`[0,{"no":1,"type":"slow"}]`)
-	<-begun
-	must.Do(t, peer.Conn.(interface{ CloseWrite() error }).CloseWrite())
-	close(release)
-	peer.expect(`[1,{"no":1,"data":"ok"}]`)
-	peer.expectEnd()
-}
-
 func TestHandlerContextEndsWithLink(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan error, 1)

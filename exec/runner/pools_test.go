@@ -114,33 +114,6 @@ func (k *keeping) says(want func(why string) bool) string {
 	}
 }
 
-// Jobs of a pool run in a process that stays, and their outcomes are as any other's.
-func TestJobsRunInAProcessThatStays(t *testing.T) {
-	t.Parallel()
-	k := keep(t, t.TempDir())
-	k.pool(poolLoop, 1)
-	var pids []int
-	for job, script := range map[int64]string{1: "echo one; exit 3", 2: "echo two >&2"} {
-		p := asked(t, k.Remote, k.spec(job, script))
-		done := must.Get(wait(p))(t)
-		if job == 1 && (*done.Code != 3 || string(done.Stdout.Kept) != "one\n") || job == 2 && (*done.Code != 0 || string(done.Stderr.Kept) != "two\n") {
-			t.Errorf("job %d: %+v", job, done)
-		}
-		pids = append(pids, p.Started().Pid)
-		k.Forget(job, workerToken, 1)
-	}
-	if pids[0] != pids[1] || pids[0] == 0 {
-		t.Errorf("the jobs ran in processes %v", pids)
-	}
-	k.until("two jobs are counted", func(s jobexec.PoolStanding) bool {
-		return s.Jobs == 2 && s.Boots == 1 && s.Ready == 1 && s.Target == "mail" && s.Mode == jobexec.ModePool
-	})
-	if unknown := k.Recycle([]string{"mail", "post"}, "recycle"); len(unknown) != 1 || unknown[0] != "post" {
-		t.Errorf("recycled, but for %v", unknown)
-	}
-	k.until("it was replaced", func(s jobexec.PoolStanding) bool { return s.Boots == 2 && s.Recycled["recycle"] == 1 })
-}
-
 // until waits until the pool stands so.
 func (k *keeping) until(what string, holds func(jobexec.PoolStanding) bool) {
 	k.t.Helper()

@@ -74,24 +74,6 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 	}
 }
 
-// Each target has a place of its own; that one of them is short leaves the other where it is.
-func TestTargetsGoOnByThemselves(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, timedDDL())
-	table, _ := cursorTable(t, db, nil)
-	var a, b []int64
-	for range 6 {
-		a = append(a, db.insert(t, "a", "waiting", ""))
-		b = append(b, db.insert(t, "b", "waiting", ""))
-	}
-	db.exec(t, "UPDATE jobs SET status = 'done' WHERE id >= ? AND target = 'b'", b[3])
-	both := map[string]int{"a": 2, "b": 2}
-	claims(t, table, both, accept, a[0], b[0], a[1], b[1])
-	db.exec(t, setBack, a[0])
-	db.exec(t, setBack, b[0])
-	claims(t, table, both, accept, b[0], a[2], a[3], b[2])
-}
-
 // Where a row that goes before others may have any id, each claim looks from the front.
 func TestClaimsByPriorityLookFromTheFront(t *testing.T) {
 	t.Parallel()
@@ -135,24 +117,6 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 			claims(t, table, two, accept, ids[0], ids[2])
 		})
 	}
-}
-
-// A claim that somebody's lock kept from rows comes back short, and finds them when they are free.
-func TestRowsThatWereLockedAreNotLeftBehind(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, timedDDL())
-	table, _ := cursorTable(t, db, nil)
-	var ids []int64
-	for range 4 {
-		ids = append(ids, db.insert(t, "a", "waiting", ""))
-	}
-	tx := must.Get(db.app.Begin())(t)
-	defer func() { _ = tx.Rollback() }()
-	must.Get(tx.Exec("SELECT id FROM jobs WHERE id = ? FOR UPDATE", ids[0]))(t)
-	two := map[string]int{"a": 2}
-	claims(t, table, two, accept, ids[1], ids[2])
-	must.Do(t, tx.Rollback())
-	claims(t, table, two, accept, ids[0], ids[3])
 }
 
 // Rows come to wait in any order, two workers claim them, and time goes by: a claim never leaves a

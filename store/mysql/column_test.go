@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
@@ -436,25 +435,5 @@ func TestTimeCreatedOfAnyType(t *testing.T) {
 				t.Errorf("Look: %+v, %v; want it created at %d", seen[1], err, c.want)
 			}
 		})
-	}
-}
-
-// Regression: behind a failover that lost rows, an update of a job was taken for applied at another
-// job that had got its id again.
-func TestRowCreatedAfterTheClaimIsAnotherJob(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table := db.table(t)
-	db.exec(t, "INSERT INTO jobs (id, target, time_created, status, result, time_finished) VALUES (1, 'a', 101, 'done', 'ok', 200)")
-	change := done(1, "x")
-	change.Finish = time.Unix(200, 0)
-	for accepted, want := range map[int64]store.Fate{0: store.Applied, 100: store.Lost, 101: store.Applied} {
-		if change.Accepted = time.Unix(accepted, 0); accepted == 0 {
-			change.Accepted = time.Time{} // unknown
-		}
-		got, err := table.Apply(t.Context(), []store.Change{change})
-		if err != nil || got[0].Fate != want || got[0].Newer != (want == store.Lost) {
-			t.Errorf("claimed at %d: %+v, %v; want fate %d", accepted, got, err, want)
-		}
 	}
 }

@@ -87,61 +87,6 @@ func TestNoWayToTheServer(t *testing.T) {
 	}
 }
 
-// What waiting cannot mend is said clearly, at once.
-func TestCheckSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name   string
-		table  string
-		change func(*mysql.Config)
-		want   []string
-	}{
-		{name: "pitfall 17: wrong password", change: func(c *mysql.Config) { c.Password = "wrong" }, want: []string{"Access denied"}},
-		{name: "unknown account", change: func(c *mysql.Config) { c.User = "nobody" }, want: []string{"Access denied", "nobody"}},
-		{name: "unknown database", change: func(c *mysql.Config) { c.Database = "nowhere" }, want: []string{"nowhere"}},
-		{name: "unknown table", change: func(c *mysql.Config) { c.Table = "jbos" }, want: []string{"jbos"}},
-		{name: "another's claim column", change: func(c *mysql.Config) { c.ClaimColumn = "Target" }, want: []string{"column target holds something else", "ADD COLUMN `jobd_claim` char"}},
-		{name: "unknown claim column", change: func(c *mysql.Config) { c.ClaimColumn = "ran_by" }, want: []string{"no column ran_by"}},
-		{name: "a column missing", table: replaced("`stderr` mediumtext DEFAULT NULL,", ""), want: []string{"no column stderr"}},
-		{name: "columns missing", table: replaced("`stderr`", "`err`", "`return_code`", "`code`"), want: []string{"no column return_code", "no column stderr"}},
-		{name: "MyISAM", table: replaced("InnoDB", "MyISAM"), want: []string{"engine is MyISAM", "ALTER TABLE", "ENGINE=InnoDB"}},
-		{name: "owner column too narrow", table: replaced("`sig` char(10)", "`sig` char(9)"), want: []string{"column sig (char(9))", "ALTER TABLE", "MODIFY `sig` varchar(10)", "claim_column"}},
-		{name: "owner column an ENUM", table: replaced("`sig` char(10)", "`sig` enum('SIGTERM','SIGKILL')"), want: []string{"column sig (enum('SIGTERM','SIGKILL'))", "ALTER TABLE"}},
-		{name: "owner column a number", table: replaced("`sig` char(10)", "`sig` int"), want: []string{"column sig (int", "ALTER TABLE"}},
-		{name: "status without ignored", table: replaced(",'ignored'", ""), want: []string{"column status", "must hold ignored", "'waiting','manual'"}},
-		{name: "status a text", table: replaced("enum('waiting','manual','accepted','running','done','ignored')", "char(7)"), want: []string{"column status", "must be an ENUM of waiting"}},
-		{name: "result without fail", table: replaced("enum('ok','fail')", "enum('ok')"), want: []string{"column result", "must hold fail"}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if c.table == "" {
-				c.table = dbserver.JobsTable
-			}
-			db := newDatabase(t, c.table)
-			config := db.config()
-			if c.change != nil {
-				c.change(&config)
-			}
-			table := open(t, config)
-			_, applyErr := table.Apply(t.Context(), []store.Change{done(1, "")})
-			for method, err := range map[string]error{"Check": table.Check(t.Context()), "Apply": applyErr} {
-				if !unusable(err) {
-					t.Fatalf("%s: got %v; want it to be unusable", method, err)
-				}
-				for _, word := range c.want {
-					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%s: %q does not say %q", method, err, word)
-					}
-				}
-				if strings.Contains(err.Error(), config.Password) {
-					t.Errorf("%s tells the password: %q", method, err)
-				}
-			}
-		})
-	}
-}
-
 // The account may do what it must, or the start says what is missing.
 func TestCheckAccount(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest"
-	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 )
 
@@ -235,30 +234,6 @@ func TestDueRowsWait(t *testing.T) {
 	})
 	if err := errors.Join(err, holder.Rollback()); err != nil {
 		t.Error(err)
-	}
-}
-
-// A claim of delayed rows whose COMMIT goes astray fails, and Rows tells whether it happened.
-func TestDoubtfulCommitOfDelayedRows(t *testing.T) {
-	t.Parallel()
-	for fault, want := range map[linkproxy.Fault]string{linkproxy.Unsent: "delayed - 5 0", linkproxy.Unanswered: "accepted " + token + " 5 77"} {
-		db := newDatabase(t, timedDDL())
-		proxy := must.Get(linkproxy.Start(db.server.Addr()))(t)
-		t.Cleanup(func() { proxy.Close() })
-		config := db.config()
-		config.Port, config.Uses = proxy.Port(), allTimes
-		table := confirmed(t, open(t, config))
-		id := db.insertAt(t, "delayed", 1, 5, 0)
-		broken := proxy.Break("; COMMIT", fault)
-		if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, acceptAt(token, 77)); err == nil || unusable(err) {
-			t.Errorf("the claim: %v", err)
-		}
-		<-broken.Done
-		rows := untilUnlocked(t, table, id)
-		if len(rows) != 1 || rows[0].Plan == nil || rows[0].Plan.RunAt != 5 {
-			t.Errorf("Rows: %+v", rows)
-		}
-		db.expect(t, id, "status sig run_at planned_at", want)
 	}
 }
 

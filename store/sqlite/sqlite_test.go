@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -130,116 +129,6 @@ func expectOwner(t *testing.T, db *sql.DB, status, ranBy, sig string) {
 	must.Do(t, db.QueryRow("SELECT status, ran_by, COALESCE(sig, '') FROM work").Scan(&got[0], &got[1], &got[2]))
 	if want := [3]string{status, ranBy, sig}; got != want {
 		t.Errorf("status, ran_by and sig are %q, want %q", got, want)
-	}
-}
-
-func TestCheckSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	notDatabase := filepath.Join(dir, "letter.txt")
-	must.Do(t, os.WriteFile(notDatabase, []byte(strings.Repeat("Dear sir or madam, ", 100)), 0o600))
-	other := filepath.Join(dir, "other.db")
-	exec(t, application(t, other), "CREATE TABLE letters (id INTEGER)")
-	incomplete := filepath.Join(dir, "incomplete.db")
-	exec(t, application(t, incomplete), "CREATE TABLE jobs (id INTEGER PRIMARY KEY, target, time_created, time_started, time_finished, status, result, return_code, sig)")
-	cases := []struct {
-		name string
-		path string
-		want []string
-	}{
-		{"a folder that does not exist", filepath.Join(dir, "nowhere", "jobs.db"), []string{"nowhere", "unable to open"}},
-		{"not a database", notDatabase, []string{"letter.txt", "not a database"}},
-		{"another database", other, []string{"other.db", "no such table"}},
-		{"two columns missing", incomplete, []string{"no column stdout", "no column stderr"}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			table := open(t, sqlite.Config{Path: c.path})
-			for method, err := range map[string]error{
-				"Check": table.Check(t.Context()),
-				"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil, nil),
-			} {
-				var unusable *store.Unusable
-				if !errors.As(err, &unusable) {
-					t.Fatalf("%s: got %v; want it to be unusable", method, err)
-				}
-				for _, word := range c.want {
-					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%s: %q does not say %q", method, err, word)
-					}
-				}
-			}
-		})
-	}
-	if _, err := sqlite.New(sqlite.Config{}); err == nil || !strings.Contains(err.Error(), "path is empty") {
-		t.Errorf("no path: %v", err)
-	}
-}
-
-func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "jobs.db")
-	table := open(t, sqlite.Config{Path: path})
-	must.Do(t, table.Check(t.Context()))
-	db := application(t, path)
-	exec(t, db, "INSERT INTO jobs (target, time_created, status, sig) VALUES ('a',1,'running','@'), ('a',1,'running','@'), ('a',1,'running','@')")
-	exec(t, db, `CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.id = 3
-		BEGIN SELECT RAISE(ABORT, 'not in this house'); END`)
-	var changes []store.Change
-	for i, text := range []string{"good", "good", "good"} {
-		changes = append(changes, store.Change{Job: int64(i + 1), Token: "@", Status: "done", Done: &journal.Done{
-			Result: "ok", Stdout: journal.Output{Kept: []byte(text), Size: int64(len(text))},
-		}})
-	}
-	got := must.Get(table.Apply(t.Context(), changes))(t)
-	for _, outcome := range got[:2] {
-		if outcome != (store.Outcome{}) {
-			t.Errorf("a good one: %+v", outcome)
-		}
-	}
-	if got[2].Fate != store.Refused || !strings.Contains(got[2].Note, "not in this house") {
-		t.Errorf("the one that cannot be: %+v", got[2])
-	}
-}
-
-// Regression: what a CHECK or a trigger refused was written without the job's output and return
-// code where the rule had nothing against that.
-func TestRuleReducesNoUpdate(t *testing.T) {
-	t.Parallel()
-	column := func(old, now string) string { return strings.Replace(loose, old, now, 1) }
-	cases := []struct {
-		name, table, more string
-		fate              store.Fate
-		note              string
-	}{
-		{"a trigger", loose, "CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.return_code = 3 BEGIN SELECT RAISE(ABORT, 'no'); END", store.Refused, "no"},
-		{"a CHECK", column("return_code", "return_code CHECK (return_code <> 3)"), "", store.Refused, "CHECK"},
-		{"a unique index", column("return_code", "return_code UNIQUE"), "INSERT INTO jobs (id, return_code) VALUES (2, 3)", store.Refused, "UNIQUE"},
-		{
-			"a type", strings.NewReplacer(
-				"target COLLATE NOCASE", "target TEXT", "time_created,", "time_created INT,", "time_started", "time_started INT", "time_finished", "time_finished INT",
-				"status DEFAULT", "status TEXT DEFAULT", "result", "result TEXT", "return_code", "return_code BLOB", "sig", "sig TEXT",
-				"stdout", "stdout TEXT", "stderr)", "stderr TEXT) STRICT",
-			).Replace(loose), "", store.Refused, "BLOB",
-		},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			table, db := looseTable(t, c.table)
-			exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, 'a', 'running', ?)", token)
-			if c.more != "" {
-				exec(t, db, c.more)
-			}
-			code := 3
-			changes := doneJobs(1)
-			changes[0].Done.Code, changes[0].Done.Stdout = &code, journal.Output{Kept: []byte("x"), Size: 1}
-			got, err := table.Apply(t.Context(), changes)
-			if err != nil || got[0].Fate != c.fate || !strings.Contains(got[0].Note, c.note) {
-				t.Errorf("%+v, %v; want fate %d, %q", got, err, c.fate, c.note)
-			}
-		})
 	}
 }
 

@@ -1,11 +1,8 @@
 package time
 
 import (
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -265,65 +262,6 @@ func (s *site) awaitCountGrowing(n int, where string) {
 	}
 }
 
-// Two workers at the two nodes of a Galera pair, of which neither knows the other's row locks: rows that
-// come at one time, fail once and come again, and one that recurs. Each run is started once, and whoever
-// ran the attempt before.
-func TestDelayedRowsOfAGaleraPair(t *testing.T) {
-	t.Parallel()
-	pair := harness.StartPair(t)
-	jobs := size[int64](120, 3000)
-	s := newSiteOn(t, pair[0], fmt.Sprintf(`[ $1 != %d ] && [ $((JOBD_ATTEMPT * ($1 %% 3))) != 1 ]`, jobs+2))
-	again := jobs + 3 // which goes well at once
-	terms := harness.Terms("a", harness.Settings{"attempts": "2", "backoff": "1s"})
-	polls := harness.Settings{"poll_interval": "1"}
-	at := s.now() + 3
-	for id := int64(1); id <= jobs; id++ {
-		s.insert(timed{id: id, runAt: at})
-	}
-	s.insert(timed{id: again, runAt: at, schedule: "every 1s"}, timed{id: jobs + 2, runAt: at})
-	first := s.worker("w1", map[string]int{"a": 4}, terms, polls)
-	second := s.worker("w2", map[string]int{"a": 4}, terms, polls, harness.Settings{"mysql_port": strconv.Itoa(pair[1].Port())})
-	first.StartWorker(t)
-	second.StartWorker(t)
-	for id := int64(1); id <= jobs; id++ {
-		if row := s.awaitStatus(id, "done"); row.result != "ok" || len(s.oracle.starts(t, id)) != attemptsOf(id) {
-			t.Errorf("%s was started %d times, want %d", row, len(s.oracle.starts(t, id)), attemptsOf(id))
-		}
-	}
-	if row := s.awaitStatus(jobs+2, "done"); row.result != "fail" || row.attempts != 2 || len(s.oracle.starts(t, jobs+2)) != 2 {
-		t.Errorf("%s fails always, and has two attempts", row)
-	}
-	s.oracle.await(t, again, 4)
-	harness.Until(t, func() string { // the other node's worker may be faster; its last run is planned for a time of its own
-		if _, err := s.Admin.ExecContext(t.Context(), "UPDATE jobs SET schedule = NULL, run_at = 1, planned_at = 1 WHERE id = ?", again); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	s.awaitStatus(again, "done")
-	planned := map[int64]bool{}
-	for _, begun := range s.oracle.starts(t, again) {
-		if planned[begun.planned] {
-			t.Errorf("the run that was planned for %d was started twice", begun.planned)
-		}
-		planned[begun.planned] = true
-	}
-	for _, settings := range []harness.Settings{first, second} {
-		if claims := claimsOf(t, settings); len(claims) == 0 {
-			t.Errorf("%s had no part in it", settings["name"])
-		}
-		verifyJournal(t, settings)
-	}
-}
-
-// attemptsOf is how many starts a row takes: the first one of each third row fails.
-func attemptsOf(id int64) int {
-	if id%3 == 1 {
-		return 2
-	}
-	return 1
-}
-
 // awaitTime waits until the server's clock says a time.
 func (s *site) awaitTime(at int64) {
 	s.t.Helper()
@@ -418,59 +356,6 @@ func TestUniqueKeys(t *testing.T) {
 	if n := s.Count(t, "unique_key IS NOT NULL"); n > 0 {
 		t.Errorf("%d rows keep their key", n)
 	}
-}
-
-// The same with the table in a file, which jobd makes itself, with all columns: rows that are delayed, that
-// recur, that fail, and that say what can't be; and a worker that is killed among them.
-func TestTheTableInAFile(t *testing.T) {
-	t.Parallel()
-	o := newOracle(t, `case $1 in 3) exit 1;; 4) [ $JOBD_ATTEMPT = 2 ];; esac`)
-	path := filepath.Join(t.TempDir(), "jobs.db")
-	settings := harness.Targets(map[string]int{"a": 2}).With(harness.UsesAll, harness.Settings{
-		"store": "sqlite", "sqlite_path": path, "host": "127.0.0.1", "port": harness.FreePort(t), "name": "w1", "poll_interval": "0",
-		"launcher": o.launcher + " {id}", "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_level_console": "info",
-	}, harness.Terms("a", harness.Settings{"attempts": "3", "backoff": "1s"}))
-	worker := settings.StartWorker(t)
-	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_txlock=immediate"))(t)
-	t.Cleanup(func() { db.Close() })
-	must.Get(db.ExecContext(t.Context(), `INSERT INTO jobs (id, target, time_created, status, run_at, schedule, unique_key) VALUES
-		(1, 'a', unixepoch(), 'delayed', unixepoch() + 2, NULL, NULL),
-		(2, 'a', unixepoch(), 'delayed', 0, 'every 1s', NULL),
-		(3, 'a', unixepoch(), 'waiting', 0, NULL, 'three'),
-		(4, 'a', unixepoch(), 'delayed', unixepoch(), NULL, NULL),
-		(5, 'a', unixepoch(), 'delayed', unixepoch() * 1000, NULL, 'five'),
-		(6, 'a', unixepoch(), 'delayed', 0, 'sometimes', NULL),
-		(7, 'a', unixepoch(), 'delayed', 0, strftime('daily %H:30', 'now', 'localtime', '+12 hours'), NULL)`))(t)
-	poll(t, worker)
-	o.await(t, 2, 2)
-	worker.Kill(t)
-	settings.StartWorker(t)
-	count := func(want int, where string) {
-		t.Helper()
-		harness.Until(t, func() string {
-			var n int
-			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM jobs WHERE "+where).Scan(&n); err != nil || n != want {
-				return fmt.Sprintf("%d rows, not %d, where %s: %v", n, want, where, err)
-			}
-			return ""
-		})
-	}
-	count(1, "id = 1 AND status = 'done' AND result = 'ok' AND attempts = 1 AND time_started >= run_at")
-	count(1, "id = 3 AND status = 'done' AND result = 'fail' AND attempts = 3 AND unique_key IS NULL")
-	count(1, "id = 4 AND status = 'done' AND result = 'ok' AND attempts = 2")
-	count(1, "id = 5 AND status = 'ignored' AND stderr LIKE '%milliseconds%' AND unique_key IS NULL")
-	count(1, "id = 6 AND status = 'ignored' AND stderr LIKE '%sometimes%'")
-	count(1, "id = 7 AND status = 'delayed' AND run_at > unixepoch() AND run_at = planned_at")
-	starts := o.await(t, 2, len(o.starts(t, 2))+2)
-	for i, begun := range starts[1:] {
-		if begun.planned <= starts[i].planned {
-			t.Errorf("%s came behind %s", begun, starts[i])
-		}
-	}
-	for id, want := range map[int64]int{1: 1, 3: 3, 4: 2, 5: 0, 6: 0, 7: 0} {
-		check.Equal(t, len(o.starts(t, id)), want, "job %d was started … times", id)
-	}
-	verifyJournal(t, settings)
 }
 
 // Rows that are due in the same second are found by the timers of two workers, none before its time

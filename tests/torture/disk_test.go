@@ -284,28 +284,6 @@ func TestLinkCutAtCommits(t *testing.T) {
 	suite.matrix.add(line{fault: "4 link cut at a COMMIT", runs: cuts, tally: s.known(t)})
 }
 
-// The worker comes back on a new disk: what it had claimed is reported as unknown, what
-// nobody had claimed runs, and nothing runs twice.
-func TestJournalLost(t *testing.T) {
-	t.Parallel()
-	const slots, rest = 8, 20
-	s := newSite(t, atGate, map[string]int{"a": slots}, polling, harness.Settings{"lost_after": "1s"})
-	s.insert(t, 2*slots+rest, "a")
-	worker, _ := s.start(t)
-	s.oracle.awaitStarts(t, slots)
-	s.AwaitCount(t, slots, "status = 'running'")
-	s.AwaitCount(t, slots, "status = 'accepted'")
-	worker.Kill(t)
-	must.Do(t, os.RemoveAll(s.settings["journal_dir"]))
-	s.oracle.open(t)
-	s.start(t)
-	s.awaitDone(t)
-	found := s.audit(t)
-	check.Equal(t, found.unknown, 2*slots, "outcomes are unknown")
-	check.Equal(t, s.oracle.read(t).started(), slots+rest, "jobs were started")
-	suite.matrix.add(line{fault: "9 journal lost", runs: 1, tally: found})
-}
-
 // wallClock is the clock of one process, which can be set while the program, as it is shipped, runs on. A program asks for
 // the time in the code that the kernel maps into it, the vDSO; this code is replaced by
 //

@@ -204,16 +204,6 @@ exit $(($1 %% 4))`, o.gate, o.file, script))
 	return o
 }
 
-// atGate makes a job wait at the gate.
-const atGate = `: < $gate`
-
-// open lets the jobs that wait, and all to come, pass the gate.
-func (o oracle) open(t *testing.T) {
-	t.Helper()
-	gate := must.Get(os.OpenFile(o.gate, os.O_RDWR, 0))(t)
-	t.Cleanup(func() { gate.Close() })
-}
-
 // attempt tells one attempt of one job from all others.
 type attempt struct{ job, number int }
 
@@ -221,15 +211,6 @@ type attempt struct{ job, number int }
 type history struct {
 	starts map[attempt][]int // the process ids
 	ends   map[attempt]int   // how many
-}
-
-// started counts the jobs that were started.
-func (h history) started() int {
-	jobs := map[int]bool{}
-	for a := range h.starts {
-		jobs[a.job] = true
-	}
-	return len(jobs)
 }
 
 func (o oracle) read(t *testing.T) history {
@@ -253,14 +234,6 @@ func (o oracle) read(t *testing.T) history {
 		}
 	}
 	return h
-}
-
-// awaitStarts waits until n jobs were started.
-func (o oracle) awaitStarts(t *testing.T, n int) {
-	t.Helper()
-	if !await(func() bool { return o.read(t).started() >= n }) {
-		t.Fatalf("%d jobs were started, not %d", o.read(t).started(), n)
-	}
 }
 
 // killRunning kills what the launcher has left.

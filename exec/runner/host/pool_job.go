@@ -3,7 +3,6 @@ package host
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -204,13 +203,7 @@ func (k *poolProcess) goneBooting(_ *job, how string) {
 	if how == "with exit code 0" {
 		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
 	}
-	said := wrote(k.said())
-	for _, sign := range []string{"no such device or address", "no pipes of jobd"} {
-		if strings.Contains(strings.ToLower(said), sign) {
-			said += "; descriptors 3 and 4 are sockets since version 1.1.0: open them by number, not by path, and don't ask for pipes"
-		}
-	}
-	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+said)
+	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+wrote(k.said()))
 }
 
 // goneIdle is about one that had no job.

@@ -89,31 +89,6 @@ func TestKeptJobsAreSignalled(t *testing.T) {
 	}
 }
 
-// A pool process that survives a signal ends its job as it likes, and takes no more.
-func TestASignalledProcessIsReplaced(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	at := gate(t)
-	b.pools(pooled("pool", 1))
-	b.start(1, "DO=trap : USR1; printf $$; read line <"+at+"; code=6")
-	b.of(1, wire.Started)
-	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 10})
-	b.of(1, wire.Signalled)
-	go func() { _ = os.WriteFile(at, []byte("go\n"), 0) }()
-	done := b.done(1)
-	if done.Code == nil && done.Signal != "SIGUSR1" { // the trap may not have been set
-		t.Errorf("done %+v", done)
-	}
-	if next := b.run(2, "DO=printf $$"); string(next.Stdout.Kept) == string(done.Stdout.Kept) {
-		t.Error("it has another job")
-	}
-	if done.Code != nil {
-		b.stands("it was replaced", func(s wire.Standing) bool { return s.Recycled["signalled"] == 1 })
-	} else if _, err := os.ReadFile(at); err != nil { // nobody else takes what is written there
-		t.Error(err)
-	}
-}
-
 // Output is kept up to the limit, with whatever bytes, and each job has its own.
 func TestOutputOfKeptJobs(t *testing.T) {
 	t.Parallel()
@@ -131,36 +106,6 @@ func TestOutputOfKeptJobs(t *testing.T) {
 					check.Equal(t, o, int64(size), "bytes of %d", size)
 				}
 				check.Equal(t, len(done.Stdout.Kept), min(size, 100), "bytes were kept")
-			}
-		})
-	}
-}
-
-// What a job that runs for long has written can be looked at.
-func TestAKeptJobThatRunsForLongIsFollowed(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			at := gate(t)
-			b.pools(pooled(mode, 1))
-			b.start(1, work(mode, "echo early; read line <"+at+"; echo late", `print "early\n"; open(my $g, "<", "`+at+`"); <$g>; print "late\n"`))
-			b.of(1, wire.Started)
-			for asked, early := 1, false; !early; asked++ {
-				b.out.Post(wire.Message{Kind: wire.Peek, ID: id(1), Peek: &wire.Glance{From: [2]int64{0, 0}, Most: 100}})
-				b.until("what it has written", func() bool {
-					told := slices.DeleteFunc(slices.Clone(b.messages[1]), func(m wire.Message) bool { return m.Kind != wire.Peeked })
-					early = len(told) > 0 && string(told[len(told)-1].Peek.Parts[0].Bytes) == "early\n"
-					return len(told) == asked
-				})
-			}
-			openGate(t, at)
-			if done := b.done(1); string(done.Stdout.Kept) != "early\nlate\n" {
-				t.Errorf("stdout %q", done.Stdout.Kept)
-			}
-			if done := b.run(2, work(mode, "echo two", `print "two\n"`)); string(done.Stdout.Kept) != "two\n" {
-				t.Errorf("stdout %q", done.Stdout.Kept)
 			}
 		})
 	}

@@ -167,22 +167,6 @@ func TestANewVersionUnderLoad(t *testing.T) {
 	}
 }
 
-// A new version that does not get ready does not take the old one's place.
-func TestABrokenVersionDoesNotReplaceTheOldOne(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := pooled("pool", 2)
-	b.pools(p)
-	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 2 })
-	broken := p
-	broken.Argv = []string{"/bin/sh", "-c", "echo broken; exit 1"}
-	b.pools(broken)
-	b.noted("it wrote: broken")
-	done := b.run(1, "DO=echo old")
-	check.Equal(t, string(done.Stdout.Kept), "old\n", "done %+v", done)
-	b.stands("the old ones are there", func(s wire.Standing) bool { return s.Ready == 2 && s.Unready == "" && s.Jobs == 1 })
-}
-
 // Fewer slots, and a pool that is wanted no more: what has a job ends when it has done it.
 func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 	t.Parallel()

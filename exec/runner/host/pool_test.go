@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,27 +342,6 @@ func TestADescendantSaysReady(t *testing.T) {
 	check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
 }
 
-// A loop that opens the descriptors by path, as one could when they were pipes, is told what to do.
-func TestALoopThatOpensByPathIsTold(t *testing.T) {
-	t.Parallel()
-	for name, argv := range map[string][]string{
-		"by path":         {"/usr/bin/perl", "-e", `open(my $in, "<", "/proc/self/fd/3") or die "no requests: $!\n"`},
-		"asks for a pipe": {"/usr/bin/perl", "-e", `-p STDIN or die "descriptors 3 and 4 are no pipes of jobd: is launcher_mode = fork set?\n"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBenchWith(t, func(ps *pools) { ps.times.tick = 50 * time.Millisecond })
-			p := pooled("fork", 1)
-			p.Argv = argv
-			b.pools(p)
-			s := b.stands("it does not get ready", func(s wire.Standing) bool { return s.Unready != "" })
-			if want := "are sockets since version 1.1.0: open them by number, not by path"; !strings.Contains(s.Unready, want) {
-				t.Errorf("unready %q, want %q in it", s.Unready, want)
-			}
-		})
-	}
-}
-
 // A number that is too large for what it stands for is no answer. The system would take it for
 // another one: 4294967296 for a status of 0, and -4294967297 for all processes there are.
 func TestAnswersWithNumbersThatAreTooLarge(t *testing.T) {
@@ -394,32 +372,5 @@ func TestAnswersWithNumbersThatAreTooLarge(t *testing.T) {
 		if a, ok := parseAnswer([]byte(line)); ok != (want.word != "") || ok && a != want {
 			t.Errorf("%.60q: %+v, %t", line, a, ok)
 		}
-	}
-}
-
-// A process that says such a number is killed, the log has what it said, and nothing that it said with
-// it counts.
-func TestAProcessThatSaysANumberThatIsTooLargeIsKilled(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ mode, says string }{
-		{"pool", "exit 1 4294967296"}, {"pool", "exit 18446744073709551617 0"}, {"fork", "ended 1 4294967296"},
-	} {
-		t.Run(test.says, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			p := pooled(test.mode, 1)
-			if test.mode == "fork" {
-				p.Argv[2] = strings.Replace(forkLoop, `print $out "ended $id $?\n"`, `print $out ($id == 1 ? "`+test.says+`\nended 1 0\n" : "ended $id $?\n")`, 1)
-			}
-			b.pools(p)
-			done := b.run(1, work(test.mode, fmt.Sprintf(`printf '%s\nexit 1 0\n' >&4; exec sleep 300`, test.says), "exit 3"))
-			if done.Result == "ok" {
-				t.Errorf("done %+v", done)
-			}
-			b.noted(fmt.Sprintf("it wrote %q to descriptor 4, where e", test.says))
-			if done := b.run(2, work(test.mode, "true", "exit 0")); done.Result != "ok" {
-				t.Errorf("the next job: %+v", done)
-			}
-		})
 	}
 }

@@ -220,13 +220,14 @@ func TestTargetsChangeAtRunTime(t *testing.T) {
 		t.Errorf("targets: %s", got)
 	}
 	f.next().exit(0) // the row of the target that was added
-	must.Do(t, f.worker.RetireTarget("a", "file"))
+	must.Do(t, f.worker.RemoveBusy("a", "file"))
 	f.table.insert(waiting(3, "a"))
-	busy.exit(0)
-	f.wait("the target is gone when it is empty", func(s *journal.State) bool {
+	f.wait("the target is gone", func(s *journal.State) bool {
 		_, there := s.Targets["a"]
 		return !there
 	})
+	busy.exit(0)
+	f.wait("what ran of it has ended", ended(busy.spec.Job))
 	f.none()
 }
 
@@ -400,28 +401,6 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	if got := words(f.story(0)); strings.Count(got, "target-added") != 2 || strings.Count(got, "target-removed") != 2 {
 		t.Errorf("the second time nothing was to be done: %q", got)
 	}
-}
-
-// Regression: where the disk was full when a retired target became empty, it stayed, and was served
-// again.
-func TestATargetIsRemovedWhenThereIsRoomAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	refusals := 0
-	f.build(func(c *jobexec.Config) {
-		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
-			if drafts[0].Payload.Kind() == journal.KindTargetRemoved && refusals < 3 {
-				refusals++
-				return journal.ErrFull
-			}
-			return nil
-		}}
-	})
-	f.start()
-	p := f.next()
-	must.Do(t, f.worker.RetireTarget("a", "file"))
-	p.exit(0)
-	f.wait("it is gone", func(s *journal.State) bool { return len(s.Targets) == 1 })
 }
 
 // Two targets that are one to the table, and names that it can't hold, are not added.

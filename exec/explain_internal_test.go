@@ -53,17 +53,16 @@ func TestHindrancesHaveWords(t *testing.T) {
 		away  bool
 		since time.Time
 	}{
-		"":                 {begin: func(*Worker, *target) {}},
-		HinderedStopping:   {begin: func(w *Worker, _ *target) { w.board.Stop() }},
-		HinderedName:       {begin: func(_ *Worker, a *target) { a.unfit = "it is too long" }},
-		HinderedDisk:       {begin: func(w *Worker, _ *target) { w.outage.note(journal.ErrFull, since) }, since: since},
-		HinderedDatabase:   {begin: func(w *Worker, _ *target) { w.outage.note(errors.New("refused"), since) }, since: since},
-		HinderedStuck:      {begin: func(w *Worker, _ *target) { w.asked = since }, since: since},
-		HinderedUnwritten:  {begin: func(*Worker, *target) {}, away: true},
-		HinderedIdentity:   {begin: func(w *Worker, _ *target) { w.identity.why, w.identity.since = "taken", since }, since: since},
-		HinderedExecutor:   {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},
-		HinderedRetirement: {begin: func(w *Worker, a *target) { w.board.Retire(a.Target, "me") }},
-		HinderedTrouble:    {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
+		"":                {begin: func(*Worker, *target) {}},
+		HinderedStopping:  {begin: func(w *Worker, _ *target) { w.board.Stop() }},
+		HinderedName:      {begin: func(_ *Worker, a *target) { a.unfit = "it is too long" }},
+		HinderedDisk:      {begin: func(w *Worker, _ *target) { w.outage.note(journal.ErrFull, since) }, since: since},
+		HinderedDatabase:  {begin: func(w *Worker, _ *target) { w.outage.note(errors.New("refused"), since) }, since: since},
+		HinderedStuck:     {begin: func(w *Worker, _ *target) { w.asked = since }, since: since},
+		HinderedUnwritten: {begin: func(*Worker, *target) {}, away: true},
+		HinderedIdentity:  {begin: func(w *Worker, _ *target) { w.identity.why, w.identity.since = "taken", since }, since: since},
+		HinderedExecutor:  {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},
+		HinderedTrouble:   {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
 		HinderedRate: {begin: func(_ *Worker, a *target) {
 			a.bucket.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
 			a.bucket.take(time.Now())

@@ -4,8 +4,8 @@ import (
 	"errors"
 )
 
-// RetireTarget is what SetTargets does with a target that is no longer wanted.
-func (w *Worker) RetireTarget(name, by string) error { return w.retireTarget(name, by) }
+// RemoveBusy is what SetTargets does with a target that is no longer wanted.
+func (w *Worker) RemoveBusy(name, by string) error { return w.remove(name, by, true) }
 
 // IsFormer tells whether the name is held by a former connection of this worker.
 func IsFormer(err error) bool {

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"jobd/journal"
@@ -21,19 +20,18 @@ type Hindering string
 
 // The kinds of hindrance.
 const (
-	HinderedStopping   Hindering = "stopping"   // the worker stops
-	HinderedName       Hindering = "name"       // the table does not take the target's name
-	HinderedDisk       Hindering = "disk"       // the journal has too little room on its disk
-	HinderedDatabase   Hindering = "database"   // claims fail, for whatever target
-	HinderedStuck      Hindering = "stuck"      // a claim waits for the database
-	HinderedUnwritten  Hindering = "unwritten"  // the table can't be written
-	HinderedIdentity   Hindering = "identity"   // another worker has this one's name or id
-	HinderedLauncher   Hindering = "launcher"   // no job can be started
-	HinderedExecutor   Hindering = "executor"   // no job of this target can be started
-	HinderedRetirement Hindering = "retirement" // the target is about to be removed
-	HinderedTrouble    Hindering = "trouble"    // claims for this target fail
-	HinderedLocked     Hindering = "locked"     // somebody else holds all rows that wait
-	HinderedRate       Hindering = "rate"       // as many jobs were started as its rate allows
+	HinderedStopping  Hindering = "stopping"  // the worker stops
+	HinderedName      Hindering = "name"      // the table does not take the target's name
+	HinderedDisk      Hindering = "disk"      // the journal has too little room on its disk
+	HinderedDatabase  Hindering = "database"  // claims fail, for whatever target
+	HinderedStuck     Hindering = "stuck"     // a claim waits for the database
+	HinderedUnwritten Hindering = "unwritten" // the table can't be written
+	HinderedIdentity  Hindering = "identity"  // another worker has this one's name or id
+	HinderedLauncher  Hindering = "launcher"  // no job can be started
+	HinderedExecutor  Hindering = "executor"  // no job of this target can be started
+	HinderedTrouble   Hindering = "trouble"   // claims for this target fail
+	HinderedLocked    Hindering = "locked"    // somebody else holds all rows that wait
+	HinderedRate      Hindering = "rate"      // as many jobs were started as its rate allows
 )
 
 // hindrance is why nothing is claimed for a target. Callers must hold w.mu.
@@ -58,8 +56,6 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{HinderedExecutor, unable, since}
 	case unable != "":
 		return Hindrance{HinderedLauncher, unable, since}
-	case t.RetiredBy() != "":
-		return Hindrance{Kind: HinderedRetirement, Why: fmt.Sprintf("it is removed as soon as its jobs have ended: %d are left", t.Length())}
 	case t.trouble.why != "":
 		return Hindrance{Kind: HinderedTrouble, Why: t.trouble.why}
 	case t.locked.long():

@@ -28,7 +28,7 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	}
 	for _, name := range w.TargetNames() {
 		if _, stays := wanted[name]; !stays && !w.isFound(name) {
-			done("remove target", name, w.retireTarget(name, by))
+			done("remove target", name, w.remove(name, by, true))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -42,27 +42,23 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	return errors.Join(errs...)
 }
 
-// concurrency is the limit of a target; serves is false where it is not served, or about to be
-// removed.
+// concurrency is the limit of a target; serves is false where it is not served.
 func (w *Worker) concurrency(name string) (n int, serves bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t, there := w.targets[name]; there && t.RetiredBy() == "" {
+	if t, there := w.targets[name]; there {
 		return t.Concurrency(), true
 	}
 	return 0, false
 }
 
-// AddTarget makes the worker serve one more target, or again one that is being removed. It refuses a
+// AddTarget makes the worker serve one more target. It refuses a
 // name that the table does not take, where the table says so soon.
 func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
 	if concurrency < 1 {
 		return RefusedError("Invalid concurrency value.")
-	}
-	if w.keep(name) {
-		return w.SetConcurrency(name, concurrency, by)
 	}
 	if w.Serves(name) {
 		return RefusedError("target '" + name + "' already added")
@@ -120,101 +116,45 @@ func (w *Worker) isFound(name string) bool {
 	return w.Found[name] != nil
 }
 
-// keep takes back the retirement of a target that is under way. It is false where there is none.
-// Nothing was journalled of it yet.
-func (w *Worker) keep(name string) (kept bool) {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	w.change(func(b *board.Board) (e board.Effects) {
-		if t := b.Target(name); t != nil && t.RetiredBy() != "" {
-			kept, e = true, b.Retire(t, "")
-		}
-		return e
-	})
-	return kept
-}
-
 // RemoveTarget makes the worker serve a target no more. Its queue must be empty.
-func (w *Worker) RemoveTarget(name, by string) error {
+func (w *Worker) RemoveTarget(name, by string) error { return w.remove(name, by, false) }
+
+// remove makes the worker serve a target no more; one that is not empty only where it may be busy. What runs of
+// it goes on then, and what has not started is given back.
+func (w *Worker) remove(name, by string, busy bool) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	return w.retire(name, by, false)
-}
-
-// retireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
-// then.
-func (w *Worker) retireTarget(name, by string) error {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	return w.retire(name, by, true)
-}
-
-// retire removes a target that is empty; of one that is not it waits for that, or fails. Where the removal
-// can't be journalled, the target stays as it was. Callers must hold w.changing.
-func (w *Worker) retire(name, by string, waits bool) error {
-	var t *board.Target
-	var err error
-	var before string
-	var left int
-	w.change(func(b *board.Board) (e board.Effects) { // nothing more comes to it
-		switch t = b.Target(name); {
-		case t == nil:
-			err = RefusedError("target '" + name + "' not found")
-		case t.Length() > 0 && !waits:
-			err = RefusedError("queue is not empty")
-		default:
-			before, left = t.RetiredBy(), t.Length()
-			e = b.Retire(t, by)
-		}
-		return e
-	})
-	if err != nil || left > 0 {
+	w.mu.Lock()
+	t := w.board.Target(name)
+	full := t != nil && t.Length() > 0
+	w.mu.Unlock()
+	switch {
+	case t == nil:
+		return RefusedError("target '" + name + "' not found")
+	case full && !busy:
+		return RefusedError("queue is not empty")
+	}
+	if _, err := w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}}); err != nil {
 		return err
 	}
-	_, err = w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}})
 	w.change(func(b *board.Board) board.Effects {
-		if err != nil {
-			return b.Retire(t, before)
-		}
-		b.Remove(name)
+		e := b.Remove(t)
 		delete(w.targets, name)
 		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.Target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
+		e.Wake = true
+		return e
+	})
+	w.change(func(b *board.Board) board.Effects {
 		if w.Found[name] == nil {
-			return board.Effects{Wake: true}
+			return board.Effects{}
 		}
 		delete(w.Found, name)
 		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
 	})
-	if err == nil {
-		w.declare()
-		w.OnTargets()
-	}
-	return err
-}
-
-// removeRetired removes a retired target that is empty. Where the disk is full, that waits for room.
-func (w *Worker) removeRetired(t *board.Target) {
-	retry := w.Retry("remove target " + t.Name())
-	for {
-		err := w.removeEmpty(t)
-		if !errors.Is(err, journal.ErrFull) || !w.pause(retry, err) {
-			return
-		}
-	}
-}
-
-// removeEmpty removes a target if that is still wanted, and it is empty.
-func (w *Worker) removeEmpty(t *board.Target) error {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	w.mu.Lock()
-	by, now := w.board.Retired(t)
-	w.mu.Unlock()
-	if !now {
-		return nil
-	}
-	return w.retire(t.Name(), by, true)
+	w.declare()
+	w.OnTargets()
+	return nil
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -458,8 +398,8 @@ func (w *Worker) noteFit(t *target, unfit string) {
 func (w *Worker) CheckTargets(wanted map[string]int) error {
 	var stay, added []string
 	w.mu.Lock()
-	for _, name := range w.board.Names() { // those that stay, and those that stay until their jobs have run
-		if _, stays := wanted[name]; stays || w.targets[name].Length() > 0 {
+	for _, name := range w.board.Names() {
+		if _, stays := wanted[name]; stays {
 			stay = append(stay, name)
 		}
 	}

@@ -41,13 +41,6 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 		"the launcher can't be executed: exec format error": {
 			begin: func(w *Worker, _ *target) { refusedStart(w) },
 		},
-		"it is removed as soon as its jobs have ended: 1 are left": {
-			begin: func(w *Worker, a *target) {
-				w.board.Adopt(journal.Job{ID: 1, Target: "a", Status: journal.StatusRunning}, mute{})
-				w.board.Retire(a.Target, "the configuration")
-			},
-			end: func(w *Worker, a *target) { w.board.Retire(a.Target, "") },
-		},
 		"illegal mix of collations": {
 			begin: func(_ *Worker, a *target) { a.trouble.why = "illegal mix of collations" },
 			end:   func(_ *Worker, a *target) { a.trouble.ended() },

@@ -308,9 +308,6 @@ func (w *Worker) follow(e board.Effects) {
 	for _, s := range e.Look {
 		w.others.Go(func() { w.look(s) })
 	}
-	for _, t := range e.Empty {
-		w.others.Go(func() { w.removeRetired(t) })
-	}
 	for _, c := range e.Cancelled {
 		c.To <- c
 	}

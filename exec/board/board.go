@@ -29,7 +29,7 @@ type Board struct {
 	timing     Timing
 	ahead      time.Duration // of the clock of the table's server
 	targets    map[string]*Target
-	unserved   map[string]*Target // of jobs of a former run that are under way still
+	unserved   map[string]*Target // of jobs that are under way still
 	jobs       map[int64]*Job
 	doubts     map[int64]*doubt
 	skipped    map[int64]*Target // rows that wait while their job is under way here, or in doubt

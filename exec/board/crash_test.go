@@ -36,7 +36,7 @@ func (w *world) crash(lived bool) bool {
 	}
 	w.configure()
 	w.b = New(w.config)
-	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil, nil
+	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed = nil, nil, nil, nil, nil, nil, nil
 	w.looks, w.stopped, w.wishes = nil, false, nil
 	clear(w.process)
 	clear(w.clients)
@@ -160,10 +160,10 @@ func TestFoundATargetThatWasAddedWhileAFormerJobHeldASlot(t *testing.T) {
 		w.beginClaim(rapid.Just(true))
 		w.endClaim(won)
 		w.crash(false)
-		w.retire("b") // which is empty
+		w.removeOrAdd("b") // which is empty
 		w.put(waiting(2, "b", 0))
 		w.judge()
-		w.retire("b") // will be served again
+		w.removeOrAdd("b") // is served again
 		w.check()
 		w.setConcurrency("b", 2)
 		w.beginClaim(rapid.Just(true))

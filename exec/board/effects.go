@@ -18,7 +18,6 @@ type Effects struct {
 	Wake   bool       // the claim loop has something to do
 	Turn   bool       // the inbox has something for a turn
 	Look   []*Starter // their launchers are looked at
-	Empty  []*Target  // are removed: somebody wanted that once they are empty
 
 	Held      []Held    // may do their work, or are not to
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled

@@ -62,7 +62,6 @@ type Target struct {
 	pausedBy    string
 	starter     *Starter
 	own         Starter // where it has something of its own that starts its jobs
-	retiredBy   string  // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase

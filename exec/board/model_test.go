@@ -76,8 +76,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"concurrency": able(func() bool {
 			return w.setConcurrency(w.target(), rapid.IntRange(1, 3).Draw(w.T, "concurrency"))
 		}),
-		"retire":       able(func() bool { return w.retire(w.target()) }),
-		"remove empty": able(w.removeEmpty),
+		"remove, add": able(func() bool { return w.removeOrAdd(w.target()) }),
 		"crash": able(func() bool {
 			return rapid.IntRange(0, 4).Draw(w.T, "crash at 0") > 0 || w.crash(rapid.Bool().Draw(w.T, "runner lives"))
 		}),
@@ -166,33 +165,14 @@ func (w *world) pause(name string, paused bool) bool {
 	return true
 }
 
-// retire has a target removed when it is empty; one that is gone is added again.
-func (w *world) retire(name string) bool {
-	switch t := w.b.Target(name); {
-	case t == nil:
-		w.b.Add(name, 1)
-		w.limit[name], w.paused[name], w.unable[name] = 1, false, false
-	case t.Length() == 0:
-		w.b.Remove(name)
-	default:
-		if rapid.Bool().Draw(w.T, "keep") {
-			w.after(w.b.Retire(t, ""))
-		} else {
-			w.b.Retire(t, "me")
-		}
+// removeOrAdd has a target removed, whatever its jobs do; one that is gone is added again.
+func (w *world) removeOrAdd(name string) bool {
+	if t := w.b.Target(name); t != nil {
+		w.after(w.b.Remove(t))
+		return true
 	}
-	return true
-}
-
-func (w *world) removeEmpty() bool {
-	if len(w.empty) == 0 {
-		return false
-	}
-	t := w.empty[0]
-	w.empty = w.empty[1:]
-	if _, now := w.b.Retired(t); now {
-		w.b.Remove(t.name)
-	}
+	w.b.Add(name, 1)
+	w.paused[name], w.unable[name] = false, false
 	return true
 }
 

@@ -39,7 +39,7 @@ var phases = [phaseCount]struct {
 	next   []Phase
 }{
 	unborn:     {"", false, false, false, []Phase{Queued, Reserved, Asked, Running, Ended, Leaving}},
-	Queued:     {"queued", false, false, false, []Phase{Due, Leaving, Gone}},
+	Queued:     {"queued", false, false, false, []Phase{Due, Ended, Leaving, Gone}},
 	Reserved:   {"reserved", true, true, true, []Phase{Announced, Gone}},
 	Due:        {"due", true, true, true, []Phase{Announcing, Queued, Leaving, Gone}},
 	Announcing: {"announcing", true, true, true, []Phase{Announced, Gone}},

@@ -293,29 +293,3 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 		}
 	}
 }
-
-// A target that is removed as soon as it is empty, and whose jobs are refused, gets empty. A job that was
-// started before goes on as it did.
-func TestATargetWhoseJobsAreRefusedIsRemoved(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_000_000, 0)
-	for attempt := 1; attempt <= 2; attempt++ {
-		b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
-		a := b.Target("a")
-		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true)
-		ask(t, b, journalled(b, now))
-		b.Retire(a, "me")
-		for range 3 {
-			if refuseStart(b, 1, now); b.Job(1) != nil && b.Job(1).phase == Renewing {
-				again(t, b, 1, now)
-			}
-		}
-		journalled(b, now)
-		if _, removed := b.Retired(a); removed != (attempt == 1) {
-			t.Errorf("attempt %d: to be removed %t, length %d", attempt, removed, a.Length())
-		}
-		if j := b.Job(1); attempt > 1 && j.phase != Queued {
-			t.Errorf("attempt %d: job 1 is %s", attempt, j.phase)
-		}
-	}
-}

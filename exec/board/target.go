@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -28,13 +29,10 @@ func (t *Target) Running() int { return t.active }
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
-func (t *Target) Open() bool { return !t.paused && t.retiredBy == "" && t.starter.open(false) }
+func (t *Target) Open() bool { return !t.paused && t.starter.open(false) }
 
 // Starter is what starts its jobs.
 func (t *Target) Starter() *Starter { return t.starter }
-
-// RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
-func (t *Target) RetiredBy() string { return t.retiredBy }
 
 // Length counts its jobs: those that wait, hold a slot, or wait to be given back.
 func (t *Target) Length() int { return t.in[Queued] + t.active + t.in[Leaving] }
@@ -86,7 +84,9 @@ func (t *Target) pop() *Job {
 func (b *Board) Add(name string, concurrency int) *Target {
 	b.added++
 	t := b.targetOf(name)
+	b.equip(t)
 	t.concurrency, t.since = concurrency, b.added
+	t.paused, t.pausedSince, t.pausedBy = false, time.Time{}, ""
 	b.targets[name] = t
 	delete(b.unserved, name)
 	return t
@@ -95,16 +95,16 @@ func (b *Board) Add(name string, concurrency int) *Target {
 // serves tells whether jobs of a target are started.
 func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 
-// Remove makes a target served no more.
-func (b *Board) Remove(name string) { delete(b.targets, name) }
+func (b *Board) servesFor(j *Job) bool { return b.targets[j.target.name] == j.target }
 
-// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is claimed for
-// it. "" takes that back, and looks for its rows.
-func (b *Board) Retire(t *Target, by string) (e Effects) {
-	if t.retiredBy = by; by == "" {
-		e.Poll = []string{t.name}
+// Remove makes a target served no more. What runs goes on; what has not started is given back.
+func (b *Board) Remove(t *Target) Effects {
+	delete(b.targets, t.name)
+	if t.Length() > 0 {
+		b.unserved[t.name] = t
+		b.takeBackAll(t)
 	}
-	return e
+	return b.follow()
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -155,8 +155,8 @@ func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
 	return j
 }
 
-// targetOf is the target of a name. Jobs of a former run may be of one that is not served now: they
-// end, or leave, and none is started. Where it is added meanwhile, they hold slots of it.
+// targetOf is the target of a name. Jobs may be of one that is not served any more: they end, or
+// leave. Where it is added meanwhile, they hold slots of it.
 func (b *Board) targetOf(name string) *Target {
 	if t, served := b.targets[name]; served {
 		return t
@@ -213,9 +213,6 @@ func (b *Board) remove(j *Job) {
 	b.move(j, Gone)
 	b.unskip(j.id)
 	b.dispatch(j.target)
-	if _, now := b.Retired(j.target); now {
-		b.effects.Empty = append(b.effects.Empty, j.target)
-	}
 }
 
 // drop takes a job off the board without an outcome. The journal says already what became of it.
@@ -231,11 +228,6 @@ func (b *Board) unskip(id int64) {
 		delete(b.skipped, id)
 		b.effects.Poll = append(b.effects.Poll, t.name)
 	}
-}
-
-// Retired tells whether the worker removes a target now, and on whose behalf.
-func (b *Board) Retired(t *Target) (by string, now bool) {
-	return t.retiredBy, t.retiredBy != "" && t.Length() == 0 && !b.stopping && b.targets[t.name] == t
 }
 
 // Why jobs are given back.
@@ -264,7 +256,7 @@ func (b *Board) blocked(j *Job) string {
 	switch {
 	case b.stopping:
 		return stoppedEarly
-	case b.targets[j.target.name] != j.target:
+	case !b.servesFor(j):
 		return notServed
 	case j.target.paused && !j.claim.Manual:
 		return targetPaused
@@ -274,13 +266,13 @@ func (b *Board) blocked(j *Job) string {
 
 // stays tells whether a job is not to be started for now.
 func (b *Board) stays(j *Job) bool {
-	return b.stopping || j.target.paused || j.target.starter.whyNot(j) != ""
+	return b.stopping || !b.servesFor(j) || j.target.paused || j.target.starter.whyNot(j) != ""
 }
 
 // takeBack stops a job that was not started, because its target is paused, nothing can start it, or
 // the worker stops. A background job is given back. A manual one, which a client wants
 // to be run here, waits in the queue, unless it can't be started anyway. So does one
-// that was started before.
+// that was started before; of a target that is not served any more its outcome is unknown.
 func (b *Board) takeBack(j *Job) {
 	switch why := b.blocked(j); {
 	case why != "" && j.mayLeave():
@@ -289,6 +281,12 @@ func (b *Board) takeBack(j *Job) {
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
+	case !b.servesFor(j):
+		if j.phase != Queued {
+			b.move(j, Queued)
+		}
+		b.move(j, Ended)
+		b.end(ended{job: j, Outcome: Outcome{Fate: Unknown, Cause: errors.New(notServed)}})
 	case j.phase == Queued:
 		j.target.queue = append(j.target.queue, j)
 	default:

@@ -36,7 +36,6 @@ type world struct {
 	signals  map[chan error]int64
 	clients  map[int64]*client
 	looks    []*Starter
-	empty    []*Target
 	stopped  bool
 	paused   map[string]bool
 	unable   map[string]bool // targets whose executor can start nothing
@@ -146,7 +145,6 @@ func (w *world) mirror(e journal.Event) {
 // after takes in effects, and checks what can be checked of them.
 func (w *world) after(e Effects) {
 	w.looks = append(w.looks, e.Look...)
-	w.empty = append(w.empty, e.Empty...)
 	for _, name := range e.Poll {
 		maps.DeleteFunc(w.skips, func(id int64, target string) bool { return target == name && !w.b.Holds(id) })
 	}
@@ -282,7 +280,7 @@ func (w *world) step() bool {
 		func() bool { return w.answerOne(rapid.Just(0)) },
 		func() bool { return w.endOne(rapid.Just(Over)) },
 		func() bool { return w.endLook(rapid.Just[error](nil)) },
-		w.renewOne, w.beginLook, w.judge, w.claimAll, w.removeEmpty,
+		w.renewOne, w.beginLook, w.judge, w.claimAll,
 	}
 	w.now = w.now.Add(time.Minute)
 	return slices.ContainsFunc(steps, func(step func() bool) bool { return step() })

@@ -116,7 +116,6 @@ func TestSentences(t *testing.T) {
 		{"unwritten", "waits: node-1 claims nothing for target mail since 10:02: the table can't be written", []Answer{of("node-1", waits(hindered("unwritten", "the table can't be written")))}},
 		{"identity", "waits: node-1 claims nothing for target mail since 10:02: the name node-1 is another worker's", []Answer{of("node-1", waits(hindered("identity", "the name node-1 is another worker's")))}},
 		{"launcher", "waits: node-1 claims nothing for target mail since 10:02: no such file", []Answer{of("node-1", waits(hindered("launcher", "no such file")))}},
-		{"retirement", "waits: node-1 claims nothing for target mail since 10:02: 2 are left", []Answer{of("node-1", waits(hindered("retirement", "2 are left")))}},
 		{"executor", "waits: node-1 claims nothing for target mail since 10:02: no process gets ready", []Answer{of("node-1", waits(hindered("executor", "no process gets ready")))}},
 		{"trouble", "waits: node-1 claims nothing for target mail since 10:02: claims fail: lock", []Answer{of("node-1", waits(hindered("trouble", "claims fail: lock")))}},
 		{"stuck", "waits: node-1 claims nothing for target mail: the claim has waited for the database since 10:02", []Answer{

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -172,18 +170,6 @@ func decoded(t testing.TB, text []byte) (value any) {
 	t.Helper()
 	must.Do(t, json.Unmarshal(text, &value), "%s", text)
 	return value
-}
-
-// recorded reads the lines of a file in testdata/conformance.
-func recorded[T any](t testing.TB, file string) (lines []T) {
-	t.Helper()
-	content := must.Get(os.ReadFile(filepath.Join("..", "testdata", "conformance", file)))(t)
-	for line := range strings.Lines(string(content)) {
-		var decoded T
-		must.Do(t, json.Unmarshal([]byte(line), &decoded))
-		lines = append(lines, decoded)
-	}
-	return lines
 }
 
 // wire is a peer that speaks bytes.

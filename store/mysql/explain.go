@@ -40,5 +40,8 @@ func (t *Table) way() string {
 	if strings.HasPrefix(t.config.Host, "/") {
 		where = t.config.Host + " (mysql_host)"
 	}
+	if t.config.TLS != nil {
+		where += " with TLS (mysql_tls_ca, mysql_tls_name)"
+	}
 	return fmt.Sprintf("table %s at %s, user %s (mysql_user)", t.name.quoted(), where, literal(t.config.User))
 }

@@ -70,7 +70,7 @@ func TestTLSToTheServer(t *testing.T) {
 	}{
 		"foreign authority": {with(cert.Trust{CA: certtest.New(t).File}), []string{"unknown authority", "mysql_tls_ca"}},
 		"another name":      {with(cert.Trust{CA: authority.File, Name: "db.example"}), []string{"wanted to match db.example", "mysql_tls_name"}},
-		"files are gone":    {with(cert.Trust{CA: "/nowhere.pem"}), []string{"/nowhere.pem", "mend mysql_tls_ca"}},
+		"files are gone":    {with(cert.Trust{CA: "/nowhere.pem"}), []string{"/nowhere.pem", "mysql_tls_ca"}},
 		"no TLS":            {nil, []string{"Access denied"}},
 	} {
 		config := config

@@ -2,7 +2,6 @@ package verify_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -48,15 +47,6 @@ func collect(t *testing.T) evidence {
 	middle := e.events[anchored-1]
 	e.anchors = []journal.Anchor{anchor, {Seq: middle.Seq, Hash: middle.Hash}}
 	return e
-}
-
-func (e evidence) audit(dir string) error {
-	r, err := replay.Open(dir)
-	if err != nil {
-		return err
-	}
-	_, err = verify.Audit(context.Background(), r.Folder(), e.anchors, nil)
-	return err
 }
 
 // tampering does something to a journal, and tells the first event that it can be found by; 0: it

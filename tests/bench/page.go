@@ -249,19 +249,19 @@ func mixed(n int) []string {
 
 // open is what open pages cost.
 func (b *pageBench) open(size pageSize) []reading {
-	percent := func(paths ...string) float64 {
+	percent := func(long int, paths ...string) float64 { // the more views there are, the longer it takes until all were made anew
 		stop := b.watch(paths...)
 		defer stop()
-		<-time.After(5 * time.Second) // until each was made
+		<-time.After(20 * time.Second) // until each was made, and for not all to be made anew at once
 		before, begun := processorTime(b.p, b.worker.Pid), time.Now()
-		<-time.After(size.streams)
+		<-time.After(time.Duration(long) * size.streams)
 		return 100 * float64(processorTime(b.p, b.worker.Pid)-before) / float64(time.Since(begun))
 	}
-	nobody := percent()
+	nobody := percent(1)
 	readings := []reading{
-		{value: percent(pages(openPages, func(int) string { return "/" })...)},
-		{value: percent(pages(openPages, func(i int) string { return fmt.Sprint("/jobs/", 1000+i) })...)},
-		{value: percent(mixed(openPages)...)},
+		{value: percent(1, pages(openPages, func(int) string { return "/" })...)},
+		{value: percent(4, pages(openPages, func(i int) string { return fmt.Sprint("/jobs/", 1000+i) })...)},
+		{value: percent(2, mixed(openPages)...)},
 	}
 	ctx, cancel := context.WithCancel(b.p.Context())
 	ended := make(chan struct{})
@@ -275,8 +275,8 @@ func (b *pageBench) open(size pageSize) []reading {
 			b.client.Ask(b.p, "poll", nil)
 		}
 	}()
-	jobs := percent()
-	both := percent(mixed(openPages)...)
+	jobs := percent(2)
+	both := percent(2, mixed(openPages)...)
 	cancel()
 	<-ended
 	readings = append([]reading{{value: nobody, raw: jobs}}, append(readings, reading{value: both - jobs, raw: both})...)

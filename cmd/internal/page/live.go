@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -114,7 +115,7 @@ func (p *Page) unwatch(l *look, changed chan template.HTML) {
 // stays, and why it can't is told in its place.
 func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 	defer l.close()
-	for pause := longestPause; ; {
+	for pause := time.Hour; ; { // the first who looks has joined
 		select {
 		case <-time.After(pause):
 		case <-one.joined:
@@ -130,8 +131,9 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		if err == nil {
 			p.tell(one, main)
 		}
-		pause = p.pause(one, time.Since(began)) - s.live
-		select { // those who come meanwhile get the next one
+		pause = p.pause(one, time.Since(began))
+		pause = pause/2 + rand.N(pause+1) - s.live // or all that were opened together would always be made together
+		select {                                   // those who come meanwhile get the next one
 		case <-time.After(s.live):
 		case <-ctx.Done():
 			return
@@ -140,10 +142,11 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 }
 
 // mostShare is what all views together take of the time at most, in thousandths, unless one would be older than
-// longestPause then. A view that few others are beside is never older than some seconds, however long it takes.
+// longestPause then, and longerEach for each view that somebody looks at.
 const (
 	mostShare    = 15
-	longestPause = time.Minute
+	longestPause = 5 * time.Second
+	longerEach   = time.Second
 )
 
 // pause is how long a view that took so long to make is left as it is: the more is looked at, and the longer it
@@ -156,8 +159,7 @@ func (p *Page) pause(one *stream, took time.Duration) time.Duration {
 	for _, other := range p.streams.live {
 		all += other.took
 	}
-	oldest := 5*time.Second + time.Duration(len(p.streams.live))*time.Second
-	return min(oldest, longestPause, all*1000/mostShare)
+	return min(longestPause+time.Duration(len(p.streams.live))*longerEach, all*1000/mostShare)
 }
 
 // tell gives a view to all who look at it, where it has changed. Who has not taken the last one gets this

@@ -148,7 +148,8 @@ func TestWithoutAScript(t *testing.T) {
 	s.db.AwaitCount(t, 1, "id = 7 AND status = 'done' AND result = 'fail'")
 }
 
-// A page shows what changes without being loaded anew, and keeps what somebody is typing in.
+// A page shows what changes without being loaded anew, and keeps what somebody is typing in. That of a job rests
+// when the job has ended.
 func TestWhatChangesIsShown(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
@@ -171,7 +172,8 @@ func TestWhatChangesIsShown(t *testing.T) {
 	signIn(t, ctx, s.master)
 	must.Do(t, chromedp.Run(ctx, chromedp.Navigate("http://"+s.master+"/jobs/9"), chromedp.WaitVisible(`//*[@id="why"][contains(., "runs")]`, chromedp.BySearch)))
 	harness.Touch(t, s.end)
-	must.Do(t, chromedp.Run(ctx, chromedp.WaitVisible(`//*[@id="why"][contains(., "is done")]`, chromedp.BySearch)))
+	must.Do(t, chromedp.Run(ctx, chromedp.WaitVisible(`//*[@id="why"][contains(., "is done")]`, chromedp.BySearch),
+		chromedp.Poll(`source === null`, nil))) // nothing more is asked
 }
 
 // A page of another site gets nothing, and changes nothing.

@@ -41,6 +41,7 @@ type jobPage struct {
 	Memory  int64
 	Usual   operator.Usually // what others of its target need
 
+	Rests                                bool // it has ended: this page stays as it is
 	Runs, MayRetry, MayCancel, MayRunNow bool
 }
 
@@ -135,6 +136,7 @@ func jobView(l *look) (any, error) {
 		p.Usual = l.usual(p.Row)
 	}
 	l.note(l.outputs(p))
+	p.Rests = p.MayRetry && len(l.notes) == 0
 	return p, nil
 }
 

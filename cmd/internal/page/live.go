@@ -133,7 +133,7 @@ func (p *Page) make(ctx context.Context, one *stream, l *look, s *aScreen) {
 		}
 		pause = p.pause(one, time.Since(began))
 		pause = pause/2 + rand.N(pause+1) - s.live // or all that were opened together would always be made together
-		select {                                   // those who come meanwhile get the next one
+		select {
 		case <-time.After(s.live):
 		case <-ctx.Done():
 			return

@@ -48,12 +48,13 @@ function becomes(old, wanted) {
   if (atEnd) old.scrollTop = old.scrollHeight;
 }
 
-// Live: the server sends what this address shows, as it changes. A page that nobody looks at asks for nothing.
+// Live: the server sends what this address shows, as it changes. A page that nobody looks at asks for nothing, and
+// neither does one of a job that has ended.
 const live = document.querySelector("[data-live]");
 const stale = document.querySelector("#stale");
 let source = null;
 function listen() {
-  if (!live || document.hidden || source) return;
+  if (!live || document.hidden || source || live.querySelector("[data-rests]")) return;
   const address = new URL(location.href);
   address.hash = "";
   source = new EventSource(address);
@@ -64,6 +65,7 @@ function listen() {
     becomes(live, wanted);
     localise(live);
     draw();
+    if (live.querySelector("[data-rests]")) rest();
   };
   source.onopen = () => { stale.hidden = true; };
   source.onerror = () => {

@@ -260,7 +260,7 @@ func (w *Worker) nextRound() round {
 	for _, name := range w.board.Names() {
 		t := w.targets[name]
 		t.bucket.set(w.Terms[name].Rate, now)
-		n, s := t.room(w.prefetch(name), now), t.Starter()
+		n, s := t.room(w.Prefetch, now), t.Starter()
 		// While a starter can start nothing, only one of its targets claims: its job shows whether that is over.
 		if why, _ := s.Why(); why != "" && n > 0 {
 			if trials[s] {

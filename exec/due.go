@@ -74,7 +74,7 @@ func (w *Worker) takeDues(now time.Time) {
 		case t.next == 0:
 		case !server.Before(dueAt(t.next)):
 			t.next = 0
-			if t.polls++; t.Room(w.prefetch(name)) <= 0 {
+			if t.polls++; t.Room(w.Prefetch) <= 0 {
 				full = append(full, name)
 			}
 		case stale:

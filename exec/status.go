@@ -265,7 +265,7 @@ func (w *Worker) ExplainTargets(names []string) map[string]TargetStanding {
 		if t, served := w.targets[name]; served {
 			standings[name] = TargetStanding{
 				TargetStatus: w.targetStatus(t, away, now), Hindrance: w.hindrance(t, away),
-				Room: t.Room(w.prefetch(name)), Looks: t.wanted() || !t.look.Due.IsZero(),
+				Room: t.Room(w.Prefetch), Looks: t.wanted() || !t.look.Due.IsZero(),
 			}
 		}
 	}

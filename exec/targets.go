@@ -224,15 +224,6 @@ func (t *target) room(prefetch int, now time.Time) int {
 	return n
 }
 
-// prefetch is how many jobs of a target are claimed beyond its free slots. Those that wait for a Gearman worker have a
-// slot already: unless somebody has set a number, there are none beside them. Callers must hold w.mu.
-func (w *Worker) prefetch(target string) int {
-	if w.Prefetch < 0 && w.launcherOf(target).Mode == ModeGearman {
-		return 0
-	}
-	return w.Prefetch
-}
-
 // Every change of targets is journalled before it takes effect, with who asked for it.
 
 // Pause makes targets (none named: all) start nothing until they are continued. What runs goes on.

@@ -40,7 +40,7 @@ func (c *gearmanConfig) register(set *conf.Set) {
 	set.Group("Gearman")
 	set.Add("gearman_listen", "", "address and port, or absolute path of a unix socket, for [clients and workers of Gearman](gearman.md)", c.listen.Decode)
 	set.Add("gearman_allow", "", "addresses and networks, with commas, that may connect beside this host: `10.0.0.0/8`", c.decodeAllow)
-	set.Add("gearman_concurrency", "0", "how many jobs may run at once of a function that `[targets]` does not name; 0: four for each connected worker", conf.Int(&c.concurrency, 0, math.MaxInt32))
+	set.Add("gearman_concurrency", "0", "how many jobs may run at once of a function that `[targets]` does not name; 0: as many as workers are connected", conf.Int(&c.concurrency, 0, math.MaxInt32))
 	set.Add("gearman_max_packet", "64MiB", "the longest packet, from 64KiB to 256MiB", conf.Size(&c.maxPacket, leastPacket, mostPacket))
 }
 

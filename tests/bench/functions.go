@@ -32,6 +32,7 @@ func besideGearmandsOwn(p *program) []reading {
 	harness.Settings{
 		"host": "127.0.0.1", "port": harness.FreePort(p), "name": "bench", "store": "sqlite", "sqlite_path": filepath.Join(folder, "jobs.db"),
 		"journal_dir": filepath.Join(folder, "journal"), "gearman_listen": "127.0.0.1:" + ours.port, "launcher": "gearman", "log_level_console": "warn",
+		"gearman_concurrency": "32", "prefetch": "0", // the next jobs of a worker are claimed while it is busy
 	}.StartWorker(p)
 	awaitListener(p, ours.port)
 	for _, f := range []*functions{memory, durable, ours} {

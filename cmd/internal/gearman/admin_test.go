@@ -92,7 +92,7 @@ func TestUnusedFunctionsMakeRoom(t *testing.T) {
 	}
 }
 
-// Functions become targets, with four slots for each worker that is connected.
+// Functions become targets, with a slot for each worker that is connected.
 func TestFunctionsBecomeTargets(t *testing.T) {
 	t.Parallel()
 	w, address := start(t, nil)
@@ -110,11 +110,11 @@ func TestFunctionsBecomeTargets(t *testing.T) {
 		}
 	}
 	first, _, third := able(t, address, "f"), able(t, address, "f"), able(t, address, "f")
-	until(12)
+	until(3)
 	first.send(gearman.CantDo, "f")
-	until(8)
+	until(2)
 	third.send(gearman.ResetAbilities)
-	until(4)
+	until(1)
 	third.send(gearman.CanDo, "null")
 	third.want(gearman.Error, "INVALID_FUNCTION_NAME")
 }

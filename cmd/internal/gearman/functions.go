@@ -39,7 +39,7 @@ const (
 
 // On whose behalf targets are changed.
 const (
-	byWorkers = "gearman_concurrency: four for each connected worker"
+	byWorkers = "gearman_concurrency: as many as workers are connected"
 	byNobody  = "gearman: it has neither workers nor jobs, and others became targets"
 	byRows    = "gearman: jobs of it were submitted"
 )
@@ -91,16 +91,12 @@ func (f *Front) Reloaded(found map[string]*jobexec.Launcher, by string) {
 	}
 }
 
-// slotsEach is how many slots there are for a connected worker: three jobs of each wait for it, claimed, journalled and
-// shown, while it is busy.
-const slotsEach = 4
-
 // Slots is how many jobs of a function are started at once that so many workers can do.
 func (f *Front) Slots(workers int) int {
 	if f.Concurrency > 0 {
 		return f.Concurrency
 	}
-	return max(slotsEach*workers, 1)
+	return max(workers, 1)
 }
 
 // launcher has Gearman workers run jobs.

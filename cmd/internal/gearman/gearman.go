@@ -23,7 +23,7 @@ import (
 // Config is what a front for Gearman is made of.
 type Config struct {
 	Name        string // the worker's, for handles
-	Concurrency int    // of functions that no configuration names; 0: four for each connected worker
+	Concurrency int    // of functions that no configuration names; 0: as many as workers are connected
 	MaxPacket   int
 	Allow       []netip.Prefix // beside this host
 	Version     string

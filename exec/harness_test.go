@@ -13,7 +13,6 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
@@ -37,7 +36,6 @@ type fixture struct {
 // newFixture makes a worker that serves target a with two slots, and b with one.
 func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
 	t.Helper()
-	stall.Limit(t)
 	f := &fixture{
 		t: t, journal: openJournal(t, t.TempDir()), table: table,
 		runner: newRunner(), disk: newDisk(),

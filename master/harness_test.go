@@ -20,7 +20,6 @@ import (
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +37,6 @@ func within(t testing.TB) context.Context {
 // start runs f until the test ends.
 func start(t testing.TB, f func(ctx context.Context) error) (stop func()) {
 	t.Helper()
-	stall.Limit(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f(ctx) }()

@@ -13,7 +13,6 @@ import (
 
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +29,6 @@ const patience = 2 * time.Minute
 // within is a context that ends the test's waits.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	stall.Limit(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
@@ -39,7 +37,6 @@ func within(t *testing.T) context.Context {
 // serve starts a server on a free port and stops it when the test ends.
 func serve(t *testing.T, config ServerConfig) (address string, server *Server) {
 	t.Helper()
-	stall.Limit(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server = NewServer(config)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,7 +62,6 @@ func link(t *testing.T, address string, config LinkConfig) *Link {
 
 func run(t *testing.T, l *Link) {
 	t.Helper()
-	stall.Limit(t)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = l.Run(context.Background()) }()
 	t.Cleanup(func() { _ = l.Close(); <-ended })

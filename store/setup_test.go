@@ -14,7 +14,6 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,7 +64,6 @@ const hung = 2 * time.Minute
 // run runs the mirror until the test ends.
 func run(t *testing.T, m *store.Mirror) {
 	t.Helper()
-	stall.Limit(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()

@@ -20,7 +20,6 @@ import (
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
@@ -130,7 +129,6 @@ func open(t *testing.T, dir string) *Remote {
 // openAs is open with a configuration of the test's.
 func openAs(t *testing.T, c Config) *Remote {
 	t.Helper()
-	stall.Limit(t)
 	remote := must.Get(Open(c))(t)
 	t.Cleanup(func() {
 		check.Do(t, remote.Close())

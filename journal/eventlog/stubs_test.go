@@ -17,7 +17,6 @@ import (
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // TestMain is also the other processes of these tests: see children in process_test.go.
@@ -36,7 +35,6 @@ func openTest(t testing.TB, dir string) *Log {
 
 func openWith(t testing.TB, c Config) *Log {
 	t.Helper()
-	stall.Limit(t)
 	j := must.Get(Open(context.Background(), c))(t)
 	t.Cleanup(func() { _ = j.Close() })
 	return j

@@ -23,7 +23,6 @@ import (
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // shared is the one server of this package's tests, with a database for each of them.
@@ -74,7 +73,6 @@ type database struct {
 // newDatabase makes a database on the shared server; ddl creates its table jobs.
 func newDatabase(t testing.TB, ddl string) *database {
 	t.Helper()
-	stall.Limit(t)
 	return newDatabaseOn(t, shared, ddl)
 }
 

@@ -21,7 +21,6 @@ import (
 	"jobd/net/principal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // working is an actor that tells when its context has ended, and returns when it is let.
@@ -41,7 +40,6 @@ func (w working) run(ctx context.Context) error {
 // live runs actors, one a stage, and gives what Run returns.
 func live(t *testing.T, life daemon.Life, caught chan os.Signal, actors ...daemon.Actor) <-chan error {
 	t.Helper()
-	stall.Limit(t)
 	for _, actor := range actors {
 		life.Stages = append(life.Stages, []daemon.Actor{actor})
 	}

@@ -16,7 +16,6 @@ import (
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // bench is a runner without its process, and a worker that is this test.
@@ -46,7 +45,6 @@ func newBench(t *testing.T) *bench { return newBenchWith(t, func(*pools) {}) }
 func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this")}
-	stall.Limit(t)
 	l := must.Get(newReactor(b.jobs))(t)
 	change(l.pools)
 	b.local, b.server = l, &server{jobs: b.jobs, reactor: l, logger: slog.New(slog.DiscardHandler)}

@@ -17,7 +17,6 @@ import (
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
-	"jobd/store/storetest/stall"
 )
 
 // gate is a fifo that a job can wait at.
@@ -189,7 +188,6 @@ func newTestLocal(t *testing.T) *reactor {
 // newLocalWith has a reactor changed before it runs.
 func newLocalWith(t *testing.T, change func(*reactor)) *reactor {
 	t.Helper()
-	stall.Limit(t)
 	l := must.Get(newReactor(&witness{of: make(map[*job]watched)}))(t)
 	change(l)
 	returned := make(chan error)

@@ -403,6 +403,21 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	}
 }
 
+// Two targets that are one to the table, and names that it can't hold, are not added.
+func TestAddTargetAsksTheTableAboutTheName(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	f.table.unfit["A"] = "the table takes it for target a"
+	f.start()
+	var refused jobexec.RefusedError
+	if err := f.worker.AddTarget("A", 1, "me"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the table takes it for target a") {
+		t.Errorf("AddTarget: %v", err)
+	}
+	if _, there := f.targets()["A"]; there {
+		t.Error("it was added")
+	}
+}
+
 // A table that is lost can't say: the target is added, and what is wrong is found out once the
 // table answers. Nothing is claimed for it then, and the others are not harmed.
 func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {

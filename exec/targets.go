@@ -52,16 +52,22 @@ func (w *Worker) concurrency(name string) (n int, serves bool) {
 	return 0, false
 }
 
-// AddTarget makes the worker serve one more target.
+// AddTarget makes the worker serve one more target. It refuses a
+// name that the table does not take, where the table says so soon.
 func (w *Worker) AddTarget(name string, concurrency int, by string) error {
-	w.changing.Lock()
-	defer w.changing.Unlock()
+	w.adding.Lock()
+	defer w.adding.Unlock()
 	if concurrency < 1 {
 		return RefusedError("Invalid concurrency value.")
 	}
 	if w.Serves(name) {
 		return RefusedError("target '" + name + "' already added")
 	}
+	if err := w.takesNames(w.TargetNames(), []string{name}); err != nil {
+		return err
+	}
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	added := journal.TargetAdded{Target: name, Concurrency: concurrency, By: by}
 	if _, err := w.append(journal.Draft{Payload: added}); err != nil {
 		return err
@@ -325,10 +331,12 @@ func (w *Worker) setPaused(names []string, paused bool, by string, event func([]
 // Nothing is claimed for a target whose name is unfit: its rows would go to another target, or its
 // name fail the claims of all.
 
-// How long it takes until a question that failed is asked again.
+// How long a client that adds a target waits for the table's word on the name, and how long it
+// takes until a question that failed is asked again.
 const (
-	firstNames = time.Second
-	longNames  = 30 * time.Second
+	nameTimeout = 2 * time.Second
+	firstNames  = time.Second
+	longNames   = 30 * time.Second
 )
 
 // checkNames asks the table whether it takes the names of the targets, where that may have changed.
@@ -373,6 +381,43 @@ func (w *Worker) noteFit(t *target, unfit string) {
 		return
 	}
 	w.poll(t.Name())
+}
+
+// CheckTargets tells which of these targets, each new to the worker, the table would not take when
+// SetTargets is given them all: it asks, and changes nothing. Where the table does not answer soon,
+// that is found out later. A target that is served already stays, whatever the table says of it.
+func (w *Worker) CheckTargets(wanted map[string]int) error {
+	var stay, added []string
+	w.mu.Lock()
+	for _, name := range w.board.Names() {
+		if _, stays := wanted[name]; stays {
+			stay = append(stay, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, served := w.targets[name]; !served {
+			added = append(added, name)
+		}
+	}
+	w.mu.Unlock()
+	return w.takesNames(stay, added)
+}
+
+// takesNames tells which names the table does not take beside others, as far as it says so soon.
+func (w *Worker) takesNames(stay, added []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
+	defer cancel()
+	unfit, err := w.Table.Names(ctx, append(stay, added...))
+	if err != nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range added {
+		if why, is := unfit[name]; is {
+			errs = append(errs, RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Terms are what the configuration says of the jobs of one target, beside how many may run at once.

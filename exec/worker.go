@@ -112,6 +112,7 @@ type Worker struct {
 	changing        sync.Mutex // held while targets are changed, across journal and memory
 	noting          sync.Mutex // held while something is journalled by Note, and at the end
 	closed          bool       // the end is journalled; guarded by noting
+	adding          sync.Mutex // held while a target is added, across the table's word on its name too
 	declaring       sync.Mutex // held while declare tells the executors their pools and services
 	meeting         sync.Mutex // held while it is looked which runner is there; of met
 	met             string     // the runner that was there last; "": none was yet

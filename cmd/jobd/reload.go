@@ -41,14 +41,18 @@ const (
 // takeOver reads the configuration again, and takes it over. One with a mistake changes nothing,
 // nor does one whose taking over can't be journalled.
 //
-// The order: everything that may be refused is asked first, and changes nothing.
+// The order: everything that may be refused is asked first, the table too, and changes nothing.
 // Then reloaded is appended, then what it says takes effect; a crash between the two starts the
-// worker with this very file. What fails after the append (the disk filled up meanwhile) is in the log,
-// and the events of each target say what became of it.
+// worker with this very file. What fails after the append (the disk filled up meanwhile, or the
+// table that did not answer then refuses a target now) is in the log, and the events of each target
+// say what became of it.
 func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Reloaded, err error) {
 	config, err := parseConfig(r.args, r.environ, io.Discard)
 	if err == nil {
 		err = config.checkLaunchers()
+	}
+	if err == nil {
+		err = r.worker.CheckTargets(config.targets)
 	}
 	if err != nil {
 		// The reason goes to the log only: it may quote a line of the file, and passwords have no

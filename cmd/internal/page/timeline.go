@@ -23,7 +23,7 @@ const (
 	wide     = 1000 // units
 	laneHigh = 12
 	ticks    = 6
-	mostBars = 1000
+	mostBars = 500
 )
 
 // drawn is a job in the picture.

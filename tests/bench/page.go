@@ -158,7 +158,7 @@ func (s *site) fill(rows int, begun time.Time) {
 		SELECT seq, CONCAT('t', seq %% %d), UNIX_TIMESTAMP(), ELT(1 + seq %% 8, 'waiting', 'done', 'done', 'done', 'waiting', 'done', 'done', 'delayed'),
 			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, IF(seq %% 50 = 0, 'fail', 'ok'), NULL),
 			IF(seq %% 4 IN (1, 2) OR seq %% 8 = 3, 0, NULL), %d + (seq - 1) DIV %d * %d, IF(seq %% 8 = 7, UNIX_TIMESTAMP() + 100000 + seq, 0), IF(seq %% %d = 7, '@daily', NULL)
-		FROM seq_1_to_%d`, pageTargets, begun.Unix(), pageBatch, pageSeconds, rows/pageRecurring/8*8, rows))
+		FROM seq_1_to_%d`, pageTargets, begun.Unix(), pageBatch, pageSeconds, max(8, rows/pageRecurring/8*8), rows))
 	s.p.must(err)
 	s.Exec(s.p, "CREATE INDEX schedule_idx ON jobs (schedule)") // without which rows that recur are looked for among all that wait
 	s.Exec(s.p, "ANALYZE TABLE jobs")

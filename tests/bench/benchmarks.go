@@ -81,6 +81,7 @@ func benchmarks() []benchmark {
 		}},
 		{name: "page", run: pageSpeed, extra: true, rows: pageRows()},
 		{name: "hour", run: hour, extra: true, rows: hourRows()},
+		{name: "fleet", run: manyWorkers, extra: true, rows: fleetRows()},
 		{name: "mirror", run: mirror, rows: []row{
 			{"transitions mirrored to MariaDB ÷ batches of 100 by hand", "rows/s", atLeast(25_000)},
 		}},

@@ -145,7 +145,7 @@ func (p *program) run(f func(*program) []reading) (readings []reading, err error
 // server is the one database server.
 func (p *program) server() *dbserver.Server {
 	if p.surroundings.server == nil {
-		server, err := dbserver.Start(p.Context(), dbserver.Options{Durable: true})
+		server, err := dbserver.Start(p.Context(), dbserver.Options{Durable: true, Args: []string{"--max-connections=5000"}})
 		p.must(err)
 		p.surroundings.server = server
 	}

@@ -122,6 +122,7 @@ func benchmarks() []benchmark {
 			{what: "its processor time a job", unit: "µs"},
 		}},
 		{name: "executors", run: executors, extra: true, rows: executorRows()},
+		{name: "pools", run: pools, extra: true, rows: poolRows()},
 		{name: "costs", run: costs, extra: true, rows: []row{
 			{what: "processor time a no-op job, 8 workers ÷ 1: jobd", unit: "µs"},
 			{what: "their runners, the jobs themselves not counted", unit: "µs"},

@@ -86,11 +86,26 @@ func executorsOf() []executor {
 	return list
 }
 
-// executorRows are the rows of all of them, and those about gearmand.
+// executorRows are the rows of all of them.
 func executorRows() (rows []row) {
 	for _, e := range executorsOf() {
 		rows = append(rows, e.rows...)
 	}
+	return rows
+}
+
+// executors measures every executor beside what its interpreter does without jobd.
+func executors(p *program) (readings []reading) {
+	folder := application(p)
+	for _, e := range executorsOf() {
+		p.Logf("%s", e.what)
+		readings = append(readings, e.measure(p, folder)...)
+	}
+	return readings
+}
+
+// poolRows are what pools gives.
+func poolRows() (rows []row) {
 	for _, size := range besideSizes {
 		what := fmt.Sprintf("PHP pool of %d ÷ gearmand with as many persistent workers, each job's row updated at its end", size)
 		rows = append(rows, row{what, "jobs/s", ratioAtLeast(1)})
@@ -98,20 +113,10 @@ func executorRows() (rows []row) {
 	return rows
 }
 
-// executors measures every executor beside what its interpreter does without jobd.
-func executors(p *program) (readings []reading) {
-	if _, err := exec.LookPath("gearmand"); err != nil { // now, not when all else has been measured
-		p.Fatalf("%v: make bench installs it", err)
-	}
-	folder := application(p)
-	var pool executor
-	for _, e := range executorsOf() {
-		p.Logf("%s", e.what)
-		readings = append(readings, e.measure(p, folder)...)
-		if e.what == "PHP pool" {
-			pool = e
-		}
-	}
+// pools measures PHP pools beside gearmand.
+func pools(p *program) (readings []reading) {
+	folder, all := application(p), executorsOf()
+	pool := all[slices.IndexFunc(all, func(e executor) bool { return e.what == "PHP pool" })]
 	for _, size := range besideSizes {
 		readings = append(readings, besideGearmand(p, folder, pool, size))
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,35 +66,6 @@ func TestAConnectionIsUsedAgain(t *testing.T) {
 	if st := s.standing(); st.Jobs != 50 || st.Busy != 0 || st.Boots != n.connections.Load() || st.Unready != "" {
 		t.Errorf("its standing is %+v", st)
 	}
-}
-
-func TestThereAreNoMoreConnectionsThanJobs(t *testing.T) {
-	t.Parallel()
-	var n counted
-	release := make(chan struct{})
-	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
-		<-release
-		fmt.Fprint(c, plain("200 OK", "", "out"))
-	})
-	f, spec := served(t, url)
-	f.probed()
-	const slots = 8
-	var jobs sync.WaitGroup
-	for range slots {
-		jobs.Go(func() {
-			if done, err := f.run(spec); err != nil || done.Result != "ok" {
-				t.Errorf("it ended as %+v, %v", done, err)
-			}
-		})
-	}
-	for n.requests.Load() < slots {
-		runtime.Gosched()
-	}
-	if st := f.standing(); st.Busy != slots || st.Processes > slots+1 || st.Ready > 1 {
-		t.Errorf("its standing is %+v", st)
-	}
-	close(release)
-	jobs.Wait()
 }
 
 // What may not be used again: the answer leaves it open where it ends, or says that it closes.
@@ -286,36 +256,4 @@ func TestAnIdleConnectionIsClosedSoon(t *testing.T) {
 	for f.standing().Processes != 0 {
 		runtime.Gosched()
 	}
-}
-
-// once is a protocol whose connections take one request each.
-type once struct{ protocol }
-
-func (o once) dial(ctx context.Context) (*connection, error) {
-	c, err := o.protocol.dial(ctx)
-	if c != nil {
-		c.single = true
-	}
-	return c, err
-}
-
-func TestAConnectionForOneRequestIsNotKept(t *testing.T) {
-	t.Parallel()
-	var n counted
-	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", echo, "out")) })
-	f, spec := served(t, url)
-	f.next(true)
-	s := f.services["mail"]
-	s.close()
-	single := newService("mail", s.of, once{s.speaks}, f.report)
-	defer single.close()
-	f.services["mail"] = single
-	before := n.connections.Load()
-	for range 5 {
-		done := must.Get(f.run(spec))(t)
-		check.Equal(t, done.Result, "ok", "it ended as %+v", done)
-		st := f.standing()
-		check.Equal(t, st.Processes, 0, "its standing is %+v", st)
-	}
-	check.Equal(t, n.connections.Load()-before, 5, "5 jobs were … connections")
 }

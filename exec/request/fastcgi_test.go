@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -166,8 +165,7 @@ func TestARequestNamesTheSocket(t *testing.T) {
 	wait(t, "begun", p.Begun())
 	check.Equal(t, p.Started().Address, path, "its address is")
 	p.Proceed()
-	wait(t, "ended", p.Ended())
-	if done, err := p.Outcome(); err != nil || done.Result != "ok" {
+	if done, err := f.outcome(p); err != nil || done.Result != "ok" {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
 }
@@ -212,16 +210,14 @@ func TestAFullQueueIsAShortage(t *testing.T) {
 	f := newFixture(t)
 	of := jobexec.Service{Mode: jobexec.ModeFastCGI, Address: path, Script: "/x"}
 	p := f.start(fastcgiSpec(of))
-	wait(t, "ended", p.Ended())
-	if _, err := p.Outcome(); refused(err) == nil || !refused(err).Short {
+	if _, err := f.outcome(p); refused(err) == nil || !refused(err).Short {
 		t.Errorf("it ended as %v", err)
 	}
 	accept()
 	p = f.start(fastcgiSpec(of))
 	wait(t, "begun", p.Begun())
 	check.Do(t, p.Signal(int(unix.SIGTERM)))
-	wait(t, "ended", p.Ended())
-	done := must.Get(p.Outcome())(t)
+	done := must.Get(f.outcome(p))(t)
 	check.Equal(t, done.Signal, "SIGTERM", "it ended as %+v", done)
 }
 
@@ -237,11 +233,7 @@ func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
 	} {
 		of.Mode = jobexec.ModeFastCGI
 		f := newFixture(t)
-		p, err := f.Start(fastcgiSpec(of))
-		if err == nil {
-			wait(t, "ended", p.Ended())
-			_, err = p.Outcome()
-		}
+		_, err := f.outcome(f.start(fastcgiSpec(of)))
 		if refused(err) == nil || refused(err).Short || err.Error() != want {
 			t.Errorf("%+v ended as %v, not %s", of, err, want)
 		}
@@ -255,6 +247,11 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 	fails := func(code int, err string, of said) said {
 		of.Result, of.Code, of.Err = "fail", code, err
 		return of
+	}
+	// Of what a script has said that did not come to its end, what came is kept, each where it belongs.
+	const closed = "the connection was closed"
+	unended := func(out, err, why string) said {
+		return said{Code: -1, Out: out, Err: err, Unknown: "the request did not end: " + why}
 	}
 	for name, c := range map[string]struct {
 		answer string
@@ -294,6 +291,13 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 		"502":                     {out("Status: 502 Bad\r\n\r\n"), fails(5, "Status: 502 Bad\n", said{Unknown: "Status: 502 Bad: the service behind it may have had the request"})},
 		"504, code 0":             {out("Status: 504 Late\r\n" + done + "\r\n"), fails(5, "Status: 504 Late\n", said{Unknown: "Status: 504 Late: the service behind it may have had the request"})},
 		"504, code 3":             {out("Status: 504 Late\r\nJobd-Exit-Code: 3\r\n\r\n"), fails(3, "Status: 504 Late\n", said{})},
+		"no FastCGI":              {"HTTP/1.1 400 Bad Request\r\n\r\n", unended("", "", "the answer is not FastCGI: a record of version 72")},
+		"a short end":             {piece(toldOut, done+"\r\n", 0) + piece(3, "", 0), unended("", "", "the answer is not FastCGI: an end of the request with 0 bytes")},
+		"no word":                 {"", unended("", "", closed)},
+		"cut in its output":       {piece(toldErr, "log", 0) + piece(toldOut, done+"\r\nout", 0) + piece(toldOut, "more", 0)[:10], unended("outmo", "log", closed)},
+		"cut in its stderr":       {piece(toldErr, "log", 1)[:10], unended("", "lo", closed)},
+		"cut in its head":         {piece(toldOut, "Status: 500 No\r\n", 0), unended("Status: 500 No\r\n", "", closed)},
+		"cut, no text":            {piece(toldOut, "X: y\r\n\r\n\x00\xff", 0), unended("\x00\xff", "", closed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,33 +307,6 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 			}
 			check.Equal(t, cmp.Diff(c.want, got), "")
 		})
-	}
-}
-
-func TestAnAnswerThatIsNoFastCGIIsUnknown(t *testing.T) {
-	t.Parallel()
-	for answer, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":               "the answer is not FastCGI: a record of version 72",
-		piece(1, "12345678", 0):                          "the answer is not FastCGI: a record of type 1",
-		piece(toldOut, done+"\r\n", 0) + piece(3, "", 0): "the answer is not FastCGI: an end of the request with 0 bytes",
-		"": "the connection was closed",
-	} {
-		got := saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer))))
-		check.Equal(t, got.Unknown, "the request did not end: "+want, "%q ended as %+v", answer, got)
-	}
-}
-
-// Of what a script has said that did not come to its end, what came is kept, each where it belongs.
-func TestOfAScriptThatIsCutWhatCameIsKept(t *testing.T) {
-	t.Parallel()
-	for answer, want := range map[string]said{
-		piece(toldErr, "log", 0) + piece(toldOut, done+"\r\nout", 0) + piece(toldOut, "more", 0)[:10]: {Out: "outmo", Err: "log"},
-		piece(toldErr, "log", 1)[:10]:             {Err: "lo"},
-		piece(toldOut, "Status: 500 No\r\n", 0):   {Out: "Status: 500 No\r\n"},
-		piece(toldOut, "X: y\r\n\r\n\x00\xff", 0): {Out: "\x00\xff"},
-	} {
-		want.Code, want.Unknown = -1, "the request did not end: the connection was closed"
-		check.Equal(t, saidOf(newFixture(t).run(fastcgiSpec(telling(t, answer)))), want, "%q ended as", answer)
 	}
 }
 
@@ -358,166 +335,69 @@ func TestOutputOfScriptsIsKeptAsFarAsItMay(t *testing.T) {
 	}
 }
 
-// scriptedWholes are answers of which nothing may be missing.
-var scriptedWholes = map[string]string{
-	"ok":                    piece(toldErr, "err", 2) + piece(toldOut, done+"\r\nou", 5) + piece(toldOut, "t", 0) + piece(toldOut, "", 0) + finished(0, 0),
-	"a failure":             out("Status: 500 No\r\nJobd-Exit-Code: 9\r\n\r\nwhy"),
-	"for good":              out("Status: 404 No\r\n\r\n"),
-	"a refusal":             finished(0, 2),
-	"an end that is padded": piece(toldOut, done+"\r\n", 0) + piece(toldEnd, "\x00\x00\x00\x00\x00\x00\x00\x00", 8),
-}
-
-func TestAScriptThatIsCutAtEachByteIsUnknown(t *testing.T) {
+// Answers of HTTP and FastCGI that tell where they end. Where any part of one is missing, nobody knows how
+// the job ended: the server closes the connection, or resets it, or says nothing more until the job is
+// cancelled.
+func TestAnAnswerThatEndsOrStallsAtAnyByteIsUnknown(t *testing.T) {
 	t.Parallel()
-	for name, whole := range scriptedWholes {
-		for _, reset := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, reset %t", name, reset), func(t *testing.T) {
+	for name, whole := range map[string]string{
+		"with a length": plain("200 OK", "", "all is well"),
+		"in pieces":     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nall i\r\n4\r\ns we\r\n0\r\nX: y\r\n\r\n",
+		"of a failure":  plain("500 No", "Jobd-Exit-Code: 9\r\n", "why"),
+		"for good":      plain("404 No", "", "gone"),
+		"for later":     plain("429 Later", "Retry-After: 3\r\n", "busy"),
+
+		"script":                   piece(toldErr, "err", 2) + piece(toldOut, done+"\r\nou", 5) + piece(toldOut, "t", 0) + piece(toldOut, "", 0) + finished(0, 0),
+		"script of a failure":      out("Status: 500 No\r\nJobd-Exit-Code: 9\r\n\r\nwhy"),
+		"script for good":          out("Status: 404 No\r\n\r\n"),
+		"script that is refused":   finished(0, 2),
+		"script with a padded end": piece(toldOut, done+"\r\n", 0) + piece(toldEnd, "\x00\x00\x00\x00\x00\x00\x00\x00", 8),
+	} {
+		for _, way := range []string{"ends", "is reset", "stalls"} {
+			t.Run(name+" "+way, func(t *testing.T) {
 				t.Parallel()
 				var cut, requests atomic.Int64
-				service := scripted(t, func(c net.Conn, _ string) {
+				stalls := make(chan struct{})
+				answer := func(c net.Conn) {
 					requests.Add(1)
 					_, _ = io.WriteString(c, whole[:cut.Load()])
-					if reset {
+					switch way {
+					case "is reset":
 						_ = c.(*net.TCPConn).SetLinger(0)
+					case "stalls":
+						stalls <- struct{}{}
+						_, _ = c.Read(make([]byte, 1)) // until the other side gives up
 					}
-				})
+				}
+				spec := fastcgiSpec(scripted(t, func(c net.Conn, _ string) { answer(c) }))
+				if !strings.HasPrefix(name, "script") {
+					spec = specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: raw(t, func(c net.Conn) {
+						if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+							answer(c)
+						}
+					})})
+				}
 				f := newFixture(t)
 				for n := range len(whole) {
 					cut.Store(int64(n))
-					if done, err := f.run(fastcgiSpec(service)); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+					p := f.sent(spec)
+					if way == "stalls" {
+						wait(t, "stalls", stalls)
+						check.Do(t, p.Signal(int(unix.SIGTERM)), "SIGTERM at byte %d", n)
+					}
+					done, err := f.outcome(p)
+					if !errors.Is(err, jobexec.ErrOutcomeUnknown) || way == "stalls" && !strings.Contains(err.Error(), "cancelled by SIGTERM") {
 						t.Errorf("of %d bytes it ended as %+v, %v", n, done, err)
 					}
 				}
 				check.Equal(t, requests.Load(), int64(len(whole)), "%d jobs were … requests", len(whole))
-				if cut.Store(int64(len(whole))); reset {
-					return // what was not read yet is lost with a reset
-				}
-				if done, err := f.run(fastcgiSpec(service)); err != nil {
-					t.Errorf("the whole answer ended as %+v, %v", done, err)
-				}
-			})
-		}
-	}
-}
-
-func TestAScriptThatStallsAtEachByteIsUnknownWhenItIsCancelled(t *testing.T) {
-	t.Parallel()
-	for name, whole := range scriptedWholes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var cut atomic.Int64
-			stalls := make(chan struct{})
-			service := scripted(t, func(c net.Conn, _ string) {
-				_, _ = io.WriteString(c, whole[:cut.Load()])
-				stalls <- struct{}{}
-				_, _ = c.Read(make([]byte, 1)) // until the other side gives up
-			})
-			f := newFixture(t)
-			for n := range len(whole) {
-				cut.Store(int64(n))
-				p := f.start(fastcgiSpec(service))
-				wait(t, "begun", p.Begun())
-				p.Proceed()
-				wait(t, "stalls", stalls)
-				check.Do(t, p.Signal(int(unix.SIGTERM)), "SIGTERM at byte %d", n)
-				wait(t, "ended", p.Ended())
-				if done, err := p.Outcome(); !errors.Is(err, jobexec.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "cancelled by SIGTERM") {
-					t.Errorf("at byte %d it ended as %+v, %v", n, done, err)
-				}
-			}
-		})
-	}
-}
-
-// wholes are answers that tell where they end. Where any part of one is missing, nobody knows how the
-// job ended.
-var wholes = map[string]string{
-	"with a length": plain("200 OK", "", "all is well"),
-	"in pieces":     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nall i\r\n4\r\ns we\r\n0\r\nX: y\r\n\r\n",
-	"of a failure":  plain("500 No", "Jobd-Exit-Code: 9\r\n", "why"),
-	"for good":      plain("404 No", "", "gone"),
-	"for later":     plain("429 Later", "Retry-After: 3\r\n", "busy"),
-}
-
-func TestAnAnswerThatIsCutAtEachByteIsUnknown(t *testing.T) {
-	t.Parallel()
-	for name, whole := range wholes {
-		for _, reset := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, reset %t", name, reset), func(t *testing.T) {
-				t.Parallel()
-				var cut, requests atomic.Int64
-				url := raw(t, func(c net.Conn) {
-					if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
-						return
-					}
-					requests.Add(1)
-					_, _ = io.WriteString(c, whole[:cut.Load()])
-					if reset {
-						_ = c.(*net.TCPConn).SetLinger(0)
-					}
-				})
-				f := newFixture(t)
-				spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
-				for n := range len(whole) {
-					cut.Store(int64(n))
-					if done, err := f.run(spec); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
-						t.Errorf("of %d bytes it ended as %+v, %v", n, done, err)
-					}
-				}
-				check.Equal(t, requests.Load(), int64(len(whole)), "%d jobs were … requests", len(whole))
-				if cut.Store(int64(len(whole))); reset {
+				if cut.Store(int64(len(whole))); way != "ends" {
 					return // what was not read yet is lost with a reset
 				}
 				if done, err := f.run(spec); err != nil {
 					t.Errorf("the whole answer ended as %+v, %v", done, err)
 				}
 			})
-		}
-	}
-}
-
-func TestAnAnswerThatStallsAtEachByteIsUnknownWhenItIsCancelled(t *testing.T) {
-	t.Parallel()
-	for name, whole := range wholes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var cut atomic.Int64
-			stalls := make(chan struct{})
-			url := raw(t, func(c net.Conn) {
-				r := bufio.NewReader(c)
-				if _, err := http.ReadRequest(r); err == nil {
-					_, _ = io.WriteString(c, whole[:cut.Load()])
-					stalls <- struct{}{}
-					_, _ = r.ReadByte() // until the other side gives up
-				}
-			})
-			f := newFixture(t)
-			spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
-			for n := range len(whole) {
-				cut.Store(int64(n))
-				p := f.start(spec)
-				wait(t, "begun", p.Begun())
-				p.Proceed()
-				wait(t, "stalls", stalls)
-				check.Do(t, p.Signal(int(unix.SIGTERM)), "SIGTERM at byte %d", n)
-				wait(t, "ended", p.Ended())
-				if done, err := p.Outcome(); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
-					t.Errorf("at byte %d it ended as %+v, %v", n, done, err)
-				}
-			}
-		})
-	}
-}
-
-func TestOfAnAnswerThatIsCutWhatCameIsKept(t *testing.T) {
-	t.Parallel()
-	for answer, want := range map[string]said{
-		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf": {Result: "ok", Out: "half", Unknown: "the answer was cut short: the connection was closed"},
-		"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nhalf": {Result: "fail", Code: 5, Err: "HTTP/1.1 500 No\nhalf", Unknown: "the answer was cut short: the connection was closed"},
-	} {
-		f := newFixture(t)
-		if got := saidOf(f.run(specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: answering(t, answer)}))); got != want {
-			t.Errorf("%q ended as %+v, not %+v", answer, got, want)
 		}
 	}
 }

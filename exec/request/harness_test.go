@@ -106,14 +106,26 @@ func (f *fixture) start(spec jobexec.Spec) jobexec.Held {
 	return p.(jobexec.Held)
 }
 
-// run runs a job to its end, as a worker does.
-func (f *fixture) run(spec jobexec.Spec) (journal.Done, error) {
+// sent begins a job, and has its request sent.
+func (f *fixture) sent(spec jobexec.Spec) jobexec.Held {
 	f.t.Helper()
 	p := f.start(spec)
 	wait(f.t, "begun", p.Begun())
 	p.Proceed()
+	return p
+}
+
+// outcome waits for the end of a job.
+func (f *fixture) outcome(p jobexec.Process) (journal.Done, error) {
+	f.t.Helper()
 	wait(f.t, "ended", p.Ended())
 	return p.Outcome()
+}
+
+// run runs a job to its end, as a worker does.
+func (f *fixture) run(spec jobexec.Spec) (journal.Done, error) {
+	f.t.Helper()
+	return f.outcome(f.sent(spec))
 }
 
 // raw is a server that does with each connection what a function says, and closes it then.

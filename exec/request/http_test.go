@@ -2,7 +2,6 @@ package request
 
 import (
 	"bufio"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
@@ -16,7 +15,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -205,6 +203,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		"two lengths":           {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", said{Code: -1, Unknown: `there was no answer: http: message cannot contain multiple Content-Length headers; got ["1" "2"]`}},
 		"a huge head":           {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", mostHead) + "\r\n\r\n", said{Code: -1, Unknown: "the head of the answer is longer than 262144 bytes"}},
 		"informed without end":  {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", mostHead/27+1) + plain("200 OK", "", ""), said{Code: -1, Unknown: "the head of the answer is longer than 262144 bytes"}},
+		"cut in its body":       {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", said{Result: "ok", Out: "half", Unknown: "the answer was cut short: the connection was closed"}},
+		"a failure, cut":        {"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nwhy", failed("500 No", said{Code: 5, Unknown: "the answer was cut short: the connection was closed"})},
 		"in pieces, misspelled": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", said{Result: "ok", Unknown: "the answer was cut short: invalid byte in chunk length"}},
 	}
 	for name, c := range cases {
@@ -360,26 +360,4 @@ func TestAnIdleConnectionThatEndsItsTLSIsNotUsed(t *testing.T) {
 			f.closedIdle()
 		}
 	}
-}
-
-// broke is a protocol of a host that has nothing left to make connections of.
-type broke struct{ httpService }
-
-func (broke) dial(context.Context) (*connection, error) {
-	return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
-}
-
-func TestAHostThatLacksSomethingDoesNotMakeAServiceUnable(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/"}
-	s := newService("mail", of, &broke{}, f.report)
-	defer s.close()
-	f.services["mail"] = s
-	done, err := f.run(specOf(of))
-	if refused(err) == nil || !refused(err).Short || !strings.Contains(refused(err).Why, "too many open files") {
-		t.Errorf("it ended as %+v, %v", done, err)
-	}
-	st := f.standing()
-	check.Equal(t, st.Unready, "", "its standing is %+v", st)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,9 +42,7 @@ func TestASignalCancelsARequest(t *testing.T) {
 	url, taken := silent(t)
 	for signal, name := range map[unix.Signal]string{unix.SIGTERM: "SIGTERM", unix.SIGINT: "SIGINT", unix.SIGKILL: "SIGKILL"} {
 		f := newFixture(t)
-		p := f.start(specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url}))
-		wait(t, "begun", p.Begun())
-		p.Proceed()
+		p := f.sent(specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url}))
 		wait(t, "taken", taken)
 		for _, other := range []unix.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGSTOP, unix.SIGCONT, 64} {
 			check.ErrorIs(t, p.Signal(int(other)), unix.EINVAL, "signal %d", other)
@@ -55,63 +54,12 @@ func TestASignalCancelsARequest(t *testing.T) {
 		default:
 		}
 		check.Do(t, p.Signal(int(signal)), "%s", name)
-		wait(t, "ended", p.Ended())
-		done, err := p.Outcome()
+		done, err := f.outcome(p)
 		want := "it was cancelled by " + name + " while the service had its request: nobody can tell how it ended"
 		if !errors.Is(err, jobexec.ErrOutcomeUnknown) || err.Error() != want || done.Elapsed <= 0 {
 			t.Errorf("it ended as %+v, %v", done, err)
 		}
 		check.ErrorIs(t, p.Signal(int(signal)), os.ErrProcessDone, "%s after its end", name)
-	}
-}
-
-func TestARequestThatIsCancelledBeforeItIsSentWasNeverSent(t *testing.T) {
-	t.Parallel()
-	var requests atomic.Int64
-	url := serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
-	f, spec := served(t, url)
-	p := f.start(spec)
-	wait(t, "begun", p.Begun())
-	check.Do(t, p.Signal(int(unix.SIGTERM)))
-	wait(t, "ended", p.Ended())
-	done, err := p.Outcome()
-	if err != nil || done.Result != "fail" || done.Signal != "SIGTERM" || done.Code != nil || done.Reason != "it was cancelled before its request was sent" {
-		t.Errorf("it ended as %+v, %v", done, err)
-	}
-	p.Proceed() // does nothing any more
-	if _, err := f.run(spec); err != nil || requests.Load() != 1 {
-		t.Errorf("two jobs, of which one was cancelled, were %d requests, %v", requests.Load(), err)
-	}
-}
-
-// nobody dials, for as long as it may.
-type nobody struct{ httpService }
-
-func (nobody) dial(ctx context.Context) (*connection, error) {
-	<-ctx.Done()
-	return nil, fmt.Errorf("dial: %w", ctx.Err())
-}
-
-func TestConnectingIsBoundedAndCanBeCancelled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: time.Hour}
-	s := newService("mail", of, &nobody{}, f.report)
-	defer s.close()
-	f.services["mail"] = s
-	p := f.start(specOf(of))
-	check.Do(t, p.Signal(int(unix.SIGKILL)))
-	wait(t, "ended", p.Ended())
-	if done, err := p.Outcome(); err != nil || done.Signal != "SIGKILL" || p.Started().Known() {
-		t.Errorf("it ended as %+v, %v", done, err)
-	}
-	st := f.standing()
-	check.Equal(t, st.Unready, "", "of a job that was cancelled the service is unable: %+v", st)
-	s.of.Dial = time.Millisecond
-	p = f.start(specOf(s.of))
-	wait(t, "ended", p.Ended())
-	if done, err := p.Outcome(); refused(err) == nil || !strings.Contains(err.Error(), "deadline exceeded") {
-		t.Errorf("it ended as %+v, %v", done, err)
 	}
 }
 
@@ -142,51 +90,6 @@ func TestARequestThatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 			t.Errorf("%s: it ended as %+v, %v", name, done, err)
 		}
 	}
-}
-
-// A request that is cancelled while it may be sent as well is not sent: the cancellation came before
-// anything was written.
-func TestARequestThatIsCancelledAndMayBeSentIsNotSent(t *testing.T) {
-	t.Parallel()
-	var requests atomic.Int64
-	f, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
-	for range 50 {
-		p := f.start(spec).(*process)
-		wait(t, "begun", p.Begun())
-		p.cancel(&cancelledError{unix.SIGTERM})
-		p.Proceed()
-		wait(t, "ended", p.Ended())
-		if done, err := p.Outcome(); err != nil || done.Signal != "SIGTERM" || requests.Load() != 0 {
-			t.Fatalf("it ended as %+v, %v, after %d requests", done, err, requests.Load())
-		}
-	}
-}
-
-// A request is taken back while its connection is being made: it was not started, and nothing is wrong
-// with its service. One that has its connection is not.
-func TestARequestIsTakenBackWhileItConnects(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: time.Hour}
-	s := newService("mail", of, &nobody{}, f.report)
-	defer s.close()
-	f.services["mail"] = s
-	p := f.start(specOf(of)).(*process)
-	p.Withdraw()
-	wait(t, "ended", p.Ended())
-	if _, err := p.Outcome(); refused(err) == nil || !refused(err).Short || err.Error() != "it was taken back while it waited for its connection" || p.Started().Known() {
-		t.Errorf("it ended with %v", err)
-	}
-	st := f.standing()
-	check.Equal(t, st.Unready, "", "the service is unable: %+v", st)
-	g, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) {}))
-	p = g.start(spec).(*process)
-	wait(t, "begun", p.Begun())
-	p.Withdraw()
-	p.Proceed()
-	wait(t, "ended", p.Ended())
-	done := must.Get(p.Outcome())(t)
-	check.Equal(t, done.Result, "ok", "it ended as %+v", done)
 }
 
 // moody is a server that does with each request, and with connections that have none, whatever it likes.
@@ -259,8 +162,7 @@ func TestNoRequestIsSentTwiceWhateverTheServerDoes(t *testing.T) {
 				if rand.N(10) == 0 {
 					_ = p.Signal(int(unix.SIGKILL))
 				}
-				wait(t, "ended", p.Ended())
-				done, err := p.Outcome()
+				done, err := f.outcome(p)
 				m.mu.Lock()
 				seen, whole := m.seen[claim], m.wholes[claim]
 				m.mu.Unlock()
@@ -347,13 +249,88 @@ func TestARequestFromItsConnectionToItsOutcome(t *testing.T) {
 	}
 }
 
-func TestNoConnectionIsNoStart(t *testing.T) {
+// A request that is cancelled before anything was written is not sent, also where it may be sent by then.
+func TestARequestThatIsCancelledBeforeItIsSentWasNeverSent(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://127.0.0.1:1/"})
-	done, err := f.run(spec)
-	var refused *jobexec.NotStartedError
-	if !errors.As(err, &refused) || refused.Short || !strings.Contains(refused.Why, "http://127.0.0.1:1: ") {
-		t.Errorf("it ended as %+v, %v", done, err)
+	var requests atomic.Int64
+	f, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	for n := range 50 {
+		p := f.start(spec)
+		wait(t, "begun", p.Begun())
+		check.Do(t, p.Signal(int(unix.SIGTERM)))
+		if n%2 == 0 {
+			p.Proceed()
+		}
+		done, err := f.outcome(p)
+		if err != nil || done.Result != "fail" || done.Signal != "SIGTERM" || done.Code != nil ||
+			done.Reason != "it was cancelled before its request was sent" || requests.Load() != 0 {
+			t.Fatalf("it ended as %+v, %v, after %d requests", done, err, requests.Load())
+		}
 	}
+	if _, err := f.run(spec); err != nil || requests.Load() != 1 {
+		t.Errorf("one that was not cancelled was %d requests, %v", requests.Load(), err)
+	}
+}
+
+// dials is a protocol that makes connections as a test likes.
+type dials struct {
+	httpService
+	how func(context.Context) error
+}
+
+func (d dials) dial(ctx context.Context) (*connection, error) { return nil, d.how(ctx) }
+
+// A job ends without its connection: it was cancelled, or taken back, or the connection took too long, or this
+// host lacks something. Of the service only the third says anything.
+func TestAJobEndsWhileItConnects(t *testing.T) {
+	t.Parallel()
+	forEver := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("dial: %w", ctx.Err()) }
+	lacking := func(err error) func(context.Context) error {
+		return func(context.Context) error { return &net.OpError{Op: "dial", Err: err} }
+	}
+	for name, c := range map[string]struct {
+		how         func(context.Context) error
+		limit       time.Duration
+		do          func(p *process)
+		signal, why string
+		able        bool
+	}{
+		"cancelled":   {forEver, time.Hour, func(p *process) { _ = p.Signal(int(unix.SIGKILL)) }, "SIGKILL", "", true},
+		"taken back":  {forEver, time.Hour, (*process).Withdraw, "", "it was taken back while it waited for its connection", true},
+		"too long":    {forEver, time.Millisecond, nil, "", "deadline exceeded", false},
+		"refused":     {lacking(syscall.ECONNREFUSED), 0, nil, "", "connection refused", false},
+		"unreachable": {lacking(syscall.EHOSTUNREACH), 0, nil, "", "no route to host", false},
+		"no file":     {lacking(syscall.EMFILE), 0, nil, "", "too many open files", true},
+		"no port":     {lacking(syscall.EADDRNOTAVAIL), 0, nil, "", "cannot assign requested address", true},
+		"no memory":   {lacking(syscall.ENOBUFS), 0, nil, "", "no buffer space available", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: c.limit}
+			s := newService("mail", of, &dials{how: c.how}, f.report)
+			defer s.close()
+			f.services["mail"] = s
+			p := f.start(specOf(of)).(*process)
+			if c.do != nil {
+				c.do(p)
+			}
+			done, err := f.outcome(p)
+			if c.why == "" {
+				check.Do(t, err)
+			} else if refused(err) == nil || refused(err).Short != c.able || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("it ended with %v", err)
+			}
+			check.Equal(t, done.Signal, c.signal, "its signal is")
+			check.Equal(t, p.Started().Known(), false, "it counts as started")
+			check.Equal(t, f.standing().Unready == "", c.able, "its service is able")
+		})
+	}
+	f, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) {}))
+	p := f.start(spec).(*process)
+	wait(t, "begun", p.Begun())
+	p.Withdraw() // which comes too late
+	p.Proceed()
+	done := must.Get(f.outcome(p))(t)
+	check.Equal(t, done.Result, "ok", "it ended as %+v", done)
 }

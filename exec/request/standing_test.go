@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	jobexec "jobd/exec"
@@ -181,15 +180,5 @@ func TestAURLThatCanNotBeReadIsTold(t *testing.T) {
 	}
 	if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "pa55") {
 		t.Errorf("a job ended as %+v, %v", done, err)
-	}
-}
-
-func TestWhatThisHostLacksIsNotTheServicesMatter(t *testing.T) {
-	t.Parallel()
-	for err, want := range map[error]bool{
-		syscall.EMFILE: true, syscall.EADDRNOTAVAIL: true, syscall.ENOBUFS: true,
-		syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false, io.EOF: false,
-	} {
-		check.Equal(t, short(&net.OpError{Op: "dial", Err: err}), want, "%v is short", err)
 	}
 }

@@ -75,11 +75,8 @@ func TestARequestOverTLS(t *testing.T) {
 		url := secured(t, good, version)
 		f, spec := trusting(t, url+"/run/{id}", roots)
 		for range 20 {
-			p := f.start(spec)
-			wait(t, "begun", p.Begun())
-			p.Proceed()
-			wait(t, "ended", p.Ended())
-			done, err := p.Outcome()
+			p := f.sent(spec)
+			done, err := f.outcome(p)
 			if err != nil || string(done.Stdout.Kept) != "HTTP/1.1" || p.Started().Address != strings.TrimPrefix(url, "https://") {
 				t.Fatalf("%s: it ended as %+v, %v", tls.VersionName(version), done, err)
 			}

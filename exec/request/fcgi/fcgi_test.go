@@ -144,15 +144,6 @@ func TestWhatIsNoAnswerIsRefused(t *testing.T) {
 	}
 }
 
-func TestRefusalsHaveNames(t *testing.T) {
-	t.Parallel()
-	for protocol, want := range map[uint8]string{1: "FCGI_CANT_MPX_CONN", 2: "FCGI_OVERLOADED", 3: "FCGI_UNKNOWN_ROLE", 4: "protocol status 4"} {
-		if got := (End{Protocol: protocol}).Refusal(); got != want {
-			t.Errorf("%d is %s", protocol, got)
-		}
-	}
-}
-
 // No input makes the reader panic or take more memory than a record has, and what it reads is what
 // was sent.
 func FuzzAnswer(f *testing.F) {

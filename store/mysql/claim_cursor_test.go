@@ -3,8 +3,6 @@ package mysql_test
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,9 +11,6 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
-	"jobd/store/storetest/dbserver"
-	"jobd/store/storetest/must"
-	"pgregory.net/rapid"
 )
 
 // cursorTable is a table whose clock stands still until it is moved.
@@ -70,6 +65,8 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 			*clock = clock.Add(1) // the claims between did not look from the front
 			claims(t, table, two, accept, ids[0], ids[6])
 			claims(t, table, two, accept, ids[7], ids[8])
+			db.exec(t, setBack, ids[0]) // fewer are left behind the last one than there is room for
+			claims(t, table, map[string]int{"a": 6}, accept, ids[0], ids[9], ids[10], ids[11], ids[12], ids[13])
 		})
 	}
 }
@@ -119,85 +116,6 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 	}
 }
 
-// Rows come to wait in any order, two workers claim them, and time goes by: a claim never leaves a
-// row behind that it had room for, takes none twice, and passes by no row for longer than half a
-// second while there are others.
-func TestClaimsThatGoOnAgainstAModel(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, timedDDL())
-	for name, uses := range map[string]store.Uses{"plain": nil, "run_at": {"run_at"}} {
-		t.Run(name, func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { modelClaimCursor(t, rt, db, uses) }) })
-	}
-}
-
-func modelClaimCursor(t *testing.T, rt *rapid.T, db *database, uses store.Uses) {
-	db.exec(t, "UPDATE jobs SET status = 'done'") // what the run before left
-	clock := time.Unix(1_000_000, 0)
-	tables := make([]*mysql.Table, 2)
-	fronts := make([]time.Time, len(tables)) // when each has looked from the front at last, at least
-	full := make([]bool, len(tables))        // whether its last claim took as many as it had room for
-	last := make([]int64, len(tables))       // the last row of that
-	for i := range tables {
-		tables[i] = open(t, func() mysql.Config { c := db.config(); c.Uses = uses; return c }())
-		confirmed(t, tables[i])
-		defer tables[i].Close()
-		tables[i].ClaimClock(func() time.Time { return clock })
-	}
-	waiting, taken := map[int64]time.Time{}, map[int64]bool{} // since when
-	insert := func(*rapid.T) { waiting[db.insert(t, "a", "waiting", "")] = clock }
-	rt.Repeat(map[string]func(*rapid.T){
-		"insert": insert,
-		"insert several": func(rt *rapid.T) {
-			for range rapid.IntRange(2, 8).Draw(rt, "rows") {
-				insert(rt)
-			}
-		},
-		"set back": func(rt *rapid.T) {
-			if len(taken) == 0 {
-				rt.Skip("nothing is taken")
-			}
-			id := rapid.SampledFrom(slices.Sorted(maps.Keys(taken))).Draw(rt, "row")
-			db.exec(t, setBack, id)
-			delete(taken, id)
-			waiting[id] = clock
-		},
-		"time goes by": func(rt *rapid.T) {
-			clock = clock.Add(time.Duration(rapid.IntRange(1, 700).Draw(rt, "ms")) * time.Millisecond)
-		},
-		"claim": func(rt *rapid.T) {
-			n, room := rapid.IntRange(0, len(tables)-1).Draw(rt, "worker"), rapid.IntRange(1, 5).Draw(rt, "room")
-			var got []int64
-			must.Do(rt, tables[n].Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-				got = jobs(rows)
-				return accept(rows)
-			}))
-			first := slices.Sorted(maps.Keys(waiting))
-			place, _ := slices.BinarySearch(first, last[n]+1)
-			short := len(first)-place < room // behind the claim before: so it looked from the front, too
-			if want := min(room, len(first)); len(got) != want {
-				rt.Fatalf("claimed are %v, want %d of %v", got, want, first)
-			}
-			for _, id := range got {
-				if _, ok := waiting[id]; !ok {
-					rt.Fatalf("row %d was claimed, and did not wait", id)
-				}
-				delete(waiting, id)
-				taken[id] = true
-			}
-			fromFront := fmt.Sprint(slices.Sorted(slices.Values(got))) == fmt.Sprint(first[:len(got)])
-			if !fromFront && (!full[n] || clock.Sub(fronts[n]) >= mysql.FrontInterval) {
-				rt.Fatalf("claimed are %v of %v, though nobody looked from the front for %v", got, first, clock.Sub(fronts[n]))
-			}
-			if !full[n] || short || clock.Sub(fronts[n]) >= mysql.FrontInterval {
-				fronts[n] = clock
-			}
-			if full[n] = len(got) == room; full[n] {
-				last[n] = slices.Max(got)
-			}
-		},
-	})
-}
-
 // Regression: where many rows waited, MariaDB looked for those behind an id from the front, past the
 // entries of all rows that had gone: it took the index for its first two columns only.
 func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
@@ -219,32 +137,6 @@ func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
 					t.Errorf("%s\nis done by %s", query, plan)
 				}
 			}
-		})
-	}
-}
-
-// The index that claims name may be dropped, or get another name, under way.
-func TestClaimsGoOnWithoutTheirIndex(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]string{
-		"dropped": "ALTER TABLE jobs DROP INDEX status_target_idx",
-		"renamed": "ALTER TABLE jobs RENAME INDEX status_target_idx TO another_idx",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, timedDDL())
-			table, _ := cursorTable(t, db, nil)
-			var ids []int64
-			for range 8 {
-				ids = append(ids, db.insert(t, "a", "waiting", ""))
-			}
-			two := map[string]int{"a": 2}
-			claims(t, table, two, accept, ids[:2]...)
-			db.exec(t, change)
-			for from := 2; from < len(ids); from += 2 {
-				claims(t, table, two, accept, ids[from:from+2]...)
-			}
-			db.claimsNothing(t, table)
 		})
 	}
 }
@@ -300,42 +192,5 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 				t.Errorf("%s\nis done by %s", query, plan)
 			}
 		})
-	}
-}
-
-// More than a hundred thousand rows wait: what is asked about some of them looks at no more rows than its bound says,
-// which the server counts.
-func TestAheadOfManyRows(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	if _, err := db.app.Exec("SET GLOBAL userstat = 1"); err != nil {
-		t.Skipf("this server does not count the rows that are read of a table: %v", err)
-	}
-	table := db.table(t)
-	id := db.insert(t, "a", "waiting", "")
-	for range 14 {
-		db.exec(t, "INSERT INTO jobs (target, time_created) SELECT target, time_created FROM jobs")
-	}
-	db.exec(t, "ANALYZE TABLE jobs")
-	var newest int64
-	must.Do(t, db.app.QueryRow("SELECT MAX(id) FROM jobs").Scan(&newest))
-	read := func() (rows int64) {
-		must.Do(t, db.app.QueryRow("SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'", db.name).Scan(&rows))
-		return rows
-	}
-	const most = 1_000
-	waiters := []store.Waiter{{Job: id, Target: "a"}, {Job: newest / 2, Target: "a"}, {Job: newest - 1, Target: "a"}, {Job: newest, Target: "a"}}
-	before := read()
-	ahead := must.Get(table.Ahead(t.Context(), waiters, most))(t)
-	if got := ahead[newest]; got != (store.Counted{Rows: most, More: true}) || ahead[id] != (store.Counted{}) {
-		t.Errorf("%+v", ahead)
-	}
-	counted := read()
-	if rows := counted - before; rows == 0 || rows > most+int64(len(waiters)) {
-		t.Errorf("%d rows were looked at to count them", rows)
-	}
-	must.Get(table.Details(t.Context(), []int64{id, newest}, []string{"a"}, 100))(t)
-	if rows := read() - counted; rows != 2 {
-		t.Errorf("%d rows were looked at to show two", rows)
 	}
 }

@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -64,162 +65,6 @@ func (d *database) stdout(t *testing.T, id int64) string {
 	var text string
 	must.Do(t, d.app.QueryRow("SELECT COALESCE(stdout, 'NULL') FROM jobs WHERE id = ?", id).Scan(&text))
 	return text
-}
-
-// How a job ended survives columns that are narrower than usual (pitfalls 11 and 12).
-func TestPitfall11And12NarrowColumns(t *testing.T) {
-	t.Parallel()
-	number := func(n int) *int { return &n }
-	ownColumn := "`ran_by` varchar(12) NOT NULL DEFAULT '', `stdout` mediumtext"
-	cases := []struct {
-		name    string
-		table   string
-		column  string // the owner column
-		how     journal.Done
-		columns string
-		want    string
-	}{
-		{
-			"return_code NOT NULL and a signal", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint UNSIGNED NOT NULL DEFAULT 0"), "sig",
-			journal.Done{Result: "fail", Signal: "SIGTERM"},
-			"return_code sig", "255 SIGTERM",
-		},
-		{
-			"return_code signed", replaced("tinyint(3) UNSIGNED", "tinyint"), "sig",
-			journal.Done{Result: "fail", Code: number(200)},
-			"result return_code", "fail -",
-		},
-		{
-			"return_code signed and NOT NULL", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint NOT NULL DEFAULT 0"), "sig",
-			journal.Done{Result: "fail", Code: number(200)},
-			"result return_code", "fail 1",
-		},
-		{
-			"sig NOT NULL", replaced("`sig` char(10) DEFAULT NULL", "`sig` char(10) NOT NULL DEFAULT ''"), "sig",
-			journal.Done{Result: "ok", Code: number(0)},
-			"sig return_code", " 0",
-		},
-		{
-			"an owner column of its own", replaced("`stdout` mediumtext", ownColumn), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"},
-			"ran_by sig", "a-worker-wit SIGKILL",
-		},
-		{
-			"sig narrow, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` char(5)"), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"},
-			"sig", "SIGKI",
-		},
-		{
-			"sig an ENUM, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` enum('SIGTERM')"), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"},
-			"sig return_code", "- -",
-		},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, c.table)
-			config := db.config()
-			config.ClaimColumn, config.Worker = c.column, "a-worker-with-a-long-name"
-			table := open(t, config)
-			db.exec(t, "INSERT INTO jobs (id, target, time_created, status, "+c.column+") VALUES (1, 'a', 1, 'running', ?)", token)
-			got, err := table.Apply(t.Context(), []store.Change{{Job: 1, Token: token, Status: journal.RowDone, Done: &c.how}})
-			if err != nil || got[0] != (store.Outcome{}) {
-				t.Fatalf("Apply: %+v, %v; want it applied", got, err)
-			}
-			db.expect(t, 1, c.columns, c.want)
-		})
-	}
-}
-
-// A release empties the owner column, whatever it is like.
-func TestReleaseEmptiesOwner(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ name, table, column, want string }{
-		{"sig", dbserver.JobsTable, "sig", "-"},
-		{"sig NOT NULL", replaced("`sig` char(10) DEFAULT NULL", "`sig` char(10) NOT NULL DEFAULT ''"), "sig", ""},
-		{"a column of its own", replaced("`stdout`", "`RAN_by` text, `stdout`"), "ran_by", "-"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, c.table)
-			config := db.config()
-			config.ClaimColumn = c.column
-			table := confirmed(t, open(t, config))
-			db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', 1)")
-			must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept))
-			db.expect(t, 1, "status "+c.column, "accepted "+token)
-			release := store.Change{Job: 1, Token: token, Status: journal.RowWaiting}
-			must.Get(table.Apply(t.Context(), []store.Change{release}))(t)
-			db.expect(t, 1, "status "+c.column, "waiting "+c.want)
-		})
-	}
-}
-
-// An update that the server refuses for good does not hold up the others.
-func TestRefusedUpdate(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table := db.table(t)
-	var changes []store.Change
-	for range 40 {
-		changes = append(changes, done(db.insert(t, "a", journal.RowRunning, token), "x"))
-	}
-	db.exec(t, `CREATE TRIGGER house BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
-		IF NEW.id IN (7, 23) AND NEW.status = 'done' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not in this house'; END IF; END`)
-	got := must.Get(table.Apply(t.Context(), changes))(t)
-	for i, outcome := range got {
-		bad := changes[i].Job == 7 || changes[i].Job == 23
-		if bad && (outcome.Fate != store.Refused || !strings.Contains(outcome.Note, "not in this house")) || !bad && outcome != (store.Outcome{}) {
-			t.Errorf("job %d: %+v", changes[i].Job, outcome)
-		}
-		db.expect(t, changes[i].Job, "status", map[bool]string{true: "running", false: "done"}[bad])
-	}
-}
-
-// Regression: an update that a rule of the application's refused was tried in reduced form; where
-// the rule had ended meanwhile, the row lost the job's return code and output for nothing. Such an
-// update is refused whole, and whole it is once the rule has ended.
-func TestRuleReducesNoUpdate(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ name, rule, end string }{
-		{"a CHECK", "ALTER TABLE jobs ADD CONSTRAINT house CHECK (return_code <> 0)", "ALTER TABLE jobs DROP CONSTRAINT house"},
-		{
-			"a trigger",
-			"CREATE TRIGGER house BEFORE UPDATE ON jobs FOR EACH ROW IF NEW.return_code = 0 THEN SIGNAL SQLSTATE '45000'; END IF",
-			"DROP TRIGGER house",
-		},
-		{"a unique index", "ALTER TABLE jobs ADD UNIQUE KEY house (return_code)", "ALTER TABLE jobs DROP KEY house"},
-		{
-			"a foreign key",
-			"ALTER TABLE jobs ADD CONSTRAINT house FOREIGN KEY (return_code) REFERENCES codes (n)", "ALTER TABLE jobs DROP FOREIGN KEY house",
-		},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, dbserver.JobsTable)
-			if c.name == "a unique index" {
-				db.exec(t, "INSERT INTO jobs (id, target, time_created, status, return_code) VALUES (9, 'a', 1, 'done', 0)")
-			}
-			db.exec(t, "CREATE TABLE codes (n tinyint(3) UNSIGNED PRIMARY KEY) ENGINE=InnoDB")
-			table := db.table(t)
-			db.exec(t, "INSERT INTO jobs (id, target, time_created, status, sig) VALUES (1, 'a', 1, 'running', ?)", token)
-			db.exec(t, c.rule)
-			changes := []store.Change{done(1, "ä")}
-			got, err := table.Apply(t.Context(), changes)
-			if err != nil || got[0].Fate != store.Refused {
-				t.Errorf("%+v, %v; want it refused", got, err)
-			}
-			db.expect(t, 1, "status return_code", "running -")
-			db.exec(t, c.end)
-			if got, err := table.Apply(t.Context(), changes); err != nil || got[0] != (store.Outcome{}) {
-				t.Errorf("when the rule has ended: %+v, %v; want it applied whole", got, err)
-			}
-			db.expect(t, 1, "status return_code stdout", "done 0 ä")
-		})
-	}
 }
 
 // Updates that are too big for the server's max_allowed_packet are cut, those that
@@ -376,7 +221,7 @@ func TestNullInAnyColumn(t *testing.T) {
 		(2, 'a', NULL, NULL, NULL, 'done', NULL, NULL),
 		(3, NULL, 1, 1, 1, 'waiting', 'ok', NULL),
 		(4, 'a', 1, NULL, NULL, 'running', NULL, '@abcd01234'),
-		(5, 'a', 7, NULL, NULL, 'accepted', NULL, '@abcd01234')`)
+		(5, 'a', 7, NULL, NULL, 'accepted', NULL, '@abcd01234'), (6, NULL, 1, NULL, NULL, 'running', NULL, '@abcd01234')`)
 	changes := []store.Change{done(1, "x"), done(2, "x"), done(3, "x"), done(4, "x"), done(5, "x")}
 	want := []store.Outcome{
 		{Fate: store.Lost, Found: &journal.Row{Job: 1, Target: "null"}},
@@ -403,6 +248,16 @@ func TestNullInAnyColumn(t *testing.T) {
 		}
 		if seen[5].Created != 7 || seen[5].Started != 0 {
 			t.Errorf("%s: job 5: %+v", name, seen[5])
+		}
+		_, err = table.ClaimManual(t.Context(), []int64{3}, []string{"a", "null"}, func(rows []journal.Row) ([]journal.Event, error) {
+			if len(rows) != 1 || rows[0].Target != "null" {
+				t.Errorf("%s: by hand: %+v", name, rows)
+			}
+			return nil, nil
+		})
+		under, err2 := table.UnderWay(t.Context(), token, []string{"a"})
+		if err := errors.Join(err, err2); err != nil || len(under) != 1 || under[0].Target != "null" {
+			t.Errorf("%s: under way: %+v, %v", name, under, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package mysql_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -87,37 +86,6 @@ func TestNoWayToTheServer(t *testing.T) {
 	}
 }
 
-// The account may do what it must, or the start says what is missing.
-func TestCheckAccount(t *testing.T) {
-	t.Parallel()
-	const written = "(status, time_started, time_finished, result, return_code, sig, stdout, stderr)"
-	cases := []struct {
-		name  string
-		grant string
-		ok    bool
-	}{
-		{"only SELECT", "SELECT ON %.jobs", false},
-		{"only UPDATE", "UPDATE ON %.jobs", false},
-		{"UPDATE of one column", "SELECT, UPDATE (status) ON %.jobs", false},
-		{"UPDATE of the columns that are written", "SELECT, UPDATE " + written + " ON %.jobs", true},
-		{"the whole database", "SELECT, UPDATE ON %.*", true},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, dbserver.JobsTable)
-			account := dbserver.Account{User: "x_" + db.name, Password: "x"}
-			must.Do(t, db.server.CreateAccount(t.Context(), account, strings.ReplaceAll(c.grant, "%", db.name)))
-			config := db.config()
-			config.User, config.Password = account.User, account.Password
-			err := open(t, config).Check(t.Context())
-			if c.ok && err != nil || !c.ok && (!unusable(err) || !strings.Contains(err.Error(), "denied")) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
 // A privilege that is taken away later is as clear, and its return is noticed.
 func TestAccessLostAndRegained(t *testing.T) {
 	t.Parallel()
@@ -142,61 +110,6 @@ func TestAccessLostAndRegained(t *testing.T) {
 	}
 }
 
-// What waiting mends is an ordinary error.
-func TestCheckOfAnAbsentServer(t *testing.T) {
-	t.Parallel()
-	closed := must.Get(freeport.Take())(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	cases := []struct {
-		name   string
-		config mysql.Config
-	}{
-		{"refused", mysql.Config{Host: "127.0.0.1", Port: closed}},
-		{"no such name", mysql.Config{Host: "nobody.invalid"}},
-		{"no such socket", mysql.Config{Host: "/nowhere/s.sock"}},
-		{"no answer", mysql.Config{Host: "127.0.0.1", Port: silent.Addr().(*net.TCPAddr).Port, ReadTimeout: 50_000_000}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			c.config.Database, c.config.User = "d", "u"
-			if err := open(t, c.config).Check(t.Context()); err == nil || unusable(err) {
-				t.Errorf("got %v; want an ordinary error", err)
-			}
-		})
-	}
-}
-
-func TestTooManyConnections(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, "--max-connections=10")
-	db := newDatabaseOn(t, server, dbserver.JobsTable)
-	table := db.table(t)
-	db.killAll(t) // the table's own connection
-	hog := db.config()
-	hog.MaxOpen = 20
-	var held []interface{ Close() error }
-	hogs := open(t, hog).DB()
-	for {
-		conn, err := hogs.Conn(t.Context())
-		if err != nil {
-			break
-		}
-		held = append(held, conn)
-	}
-	if err := table.Check(t.Context()); err == nil || unusable(err) {
-		t.Errorf("with all connections taken: %v; want an ordinary error", err)
-	}
-	for _, conn := range held {
-		conn.Close()
-	}
-	must.Do(t, hogs.Close())
-	untilChecked(t, table)
-}
-
 // untilChecked polls: the server tells nobody when it has done with closed connections.
 func untilChecked(t *testing.T, table store.Table) {
 	t.Helper()
@@ -213,35 +126,5 @@ func untilChecked(t *testing.T, table store.Table) {
 		case <-deadline:
 			t.Fatalf("with connections to be had: %v", err)
 		}
-	}
-}
-
-func TestCheckWarnsWithoutIndex(t *testing.T) {
-	t.Parallel()
-	const key = "KEY `status_target_idx` (`status`, `target`, `id`)"
-	cases := []struct {
-		name, table string
-		warns       int
-	}{
-		{"as usual", dbserver.JobsTable, 0},
-		{"target first", replaced(key, "KEY `x` (`target`, `status`, `id`)"), 0},
-		{"without id", replaced(key, "KEY `x` (`target`, `status`)"), 0},
-		{"status alone", replaced(key, "KEY `x` (`status`)"), 1},
-		{"something between", replaced(key, "KEY `x` (`status`, `time_created`, `target`)"), 1},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var written log
-			config := newDatabase(t, c.table).config()
-			config.Logger = written.logger()
-			table := open(t, config)
-			for range 2 {
-				must.Do(t, table.Check(t.Context()))
-			}
-			if n := strings.Count(written.String(), "ADD INDEX"); n != c.warns {
-				t.Errorf("%d warnings, want %d:\n%s", n, c.warns, written.String())
-			}
-		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
@@ -55,18 +54,6 @@ func expectRefused(t *testing.T, err error, ids ...int64) {
 	if diff := cmp.Diff(ids, slices.Sorted(maps.Keys(refused.Rows))); diff != "" {
 		t.Errorf("rows at fault (-want +got):\n%s", diff)
 	}
-}
-
-// A CHECK constraint that one row violates when it is claimed.
-func TestRefusedByCheckConstraint(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, replaced("PRIMARY KEY", "CONSTRAINT c CHECK (status = 'waiting' OR time_created <> 2), PRIMARY KEY"))
-	table := db.table(t)
-	for range 3 {
-		db.insert(t, "a", journal.RowWaiting, "")
-	}
-	db.exec(t, "UPDATE jobs SET time_created = id")
-	expectRefused(t, table.Claim(t.Context(), map[string]int{"a": 3}, nil, accept), 2)
 }
 
 // Where the account has lost its right, the table as a whole is at fault, and nothing was
@@ -135,38 +122,6 @@ func (d *database) claimsNothing(t *testing.T, table store.Table) {
 	t.Helper()
 	if waiting, err := table.Waiting(t.Context(), []string{"a"}, nil); err != nil || len(waiting) > 0 {
 		t.Errorf("Waiting: %v, %v", waiting, err)
-	}
-}
-
-// Where target takes NULL, a manual request for such a row hears what it is.
-func TestTargetNULL(t *testing.T) {
-	t.Parallel()
-	for name, ddl := range map[string]string{
-		"char": replaced("`target` char(16) NOT NULL", "`target` char(16)"),
-		"enum": replaced("`target` char(16) NOT NULL", "`target` enum('a')"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, ddl)
-			table := db.table(t)
-			db.exec(t, "INSERT INTO jobs (target, time_created, status) VALUES (NULL, 1, 'manual')")
-			db.exec(t, "INSERT INTO jobs (target, time_created, status, sig) VALUES (NULL, 1, 'running', ?)", token)
-			var got []journal.Row
-			_, err := table.ClaimManual(t.Context(), []int64{1}, []string{"a", "null"}, func(rows []journal.Row) ([]journal.Event, error) {
-				got = rows
-				got[0].Now = time.Time{}
-				return nil, nil
-			})
-			if diff := cmp.Diff([]journal.Row{{Job: 1, Target: "null", Status: "manual", Created: 1}}, got); diff != "" || err != nil {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
-			if rows, err := table.UnderWay(t.Context(), token, []string{"a"}); err != nil || len(rows) != 1 || rows[0].Target != "null" {
-				t.Errorf("UnderWay: %v, %v", rows, err)
-			}
-			if rows, _, err := table.Rows(t.Context(), []int64{1, 2}); err != nil || len(rows) != 2 {
-				t.Errorf("Rows: %v, %v", rows, err)
-			}
-		})
 	}
 }
 

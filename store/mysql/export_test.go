@@ -25,12 +25,6 @@ func (t *Table) Pretend(text string) error {
 // PingEvery makes the connection of the advisory locks used so often. Call it before Hold.
 func (t *Table) PingEvery(interval time.Duration) { t.advisory.interval = interval }
 
-// Descends tells whether a server of that version has indexes in descending order.
-func Descends(text string) (bool, error) {
-	v, err := parseVersion(text)
-	return v.descends(), err
-}
-
 // Looks are the locking reads with which a claim of a target begins, each with its arguments.
 func (t *Table) Looks(target string, room int) (queries []string, args [][]any) {
 	for _, one := range t.layout.Load().Choose(rule.Ask{Target: target, Room: room}, []int64{4711}) {

@@ -195,72 +195,6 @@ func TestTriggerRaisesAnyNumber(t *testing.T) {
 	}
 }
 
-// A trigger that fails for every row ends in rows that are held, soon.
-func TestTriggerFailsForAllRows(t *testing.T) {
-	t.Parallel()
-	for _, number := range []int{1146, 1205, 1213, 1290, 1644} {
-		t.Run(fmt.Sprint(number), func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, dbserver.JobsTable)
-			table := db.table(t)
-			changes := db.running(t, 512)
-			db.refusing(t, "TRUE", number)
-			begun := time.Now()
-			got := must.Get(table.Apply(t.Context(), changes))(t)
-			for i, outcome := range got {
-				if outcome.Fate != store.Held && (outcome.Fate != store.Refused || number != 1644) {
-					t.Fatalf("job %d: %+v", changes[i].Job, outcome)
-				}
-			}
-			if took := time.Since(begun); took > 30*time.Second {
-				t.Errorf("it took %s", took)
-			}
-		})
-	}
-}
-
-// A trigger refuses a row's values, and fails otherwise at the reduced form of them.
-func TestTriggerFailsAtReducedForms(t *testing.T) {
-	t.Parallel()
-	for _, number := range []int{1146, 1205, 1213, 1366, 1644} {
-		t.Run(fmt.Sprint(number), func(t *testing.T) {
-			t.Parallel()
-			db := newDatabase(t, dbserver.JobsTable)
-			table := db.table(t)
-			changes := db.running(t, 5)
-			changes[2] = done(3, "€")
-			db.refusing(t, "NEW.id = 3 AND INSTR(NEW.stdout, '€') > 0", 1366)
-			db.exec(t, strings.Replace(`CREATE TRIGGER then_fails BEFORE UPDATE ON jobs FOR EACH ROW FOLLOWS refusing1366 BEGIN
-				IF NEW.id = 3 AND NEW.stdout = '?' THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %, MESSAGE_TEXT = 'not so either'; END IF; END`,
-				"%", fmt.Sprint(number), 1))
-			fate, toBeHeld := store.Held, []int64{3}
-			if number == 1366 || number == 1644 {
-				fate, toBeHeld = store.Refused, nil
-			}
-			got := db.applied(t, table, changes, toBeHeld...)
-			for i, outcome := range got {
-				if i != 2 && outcome != (store.Outcome{}) || i == 2 && (outcome.Fate != fate || !strings.Contains(outcome.Note, "not so either")) {
-					t.Errorf("job %d: %+v", changes[i].Job, outcome)
-				}
-			}
-		})
-	}
-}
-
-// Regression: a row whose update was refused read as "no row" in the list of conflicts.
-func TestRefusedRowIsShown(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table := db.table(t)
-	changes := db.running(t, 3)
-	db.refusing(t, "NEW.id = 2", 1644)
-	got := must.Get(table.Apply(t.Context(), changes))(t)
-	want := journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: token}
-	if got[1].Fate != store.Refused || got[1].Found == nil || *got[1].Found != want || !strings.Contains(got[1].Note, "says the trigger") {
-		t.Errorf("%+v, found %+v; want it refused, and the row as it is", got[1], got[1].Found)
-	}
-}
-
 // hold takes a lock and gives the holder's name.
 func hold(t *testing.T, table *mysql.Table, name string) string {
 	t.Helper()
@@ -316,18 +250,6 @@ func TestHoldIsCheapAndStarvesNobody(t *testing.T) {
 	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept))
 }
 
-// The connection that has the locks is one of those that the table may have.
-func TestHoldCountsItsConnection(t *testing.T) {
-	t.Parallel()
-	config := newDatabase(t, dbserver.JobsTable).config()
-	config.MaxOpen = 6
-	table := open(t, config)
-	hold(t, table, "name:x")
-	if most := table.DB().Stats().MaxOpenConnections; most != config.MaxOpen-1 {
-		t.Errorf("%d connections beside it, want %d", most, config.MaxOpen-1)
-	}
-}
-
 // spied dials, and tells of each packet.
 func spied(sent chan<- string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -347,29 +269,6 @@ func (s spy) Write(p []byte) (int, error) {
 	default:
 	}
 	return s.Conn.Write(p)
-}
-
-// The connection is used while nobody asks, lest the server end it.
-func TestHoldIsKeptAlive(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	sent := make(chan string, 1000)
-	config := db.config()
-	config.Dial = spied(sent)
-	table := confirmed(t, open(t, config))
-	table.PingEvery(10 * time.Millisecond)
-	hold(t, table, "name:x")
-	const ping = "\x01\x00\x00\x00\x0e"
-	for pings := 0; pings < 3; {
-		select {
-		case packet := <-sent:
-			if packet == ping {
-				pings++
-			}
-		case <-time.After(hung):
-			t.Fatalf("%d pings", pings)
-		}
-	}
 }
 
 // When the connection is lost, its locks are gone: somebody else may have them by then.

@@ -140,42 +140,30 @@ func untilApplied(t *testing.T, table store.Table, changes []store.Change) []sto
 	return nil
 }
 
-// A server that loses the worker in a transaction gives its locks back.
+// A server that loses the worker in a transaction gives its locks back, and so does one that ends the session,
+// as for an operator's KILL.
 func TestPitfall6CutInTransaction(t *testing.T) {
 	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table, proxy := db.proxied(t)
-	id := db.insert(t, "a", journal.RowManual, "")
-	_, err := table.ClaimManual(t.Context(), []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-		proxy.Cut()
-		return accept(rows)
-	})
-	if err == nil || unusable(err) {
-		t.Errorf("the claim: %v; want an ordinary error", err)
-	}
-	untilUnlocked(t, table, id)
-	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
-		t.Errorf("the next claim: %v", err)
-	}
-	db.expect(t, id, "status sig", "accepted "+token)
-}
-
-// The server ends a session in the middle of a claim, as an operator's KILL does.
-func TestKilledInTransaction(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table := db.table(t)
-	id := db.insert(t, "a", journal.RowManual, "")
-	_, err := table.ClaimManual(t.Context(), []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-		db.killAll(t)
-		return accept(rows)
-	})
-	if err == nil || unusable(err) {
-		t.Errorf("the claim: %v; want an ordinary error", err)
-	}
-	untilUnlocked(t, table, id)
-	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
-		t.Errorf("the next claim: %v", err)
+	for name, cut := range map[string]func(*database, *linkproxy.Proxy){
+		"cut":    func(_ *database, proxy *linkproxy.Proxy) { proxy.Cut() },
+		"killed": func(db *database, _ *linkproxy.Proxy) { db.killAll(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table, proxy := db.proxied(t)
+			id := db.insert(t, "a", journal.RowManual, "")
+			_, err := table.ClaimManual(t.Context(), []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+				cut(db, proxy)
+				return accept(rows)
+			})
+			if err == nil || unusable(err) {
+				t.Errorf("the claim: %v; want an ordinary error", err)
+			}
+			untilUnlocked(t, table, id)
+			must.Get(table.ClaimManual(t.Context(), []int64{id}, nil, accept))(t)
+			db.expect(t, id, "status sig", "accepted "+token)
+		})
 	}
 }
 
@@ -227,8 +215,8 @@ func TestPitfall14ReadOnlyServer(t *testing.T) {
 	}
 	db.exec(t, "SET GLOBAL read_only = 1")
 	for name, err := range map[string]error{"Claim": claim(table), "Apply": apply(), "a new worker's Claim": claim(fresh)} {
-		if err == nil || unusable(err) {
-			t.Errorf("%s on a read-only server: %v; want an ordinary error", name, err)
+		if unusable(err) || !store.IsAway(err) {
+			t.Errorf("%s on a read-only server: %v; want that it is out of reach", name, err)
 		}
 	}
 	db.expect(t, id, "status sig", "waiting -")
@@ -237,28 +225,6 @@ func TestPitfall14ReadOnlyServer(t *testing.T) {
 		t.Errorf("when it takes writes again: %v", err)
 	}
 	db.expect(t, running, "status", "done")
-}
-
-// Outages are waited for, and end.
-func TestServerAway(t *testing.T) {
-	t.Parallel()
-	server := newServer(t)
-	db := newDatabaseOn(t, server, dbserver.JobsTable)
-	table := db.table(t)
-	id := db.insert(t, "a", journal.RowRunning, token)
-	must.Do(t, server.Kill())
-	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err == nil || unusable(err) {
-		t.Errorf("with the server killed: %v; want an ordinary error", err)
-	}
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err == nil || unusable(err) {
-		t.Errorf("with the server killed: %v; want an ordinary error", err)
-	}
-	must.Do(t, server.Restart(context.Background()))
-	untilApplied(t, table, []store.Change{done(id, "x")})
-	var status string
-	if err := table.DB().QueryRow("SELECT status FROM jobs WHERE id = ?", id).Scan(&status); err != nil || status != "done" {
-		t.Errorf("the row is %q, %v", status, err)
-	}
 }
 
 // silentServer is where connections are taken, and nothing is said.
@@ -387,7 +353,8 @@ func TestTableThatBecomesUnusable(t *testing.T) {
 	}
 }
 
-// Only a connection that can't be had or is lost, and a table that can't be used, count as away.
+// Only a connection that can't be had or is lost, and a table that can't be used, count as away. Outages are waited
+// for, and end.
 func TestWhatCountsAsAway(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
@@ -399,14 +366,6 @@ func TestWhatCountsAsAway(t *testing.T) {
 		return err
 	}
 	var unreachable *store.Unreachable
-	db.exec(t, "SET GLOBAL read_only = 1")
-	if err := apply(); !errors.As(err, &unreachable) {
-		t.Errorf("on a read-only server: %v", err)
-	}
-	db.exec(t, "SET GLOBAL read_only = 0")
-	if err := apply(); err != nil {
-		t.Errorf("when it takes writes again: %v", err)
-	}
 	must.Do(t, server.Kill())
 	methods := map[string]error{
 		"Apply": apply(), "Check": table.Check(t.Context()),
@@ -420,6 +379,11 @@ func TestWhatCountsAsAway(t *testing.T) {
 		if !errors.As(err, &unreachable) || !store.IsAway(err) {
 			t.Errorf("%s of a killed server: %v; want it unreachable", method, err)
 		}
+	}
+	must.Do(t, server.Restart(context.Background()))
+	untilApplied(t, table, changes)
+	if seen, err := table.Look(t.Context(), []int64{1}); err != nil || seen[1].Status != journal.RowDone {
+		t.Errorf("when it is back: %+v, %v", seen[1], err)
 	}
 }
 

@@ -149,16 +149,3 @@ func TestNoFindingsOfOptionalColumns(t *testing.T) {
 		})
 	}
 }
-
-// A server without indexes in descending order can't have priorities, and says why.
-func TestPriorityNeedsDescendingIndexes(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]bool{
-		"5.7.44": false, "10.6.16-MariaDB": false, "10.7.8-MariaDB": false,
-		"8.0.36": true, "9.1.0": true, "10.8.3-MariaDB": true, "10.11.6-MariaDB": true, "11.4.2-MariaDB": true,
-	} {
-		if got, err := mysql.Descends(version); err != nil || got != want {
-			t.Errorf("%s: %t, %v, want %t", version, got, err, want)
-		}
-	}
-}

@@ -11,26 +11,29 @@ func TestLockingByVersion(t *testing.T) { // pitfall 3
 	t.Parallel()
 	const skip, plain = "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
 	cases := []struct {
-		version string
-		want    string
+		version  string
+		want     string
+		descends bool // it has indexes in descending order, which priorities need
 	}{
-		{"5.7.44-log", plain},
-		{"8.0.0-dmr", plain},
-		{"8.0.1-dmr", skip},
-		{"8.0.36-0ubuntu0.22.04.1", skip},
-		{"9.7.4-2", skip},
-		{"10.2.44-MariaDB", plain},
-		{"10.5.29-MariaDB", plain},
-		{"10.6.0-MariaDB", skip},
-		{"10.11.6-MariaDB-0+deb12u1-log", skip},
-		{"12.1.2-mariadb", skip},
+		{"5.7.44-log", plain, false},
+		{"8.0.0-dmr", plain, false},
+		{"8.0.1-dmr", skip, true},
+		{"8.0.36-0ubuntu0.22.04.1", skip, true},
+		{"9.7.4-2", skip, true},
+		{"10.2.44-MariaDB", plain, false},
+		{"10.5.29-MariaDB", plain, false},
+		{"10.6.0-MariaDB", skip, false},
+		{"10.7.8-MariaDB", skip, false},
+		{"10.8.3-MariaDB", skip, true},
+		{"10.11.6-MariaDB-0+deb12u1-log", skip, true},
+		{"12.1.2-mariadb", skip, true},
 	}
 	for _, c := range cases {
 		t.Run(c.version, func(t *testing.T) {
 			t.Parallel()
 			v := must.Get(parseVersion(c.version))(t)
-			if got := v.locking(); got != c.want {
-				t.Errorf("locking clause %q, want %q", got, c.want)
+			if got := v.locking(); got != c.want || v.descends() != c.descends {
+				t.Errorf("locking clause %q, want %q; indexes in descending order: %t", got, c.want, v.descends())
 			}
 		})
 	}

@@ -23,6 +23,7 @@ func applyTests() []test {
 		{"going over the last steps again", applyAgain},
 		{"several hundred at once", applyMany},
 		{"several that are alike, and some that only look so", applyAlike},
+		{"a rule against some rows does not stop the others", applyRefused},
 	}
 }
 
@@ -176,6 +177,34 @@ func applyAlike(s *suite) {
 		}
 	}
 	s.expect(ids[2], journal.RowRunning, "@other1234")
+}
+
+func applyRefused(s *suite) {
+	ids := s.insertAll(20, "a", journal.RowRunning, token)
+	s.forbid(fmt.Sprintf("NEW.id IN (%d, %d)", ids[6], ids[16]))
+	var changes []store.Change
+	for _, id := range ids {
+		changes = append(changes, done(id, ended("ok", code(0), "", "out", "")))
+	}
+	got, err := s.Table.Apply(s.Context(), changes)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i, outcome := range got {
+		if i != 6 && i != 16 {
+			s.expect(ids[i], journal.RowDone, "")
+			if outcome != (store.Outcome{}) {
+				s.Errorf("row %d: %+v", i, outcome)
+			}
+			continue
+		}
+		s.expect(ids[i], journal.RowRunning, token)
+		s.names(map[int64]string{ids[i]: outcome.Note}, ids[i])
+		want := &journal.Row{Job: ids[i], Target: "a", Status: journal.RowRunning, Owner: token}
+		if diff := cmp.Diff(want, outcome.Found); diff != "" || outcome.Fate != store.Refused {
+			s.Errorf("row %d has fate %d (-want +got):\n%s", i, outcome.Fate, diff)
+		}
+	}
 }
 
 func lookTests() []test {

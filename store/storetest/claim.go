@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 func claimTests() []test {
@@ -213,16 +214,19 @@ func claimLeavesOut(s *suite) {
 }
 
 func claimConcurrently(s *suite) {
-	const rows, claimers = 60, 6
-	s.insertAll(rows, "a", journal.RowWaiting, "")
+	s.insertAll(60, "a", journal.RowWaiting, "")
+	s.race(60, s.Table, s.Other)
+}
+
+// race has claimers of some tables take rows of target a, four at a time: each is taken once.
+func (s *suite) race(rows int, tables ...store.Table) {
+	s.Helper()
+	const claimers = 6
 	var mu sync.Mutex
 	claims := map[int64]string{}
 	var all sync.WaitGroup
 	for n := range claimers {
-		table := s.Table
-		if n%2 == 1 {
-			table = s.Other
-		}
+		table := tables[n%len(tables)]
 		all.Go(func() {
 			for {
 				decision := &acceptAll{token: tokenOf(n)}

@@ -18,6 +18,13 @@ func dueTests() []test {
 		{"due rows count as waiting", dueCounts},
 		{"when the next row is due", nextDue},
 		{"a row of an open transaction is due", dueOfOpen},
+		{"many claimers, each row once", func(s *suite) {
+			for range 30 {
+				s.delayed("a", past())
+				s.waitingSince("a", past())
+			}
+			s.race(60, s.Table)
+		}},
 	}
 }
 
@@ -190,8 +197,9 @@ func dueOfOpen(s *suite) {
 	tx := s.begin()
 	must(s, tx, "UPDATE jobs SET priority = priority WHERE id = ?", held)
 	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", held)
+	must(s, tx, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 5)")
 	s.quick(func() {
-		s.waiting([]int64{free}, "a")
+		s.waiting([]int64{free}, "a", "b")
 		if due, err := s.Table.NextDue(s.Context(), []string{"a"}, nil); err != nil || due.Next["a"] != at {
 			s.Errorf("%v, %v", due, err)
 		}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -24,51 +22,7 @@ func shape(owner string, uses store.Uses) *rule.Shape {
 	}
 }
 
-func TestWrite(t *testing.T) {
-	t.Parallel()
-	at, code := time.Unix(5, 0), 3
-	done := store.Change{Status: journal.RowDone, Start: at, Finish: time.Unix(7, 0), Done: &journal.Done{
-		Result: "fail", Code: &code, Stdout: journal.Output{Kept: []byte("out")}, Stderr: journal.Output{Kept: []byte("err")},
-	}}
-	killed := store.Change{Status: journal.RowDone, Finish: time.Unix(7, 0), Done: &journal.Done{Result: "fail", Signal: "SIGKILL"}}
-	cases := []struct {
-		name   string
-		owner  string
-		change store.Change
-		want   string
-		args   []any
-	}{
-		{"running", "sig", store.Change{Status: journal.RowRunning, Start: at}, "[status] = ?, [time_started] = ?", []any{"running", int64(5)}},
-		{"given back", "sig", store.Change{Status: journal.RowManual}, "[status] = ?, [sig] = ?, [time_started] = ?", []any{"manual", nil, int64(0)}},
-		{
-			"cancelled before it ran", "sig",
-			store.Change{Status: journal.RowIgnored, Done: &journal.Done{Stderr: journal.Output{Kept: []byte("why")}}},
-			"[status] = ?, [sig] = ?, [time_started] = ?, [stderr] = ?",
-			[]any{"ignored", nil, int64(0), "why"},
-		},
-		{
-			"done, and tokens stand in sig", "SIG", done,
-			"[status] = ?, [time_started] = ?, [time_finished] = ?, [result] = ?, [return_code] = ?, [sig] = ?, [stdout] = ?, [stderr] = ?",
-			[]any{"done", int64(5), int64(7), "fail", int64(3), nil, "out", "err"},
-		},
-		{
-			"killed, never started, and tokens stand elsewhere", "ran_by", killed,
-			"[status] = ?, [time_finished] = ?, [result] = ?, [return_code] = ?, [ran_by] = ?, [sig] = ?, [stdout] = ?, [stderr] = ?",
-			[]any{"done", int64(7), "fail", nil, "node-1", "SIGKILL", "", ""},
-		},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got, args := rule.Set(shape(c.owner, nil).Write(c.change, false), brackets)
-			if got != c.want || !cmp.Equal(args, c.args) {
-				t.Errorf("SET %s with %v,\nwant %s with %v", got, args, c.want, c.args)
-			}
-		})
-	}
-}
-
-// A job without a return code, or with one that its column can't hold, must not read as success. A signal
+// Pitfalls 11 and 12: a job without a return code, or with one that its column can't hold, must not read as success. A signal
 // is cut to its column's width, or left out where the column has no word for it.
 func TestWhatAColumnHoldsOfAnEnd(t *testing.T) {
 	t.Parallel()
@@ -103,6 +57,11 @@ func TestWhatAColumnHoldsOfAnEnd(t *testing.T) {
 				t.Errorf("code %v and signal %v, want %v and %v", args[3], args[5], c.want, c.signal)
 			}
 		})
+	}
+	s := shape("sig", nil)
+	s.Columns["sig"] = text
+	if _, args := rule.Set(s.Write(store.Change{Status: journal.RowManual}, false), brackets); args[1] != "" {
+		t.Errorf("given back, and the owner column takes no NULL: %v", args)
 	}
 }
 

@@ -13,31 +13,6 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// What is not NULL is emptied, the owner column and sig both, and the time of the end stays.
-func TestARetryLeavesNothingOfAnEndButWhen(t *testing.T) {
-	t.Parallel()
-	rows := []journal.Row{{Job: 1, Status: "done", Finished: 7, Result: "fail"}, {Job: 2, Status: "ignored"}}
-	retried := func(from string, at int64) journal.Payload {
-		return journal.Retried{From: from, To: "waiting", Finished: at}
-	}
-	events := []journal.Event{{Job: 1, Payload: retried("done", 7)}, {Job: 2, Time: time.Unix(9, 0), Payload: retried("ignored", 0)}}
-	verdicts, err := rule.Verdicts(rows, events)
-	if err != nil || len(verdicts) != 2 || verdicts[0].Guard() != "status IN ('done','ignored')" {
-		t.Fatalf("%+v, %v", verdicts, err)
-	}
-	const cleared = "[status] = ?, [ran_by] = ?, [time_started] = ?, [sig] = ?, [result] = ?, [return_code] = ?, [stdout] = ?, [stderr] = ?"
-	for i, want := range []string{cleared, cleared + ", [time_finished] = ?"} {
-		set, args := rule.Set(verdicts[i].Write(shape("ran_by", nil)), func(name string) string { return "[" + name + "]" })
-		wantArgs := []any{"waiting", nil, int64(0), nil, nil, nil, "", nil}
-		if i == 1 {
-			wantArgs = append(wantArgs, int64(9))
-		}
-		if diff := cmp.Diff(want, set) + cmp.Diff(wantArgs, args); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-}
-
 func TestNothingInAColumn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

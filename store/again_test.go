@@ -11,6 +11,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 )
 
 // daily and weekly are schedules that rows of these tests have.
@@ -40,21 +41,18 @@ func recurring(plan journal.Plan, ids ...int64) *storetest.Memory {
 	return table
 }
 
-// planner answers what follows a run whose schedule was edited: the next time of its own.
-func planner(asked *[]string, answer func(nth int) journal.Replanned) func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned {
-	return func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
-		*asked = append(*asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
-		return answer(len(*asked))
-	}
-}
-
 func againAt(runAt int64) journal.Replanned {
 	return journal.Replanned{Again: &journal.Again{RunAt: runAt, PlannedAt: runAt, Why: journal.AgainSchedule}}
 }
 
-func withReplan(j store.Config, replan func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned) *store.Mirror {
-	j.Logger, j.Replan = discard(), replan
-	return store.NewMirror(j)
+// replanning is a mirror whose rows are planned anew, each time for the same time.
+func replanning(source store.Source, bookmark store.Bookmark, table store.Applier, asked *[]string, runAt int64) *store.Mirror {
+	return mirrorOf(source, bookmark, table, func(c *store.Config) {
+		c.Replan = func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+			*asked = append(*asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
+			return againAt(runAt)
+		}
+	})
 }
 
 // expectPlan compares a row's status, owner and plan.
@@ -117,7 +115,8 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 			table.Rows[4].Plan.Schedule = fmt.Sprintf("every %dd", edits)
 		}
 	}
-	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+	m := newMirror(j, table)
+	m.Replan = func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 		asked = append(asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
 		switch found.Schedule {
 		case "garbage":
@@ -126,7 +125,7 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 			return journal.Replanned{}
 		}
 		return againAt(700)
-	})
+	}
 	notes := map[int64]string{}
 	before := table.OnChange
 	table.OnChange = func(c store.Change) {
@@ -193,7 +192,7 @@ func TestWhatWasPlannedAnewIsAppliedAfterAKill(t *testing.T) {
 			replanned.Token, replanned.Schedule = token(1), weekly
 			seq := add(t, j, claimedFrom(1, plan), running(1), comesBack(1, 200), journal.Draft{Job: 1, Payload: replanned})
 			var asked []string
-			m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(800) }))
+			m := replanning(j, j, table, &asked, 800)
 			run(t, m)
 			shown(t, m, seq)
 			expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: c.want, PlannedAt: c.want, Schedule: c.schedule})
@@ -214,7 +213,7 @@ func TestAnEndAloneIsGuardedByItsClaimsSchedule(t *testing.T) {
 	seq := add(t, j, comesBack(1, 200))
 	j.SetPosition(first)
 	var asked []string
-	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(700) }))
+	m := replanning(j, j, table, &asked, 700)
 	run(t, m)
 	shown(t, m, seq)
 	expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: 700, PlannedAt: 700, Schedule: weekly})
@@ -235,7 +234,7 @@ func TestAFullDiskHoldsUpWhatIsPlannedAnew(t *testing.T) {
 		tries = append(tries, fmt.Sprintf("%t %s", j.appends.Load() > 0, table.Rows[1].Status))
 	}
 	var asked []string
-	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(700) }))
+	m := replanning(j, j, table, &asked, 700)
 	run(t, m)
 	shown(t, m, seq)
 	expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: 700, PlannedAt: 700, Schedule: weekly})
@@ -276,48 +275,37 @@ func TestRowsThatWentOnElsewhereAreNoConflict(t *testing.T) {
 // They are mirrored again, and not started.
 func TestDelayedRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	table.Uses = store.TimeColumns()
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
+	f := onServerOne(t)
+	f.table.Uses = store.TimeColumns()
+	f.runs()
 	first, second := journal.Plan{RunAt: 100, PlannedAt: 100}, journal.Plan{RunAt: 200, PlannedAt: 200}
 	third := journal.Plan{RunAt: 300, PlannedAt: 300}
-	newest := runTwice(t, j, table, first, second, 1, 2, 3, 4, 5)
-	await(t, "the old server", m.Shown(newest, 0))
-	await(t, "an ignored row", m.Shown(add(t, j, journal.Draft{Job: 6, Payload: journal.Ignored{Reason: "x"}}), 0))
+	runTwice(t, f.journal, f.table, first, second, 1, 2, 3, 4, 5)
+	f.append(journal.Draft{Job: 6, Payload: journal.Ignored{Reason: "x"}})
 	others := journal.Plan{RunAt: 150, PlannedAt: 100, Attempts: 1}
-	table.Change(func() {
-		table.Reached = "two"
-		for id, plan := range map[int64]journal.Plan{1: second, 2: first, 3: others, 4: third, 5: others, 6: first} {
-			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: journal.RowDelayed, Plan: &plan}}
-		}
-		table.Rows[4].Finished = time.Now().Unix() + 60 // run elsewhere since
-	})
 	// Row 5 is behind by another worker's run, which that worker brings back while this one waits.
-	m.Together = 50 * time.Millisecond
+	f.mirror.Together = 50 * time.Millisecond
 	looks := 0
-	table.OnApply = func() {
-		if looks++; looks == 1 {
-			*table.Rows[5].Plan = second
+	f.goesTo(func() {
+		for id, plan := range map[int64]journal.Plan{1: second, 2: first, 3: others, 4: third, 5: others, 6: first} {
+			f.put(id, journal.RowDelayed, "").Plan = &plan
 		}
+		f.table.Rows[4].Finished = time.Now().Unix() + 60 // run elsewhere since
+		f.table.OnApply = func() {
+			if looks++; looks == 1 {
+				*f.table.Rows[5].Plan = second
+			}
+		}
+	})
+	for id, plan := range map[int64]journal.Plan{1: third, 2: third, 3: others, 4: third, 5: third} {
+		expectPlan(t, f.table, id, "delayed ", plan)
 	}
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	expectPlan(t, table, 1, "delayed ", third)
-	expectPlan(t, table, 2, "delayed ", third)
-	expectPlan(t, table, 3, "delayed ", others)
-	expectPlan(t, table, 4, "delayed ", third)
-	expectPlan(t, table, 5, "delayed ", third)
-	expectPlan(t, table, 6, "ignored ", first)
-	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 4, Left: 1}}
-	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" {
-		t.Errorf("journalled (-want +got):\n%s", diff)
-	}
+	expectPlan(t, f.table, 6, "ignored ", first)
+	f.met(journal.Server{Server: "two", Before: "one", Mended: 4, Left: 1})
 }
 
 // runTwice lets jobs run at the times of two plans, and come back at 300.
-func runTwice(t *testing.T, j *eventlog.Log, table *storetest.Memory, first, second journal.Plan, ids ...int64) (newest uint64) {
+func runTwice(t *testing.T, j *eventlog.Log, table *storetest.Memory, first, second journal.Plan, ids ...int64) {
 	t.Helper()
 	for _, id := range ids {
 		*table.Put(id, journal.RowRunning, token(id)).Plan = second
@@ -328,9 +316,8 @@ func runTwice(t *testing.T, j *eventlog.Log, table *storetest.Memory, first, sec
 		end := comesBack(id, 200).Payload.(journal.Done)
 		end.Token = early.Token
 		add(t, j, claim, running(id), journal.Draft{Job: id, Payload: end})
-		newest = add(t, j, claimedFrom(id, second), running(id), comesBack(id, 300))
+		add(t, j, claimedFrom(id, second), running(id), comesBack(id, 300))
 	}
-	return newest
 }
 
 // A row that comes back as expected is told to nobody: the worker that ended its run looks for it in
@@ -342,7 +329,8 @@ func TestRowsThatComeBackLateAreTold(t *testing.T) {
 	j, table := openJournal(t), recurring(plan, 1, 2, 3)
 	add(t, j, claimedFrom(1, plan), journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1, Token: token(1)}}, comesBack(1, 200))
 	told := make(chan []string, 10)
-	m := store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: discard(), OnGivenBack: func(targets []string) { told <- targets }})
+	m := newMirror(j, table)
+	m.OnGivenBack = func(targets []string) { told <- targets }
 	table.Locked = map[int64]bool{3: true}
 	run(t, m)
 	expect := func(what string) {
@@ -391,74 +379,46 @@ func replayed(t *testing.T, j *eventlog.Log, id int64) journal.Job {
 // gets the same end on another server.
 func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
+	f := onServerOne(t).runs()
 	finish := time.Now().Add(time.Hour)
 	for id := int64(1); id <= 2; id++ {
-		table.Put(id, journal.RowAccepted, token(id))
+		f.table.Put(id, journal.RowAccepted, token(id))
 		done := journal.Done{Result: "ok", Finished: finish.UnixMicro(), Elapsed: 1, Token: token(id)}
-		newest := add(t, j, accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: done})
-		await(t, "its end", m.Shown(newest, id))
+		f.append(accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: done})
 	}
-	check := func() {
+	ended := func() {
 		t.Helper()
 		for id := int64(1); id <= 2; id++ {
-			table.Change(func() {
-				row := table.Rows[id]
-				if row.Finished != finish.Unix() {
-					t.Errorf("row %d ended at %d, want %d", id, row.Finished, finish.Unix())
-				}
-				if job := replayed(t, j, id); !store.Agrees(job, row) {
-					t.Errorf("row %+v does not agree with %+v", row, job)
-				}
-			})
+			row := f.table.Rows[id]
+			check.Equal(t, row.Finished, finish.Unix(), "row %d ended at", id)
+			if job := replayed(t, f.journal, id); !store.Agrees(job, row) {
+				t.Errorf("row %+v does not agree with %+v", row, job)
+			}
 		}
 	}
-	check()
-	table.Change(func() {
-		table.Reached = "two"
-		row := table.Rows[1] // row 2 is as it is
-		row.Status, row.Owner, row.Result, row.Finished = journal.RowRunning, token(1), "", 0
-	})
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	check()
-	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 1}}
-	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" {
-		t.Errorf("journalled (-want +got):\n%s", diff)
-	}
+	ended()
+	f.goesTo(func() { f.put(1, journal.RowRunning, token(1)) }) // row 2 is as it is
+	ended()
+	f.met(journal.Server{Server: "two", Before: "one", Mended: 1})
 }
 
 // A row that should have become ignored, and did not, is left alone on another server too, and counts
 // as in agreement.
 func TestARowThatCouldNotBeIgnoredIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
-	table.Put(1, journal.RowManual, "")
-	table.Put(2, journal.RowManual, "")
+	f := onServerOne(t).runs()
+	f.table.Put(1, journal.RowManual, "")
+	f.table.Put(2, journal.RowManual, "")
 	ignored := journal.Ignored{Reason: "target 'c' not found"}
 	undone := journal.Conflict{Wanted: journal.RowIgnored, Reason: "a trigger"}
-	newest := add(t, j, journal.Draft{Job: 1, Payload: ignored}, journal.Draft{Job: 2, Payload: ignored}, journal.Draft{Job: 1, Payload: undone})
-	await(t, "all", m.Shown(newest, 0))
-	table.Change(func() { table.Reached = "two" })
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	if got := table.Read(1) + table.Read(2); got != "manual ignored " {
-		t.Errorf("rows %q", got)
-	}
+	f.append(journal.Draft{Job: 1, Payload: ignored}, journal.Draft{Job: 2, Payload: ignored}, journal.Draft{Job: 1, Payload: undone})
+	f.goesTo(func() {})
+	f.rows("mended", map[int64]string{1: "manual ", 2: "ignored "})
 	for id, status := range map[int64]journal.Status{1: journal.StatusConflict, 2: journal.StatusIgnored} {
-		job := replayed(t, j, id)
-		if job.Status != status || !store.Agrees(job, table.Rows[id]) {
-			t.Errorf("job %+v, want %s, in agreement with %+v", job, status, table.Rows[id])
+		job := replayed(t, f.journal, id)
+		if job.Status != status || !store.Agrees(job, f.table.Rows[id]) {
+			t.Errorf("job %+v, want %s, in agreement with %+v", job, status, f.table.Rows[id])
 		}
 	}
-	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 1}}
-	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" {
-		t.Errorf("journalled (-want +got):\n%s", diff)
-	}
+	f.met(journal.Server{Server: "two", Before: "one", Mended: 1})
 }

@@ -1,7 +1,7 @@
 package store_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
@@ -25,6 +24,11 @@ func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
 		want   string
 	}{
 		{"a claim shows by its own transaction", []journal.Draft{accepted(1, "@1")}, ""},
+		{
+			"a start that its claim has announced: so does it",
+			[]journal.Draft{accepted(1, "@1"), {Job: 1, Payload: journal.Running{Attempt: 1, Claimed: true}}},
+			"",
+		},
 		{"running", []journal.Draft{accepted(1, "@1"), running(1)}, "1 running @1"},
 		{"to its end", []journal.Draft{accepted(1, "@1"), running(1), done(1)}, "1 done @1"},
 		{"given back", []journal.Draft{accepted(1, "@1"), released(1)}, "1 waiting @1"},
@@ -55,60 +59,24 @@ func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			j, table := openJournal(t), newApplier()
+			j, table := openJournal(t), storetest.NewMemory("")
+			table.Put(1, journal.RowAccepted, "@1")
+			table.Put(2, journal.RowAccepted, "@2")
+			words := noted(table)
 			seq := add(t, j, test.drafts...)
 			m := newMirror(j, table)
 			run(t, m)
 			shown(t, m, seq)
-			if got := table.words(); got != test.want {
-				t.Errorf("applied %q, want %q", got, test.want)
-			}
+			must.Equal(t, words(), test.want, "applied")
 		})
-	}
-}
-
-func TestAChangeCarriesTimesAndOutcome(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	events := must.Get(j.Append(accepted(1, "@1"), running(1), done(1)))(t)
-	m := newMirror(j, table)
-	run(t, m)
-	shown(t, m, 3)
-	outcome := events[2].Payload.(journal.Done)
-	want := store.Change{
-		Job: 1, Token: "@1", Accepted: events[0].Time,
-		Status: journal.RowDone, Start: events[1].Time, Attempts: 1, Finish: events[2].Time, Done: &outcome,
-	}
-	got := table.batches[0][0]
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(want)); diff != "" || got.First() != 2 || got.Target() != "a" {
-		t.Errorf("change of event %d on for target %q, want 2 and a (-want +got):\n%s", got.First(), got.Target(), diff)
-	}
-}
-
-func TestTheMirrorGoesOnWhereItWas(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	seq := add(t, j, accepted(1, "@1"), running(1))
-	first := newMirror(j, table)
-	run(t, first)
-	shown(t, first, seq)
-	// A new mirror knows nothing of the claim but what the journal tells.
-	seq = add(t, j, done(1))
-	second := newMirror(j, table)
-	run(t, second)
-	shown(t, second, seq)
-	if got, want := table.words(), "1 running @1; 1 done @1"; !strings.HasPrefix(got, want) {
-		t.Errorf("applied %q, want %q", got, want)
-	}
-	if j.Position() != seq {
-		t.Errorf("position %d, want %d", j.Position(), seq)
 	}
 }
 
 func TestAnOutageIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	table.errs = []error{away("link lost"), away("link lost"), away("refused")}
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowAccepted, "@1")
+	table.Away = &store.Unreachable{Op: "apply", Err: errors.New("link lost")}
 	returned := make(chan struct{}, 1)
 	m := store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler),
@@ -119,9 +87,10 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 	seq := add(t, j, accepted(1, "@1"), running(1))
 	<-away
 	gone, why := m.Reachable()
-	if why == nil && gone.IsZero() || why != nil && !strings.Contains(why.Error(), "link lost") && !strings.Contains(why.Error(), "refused") {
+	if why == nil || gone.IsZero() || !strings.Contains(why.Error(), "link lost") {
 		t.Errorf("since %v it is away: %v", gone, why)
 	}
+	table.Change(func() { table.Away = nil })
 	shown(t, m, seq)
 	<-returned
 	select {
@@ -132,31 +101,14 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 	if back, why := m.Reachable(); why != nil || back.Before(gone) || gone.IsZero() {
 		t.Errorf("since %v it is back: %v", back, why)
 	}
-	if got := table.words(); got != "1 running @1" {
-		t.Errorf("applied %q", got)
-	}
-}
-
-// The claim's own transaction has shown it.
-func TestAStartAnnouncedByItsClaimIsNotMirrored(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	m := newMirror(j, table)
-	claimed := journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1, Claimed: true}}
-	run(t, m)
-	shown(t, m, add(t, j, accepted(1, "@aaaa00001"), claimed))
-	shown(t, m, add(t, j, done(1)))
-	if got, want := table.words(), "1 done @aaaa00001"; got != want {
-		t.Errorf("applied %q, want %q", got, want)
-	}
+	must.Equal(t, table.Read(1), "running @1")
 }
 
 func TestALostRowBecomesAConflict(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	found := journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting}
-	table.fate[1] = store.Outcome{Fate: store.Lost, Found: &found}
-	table.fate[2] = store.Outcome{Fate: store.Lost}
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowWaiting, "")
+	table.Put(3, journal.RowAccepted, "@3")
 	seq := add(t, j, accepted(1, "@1"), accepted(2, "@2"), accepted(3, "@3"), running(1), running(2), running(3))
 	m := newMirror(j, table)
 	run(t, m)
@@ -184,8 +136,6 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 	})
 }
 
-// Nothing grows while the table is slow: what it is owed is in the journal, and
-// what waits meanwhile goes into few transactions.
 // A mirror that was cut off goes over its last steps again, and meets a row that was set back since:
 // that is no conflict.
 func TestARowThatWasSetBackIsNoConflict(t *testing.T) {
@@ -205,51 +155,36 @@ func TestARowThatWasSetBackIsNoConflict(t *testing.T) {
 	}
 }
 
+// Nothing grows while the table is slow: what it is owed is in the journal, and
+// what waits meanwhile goes into few transactions.
 func TestWhatWaitsIsAppliedInBatches(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	table.hold = make(chan struct{})
+	j, table := openJournal(t), storetest.NewMemory("")
 	m := newMirror(j, table)
 	run(t, m)
 	const jobs = 2000
 	var seq uint64
 	for id := range int64(jobs) {
-		seq = add(t, j, accepted(id+1, "@1"), running(id+1), done(id+1))
+		table.Put(id+1, journal.RowAccepted, "@1")
 	}
-	close(table.hold)
+	table.Change(func() { // no call is answered meanwhile
+		for id := range int64(jobs) {
+			seq = add(t, j, accepted(id+1, "@1"), running(id+1), done(id+1))
+		}
+	})
 	shown(t, m, seq)
-	if n := len(table.batches); n > jobs*3/512+2 {
-		t.Errorf("%d transactions for %d jobs", n, jobs)
+	if table.Applies > jobs*3/512+2 {
+		t.Errorf("%d transactions for %d jobs", table.Applies, jobs)
 	}
-}
-
-func TestShownIsToldInOrder(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	m := newMirror(j, table)
-	early := m.Shown(2, 0)
-	late := m.Shown(5, 0)
-	run(t, m)
-	add(t, j, accepted(1, "@1"), running(1))
-	<-early
-	select {
-	case <-late:
-		t.Error("an event that does not exist yet is said to be shown")
-	default:
-	}
-	add(t, j, accepted(2, "@2"), running(2), done(2))
-	<-late
-	<-m.Shown(3, 0)
 }
 
 // A change that is applied again after an unanswered COMMIT may meet its row under the next claim.
 func TestARowThatWasClaimedAgainIsNoConflict(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
+	j, table := openJournal(t), storetest.NewMemory("")
 	add(t, j, accepted(1, "@aaaa00001"), running(1), done(1))
 	last := add(t, j, accepted(1, "@aaaa00002"))
-	row := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@aaaa00002"}
-	table.fate[1] = store.Outcome{Fate: store.Lost, Found: &row}
+	table.Put(1, journal.RowAccepted, "@aaaa00002")
 	m := newMirror(j, table)
 	run(t, m)
 	shown(t, m, last)
@@ -290,28 +225,15 @@ func TestAFullDiskDoesNotEndTheMirror(t *testing.T) {
 	j := &fullJournal{Log: openJournal(t), rested: make(chan struct{}, 10)}
 	j.appends.Store(2)
 	j.rests.Store(1)
-	table := newApplier()
-	table.fate[1] = store.Outcome{Fate: store.Lost}
-	m := store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
+	table := storetest.NewMemory("")
+	table.Put(2, journal.RowAccepted, "@2") // and no row 1
+	m := mirrorOf(j, j, table)
 	run(t, m)
 	shown(t, m, add(t, j.Log, accepted(1, "@1"), running(1)))
-	if conflicts := countConflicts(t, j.Log); conflicts != 1 {
-		t.Errorf("%d conflicts are journalled, want 1", conflicts)
-	}
+	must.Equal(t, len(of[journal.Conflict](t, j.Log)), 1, "conflicts")
 	<-j.rested
 	shown(t, m, add(t, j.Log, accepted(2, "@2"), running(2)))
 	<-j.rested
-}
-
-func countConflicts(t *testing.T, j *eventlog.Log) (n int) {
-	t.Helper()
-	events := must.Get(j.Next(context.Background(), 0, 100))(t)
-	for _, e := range events {
-		if e.Kind() == journal.KindConflict {
-			n++
-		}
-	}
-	return n
 }
 
 // Beyond the bounds the mirror reads no further, and drops nothing; it goes on when there is room
@@ -361,7 +283,7 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsQuarantined(t *testing.T) {
 // Thousands of clients wait for a job each.
 func TestThousandsWaitCheaply(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
+	j, table := openJournal(t), storetest.NewMemory("")
 	m := newMirror(j, table)
 	const clients = 20_000
 	var waiting []<-chan struct{}

@@ -71,8 +71,10 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 // A later claim's change waits behind that of an earlier one, and is never applied before it.
 func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	table.set(1, store.Outcome{Fate: store.Held, Note: "locked"})
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowAccepted, "@1")
+	table.Locked[1] = true
+	words := noted(table)
 	m := newMirror(j, table)
 	run(t, m)
 	await(t, "the first claim's change", m.Tried(add(t, j, accepted(1, "@1"), running(1), released(1))))
@@ -81,12 +83,20 @@ func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
 	if !open(m.Shown(3, 1)) {
 		t.Error("the first claim's change is said to be shown")
 	}
-	table.set(1, store.Outcome{})
+	table.Change(func() {
+		clear(table.Locked)
+		claimed := table.OnChange
+		table.OnChange = func(c store.Change) { // the first claim's is made by then
+			if claimed(c); c.Token == "@2" {
+				table.Rows[1].Status, table.Rows[1].Owner = journal.RowAccepted, "@2"
+			}
+		}
+	})
 	await(t, "all", m.Shown(newest, 0))
-	words := table.last(2)
-	if want := []string{"1 waiting @1", "1 done @2"}; !slices.Equal(words, want) {
-		t.Errorf("applied %q at last, want %q", words, want)
+	if text := words(); !strings.HasSuffix(text, "1 waiting @1; 1 done @2") {
+		t.Errorf("applied %q", text)
 	}
+	must.Equal(t, table.Read(1), "done ")
 }
 
 // A crash while a row is quarantined: the bookmark has not passed it, so the next mirror quarantines
@@ -184,10 +194,8 @@ func TestRowsGivenBackAreTold(t *testing.T) {
 		table.Put(id+1, journal.RowAccepted, token(id+1))
 	}
 	told := make(chan []string, 10)
-	m := store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler),
-		OnGivenBack: func(targets []string) { told <- targets },
-	})
+	m := newMirror(j, table)
+	m.OnGivenBack = func(targets []string) { told <- targets }
 	run(t, m)
 	back := func(id int64, target string, manual bool) journal.Draft {
 		return journal.Draft{Job: id, Payload: journal.Released{Reason: "stop", Target: target, Manual: manual, Token: token(id)}}

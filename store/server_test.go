@@ -3,7 +3,6 @@ package store_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,31 +14,91 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
-// onServer makes a mirror for a journal that knows the table's server.
-func onServer(j *eventlog.Log, table *storetest.Memory, returned chan struct{}) *store.Mirror {
-	return store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: table, Logger: discard(),
-		OnReturn: func() { returned <- struct{}{} },
+// onServer makes a mirror that tells when claims go on.
+func onServer(j *eventlog.Log, table store.Applier) (m *store.Mirror, returned chan struct{}) {
+	returned = make(chan struct{}, 10)
+	return mirrorOf(j, j, table, func(c *store.Config) { c.OnReturn = func() { returned <- struct{}{} } }), returned
+}
+
+// failover is a journal and a table, mirrored, whose server is exchanged for another one.
+type failover struct {
+	*testing.T
+	journal  *eventlog.Log
+	table    *storetest.Memory
+	mirror   *store.Mirror
+	returned chan struct{}
+}
+
+// onServerOne is a table on server one, with rows that bear their claims, and what was appended of them mirrored.
+func onServerOne(t *testing.T) *failover {
+	f := &failover{T: t, journal: openJournal(t), table: storetest.NewMemory("one")}
+	f.mirror, f.returned = onServer(f.journal, f.table)
+	return f
+}
+
+// runs has the mirror run.
+func (f *failover) runs() *failover {
+	f.Helper()
+	run(f.T, f.mirror)
+	await(f.T, "claims", f.returned)
+	return f
+}
+
+// append appends, and waits until the table shows it.
+func (f *failover) append(drafts ...journal.Draft) {
+	f.Helper()
+	await(f.T, "the server", f.mirror.Shown(add(f.T, f.journal, drafts...), 0))
+}
+
+// put puts a row into the table as it reads on the other server.
+func (f *failover) put(id int64, status, owner string) *store.Seen {
+	row := &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
+	f.table.Rows[id] = row
+	return row
+}
+
+// goesTo exchanges the server for server two, on which the rows are changed.
+func (f *failover) goesTo(change func()) {
+	f.Helper()
+	f.table.Change(func() {
+		f.table.Reached = "two"
+		change()
 	})
+	f.mirror.CheckServer()
+	await(f.T, "claims on the new server", f.returned)
+}
+
+// rows compares rows: status and owner.
+func (f *failover) rows(when string, want map[int64]string) {
+	f.Helper()
+	for id, text := range want {
+		check.Equal(f.T, f.table.Read(id), text, "%s: row %d", when, id)
+	}
+}
+
+// met compares which servers were journalled; the first one ever is one.
+func (f *failover) met(second journal.Server) {
+	f.Helper()
+	if diff := cmp.Diff([]journal.Server{{Server: "one"}, second}, of[journal.Server](f.T, f.journal)); diff != "" {
+		f.Errorf("journalled (-want +got):\n%s", diff)
+	}
 }
 
 // The first server ever is only noted, and confirmed.
 func TestTheFirstServerIsNoted(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	add(t, j, accepted(1, token(1)), running(1))
-	table.Put(1, journal.RowWaiting, "")
-	run(t, onServer(j, table, returned))
-	await(t, "claims", returned)
-	if diff := cmp.Diff([]journal.Server{{Server: "one"}}, of[journal.Server](t, j)); diff != "" || table.Confirmed != "one" {
-		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.Confirmed, diff)
+	f := onServerOne(t)
+	add(t, f.journal, accepted(1, token(1)), running(1))
+	f.table.Put(1, journal.RowWaiting, "")
+	f.runs()
+	if diff := cmp.Diff([]journal.Server{{Server: "one"}}, of[journal.Server](t, f.journal)); diff != "" || f.table.Confirmed != "one" {
+		t.Errorf("confirmed %q; journalled (-want +got):\n%s", f.table.Confirmed, diff)
 	}
-	if table.Claims != 0 {
-		t.Errorf("%d rows were claimed again", table.Claims)
-	}
+	check.Equal(t, f.table.Claims, 0, "rows that were claimed again")
 }
 
 // A failover to a replica that lags: rows read accepted and running with our token while the
@@ -47,110 +106,73 @@ func TestTheFirstServerIsNoted(t *testing.T) {
 // restart. All are mended before anything is claimed.
 func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
+	f := onServerOne(t).runs()
 	const jobs = 12
 	for id := int64(1); id <= jobs; id++ {
-		table.Put(id, journal.RowAccepted, token(id))
-		claim := journal.Accepted{Target: "a", Token: token(id), Manual: id == 7}
-		add(t, j, journal.Draft{Job: id, Payload: claim})
+		f.table.Put(id, journal.RowAccepted, token(id))
+		add(t, f.journal, journal.Draft{Job: id, Payload: journal.Accepted{Target: "a", Token: token(id), Manual: id == 7}})
 	}
 	end := func(id int64) journal.Draft {
 		return journal.Draft{Job: id, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: []byte("out"), Size: 3}, Token: token(id)}}
 	}
 	for _, id := range []int64{1, 2, 3, 4, 7, 9, 10, 11} {
-		add(t, j, running(id), end(id))
+		add(t, f.journal, running(id), end(id))
 	}
-	newest := add(t, j, running(5), running(8),
-		journal.Draft{Job: 12, Payload: journal.Released{Reason: "stop", Target: "a", Token: token(12)}})
-	await(t, "the old server", m.Shown(newest, 0))
+	f.append(running(5), running(8), journal.Draft{Job: 12, Payload: journal.Released{Reason: "stop", Target: "a", Token: token(12)}})
 
-	table.Change(func() {
-		table.Reached = "two"
-		set := func(id int64, status, owner string) {
-			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
-		}
-		set(1, journal.RowRunning, token(1))
-		set(2, journal.RowAccepted, token(2))
-		set(3, journal.RowWaiting, "")        // it ran
-		delete(table.Rows, 4)                 // the replica never saw it, and it is done
-		set(5, journal.RowAccepted, token(5)) // it runs
-		set(6, journal.RowWaiting, "")        // it waits here for a slot
-		set(7, journal.RowManual, "")         // it ran, by hand
-		set(8, journal.RowWaiting, "")        // it runs
-		set(9, journal.RowRunning, "@zzzz00") // another worker's
-		set(10, journal.RowWaiting, "")       // an old id that was given to another job
-		table.Rows[10].Created = time.Now().Unix() + 60
-		set(11, journal.RowWaiting, "") // set back by hand before
-		table.Rows[11].Finished = time.Now().Unix() + 60
-		set(12, journal.RowAccepted, token(12)) // given back
-	})
 	given := make(chan []string, 10)
-	m.OnGivenBack = func(targets []string) { given <- targets }
-	if _, err := table.ClaimManual(t.Context(), nil, nil, nil); !errors.As(err, new(*store.AnotherServer)) {
-		t.Fatalf("a claim on a server that is not confirmed: %v", err)
-	}
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	want := map[int64]string{
+	f.mirror.OnGivenBack = func(targets []string) { given <- targets }
+	f.goesTo(func() {
+		f.put(1, journal.RowRunning, token(1))
+		f.put(2, journal.RowAccepted, token(2))
+		f.put(3, journal.RowWaiting, "")                                    // it ran
+		delete(f.table.Rows, 4)                                             // the replica never saw it, and it is done
+		f.put(5, journal.RowAccepted, token(5))                             // it runs
+		f.put(6, journal.RowWaiting, "")                                    // it waits here for a slot
+		f.put(7, journal.RowManual, "")                                     // it ran, by hand
+		f.put(8, journal.RowWaiting, "")                                    // it runs
+		f.put(9, journal.RowRunning, "@zzzz00")                             // another worker's
+		f.put(10, journal.RowWaiting, "").Created = time.Now().Unix() + 60  // an old id that was given to another job
+		f.put(11, journal.RowWaiting, "").Finished = time.Now().Unix() + 60 // set back by hand before
+		f.put(12, journal.RowAccepted, token(12))                           // given back
+	})
+	f.rows("mended", map[int64]string{
 		1: "done ", 2: "done ", 3: "done ", 4: "none", 5: "running " + token(5), 6: "accepted " + token(6),
 		7: "done ", 8: "running " + token(8), 9: "running @zzzz00", 10: "waiting ", 11: "waiting ", 12: "waiting ",
-	}
-	for id, text := range want {
-		if got := table.Read(id); got != text {
-			t.Errorf("row %d is %q, want %q", id, got, text)
-		}
-	}
-	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 8, Left: 3}}
-	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" || table.Confirmed != "two" {
-		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.Confirmed, diff)
-	}
+	})
+	f.met(journal.Server{Server: "two", Before: "one", Mended: 8, Left: 3})
+	check.Equal(t, f.table.Confirmed, "two")
 	select {
 	case <-given:
 	default:
 		t.Error("nobody was told of the row that waits again")
 	}
 	// The jobs under way go on as if nothing had been.
-	newest = add(t, j, end(5), running(6), end(6), end(8))
-	await(t, "their ends", m.Shown(newest, 0))
-	for _, id := range []int64{5, 6, 8} {
-		if got := table.Read(id); got != "done " {
-			t.Errorf("row %d is %q in the end", id, got)
-		}
-	}
-	if n := len(of[journal.Conflict](t, j)); n != 0 {
-		t.Errorf("%d conflicts", n)
-	}
+	f.append(end(5), running(6), end(6), end(8))
+	f.rows("in the end", map[int64]string{5: "done ", 6: "done ", 8: "done "})
+	check.Equal(t, len(of[journal.Conflict](t, f.journal)), 0, "conflicts")
 }
 
 // Regression: each row that was left had a warning of its own, hundreds after one failover. There is one
 // for the event, with counts, some ids, and what lists and mends them.
 func TestAFailoverIsToldInOneWarning(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
+	f := onServerOne(t)
 	var log bytes.Buffer
-	m.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	run(t, m)
-	await(t, "claims", returned)
+	f.mirror.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	f.runs()
 	const rows = 300
-	var newest uint64
 	for id := int64(1); id <= rows; id++ {
-		table.Put(id, journal.RowAccepted, token(id))
-		newest = add(t, j, accepted(id, token(id)), running(id), done(id))
+		f.table.Put(id, journal.RowAccepted, token(id))
+		add(t, f.journal, accepted(id, token(id)), running(id), done(id))
 	}
-	await(t, "their ends", m.Shown(newest, 0))
-	table.Change(func() {
-		table.Reached = "two"
+	f.append(journal.Draft{Payload: journal.Closed{}})
+	f.goesTo(func() {
 		for id := int64(2); id <= rows; id++ { // another worker has them there
-			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: journal.RowRunning, Owner: "@zzzz00"}}
+			f.put(id, journal.RowRunning, "@zzzz00")
 		}
-		table.Rows[1].Status, table.Rows[1].Owner = journal.RowRunning, token(1)
+		f.table.Rows[1].Status, f.table.Rows[1].Owner = journal.RowRunning, token(1)
 	})
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
 	var warnings []string
 	for _, line := range strings.Split(log.String(), "\n") {
 		if strings.Contains(line, "level=WARN") && !strings.Contains(line, "on another server") {
@@ -171,86 +193,65 @@ func TestAFailoverIsToldInOneWarning(t *testing.T) {
 // know how they ended before, brings that end back.
 func TestRowsThatWereSetBackStaySoOnAnotherServer(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
-	var newest uint64
+	f := onServerOne(t).runs()
 	for id := int64(1); id <= 7; id++ {
-		table.Put(id, journal.RowAccepted, token(id))
-		newest = add(t, j, accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: journal.Done{Result: "ok", Token: token(id)}})
+		f.table.Put(id, journal.RowAccepted, token(id))
+		f.append(accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: journal.Done{Result: "ok", Token: token(id)}})
 	}
-	await(t, "their ends", m.Shown(newest, 0))
 	now := time.Now().Unix() // they have ended by then
 	retried := func(id int64) journal.Draft {
 		return journal.Draft{Job: id, Payload: journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: now, By: "me"}}
 	}
-	newest = add(t, j, retried(1), retried(2), retried(3), retried(4), retried(5),
+	f.append(retried(1), retried(2), retried(3), retried(4), retried(5),
 		journal.Draft{Job: 5, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: "the row is done"}})
-	await(t, "what was set back", m.Shown(newest, 0))
-	table.Change(func() {
-		table.Reached = "two"
-		set := func(id int64, status, owner string, finished int64) {
-			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}, Finished: finished}
-		}
-		set(1, journal.RowWaiting, "", now)      // set back here
-		set(2, journal.RowRunning, token(2), 0)  // the replica lags: it ran, and will run again
-		set(3, journal.RowRunning, "@zzzz00", 0) // another worker's
-		set(4, journal.RowDone, "", now)         // the replica lags
-		table.Rows[4].Result = "ok"
-		set(5, journal.RowWaiting, "", 0)   // it was not set back after all, and the replica lags
-		set(6, journal.RowWaiting, "", now) // set back by another worker
-		set(7, journal.RowWaiting, "", 0)   // the replica lags
+	f.goesTo(func() {
+		f.put(1, journal.RowWaiting, "").Finished = now // set back here
+		f.put(2, journal.RowRunning, token(2))          // the replica lags: it ran, and will run again
+		f.put(3, journal.RowRunning, "@zzzz00")         // another worker's
+		ended := f.put(4, journal.RowDone, "")          // the replica lags
+		ended.Finished, ended.Result = now, "ok"
+		f.put(5, journal.RowWaiting, "")                // it was not set back after all, and the replica lags
+		f.put(6, journal.RowWaiting, "").Finished = now // set back by another worker
+		f.put(7, journal.RowWaiting, "")                // the replica lags
 	})
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	want := map[int64]string{
+	f.rows("mended", map[int64]string{
 		1: "waiting ", 2: "waiting ", 3: "running @zzzz00", 4: "done ", 5: "done ", 6: "waiting ", 7: "done ",
-	}
-	for id, text := range want {
-		if got := table.Read(id); got != text {
-			t.Errorf("row %d is %q, want %q", id, got, text)
-		}
-	}
+	})
 }
 
 // The new server is met by an update: what it answers counts for nothing before its rows were
 // compared, else a row that it never saw claimed would be a conflict and end its claim.
 func TestWhatAnUncheckedServerAnswersDoesNotCount(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
-	table.Put(1, journal.RowWaiting, "") // on the replica; the primary had it claimed
-	table.Change(func() {
-		table.OnApply = func() {
-			if table.Reached == "one" {
-				table.Reached = "two"
-				m.CheckServer() // as a connection does that reached it
+	f := onServerOne(t).runs()
+	f.table.Put(1, journal.RowWaiting, "") // on the replica; the primary had it claimed
+	f.table.Change(func() {
+		f.table.OnApply = func() {
+			if f.table.Reached == "one" {
+				f.table.Reached = "two"
+				f.mirror.CheckServer() // as a connection does that reached it
 			}
 		}
 	})
-	newest := add(t, j, accepted(1, token(1)), running(1))
-	await(t, "the start", m.Shown(newest, 1))
-	if got := table.Read(1); got != "running "+token(1) || len(of[journal.Conflict](t, j)) != 0 {
-		t.Errorf("the row is %q, %d conflicts", got, len(of[journal.Conflict](t, j)))
-	}
+	f.append(accepted(1, token(1)), running(1))
+	f.rows("then", map[int64]string{1: "running " + token(1)})
+	check.Equal(t, len(of[journal.Conflict](t, f.journal)), 0, "conflicts")
 }
 
 // Killed while it goes back: nothing is confirmed, and the next start does it again.
 func TestGoingBackIsRepeatedAfterACrash(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
+	j, table := openJournal(t), storetest.NewMemory("one")
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	newest := add(t, j, accepted(1, token(1)), running(1), done(1))
 	j.SetPosition(newest)
 	table.Put(1, journal.RowRunning, token(1))
 	table.Reached = "two"
 	ctx, kill := context.WithCancel(t.Context())
-	killed := store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: &dying{table, kill}, Logger: discard(), Server: "one",
-	})
+	killed := newMirror(j, &failing{table, func(err error) error {
+		kill()
+		return ctx.Err()
+	}})
 	must.Do(t, killed.Run(ctx))
 	if n := len(of[journal.Server](t, j)); n != 1 {
 		t.Errorf("%d servers are journalled, want one", n)
@@ -258,24 +259,24 @@ func TestGoingBackIsRepeatedAfterACrash(t *testing.T) {
 	if table.Confirmed != "" {
 		t.Errorf("%q was confirmed before it was compared", table.Confirmed)
 	}
-	run(t, onServer(j, table, returned))
+	m, returned := onServer(j, table)
+	run(t, m)
 	await(t, "claims", returned)
 	if got := table.Read(1); got != "done " {
 		t.Errorf("the row is %q", got)
 	}
 }
 
-// dying is a table whose user is killed when it has done what it was to do.
-type dying struct {
+// failing is a table that does what it is to do, and then may say otherwise.
+type failing struct {
 	*storetest.Memory
-	kill func()
+	says func(error) error
 }
 
 // Apply implements store.Applier.
-func (d *dying) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	_, _ = d.Memory.Apply(ctx, changes)
-	d.kill()
-	return nil, ctx.Err()
+func (f *failing) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+	outcomes, err := f.Memory.Apply(ctx, changes)
+	return outcomes, f.says(err)
 }
 
 // Only the last minutes are looked at, and no more than a number of events.
@@ -284,7 +285,7 @@ func TestGoingBackIsBounded(t *testing.T) {
 	now := time.Now()
 	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir(), Now: func() time.Time { return now }}))(t)
 	t.Cleanup(func() { _ = j.Close() })
-	table, returned := storetest.NewMemory("two"), make(chan struct{}, 10)
+	table := storetest.NewMemory("two")
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	for id := int64(1); id <= 2; id++ {
 		j.SetPosition(add(t, j, accepted(id, token(id)), running(id), done(id)))
@@ -293,7 +294,8 @@ func TestGoingBackIsBounded(t *testing.T) {
 	}
 	j.SetPosition(add(t, j, accepted(3, token(3))))
 	table.Put(3, journal.RowWaiting, "")
-	run(t, onServer(j, table, returned))
+	m, returned := onServer(j, table)
+	run(t, m)
 	await(t, "claims", returned)
 	for id, want := range map[int64]string{1: "waiting ", 2: "done ", 3: "accepted " + token(3)} {
 		if got := table.Read(id); got != want {
@@ -315,7 +317,7 @@ func TestGoingBackIsBounded(t *testing.T) {
 // second time else.
 func TestARowThatIsHeldIsClaimedAgainOnceItIsFree(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("two"), make(chan struct{}, 10)
+	j, table := openJournal(t), storetest.NewMemory("two")
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	var drafts []journal.Draft
 	for id := range int64(1200) { // more than one stretch
@@ -330,9 +332,7 @@ func TestARowThatIsHeldIsClaimedAgainOnceItIsFree(t *testing.T) {
 			table.Change(func() { clear(table.Locked) })
 		}
 	}}
-	m := store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: tries, Logger: discard(), Server: "one", OnReturn: func() { returned <- struct{}{} },
-	})
+	m, returned := onServer(j, tries)
 	run(t, m)
 	await(t, "claims", returned)
 	for id := range int64(1200) {
@@ -361,15 +361,18 @@ func (c *counting) ClaimManual(ctx context.Context, ids []int64, targets []strin
 // mended counts once.
 func TestAnOutageWhileGoingBackIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("two"), make(chan struct{}, 10)
+	j, table := openJournal(t), storetest.NewMemory("two")
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	j.SetPosition(add(t, j, accepted(1, token(1)), running(1), done(1), accepted(2, token(2)), running(2), done(2)))
 	table.Put(1, journal.RowWaiting, "")
 	table.Put(2, journal.RowRunning, token(2))
-	flaky := &flaky{Memory: table, fails: 2}
-	m := store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: flaky, Logger: discard(), Server: "one", OnReturn: func() { returned <- struct{}{} },
-	})
+	fails := 2
+	m, returned := onServer(j, &failing{table, func(err error) error {
+		if fails--; fails >= 0 {
+			return &store.Unreachable{Op: "apply", Err: fmt.Errorf("link lost")}
+		}
+		return err
+	}})
 	away := m.Away()
 	run(t, m)
 	await(t, "the outage", away)
@@ -382,63 +385,28 @@ func TestAnOutageWhileGoingBackIsWaitedOut(t *testing.T) {
 	}
 }
 
-// flaky is a table that is lost a few times, after it did what it was to do.
-type flaky struct {
-	*storetest.Memory
-	fails int
-}
-
-// Apply implements store.Applier.
-func (f *flaky) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	outcomes, err := f.Memory.Apply(ctx, changes)
-	if f.fails--; f.fails >= 0 {
-		return nil, &store.Unreachable{Op: "apply", Err: fmt.Errorf("link lost")}
-	}
-	return outcomes, err
-}
-
 // A claim that was cancelled before it was started makes its row ignored, by the mirror, and by the
 // comparison with a server that lagged: whatever the row says there of that claim.
 func TestCancelledClaimsAreMirroredAndMended(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
-	m := onServer(j, table, returned)
-	run(t, m)
-	await(t, "claims", returned)
-	var newest uint64
-	for id := int64(1); id <= 3; id++ {
-		table.Put(id, journal.RowAccepted, token(id))
-		add(t, j, accepted(id, token(id)))
-		if id == 2 { // announced, and not started yet
-			add(t, j, running(id))
+	f := onServerOne(t).runs()
+	for id := int64(1); id <= 4; id++ {
+		f.table.Put(id, journal.RowAccepted, token(id))
+		add(t, f.journal, accepted(id, token(id)))
+		if id == 2 || id == 4 { // announced, and not started yet; 4 runs
+			add(t, f.journal, running(id))
 		}
-		newest = add(t, j, journal.Draft{Job: id, Payload: journal.Cancelled{By: "10.0.0.5:4711", Token: token(id)}})
+		f.append(journal.Draft{Job: id, Payload: journal.Cancelled{By: "10.0.0.5:4711", Runs: id == 4, Token: token(id)}})
 	}
-	table.Put(4, journal.RowAccepted, token(4)) // it runs, and somebody cancels it
-	newest = max(newest, add(t, j, accepted(4, token(4)), running(4), journal.Draft{Job: 4, Payload: journal.Cancelled{By: "10.0.0.5:4711", Runs: true, Token: token(4)}}))
-	await(t, "all of it", m.Shown(newest, 0))
-	check := func(where string) {
-		t.Helper()
-		for id, want := range map[int64]string{1: "ignored ", 2: "ignored ", 3: "ignored ", 4: "running " + token(4)} {
-			if got := table.Read(id); got != want {
-				t.Errorf("%s: row %d is %q, want %q", where, id, got, want)
-			}
-		}
-	}
-	check("mirrored")
-	table.Change(func() {
-		table.Reached = "two"
-		for id, row := range map[int64]journal.Row{
-			1: {Status: journal.RowWaiting}, 2: {Status: journal.RowRunning, Owner: token(2)}, 3: {Status: journal.RowAccepted, Owner: token(3)},
-			4: {Status: journal.RowAccepted, Owner: token(4)},
-		} {
-			row.Job, row.Target = id, "a"
-			table.Rows[id] = &store.Seen{Row: row}
-		}
+	want := map[int64]string{1: "ignored ", 2: "ignored ", 3: "ignored ", 4: "running " + token(4)}
+	f.rows("mirrored", want)
+	f.goesTo(func() {
+		f.put(1, journal.RowWaiting, "")
+		f.put(2, journal.RowRunning, token(2))
+		f.put(3, journal.RowAccepted, token(3))
+		f.put(4, journal.RowAccepted, token(4))
 	})
-	m.CheckServer()
-	await(t, "claims on the new server", returned)
-	check("mended")
+	f.rows("mended", want)
 }
 
 // After a failover to a replica that had lagged, old ids were given out again, and reapply marked

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
+	"jobd/store/storetest"
 	"jobd/store/storetest/must"
 )
 
@@ -54,8 +56,29 @@ func released(id int64) journal.Draft {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newMirror(j *eventlog.Log, table store.Applier) *store.Mirror {
-	return store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
+func newMirror(j *eventlog.Log, table store.Applier) *store.Mirror { return mirrorOf(j, j, table) }
+
+// mirrorOf is a mirror of a journal that a test has a hand in.
+func mirrorOf(source store.Source, bookmark store.Bookmark, table store.Applier, also ...func(*store.Config)) *store.Mirror {
+	c := store.Config{Source: source, Bookmark: bookmark, Table: table, Logger: discard()}
+	for _, set := range also {
+		set(&c)
+	}
+	return store.NewMirror(c)
+}
+
+// noted has a table note what it is given, in words: "job status token" a change, ";" between batches.
+func noted(table *storetest.Memory) (words func() string) {
+	var batches []string
+	table.OnApply = func() { batches = append(batches, "") }
+	table.OnChange = func(c store.Change) {
+		last := &batches[len(batches)-1]
+		*last = strings.TrimPrefix(fmt.Sprintf("%s, %d %s %s", *last, c.Job, c.Status, c.Token), ", ")
+	}
+	return func() (text string) {
+		table.Change(func() { text = strings.Join(batches, "; ") })
+		return text
+	}
 }
 
 // hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.

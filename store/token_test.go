@@ -3,14 +3,10 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
-	"jobd/store"
 	"jobd/store/storetest"
 )
 
@@ -41,7 +37,7 @@ func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 	table.Put(1, journal.RowWaiting, "") // reset by hand, before the mirror came
 	table.OnApply = func() { table.Rows[1].Status, table.Rows[1].Owner = journal.RowAccepted, "@aaaa00002" }
 	source := &racing{Log: j, claim: accepted(1, "@aaaa00002")}
-	m := store.NewMirror(store.Config{Source: source, Bookmark: j, Table: table, Logger: discard()})
+	m := mirrorOf(source, j, table)
 	run(t, m)
 	await(t, "the old claim's end", m.Shown(3, 1))
 	conflicts := of[journal.Conflict](t, j)
@@ -59,11 +55,14 @@ func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 	}
 }
 
-// forgetful is a journal whose history has lost all claims to retention.
-type forgetful struct{ *eventlog.Log }
+// forgetful is a journal whose history gives no claims: it has lost them to retention, or can't be read.
+type forgetful struct {
+	*eventlog.Log
+	why error
+}
 
-func (forgetful) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
-	return journal.Accepted{}, journal.ErrNoClaim
+func (f forgetful) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
+	return journal.Accepted{}, f.why
 }
 
 // A job older than the retention, and a restart: the worker ended with exit 1 when that job ended,
@@ -83,7 +82,7 @@ func TestAClaimThatRetentionRemovedDoesNotEndTheMirror(t *testing.T) {
 			j, table := openJournal(t), storetest.NewMemory("")
 			table.Put(1, journal.RowRunning, token(1))
 			j.SetPosition(add(t, j, accepted(1, token(1)), running(1)))
-			m := store.NewMirror(store.Config{Source: forgetful{j}, Bookmark: j, Table: table, Logger: discard()})
+			m := mirrorOf(forgetful{j, journal.ErrNoClaim}, j, table)
 			run(t, m)
 			await(t, "the start", m.Shown(2, 0))
 			// The mirror of this process knows the claim from the state.
@@ -106,7 +105,7 @@ func TestAnEndWithoutItsClaimIsAConflict(t *testing.T) {
 	add(t, j, accepted(1, token(1)), running(1))
 	j.SetPosition(2)
 	newest := add(t, j, done(1), accepted(2, token(2)), running(2)) // by an older version, before the start
-	m := store.NewMirror(store.Config{Source: forgetful{j}, Bookmark: j, Table: table, Logger: discard()})
+	m := mirrorOf(forgetful{j, journal.ErrNoClaim}, j, table)
 	run(t, m)
 	await(t, "all", m.Shown(newest, 0))
 	if got := table.Read(1); got != "running "+token(1) {
@@ -129,7 +128,7 @@ func TestAnEndWithoutItsClaimDoesNotEndALaterClaim(t *testing.T) {
 	add(t, j, accepted(1, token(1)), running(1))
 	j.SetPosition(2)
 	newest := add(t, j, done(1), accepted(1, "@aaaa00009"))
-	m := store.NewMirror(store.Config{Source: forgetful{j}, Bookmark: j, Table: table, Logger: discard()})
+	m := mirrorOf(forgetful{j, journal.ErrNoClaim}, j, table)
 	// The later claim began in the same microsecond at the latest, so its time does not tell it
 	// from the older one.
 	run(t, m)
@@ -152,104 +151,8 @@ func TestAHistoryThatCannotBeReadEndsTheMirror(t *testing.T) {
 	j.SetPosition(2)
 	add(t, j, done(1))
 	broken := errors.New("input/output error")
-	m := store.NewMirror(store.Config{Source: unreadable{j, broken}, Bookmark: j, Table: table, Logger: discard()})
+	m := mirrorOf(forgetful{j, broken}, j, table)
 	if err := m.Run(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("Run: %v, want the journal's failure", err)
 	}
-}
-
-type unreadable struct {
-	*eventlog.Log
-	err error
-}
-
-func (u unreadable) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
-	return journal.Accepted{}, u.err
-}
-
-// applier is a table that notes what it is given.
-type applier struct {
-	store.Applier // nil: what a test does not need is not there
-
-	mu      sync.Mutex
-	batches [][]store.Change
-	errs    []error // the first calls fail with these
-	hold    chan struct{}
-	fate    map[int64]store.Outcome
-	applied chan struct{} // receives after each batch that was taken
-}
-
-func newApplier() *applier {
-	return &applier{fate: make(map[int64]store.Outcome), applied: make(chan struct{}, 1000)}
-}
-
-func (a *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.hold != nil {
-		select {
-		case <-a.hold:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if len(a.errs) > 0 {
-		err := a.errs[0]
-		a.errs = a.errs[1:]
-		return nil, err
-	}
-	a.batches = append(a.batches, changes)
-	outcomes := make([]store.Outcome, len(changes))
-	for i, c := range changes {
-		outcomes[i] = a.fate[c.Job]
-	}
-	a.applied <- struct{}{}
-	return outcomes, nil
-}
-
-// Server implements store.Applier: it does not tell servers apart.
-func (a *applier) Server(context.Context) (string, error) { return "", nil }
-
-// Confirm implements store.Applier.
-func (a *applier) Confirm(string) {}
-
-// Look implements store.Applier: there are no rows.
-func (a *applier) Look(context.Context, []int64) (map[int64]*store.Seen, error) { return nil, nil }
-
-// away is an error that says that the table is out of reach.
-func away(text string) error { return &store.Unreachable{Op: "apply", Err: errors.New(text)} }
-
-// set sets what becomes of a job's changes from now on.
-func (a *applier) set(job int64, o store.Outcome) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fate[job] = o
-}
-
-// last gives the last n changes that were applied, in words.
-func (a *applier) last(n int) []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var words []string
-	for _, batch := range a.batches {
-		for _, c := range batch {
-			words = append(words, fmt.Sprintf("%d %s %s", c.Job, c.Status, c.Token))
-		}
-	}
-	return words[max(0, len(words)-n):]
-}
-
-// words puts what was applied into words: "job status token" a change, ";" between batches.
-func (a *applier) words() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var batches []string
-	for _, batch := range a.batches {
-		var changes []string
-		for _, c := range batch {
-			changes = append(changes, fmt.Sprintf("%d %s %s", c.Job, c.Status, c.Token))
-		}
-		batches = append(batches, strings.Join(changes, ", "))
-	}
-	return strings.Join(batches, "; ")
 }

@@ -7,60 +7,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
-// machine has a clock that can be set, and one that can't. It can be booted.
+// machine has a clock that can be set, and one that can't. It can be booted. Its journal keeps its history
+// for a month.
 type machine struct {
 	t    testing.TB
-	mu   sync.Mutex
 	wall time.Time
 	up   time.Duration
 	boot string
 	said bytes.Buffer
-}
-
-func newMachine(t testing.TB) *machine {
-	return &machine{t: t, wall: base, up: time.Hour, boot: "first"}
-}
-
-func (m *machine) now() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wall
-}
-
-func (m *machine) uptime() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.up
+	dir  string
+	log  *Log
 }
 
 // pass lets time really pass.
-func (m *machine) pass(d time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.wall, m.up = m.wall.Add(d), m.up+d
-}
+func (m *machine) pass(d time.Duration) { m.wall, m.up = m.wall.Add(d), m.up+d }
 
 // set sets the clock.
-func (m *machine) set(by time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.wall = m.wall.Add(by)
-}
+func (m *machine) set(by time.Duration) { m.wall = m.wall.Add(by) }
 
 // reboot turns the machine off for a while.
 func (m *machine) reboot(off time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.wall, m.up, m.boot = m.wall.Add(off), time.Minute, m.boot+"+"
 }
 
@@ -70,42 +44,39 @@ const (
 	month = 30 * day
 )
 
-// open opens a journal on the machine, which keeps its history for a month.
-func (m *machine) open(dir string) *Log {
+func (m *machine) open() {
 	m.t.Helper()
-	return openWith(m.t, Config{
-		Dir: dir, Now: m.now, uptime: m.uptime, bootID: m.boot, SegmentAge: day, Retention: month,
-		Logger: slog.New(slog.NewTextHandler(&m.said, nil)),
+	m.log = openWith(m.t, Config{
+		Dir: m.dir, Now: func() time.Time { return m.wall }, uptime: func() time.Duration { return m.up }, bootID: m.boot,
+		SegmentAge: day, Retention: month, Logger: slog.New(slog.NewTextHandler(&m.said, nil)),
 	})
 }
 
+// stop stops the worker in order, kill as a crash does.
+func (m *machine) stop() { m.t.Helper(); mustClose(m.t, m.log) }
+func (m *machine) kill() { m.t.Helper(); m.dir = copyFolder(m.t, m.dir) }
+
 // days lets so many days pass, with a job and a look at what is old on each.
-func (m *machine) days(j *Log, n int) {
+func (m *machine) days(n int) {
 	m.t.Helper()
 	for range n {
 		m.pass(day)
-		m.job(j)
-		m.maintain(j)
+		m.job()
+		mustMaintain(m.t, m.log)
 	}
 }
 
-func (m *machine) job(j *Log) {
+func (m *machine) job() {
 	m.t.Helper()
-	var next int64
-	j.View(func(s *journal.State) { next = int64(s.Seq) + 1 })
-	events := mustAppend(m.t, j, wholeLife(next)...)
-	j.SetPosition(events[len(events)-1].Seq)
+	events := mustAppend(m.t, m.log, wholeLife(int64(snapshotSeq(m.log)+1))...)
+	m.log.SetPosition(events[len(events)-1].Seq)
 }
 
-func (m *machine) maintain(j *Log) {
+// segments asserts how many segments there are after a look at what is old.
+func (m *machine) segments(when string, want int) {
 	m.t.Helper()
-	must.Do(m.t, j.Maintain(m.t.Context()))
-}
-
-// segments asserts how many segments there are.
-func (m *machine) segments(j *Log, when string, want int) {
-	m.t.Helper()
-	if _, got := j.Usage(); got != want {
+	mustMaintain(m.t, m.log)
+	if _, got := m.log.Usage(); got != want {
 		m.t.Errorf("%s: %d segments, want %d; the log:\n%s", when, got, want, &m.said)
 	}
 }
@@ -124,260 +95,194 @@ const (
 	setBack    = `level=WARN msg="the clock was set back`
 )
 
-// A clock set forward beyond the retention removes nothing early, says so once, and keeps nothing
-// for ever.
-func TestClockSetForwardRemovesNothingEarly(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.days(j, 3)
-	m.segments(j, "before", 4)
-	m.warned("before", "level=WARN", 0)
+// rewritten has a stopped worker's clock file hold something else; nothing: there is none.
+func (m *machine) rewritten(content []byte) {
+	m.t.Helper()
+	file := filepath.Join(m.dir, archive.ClockFile)
+	must.Do(m.t, os.Remove(file))
+	if content != nil {
+		must.Do(m.t, os.WriteFile(file, content, 0o600))
+	}
+}
+
+// stoppedMeanwhile is a story of a worker that is started again on the same boot: it goes by the boot clock,
+// whatever was done to the clock meanwhile.
+func stoppedMeanwhile(m *machine, stop func()) {
+	m.days(3)
+	stop()
 	m.set(60 * day)
-	m.maintain(j)
-	m.maintain(j)
-	m.segments(j, "the clock was set", 4)
-	check.Contains(t, m.said.String(), "by=1440h0m0s", "the amount is missing")
-	m.warned("the clock was set", setForward, 1)
-	m.days(j, 26)
-	m.segments(j, "29 days later", 30)
-	m.days(j, 5)
-	m.segments(j, "34 days later", 31)
-	m.warned("all that time", "level=WARN", 0)
-	must.Get(verifyAll(t.Context(), openReader(t, j.config.Dir)))(t)
+	m.pass(time.Hour)
+	m.open()
+	m.segments("started again", 4)
+	m.warned("started again", setForward, 1)
+	m.days(20)
+	stop()
+	m.open()
+	m.days(7)
+	m.segments("30 days later", 31)
+	m.days(3)
+	m.segments("33 days later", 31)
+	m.warned("all that time", setForward, 0)
 }
 
-// Set right again, the clock is as good as it was, and what was stamped meanwhile is neither
-// removed early nor kept for ever.
-func TestClockSetForwardAndRightAgain(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.set(400 * day)
-	m.days(j, 2)
-	m.warned("set forward", setForward, 1)
-	m.set(-400 * day)
-	m.days(j, 2)
-	m.warned("set right", setBack, 1)
-	m.segments(j, "four days", 5)
-	m.days(j, 30)
-	m.segments(j, "34 days", 31)
+// acrossABoot is a story of a boot, after which only the clock tells how long the machine was off: that is
+// believed as far as it is plausible. want is how many segments there are 28 days after the first ended.
+func acrossABoot(off time.Duration, want int) func(*machine) {
+	return func(m *machine) {
+		m.days(2)
+		m.stop()
+		m.reboot(off)
+		m.open()
+		m.segments("booted", 3)
+		m.days(28)
+		m.segments("28 days later", want)
+	}
 }
 
-// While the clock is behind, segments begin and go as time really passes; set right again, nothing
-// goes early.
-func TestClockSetBackKeepsNoSegmentFromRolling(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.set(-365 * day)
-	m.days(j, 3)
-	m.warned("set back", setBack, 1)
-	m.segments(j, "three days later", 4)
-	m.days(j, 32)
-	m.segments(j, "35 days later", 31)
-	m.set(365 * day)
-	m.maintain(j)
-	m.segments(j, "set right again", 31)
-	m.warned("set right again", setForward, 1)
-	m.days(j, 1)
-	m.segments(j, "a day later", 31)
+// withoutAClock is a story of a journal of an older version, which has no clock file: its stamps are believed,
+// and so is a plausible gap behind the last.
+func withoutAClock(content []byte) func(*machine) {
+	return func(m *machine) {
+		m.days(29)
+		m.stop()
+		m.rewritten(content)
+		m.set(90 * day)
+		m.open()
+		m.segments("29 days, and three of a gap", 27)
+		m.days(10)
+		m.segments("ten days later", 27)
+	}
 }
 
-// A worker that is started again on the same boot goes by the boot clock, whatever was done to the
-// clock meanwhile.
-func TestClockSetWhileTheWorkerWasStopped(t *testing.T) {
+// Whatever is done to the clock, nothing is removed early, and nothing is kept for ever. Each story begins with
+// a job in the first segment.
+func TestClock(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(*testing.T, *Log) string{
-		"stopped in order": func(t *testing.T, j *Log) string { mustClose(t, j); return j.config.Dir },
-		"killed":           func(t *testing.T, j *Log) string { return copyFolder(t, j.config.Dir) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t)
-			j := m.open(t.TempDir())
-			m.job(j)
-			m.days(j, 3)
-			dir := stop(t, j)
+	for name, story := range map[string]func(m *machine){
+		"set forward": func(m *machine) {
+			m.days(3)
+			m.segments("before", 4)
+			m.warned("before", "level=WARN", 0)
 			m.set(60 * day)
-			m.pass(time.Hour)
-			j = m.open(dir)
-			m.maintain(j)
-			m.segments(j, "started again", 4)
-			m.warned("started again", setForward, 1)
-			m.days(j, 20)
-			j = m.open(stop(t, j))
-			m.days(j, 7)
-			m.segments(j, "30 days later", 31)
-			m.days(j, 3)
-			m.segments(j, "33 days later", 31)
-			m.warned("all that time", setForward, 0)
-		})
-	}
-}
-
-// The clock is set while the worker runs, which is then killed: the next one, on the same boot, is
-// not deceived.
-func TestClockSetBeforeAKill(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.days(j, 2)
-	m.set(-365 * day)
-	m.days(j, 2) // their stamps stand still
-	m.set(365 * day)
-	m.job(j)
-	j = m.open(copyFolder(t, j.config.Dir))
-	m.segments(j, "started again", 5)
-	m.days(j, 26)
-	m.segments(j, "30 days", 31)
-	m.days(j, 4)
-	m.segments(j, "34 days", 31)
-}
-
-// A worker that is killed before the ends of segments are noted: they count as of the next start,
-// whatever their stamps say.
-func TestClockOfSegmentsThatEndedBeforeAKill(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.maintain(j)
-	m.set(-365 * day)
-	for range 10 { // the stamps stand still, and nothing is noted
-		m.pass(day)
-		m.job(j)
-	}
-	m.set(365 * day)
-	j = m.open(copyFolder(t, j.config.Dir))
-	m.days(j, 25)
-	m.segments(j, "35 days", 36)
-	m.days(j, 5)
-	m.segments(j, "40 days", 31)
-}
-
-// The same of events in a segment that goes on.
-func TestClockOfEventsBeforeAKill(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.maintain(j)
-	m.set(-365 * day)
-	m.pass(23 * time.Hour)
-	m.job(j)
-	m.set(365 * day)
-	j = m.open(copyFolder(t, j.config.Dir))
-	m.pass(2 * time.Hour)
-	m.job(j)
-	m.pass(month - day)
-	m.maintain(j)
-	m.segments(j, "the first segment ended 29 days and two hours ago", 2)
-	m.pass(day)
-	m.maintain(j)
-	m.segments(j, "a day later", 1)
-}
-
-// After a boot only the clock tells how long the machine was off. It is believed as far as that is
-// plausible.
-func TestClockAcrossBoots(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		off  time.Duration
-		want int // segments, 28 days after the first ended
-	}{
-		"a night":         {12 * time.Hour, 31},
-		"a long weekend":  {plausibleGap, 29},
-		"two months":      {60 * day, 29},
-		"before the last": {-60 * day, 31},
+			mustMaintain(m.t, m.log)
+			m.segments("the clock was set", 4)
+			check.Contains(m.t, m.said.String(), "by=1440h0m0s", "the amount is missing")
+			m.warned("the clock was set", setForward, 1)
+			m.days(26)
+			m.segments("29 days later", 30)
+			m.days(5)
+			m.segments("34 days later", 31)
+			m.warned("all that time", "level=WARN", 0)
+		},
+		"set forward, and right again": func(m *machine) {
+			m.set(400 * day)
+			m.days(2)
+			m.warned("set forward", setForward, 1)
+			m.set(-400 * day)
+			m.days(2)
+			m.warned("set right", setBack, 1)
+			m.segments("four days", 5)
+			m.days(30)
+			m.segments("34 days", 31)
+		},
+		"set back, and right again": func(m *machine) { // segments begin and go as time really passes
+			m.set(-365 * day)
+			m.days(3)
+			m.warned("set back", setBack, 1)
+			m.segments("three days later", 4)
+			m.days(32)
+			m.segments("35 days later", 31)
+			m.set(365 * day)
+			m.segments("set right again", 31)
+			m.warned("set right again", setForward, 1)
+			m.days(1)
+			m.segments("a day later", 31)
+		},
+		"set while the worker was stopped": func(m *machine) { stoppedMeanwhile(m, m.stop) },
+		"set while the worker was killed":  func(m *machine) { stoppedMeanwhile(m, m.kill) },
+		"set before a kill": func(m *machine) { // the next one, on the same boot, is not deceived
+			m.days(2)
+			m.set(-365 * day)
+			m.days(2) // their stamps stand still
+			m.set(365 * day)
+			m.job()
+			m.kill()
+			m.open()
+			_, got := m.log.Usage()
+			check.Equal(m.t, got, 5, "started again: … segments")
+			m.days(26)
+			m.segments("30 days", 31)
+			m.days(4)
+			m.segments("34 days", 31)
+		},
+		"segments that ended before a kill": func(m *machine) { // they count as of the next start, whatever their stamps say
+			mustMaintain(m.t, m.log)
+			m.set(-365 * day)
+			for range 10 { // the stamps stand still, and nothing is noted
+				m.pass(day)
+				m.job()
+			}
+			m.set(365 * day)
+			m.kill()
+			m.open()
+			m.days(25)
+			m.segments("35 days", 36)
+			m.days(5)
+			m.segments("40 days", 31)
+		},
+		"events before a kill": func(m *machine) { // in a segment that goes on
+			mustMaintain(m.t, m.log)
+			m.set(-365 * day)
+			m.pass(23 * time.Hour)
+			m.job()
+			m.set(365 * day)
+			m.kill()
+			m.open()
+			m.pass(2 * time.Hour)
+			m.job()
+			m.pass(month - day)
+			m.segments("the first segment ended 29 days and two hours ago", 2)
+			m.pass(day)
+			m.segments("a day later", 1)
+		},
+		"off for a night":          acrossABoot(12*time.Hour, 31),
+		"off for a long weekend":   acrossABoot(plausibleGap, 29),
+		"off for two months":       acrossABoot(60*day, 29),
+		"booted before the last":   acrossABoot(-60*day, 31),
+		"no clock file":            withoutAClock(nil),
+		"a clock file of no JSON":  withoutAClock([]byte("{")),
+		"a file of something else": withoutAClock([]byte("[]")),
+		"booted after it was written": func(m *machine) { // says the file, which is no reason to remove history
+			m.days(2)
+			m.stop()
+			note := must.Get(readClock(m.dir))(m.t)
+			note.Uptime = -(400 * day).Microseconds()
+			m.rewritten(must.Get(json.Marshal(note))(m.t))
+			m.open()
+			m.segments("started again", 3)
+		},
+		"a file that can't be written": func(m *machine) { // the journal works, says so once a segment, and closes in order
+			must.Do(m.t, os.MkdirAll(filepath.Join(m.dir, archive.ClockFile, "in the way"), 0o700))
+			m.job()
+			m.days(3)
+			m.segments("three days later", 4)
+			m.warned("three days later", "history will be kept for longer after a crash", 3)
+			m.stop()
+			m.open()
+			m.warned("opened again", "history is kept for longer", 1)
+			m.days(30)
+			m.segments("33 days later", 31)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t)
-			j := m.open(t.TempDir())
-			m.job(j)
-			m.days(j, 2)
-			mustClose(t, j)
-			m.reboot(test.off)
-			j = m.open(j.config.Dir)
-			m.maintain(j)
-			m.segments(j, "booted", 3)
-			m.days(j, 28)
-			m.segments(j, "28 days later", test.want)
+			m := &machine{t: t, wall: base, up: time.Hour, boot: "first", dir: t.TempDir()}
+			m.open()
+			m.job()
+			story(m)
+			must.Get(verifyAll(t.Context(), openReader(t, m.dir)))(t)
 		})
 	}
-}
-
-// A journal of an older version has no clock file: its stamps are believed, and so is a plausible
-// gap behind the last.
-func TestClockOfAnOlderJournal(t *testing.T) {
-	t.Parallel()
-	for name, content := range map[string]string{"no file": "", "no JSON": "{", "of something else": "[]"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t)
-			j := m.open(t.TempDir())
-			m.job(j)
-			m.days(j, 29)
-			mustClose(t, j)
-			file := filepath.Join(j.config.Dir, archive.ClockFile)
-			must.Do(t, os.Remove(file))
-			if content != "" {
-				must.Do(t, os.WriteFile(file, []byte(content), 0o600))
-			}
-			m.set(90 * day)
-			j = m.open(j.config.Dir)
-			m.maintain(j)
-			m.segments(j, "29 days, and three of a gap", 27)
-			m.days(j, 10)
-			m.segments(j, "ten days later", 27)
-		})
-	}
-}
-
-// A clock file that says that this boot began after it was written: history is not removed for that.
-func TestClockOfADamagedFile(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	m.job(j)
-	m.days(j, 2)
-	mustClose(t, j)
-	note := must.Get(readClock(j.config.Dir))(t)
-	note.Uptime = -(400 * day).Microseconds()
-	content, err := json.Marshal(note)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(j.config.Dir, archive.ClockFile), content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	j = m.open(j.config.Dir)
-	m.maintain(j)
-	m.segments(j, "started again", 3)
-}
-
-// Where the clock file can't be written the journal works, says so once a segment, and closes in
-// order.
-func TestClockFileThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	j := m.open(t.TempDir())
-	must.Do(t, os.MkdirAll(filepath.Join(j.config.Dir, archive.ClockFile, "in the way"), 0o700))
-	m.job(j)
-	m.days(j, 3)
-	m.maintain(j)
-	m.segments(j, "three days later", 4)
-	m.warned("three days later", "history will be kept for longer after a crash", 3)
-	mustClose(t, j)
-	j = m.open(j.config.Dir)
-	m.warned("opened again", "history is kept for longer", 1)
-	m.days(j, 30)
-	m.segments(j, "33 days later", 31)
 }
 
 // The system's clocks, as they are used without any others.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 	"jobd/store/storetest/must"
 )
 
+// Whoever appends while others commit shares their next commit. That their events then are as if they had come
+// one after the other shows TestSharedCommitIsLikeOneAfterTheOther.
 func TestAppendersShareCommits(t *testing.T) {
 	t.Parallel()
 	const appenders, each = 64, 20
@@ -32,61 +35,27 @@ func TestAppendersShareCommits(t *testing.T) {
 	d := makeFaulty(j)
 	d.before = func(first []archive.Record) error {
 		if d.commits == 0 {
-			eventually(t, "all others wait for the first commit", func() bool { return waiting(j) == appenders-len(first)/4 })
+			awaitWaiting(t, j, appenders-len(first)/4)
 		}
 		return nil
 	}
 	var group sync.WaitGroup
-	all := make([][][]journal.Event, appenders)
 	for a := range appenders {
 		group.Go(func() {
 			for n := range each {
-				got, err := j.Append(wholeLife(int64(a*each + n + 1))...)
-				if err != nil {
-					t.Errorf("Append: %v", err)
-					return
-				}
-				all[a] = append(all[a], got)
+				_, err := j.Append(wholeLife(int64(a*each + n + 1))...)
+				check.Do(t, err)
 			}
 		})
 	}
 	group.Wait()
-	if t.Failed() {
-		return
-	}
 	if d.commits >= appenders*each/2 {
 		t.Errorf("%d commits for %d appends", d.commits, appenders*each)
 	}
 	mustClose(t, j)
-	checkOrder(t, all)
-	r := openReader(t, dir)
-	state, err := verifyAll(t.Context(), r)
+	state, err := verifyAll(t.Context(), openReader(t, dir))
 	if err != nil || state.Seq != appenders*each*4 {
 		t.Fatalf("the journal ends at %d: %v", state.Seq, err)
-	}
-}
-
-func waiting(j *Log) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.waiting)
-}
-
-// checkOrder asserts that every append's events stand next to each other in their order,
-// and that an appender's appends follow each other.
-func checkOrder(t *testing.T, all [][][]journal.Event) {
-	t.Helper()
-	seen := make(map[uint64]bool)
-	for _, appends := range all {
-		var last uint64
-		for _, events := range appends {
-			for i, e := range events {
-				if e.Seq <= last || i > 0 && e.Seq != last+1 || seen[e.Seq] || e.Kind() != wholeLife(e.Job)[i].Payload.Kind() {
-					t.Fatalf("event %d (%s) after %d", e.Seq, e.Kind(), last)
-				}
-				last, seen[e.Seq] = e.Seq, true
-			}
-		}
 	}
 }
 
@@ -100,8 +69,8 @@ func TestGroupsAreBounded(t *testing.T) {
 	j.leading = true
 	group := j.waiting
 	j.commit()
-	if state := snapshot(j); state.Seq != maxGroup || waiting(j) != 2 || !j.leading {
-		t.Fatalf("%d events, %d appends wait", state.Seq, waiting(j))
+	if state := snapshot(j); state.Seq != maxGroup || len(j.waiting) != 2 || !j.leading {
+		t.Fatalf("%d events, %d appends wait", state.Seq, len(j.waiting))
 	}
 	j.await(group[maxGroup])
 	if e := group[maxGroup+1].events; len(e) != 1 || e[0].Seq != maxGroup+2 || j.leading {
@@ -246,9 +215,7 @@ func TestCloseBesideAppends(t *testing.T) {
 	dir := t.TempDir()
 	j := openTest(t, dir)
 	var group sync.WaitGroup
-	var mu sync.Mutex
-	acknowledged := 0
-	started := make(chan struct{}, 1000)
+	var acknowledged atomic.Uint64
 	for worker := range 8 {
 		group.Go(func() {
 			for n := int64(0); ; n++ {
@@ -256,22 +223,13 @@ func TestCloseBesideAppends(t *testing.T) {
 				if errors.Is(err, journal.ErrClosed) {
 					return
 				}
-				if err != nil {
-					t.Errorf("Append: %v", err)
-					return
-				}
-				mu.Lock()
-				acknowledged++
-				mu.Unlock()
-				select {
-				case started <- struct{}{}:
-				default:
-				}
+				check.Do(t, err)
+				acknowledged.Add(1)
 			}
 		})
 	}
-	for range 100 {
-		<-started
+	for acknowledged.Load() < 100 {
+		runtime.Gosched()
 	}
 	mustClose(t, j)
 	mustClose(t, j)
@@ -280,7 +238,7 @@ func TestCloseBesideAppends(t *testing.T) {
 		t.Errorf("Close left a write-ahead log: %v", err)
 	}
 	state := snapshot(openTest(t, dir))
-	must.Equal(t, state.Seq, uint64(acknowledged), "events, %d were acknowledged", acknowledged)
+	must.Equal(t, state.Seq, acknowledged.Load(), "events, … were acknowledged")
 }
 
 // positionOnDisk is what the newest segment knows of the jobs table.

@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/replay"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -36,12 +36,7 @@ func TestFailureEndsTheJournal(t *testing.T) {
 			j := openTest(t, dir)
 			mustAppend(t, j, wholeLife(1)...)
 			inject(j)
-			follower := make(chan error)
-			go func() {
-				_, err := j.Next(t.Context(), 4, 10)
-				follower <- err
-			}()
-			eventually(t, "the follower waits", func() bool { return followed(j) })
+			_, follower := following(t, j, 4)
 			_, first := j.Append(wholeLife(2)...)
 			_, second := j.Append(wholeLife(3)...)
 			if first == nil || second == nil || errors.Is(first, journal.ErrFull) {
@@ -61,12 +56,6 @@ func TestFailureEndsTheJournal(t *testing.T) {
 			mustAppend(t, again, wholeLife(4)...)
 		})
 	}
-}
-
-func followed(j *Log) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.grown != nil
 }
 
 // An append may be illegal only because of one in the same commit, which then fails.
@@ -152,7 +141,7 @@ func childFills() {
 	}
 	must(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
 	must(os.WriteFile(ballast, make([]byte, 300_000), 0o600))
-	j := childJournal()
+	j := childJournal(Config{Dir: dir})
 	var err error
 	job := int64(1)
 	for ; err == nil; job++ {
@@ -374,33 +363,25 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 // Two workers with one archive: nothing is overwritten, nothing is removed.
 func TestArchiveOfAnotherWorker(t *testing.T) {
 	t.Parallel()
-	archive := t.TempDir()
-	for n, config := range []Config{{Dir: t.TempDir()}, {Dir: t.TempDir()}} {
-		config.Retention, config.ArchiveDir = 1, archive
-		j := openWith(t, config)
-		mustAppend(t, j, wholeLife(int64(n+1))...)
+	shared := t.TempDir()
+	worker := func(job int64) *Log {
+		j := openWith(t, Config{Dir: t.TempDir(), Retention: 1, ArchiveDir: shared})
+		mustAppend(t, j, wholeLife(job)...)
 		roll(t, j)
 		mustAppend(t, j, wholeLife(7)...)
 		j.SetPosition(8)
-		before := [][]byte{}
-		for _, name := range names(t, archive) {
-			content, _ := os.ReadFile(filepath.Join(archive, name))
-			before = append(before, content)
-		}
-		err := j.Maintain(t.Context())
-		if n == 0 && err != nil {
-			t.Fatal(err)
-		}
-		if n == 1 {
-			content, _ := os.ReadFile(filepath.Join(archive, names(t, archive)[0]))
-			if err == nil || !strings.Contains(err.Error(), "every worker needs an archive of its own") || !bytes.Equal(before[0], content) {
-				t.Errorf("%v", err)
-			}
-			if first, _ := j.reader.First(t.Context()); first != 1 {
-				t.Errorf("the history begins with %d", first)
-			}
-		}
+		return j
 	}
+	mustMaintain(t, worker(1))
+	path := archive.SealedPath(shared, 1)
+	before := must.Get(os.ReadFile(path))(t)
+	j := worker(2)
+	err := j.Maintain(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "every worker needs an archive of its own") {
+		t.Errorf("%v", err)
+	}
+	check.Equal(t, string(must.Get(os.ReadFile(path))(t)), string(before), "the archive")
+	check.Equal(t, must.Get(j.reader.First(t.Context()))(t), 1, "the history begins with")
 }
 
 // A segment that is damaged before it is sealed is kept as it is, and told.
@@ -457,7 +438,7 @@ func childStarts() {
 		for left, opened := 0, false; !opened; left += os.Getpagesize() {
 			must(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
 			if known {
-				must(childJournal().Close())
+				must(childJournal(Config{Dir: dir}).Close())
 			}
 			f, err := os.Create(ballast)
 			must(err)

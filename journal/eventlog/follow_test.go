@@ -17,25 +17,31 @@ import (
 	"jobd/store/storetest/must"
 )
 
+// following is what a follower that waits behind an event will be given, and why it waits no more.
+func following(t *testing.T, j *Log, after uint64) (given chan []journal.Event, ended chan error) {
+	t.Helper()
+	given, ended = make(chan []journal.Event, 1), make(chan error, 1)
+	go func() {
+		events, err := j.Next(t.Context(), after, 10)
+		given <- events
+		ended <- err
+	}()
+	eventually(t, "the follower waits", func() bool {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return j.grown != nil
+	})
+	return given, ended
+}
+
 func TestNextWaitsForTheNextEvent(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, t.TempDir())
-	got := make(chan []journal.Event)
-	go func() {
-		events, err := j.Next(t.Context(), 0, 10)
-		if err != nil {
-			t.Errorf("Next: %v", err)
-		}
-		got <- events
-	}()
-	eventually(t, "the follower waits", func() bool { return followed(j) })
-	select {
-	case events := <-got:
-		t.Fatalf("%d events before there is one", len(events))
-	default:
-	}
+	given, ended := following(t, j, 0)
+	must.Equal(t, len(given), 0, "events before there is one")
 	want := mustAppend(t, j, wholeLife(1)...)
-	must.Equal(t, cmp.Diff(want, <-got), "")
+	must.Equal(t, cmp.Diff(want, <-given), "")
+	must.Do(t, <-ended)
 }
 
 func TestNextEnds(t *testing.T) {
@@ -52,12 +58,7 @@ func TestNextEnds(t *testing.T) {
 
 	j := openTest(t, t.TempDir())
 	mustAppend(t, j, wholeLife(1)...)
-	ended := make(chan error)
-	go func() {
-		_, err := j.Next(t.Context(), 4, 1)
-		ended <- err
-	}()
-	eventually(t, "the follower waits", func() bool { return followed(j) })
+	_, ended := following(t, j, 4)
 	mustClose(t, j)
 	check.ErrorIs(t, <-ended, journal.ErrClosed, "Next during Close")
 	for _, after := range []uint64{0, 4} {

@@ -61,38 +61,6 @@ func mustMaintain(t testing.TB, j *Log) {
 	must.Do(t, j.Maintain(t.Context()), "Maintain")
 }
 
-// However its segments lie on the disk, the history is the same.
-func TestSegmentsAreOneHistory(t *testing.T) {
-	t.Parallel()
-	j := rolled(t, 4, 10)
-	dir := j.config.Dir
-	r := openReader(t, dir)
-	want := events(t, r, journal.Filter{Output: true})
-	must.Equal(t, len(want), 4*10*5, "events")
-	wantState := snapshot(j)
-	same := func(when string) {
-		t.Helper()
-		check.Equal(t, cmp.Diff(want, events(t, r, journal.Filter{Output: true})), "", "%s", when)
-		state, err := verifyAll(t.Context(), r)
-		if err != nil {
-			t.Fatalf("%s: Verify: %v", when, err)
-		}
-		check.Equal(t, cmp.Diff(wantState.Unfinished(), state.Unfinished()), "", "%s", when)
-	}
-	same("before sealing")
-	mustMaintain(t, j)
-	same("sealed")
-	check.Equal(t, cmp.Diff([]string{
-		"head", "lock", "segment-00000001.zst", "segment-00000002.zst", "segment-00000003.zst",
-		"segment-00000004.db", "segment-00000004.db-shm", "segment-00000004.db-wal",
-	}, names(t, dir)), "")
-	mustClose(t, j)
-	same("closed")
-	again := openWith(t, Config{Dir: dir, Now: ticking()})
-	check.Equal(t, cmp.Diff(wantState, snapshot(again)), "")
-	mustClose(t, again)
-}
-
 func TestRollOverBySizeAndAge(t *testing.T) {
 	t.Parallel()
 	now := base

@@ -23,36 +23,10 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// tamper runs statements on the database with the guards off.
-func tamper(statements ...string) func(t *testing.T, dir string) {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
-		defer db.Close()
-		guards := make([]string, 2)
-		for i, name := range []string{"records_no_update", "records_no_delete"} {
-			must.Do(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]))
-			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
-		}
-		for _, statement := range statements {
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-		}
-	}
-}
-
 func onFile(name string, change func(content []byte) []byte) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		path := filepath.Join(dir, name)
-		content, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(path, change(content), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		changeFile(t, filepath.Join(dir, name), change)
 	}
 }
 
@@ -73,28 +47,28 @@ func TestDamageIsFound(t *testing.T) {
 		seq    uint64 // what the error is about; 0: it cannot tell
 		says   string
 	}{
-		"payload":                {tamper(`UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
-		"hash":                   {tamper(`UPDATE records SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
-		"short hash":             {tamper(`UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash does not match"},
-		"time":                   {tamper(`UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
-		"job":                    {tamper(`UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
-		"kind":                   {tamper(`UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
-		"output":                 {tamper(`UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
-		"number":                 {tamper(`UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
-		"swapped":                {tamper(`UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
-		"deleted middle":         {tamper(`DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
-		"deleted beginning":      {tamper(`DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
-		"deleted tail":           {tamper(`DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
-		"deleted everything":     {tamper(`DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
-		"inserted":               {tamper(`INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event 0 follows"},
-		"inserted far below":     {tamper(`INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event -9 follows"},
-		"added":                  {tamper(`INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
-		"no position":            {tamper(`DELETE FROM mirror`), 0, "the mirror's position is missing"},
-		"position too far":       {tamper(`UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
-		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "are not those that it was made with"},
-		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "are not those that it was made with"},
-		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
-		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
+		"payload":                {onOpen(1, `UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
+		"hash":                   {onOpen(1, `UPDATE records SET hash = `+other+` WHERE seq = 7`), 7, "hash does not match"},
+		"short hash":             {onOpen(1, `UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash does not match"},
+		"time":                   {onOpen(1, `UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
+		"job":                    {onOpen(1, `UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
+		"kind":                   {onOpen(1, `UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
+		"output":                 {onOpen(1, `UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
+		"number":                 {onOpen(1, `UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
+		"swapped":                {onOpen(1, `UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
+		"deleted middle":         {onOpen(1, `DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
+		"deleted beginning":      {onOpen(1, `DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
+		"deleted tail":           {onOpen(1, `DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
+		"deleted everything":     {onOpen(1, `DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
+		"inserted":               {onOpen(1, `INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event 0 follows"},
+		"inserted far below":     {onOpen(1, `INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event -9 follows"},
+		"added":                  {onOpen(1, `INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 21, "hash does not match"},
+		"no position":            {onOpen(1, `DELETE FROM mirror`), 0, "the mirror's position is missing"},
+		"position too far":       {onOpen(1, `UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
+		"a trigger dropped":      {onOpen(1, `DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "are not those that it was made with"},
+		"table dropped":          {onOpen(1, `DROP TABLE mirror`), 0, "are not those that it was made with"},
+		"version lost":           {onOpen(1, `PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
+		"version negative":       {onOpen(1, `PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
 		"head missing":           {remove("head"), 0, "the head file is missing"},
 		"head empty":             {onFile("head", func([]byte) []byte { return nil }), 0, "the head file is missing"},
 		"head garbage":           {onFile("head", func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
@@ -164,7 +138,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		4: "version 4 was written by a newer jobd; this one knows version 3",
 	} {
 		dir := journaltest.ClosedJournal(t, 1)
-		tamper(fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
+		onOpen(1, fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
 		if _, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("Open: %v", err)
 		}
@@ -228,11 +202,7 @@ func TestEveryBlockMatters(t *testing.T) {
 
 // endReadings are all readings that depend on where the journal ends.
 func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
-	last := func(f journal.Filter) (err error) {
-		for _, err = range r.Events(ctx, f) {
-		}
-		return err
-	}
+	last := func(f journal.Filter) error { return journaltest.Drain(r, f) }
 	readings := map[string]error{
 		"events":       last(journal.Filter{}),
 		"job":          last(journal.Filter{Job: 3}),
@@ -256,59 +226,46 @@ func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 	return readings
 }
 
-func checkEndReadings(t *testing.T, dir, detail string) {
-	t.Helper()
-	for name, err := range endReadings(t.Context(), journaltest.OpenReader(t, dir)) {
-		var damage *journal.DamagedError
-		if detail == "" && err != nil || detail != "" && (!errors.As(err, &damage) || damage.Detail != detail) {
-			t.Errorf("%s: %v, want %q", name, err, detail)
+// All answers that depend on the end of a journal say so where it is not what it was: readers once gave a
+// job's story without its end, and an anchor that would have vouched for the cut.
+func TestEveryReadingMeetsTheEnd(t *testing.T) {
+	t.Parallel()
+	small, large := journaltest.ClosedJournal(t, 3), journaltest.Large(t)
+	// withoutNewest leaves sealed segments, and one of the files that a worker keeps beside them, which tell a
+	// journal that lost its newest segment from an archive.
+	withoutNewest := func(kept string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			parts := must.Get(archive.List(dir))(t)
+			must.Equal(t, len(parts), 2, "segments")
+			remove(filepath.Base(parts[1].Path))(t, dir)
+			for _, name := range []string{archive.HeadFile, archive.LockFile, archive.ClockFile} {
+				must.Do(t, os.RemoveAll(filepath.Join(dir, name)))
+			}
+			if kept != "" {
+				must.Do(t, os.WriteFile(filepath.Join(dir, kept), []byte("x"), 0o600))
+			}
 		}
 	}
-}
-
-// All answers that depend on the end of a journal that was cut off say so: readers once gave a job's
-// story without its end, and an anchor that would have vouched for the cut.
-func TestEveryReadingMeetsACutEnd(t *testing.T) {
-	t.Parallel()
-	dir := journaltest.ClosedJournal(t, 3)
-	checkEndReadings(t, dir, "")
-	tamper(`DELETE FROM records WHERE seq > 9`)(t, dir)
-	checkEndReadings(t, dir, "events up to 12 were acknowledged, the journal ends at 9")
-}
-
-// A head file is made before the first event, so that a live journal without one is damaged.
-func TestEveryReadingMeetsAMissingHead(t *testing.T) {
-	t.Parallel()
-	dir := journaltest.ClosedJournal(t, 3)
-	remove("head")(t, dir)
-	checkEndReadings(t, dir, archive.DetailNoHead)
-}
-
-// Where sealed segments are all there is, the files that a worker keeps tell a journal that lost
-// its newest segment from an archive.
-func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
-	t.Parallel()
-	dir := journaltest.Large(t)
-	parts := must.Get(archive.List(dir))(t)
-	files := 0
-	for _, p := range parts {
-		if !p.Sealed {
-			remove(filepath.Base(p.Path))(t, dir)
-		} else {
-			files++
+	for name, c := range map[string]struct {
+		journal string
+		damage  func(t *testing.T, dir string)
+		detail  string
+	}{
+		"nothing":                        {small, func(*testing.T, string) {}, ""},
+		"cut off":                        {small, onOpen(1, `DELETE FROM records WHERE seq > 9`), "events up to 12 were acknowledged, the journal ends at 9"},
+		"no head":                        {small, remove(archive.HeadFile), archive.DetailNoHead}, // which is made before the first event
+		"an archive":                     {large, withoutNewest(""), ""},
+		"no newest segment, but a lock":  {large, withoutNewest(archive.LockFile), archive.DetailAllSealed},
+		"no newest segment, but a clock": {large, withoutNewest(archive.ClockFile), archive.DetailAllSealed},
+	} {
+		dir := journaltest.CopyFolder(t, c.journal)
+		c.damage(t, dir)
+		for reading, err := range endReadings(t.Context(), journaltest.OpenReader(t, dir)) {
+			var damage *journal.DamagedError
+			if c.detail == "" && err != nil || c.detail != "" && (!errors.As(err, &damage) || damage.Detail != c.detail) {
+				t.Errorf("%s: %s: %v, want %q", name, reading, err, c.detail)
+			}
 		}
-	}
-	if files == 0 {
-		t.Fatal("nothing is sealed")
-	}
-	for _, name := range []string{"head", archive.LockFile, archive.ClockFile} {
-		must.Do(t, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	checkEndReadings(t, dir, "")
-	for _, name := range []string{archive.LockFile, archive.ClockFile} {
-		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
-		checkEndReadings(t, dir, archive.DetailAllSealed)
-		remove(name)(t, dir)
 	}
 }
 
@@ -359,6 +316,9 @@ func TestAJournalOfTheVersionBefore(t *testing.T) {
 	dir, archive := joined(t, filepath.Join(vectorsDir, "before")), t.TempDir()
 	a, err := audit(t, dir)
 	wantVerdict(t, a, err, "", 62, 0)
+	if a.Unproven != 15 || a.First != 16 {
+		t.Errorf("%+v", a)
+	}
 
 	now := a.State.Time.Add(time.Hour)
 	j := journaltest.OpenWith(t, eventlog.Config{
@@ -373,6 +333,7 @@ func TestAJournalOfTheVersionBefore(t *testing.T) {
 		journaltest.MustAppend(t, j, journaltest.WholeLife(101)...)
 		j.SetPosition(journaltest.Snapshot(j).Seq)
 		journaltest.MustMaintain(t, j)
+		journaltest.MustMaintain(t, j) // once is enough
 	}
 	journaltest.MustClose(t, j)
 	if removed := journaltest.Snapshot(j).Removed; removed == nil || removed.Segment < 4 || removed.Noted != 1 {
@@ -388,4 +349,12 @@ func TestAJournalOfTheVersionBefore(t *testing.T) {
 	if a.Unproven != 15 || a.First != 16 {
 		t.Errorf("unproven up to %d, the first is %d", a.Unproven, a.First)
 	}
+
+	dir = joined(t, filepath.Join(vectorsDir, "before")) // what goes behind what that version removed is told
+	j = journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: func() time.Time { return now }})
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
+	remove("segment-00000002.zst")(t, dir)
+	a, err = audit(t, dir)
+	wantVerdict(t, a, err, "at event 16: the history begins with segment 3, and no event says", 15, 0)
 }

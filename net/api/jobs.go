@@ -158,7 +158,7 @@ type FoundJob struct {
 	At       int64        `json:"at"` // since when it is what it is
 	Manual   bool         `json:"manual,omitempty"`
 	Attempt  int          `json:"attempt,omitempty"`
-	Executor string       `json:"executor,omitempty"` // fork, pool, http, fastcgi; "": a process of its own
+	Executor string       `json:"executor,omitempty"` // fork, pool, http, fastcgi, gearman; "": a process of its own
 	Claimed  int64        `json:"claimed,omitempty"`
 	Started  int64        `json:"started,omitempty"`
 	Ended    int64        `json:"ended,omitempty"`

@@ -57,7 +57,7 @@ type RunningJob struct {
 	Manual    bool         `json:"manual,omitempty"`
 	Attempt   int          `json:"attempt"`
 	PID       int          `json:"pid,omitempty"`      // its process group's, too; 0 of a request
-	Executor  string       `json:"executor,omitempty"` // fork, pool, http, fastcgi; "": it has a process of its own
+	Executor  string       `json:"executor,omitempty"` // fork, pool, http, fastcgi, gearman; "": its own process
 	Address   string       `json:"address,omitempty"`  // of a request: where it was sent
 	Since     int64        `json:"since"`              // unix milliseconds of its start, by its worker's clock
 	Elapsed   *int64       `json:"elapsed,omitempty"`  // for how many milliseconds it has run, whatever clocks say

@@ -149,7 +149,7 @@ type LaunchFailure struct {
 // each.
 type ExecutorStatus struct {
 	Target string `json:"target"`
-	Mode   string `json:"mode"`              // fork, pool, http or fastcgi
+	Mode   string `json:"mode"`              // fork, pool, http, fastcgi or gearman
 	Slots  int    `json:"slots"`             // jobs that may run at once
 	Sent   string `json:"address,omitempty"` // of http and fastcgi: where requests are sent
 

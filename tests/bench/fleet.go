@@ -52,9 +52,9 @@ func manyWorkers(p *program) []reading {
 		}
 		s.awaitDone()
 	})
-	time.Sleep(fleetRest)
+	<-time.After(fleetRest)
 	rest, before := s.connections(), processorTime(p, serverPid(p))
-	time.Sleep(time.Minute)
+	<-time.After(idling)
 	cost := processorTime(p, serverPid(p)) - before
 
 	pokeAll := func() {

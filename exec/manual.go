@@ -72,66 +72,14 @@ func (r *wish) draft() journal.Draft {
 // fails, without having changed anything, when a client waits for one of them already; a job that
 // can't be run is among the answer's errors. When ctx ends before, the jobs run on without a
 // client.
-func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (answer Answer[Result], err error) {
+func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer[Result], error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	asked := &wish{by: by, ids: ids}
-	m := w.byHand(ctx, ids, act{what: "claim manual jobs", undone: notRun, limit: claimTimeout, accept: w.board.AcceptManual})
-	m.asked = asked
-	if err := w.reserve(m, ids); err != nil {
-		return answer, err
-	}
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.board.Leave(ids)
-	}()
-	for _, id := range ids {
-		select {
-		case <-m.clients[id].told:
-		case <-ctx.Done():
-			return answer, ctx.Err()
-		}
-	}
-	answer = answered(m, func(_ int64, result Result) Result { return result })
+	answer, err := do(ctx, w, ids, act{
+		what: "claim manual jobs", undone: notRun, limit: claimTimeout, accept: w.board.AcceptManual, asked: asked,
+	}, func(_ int64, result Result) Result { return result })
 	answer.Requested = asked.journalled.Load()
-	return answer, nil
-}
-
-// answered is the answer to a client all of whose jobs are told; told is what it is told of those that
-// were not refused.
-func answered[T any](m *manualClaim, told func(id int64, result Result) T) Answer[T] {
-	answer := Answer[T]{Jobs: make(map[int64]T), Errors: make(map[int64]string)}
-	for id, client := range m.clients {
-		if client.result != nil {
-			answer.Jobs[id] = told(id, *client.result)
-		} else {
-			answer.Errors[id] = client.refusal
-		}
-	}
-	answer.Requested = len(answer.Jobs) > 0
-	return answer
-}
-
-// reserve notes that a client waits for each of the jobs, and begins to claim them.
-func (w *Worker) reserve(m *manualClaim, ids []int64) error {
-	waits := make(map[int64]board.Client, len(ids))
-	for id, client := range m.clients {
-		waits[id] = client
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.board.Stopping() {
-		return errStopping
-	}
-	if taken, ok := w.board.Wait(ids, waits); !ok {
-		return RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
-	}
-	w.starts.Go(func() {
-		ctx, cancel := m.within(w.active)
-		defer cancel()
-		m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostAtOnce)))
-	})
-	return nil
+	return answer, err
 }
 
 // What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be
@@ -151,6 +99,7 @@ type act struct {
 	doubted func(id int64) string // what is told where it is not known whether a row was changed
 	limit   time.Duration         // until nothing is tried any more, since the last claim that succeeded
 	accept  accepting
+	asked   *wish // the rows are run; nil: what is journalled of each row tells who asked
 }
 
 // manualClaim claims rows that a client has named, and tells it about those that are left as they are.
@@ -158,7 +107,6 @@ type manualClaim struct {
 	act
 	worker  *Worker
 	client  context.Context // ends when the client is gone
-	asked   *wish           // nil: what is journalled of each row tells who asked
 	clients map[int64]*waiter
 	retry   Retry         // while nothing can be claimed
 	expiry  *time.Timer   // at the limit
@@ -167,49 +115,78 @@ type manualClaim struct {
 	lockedUntil time.Time // when rows are not tried again any more that somebody else holds; zero: none was
 }
 
-// byHand makes a claim of rows that a client has named.
-func (w *Worker) byHand(client context.Context, ids []int64, a act) *manualClaim {
+// do claims rows that a client has named, to run them or to change them: each is decided under its lock,
+// journalled, updated, committed. What is not known to be committed at the end the claim loop finds out.
+// told says what is told of a row that is changed, or of how its job has ended. It fails, without having
+// changed anything, when the worker stops. A client that is gone wants no row changed any more.
+func do[T any](client context.Context, w *Worker, ids []int64, a act, told func(id int64, result Result) T) (answer Answer[T], err error) {
 	m := &manualClaim{
 		act: a, worker: w, client: client, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry(a.what), failed: make(map[int64]int),
 	}
 	for _, id := range ids {
 		m.clients[id] = &waiter{told: make(chan struct{})}
 	}
-	return m
+	if err := m.begin(ids); err != nil {
+		return answer, err
+	}
+	if a.asked != nil {
+		defer func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.board.Leave(ids)
+		}()
+	}
+	for _, c := range m.clients { // all of them, before any answer is looked into: accept notes things beside
+		select {
+		case <-c.told:
+		case <-client.Done():
+			return answer, client.Err()
+		}
+	}
+	answer = Answer[T]{Jobs: make(map[int64]T), Errors: make(map[int64]string)}
+	for id, c := range m.clients {
+		if c.result != nil {
+			answer.Jobs[id] = told(id, *c.result)
+		} else {
+			answer.Errors[id] = c.refusal
+		}
+	}
+	answer.Requested = len(answer.Jobs) > 0
+	return answer, nil
 }
 
-// do changes rows for an operator as a claim by hand does: locked, journalled, updated, committed. Each
-// is decided under its lock. What is not known to be committed at the end the claim loop finds out. done says
-// what is told of a row that is changed. It fails, without having changed anything, when the worker stops.
-// A client that is gone wants nothing more.
-func do[T any](client context.Context, w *Worker, ids []int64, a act, done func(id int64) T) (answer Answer[T], err error) {
-	m := w.byHand(client, ids, a)
-	ended := make(chan struct{})
+// begin begins to claim, after it has noted that a client waits for each of the jobs that are to be run.
+func (m *manualClaim) begin(ids []int64) error {
+	w := m.worker
 	w.mu.Lock()
-	stopping := w.board.Stopping()
-	if !stopping {
-		w.starts.Go(func() {
-			defer close(ended)
-			m.change(ids)
-		})
+	defer w.mu.Unlock()
+	if w.board.Stopping() {
+		return errStopping
 	}
-	w.mu.Unlock()
-	if stopping {
-		return answer, errStopping
+	if m.asked != nil {
+		waits := make(map[int64]board.Client, len(ids))
+		for id, client := range m.clients {
+			waits[id] = client
+		}
+		if taken, ok := w.board.Wait(ids, waits); !ok {
+			return RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
+		}
 	}
-	select {
-	case <-ended:
-		return answered(m, func(id int64, _ Result) T { return done(id) }), nil
-	case <-client.Done():
-		return answer, client.Err()
-	}
+	w.starts.Go(func() {
+		ctx, cancel := m.within(w.active)
+		defer cancel()
+		if m.asked != nil {
+			m.claimAll(ctx, slices.Collect(slices.Chunk(ids, mostAtOnce)))
+			return
+		}
+		defer context.AfterFunc(m.client, cancel)()
+		m.change(ctx, ids)
+	})
+	return nil
 }
 
 // change changes rows, as far as that is done in time.
-func (m *manualClaim) change(ids []int64) {
-	ctx, cancel := m.within(m.worker.active)
-	defer cancel()
-	defer context.AfterFunc(m.client, cancel)()
+func (m *manualClaim) change(ctx context.Context, ids []int64) {
 	if err := m.worker.Disk.Check(); err != nil {
 		m.refuse(ids, m.words(ctx, noRoom{err}))
 		return

@@ -314,7 +314,9 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 		doubted: func(int64) string {
 			return journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored"
 		},
-	}, func(id int64) CancelledJob { return CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By} })
+	}, func(id int64, _ Result) CancelledJob {
+		return CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
+	})
 	if errors.Is(err, errStopping) {
 		refuse(err.Error())
 		return nil
@@ -367,7 +369,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], e
 			}
 			return drafts, refusal
 		},
-	}, func(id int64) int64 { return due[id] })
+	}, func(id int64, _ Result) int64 { return due[id] })
 }
 
 // awaitTold waits a moment for the table to show what the journal has: a row that has just come back
@@ -442,7 +444,7 @@ func (w *Worker) process(id int64) (j *board.Job, process Process) {
 	defer cancel()
 	known := w.until(ctx, func(b *board.Board) bool {
 		j = b.Job(id)
-		return j == nil || !j.Beginning() && j.Phase() != board.Asked
+		return j == nil || !j.Phase().Starts() && j.Phase() != board.Asked
 	})
 	if !known || j == nil {
 		return nil, nil

@@ -30,7 +30,7 @@ func (w *Worker) SetBack(ctx context.Context, wish RetryWish) (Answer[string], e
 		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 			return w.retry(row, wish, to[row.Job])
 		},
-	}, func(id int64) string { return to[id] })
+	}, func(id int64, _ Result) string { return to[id] })
 }
 
 // setBackTo finds out what rows are set back to.

@@ -186,7 +186,7 @@ func outcomeOf(done journal.Done, err error) board.Outcome {
 
 // announceAgain waits a moment, then has a job announced anew. The job's last start did not happen.
 func (w *Worker) announceAgain(r board.Renewal) {
-	if r.After > 0 && w.rest(r.After) || r.After == 0 && w.pause(r.Job.Retry.(Retry), r.Cause) {
+	if r.After > 0 && w.rest(r.After) || r.After == 0 && r.Job.Retry.(Retry).Wait(w.active, r.Cause) == nil {
 		w.change(func(b *board.Board) board.Effects { return b.Renew(r.Job) })
 	}
 }
@@ -243,7 +243,7 @@ func (w *Worker) instance() string {
 	}
 	w.runnerAway.Store(true)
 	w.others.Go(func() {
-		if w.pause(w.runnerRetry, err) {
+		if w.runnerRetry.Wait(w.active, err) == nil {
 			w.runnerAway.Store(false)
 			w.nudgeTurn()
 		}

@@ -93,7 +93,7 @@ func (w *Worker) FindTarget(name string, concurrency int, launcher Launcher, by 
 			w.Found = map[string]*Launcher{}
 		}
 		w.Found[name] = &launcher
-		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
+		return w.setTiming(b)
 	})
 	if w.Serves(name) {
 		return nil
@@ -106,7 +106,7 @@ func (w *Worker) FindTarget(name string, concurrency int, launcher Launcher, by 
 func (w *Worker) SetFound(found map[string]*Launcher) {
 	w.change(func(b *board.Board) board.Effects {
 		w.Found = found
-		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
+		return w.setTiming(b)
 	})
 }
 
@@ -145,12 +145,12 @@ func (w *Worker) remove(name, by string, busy bool) error {
 		e.Wake = true
 		return e
 	})
-	w.change(func(b *board.Board) board.Effects {
-		if w.Found[name] == nil {
-			return board.Effects{}
+	w.change(func(b *board.Board) (e board.Effects) {
+		if w.Found[name] != nil {
+			delete(w.Found, name)
+			e = w.setTiming(b)
 		}
-		delete(w.Found, name)
-		return w.setTerms(b, w.Launcher, w.Terms, w.Zone, w.SkipMissed)
+		return e
 	})
 	w.declare()
 	w.OnTargets()
@@ -178,10 +178,8 @@ func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
 
 // Serves tells whether a target is served.
 func (w *Worker) Serves(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, ok := w.targets[name]
-	return ok
+	_, serves := w.concurrency(name)
+	return serves
 }
 
 // target is a target of the board, with what claims for it have found. The worker's mutex guards
@@ -442,17 +440,18 @@ type Rate struct {
 	Per    time.Duration
 }
 
-// timing is what the board is told of the terms.
-func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Timing {
+// timing is what the board is told of the terms, and of the launchers of targets that were found.
+func (c *Config) timing() board.Timing {
 	t := board.Timing{
-		Terms: make(map[string]board.Terms, len(terms)), Zone: zone, SkipMissed: skipMissed, Executor: common.Mode.Executor(),
+		Terms: make(map[string]board.Terms), Zone: c.Zone, SkipMissed: c.SkipMissed, Executor: c.Launcher.Mode.Executor(),
 	}
-	for name, of := range terms {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(c.Terms)), slices.Collect(maps.Keys(c.Found))) {
+		of := c.Terms[name]
 		its := board.Terms{
 			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
 		}
-		if of.Launcher != nil {
-			its.Own, its.Executor = true, of.Launcher.Mode.Executor()
+		if own := cmp.Or(of.Launcher, c.Found[name]); own != nil {
+			its.Own, its.Executor = true, own.Mode.Executor()
 		}
 		t.Terms[name] = its
 	}
@@ -474,34 +473,17 @@ func (w *Worker) launcherOf(target string) Launcher {
 // processes also where nothing has changed in the configuration: they may have loaded an older version of
 // the application.
 func (w *Worker) SetTerms(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) {
-	w.change(func(b *board.Board) board.Effects { return w.setTerms(b, common, terms, zone, skipMissed) })
+	w.change(func(b *board.Board) board.Effects {
+		w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
+		return w.setTiming(b)
+	})
 	w.declare()
 	w.recycle(w.pooledTargets(), "reload")
 }
 
-// setTerms is SetTerms for the board. Callers must hold w.mu.
-func (w *Worker) setTerms(b *board.Board, common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Effects {
-	w.Launcher, w.Terms, w.Zone, w.SkipMissed = common, terms, zone, skipMissed
-	e := b.SetTiming(timing(common, withFound(terms, w.Found), zone, skipMissed))
+// setTiming tells the board what the configuration says by now. Callers must hold w.mu.
+func (w *Worker) setTiming(b *board.Board) board.Effects {
+	e := b.SetTiming(w.timing())
 	e.Wake = true // a rate may let more start
 	return e
-}
-
-// withFound are the terms with the launchers of targets that were found; what the configuration says of a target
-// counts before that.
-func withFound(terms map[string]Terms, found map[string]*Launcher) map[string]Terms {
-	if len(found) == 0 {
-		return terms
-	}
-	terms = maps.Clone(terms)
-	if terms == nil {
-		terms = map[string]Terms{}
-	}
-	for name, launcher := range found {
-		if of := terms[name]; of.Launcher == nil {
-			of.Launcher = launcher
-			terms[name] = of
-		}
-	}
-	return terms
 }

@@ -148,7 +148,7 @@ func New(c Config) *Worker {
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		board: board.New(board.Config{
 			Worker: c.Name, Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
-			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, withFound(c.Terms, c.Found), c.Zone, c.SkipMissed),
+			Delays: c.Delays, Again: c.Again, Timing: c.timing(),
 		}),
 		targets:     make(map[string]*target),
 		quarantined: make(map[int64]*quarantined),
@@ -452,9 +452,6 @@ func (w *Worker) rest(d time.Duration) bool {
 	}
 }
 
-// pause waits before something is tried again. It is false when the worker stops.
-func (w *Worker) pause(retry Retry, cause error) bool { return retry.Wait(w.active, cause) == nil }
-
 // killDelay is how long jobs get between SIGTERM and SIGKILL, and how long the kernel gets after
 // that.
 const killDelay = 5 * time.Second
@@ -477,7 +474,7 @@ func (w *Worker) drain() {
 // starting tells of a job that its start, or its release, is under way; working of one that the worker
 // waits for when it ends its jobs; requesting of one that is a request, which nobody can take over.
 func starting(j *board.Job) bool { return j.Phase().Starts() }
-func working(j *board.Job) bool  { return j.Phase().Starts() || j.Phase().Works() }
+func working(j *board.Job) bool  { return j.Phase().Works() }
 func requesting(j *board.Job) bool {
 	return working(j) && !starting(j) && Mode(j.Executor()).Requests()
 }
@@ -485,7 +482,7 @@ func requesting(j *board.Job) bool {
 // ended tells of the board that no job is as unwanted says, while no start is under way any more, and no
 // client waits for an answer.
 func (w *Worker) ended(unwanted func(*board.Job) bool) func(*board.Board) bool {
-	return func(b *board.Board) bool { return w.starts.none() && !b.Any(unwanted) }
+	return func(b *board.Board) bool { return w.starts.none() && len(b.Select(unwanted)) == 0 }
 }
 
 // count counts the jobs that are wanted.
@@ -506,7 +503,7 @@ func (w *Worker) leaveRunning() {
 	}
 	if n := w.count(requesting); n > 0 {
 		w.Logger.Info("waiting for requests, which end with this process", "jobs", n, "limit", w.ShutdownTimeout)
-		if !w.within(w.ShutdownTimeout, func(b *board.Board) bool { return !b.Any(requesting) }) {
+		if !w.within(w.ShutdownTimeout, func(b *board.Board) bool { return len(b.Select(requesting)) == 0 }) {
 			w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", w.count(requesting))
 		}
 	}

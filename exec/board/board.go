@@ -111,16 +111,6 @@ func (b *Board) Select(wanted func(*Job) bool) (jobs []*Job) {
 	return jobs
 }
 
-// Any tells whether a job is wanted.
-func (b *Board) Any(wanted func(*Job) bool) bool {
-	for _, j := range b.jobs {
-		if wanted(j) {
-			return true
-		}
-	}
-	return false
-}
-
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
 // anybody.
 func (b *Board) Fail() { b.failed = true }
@@ -153,7 +143,7 @@ func (b *Board) Clients() int { return len(b.clients) }
 // process.
 func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
 	for id, client := range b.clients {
-		if j := b.jobs[id]; all || j == nil || !j.hasProcess() {
+		if j := b.jobs[id]; all || j == nil || j.process == nil {
 			b.effects.Told = append(b.effects.Told, Told{Client: client, Why: why(id)})
 		}
 	}

@@ -188,10 +188,9 @@ func (b *Board) cancelled(s *Step) {
 	c.At, c.Seq = end.Time, end.Seq
 	if _, ran := end.Payload.(journal.Done); ran {
 		c.Did = GivenUp
-		b.answer(j, end)
-	} else if client, waits := b.clients[j.id]; waits {
-		why := fmt.Sprintf("job %d was %s", j.id, j.reason)
-		b.effects.Told = append(b.effects.Told, Told{Client: client, Why: why})
+		b.tell(j.id, Told{End: &end})
+	} else {
+		b.tell(j.id, Told{Why: fmt.Sprintf("job %d was %s", j.id, j.reason)})
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	b.remove(j)

@@ -98,14 +98,6 @@ func (j *Job) Waits() bool { return slices.Contains(leavable, j.phase) }
 // IsCancelled tells whether the job runs and somebody wants it to end.
 func (j *Job) IsCancelled() bool { return j.cancelled != nil }
 
-// hasProcess tells whether the job's start was asked for, and its end is not journalled yet.
-func (j *Job) hasProcess() bool { return j.process != nil }
-
-// Beginning tells whether the job has a slot, and its start was not asked for yet.
-func (j *Job) Beginning() bool {
-	return phases[j.phase].slot && phases[j.phase].starts
-}
-
 // Executor is what runs the job, as it was announced; "": a process of its own.
 func (j *Job) Executor() string { return j.executor }
 

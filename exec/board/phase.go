@@ -3,8 +3,6 @@ package board
 import (
 	"fmt"
 	"log/slog"
-
-	"jobd/journal"
 )
 
 // Phase is where a job stands on its way through the worker.
@@ -116,16 +114,15 @@ func (b *Board) note(level slog.Level, text string, j *Job, args ...any) {
 	b.effects.Notes = append(b.effects.Notes, Note{level, text, args})
 }
 
-// refuse tells the client of a job, if there is one, that it is not run.
-func (b *Board) refuse(id int64, why string) {
+// tell tells the client of a job, if there is one, what has become of it.
+func (b *Board) tell(id int64, told Told) {
 	if client, waits := b.clients[id]; waits {
-		b.effects.Told = append(b.effects.Told, Told{Client: client, Why: fmt.Sprintf("job %d was not run: %s", id, why)})
+		told.Client = client
+		b.effects.Told = append(b.effects.Told, told)
 	}
 }
 
-// answer tells the job's client, if there is one, how it has ended.
-func (b *Board) answer(j *Job, end journal.Event) {
-	if client, waits := b.clients[j.id]; waits {
-		b.effects.Told = append(b.effects.Told, Told{Client: client, End: &end})
-	}
+// refuse tells the client of a job that it is not run.
+func (b *Board) refuse(id int64, why string) {
+	b.tell(id, Told{Why: fmt.Sprintf("job %d was not run: %s", id, why)})
 }

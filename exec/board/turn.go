@@ -149,7 +149,7 @@ func (b *Board) finished(s *Step) {
 	if done, is := end.Payload.(journal.Done); is && done.Again != nil {
 		b.effects.Coming = append(b.effects.Coming, Coming{j.target.name, done.Again.RunAt, end.Seq})
 	}
-	b.answer(j, end)
+	b.tell(j.id, Told{End: &end})
 	b.remove(j)
 }
 

@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/journal/eventlog"
-	"jobd/store/storetest/must"
 )
 
 // A worker is killed at each point of the way of a row that comes at a time: what the next start
@@ -44,16 +43,7 @@ func TestRecoveryOfRowsThatComeBack(t *testing.T) {
 	failed, killed := journal.Done{Result: "fail"}, journal.Done{Result: "fail", Signal: "SIGTERM"}
 	two := &journal.Again{PlannedAt: hour, Attempts: 2, Why: journal.AgainRetry}
 	next := &journal.Again{Why: journal.AgainSchedule}
-	tests := []struct {
-		name    string
-		left    []journal.Payload
-		row     journal.Row
-		recall  *journal.Done // the runner has the newest start, and this outcome
-		requeue bool
-		ends    int    // the number of the start that the test ends, as failed; 0: none is made
-		story   string // how the story goes on
-		again   *journal.Again
-	}{
+	tests := []recovery{
 		{name: "due", row: delayed(1, "a", plan), ends: 2, story: "accepted running started done", again: two},
 		{name: "claimed", left: []journal.Payload{accepted}, row: inState("accepted"), ends: 2, story: "running started done", again: two},
 		{name: "the claim was not won", left: []journal.Payload{accepted}, row: delayed(1, "a", plan), ends: 2, story: "released accepted running started done", again: two},
@@ -83,25 +73,7 @@ func TestRecoveryOfRowsThatComeBack(t *testing.T) {
 				c.Requeue, c.MaxAttempts, c.Again = test.requeue, 9, true
 				c.Terms = map[string]jobexec.Terms{"a": {Backoff: jobexec.Backoff{First: time.Minute, Most: time.Minute}}}
 			})
-			left(t, f.journal, test.left...)
-			before := len(f.story(1))
-			if test.recall != nil {
-				ran := &process{pid: 4711, ended: make(chan struct{}), known: true, done: *test.recall}
-				close(ran.ended)
-				f.runner.recalled = []jobexec.Recalled{{Job: 1, Token: accepted.Token, Attempt: 2, Process: ran}}
-			}
-			f.start()
-			if test.ends > 0 {
-				p := f.next()
-				if env := strings.Join(p.spec.Env, " "); p.spec.Attempt != test.ends || strings.Contains(env, "JOBD_RECOVERED") != test.requeue {
-					t.Errorf("attempt %d is told %s, want attempt %d", p.spec.Attempt, env, test.ends)
-				}
-				p.exit(1)
-			}
-			f.wait("the run is at its end", ended(1))
-			if got := words(f.story(1)[before:]); got != test.story {
-				t.Errorf("the story goes on with %q, want %q", got, test.story)
-			}
+			test.run(t, f)
 			checkAgain(t, f, test.again)
 		})
 	}
@@ -159,36 +131,69 @@ func TestALostJournalStopsNoSchedule(t *testing.T) {
 	}
 }
 
-// A job that is given back reads as before its claim, and its next claim starts the same attempt.
-func TestWhatIsGivenBackIsDueAsBefore(t *testing.T) {
-	t.Parallel()
-	plan := journal.Plan{RunAt: time.Now().Unix() - 5, Attempts: 1, MaxAttempts: 4}
-	tab := newTable(waiting(1, "b"), delayed(2, "b", plan))
-	f := newFixture(t, tab, nil)
-	f.build(func(c *jobexec.Config) { c.Again = true })
-	f.start()
-	first := f.next()
-	f.claimed(2)
-	must.Do(t, f.worker.Pause(nil, "me"))
-	f.reach(map[int64]string{2: journal.RowDelayed})
-	if diff := cmp.Diff(plan, tab.plan(2)); diff != "" {
-		t.Errorf("the row says (-want +got):\n%s", diff)
-	}
-	first.exit(0)
-	must.Do(t, f.worker.Continue(nil, "me"))
-	if p := f.next(); p.spec.Job != 2 || p.spec.Attempt != 2 {
-		t.Errorf("job %d is started, attempt %d", p.spec.Job, p.spec.Attempt)
-	}
-}
-
 // left journals what a run of the worker that was killed has left behind.
-func left(t *testing.T, j *eventlog.Log, payloads ...journal.Payload) {
+func left(t *testing.T, j *memory, payloads ...journal.Payload) {
 	t.Helper()
 	for _, payload := range payloads {
 		if _, err := j.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// recovery is what the next start makes of a job that a worker which was killed has left behind.
+type recovery struct {
+	name    string
+	left    []journal.Payload
+	row     journal.Row
+	alive   bool          // the process
+	recall  *journal.Done // the runner has the newest start, and this outcome
+	requeue bool
+	ends    int    // the number of the start that the test ends, as failed; 0: none is made
+	story   string // how the story goes on
+	again   *journal.Again
+}
+
+// run has the worker start, and waits for the job's end. It gives how many events there were before.
+func (r recovery) run(t *testing.T, f *fixture) (before int) {
+	t.Helper()
+	left(t, f.journal, r.left...)
+	before = len(f.story(1))
+	old := &process{pid: 4711, ended: make(chan struct{}), signals: make(chan int, 1), done: journal.Done{Elapsed: 3_000_000}}
+	if r.alive {
+		f.runner.alive[4711] = old
+	}
+	if r.recall != nil {
+		ran := &process{pid: 4711, ended: make(chan struct{}), known: true, done: *r.recall}
+		close(ran.ended)
+		attempt := 0
+		f.journal.View(func(s *journal.State) { attempt = s.Job(1).Attempt })
+		f.runner.recalled = []jobexec.Recalled{{Job: 1, Attempt: attempt, Process: ran}, {Job: 99, Attempt: 1, Process: ran}}
+	}
+	f.start()
+	if r.alive {
+		if got := f.worker.Status().Targets["a"].Length; got != 1 {
+			t.Errorf("length %d while the process runs on, want 1", got)
+		}
+		if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
+			t.Error("a process that runs on can't be signalled")
+		}
+		r.story = "signal " + r.story
+		close(old.ended)
+	}
+	if r.ends > 0 { // one that is started again is told so
+		p := f.next()
+		env, again := strings.Join(p.spec.Env, " "), fmt.Sprintf("JOBD_ATTEMPT=%d JOBD_RECOVERED=1", r.ends)
+		if p.spec.Attempt != r.ends || strings.Contains(env, again) != r.requeue {
+			t.Errorf("attempt %d is told %s, want attempt %d", p.spec.Attempt, env, r.ends)
+		}
+		p.exit(1)
+	}
+	f.wait("the job is at its end", ended(1))
+	if got := words(f.story(1)[before:]); got != r.story {
+		t.Errorf("the story goes on with %q, want %q", got, r.story)
+	}
+	return before
 }
 
 func TestRecovery(t *testing.T) {
@@ -208,46 +213,37 @@ func TestRecovery(t *testing.T) {
 	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
 	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
 	runs := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}
-	tests := []struct {
-		name    string
-		left    []journal.Payload
-		row     journal.Row
-		alive   bool          // the process
-		recall  *journal.Done // the runner has the start, and this outcome
-		requeue bool
-		starts  bool   // the job is started, again or for the first time
-		story   string // how the story goes on
-	}{
-		{name: "claim that was won", left: []journal.Payload{accepted}, row: ours, starts: true, story: "running started done"},
+	tests := []recovery{
+		{name: "claim that was won", left: []journal.Payload{accepted}, row: ours, ends: 1, story: "running started done"},
 		{name: "claim that another worker won", left: []journal.Payload{accepted}, row: theirs, story: "released"},
 		{name: "claim of a row that is gone", left: []journal.Payload{accepted}, row: journal.Row{Job: 2}, story: "released"},
 		{name: "killed around the start", left: []journal.Payload{accepted, running}, row: runs, story: "done"},
 		{name: "process that is gone", left: []journal.Payload{accepted, running, started}, row: runs, story: "done"},
 		{name: "process that runs on", left: []journal.Payload{accepted, running, started}, row: runs, alive: true, story: "done"},
-		{name: "the runner lives and never heard of it", left: []journal.Payload{accepted, runningHere}, row: runs, starts: true, story: "running started done"},
-		{name: "the runner ended and never heard of it", left: []journal.Payload{accepted, runningEnded}, row: runs, starts: true, story: "running started done"},
+		{name: "the runner lives and never heard of it", left: []journal.Payload{accepted, runningHere}, row: runs, ends: 1, story: "running started done"},
+		{name: "the runner ended and never heard of it", left: []journal.Payload{accepted, runningEnded}, row: runs, ends: 1, story: "running started done"},
 		{name: "the runner has its outcome", left: []journal.Payload{accepted, runningHere, started}, row: runs, recall: outcome, story: "done"},
 		{name: "the runner has its outcome, the start was not journalled", left: []journal.Payload{accepted, runningHere}, row: runs, recall: outcome, story: "started done"},
-		{name: "started with its claim, which was won", left: []journal.Payload{accepted, claimedHere}, row: runs, starts: true, story: "running started done"},
+		{name: "started with its claim, which was won", left: []journal.Payload{accepted, claimedHere}, row: runs, ends: 1, story: "running started done"},
 		{name: "started with its claim, which was not won", left: []journal.Payload{accepted, claimedHere}, row: theirs, story: "released"},
 		{name: "started with its claim, the runner has it", left: []journal.Payload{accepted, claimedHere}, row: runs, recall: outcome, story: "started done"},
 		{name: "started with its claim, which was won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: runs, story: "done"},
 		{name: "started with its claim, which was not won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: theirs, story: "released"},
 		{
 			name: "started with its claim, which was won, to be started again",
-			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, ends: 2, story: "requeued running started done",
 		},
-		{name: "request that had no connection", left: []journal.Payload{accepted, asking}, row: runs, starts: true, story: "running started done"},
+		{name: "request that had no connection", left: []journal.Payload{accepted, asking}, row: runs, ends: 1, story: "running started done"},
 		{name: "request that may have been sent", left: []journal.Payload{accepted, asking, sending}, row: runs, story: "done"},
 		{
 			name: "request that may have been sent, to be sent again",
-			left: []journal.Payload{accepted, asking, sending}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+			left: []journal.Payload{accepted, asking, sending}, row: runs, requeue: true, ends: 2, story: "requeued running started done",
 		},
-		{name: "request of a claim that was won", left: []journal.Payload{accepted, askingClaimed}, row: runs, starts: true, story: "running started done"},
+		{name: "request of a claim that was won", left: []journal.Payload{accepted, askingClaimed}, row: runs, ends: 1, story: "running started done"},
 		{name: "request of a claim that was not won", left: []journal.Payload{accepted, askingClaimed}, row: theirs, story: "released"},
 		{
 			name: "request that was announced once more", left: []journal.Payload{accepted, asking, sending, asking},
-			row: runs, starts: true, story: "running started done",
+			row: runs, ends: 1, story: "running started done",
 		},
 		{
 			name: "process that is gone, for the last time",
@@ -255,51 +251,34 @@ func TestRecovery(t *testing.T) {
 		},
 		{
 			name: "process that is gone, to be started again",
-			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, ends: 2, story: "requeued running started done",
 		},
 		{
 			name: "killed around the start, to be started again",
-			left: []journal.Payload{accepted, running}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+			left: []journal.Payload{accepted, running}, row: runs, requeue: true, ends: 2, story: "requeued running started done",
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, newTable(test.row), func(c *jobexec.Config) { c.Requeue = test.requeue })
-			left(t, f.journal, test.left...)
-			before := len(f.story(1))
-			old := &process{pid: 4711, ended: make(chan struct{}), signals: make(chan int, 1)}
-			if test.alive {
-				f.runner.alive[4711] = old
-			}
-			if test.recall != nil {
-				ran := &process{pid: 4711, ended: make(chan struct{}), known: true, done: *test.recall}
-				close(ran.ended)
-				f.runner.recalled = []jobexec.Recalled{{Job: 1, Attempt: 1, Process: ran}, {Job: 99, Attempt: 1, Process: ran}}
-			}
-			f.start()
-			if test.alive {
-				if got := f.worker.Status().Targets["a"].Length; got != 1 {
-					t.Errorf("length %d while the process runs on, want 1", got)
-				}
-				if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
-					t.Error("a process that runs on can't be signalled")
-				}
-				test.story = "signal " + test.story
-				close(old.ended)
-			}
-			if test.starts {
-				p := f.next()
-				checkAttempt(t, p, test.requeue)
-				p.exit(0)
-			}
-			f.wait("the job is at its end", ended(1))
+			before := test.run(t, f)
 			f.none()
+			if done := f.outcome(1); test.alive && (done.Elapsed != 3_000_000 || !strings.HasPrefix(done.Reason, "outcome unknown")) {
+				t.Errorf("nobody saw its end, but how long it ran is known: %+v", done)
+			}
 			if test.recall != nil {
 				checkOutcome(t, f, *test.recall)
 			}
-			if got := words(f.story(1)[before:]); got != test.story {
-				t.Errorf("the story goes on with %q, want %q", got, test.story)
+			if test.requeue && test.ends > 0 { // why is told before it is started once more
+				why := "the worker and its runner were killed, or the machine lost power, while it ran"
+				if strings.HasPrefix(test.name, "request") {
+					why = "the worker was killed, or the machine lost power, while its request was with " + serviceAddress
+				}
+				want := journal.Requeued{Reason: why, By: "on_crash = requeue", Token: accepted.Token}
+				if diff := cmp.Diff(journal.Payload(want), f.events(1)[before].Payload); diff != "" {
+					t.Errorf("requeued (-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
@@ -316,15 +295,6 @@ func checkOutcome(t *testing.T, f *fixture, want journal.Done) {
 	want.Token = "@abcdefghi" // of the claim in the journal
 	if diff := cmp.Diff(want, f.outcome(1)); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
-	}
-}
-
-// checkAttempt checks that a job which is started again is told so.
-func checkAttempt(t *testing.T, p *process, again bool) {
-	t.Helper()
-	env := strings.Join(p.spec.Env, " ")
-	if told := strings.Contains(env, "JOBD_ATTEMPT=2 JOBD_RECOVERED=1"); told != again {
-		t.Errorf("environment of the start: %s", env)
 	}
 }
 

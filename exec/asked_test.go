@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"runtime"
@@ -89,32 +88,15 @@ func TestWhatAStartAndAnEndTell(t *testing.T) {
 	}
 }
 
-// Why a job is started once more is told before it is.
-func TestARequeueTellsWhy(t *testing.T) {
-	t.Parallel()
-	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
-	f := newFixture(t, newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}), func(c *jobexec.Config) { c.Requeue = true })
-	left(t, f.journal, accepted, journal.Running{Attempt: 1, Runner: "runner-0"}, journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"})
-	f.start()
-	f.next().exit(0)
-	f.wait("the job is at its end", ended(1))
-	want := journal.Requeued{
-		Reason: "the worker and its runner were killed, or the machine lost power, while it ran",
-		By:     "on_crash = requeue", Token: accepted.Token,
-	}
-	if diff := cmp.Diff(journal.Payload(want), f.events(1)[3].Payload); diff != "" {
-		t.Errorf("requeued (-want +got):\n%s", diff)
-	}
-}
-
 // Regression: a worker was killed between an ignored event and its COMMIT, and the journal said
-// ignored for ever of a row that reads manual.
+// ignored for ever of a row that reads manual. So it is with a row that was set back last.
 func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	t.Parallel()
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }
-	f := newFixture(t, newTable(row(1, journal.RowManual), row(2, journal.RowIgnored)), func(c *jobexec.Config) {
+	retried := journal.Retried{Target: "c", From: "done", To: "waiting", Result: "fail", Finished: 1_700_000_000}
+	f := newFixture(t, newTable(row(1, journal.RowManual), row(2, journal.RowIgnored), endedRow(4, "c", journal.RowDone)), func(c *jobexec.Config) {
 		c.Doubtful = func() map[int64]journal.Payload {
-			return map[int64]journal.Payload{1: journal.Ignored{}, 2: journal.Ignored{}, 3: journal.Ignored{}}
+			return map[int64]journal.Payload{1: journal.Ignored{}, 2: journal.Ignored{}, 3: journal.Ignored{}, 4: retried}
 		}
 	})
 	for id := range int64(3) {
@@ -125,34 +107,16 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	f.start()
 	f.wait("the first is taken back", func(s *journal.State) bool { return s.Seq >= 5 })
 	f.takenBack("when the worker was started again the row was manual")
-	answer := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		a, _ := f.worker.RunManual(t.Context(), []int64{2, 3}, "me")
-		answer <- a
-	}()
-	select {
-	case a := <-answer:
-		if a.Errors[2] != "status = ignored != manual" {
-			t.Errorf("%+v", a)
-		}
-	case <-time.After(hung):
-		t.Fatal("no answer")
+	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+	f.tells(4, "conflict")
+	if a := <-f.client(2, 3); a.Errors[2] != "status = ignored != manual" {
+		t.Errorf("%+v", a)
 	}
 	for _, id := range []int64{2, 3} { // ignored as it should be, and deleted since
 		if got := words(f.story(id)); got != "ignored" {
 			t.Errorf("story of job %d: %q", id, got)
 		}
 	}
-}
-
-func TestSetConcurrencyTakesEffectAtOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.start()
-	f.next()
-	f.none()
-	must.Do(t, f.worker.SetConcurrency("b", 2, "me"))
-	f.next()
 }
 
 func TestPause(t *testing.T) {
@@ -164,11 +128,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("pausing twice: %v", err)
 	}
 	f.table.insert(waiting(1, "a"), manual(2, "a"))
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
-		answers <- answer
-	}()
+	answers := f.client(2)
 	f.claimed(2)
 	f.none()
 	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1, Prefetched: 1, PausedBy: "me"}, jobexec.TargetStatus{}

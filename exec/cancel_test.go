@@ -93,14 +93,18 @@ func TestAJobThatRunsIsCancelled(t *testing.T) {
 	}
 }
 
-// Regression: the SIGKILL of a cancelled job was sent once, and lost where the runner was away at that moment.
+// Regression: the signals of a cancel were sent once, and lost where the runner was away at that moment: the
+// job was killed hard when its grace was over, or never.
 func TestASignalThatIsLostIsSentAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
 	f.start()
 	p := f.next()
+	p.lost.Store(1)
 	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour}, map[int64]string{1: "signals of a"})
-	<-p.signals
+	if signo := <-p.signals; signo != 15 {
+		t.Errorf("signal %d came", signo)
+	}
 	p.lost.Store(1)
 	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Millisecond}, map[int64]string{1: "hurries of a"})
 	if signo := <-p.signals; signo != 9 {
@@ -143,7 +147,7 @@ func TestASecondAttemptIsCancelled(t *testing.T) {
 	f.runner.alive[4711] = other
 	f.start()
 	for newest := uint64(0); words(f.story(1)) != "accepted running started requeued"; {
-		events := must.Get(f.journal.Next(t.Context(), newest, 1000))(t)
+		events := must.Get(f.journal.next(t.Context(), newest))(t)
 		newest = events[len(events)-1].Seq
 	}
 	f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "given up of b"})
@@ -208,22 +212,6 @@ func TestAFullDiskRefusesACancel(t *testing.T) {
 	f.tells(1, "accepted running started")
 }
 
-// Regression: the SIGTERM of a cancel was sent once, and lost where the runner was away at that moment: the job
-// was killed hard when its grace was over.
-func TestTheFirstSignalOfACancelIsSentAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	f.start()
-	p := f.next()
-	p.lost.Store(1)
-	f.told(jobexec.CancelWish{IDs: []int64{1}, Grace: time.Hour}, map[int64]string{1: "signals of a"})
-	if signo := <-p.signals; signo != 15 {
-		t.Errorf("signal %d came", signo)
-	}
-	p.exit(143)
-	f.wait("it is done", ended(1))
-}
-
 // Rows that nobody has claimed are ignored, also those of targets that other workers serve; all
 // others are left as they are.
 func TestRowsThatNobodyHasAreCancelled(t *testing.T) {
@@ -253,35 +241,44 @@ func TestRowsThatNobodyHasAreCancelled(t *testing.T) {
 	}
 }
 
-// Where it is not known whether the update was committed, that is told, and found out.
+// Where it is not known whether the update was committed, that is told, and the row tells, also one that is
+// locked for a while: the journal ends up saying what the row does.
 func TestACancelInDoubt(t *testing.T) {
 	t.Parallel()
-	for name, committed := range map[string]bool{"committed": true, "not committed": false} {
+	for name, test := range map[string]struct{ committed, locked bool }{
+		"committed": {true, false}, "not committed": {false, false},
+		"committed, and locked": {true, true}, "not committed, and locked": {false, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, newTable(manual(1, "a")), nil)
+			f := newFixture(t, newTable(manual(1, "c")), nil)
 			f.start()
 			<-f.table.selected
 			f.table.change(func() {
 				f.table.commit = func(apply func()) error {
 					f.table.commit = nil
-					if committed {
+					if test.committed {
 						apply()
 					}
+					f.table.locked[1] = test.locked
 					return errLink
 				}
 			})
 			f.told(jobexec.CancelWish{IDs: []int64{1}, Rows: true}, map[int64]string{
 				1: "cancelled by 10.0.0.5; it is not known yet whether the row was marked as ignored",
 			})
-			f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
-			if committed {
-				f.tells(1, "ignored")
-			} else {
-				f.tells(1, "ignored conflict")
+			if n := f.worker.Status().Doubted; test.locked && n != 1 {
+				t.Errorf("%d decisions in doubt, want 1", n)
 			}
-			if ignored := f.table.status(1) == journal.RowIgnored; ignored != committed {
-				t.Errorf("the row is %s", f.table.status(1))
+			f.table.change(func() { clear(f.table.locked) })
+			f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+			if !test.committed {
+				f.takenBack("the update was not committed: the row is manual")
+				return
+			}
+			f.tells(1, "ignored")
+			if got := f.table.status(1); got != journal.RowIgnored {
+				t.Errorf("the row is %s", got)
 			}
 		})
 	}
@@ -296,15 +293,7 @@ func TestACancelThatTheTableRefuses(t *testing.T) {
 	f.told(jobexec.CancelWish{IDs: []int64{1, 2}, Rows: true}, map[int64]string{
 		1: "job 1 was not cancelled: the table refuses it: a trigger", 2: "not run of a",
 	})
-	f.takenBackAs(1, "ignored conflict")
-}
-
-func (f *fixture) takenBackAs(id int64, want string) {
-	f.t.Helper()
-	f.tells(id, want)
-	if got := f.table.status(id); got != journal.RowManual {
-		f.t.Errorf("row %d is %s", id, got)
-	}
+	f.takenBack("a trigger")
 }
 
 // With the database away, what the worker has is cancelled; of rows that nobody is known to have
@@ -315,49 +304,12 @@ func TestACancelWhileTheDatabaseIsAway(t *testing.T) {
 	f.start()
 	f.next()
 	f.claimed(2)
-	f.mirror.mu.Lock()
-	close(f.mirror.away)
-	f.mirror.mu.Unlock()
+	f.mirror.setAway(true)
 	f.table.change(func() { f.table.commit = func(func()) error { return awayError{errors.New("link lost")} } })
 	f.told(jobexec.CancelWish{IDs: []int64{1, 2, 3}, Rows: true}, map[int64]string{
 		1: "signals of b", 2: "not run of b",
 		3: "job 3 was not cancelled: nobody is known to have it, and the database could not be reached",
 	})
-}
-
-// Where the table refuses to mark a row as ignored, or the row is locked while it is not known whether
-// it was, the journal ends up saying what the row does.
-func TestTheRowTellsWhetherAnIgnoringWasCommitted(t *testing.T) {
-	t.Parallel()
-	for name, committed := range map[string]bool{"it was, and the row is locked": true, "it was not, the row is locked": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, newTable(manual(1, "c")), nil)
-			f.start()
-			<-f.table.selected
-			f.table.change(func() {
-				f.table.commit = func(apply func()) error {
-					f.table.commit = nil
-					if committed {
-						apply()
-					}
-					f.table.locked[1] = true
-					return errLink
-				}
-			})
-			f.cancel(jobexec.CancelWish{IDs: []int64{1}, Rows: true})
-			if n := f.worker.Status().Doubted; n != 1 {
-				t.Errorf("%d decisions in doubt, want 1", n)
-			}
-			f.table.change(func() { clear(f.table.locked) })
-			f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
-			if committed {
-				f.tells(1, "ignored")
-				return
-			}
-			f.takenBack("the update was not committed: the row is manual")
-		})
-	}
 }
 
 // takenBack checks that the last that the journal says of job 1 is that it could not be ignored.
@@ -369,6 +321,9 @@ func (f *fixture) takenBack(reason string) {
 	}
 	if diff := cmp.Diff(journal.Conflict{Wanted: "ignored", Reason: reason}, events[1].Payload); diff != "" {
 		f.t.Errorf("conflict (-want +got):\n%s", diff)
+	}
+	if got := f.table.status(1); got != journal.RowManual {
+		f.t.Errorf("the row is %s", got)
 	}
 }
 

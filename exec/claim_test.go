@@ -2,7 +2,6 @@ package exec_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,75 +11,13 @@ import (
 	"jobd/store/storetest/must"
 )
 
-func TestConcurrencyAndPrefetchBoundWhatIsClaimed(t *testing.T) {
-	t.Parallel()
-	tab := newTable()
-	for id := range int64(10) {
-		tab.insert(waiting(id+1, "a"))
-	}
-	f := newFixture(t, tab, nil)
-	f.start()
-	first, second := f.next(), f.next()
-	<-tab.selected
-	for id, want := range map[int64]string{4: journal.RowAccepted, 5: journal.RowWaiting} {
-		if got := tab.status(id); got != want {
-			t.Errorf("two slots and as many prefetched: job %d is %s, want %s", id, got, want)
-		}
-	}
-	f.none()
-	first.exit(0)
-	third := f.next()
-	if third.spec.Job != 3 {
-		t.Errorf("job %d follows, want 3: first come, first served", third.spec.Job)
-	}
-	second.exit(1)
-	third.exit(0)
-	for range 7 {
-		f.next().exit(0)
-	}
-	f.wait("all are done", func(s *journal.State) bool { return len(s.Jobs) == 0 })
-}
-
-func TestFetchLimitBoundsOneClaim(t *testing.T) {
-	t.Parallel()
-	tab := newTable()
-	for id := range int64(20) {
-		tab.insert(waiting(id+1, []string{"a", "b"}[id%2]))
-	}
-	f := newFixture(t, tab, func(c *jobexec.Config) {
-		c.FetchLimit, c.Targets = 3, map[string]int{"a": 10, "b": 10}
-	})
-	f.start()
-	<-tab.selected
-	f.wait("all are running", func(s *journal.State) bool {
-		n := 0
-		for _, job := range s.Jobs {
-			if job.Status == journal.StatusRunning {
-				n++
-			}
-		}
-		return n == 20
-	})
-	tokens := make(map[string]int)
-	f.journal.View(func(s *journal.State) {
-		for _, job := range s.Jobs {
-			tokens[job.Token]++
-		}
-	})
-	for token, rows := range tokens {
-		if rows > 3 {
-			t.Errorf("claim %s took %d rows, the limit is 3", token, rows)
-		}
-	}
-}
-
 // The table takes claims already, but the mirror has not come back yet: what was claimed and, with
 // LaunchOffline, run meanwhile would only be owed to the table, without bound.
 func TestNothingIsClaimedWhileTheMirrorIsAway(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.LaunchOffline = true })
 	f.mirror.seen = make(chan struct{}, 1)
-	close(f.mirror.away)
+	f.mirror.setAway(true)
 	f.start()
 	for range 3 {
 		<-f.mirror.seen
@@ -90,32 +27,9 @@ func TestNothingIsClaimedWhileTheMirrorIsAway(t *testing.T) {
 		t.Errorf("the job is %s", got)
 	}
 	f.none()
-	f.mirror.mu.Lock()
-	f.mirror.away = make(chan struct{})
-	f.mirror.mu.Unlock()
+	f.mirror.setAway(false)
 	f.worker.PollAll()
 	f.next().exit(0)
-}
-
-func TestPollsAreNotForgottenWhileTheTableIsAway(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"))
-	failures := 0
-	tab.commit = func(apply func()) error {
-		if failures++; failures <= 3 {
-			return errors.New("link lost")
-		}
-		apply()
-		return nil
-	}
-	f := newFixture(t, tab, nil)
-	f.start()
-	f.next().exit(0)
-	f.wait("job is done", func(s *journal.State) bool { return s.Seq > 3 && len(s.Jobs) == 0 })
-	story := f.story(1)
-	if n := count(story, journal.KindReleased); n != 3 {
-		t.Errorf("released %d times, want once for each claim that was not won: %v", n, story)
-	}
 }
 
 // undone is the error of a claim that certainly did not happen.
@@ -123,77 +37,30 @@ type undone struct{ error }
 
 func (undone) Undone() bool { return true }
 
-// Regression: a claim that the server undid in favour of another one, as Galera does, was taken for
-// one that may have happened: its rows were looked at, and the worker kept away from the table as
-// if it were lost.
-func TestAClaimThatWasUndoneIsBegunAgain(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"))
-	failures := 0
-	tab.commit = func(apply func()) error {
-		if failures++; failures <= 3 {
-			return fmt.Errorf("claim: %w", undone{errors.New("1213")})
-		}
-		apply()
-		return nil
-	}
-	tab.rowsErr = errors.New("nobody needs to look")
-	f := newFixture(t, tab, nil)
-	f.start()
-	f.next().exit(0)
-	f.wait("job is done", func(s *journal.State) bool { return s.Seq > 3 && len(s.Jobs) == 0 })
-	story := f.story(1)
-	if n := count(story, journal.KindReleased); n != 3 {
-		t.Errorf("released %d times, want once for each claim that was undone: %v", n, story)
-	}
-}
-
-func TestARowResetWhileItsJobRunsIsClaimedAfterItsEnd(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	f.start()
-	p := f.next()
-	f.table.insert(waiting(1, "a"))
-	for range 3 {
-		if err := f.worker.Poll([]string{"a"}); err != nil {
-			t.Fatal(err)
-		}
-		<-f.table.selected
-	}
-	f.none()
-	p.exit(0)
-	f.next().exit(0)
-}
-
 // Regression: rows that somebody's transaction held when a claim looked were stranded: SKIP LOCKED
 // finds fewer than asked for, and that was taken for all there is. Nobody polls here.
 func TestRowsBehindSomebodysLockAreLookedForAgain(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "b"))
 	tab.locked[1], tab.locked[2] = true, true
+	tab.uncommitted[4] = waiting(4, "b")
 	f := newFixture(t, tab, nil)
 	f.start()
-	if p := f.next(); p.spec.Job != 3 {
+	p := f.next()
+	if p.spec.Job != 3 {
 		t.Fatalf("job %d was started", p.spec.Job)
 	}
+	p.exit(0)
 	<-tab.selected // once for all
 	<-tab.selected // and at least once more, for what is locked
 	f.none()
-	tab.change(func() { clear(tab.locked) })
-	f.next().exit(0)
-	f.next().exit(0)
-}
-
-func TestARowThatIsNotCommittedYetIsLookedForAgain(t *testing.T) {
-	t.Parallel()
-	tab := newTable()
-	tab.uncommitted[1] = waiting(1, "a")
-	f := newFixture(t, tab, nil)
-	f.start()
-	<-tab.selected
-	<-tab.selected
-	tab.change(func() { tab.rows[1] = tab.uncommitted[1] })
-	f.next().exit(0)
+	tab.change(func() {
+		clear(tab.locked)
+		tab.rows[4] = tab.uncommitted[4]
+	})
+	for range 3 {
+		f.next()
+	}
 }
 
 // One question serves all targets for which a claim came back short, and what was claimed does not
@@ -231,31 +98,6 @@ func TestNobodyLooksAgainWhereNothingWaits(t *testing.T) {
 		t.Error("a claim that nobody asked for")
 	case <-time.After(300 * time.Millisecond):
 	}
-}
-
-// A target that is paused looks for nothing, whatever is locked.
-func TestAPausedTargetDoesNotLook(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"))
-	tab.locked[1] = true
-	f := newFixture(t, tab, nil)
-	f.start()
-	<-tab.selected
-	must.Do(t, f.worker.Pause(nil, "me"))
-	var before int
-	tab.change(func() { before = tab.claims })
-	select {
-	case <-time.After(200 * time.Millisecond):
-	case <-f.ended:
-	}
-	tab.change(func() {
-		clear(tab.locked)
-		if tab.claims > before+1 { // one may have been under way
-			t.Errorf("%d claims while paused", tab.claims-before)
-		}
-	})
-	must.Do(t, f.worker.Continue(nil, "me"))
-	f.next().exit(0)
 }
 
 // Regression: with a small fetch limit the rows that a worker passed over because it still held
@@ -299,43 +141,36 @@ func TestGivenBackPollsForWhatIsServed(t *testing.T) {
 	f.next().exit(0)
 }
 
-// Regression: one locked row of a claim in doubt held up all claims at a start.
-func TestALockedRowInDoubtHoldsUpNothingElse(t *testing.T) {
+// Regression: one locked row of a claim in doubt held up all claims at a start. Nor does a question about
+// such rows that fails for a reason of their own: it is asked for each of them.
+func TestARowInDoubtHoldsUpNothingElse(t *testing.T) {
 	t.Parallel()
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
-	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}, waiting(2, "a"))
-	tab.locked[1] = true
-	f := newFixture(t, tab, nil)
-	left(t, f.journal, accepted)
-	f.start()
-	if p := f.next(); p.spec.Job != 2 {
-		t.Fatalf("job %d was started", p.spec.Job)
-	}
-	if got := f.worker.Status().Doubted; got != 1 {
-		t.Errorf("%d claims in doubt, want 1", got)
-	}
-	tab.change(func() { clear(tab.locked) })
-	if p := f.next(); p.spec.Job != 1 {
-		t.Fatalf("job %d was started", p.spec.Job)
-	}
-}
-
-// A question about rows in doubt that fails for a reason of their own is asked for each of them,
-// and holds up nothing else.
-func TestAQuestionAboutDoubtsThatFailsHoldsUpNothingElse(t *testing.T) {
-	t.Parallel()
-	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
-	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}, waiting(2, "a"))
-	tab.rowsErr = errors.New("a value that nobody can read")
-	f := newFixture(t, tab, nil)
-	left(t, f.journal, accepted)
-	f.start()
-	if p := f.next(); p.spec.Job != 2 {
-		t.Fatalf("job %d was started", p.spec.Job)
-	}
-	tab.change(func() { tab.rowsErr = nil })
-	if p := f.next(); p.spec.Job != 1 {
-		t.Fatalf("job %d was started", p.spec.Job)
+	for name, hinder := range map[string]func(*table){
+		"it is locked":       func(tab *table) { tab.locked[1] = true },
+		"the question fails": func(tab *table) { tab.rowsErr = errors.New("a value that nobody can read") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}, waiting(2, "a"))
+			hinder(tab)
+			f := newFixture(t, tab, nil)
+			left(t, f.journal, accepted)
+			f.start()
+			if p := f.next(); p.spec.Job != 2 {
+				t.Fatalf("job %d was started", p.spec.Job)
+			}
+			if got := f.worker.Status().Doubted; got != 1 {
+				t.Errorf("%d claims in doubt, want 1", got)
+			}
+			tab.change(func() {
+				clear(tab.locked)
+				tab.rowsErr = nil
+			})
+			if p := f.next(); p.spec.Job != 1 {
+				t.Fatalf("job %d was started", p.spec.Job)
+			}
+		})
 	}
 }
 

@@ -146,8 +146,7 @@ func TestAHandoverWaitsForRequests(t *testing.T) {
 	default:
 	}
 	p.ends(answered("ok"), nil)
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	f.journal.View(func(s *journal.State) {
 		if s.Job(1).Status != journal.StatusNone || s.Job(2).Status != journal.StatusRunning {
 			t.Errorf("the request is %s, the process %s", s.Job(1).Status, s.Job(2).Status)
@@ -273,42 +272,15 @@ func TestAnAnswerWaitsForItsOwnRowOnly(t *testing.T) {
 	}
 }
 
-// soundLauncher is a launcher in which looking finds nothing wrong.
-func soundLauncher(c *jobexec.Config) {
-	c.Launcher = jobexec.Launcher{Words: []string{"/bin/true", "{id}"}}
-}
-
-// refuseAll has the system refuse all starts, or none.
-func (r *runner) refuseAll(why error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refuse = why
-}
-
-// newSound makes a worker whose launcher can be started.
-func newSound(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
-	t.Helper()
-	return newFixture(t, table, func(c *jobexec.Config) {
-		soundLauncher(c)
-		if change != nil {
-			change(c)
-		}
-	})
-}
-
-// noProgram is what the system says of something that is no program, which only an execution tells.
-func noProgram() error { return &jobexec.NotStartedError{Why: "start /bin/true: exec format error"} }
-
 // A stop ends a worker that can start nothing, and leaves nothing behind.
 func TestStopWhileNothingCanBeStarted(t *testing.T) {
 	t.Parallel()
-	f := newSound(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
-	f.runner.refuseAll(noProgram())
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
+	f.runner.refuse = &jobexec.NotStartedError{Why: "start /launcher: exec format error"}
 	f.start()
 	f.until("status tells", func(s jobexec.Status) bool { return s.Launcher != nil })
 	f.stop()
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	f.reach(map[int64]string{1: journal.RowWaiting, 2: journal.RowWaiting})
 }
 
@@ -358,25 +330,6 @@ func TestAMarkThatIsTakenIsReplacedByAnother(t *testing.T) {
 	}
 }
 
-// The worker id lasts as long as the journal, and is journalled once.
-func TestTheJournalsMarkIsKept(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	must.Get(f.journal.Append(journal.Draft{Payload: journal.Marked{Mark: "qqqq"}}))(t)
-	f.start()
-	p := f.next()
-	f.journal.View(func(s *journal.State) {
-		if token := s.Job(1).Token; !strings.HasPrefix(token, "@qqqq") {
-			t.Errorf("claimed as %s", token)
-		}
-	})
-	p.exit(0)
-	f.wait("it is done", ended(1))
-	if got := words(f.story(0)); got != "marked opened" {
-		t.Errorf("the worker's story: %q", got)
-	}
-}
-
 // A worker whose name is taken claims nothing, says so, and tries again; what is claimed already
 // goes on.
 func TestNothingIsClaimedUnderATakenName(t *testing.T) {
@@ -413,34 +366,17 @@ func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 	f.start()
 	f.until("it says why", func(s jobexec.Status) bool { return strings.Contains(s.Targets["a"].Why, "connection 7") })
 	f.table.change(func() { clear(f.table.holders) })
-	f.next().exit(0)
+	p := f.next()
 	f.journal.View(func(s *journal.State) {
-		if s.Mark != "qqqq" {
-			t.Errorf("mark %q", s.Mark)
+		if token := s.Job(1).Token; s.Mark != "qqqq" || !strings.HasPrefix(token, "@qqqq") {
+			t.Errorf("mark %q, claimed as %s", s.Mark, token)
 		}
 	})
+	p.exit(0)
+	f.wait("it is done", ended(1))
+	if got := words(f.story(0)); got != "marked opened" { // the worker id lasts as long as the journal, and is journalled once
+		t.Errorf("the worker's story: %q", got)
+	}
 }
 
 // Regression: a worker that could not ask for its name when it started, and found out later that
-
-// Nobody saw how a process ended that outlived its runner, but how long it ran is known, and
-// journalled.
-func TestHowLongAnAdoptedJobRanIsJournalled(t *testing.T) {
-	t.Parallel()
-	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
-	f := newFixture(t, newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}), nil)
-	left(t, f.journal, accepted, journal.Running{Attempt: 1, Runner: "runner-0"}, journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"})
-	old := &process{pid: 4711, ended: make(chan struct{}), signals: make(chan int, 1), done: journal.Done{Elapsed: 3_000_000}}
-	f.runner.alive[4711] = old
-	f.start()
-	close(old.ended)
-	f.wait("the job is at its end", ended(1))
-	done := journal.Done{}
-	for seq := uint64(3); done.Result == ""; seq++ {
-		events := must.Get(f.journal.Next(t.Context(), seq, 1))(t)
-		done, _ = events[0].Payload.(journal.Done)
-	}
-	if done.Elapsed != 3_000_000 || !strings.HasPrefix(done.Reason, "outcome unknown") {
-		t.Errorf("%+v", done)
-	}
-}

@@ -1,12 +1,9 @@
 package exec
 
 import (
-	"errors"
-	"log/slog"
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -41,48 +38,6 @@ func TestIdentify(t *testing.T) {
 		if s.identify(test.known); s.Started.Pid != test.pid || s.Adopted != test.adopted {
 			t.Errorf("%s: pid %d, adopted %v", name, s.Started.Pid, s.Adopted)
 		}
-	}
-}
-
-// Each hindrance has its word, and since when it holds where that is known.
-func TestHindrancesHaveWords(t *testing.T) {
-	t.Parallel()
-	since := time.Unix(1_000_000, 0)
-	for kind, test := range map[Hindering]struct {
-		begin func(w *Worker, a *target)
-		away  bool
-		since time.Time
-	}{
-		"":                {begin: func(*Worker, *target) {}},
-		HinderedStopping:  {begin: func(w *Worker, _ *target) { w.board.Stop() }},
-		HinderedName:      {begin: func(_ *Worker, a *target) { a.unfit = "it is too long" }},
-		HinderedDisk:      {begin: func(w *Worker, _ *target) { w.outage.note(journal.ErrFull, since) }, since: since},
-		HinderedDatabase:  {begin: func(w *Worker, _ *target) { w.outage.note(errors.New("refused"), since) }, since: since},
-		HinderedStuck:     {begin: func(w *Worker, _ *target) { w.asked = since }, since: since},
-		HinderedUnwritten: {begin: func(*Worker, *target) {}, away: true},
-		HinderedIdentity:  {begin: func(w *Worker, _ *target) { w.identity.why, w.identity.since = "taken", since }, since: since},
-		HinderedExecutor:  {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},
-		HinderedTrouble:   {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
-		HinderedRate: {begin: func(_ *Worker, a *target) {
-			a.bucket.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
-			a.bucket.take(time.Now())
-			a.polls++
-		}},
-		HinderedLocked: {begin: func(_ *Worker, a *target) { a.locked.note(nil, since) }, since: since},
-	} {
-		w := New(Config{
-			Targets: map[string]int{"a": 1}, Terms: map[string]Terms{"a": {Launcher: &Launcher{Mode: ModePool}}}, Logger: slog.New(slog.DiscardHandler),
-		})
-		test.begin(w, w.targets["a"])
-		got := w.hindrance(w.targets["a"], test.away)
-		if got.Kind != kind || !got.Since.Equal(test.since) || (got.Why == "") != (kind == "") {
-			t.Errorf("%s: %+v", kind, got)
-		}
-	}
-	w := New(Config{Targets: map[string]int{"a": 1, "b": 1}, Logger: slog.New(slog.DiscardHandler)})
-	refusedStart(w)
-	if got := w.hindrance(w.targets["a"], false); got.Kind != HinderedLauncher || got.Since.IsZero() {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -197,28 +152,4 @@ func TestARateThatIsNoneLimitsNothing(t *testing.T) {
 	if due := b.due(5, time.Now()); b.limit != nil || !due.IsZero() {
 		t.Errorf("due at %s", due)
 	}
-}
-
-// Regression: while the table was locked nothing was claimed, and status did not say why.
-func TestAClaimThatWaitsForTheDatabaseIsTold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := New(Config{Targets: map[string]int{"a": 1}, Logger: slog.New(slog.DiscardHandler)})
-		check := func(said bool) {
-			t.Helper()
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			why := w.hindrance(w.targets["a"], false).Why
-			if got := strings.HasPrefix(why, "the claim has waited for the database since 2000-"); got != said {
-				t.Errorf("status says %q", why)
-			}
-		}
-		w.noteAsked(time.Now())
-		time.Sleep(slowClaim - time.Second)
-		check(false)
-		time.Sleep(time.Second)
-		check(true)
-		w.noteAsked(time.Time{})
-		check(false)
-	})
 }

@@ -11,66 +11,57 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/journal/eventlog"
 	"jobd/store/storetest/must"
 )
 
 // hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
 const hung = 2 * time.Minute
 
-// fixture is a worker with a real journal, and everything else in the test's hands.
+// fixture is a worker with everything around it in the test's hands.
 type fixture struct {
-	t        *testing.T
-	journal  *eventlog.Log
-	table    *table
-	mirror   *mirror
-	follower *follower      // that the mirror shows by
-	clients  sync.WaitGroup // that asked for jobs, see manual
-	runner   *runner
-	disk     *disk
-	worker   *jobexec.Worker
-	stop     context.CancelFunc
-	ended    chan error
+	t       *testing.T
+	journal *memory
+	table   *table
+	mirror  *mirror
+	clients sync.WaitGroup // that asked for jobs, see manual
+	runner  *runner
+	disk    *disk
+	worker  *jobexec.Worker
+	stop    context.CancelFunc
+	ended   chan error
 }
 
 // newFixture makes a worker that serves target a with two slots, and b with one.
 func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, journal: openJournal(t, t.TempDir()), table: table,
-		runner: newRunner(), disk: newDisk(),
+		t: t, journal: newJournal(table), table: table,
+		runner: newRunner(), disk: newDisk(), mirror: &mirror{away: make(chan struct{})},
 	}
-	f.follower = follow(t, f.journal, table)
-	f.mirror = &mirror{follower: f.follower, away: make(chan struct{})}
 	f.build(change)
 	return f
 }
 
-func openJournal(t *testing.T, dir string) *eventlog.Log {
-	t.Helper()
-	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
-	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return j
-}
-
 // build makes a worker, as a new process would.
 func (f *fixture) build(change func(*jobexec.Config)) {
-	c := jobexec.Config{
-		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1,
-		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
-		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, Watcher: f.runner, Disk: f.disk, MaxAttempts: 2,
-		Retry:     func(string, ...any) jobexec.Retry { return patience{} },
-		Logger:    slog.New(slog.DiscardHandler),
-		OnTargets: func() {},
-	}
+	c := config(f.journal, f.table, f.mirror, f.runner)
+	c.Disk = f.disk
 	if change != nil {
 		change(&c)
 	}
 	f.worker = jobexec.New(complete(c, func(targets []string) { f.worker.GivenBack(targets) }))
+}
+
+// config is of a worker with these parts.
+func config(recorder jobexec.Recorder, table *table, mirror *mirror, r *runner) jobexec.Config {
+	return jobexec.Config{
+		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1, MaxAttempts: 2,
+		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
+		Recorder: recorder, Table: table, Mirror: mirror, Runner: r, Keeper: r, Watcher: r, Disk: newDisk(),
+		Retry:     func(string, ...any) jobexec.Retry { return patience{} },
+		Logger:    slog.New(slog.DiscardHandler),
+		OnTargets: func() {},
+	}
 }
 
 // complete gives a worker's parts that a test says nothing of.
@@ -158,6 +149,23 @@ func (f *fixture) reach(want map[int64]string) {
 	}
 }
 
+// gone waits for the end of a worker that stops, which is no failure.
+func (f *fixture) gone() {
+	f.t.Helper()
+	must.Do(f.t, <-f.ended)
+	f.ended <- nil
+}
+
+// client has a client ask for jobs, and gives the channel of its answer.
+func (f *fixture) client(ids ...int64) <-chan jobexec.Answer[jobexec.Result] {
+	answers := make(chan jobexec.Answer[jobexec.Result], 1)
+	f.clients.Go(func() {
+		answer, _ := f.worker.RunManual(context.Background(), ids, "me")
+		answers <- answer
+	})
+	return answers
+}
+
 // endAll ends every process that was started.
 func (f *fixture) endAll() {
 	for {
@@ -221,7 +229,7 @@ func (f *fixture) wait(what string, holds func(*journal.State) bool) {
 		if ok {
 			return
 		}
-		if _, err := f.journal.Next(ctx, seq, 1); err != nil {
+		if _, err := f.journal.next(ctx, seq); err != nil {
 			f.t.Fatalf("%s: not within %s", what, hung)
 		}
 	}
@@ -248,18 +256,4 @@ func (f *fixture) outcome(id int64) (done journal.Done) {
 }
 
 // events lists a job's events, in order.
-func (f *fixture) events(id int64) (found []journal.Event) {
-	f.t.Helper()
-	var newest uint64
-	f.journal.View(func(s *journal.State) { newest = s.Seq })
-	for after := uint64(0); after < newest; {
-		events := must.Get(f.journal.Next(f.t.Context(), after, 1000))(f.t)
-		for _, e := range events {
-			after = e.Seq
-			if e.Job == id {
-				found = append(found, e)
-			}
-		}
-	}
-	return found
-}
+func (f *fixture) events(id int64) []journal.Event { return f.journal.of(id, "") }

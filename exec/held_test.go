@@ -4,54 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	"jobd/journal"
 )
-
-// stingyJournal has no room for what says that a process is there.
-type stingyJournal struct {
-	jobexec.Recorder
-	room    atomic.Bool
-	refused chan struct{} // has room for one
-}
-
-func (s *stingyJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
-	for _, d := range drafts {
-		if d.Payload.Kind() == journal.KindStarted && !s.room.Load() {
-			select {
-			case s.refused <- struct{}{}:
-			default:
-			}
-			return nil, journal.ErrFull
-		}
-	}
-	return s.Recorder.Append(drafts...)
-}
-
-// While the journal takes nothing, a request that has its connection is not sent; it is when there
-// is room.
-func TestAFullDiskHoldsARequest(t *testing.T) {
-	t.Parallel()
-	asked := newRequester()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	stingy := &stingyJournal{Recorder: f.journal, refused: make(chan struct{}, 1)}
-	f.build(func(c *jobexec.Config) { modes(posts, nil, asked)(c); c.Recorder = stingy })
-	f.start()
-	p := asked.asks(t)
-	p.connects()
-	<-stingy.refused
-	if closed(p.sent) {
-		t.Error("it may be sent, and is not journalled")
-	}
-	stingy.room.Store(true)
-	p.sends(t)
-	p.ends(answered("ok"), nil)
-	f.reach(map[int64]string{1: journal.RowDone})
-}
 
 // A request whose row turns out to be somebody else's while it is held is never sent.
 func TestARequestOfALostJobIsGivenUp(t *testing.T) {
@@ -114,33 +72,6 @@ func TestARequestIsHeldUntilItIsJournalled(t *testing.T) {
 	}
 }
 
-// A request that was never sent, though it had a connection, is made once more, under its number.
-func TestARequestThatWasNotSentIsMadeOnceMore(t *testing.T) {
-	t.Parallel()
-	asked := newRequester()
-	f := newFixture(t, newTable(waiting(1, "a")), modes(posts, nil, asked))
-	f.start()
-	asked.asks(t).ends(journal.Done{}, &jobexec.NotStartedError{Why: "connection refused"})
-	p := asked.asks(t)
-	p.connects()
-	p.sends(t)
-	p.ends(journal.Done{}, &jobexec.NotStartedError{Why: "it was closed before the first byte"})
-	p = asked.asks(t)
-	if p.spec.Attempt != 1 {
-		t.Errorf("attempt %d", p.spec.Attempt)
-	}
-	p.connects()
-	p.sends(t)
-	p.ends(answered("ok"), nil)
-	f.reach(map[int64]string{1: journal.RowDone})
-	if got, want := words(f.story(1)), "accepted running running started running started done"; got != want {
-		t.Errorf("story %q, want %q", got, want)
-	}
-	if s := f.worker.Status(); s.Launcher != nil {
-		t.Errorf("a service that is away holds up all: %+v", s.Launcher)
-	}
-}
-
 // heldJournal holds up what says that a process is there.
 type heldJournal struct {
 	jobexec.Recorder
@@ -179,8 +110,9 @@ func (n failsNever) Wait(ctx context.Context, cause error) error {
 }
 
 // A cancellation of the job, a pause and a worker that stops take back a request that waits for its
-// connection. None is sent, and nothing was wrong.
-func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
+// connection, and a start that is held back because the worker leaves its runner. None is made, and
+// nothing was wrong.
+func TestAStartThatWaitsIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ends   func(f *fixture)
@@ -197,22 +129,31 @@ func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
 		}, journal.RowWaiting, "accepted running released"},
 		"stop": {func(f *fixture) { f.stop() }, journal.RowWaiting, "accepted running released"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			asked := newRequester()
-			f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) {
-				modes(posts, nil, asked)(c)
-				c.Retry = func(what string, _ ...any) jobexec.Retry { return failsNever{t, what} }
+		for _, what := range []string{"a request", "held back"} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				t.Parallel()
+				asked, runner := newRequester(), newRunner()
+				holding := holdingRunner{runner, make(chan *request, 100)}
+				f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) {
+					if c.Runner = holding; what == "a request" {
+						modes(posts, nil, asked)(c)
+					}
+					c.Retry = func(what string, _ ...any) jobexec.Retry { return failsNever{t, what} }
+				})
+				f.start()
+				var p *request
+				select {
+				case p = <-asked.asked:
+				case p = <-holding.asked:
+				}
+				f.asked(1)
+				test.ends(f)
+				f.reach(map[int64]string{1: test.status})
+				if f.tells(1, test.story); closed(p.sent) {
+					t.Error("it was sent")
+				}
 			})
-			f.start()
-			p := asked.asks(t)
-			f.asked(1)
-			test.ends(f)
-			f.reach(map[int64]string{1: test.status})
-			if f.tells(1, test.story); closed(p.sent) {
-				t.Error("it was sent")
-			}
-		})
+		}
 	}
 }
 
@@ -270,41 +211,4 @@ type heldBack struct {
 
 func (h heldBack) Withdraw() {
 	h.start.ends(journal.Done{}, fmt.Errorf("it was taken back: %w", jobexec.ErrRunnerChanged))
-}
-
-// A cancellation of the job, a pause and a worker that stops take back a start that is held back
-// because the worker leaves its runner. Nothing was wrong.
-func TestAStartThatIsHeldBackIsTakenBack(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		ends   func(f *fixture)
-		status string
-		story  string
-	}{
-		"cancel": {func(f *fixture) {
-			f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "not run of a"})
-		}, journal.RowIgnored, "accepted running cancelled"},
-		"pause": {func(f *fixture) {
-			if err := f.worker.Pause([]string{"a"}, canceller); err != nil {
-				f.t.Error(err)
-			}
-		}, journal.RowWaiting, "accepted running released"},
-		"stop": {func(f *fixture) { f.stop() }, journal.RowWaiting, "accepted running released"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, newTable(waiting(1, "a")), nil)
-			holding := holdingRunner{f.runner, make(chan *request, 100)}
-			f.build(func(c *jobexec.Config) {
-				c.Runner = holding
-				c.Retry = func(what string, _ ...any) jobexec.Retry { return failsNever{t, what} }
-			})
-			f.start()
-			<-holding.asked
-			f.asked(1)
-			test.ends(f)
-			f.reach(map[int64]string{1: test.status})
-			f.tells(1, test.story)
-		})
-	}
 }

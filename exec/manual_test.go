@@ -103,17 +103,14 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	f.runner.instant = true
 	f.start()
 	began := time.Now()
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1, 2, 3, 9}, "me")
-		answers <- answer
-	}()
+	answers := f.client(1, 2, 3, 9)
 	f.until("the row that nobody holds is run", func(jobexec.Status) bool { return count(f.story(3), journal.KindDone) == 1 })
 	select {
 	case <-answers:
 		t.Fatal("it took as long as the client waits for the locks")
 	default:
 	}
+	f.reach(map[int64]string{4: journal.RowDone}) // no claim waits for the locks
 	f.table.change(func() { delete(f.table.locked, 2) })
 	answer := <-answers
 	want := map[int64]string{1: "job 1 was not run: the row is locked by somebody else", 9: "job 9 not found"}
@@ -126,26 +123,6 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	if took := time.Since(began); took < 4*time.Second || took > 20*time.Second {
 		t.Errorf("the client was told after %s, want about 5 s, and some for a busy machine", took)
 	}
-}
-
-func TestManyClientsWithLockedRowsHoldUpNoClaim(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(), nil)
-	f.runner.instant = true
-	for id := int64(1); id <= 50; id++ {
-		f.table.rows[id] = manual(id, "a")
-		f.table.locked[id] = true
-	}
-	f.start()
-	for id := int64(1); id <= 50; id++ {
-		go func() { _, _ = f.worker.RunManual(f.t.Context(), []int64{id}, "me") }()
-	}
-	f.until("all wait", func(s jobexec.Status) bool { return s.Clients == 50 })
-	f.table.insert(waiting(99, "a"))
-	f.worker.PollAll()
-	f.until("the background job is done", func(jobexec.Status) bool { return count(f.story(99), journal.KindDone) == 1 })
-	f.table.change(func() { clear(f.table.locked) })
-	f.until("all are answered", func(s jobexec.Status) bool { return s.Clients == 0 })
 }
 
 // What the table refuses is told in its words, and the others are run.
@@ -218,16 +195,11 @@ func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
 	f := newFixture(t, newTable(manual(1, "a")), nil)
 	f.table.locked[1] = true
 	f.start()
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
-		answers <- answer
-	}()
+	answers := f.client(1)
 	f.until("it waits", func(s jobexec.Status) bool { return s.Clients == 1 })
 	f.stop()
 	<-answers
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 }
 
 // slowTable takes some time for each claim by hand.

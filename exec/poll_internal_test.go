@@ -2,6 +2,8 @@ package exec
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,5 +91,26 @@ func TestTargetsWhoseClaimsHaveFailedAreClaimedForOneByOne(t *testing.T) {
 	}
 	if len(alone) != 3 {
 		t.Errorf("claimed for %v: each is to have its turn", alone)
+	}
+}
+
+// A fetch limit is shared among the targets, so that none waits behind another one.
+func TestTheFetchLimitIsShared(t *testing.T) {
+	t.Parallel()
+	w := &Worker{Config: Config{FetchLimit: 10}}
+	for _, test := range []struct{ room, want map[string]int }{
+		{map[string]int{"a": 3, "b": 4}, map[string]int{"a": 3, "b": 4}},
+		{map[string]int{"a": 100, "b": 100}, map[string]int{"a": 5, "b": 5}},
+		{map[string]int{"a": 2, "b": 100, "c": 100}, map[string]int{"a": 2, "b": 4, "c": 4}},
+	} {
+		room := maps.Clone(test.room)
+		if w.limit(room); !maps.Equal(room, test.want) {
+			t.Errorf("%v is limited to %v, want %v", test.room, room, test.want)
+		}
+	}
+	w.FetchLimit = 2
+	room := map[string]int{"a": 9, "b": 9, "c": 9}
+	if w.limit(room); len(room) != 2 || slices.Max(slices.Collect(maps.Values(room))) != 1 {
+		t.Errorf("with a limit of 2 it is %v", room)
 	}
 }

@@ -3,7 +3,6 @@ package exec_test
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +42,10 @@ func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
 	if row := f.worker.Status().Quarantined[0]; row.Job != 1 || row.Target != "a" || row.Reason != "CHECK weight is violated" {
 		t.Errorf("quarantined: %+v", row)
 	}
+	f.explain(1, "it is explained, and is no claim any more", func(e jobexec.Explanation) bool {
+		q := e.Quarantined
+		return e.Standing == nil && q != nil && q.Job == 1 && q.Target == "a" && q.Reason == "CHECK weight is violated" && time.Since(q.Since) < time.Minute
+	})
 	f.wait("the others are done", func(s *journal.State) bool {
 		return len(s.Jobs) == 0 && s.Job(2).Status.Ended() && s.Job(3).Status.Ended()
 	})
@@ -68,7 +71,7 @@ func TestRefusedRowsLeaveWithTheirTarget(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"))
 	tab.refused[1] = "CHECK weight is violated"
-	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.start()
 	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Quarantined) == 1 })
 	must.Do(t, f.worker.SetTargets(map[string]int{"b": 1}, "somebody"))
@@ -90,7 +93,7 @@ func TestThousandsOfRefusedRowsHoldUpNoOther(t *testing.T) {
 			tab.refused[id] = "CHECK weight is violated"
 		}
 	}
-	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
 	f.runner.instant = true
 	go func() { // more than the stub has room for
 		for {
@@ -125,7 +128,7 @@ func TestATargetWithMoreRefusedRowsThanAreRememberedRests(t *testing.T) {
 	for id := int64(1); id <= 3; id++ {
 		tab.refused[id] = "CHECK weight is violated"
 	}
-	f := newSound(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
 	f.worker.QuarantineAtMost(2)
 	f.start()
 	f.next().exit(0)
@@ -139,40 +142,27 @@ func TestATargetWithMoreRefusedRowsThanAreRememberedRests(t *testing.T) {
 	}
 }
 
-// Regression: one target whose claims fail, as a name outside the column's character set did,
-// failed the claims of all.
-func TestATargetThatFailsHoldsUpNoOther(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"), waiting(2, "b"))
-	tab.failing["a"] = errors.New("illegal mix of collations")
-	f := newFixture(t, tab, nil)
-	f.start()
-	if p := f.next(); p.spec.Job != 2 {
-		t.Fatalf("job %d was started", p.spec.Job)
-	}
-	f.until("the target says why", func(s jobexec.Status) bool {
-		return strings.Contains(s.Targets["a"].Why, "illegal mix of collations") && s.Targets["b"].Why == ""
-	})
-	tab.change(func() { clear(tab.failing) })
-	f.next().exit(0)
-	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
-}
-
 // starting is the error of claims before the mirror has confirmed the table's server.
 type starting struct{ error }
 
 func (starting) Passing() bool { return true }
 
+// Regression: one target whose claims fail, as a name outside the column's character set did,
+// failed the claims of all.
+//
 // Regression: claims that came before the mirror had confirmed the table's server, as each start's
 // may, made warnings. The same of an error that says nothing of the kind is one.
-func TestWhatEachStartWaitsForIsNoWarning(t *testing.T) {
+func TestTargetsThatFailHoldUpNoOther(t *testing.T) {
 	t.Parallel()
-	tab := newTable(waiting(1, "a"), waiting(2, "b"))
+	tab := newTable(waiting(1, "a"), waiting(2, "b"), waiting(3, "c"))
 	tab.failing["a"], tab.failing["b"] = starting{errors.New("its rows are compared first")}, errors.New("illegal mix of collations")
 	f := newFixture(t, tab, nil)
-	log := f.logged(slog.LevelInfo)
+	log := f.logged(slog.LevelInfo, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 2, "b": 1, "c": 1} })
+	if p := f.next(); p.spec.Job != 3 {
+		t.Fatalf("job %d was started", p.spec.Job)
+	}
 	f.until("both targets say why", func(s jobexec.Status) bool {
-		return strings.Contains(s.Targets["a"].Why, "compared first") && strings.Contains(s.Targets["b"].Why, "illegal mix")
+		return strings.Contains(s.Targets["a"].Why, "compared first") && strings.Contains(s.Targets["b"].Why, "illegal mix") && s.Targets["c"].Why == ""
 	})
 	tab.change(func() { clear(tab.failing) })
 	f.next().exit(0)
@@ -284,22 +274,5 @@ func TestAWorkerExplains(t *testing.T) {
 	f.explain(1, "it is gone", func(e jobexec.Explanation) bool { return e.Standing == nil })
 	if after := f.events(0); len(after) != len(before)+1 { // the pause
 		t.Errorf("explaining has journalled something: %v", after)
-	}
-}
-
-// A row that the table refuses is told of by its id, with the reason.
-func TestAWorkerExplainsWhatIsQuarantined(t *testing.T) {
-	t.Parallel()
-	tab := newTable(waiting(1, "a"))
-	tab.refused[1] = "CHECK weight is violated"
-	f := newFixture(t, tab, nil)
-	f.start()
-	e := f.explain(1, "it is quarantined", func(e jobexec.Explanation) bool { return e.Quarantined != nil })
-	if e.Quarantined.Reason != "CHECK weight is violated" || e.Quarantined.Target != "a" || time.Since(e.Quarantined.Since) > time.Minute {
-		t.Errorf("%+v", e.Quarantined)
-	}
-	f.until("it is no claim any more", func(jobexec.Status) bool { return f.worker.Explain([]int64{1})[1].Standing == nil })
-	if kinds := f.story(1); slices.Contains(kinds, journal.KindDone) {
-		t.Errorf("%v", kinds)
 	}
 }

@@ -3,7 +3,6 @@ package exec_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,35 +144,6 @@ func TestTheRowTellsWhetherARetryWasCommitted(t *testing.T) {
 	}
 }
 
-// A start looks at the rows of which the journal says that they were set back last.
-func TestAStartLooksWhetherRowsWereSetBack(t *testing.T) {
-	t.Parallel()
-	of := journal.Retried{Target: "c", From: "done", To: "waiting", Result: "fail", Finished: 1_700_000_000}
-	again := endedRow(3, "c", journal.RowDone)
-	again.Finished++
-	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), waiting(2, "c"), again), nil)
-	told := make(chan []string, 9)
-	f.build(func(c *jobexec.Config) {
-		c.Doubtful = func() map[int64]journal.Payload {
-			return map[int64]journal.Payload{1: of, 2: of, 3: of, 4: of}
-		}
-		c.OnRetried = func(targets []string) { told <- targets }
-	})
-	f.start()
-	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
-	if got := words(f.story(1)); got != "conflict" {
-		t.Errorf("story %q", got)
-	}
-	for _, id := range []int64{2, 3, 4} {
-		if len(f.events(id)) > 0 {
-			t.Errorf("job %d: %v", id, f.events(id))
-		}
-	}
-	if got := <-told; !slices.Equal(got, []string{"c"}) {
-		t.Errorf("told of %v", got)
-	}
-}
-
 // A row that ended in this second is set back in the next one, so that no two ends of a job look
 // alike.
 func TestARowThatHasOnlyJustEndedIsSetBackASecondLater(t *testing.T) {
@@ -197,27 +167,6 @@ func TestAFullDiskRefusesARetry(t *testing.T) {
 	answer, err := f.worker.SetBack(t.Context(), jobexec.RetryWish{IDs: []int64{1}})
 	if err != nil || len(answer.Jobs) > 0 || len(answer.Errors) != 1 || f.table.status(1) != journal.RowDone || len(f.events(1)) > 0 {
 		t.Errorf("%v, %v", answer, err)
-	}
-}
-
-// Of many retries of one end one sets the row back.
-func TestManyRetriesAtOnceSetARowBackOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
-	f.start()
-	answers := make(chan jobexec.Answer[string], 8)
-	for range 8 {
-		go func() {
-			answer, _ := f.worker.SetBack(f.t.Context(), jobexec.RetryWish{IDs: []int64{1}})
-			answers <- answer
-		}()
-	}
-	won := 0
-	for range 8 {
-		won += len((<-answers).Jobs)
-	}
-	if story := words(f.story(1)); won != 1 || story != "retried" {
-		t.Errorf("%d were told that they set it back: %s", won, story)
 	}
 }
 
@@ -269,16 +218,8 @@ func TestARateHoldsBackClaims(t *testing.T) {
 	}
 }
 
-// Nobody polls: the worker comes back by itself when there are starts in hand again.
-func TestAWorkerComesBackWhenItsRateAllows(t *testing.T) {
-	t.Parallel()
-	f := limited(t, jobexec.Rate{Starts: 50, Per: time.Second}, 20)
-	for range 20 {
-		f.next().exit(0)
-	}
-}
-
-// It does so beside rows that are due much later, for which it looks at clocks only.
+// Nobody polls: the worker comes back by itself when there are starts in hand again, also beside rows that
+// are due much later, for which it looks at clocks only.
 func TestARateBesideRowsThatAreDueLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

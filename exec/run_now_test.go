@@ -94,9 +94,7 @@ func TestRunNowWhileNothingCanBeWritten(t *testing.T) {
 			f.disk.set(errors.New("10 bytes are left"))
 		},
 		"no row was changed: the database could not be reached": func(f *fixture) {
-			f.mirror.mu.Lock()
-			defer f.mirror.mu.Unlock()
-			close(f.mirror.away)
+			f.mirror.setAway(true)
 		},
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -3,18 +3,13 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/journal/eventlog"
-	"jobd/store/storetest/must"
 )
 
 func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
@@ -22,11 +17,7 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
 	f.start()
 	p := f.next()
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{3}, "me")
-		answers <- answer
-	}()
+	answers := f.client(3)
 	f.wait("three jobs are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
 	f.stop()
 	f.wait("the queue is given back", func(s *journal.State) bool { return len(s.Jobs) == 1 })
@@ -37,32 +28,12 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 		t.Error("a stopping worker takes manual jobs")
 	}
 	p.exit(0)
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	f.journal.View(func(s *journal.State) {
 		if s.Open || len(s.Jobs) != 0 {
 			t.Errorf("after the stop: open %t, jobs %v", s.Open, s.Jobs)
 		}
 	})
-}
-
-func TestStopEndsWhatRunsForTooLong(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.ShutdownTimeout = time.Millisecond })
-	f.start()
-	p := f.next()
-	f.wait("process is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusRunning })
-	f.stop()
-	if signo := <-p.signals; signo != 15 {
-		t.Errorf("signal %d comes first, want SIGTERM", signo)
-	}
-	f.worker.Hurry()
-	if signo := <-p.signals; signo != 9 {
-		t.Errorf("signal %d comes second, want SIGKILL", signo)
-	}
-	p.exit(1)
-	must.Do(t, <-f.ended)
-	f.ended <- nil
 }
 
 // What ends because of a stop says so; what ends well in spite of its signal has done its work.
@@ -86,14 +57,18 @@ func TestTheEndsThatAStopCausesSaySo(t *testing.T) {
 		return true
 	})
 	f.stop()
-	for _, p := range processes {
-		<-p.signals
+	for _, signo := range []int{15, 9} {
+		for _, p := range processes {
+			if got := <-p.signals; got != signo {
+				t.Errorf("signal %d comes, want %d", got, signo)
+			}
+		}
+		f.worker.Hurry()
 	}
 	processes[1].kill("SIGTERM")
 	processes[2].exit(0)
 	processes[3].exit(130)
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	const why = "ended because worker node-1 was stopped"
 	for id, want := range map[int64]string{1: why, 2: "", 3: why} {
 		if done := f.outcome(id); done.Reason != want || done.Note != want {
@@ -105,41 +80,20 @@ func TestTheEndsThatAStopCausesSaySo(t *testing.T) {
 // A worker that stops says what it waits for, what comes then and when.
 func TestAStopSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
-	log := newLines()
-	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a")), func(c *jobexec.Config) {
-		c.ShutdownTimeout, c.Logger = time.Hour, slog.New(slog.NewTextHandler(log, nil))
-	})
-	f.start()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a")), nil)
+	log := f.logged(slog.LevelWarn, func(c *jobexec.Config) { c.ShutdownTimeout = time.Hour })
 	one, other := f.next(), f.next()
 	f.wait("the processes are journalled", func(s *journal.State) bool {
 		return s.Job(1).Status == journal.StatusRunning && s.Job(2).Status == journal.StatusRunning
 	})
 	f.stop()
-	log.await("those that run for longer get SIGTERM", `running=2 jobs="[1 2]" at=`)
+	told := log.await(t, 1, "WARN", "the stop waits for jobs; those that run for longer get SIGTERM")[0]
+	if fmt.Sprint(told["running"], told["jobs"]) != "2 [1 2]" || told["at"] == nil {
+		t.Errorf("told %v", told)
+	}
 	one.exit(0)
 	other.exit(0)
-	must.Do(t, <-f.ended)
-	f.ended <- nil
-}
-
-// lines is a log whose lines can be waited for.
-type lines chan string
-
-func newLines() lines { return make(lines, 1000) }
-
-// Write implements io.Writer.
-func (l lines) Write(line []byte) (int, error) {
-	l <- string(line)
-	return len(line), nil
-}
-
-// await waits for a line that has all of some words.
-func (l lines) await(words ...string) {
-	for line := range l {
-		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
-			return
-		}
-	}
+	f.gone()
 }
 
 func TestHandoverLeavesWhatRuns(t *testing.T) {
@@ -151,8 +105,7 @@ func TestHandoverLeavesWhatRuns(t *testing.T) {
 		return s.Job(1).Status == journal.StatusRunning && s.Job(2).Status == journal.StatusAccepted
 	})
 	f.stop()
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	select {
 	case signo := <-p.signals:
 		t.Errorf("signal %d was sent", signo)
@@ -176,11 +129,7 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "a")), nil)
 	f.start()
-	answers := make(chan jobexec.Answer[jobexec.Result], 1)
-	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
-		answers <- answer
-	}()
+	answers := f.client(1)
 	f.next()
 	f.worker.HandOver()
 	f.stop()
@@ -188,22 +137,7 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 	if got := (<-answers).Errors[1]; got != want {
 		t.Errorf("the client was told %q, want %q", got, want)
 	}
-	must.Do(t, <-f.ended)
-	f.ended <- nil
-}
-
-func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.start()
-	f.hold(f.next(), 2)
-	f.stop()
-	must.Do(t, <-f.ended)
-	f.ended <- nil
-	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindReleased}
-	if diff := cmp.Diff(story, f.story(2)); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
-	}
+	f.gone()
 }
 
 // lateRunner answers the start of a job when it is told to, with an error or by starting it.
@@ -245,16 +179,15 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 		}
 	}
 	late.answer <- jobexec.ErrRunnerChanged
-	must.Do(t, <-f.ended)
-	f.ended <- nil
+	f.gone()
 	var newest uint64
 	f.journal.View(func(s *journal.State) { newest = s.Seq })
 	quiet, cancel := context.WithTimeout(t.Context(), 3*overtaken)
 	defer cancel()
-	if events, err := f.journal.Next(quiet, newest-1, 2); err != nil || events[0].Kind() != journal.KindClosed {
+	if events, err := f.journal.next(quiet, newest-1); err != nil || events[0].Kind() != journal.KindClosed {
 		t.Fatalf("the last event is not the worker's end: %v, %v", events, err)
 	}
-	if events, err := f.journal.Next(quiet, newest, 1); err == nil {
+	if events, err := f.journal.next(quiet, newest); err == nil {
 		t.Errorf("behind the worker's end the journal has %v", events)
 	}
 	if story := words(f.story(2)); story != "accepted running released" {
@@ -264,7 +197,7 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 
 // endJournal lets the worker's end overtake a release, if it can.
 type endJournal struct {
-	*eventlog.Log
+	*memory
 	closed chan struct{}
 }
 
@@ -280,12 +213,12 @@ func (e *endJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 		case <-time.After(overtaken):
 		}
 	}
-	return e.Log.Append(drafts...)
+	return e.memory.Append(drafts...)
 }
 
 // brokenJournal fails to append from some moment on.
 type brokenJournal struct {
-	*eventlog.Log
+	*memory
 	fail func(drafts []journal.Draft) error
 }
 
@@ -293,7 +226,7 @@ func (b *brokenJournal) Append(drafts ...journal.Draft) ([]journal.Event, error)
 	if err := b.fail(drafts); err != nil {
 		return nil, err
 	}
-	return b.Log.Append(drafts...)
+	return b.memory.Append(drafts...)
 }
 
 func TestAFullDiskDelaysOutcomesAndLosesNone(t *testing.T) {
@@ -312,8 +245,8 @@ func TestAFullDiskDelaysOutcomesAndLosesNone(t *testing.T) {
 	f.start()
 	f.next().exit(0)
 	f.wait("the outcome is journalled", ended(1))
-	if refused != 3 {
-		t.Errorf("the disk was full %d times", refused)
+	if refused != 3 || f.disk.released == 0 {
+		t.Errorf("the disk was full %d times, and the reserve released %d times", refused, f.disk.released)
 	}
 }
 

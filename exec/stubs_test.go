@@ -17,8 +17,6 @@ import (
 // mirror shows everything at once, unless it is held. It never tells that the table shows what it
 // does not: a look at the table would then find rows that run and jobs that are done.
 type mirror struct {
-	*follower // nil where the journal shows what it takes by itself
-
 	mu          sync.Mutex
 	heldUp      uint64                  // the newest event that somebody waits for because of held
 	held        chan struct{}           // not nil: Shown waits until it is closed
@@ -32,14 +30,10 @@ func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
 func (m *mirror) Reached() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.holds():
+	if m.holds() {
 		return 0
-	case m.follower == nil:
-		return math.MaxUint64
-	default:
-		return m.follower.Reached()
 	}
+	return math.MaxUint64
 }
 
 func (m *mirror) Shown(seq uint64, job int64) <-chan struct{} {
@@ -51,9 +45,6 @@ func (m *mirror) Shown(seq uint64, job int64) <-chan struct{} {
 	if m.holds() {
 		m.heldUp = max(m.heldUp, seq)
 		return m.held
-	}
-	if m.follower != nil {
-		return m.follower.Shown(seq, job)
 	}
 	shown := make(chan struct{})
 	close(shown)
@@ -78,6 +69,30 @@ func (m *mirror) Away() <-chan struct{} {
 	default:
 	}
 	return m.away
+}
+
+// setAway has it lose the table, or find it again.
+func (m *mirror) setAway(away bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if away {
+		close(m.away)
+	} else {
+		m.away = make(chan struct{})
+	}
+}
+
+// lock has somebody hold a row, as the mirror finds; unlock lets it go.
+func (m *mirror) lock(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quarantined = map[int64]chan struct{}{id: make(chan struct{})}
+}
+
+func (m *mirror) unlock(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.quarantined[id])
 }
 
 // awaited is the newest event that somebody waits for while it shows nothing.

@@ -75,9 +75,12 @@ func (l *told) of(t *testing.T, level, text string) (found []map[string]any) {
 }
 
 // logged starts a worker whose log is kept, from a level on.
-func (f *fixture) logged(level slog.Level) *told {
+func (f *fixture) logged(level slog.Level, change ...func(*jobexec.Config)) *told {
 	log := &told{wrote: make(chan struct{}, 1)}
 	f.build(func(c *jobexec.Config) {
+		for _, more := range change {
+			more(c)
+		}
 		c.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
 	})
 	f.start()

@@ -19,33 +19,55 @@ func refusedStart(w *Worker) {
 	w.board.Turn(time.Now(), "")
 }
 
-// Each reason why nothing is claimed is told, and goes with what it is about.
+// Each reason why nothing is claimed has its words, a kind, and since when it holds where that is known. It
+// goes with what it is about. A claim that waits, or a lock that hides rows, is told when that lasts.
 func TestWhyNothingIsClaimed(t *testing.T) {
 	t.Parallel()
+	pooled := map[string]Terms{"a": {Launcher: &Launcher{Mode: ModePool}}}
 	for want, test := range map[string]struct {
+		kind       Hindering
+		dated      bool
+		terms      map[string]Terms
 		begin, end func(w *Worker, a *target)
 		away       bool
 	}{
-		"the worker stops":           {begin: func(w *Worker, _ *target) { w.board.Stop() }},
-		"the column is latin1":       {begin: func(_ *Worker, a *target) { a.unfit = "the column is latin1" }},
-		"the table can't be written": {away: true},
+		"the worker stops":           {kind: HinderedStopping, begin: func(w *Worker, _ *target) { w.board.Stop() }},
+		"the column is latin1":       {kind: HinderedName, begin: func(_ *Worker, a *target) { a.unfit = "the column is latin1" }},
+		"the table can't be written": {kind: HinderedUnwritten, begin: func(*Worker, *target) {}, away: true},
+		journal.ErrFull.Error(): {
+			kind: HinderedDisk, dated: true,
+			begin: func(w *Worker, _ *target) { w.noteOutage(journal.ErrFull) },
+			end:   func(w *Worker, _ *target) { w.noteOutage(nil) },
+		},
 		"connection refused": {
+			kind: HinderedDatabase, dated: true,
 			begin: func(w *Worker, _ *target) { w.noteOutage(errors.New("connection refused")) },
 			end:   func(w *Worker, _ *target) { w.noteOutage(nil) },
 		},
-		"the claim has waited for the database since 2000-01-01T00:00:00Z": {
+		"the claim has waited for the database since 2000-01-01T00:00:00Z": { // regression: while the table was locked
+			kind: HinderedStuck, dated: true,
 			begin: func(w *Worker, _ *target) { w.noteAsked(time.Now()); time.Sleep(slowClaim) },
-			end:   func(w *Worker, _ *target) { w.asked = time.Time{} },
+			end:   func(w *Worker, _ *target) { w.noteAsked(time.Time{}) },
 		},
-		"the name is another one's": {begin: func(w *Worker, _ *target) { w.identity.why = "the name is another one's" }},
+		"the name is another one's": {
+			kind: HinderedIdentity, dated: true,
+			begin: func(w *Worker, _ *target) { w.identity.why, w.identity.since = "the name is another one's", time.Now() },
+		},
 		"the launcher can't be executed: exec format error": {
-			begin: func(w *Worker, _ *target) { refusedStart(w) },
+			kind: HinderedLauncher, dated: true, begin: func(w *Worker, _ *target) { refusedStart(w) },
+		},
+		"it never says ready": {
+			kind: HinderedExecutor, dated: true, terms: pooled,
+			begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", time.Now()) },
+			end:   func(w *Worker, a *target) { w.board.SetUnable(a.Target, "", time.Now()) },
 		},
 		"illegal mix of collations": {
+			kind:  HinderedTrouble,
 			begin: func(_ *Worker, a *target) { a.trouble.why = "illegal mix of collations" },
 			end:   func(_ *Worker, a *target) { a.trouble.ended() },
 		},
 		"somebody else has locked the rows that wait, since 2000-01-01T00:00:00Z": {
+			kind: HinderedLocked, dated: true,
 			begin: func(_ *Worker, a *target) {
 				a.locked.note(nil, time.Now())
 				time.Sleep(longLocked)
@@ -53,31 +75,42 @@ func TestWhyNothingIsClaimed(t *testing.T) {
 			},
 			end: func(_ *Worker, a *target) { a.locked = locked{} },
 		},
+		"its rate of 1/h is used up; the next start may be in 1h0m1s": {
+			kind: HinderedRate,
+			begin: func(_ *Worker, a *target) {
+				a.bucket.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
+				a.bucket.take(time.Now())
+				a.polls++
+			},
+			end: func(*Worker, *target) { time.Sleep(2 * time.Hour) },
+		},
 		"": {begin: func(w *Worker, a *target) {
+			w.noteAsked(time.Now())
+			time.Sleep(slowClaim - time.Second)
 			a.locked.note(errors.New("connection lost"), time.Now())
 			w.board.Pause([]*board.Target{a.Target}, time.Now(), "somebody") // another field tells it
-			time.Sleep(time.Hour)
 		}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := New(Config{Targets: map[string]int{"a": 1, "b": 1}, Logger: slog.New(slog.DiscardHandler)})
-				a := w.targets["a"]
-				why := func() string { return w.targetStatus(a, test.away, time.Now()).Why }
-				if got := why(); got != "" && !test.away {
-					t.Errorf("at first: %q", got)
+				w := New(Config{Targets: map[string]int{"a": 1, "b": 1}, Terms: test.terms, Logger: slog.New(slog.DiscardHandler)})
+				a, begun := w.targets["a"], time.Now()
+				if got := w.hindrance(a, false); got != (Hindrance{}) {
+					t.Errorf("at first: %+v", got)
 				}
-				if test.begin != nil {
-					test.begin(w, a)
+				test.begin(w, a)
+				since := time.Time{}
+				if test.dated {
+					since = begun
 				}
-				if got := why(); got != want {
-					t.Errorf("%q, want %q", got, want)
+				if got := w.hindrance(a, test.away); got.Kind != test.kind || got.Why != want || !got.Since.Equal(since) {
+					t.Errorf("%+v, want %s since %s: %q", got, test.kind, since, want)
 				}
 				if test.end != nil {
 					test.end(w, a)
-					if got := why(); got != "" {
-						t.Errorf("at last: %q", got)
+					if got := w.hindrance(a, test.away); got != (Hindrance{}) {
+						t.Errorf("at last: %+v", got)
 					}
 				}
 				w.endWhole()

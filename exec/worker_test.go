@@ -3,7 +3,6 @@ package exec_test
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,36 +34,6 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindStarted, journal.KindDone}
 	if diff := cmp.Diff(story, f.story(7)); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
-	}
-}
-
-// A short job costs one append at its end, which tells all of its story and announces the job that
-// follows in its slot.
-func TestASlotPassesOnInOneAppend(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var appends [][]journal.Kind
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
-	f.build(func(c *jobexec.Config) {
-		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
-			var kinds []journal.Kind
-			for _, d := range drafts {
-				kinds = append(kinds, d.Payload.Kind())
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			appends = append(appends, kinds)
-			return nil
-		}}
-	})
-	f.runner.instant = true
-	f.start()
-	f.wait("both are done", func(s *journal.State) bool { return s.Seq > 6 && len(s.Jobs) == 0 })
-	mu.Lock()
-	defer mu.Unlock()
-	want := []journal.Kind{journal.KindStarted, journal.KindDone, journal.KindRunning}
-	if !slices.ContainsFunc(appends, func(kinds []journal.Kind) bool { return slices.Equal(kinds, want) }) {
-		t.Errorf("appends: %v, want one of %v", appends, want)
 	}
 }
 
@@ -109,7 +78,7 @@ func TestLaunchOfflineStartsWhileTheTableIsAway(t *testing.T) {
 	f.start()
 	f.hold(f.next(), 2)
 	f.none()
-	close(f.mirror.away)
+	f.mirror.setAway(true)
 	f.next().exit(0)
 }
 
@@ -129,20 +98,6 @@ func TestAJobWhoseRowWasTakenIsNotStarted(t *testing.T) {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
 	f.none()
-}
-
-// The runner was replaced between the announcement and the start: the start is announced anew, with
-// the name of the runner that does it.
-func TestAStartIsAnnouncedAnewWhenTheRunnerHasChanged(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	f.runner.once = jobexec.ErrRunnerChanged
-	f.start()
-	f.next().exit(0)
-	f.wait("the job is at its end", ended(1))
-	if got, want := words(f.story(1)), "accepted running running started done"; got != want {
-		t.Errorf("story %q, want %q", got, want)
-	}
 }
 
 func count(kinds []journal.Kind, kind journal.Kind) int {

@@ -192,22 +192,20 @@ func TestReadySinceTheLastReason(t *testing.T) {
 // it holds a slot of it.
 func TestATargetThatIsAddedHasTheJobsOfAFormerRun(t *testing.T) {
 	t.Parallel()
-	b, now := New(Config{Targets: map[string]int{"a": 1}}), time.Unix(1_000_000, 0)
-	old := journal.Job{ID: 1, Target: "b", Token: "@abcd00000", Status: journal.StatusRunning, Attempt: 1}
+	b, now := New(Config{Targets: map[string]int{"b": 1}}), time.Unix(1_000_000, 0)
+	old := journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusRunning, Attempt: 1}
 	runs := b.Adopt(old, "its process")
-	if added := b.Add("b", 1); added.Running() != 1 || runs.target != added {
+	if added := b.Add("a", 1); added.Running() != 1 || runs.target != added {
 		t.Fatalf("%d slots in use", added.Running())
 	}
-	claim := &Claim{}
-	row := journal.Row{Job: 2, Target: "b", Status: journal.RowWaiting}
-	drafts := b.Accept(claim, row, "@abcd00001", instance, now)
-	must.Equal(t, len(drafts), 1, "the claim says %+v; its job has no slot", drafts)
-	b.Decided(claim, []journal.Event{{Seq: 1, Job: 2, Payload: drafts[0].Payload}})
-	b.Won(claim)
+	b.Won(accepts(b, now, journal.RowWaiting, 2))
 	check.Equal(t, b.Job(2).phase, Queued, "the next job is")
 	b.Ended(runs, journal.Started{}, Outcome{Fate: Over, Done: journal.Done{Result: "ok"}})
 	b.Turn(now, instance)
 	check.Equal(t, b.Job(2).phase, Announcing, "the next job is … when the one before has ended")
+	b.Won(accepts(b, now, journal.RowWaiting, 3))
+	b.SetConcurrency(b.Target("a"), 2)
+	check.Equal(t, b.Job(3).phase, Due, "the job behind it is … when there are more slots")
 }
 
 // A target is removed whatever its jobs do: what runs goes on, what has not started is given back, and of what
@@ -397,5 +395,81 @@ func TestABadRowWhoseCommitIsInDoubt(t *testing.T) {
 	}
 	if e := b.GivenUp(lost); !cmp.Equal(e.Poll, []string{"a"}) {
 		t.Errorf("targets that are looked at: %v", e.Poll)
+	}
+}
+
+// The row tells what became of a COMMIT whose answer was lost, be it of this run of the worker or of the one
+// before. What did not happen is given up, with the reason; a row that somebody holds tells later.
+func TestTheRowTellsWhatBecameOfACommit(t *testing.T) {
+	t.Parallel()
+	claim := journal.Accepted{Target: "a", Token: "@abcdefghi"}
+	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "fail", Finished: 7}
+	row := func(status, owner string) journal.Row {
+		return journal.Row{Job: 1, Target: "a", Status: status, Owner: owner}
+	}
+	ended := journal.Row{Job: 1, Target: "a", Status: journal.RowDone, Result: "fail", Finished: 7}
+	later := ended
+	later.Finished++
+	for name, test := range map[string]struct {
+		of      journal.Payload
+		former  bool
+		started bool
+		row     journal.Row // without a job: it is gone
+		locked  bool
+		lost    string // why it is given up
+		phase   Phase  // of its job, where it has one
+		free    bool   // others are told of the row
+	}{
+		"a claim that was won":          {of: claim, row: row(journal.RowAccepted, claim.Token), phase: Queued},
+		"which may have been started":   {of: claim, former: true, started: true, row: row(journal.RowRunning, claim.Token), phase: Ended},
+		"a claim of another one's row":  {of: claim, row: row(journal.RowAccepted, "@otherxxxx"), lost: "the claim was not won"},
+		"of a row that waits":           {of: claim, row: row(journal.RowWaiting, claim.Token), lost: "the claim was not won"},
+		"of a row that is gone":         {of: claim, lost: "the claim was not won"},
+		"of a row that is locked":       {of: claim, row: row(journal.RowAccepted, claim.Token), locked: true},
+		"ignored":                       {of: journal.Ignored{}, row: row(journal.RowIgnored, "")},
+		"not ignored":                   {of: journal.Ignored{}, row: row(journal.RowManual, ""), lost: "the update was not committed: the row is manual"},
+		"not ignored, and gone":         {of: journal.Ignored{}, lost: "the update was not committed: the row is gone"},
+		"not ignored before the start":  {of: journal.Ignored{}, former: true, row: row(journal.RowManual, ""), lost: "when the worker was started again the row was manual"},
+		"ignored, and deleted since":    {of: journal.Ignored{}, former: true},
+		"set back":                      {of: retried, row: row(journal.RowWaiting, ""), free: true},
+		"set back, and has run again":   {of: retried, row: later},
+		"set back, and deleted":         {of: retried},
+		"not set back":                  {of: retried, row: ended, lost: "the update was not committed: the row is done"},
+		"not set back before the start": {of: retried, former: true, row: ended, lost: "when the worker was started again the row was done"},
+		"set back, as far as is known":  {of: retried, row: ended, locked: true},
+		"ignored, as far as is known":   {of: journal.Ignored{}, row: row(journal.RowManual, ""), locked: true},
+	} {
+		b := New(Config{Targets: map[string]int{"a": 0}})
+		client := "who set it back"
+		if test.former {
+			b.DoubtFormer(1, test.of, test.started)
+		} else {
+			b.Doubt(&Claim{Events: []journal.Event{{Seq: 1, Job: 1, Payload: test.of}}, Clients: map[int64]Client{1: client}}, nil)
+		}
+		rows, locked := []journal.Row{test.row}, []int64(nil)
+		if test.locked {
+			locked = []int64{1}
+		}
+		e := b.Judge([]int64{1}, rows, locked, true, noon)
+		lost := ""
+		for _, d := range b.LostDoubts() {
+			switch p := d.Payload.(type) {
+			case journal.Released:
+				lost = p.Reason
+			case journal.Conflict:
+				lost = p.Reason
+			}
+		}
+		phase := unborn
+		if j := b.Job(1); j != nil {
+			phase = j.phase
+		}
+		check.Equal(t, lost, test.lost, "%s: it is given up, since", name)
+		check.Equal(t, phase, test.phase, "%s: its job is", name)
+		check.Equal(t, len(e.Free) > 0, test.free, "%s: others are told", name)
+		check.Equal(t, b.Doubts() > 0, test.locked || test.lost != "", "%s: it is in doubt still", name)
+		_, set := test.of.(journal.Retried)
+		told := set && !test.locked && test.lost == "" && !test.former
+		check.Equal(t, len(e.Told) == 1 && e.Told[0].Client == client, told, "%s: its client is told", name)
 	}
 }

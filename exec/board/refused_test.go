@@ -10,28 +10,28 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// claims has a target claim jobs, and asks for their starts.
-func claims(t *testing.T, b *Board, now time.Time, ids ...int64) {
-	t.Helper()
-	rows := make([]journal.Row, 0, len(ids))
-	for _, id := range ids {
-		rows = append(rows, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting})
-	}
-	claimRows(t, b, now, rows...)
-}
-
-// claimRows claims rows, and asks for their starts.
-func claimRows(t *testing.T, b *Board, now time.Time, rows ...journal.Row) {
-	t.Helper()
+// accepts has a claim of rows of target a journalled, up to its COMMIT.
+func accepts(b *Board, now time.Time, status string, ids ...int64) *Claim {
 	claim := &Claim{}
 	var events []journal.Event
-	for _, row := range rows {
-		for _, d := range b.Accept(claim, row, "@abcd00000", instance, now) {
-			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
+	for _, id := range ids {
+		row := journal.Row{Job: id, Target: "a", Status: status}
+		drafts := b.Accept(claim, row, "@abcd00000", instance, now)
+		if status == journal.RowManual {
+			drafts, _ = b.AcceptManual(claim, row, "@abcd00000", instance)
+		}
+		for _, d := range drafts {
+			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Time: time.Unix(int64(len(events)), 0), Job: d.Job, Payload: d.Payload})
 		}
 	}
 	b.Decided(claim, events)
-	ask(t, b, b.Won(claim))
+	return claim
+}
+
+// claims has a target claim jobs, and asks for their starts.
+func claims(t *testing.T, b *Board, now time.Time, ids ...int64) {
+	t.Helper()
+	ask(t, b, b.Won(accepts(b, now, journal.RowWaiting, ids...)))
 }
 
 // ask asks for starts.
@@ -160,16 +160,7 @@ func TestManualJobsAreTriedWhereNoneCanBeStarted(t *testing.T) {
 		b.Ended(b.Job(1), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("no such file")})
 		journalled(b, now)
 		b.Wait([]int64{2, 3, 4}, map[int64]Client{2: "", 3: "", 4: ""})
-		c, events := &Claim{}, []journal.Event(nil)
-		for id := int64(2); id <= 4; id++ {
-			drafts, refusal := b.AcceptManual(c, journal.Row{Job: id, Target: "a", Status: journal.RowManual}, "@abcd00000", instance)
-			must.Equal(t, refusal, "", "%s: job %d", name, id)
-			for _, d := range drafts {
-				events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
-			}
-		}
-		b.Decided(c, events)
-		ask(t, b, b.Won(c))
+		ask(t, b, b.Won(accepts(b, now, journal.RowManual, 2, 3, 4)))
 		told := 0
 		for id := int64(2); id <= 4; id++ {
 			must.Equal(t, b.Job(id).phase, Asked, "%s: job %d is", name, id)
@@ -206,12 +197,7 @@ func TestTheTrialGoes(t *testing.T) {
 	journalled(b, now)
 	now = b.Target("a").starter.rest.Due
 	looked(t, b, nil, now)
-	c, events := &Claim{}, []journal.Event(nil)
-	for i, d := range b.Accept(c, journal.Row{Job: 2, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
-		events = append(events, journal.Event{Seq: uint64(i + 1), Job: d.Job, Payload: d.Payload})
-	}
-	b.Decided(c, events)
-	b.Won(c)
+	b.Won(accepts(b, now, journal.RowWaiting, 2))
 	if b.Target("a").Open() {
 		t.Fatal("jobs are claimed beside the trial")
 	}

@@ -2,12 +2,16 @@ package board
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 	"pgregory.net/rapid"
 )
 
@@ -230,14 +234,7 @@ func TestStanding(t *testing.T) {
 	if s, known := b.Standing(1); known {
 		t.Errorf("nobody's job stands %+v", s)
 	}
-	claim := &Claim{}
-	var events []journal.Event
-	for id := int64(1); id <= 3; id++ {
-		for _, d := range b.Accept(claim, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, time.Unix(1_000_000, 0)) {
-			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Time: time.Unix(int64(len(events)), 0), Job: d.Job, Payload: d.Payload})
-		}
-	}
-	b.Decided(claim, events)
+	claim := accepts(b, time.Unix(1_000_000, 0), journal.RowWaiting, 1, 2, 3)
 	expect := func(id int64, want Standing) {
 		t.Helper()
 		if got, known := b.Standing(id); !known || got != want {
@@ -269,18 +266,9 @@ func requested(t *testing.T) (*Board, *Job, time.Time) {
 	t.Helper()
 	now := time.Unix(1_000_000, 0)
 	b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "http"}})
-	claim := &Claim{}
-	var events []journal.Event
-	for _, d := range b.Accept(claim, journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
-		events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
-	}
-	b.Decided(claim, events)
-	e := b.Won(claim)
-	if ask, _ := b.Ask(e.Start[0]); !ask {
-		t.Fatal("its start is not asked for")
-	}
+	claims(t, b, now, 1)
 	j := b.Job(1)
-	b.Asked(j, "its process")
+	must.Equal(t, j.phase, Asked, "its start is")
 	b.Began(j, journal.Started{Address: "127.0.0.1:80"}, now)
 	return b, j, now
 }
@@ -325,5 +313,87 @@ func TestASignalIsForOneStart(t *testing.T) {
 	turn, _ = b.Turn(now, instance)
 	if e := takeTurn(b, turn, nil); len(e.Held) != 1 || !e.Held[0].Go || len(turn.Steps) != 1 {
 		t.Errorf("%+v, %d steps", e, len(turn.Steps))
+	}
+}
+
+// The end of a job is journalled in one turn, with all of its story and the announcement of the job that
+// follows in its slot: first come, first served.
+func TestASlotPassesOnInOneTurn(t *testing.T) {
+	t.Parallel()
+	b, now := New(Config{Targets: map[string]int{"a": 1}}), time.Unix(1_000_000, 0)
+	claims(t, b, now, 3, 2, 1)
+	b.Ended(b.Job(3), journal.Started{Pid: 7}, Outcome{Done: journal.Done{Result: "ok"}})
+	turn, _ := b.Turn(now, instance)
+	var got []string
+	for _, s := range turn.Steps {
+		for _, d := range s.Drafts {
+			got = append(got, fmt.Sprintf("%d %s", d.Job, d.Payload.Kind()))
+		}
+	}
+	check.Equal(t, cmp.Diff([]string{"3 started", "3 done", "2 running"}, got), "", "journalled (-want +got)")
+}
+
+// What has not started is taken back where its target is paused, removed or unable, and where the worker
+// stops, wherever it is on its way: a background job is given back. A job that a client wants run here
+// waits while its target is paused. A second attempt can't be given back: it waits, is left to the next
+// start of the worker, or ends as one of unknown outcome.
+//
+// Regression: a job was started five seconds after a pause was answered, when a database that was frozen
+// came back.
+func TestWhatHasNotStartedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	events := map[string]func(b *Board, a *Target){
+		targetPaused:          func(b *Board, a *Target) { b.Pause([]*Target{a}, now, "me") },
+		stoppedEarly:          func(b *Board, _ *Target) { b.Stop() },
+		notServed:             func(b *Board, a *Target) { b.Remove(a) },
+		"it never says ready": func(b *Board, a *Target) { b.SetUnable(a, "it never says ready", now) },
+	}
+	for what, ends := range map[string]map[string]Phase{
+		"a background job": {targetPaused: Leaving, stoppedEarly: Leaving, notServed: Leaving, "it never says ready": Leaving},
+		"a manual job":     {targetPaused: Queued, stoppedEarly: Leaving, notServed: Leaving, "it never says ready": Leaving},
+		"a second attempt": {targetPaused: Queued, stoppedEarly: Gone, notServed: Ended, "it never says ready": Queued},
+	} {
+		for event, end := range ends {
+			for _, phase := range []Phase{Queued, Due, Announcing, Announced, Renewing} {
+				b := New(Config{Targets: map[string]int{"a": 1}, Requeue: true, MaxAttempts: 3, Timing: Timing{Executor: "pool"}})
+				runs := b.Adopt(journal.Job{ID: 2, Target: "a", Token: "@abcd00001", Status: journal.StatusRunning, Attempt: 1}, "its process")
+				b.TakeUp(journal.Job{
+					ID: 1, Target: "a", Token: "@abcd00000", Manual: what == "a manual job",
+					Status: journal.StatusStarting, Attempt: 1 + one(what == "a second attempt"),
+				}, true)
+				j, turn := b.Job(1), Turn{}
+				for at, next := range []func(){
+					func() {},
+					func() {
+						b.Ended(runs, journal.Started{Pid: 7}, Outcome{Done: journal.Done{Result: "ok"}})
+						turn, _ = b.Turn(now, "") // no runner is there
+						takeTurn(b, turn, nil)
+					},
+					func() { turn, _ = b.Turn(now, instance) },
+					func() { takeTurn(b, turn, nil) },
+					func() {
+						ask(t, b, Effects{Start: []Start{{Job: j, Seq: j.announced}}})
+						b.Ended(j, journal.Started{}, Outcome{Fate: NotAsked, Cause: errors.New("another runner")})
+						b.Turn(now, instance)
+					},
+				} {
+					if next(); j.phase == phase {
+						break
+					}
+					must.Equal(t, at < 4, true, "%s is never %s", what, phase)
+				}
+				events[event](b, b.Target("a"))
+				if phase == Announcing {
+					takeTurn(b, turn, nil)
+				}
+				if j.phase != end || end == Leaving && j.reason != event {
+					t.Errorf("%s that is %s, %s: it is %s (%s), want %s", what, phase, event, j.phase, j.reason, end)
+				}
+				if asked, _ := b.Ask(Start{Job: j, Seq: j.announced}); asked {
+					t.Errorf("%s that is %s, %s: it is started", what, phase, event)
+				}
+			}
+		}
 	}
 }

@@ -144,15 +144,7 @@ func TestATargetThatIsUnable(t *testing.T) {
 	t.Parallel()
 	b, now := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}}), time.Unix(1_000_000, 0)
 	a := b.Target("a")
-	claim := &Claim{}
-	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "a", Status: status} }
-	var events []journal.Event
-	for id := int64(1); id <= 2; id++ {
-		for _, d := range b.Accept(claim, row(id, journal.RowWaiting), "@abcd00000", instance, now) {
-			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
-		}
-	}
-	b.Decided(claim, events)
+	claim := accepts(b, now, journal.RowWaiting, 1, 2)
 	if e := b.SetUnable(a, "it never says ready", now); len(e.Notes) != 1 {
 		t.Errorf("notes %+v", e.Notes)
 	}
@@ -174,24 +166,12 @@ func TestATargetThatIsUnable(t *testing.T) {
 	}
 	released := journal.Released{Reason: "it ends at once", Target: "a", Token: "@abcd00000"}
 	check.Equal(t, cmp.Diff([]journal.Payload{released, released}, drafts), "", "what is journalled (-want +got)")
-	if drafts, refusal := b.AcceptManual(&Claim{}, row(3, journal.RowManual), "@abcd00001", instance); len(drafts) != 0 ||
+	if drafts, refusal := b.AcceptManual(&Claim{}, journal.Row{Job: 3, Target: "a", Status: journal.RowManual}, "@abcd00001", instance); len(drafts) != 0 ||
 		refusal != "job 3 was not run: it ends at once" {
 		t.Errorf("a manual job: %+v, %q", drafts, refusal)
 	}
 	if e := b.SetUnable(a, "", now.Add(time.Minute)); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
 		t.Errorf("effects %+v, open %t", e, a.Open())
-	}
-}
-
-// A job of a former run that was never started is given back, too, where it can't be started now; a
-// second attempt waits.
-func TestAFormerJobOfATargetThatIsUnable(t *testing.T) {
-	t.Parallel()
-	for attempt, want := range map[int]Phase{1: Leaving, 2: Queued} {
-		b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "pool"}})
-		b.SetUnable(b.Target("a"), "it never says ready", time.Unix(1, 0))
-		b.TakeUp(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}, true)
-		check.Equal(t, b.Job(1).phase, want, "attempt %d is", attempt)
 	}
 }
 

@@ -212,17 +212,11 @@ var forward = []planCase{
 	{"hours in steps are fixed times", "Europe/Berlin", "0 */2 * * *", "2026-03-28 23:00 +0100", []string{
 		"2026-03-29 00:00 +0100", "2026-03-29 03:00 +0200", "2026-03-29 04:00 +0200",
 	}},
-	{"the first time of the gap", "America/New_York", "daily 02:00", "2026-03-07 12:00 -0500", []string{
-		"2026-03-08 03:00 -0400", "2026-03-09 02:00 -0400",
-	}},
 	{"half an hour", "Australia/Lord_Howe", "daily 02:15", "2026-10-03 12:00 +1030", []string{
 		"2026-10-04 02:30 +1100", "2026-10-05 02:15 +1100",
 	}},
 	{"half an hour, following the wall", "Australia/Lord_Howe", "*/15 * * * *", "2026-10-04 01:30 +1030", []string{
 		"2026-10-04 01:45 +1030", "2026-10-04 02:30 +1100", "2026-10-04 02:45 +1100",
-	}},
-	{"two hours", "Antarctica/Troll", "daily 01:30", "2026-03-28 12:00 +0000", []string{
-		"2026-03-29 03:00 +0200", "2026-03-30 01:30 +0200",
 	}},
 	{"an interval is elapsed time", "Europe/Berlin", "every 1d", "2026-03-28 12:00 +0100", []string{
 		"2026-03-29 13:00 +0200", "2026-03-30 13:00 +0200",
@@ -249,14 +243,8 @@ var back = []planCase{
 	{"every minute", "Europe/Berlin", "* * * * *", "2026-10-25 02:58 +0200", []string{
 		"2026-10-25 02:59 +0200", "2026-10-25 02:00 +0100", "2026-10-25 02:01 +0100",
 	}},
-	{"an alias that follows the wall", "Europe/Berlin", "@hourly", "2026-10-25 01:30 +0200", []string{
-		"2026-10-25 02:00 +0200", "2026-10-25 02:00 +0100", "2026-10-25 03:00 +0100",
-	}},
 	{"hours in steps are fixed times", "Europe/Berlin", "*/30 */1 * * *", "2026-10-25 01:45 +0200", []string{
 		"2026-10-25 02:00 +0200", "2026-10-25 02:30 +0200", "2026-10-25 03:00 +0100",
-	}},
-	{"all hours written out are fixed times", "America/New_York", "0 0-23 * * *", "2026-11-01 00:30 -0400", []string{
-		"2026-11-01 01:00 -0400", "2026-11-01 02:00 -0500", "2026-11-01 03:00 -0500",
 	}},
 	{"the time at which they are put back", "America/New_York", "daily 02:00", "2026-10-31 12:00 -0400", []string{
 		"2026-11-01 02:00 -0500", "2026-11-02 02:00 -0500",
@@ -267,15 +255,12 @@ var back = []planCase{
 	{"half an hour, following the wall", "Australia/Lord_Howe", "*/15 * * * *", "2026-04-05 01:30 +1100", []string{
 		"2026-04-05 01:45 +1100", "2026-04-05 01:30 +1030", "2026-04-05 01:45 +1030", "2026-04-05 02:00 +1030",
 	}},
-	{"two hours", "Antarctica/Troll", "hourly :00", "2026-10-25 00:30 +0200", []string{
-		"2026-10-25 01:00 +0200", "2026-10-25 02:00 +0200", "2026-10-25 01:00 +0000", "2026-10-25 02:00 +0000", "2026-10-25 03:00 +0000",
-	}},
 	{"an interval is elapsed time", "Europe/Berlin", "every 2h", "2026-10-25 01:30 +0200", []string{
 		"2026-10-25 02:30 +0100", "2026-10-25 04:30 +0100",
 	}},
 }
 
-// lost: days that weren't, west and east of the date line.
+// lost: a day that wasn't.
 var lost = []planCase{
 	{"each day", "Pacific/Apia", "daily 12:00", "2011-12-28 13:00 -1000", []string{
 		"2011-12-29 12:00 -1000", "2011-12-31 00:00 +1400", "2011-12-31 12:00 +1400",
@@ -295,12 +280,9 @@ var lost = []planCase{
 	{"all of that day is one", "Pacific/Apia", "*/10 8-16 30 * *", "2011-11-30 17:00 -1000", []string{
 		"2011-12-31 00:00 +1400", "2012-01-30 08:00 +1400",
 	}},
-	{"another island", "Pacific/Kwajalein", "daily 06:00", "1993-08-20 05:00 -1200", []string{
-		"1993-08-20 06:00 -1200", "1993-08-22 00:00 +1200", "1993-08-22 06:00 +1200",
-	}},
 }
 
-// midnight: the clocks change there, and the date with them.
+// midnight: the clocks change there, and the date with them. The oracle has all other zones.
 var midnight = []planCase{
 	{"Cairo, forward", "Africa/Cairo", "daily 00:00", "2026-04-23 12:00 +0200", []string{
 		"2026-04-24 01:00 +0300", "2026-04-25 00:00 +0300",
@@ -313,27 +295,6 @@ var midnight = []planCase{
 	}},
 	{"Cairo, back, the hour before", "Africa/Cairo", "daily 23:30", "2026-10-29 12:00 +0300", []string{
 		"2026-10-29 23:30 +0300", "2026-10-30 23:30 +0200",
-	}},
-	{"Beirut, forward", "Asia/Beirut", "@daily", "2026-03-28 12:00 +0200", []string{
-		"2026-03-29 01:00 +0300", "2026-03-30 00:00 +0300",
-	}},
-	{"Beirut, back, following the wall", "Asia/Beirut", "30 * * * *", "2026-10-24 22:45 +0300", []string{
-		"2026-10-24 23:30 +0300", "2026-10-24 23:30 +0200", "2026-10-25 00:30 +0200",
-	}},
-	{"Beirut, back, the last hour of a date", "Asia/Beirut", "30 * 24 10 *", "2026-10-24 22:45 +0300", []string{
-		"2026-10-24 23:30 +0300", "2026-10-24 23:30 +0200", "2027-10-24 00:30 +0300",
-	}},
-	{"Beirut, back, the last of the month's Saturdays", "Asia/Beirut", "weekly sat 23:00", "2026-10-24 12:00 +0300", []string{
-		"2026-10-24 23:00 +0300", "2026-10-31 23:00 +0200",
-	}},
-	{"Havana, forward", "America/Havana", "0 0 * * sun", "2026-03-07 12:00 -0500", []string{
-		"2026-03-08 01:00 -0400", "2026-03-15 00:00 -0400",
-	}},
-	{"Havana, back to midnight", "America/Havana", "monthly 1 00:00", "2020-10-31 12:00 -0400", []string{ // a year for which no government changes its rules any more
-		"2020-11-01 00:00 -0400", "2020-12-01 00:00 -0500",
-	}},
-	{"Asuncion, forward on the first of a month", "America/Asuncion", "@monthly", "2023-09-30 12:00 -0400", []string{
-		"2023-10-01 01:00 -0300", "2023-11-01 00:00 -0300",
 	}},
 }
 

@@ -316,9 +316,5 @@ func (r Rate) each() time.Duration { return r.Per / time.Duration(max(r.Starts, 
 
 // String is the rate as the configuration has it.
 func (r Rate) String() string {
-	unit := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h"}[r.Per]
-	if unit == "" {
-		unit = r.Per.String()
-	}
-	return fmt.Sprintf("%d/%s", r.Starts, unit)
+	return fmt.Sprintf("%d/%s", r.Starts, map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h"}[r.Per])
 }

@@ -14,16 +14,12 @@ func (w *Worker) launch(group []board.Start) {
 	if !w.wait(w.Mirror.Tried(group[len(group)-1].Seq), nil) {
 		return
 	}
-	ready := make([]board.Start, 0, len(group))
 	for _, s := range group {
 		if w.offline() || isClosed(w.Mirror.Shown(s.Seq, s.ID())) {
-			ready = append(ready, s)
+			w.startOurs(s)
 		} else {
 			w.starts.Go(func() { w.launchLate(s) })
 		}
-	}
-	for i, ours := range w.ours(ready) {
-		w.startOurs(ready[i], ours)
 	}
 }
 
@@ -52,7 +48,7 @@ func (w *Worker) launchLate(s board.Start) {
 			return
 		}
 	}
-	w.startOurs(s, w.ours([]board.Start{s})[0])
+	w.startOurs(s)
 }
 
 // wait waits until the mirror has closed a channel. It is false when the worker stops, or limit receives,
@@ -76,21 +72,12 @@ func (w *Worker) wait(mirrored <-chan struct{}, limit <-chan time.Time) bool {
 // offline tells whether jobs are started on the journal alone at this moment.
 func (w *Worker) offline() bool { return w.LaunchOffline && isClosed(w.Mirror.Away()) }
 
-// ours tells which jobs the journal sees as about to be started, under our claim.
-func (w *Worker) ours(group []board.Start) []bool {
-	ours := make([]bool, len(group))
-	w.Recorder.View(func(state *journal.State) {
-		for i, s := range group {
-			known := state.Job(s.ID())
-			ours[i] = known.Status == journal.StatusStarting && known.Token == s.Token()
-		}
-	})
-	return ours
-}
-
-// startOurs starts a job, or drops it where its row is somebody else's by now.
-func (w *Worker) startOurs(s board.Start, ours bool) {
-	if ours {
+// startOurs starts a job that the journal sees as about to be started under our claim, or drops it where
+// its row is somebody else's by now.
+func (w *Worker) startOurs(s board.Start) {
+	var known journal.Job
+	w.Recorder.View(func(state *journal.State) { known = state.Job(s.ID()) })
+	if known.Status == journal.StatusStarting && known.Token == s.Token() {
 		w.start(s)
 	} else {
 		w.change(func(b *board.Board) board.Effects { return b.Taken(s) })

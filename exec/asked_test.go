@@ -237,6 +237,10 @@ func TestJobsAreObserved(t *testing.T) {
 		}
 	}
 	f.wait("all are at their end", func(s *journal.State) bool { return len(s.Jobs) == 0 && s.Seq > 12 })
+	f.until("status counts them", func(s jobexec.Status) bool {
+		a, b := s.Targets["a"], s.Targets["b"]
+		return a.Started == 2 && a.Ended == 2 && a.Failed == 1 && a.Running == 0 && b.Started == 1 && b.Ended == 1 && b.Failed == 0
+	})
 	f.stop() // the last turn is over when the worker is
 	<-f.ended
 	f.ended <- nil
@@ -254,31 +258,6 @@ func TestJobsAreObserved(t *testing.T) {
 	if len(h.claims) == 0 || errors.Join(h.claims...) != nil {
 		t.Errorf("claims: %v", h.claims)
 	}
-}
-
-// What runs, what waits for a slot, and what was started and ended lately, is counted by target.
-func TestStatusCountsJobs(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "b")), nil)
-	f.start()
-	until := func(what string, a, b [5]int) {
-		t.Helper()
-		f.until(what, func(s jobexec.Status) bool { return counts(s.Targets["a"]) == a && counts(s.Targets["b"]) == b })
-	}
-	jobs := map[int64]*process{}
-	for range 3 {
-		p := f.next()
-		jobs[p.spec.Job] = p
-	}
-	until("two of a run, and one waits", [5]int{2, 1, 2, 0, 0}, [5]int{1, 0, 1, 0, 0})
-	jobs[1].exit(7)
-	jobs[4].exit(0)
-	f.next()
-	until("one has failed", [5]int{2, 0, 3, 1, 1}, [5]int{0, 0, 1, 1, 0})
-}
-
-func counts(t jobexec.TargetStatus) [5]int {
-	return [5]int{t.Running, t.Prefetched, t.Started, t.Ended, t.Failed}
 }
 
 // Of a worker that has nothing to do nobody would notice that its table is out of reach: a lost
@@ -363,21 +342,6 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	}
 }
 
-// Two targets that are one to the table, and names that it can't hold, are not added.
-func TestAddTargetAsksTheTableAboutTheName(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(), nil)
-	f.table.unfit["A"] = "the table takes it for target a"
-	f.start()
-	var refused jobexec.RefusedError
-	if err := f.worker.AddTarget("A", 1, "me"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the table takes it for target a") {
-		t.Errorf("AddTarget: %v", err)
-	}
-	if _, there := f.targets()["A"]; there {
-		t.Error("it was added")
-	}
-}
-
 // A table that is lost can't say: the target is added, and what is wrong is found out once the
 // table answers. Nothing is claimed for it then, and the others are not harmed.
 func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {
@@ -394,6 +358,11 @@ func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {
 		return strings.Contains(s.Targets["A"].Why, "takes it for target a") && s.Targets["a"].Why == ""
 	})
 	f.none()
+	var refused jobexec.RefusedError // where it answers, it refuses the name at once
+	f.table.change(func() { f.table.unfit["B"] = "the table takes it for target b" })
+	if err := f.worker.AddTarget("B", 1, "me"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the table takes it for target b") || f.worker.Serves("B") {
+		t.Errorf("AddTarget: %v", err)
+	}
 	// The other one goes, so that this one is fit.
 	f.table.change(func() { clear(f.table.unfit) })
 	must.Do(t, f.worker.RemoveTarget("b", "me"))

@@ -270,9 +270,15 @@ func lives() map[string]life {
 			live: func(f *fixture) {
 				p := f.next()
 				f.claimed(2)
-				f.manual(3)
+				told := f.manual(3)
 				f.stop()
 				f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowManual})
+				if got, want := (<-told).Errors[3], "job 3 was not run: the worker stopped before the start"; got != want {
+					f.t.Errorf("the client was told %q, want %q", got, want)
+				}
+				if _, err := f.worker.RunManual(f.t.Context(), []int64{3}, "me"); err == nil {
+					f.t.Error("a stopping worker takes manual jobs")
+				}
 				p.exit(0)
 			},
 		},
@@ -303,10 +309,11 @@ func failing(times int, err error) func(func()) error {
 }
 
 // manual has a client ask for a job, and waits until it is accepted.
-func (f *fixture) manual(id int64) {
+func (f *fixture) manual(id int64) <-chan jobexec.Answer[jobexec.Result] {
 	f.t.Helper()
-	f.client(id)
+	told := f.client(id)
 	f.claimed(id)
+	return told
 }
 
 // laterLives are scenarios of TestEveryAppendMayFindTheDiskFull in which a row is locked, or becomes

@@ -12,30 +12,6 @@ import (
 	"jobd/journal"
 )
 
-func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
-	f.start()
-	p := f.next()
-	answers := f.client(3)
-	f.wait("three jobs are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
-	f.stop()
-	f.wait("the queue is given back", func(s *journal.State) bool { return len(s.Jobs) == 1 })
-	if got, want := (<-answers).Errors[3], "job 3 was not run: the worker stopped before the start"; got != want {
-		t.Errorf("the client was told %q, want %q", got, want)
-	}
-	if _, err := f.worker.RunManual(t.Context(), []int64{3}, "me"); err == nil {
-		t.Error("a stopping worker takes manual jobs")
-	}
-	p.exit(0)
-	f.gone()
-	f.journal.View(func(s *journal.State) {
-		if s.Open || len(s.Jobs) != 0 {
-			t.Errorf("after the stop: open %t, jobs %v", s.Open, s.Jobs)
-		}
-	})
-}
-
 // What ends because of a stop says so; what ends well in spite of its signal has done its work.
 func TestTheEndsThatAStopCausesSaySo(t *testing.T) {
 	t.Parallel()

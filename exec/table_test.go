@@ -31,7 +31,6 @@ type table struct {
 	namesErr    error
 	waitingHeld chan struct{} // not nil: Waiting waits until it is closed
 	asked       [][]string    // the targets of each Waiting
-	excepts     [][]int64     // of each claim
 	changed     chan struct{} // closed when a row has changed; nil while nobody waits for that
 	ahead       time.Duration // of the server's clock
 	nextDues    int           // how often it was asked when rows are due
@@ -82,7 +81,6 @@ func (t *table) Claim(_ context.Context, room map[string]int, except []int64, de
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++
-	t.excepts = append(t.excepts, except)
 	defer func() {
 		select {
 		case t.selected <- struct{}{}:

@@ -208,42 +208,6 @@ func TestATargetThatIsAddedHasTheJobsOfAFormerRun(t *testing.T) {
 	check.Equal(t, b.Job(3).phase, Due, "the job behind it is … when there are more slots")
 }
 
-// A target is removed whatever its jobs do: what runs goes on, what has not started is given back, and of what
-// waits for its second attempt nobody knows how the first one ended.
-func TestATargetIsRemovedWithItsJobs(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_000_000, 0)
-	b := New(Config{Targets: map[string]int{"a": 1}, Requeue: true, MaxAttempts: 3})
-	old := func(id int64, attempt int) journal.Job {
-		return journal.Job{ID: id, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt}
-	}
-	running := b.Adopt(old(1, 1), "its process")
-	b.TakeUp(old(2, 1), true)
-	b.TakeUp(old(3, 2), true)
-	b.Remove(b.Target("a"))
-	turn, _ := b.Turn(now, instance)
-	got := map[int64]string{}
-	for _, s := range turn.Steps {
-		switch p := s.Drafts[len(s.Drafts)-1].Payload.(type) {
-		case journal.Released:
-			got[s.job.id] = "released: " + p.Reason
-		case journal.Done:
-			got[s.job.id] = p.Reason
-		}
-	}
-	want := map[int64]string{2: "released: " + notServed, 3: "outcome unknown: " + notServed + "; attempt 2 of 3"}
-	check.Equal(t, cmp.Diff(want, got), "", "journalled (-want +got)")
-	takeTurn(b, turn, nil)
-	b.Ended(running, journal.Started{Pid: 7}, Outcome{Done: journal.Done{Result: "ok"}})
-	if turn, _ = b.Turn(now, instance); len(turn.Steps) != 1 || turn.Steps[0].job != running {
-		t.Errorf("%d steps follow the end of what ran", len(turn.Steps))
-	}
-	takeTurn(b, turn, nil)
-	if b.Job(1) != nil || b.Add("a", 1).Length() != 0 {
-		t.Error("something is left of its jobs")
-	}
-}
-
 // What a former run has announced of a target that is not served now is not started: the row of a first
 // attempt is given back, and where an attempt before has run, the job ends as one of unknown outcome.
 func TestAFormerJobOfATargetThatIsNotServed(t *testing.T) {

@@ -28,11 +28,9 @@ func (f *fastcgiService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 	said := cgi{out: collected{limit: spec.MaxOutput}, err: collected{limit: spec.MaxOutput}}
 	if err := said.read(fcgi.NewReader(c.reader)); err != nil {
 		a.done.Stdout, a.done.Stderr = said.out.output(), said.err.output()
-		a.answered = said.some
 		a.err = fmt.Errorf("the request did not end: %w", told(err))
 		return a
 	}
-	a.answered = true
 	said.judge(&a, now)
 	return a
 }
@@ -43,7 +41,6 @@ type cgi struct {
 	piece   []byte   // of stdout, which was not looked at yet
 	over    error    // why there is no further record; io.EOF: the request has ended
 	end     fcgi.End // then
-	some    bool     // there was a record
 
 	head *http.Response // nil: there was none, or none that can be understood
 	out  collected      // what came behind the head; all, where there is none
@@ -82,7 +79,6 @@ func (s *cgi) Read(p []byte) (int, error) {
 // next reads a record. What came of one that was cut counts, too.
 func (s *cgi) next() {
 	record, err := s.records.Next()
-	s.some = s.some || err == nil
 	switch {
 	case record.Type == fcgi.Stdout:
 		s.piece = record.Content

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -30,14 +29,13 @@ type httpService struct {
 	host    string // as requests name it
 	address string // host:port, to dial
 	secure  *tls.Config
-	unread  error // why nobody knows to where
 }
 
 // newHTTP makes the service of a URL, which the configuration has looked at.
 func newHTTP(of jobexec.Service, roots *x509.CertPool) *httpService {
 	u, err := url.Parse(strings.ReplaceAll(of.URL, "{id}", someID))
 	if err != nil {
-		return &httpService{unread: errors.New("the launcher's URL can't be read")} // there may be a password in it
+		u = &url.URL{Host: "url.invalid"} // the configuration refuses it: there is no such host
 	}
 	h := &httpService{path: u.RequestURI(), secret: of.Secret, host: u.Host}
 	port := "80"
@@ -54,11 +52,6 @@ func newHTTP(of jobexec.Service, roots *x509.CertPool) *httpService {
 // someID stands for a job's id while a URL is read.
 const someID = "8613270945861327094"
 
-// visible tells whether a text has visible ASCII characters only.
-func visible(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
 func (h *httpService) where() string {
 	if h.secure != nil {
 		return "https://" + h.address
@@ -68,9 +61,6 @@ func (h *httpService) where() string {
 
 // dial connects, and makes TLS where that is wanted.
 func (h *httpService) dial(ctx context.Context) (*connection, error) {
-	if h.unread != nil {
-		return nil, h.unread
-	}
 	var dialer net.Dialer
 	raw, err := dialer.DialContext(ctx, "tcp", h.address)
 	if err != nil {
@@ -176,9 +166,6 @@ func named(variable string) string {
 // encoded is a text as a header's value: what is not visible ASCII is percent-encoded, so that a receiver
 // sees the very bytes that were signed, whatever it takes headers for.
 func encoded(text string) string {
-	if visible(text) && !strings.Contains(text, "%") {
-		return text
-	}
 	var b strings.Builder
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '%' {

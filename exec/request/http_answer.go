@@ -39,7 +39,6 @@ func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 		a.err = fmt.Errorf("the answer is another request's: its "+claimHeader+" is %.100q, not %q", echo, claim)
 		return a
 	}
-	a.answered = true
 	body := &collected{limit: spec.MaxOutput}
 	_, err = io.Copy(body, response.Body)
 	judge(&a, response, now)

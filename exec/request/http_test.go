@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -284,48 +283,6 @@ func TestAServiceIsToldWhenTheRequestIsGivenUp(t *testing.T) {
 	told := <-seen
 	if at, err := strconv.ParseInt(told, 10, 64); err != nil || at < sent.Add(spec.Timeout).Unix() || at > time.Now().Add(spec.Timeout).Unix() {
 		t.Errorf("it is told %q; sent at %d", told, sent.Unix())
-	}
-}
-
-// dialled is a connection to a server that says something to each, and closes it where the test wants
-// that.
-func dialled(t *testing.T, says string, closes bool) *connection {
-	t.Helper()
-	url := raw(t, func(c net.Conn) {
-		fmt.Fprint(c, says)
-		if !closes {
-			_, _ = io.Copy(io.Discard, c)
-		}
-	})
-	made := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	c := connected(made, "")
-	c.since = time.Now()
-	t.Cleanup(c.drop)
-	return c
-}
-
-func TestWhichConnectionsAreUsable(t *testing.T) {
-	t.Parallel()
-	silent := dialled(t, "", false)
-	if err := silent.look(); err != nil || !silent.usable() {
-		t.Errorf("one that says nothing is not usable: %v", err)
-	}
-	silent.since = time.Now().Add(-idleFor)
-	if silent.usable() {
-		t.Error("an old one is usable")
-	}
-	for name, c := range map[string]*connection{"speaks": dialled(t, "x", false), "closes": dialled(t, "", true)} {
-		for c.usable() {
-			c.since = time.Now() // it is not for its age that it becomes unusable
-			runtime.Gosched()
-		}
-		check.ErrorIs(t, c.look(), errSudden, "one that %s", name)
-	}
-	read := dialled(t, "xy", false)
-	must.Get(read.reader.ReadByte())(t)
-	must.Get(read.reader.Peek(1))(t)
-	if read.since = time.Now(); read.usable() {
-		t.Error("one of which something was read that nobody had asked for is usable")
 	}
 }
 

@@ -108,7 +108,7 @@ func (p *process) Withdraw() {
 func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 	ctx, sent := p.ctx, time.Now()
 	if p.spec.Timeout > 0 {
-		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, &timeoutError{p.spec.Timeout})
+		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, fmt.Errorf("the service did not answer within its timeout of %s", p.spec.Timeout))
 		defer stop()
 		ctx = limited
 	}
@@ -116,9 +116,6 @@ func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 	a := s.speaks.ask(c, &p.spec)
 	a.done.Elapsed = max(1, time.Since(sent).Microseconds())
 	s.put(c, interrupted() && a.err == nil && a.reusable)
-	if a.answered {
-		s.proves()
-	}
 	if a.err == nil {
 		return a.done, nil
 	}
@@ -186,14 +183,6 @@ func (e *cancelledError) name() string { return unix.SignalName(e.signal) }
 // Error implements error.
 func (e *cancelledError) Error() string {
 	return "it was cancelled by " + e.name() + " while the service had its request"
-}
-
-// timeoutError is why a request has ended that was not answered in time.
-type timeoutError struct{ after time.Duration }
-
-// Error implements error.
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("the service did not answer within its timeout of %s", e.after)
 }
 
 func isClosed(c <-chan struct{}) bool {

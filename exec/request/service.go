@@ -28,7 +28,6 @@ type protocol interface {
 type answer struct {
 	done     journal.Done
 	err      error // why nobody can tell how it ended; done has what came
-	answered bool  // something came that is an answer
 	reusable bool  // the connection may take another request
 }
 
@@ -64,7 +63,7 @@ type service struct {
 	unable    string
 	since     time.Time // when it became unable, the last time
 	redialing bool
-	wait      time.Duration // before the newest look at it; 0: it has answered since
+	wait      time.Duration // before the newest look at it; 0: there was a connection since
 }
 
 func newService(target string, of jobexec.Service, speaks protocol, tell report) *service {
@@ -252,7 +251,7 @@ func (s *service) redial(after time.Duration) {
 	s.mu.Lock()
 	s.redialing = false
 	if err == nil {
-		s.unable = ""
+		s.unable, s.wait = "", 0
 	}
 	s.mu.Unlock()
 	switch {
@@ -266,13 +265,6 @@ func (s *service) redial(after time.Duration) {
 
 // jittered spreads the looks of many workers.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// proves notes that the service has answered.
-func (s *service) proves() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wait = 0
-}
 
 func (s *service) standing() jobexec.PoolStanding {
 	s.mu.Lock()

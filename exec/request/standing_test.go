@@ -45,7 +45,7 @@ func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 			fmt.Fprint(c, plain("200 OK", "", "out"))
 		}
 	})
-	if able := f.next(true); able.Unready != "" || able.Since != 0 {
+	if able := f.next(true); able.Unready != "" || able.Since != 0 || f.services["mail"].wait != 0 {
 		t.Errorf("its standing is %+v", able)
 	}
 	if done, err := f.run(spec); err != nil || done.Result != "ok" {
@@ -168,17 +168,5 @@ func TestHowAServiceStandsIsToldAgain(t *testing.T) {
 	f.SetServices(services)
 	if _, err := f.run(spec); refused(err) == nil || refused(err).Why != f.next(false).Unready {
 		t.Errorf("a job was refused: %v", err)
-	}
-}
-
-// The configuration refuses such URLs. Nothing is sent, and no password told, all the same.
-func TestAURLThatCanNotBeReadIsTold(t *testing.T) {
-	t.Parallel()
-	f, spec := served(t, "http://user:pa55@ho st/")
-	if s := f.next(false); !strings.Contains(s.Unready, "can't be read") || strings.Contains(s.Unready, "pa55") {
-		t.Errorf("it was told: %s", s.Unready)
-	}
-	if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "pa55") {
-		t.Errorf("a job ended as %+v, %v", done, err)
 	}
 }

@@ -1,43 +1,30 @@
 package request
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/net/cert/certtest"
 	"jobd/store/storetest/must"
 )
 
-// certificate is one for a host, signed by itself, that is good until a time.
+// certificate is one for a host that is good until a time, and who has signed it.
 func certificate(t *testing.T, host string, until time.Time) (served tls.Certificate, roots *x509.CertPool) {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	of := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		of.IPAddresses = []net.IP{ip}
-	} else {
-		of.DNSNames = []string{host}
-	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key))(t)
-	parsed := must.Get(x509.ParseCertificate(der))(t)
+	authority := certtest.New(t)
 	roots = x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+	roots.AppendCertsFromPEM(must.Get(os.ReadFile(authority.File))(t))
+	return must.Get(tls.LoadX509KeyPair(authority.IssueUntil(t, t.TempDir(), until, host)))(t), roots
 }
 
 // secured serves over TLS, and gives the URL.
@@ -91,7 +78,7 @@ func TestARequestOverTLS(t *testing.T) {
 func TestAWrongCertificateIsNoStart(t *testing.T) {
 	t.Parallel()
 	good, roots := certificate(t, "127.0.0.1", time.Now().Add(24*time.Hour))
-	expired, expiredRoots := certificate(t, "127.0.0.1", time.Now().Add(-24*time.Hour))
+	expired, expiredRoots := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour))
 	other, otherRoots := certificate(t, "other.example", time.Now().Add(24*time.Hour))
 	plain := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it got a request") })
 	silenced := raw(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })

@@ -19,52 +19,51 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
-// What workers and runners of former versions said to each other was recorded from the programs
-// themselves, one folder for each version that said something new. In each there are two
-// sessions: a worker that leaves a job running, and the next one, which comes for it.
-var dialects = []string{"tokens"}
-
-func dialect(t *testing.T, name string) (sessions [2][]line) {
+// recorded is what worker and runner of the former version said to each other, recorded from the programs
+// themselves: two sessions, of a worker that leaves a job running, and of the next one, which comes for it.
+func recorded(t *testing.T) (sessions [2][]line) {
 	t.Helper()
 	for i, session := range []string{"first-worker", "next-worker"} {
-		sessions[i] = recording(t, filepath.Join("..", "..", "testdata", "compat", "runner", name, session+".txt"))
+		sessions[i] = recording(t, filepath.Join("..", "..", "testdata", "compat", "runner", "tokens", session+".txt"))
 		if len(sessions[i]) < 5 {
-			t.Fatalf("%s, %s: only %d messages", name, session, len(sessions[i]))
+			t.Fatalf("%s: only %d messages", session, len(sessions[i]))
 		}
 	}
 	return sessions
 }
 
 // No byte of a recorded message is lost in reading it and writing it again.
-func TestMessagesAreThoseOfAllDialects(t *testing.T) {
+func TestMessagesAreThoseOfTheFormerVersion(t *testing.T) {
 	t.Parallel()
-	for _, name := range dialects {
-		for _, lines := range dialect(t, name) {
-			for _, l := range lines {
-				sameBytes(t, name, l)
+	for _, lines := range recorded(t) {
+		for _, l := range lines {
+			m := decoded(t, l.bytes)
+			if m.Later { // the message has the length of what is not in it
+				m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
+			}
+			near, far := proctest.Connected(t)
+			put(t, near, m)
+			near.Close()
+			if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
+				t.Errorf("kind %d is sent as\n%q, it was\n%q: %v", m.Kind, sent, l.bytes, err)
 			}
 		}
 	}
 }
 
-// Workers of all dialects, with the runner of this version: they get the answers that their own
-// runner gave.
-func TestWorkersOfAllDialectsAreServed(t *testing.T) {
+// A worker of the former version, with the runner of this one: it gets the answers that its own runner gave.
+func TestAWorkerOfTheFormerVersionIsServed(t *testing.T) {
 	t.Parallel()
-	for _, name := range dialects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := workerConfig(t.TempDir())
-			for _, lines := range dialect(t, name) {
-				speak(t, &config, lines)
-			}
-		})
+	config := workerConfig(t.TempDir())
+	for _, lines := range recorded(t) {
+		speak(t, &config, lines)
 	}
 }
 
@@ -95,36 +94,31 @@ func speak(t *testing.T, config *Config, lines []line) {
 	}
 }
 
-// Runners of all dialects, with a worker of this version: behind its hello it sends what a worker
-// of theirs sent, byte for byte, and learns what their jobs came to. They are asked for no job of another
-// account, which they would start under their own.
-func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
+// A runner of the former version, with a worker of this one: behind its hello it sends what a worker of that
+// version sent, byte for byte, and learns what its jobs came to. It is asked for no job of another account,
+// which it would start under its own.
+func TestARunnerOfTheFormerVersionIsUnderstood(t *testing.T) {
 	t.Parallel()
-	for _, name := range dialects {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := workerConfig(t.TempDir())
-			config.Path = "/none" // no runner but the recorded one may start
-			listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(config.Dir, wire.SocketFile)}))(t)
-			defer listener.Close()
-			for _, lines := range dialect(t, name) {
-				played := make(chan error, 1)
-				go func() { played <- playRunner(listener, lines) }()
-				remote, err := Open(config)
-				if err != nil {
-					t.Fatalf("%v, %v", err, <-played)
-				}
-				repeat(t, remote, lines)
-				another := script("true")
-				another.Account = &proc.Account{Name: "app"}
-				var refused *jobexec.NotStartedError
-				if _, err := ask(remote, another); !errors.As(err, &refused) || !refused.Short {
-					t.Errorf("a start under another account: %v", err)
-				}
-				check.Do(t, remote.Close())
-				check.Do(t, <-played)
-			}
-		})
+	config := workerConfig(t.TempDir())
+	config.Path = "/none" // no runner but the recorded one may start
+	listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(config.Dir, wire.SocketFile)}))(t)
+	defer listener.Close()
+	for _, lines := range recorded(t) {
+		played := make(chan error, 1)
+		go func() { played <- playRunner(listener, lines) }()
+		remote, err := Open(config)
+		if err != nil {
+			t.Fatalf("%v, %v", err, <-played)
+		}
+		repeat(t, remote, lines)
+		another := script("true")
+		another.Account = &proc.Account{Name: "app"}
+		var refused *jobexec.NotStartedError
+		if _, err := ask(remote, another); !errors.As(err, &refused) || !refused.Short {
+			t.Errorf("a start under another account: %v", err)
+		}
+		check.Do(t, remote.Close())
+		check.Do(t, <-played)
 	}
 }
 
@@ -217,24 +211,6 @@ func decoded(t *testing.T, b []byte) wire.Message {
 	}
 	return m
 }
-
-// sameBytes checks that no byte of a recorded message is lost in reading it and writing it again.
-func sameBytes(t *testing.T, dialect string, l line) wire.Kind {
-	t.Helper()
-	m := decoded(t, l.bytes)
-	if m.Later { // the message has the length of what is not in it
-		m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
-	}
-	near, far := pair(t)
-	put(t, near, m)
-	near.Close()
-	if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
-		t.Errorf("%s: kind %d is sent as\n%q, it was\n%q: %v", dialect, m.Kind, sent, l.bytes, err)
-	}
-	return m.Kind
-}
-
-// The bytes are understood, and are what this version sends for the same messages.
 
 // playRunner is a runner that knows one worker's requests and the answers to them.
 func playRunner(listener *net.UnixListener, lines []line) error {

@@ -86,7 +86,6 @@ func expectRuns(t *testing.T, remote *Remote, dir string) {
 		t.Errorf("error %v, done %+v; want exit code 3", err, done)
 	}
 	must.Get(os.Stat(file))(t)
-	remote.Forget(100, "", 1)
 }
 
 // A job that kills the runner and listens in its place is found out by the kernel's word on who
@@ -169,7 +168,6 @@ func TestAStartTakesUpTheRunnerOfTheJournal(t *testing.T) {
 	}
 	check.Do(t, recalled[0].Process.Signal(int(unix.SIGKILL)))
 	<-recalled[0].Process.Ended()
-	next.Forget(1, "", 1)
 }
 
 // A runner takes no order from a process that does not hold the journal's lock, be it of the same
@@ -270,29 +268,5 @@ func TestARunnerSaysThatAnOutcomeIsUnknown(t *testing.T) {
 	}
 	if got.Result != "" || string(got.Stdout.Kept) != "out" || p.Started().Pid != 7 {
 		t.Errorf("outcome %+v of %+v", got, p.Started())
-	}
-}
-
-// Whether a program can't be executed, or something is missing for a moment, passes as a class; a
-// start that is known is none of both.
-func TestARefusalPassesWithItsClass(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name         string
-		m            wire.Message
-		never, short bool
-	}{
-		{"program", wire.Message{Text: "start /x: permission denied", Class: wire.Program}, true, false},
-		{"short", wire.Message{Text: "start /x: what an errno says", Class: wire.Short}, true, true},
-		{"known", wire.Message{Text: "some words", Class: wire.AlreadyKnown}, false, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			err := refusal(&test.m)
-			var refused *jobexec.NotStartedError
-			if never := errors.As(err, &refused); never != test.never || never && refused.Short != test.short || err.Error() != test.m.Text {
-				t.Errorf("%T %v", err, err)
-			}
-		})
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,10 +132,21 @@ func open(t *testing.T, dir string) *Remote {
 func openAs(t *testing.T, c Config) *Remote {
 	t.Helper()
 	remote := must.Get(Open(c))(t)
-	t.Cleanup(func() {
-		check.Do(t, remote.Close())
-	})
+	t.Cleanup(func() { leave(t, remote) })
 	return remote
+}
+
+// leave has the runner end: it keeps no outcome of a test.
+func leave(t *testing.T, remote *Remote) {
+	t.Helper()
+	l := linkOf(remote)
+	l.mu.Lock()
+	owed := slices.Collect(maps.Keys(l.owed))
+	l.mu.Unlock()
+	for _, id := range owed {
+		l.forget(id)
+	}
+	check.Do(t, remote.Close())
 }
 
 // ask asks the runner that is there for a start.

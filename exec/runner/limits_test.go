@@ -16,7 +16,6 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
-	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/check"
@@ -46,24 +45,11 @@ func limitedTo(t *testing.T, remote *Remote, text string, timeout, kill time.Dur
 	return asked(t, remote, spec)
 }
 
-// What the worker is told of a job that ran for too long is a failure, with the timeout.
-func TestATimeoutIsAFailure(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	p := limitedTo(t, remote, "trap 'echo out; exit 0' TERM; sleep 300 & wait", 4500*time.Millisecond, time.Hour)
-	done, err := wait(p)
-	if err != nil || done.Result != "fail" || done.Timeout != 5 || done.Code == nil || *done.Code != 0 || string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("error %v, done %+v", err, done)
-	}
-	check.Equal(t, done.Note, "ended after its timeout of 4.5s, with SIGTERM", "note")
-	remote.Forget(1, "@abcdefghi", 1)
-}
-
 // A worker is killed while its jobs' limits run. They hold though nobody is there, the runner waits
 // for them, and the next worker is told.
 func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 	t.Parallel()
-	dir, stopped := t.TempDir(), fifo(t)
+	since, dir, stopped := proc.Uptime(), t.TempDir(), fifo(t)
 	killWorker(t, dir,
 		"5s 1h: trap 'echo asked >"+stopped+"; exit 3' TERM; sleep 300 & wait",
 		"5s 100ms: trap '' TERM; exec sleep 300",
@@ -82,16 +68,15 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 	if done, err := wait(recalled[1]); err != nil || done.Result != "fail" || done.Code == nil || *done.Code != 3 || done.Timeout != 5 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if done, err := wait(recalled[2]); err != nil || done.Signal != "SIGKILL" || done.Timeout != 5 ||
+	done, err := wait(recalled[2])
+	ranFor(t, "a job that is ended", done, 5100*time.Millisecond, since)
+	if err != nil || done.Signal != "SIGKILL" || done.Timeout != 5 ||
 		done.Note != "ended after its timeout of 5s, with SIGTERM and, 100ms later, SIGKILL" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
 	check.Do(t, recalled[3].Signal(9))
 	if done, err := wait(recalled[3]); err != nil || done.Timeout != 0 || done.Note != "" {
 		t.Errorf("error %v, done %+v", err, done)
-	}
-	for job := range int64(3) {
-		remote.Forget(job+1, workerToken, 1)
 	}
 }
 
@@ -100,7 +85,7 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	t.Parallel()
 	remote, up := open(t, t.TempDir()), fifo(t)
-	runner := runnerOf(t, remote)
+	runner := remote.Standing().PID
 	text := "(trap '' TERM; echo $(exec sh -c 'echo $PPID') >" + up + "; exec sleep 300) & exec sleep 300"
 	p := limitedTo(t, remote, text, 5*time.Second, time.Hour)
 	<-p.Begun()
@@ -116,7 +101,6 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 		t.Errorf("it was ended after %d µs", done.Elapsed)
 	}
 	check.Do(t, awaitEnd(pidfd))
-	remote.Forget(1, "@abcdefghi", 1)
 }
 
 // The worker is killed, and then the runner: the next worker has learned the limit from it.
@@ -131,55 +115,39 @@ func TestLimitsHoldWhenTheRunnerIsKilledUnderTheNextWorker(t *testing.T) {
 	if done, err := wait(recalled[0].Process); err != nil || done.Result != "fail" || done.Timeout != 3 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	remote.Forget(1, workerToken, 1)
 }
 
 // Worker and runner are killed. What the next worker adopts has the limit that the journal knows,
 // from the start of the process.
 func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, script string
-		limit        wire.Limit
-		note         string
+	const regroups = "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; open(U, q(>), $ARGV[0]); print U 1; close U; sleep 20' $up"
+	for name, test := range map[string]struct {
+		script        string
+		timeout, kill time.Duration
+		killed        string
 	}{
-		{"it is over", "exec sleep 300", wire.Limit{Timeout: 1, Kill: time.Hour}, "ended after its timeout of 1ns, with SIGTERM"},
-		{
-			"it is soon over", "exec sleep 300",
-			wire.Limit{Timeout: 300 * time.Millisecond, Kill: time.Hour},
-			"ended after its timeout of 300ms, with SIGTERM",
-		},
-		{
-			"it has joined another group", "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; open(U, q(>), $ARGV[0]); print U 1; close U; sleep 20' $up",
-			wire.Limit{Timeout: 1, Kill: time.Hour},
-			"ended after its timeout of 1ns, with SIGTERM",
-		},
-		{
-			"it ignores SIGTERM", "trap '' TERM; echo >$up; exec sleep 300",
-			wire.Limit{Timeout: 1, Kill: 100 * time.Millisecond},
-			"ended after its timeout of 1ns, with SIGTERM and, 100ms later, SIGKILL",
-		},
-		{
-			"it is stopped", "trap 'exit 0' TERM; echo >$up; kill -STOP $$; exit 1",
-			wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
-			"ended after its timeout of 200ms, with SIGTERM",
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		"it is over":                  {"exec sleep 300", 1, time.Hour, ""},
+		"it is soon over":             {"exec sleep 300", 300 * time.Millisecond, time.Hour, ""},
+		"it has joined another group": {regroups, 1, time.Hour, ""},
+		"it ignores SIGTERM":          {"trap '' TERM; echo >$up; exec sleep 300", 1, 100 * time.Millisecond, " and, 100ms later, SIGKILL"},
+		"it is stopped":               {"trap 'exit 0' TERM; echo >$up; kill -STOP $$; exit 1", 200 * time.Millisecond, time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			up := fifo(t)
 			started, ended := startChild(t, "up="+up+"; "+test.script)
 			if strings.Contains(test.script, "$up") {
 				heard(t, up)
 			}
-			s, alive := adopt(t, started, test.limit)
+			s, alive := adopt(t, started, wire.Limit{Timeout: test.timeout, Kill: test.kill})
 			if !alive {
 				t.Fatal("it was not adopted")
 			}
 			done, err := wait(s)
-			if err != nil || done.Result != "fail" || done.Timeout != 1 || done.Note != test.note {
-				t.Errorf("error %v, done %+v, want %q", err, done, test.note)
+			note := fmt.Sprintf("ended after its timeout of %s, with SIGTERM%s", test.timeout, test.killed)
+			if err != nil || done.Result != "fail" || done.Timeout != 1 || done.Note != note {
+				t.Errorf("error %v, done %+v, want %q", err, done, note)
 			}
 			ended()
 		})
@@ -215,22 +183,6 @@ func ranFor(t *testing.T, what string, done journal.Done, least time.Duration, s
 	}
 }
 
-func TestHowLongAJobRanIsMeasured(t *testing.T) {
-	t.Parallel()
-	since := proc.Uptime()
-	remote := open(t, t.TempDir())
-	done := must.Get(wait(begin(t, remote, 1, "sleep 0.3")))(t)
-	ranFor(t, "a job that sleeps", done, 300*time.Millisecond, since)
-	done, _ = wait(begin(t, remote, 2, "exit 0"))
-	ranFor(t, "a job that ends at once", done, time.Microsecond, since)
-	since = proc.Uptime()
-	done, _ = wait(begin(t, remote, 3, "head -c 300000 /dev/zero"))
-	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
-	for job := range int64(3) {
-		remote.Forget(job+1, "", 1)
-	}
-}
-
 // A job's end tells what its process and those that it waited for used; less memory than the runner has is not known.
 func TestWhatAJobUsedIsMeasured(t *testing.T) {
 	t.Parallel()
@@ -243,41 +195,7 @@ func TestWhatAJobUsedIsMeasured(t *testing.T) {
 	if done = must.Get(wait(begin(t, remote, 2, "head -c 300000 /dev/zero")))(t); done.Memory != 0 || len(done.Stdout.Kept) != 300000 {
 		t.Errorf("a small one: %d bytes, %d of output", done.Memory, len(done.Stdout.Kept))
 	}
-}
-
-// A job that outlives its runner: nobody learns how it ended, but how long it ran.
-func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
-	t.Parallel()
-	since := proc.Uptime()
-	remote := open(t, t.TempDir())
-	p := begin(t, remote, 1, "exec sleep 300")
-	lost := linkOf(remote)
-	must.Do(t, unix.Kill(runnerOf(t, remote), unix.SIGKILL))
-	<-lost.lost
-	for deadline := time.Now().Add(hung); p.Signal(15) != nil && time.Now().Before(deadline); {
-	}
-	done, err := wait(p)
-	check.ErrorIs(t, err, jobexec.ErrOutcomeUnknown)
-	ranFor(t, "the orphan", done, time.Microsecond, since)
-	check.Equal(t, done.Result, "", "nobody can know that it ended with")
-}
-
-// pair is the two ends of a connection.
-func pair(t *testing.T) (one, other *net.UnixConn) {
-	t.Helper()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: t.TempDir() + "/socket"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	if one, err = net.DialUnix("unix", nil, listener.Addr().(*net.UnixAddr)); err != nil {
-		t.Fatal(err)
-	}
-	if other, err = listener.AcceptUnix(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { one.Close(); other.Close() })
-	return one, other
+	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
 }
 
 // put writes messages as they pass.
@@ -348,98 +266,6 @@ func TestARunnerOfAnotherBuildIsReplacedWhenItHasNothing(t *testing.T) {
 	if done, err := wait(asked(t, k.Remote, k.spec(6, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
 		t.Errorf("%+v, %v", done, err)
 	}
-	k.Forget(6, workerToken, 1)
-}
-
-// A runner whose starts have no tokens is not asked for any: the worker says what helps.
-func TestAnEarlyRunnerIsNotTalkedTo(t *testing.T) {
-	t.Parallel()
-	near, far := pair(t)
-	put(t, far, wire.Message{
-		Kind: wire.Hello, Version: wire.Version, Instance: "early",
-		Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
-	})
-	out := wire.NewOutbox(near)
-	defer out.Close()
-	if _, err := greet(near, out, wire.NewReader(near)); err == nil || !strings.Contains(err.Error(), "start the early version of jobd again") {
-		t.Errorf("error %v", err)
-	}
-}
-
-// childrenOf counts the children of a process, zombies among them.
-func childrenOf(t *testing.T, pid int) (n int) {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("children of %d: %v", pid, err)
-	}
-	for _, file := range files {
-		list, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended meanwhile
-		}
-		n += len(strings.Fields(string(list)))
-	}
-	return n
-}
-
-func TestNoZombieIsLeft(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	runner := runnerOf(t, remote)
-	for job := range int64(50) {
-		wait(begin(t, remote, job, "exit 0"))
-		remote.Forget(job, "", 1)
-	}
-	check.Equal(t, childrenOf(t, runner), 0, "the runner has … children")
-}
-
-// A short job costs one message.
-func TestAShortJobIsToldOfOnce(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	told := make(chan jobexec.News, 2)
-	spec := jobexec.Spec{
-		Job: 1, Attempt: 1, Argv: []string{"/bin/true"}, MaxOutput: 10,
-		Tell: func(n jobexec.News) { told <- n },
-	}
-	p := asked(t, remote, spec)
-	done, err := wait(p)
-	for what := range told {
-		if what.Ended {
-			break
-		}
-	}
-	if err != nil || *done.Code != 0 {
-		t.Errorf("done %+v: %v", done, err)
-	}
-	if got := p.Started(); got.Pid == 0 || got.StartTime == 0 || got.BootID == "" || !isClosed(p.Begun()) {
-		t.Errorf("the end does not say which process it was: %+v", got)
-	}
-	remote.Forget(1, "", 1)
-}
-
-// A runner that stands still holds up nobody who wants a job signalled, and gets no more such
-// requests.
-func TestASignalToARunnerThatStandsStill(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	runner := runnerOf(t, remote)
-	p := begin(t, remote, 1, "exec sleep 300")
-	<-p.Begun()
-	proctest.Stop(t, runner)
-	for range 3 {
-		check.ErrorIs(t, p.Signal(15), errSilent)
-	}
-	l := linkOf(remote)
-	l.mu.Lock()
-	n := len(l.answers)
-	l.mu.Unlock()
-	check.Equal(t, n, 1, "it was asked for … signals")
-	must.Do(t, unix.Kill(runner, unix.SIGCONT))
-	done := must.Get(wait(p))(t)
-	check.Equal(t, done.Signal, "SIGTERM", "done %+v", done)
-	remote.Forget(1, "", 1)
 }
 
 // A caller that signals a job hears first what it is.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/check"
@@ -45,8 +45,7 @@ func killWorker(t *testing.T, dir string, scripts ...string) {
 // they ended, with all of their output (pitfall 27).
 func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	t.Parallel()
-	dir, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
-	must.Do(t, unix.Mkfifo(gate, 0o600))
+	dir, gate := t.TempDir(), fifo(t)
 	killWorker(t, dir, "echo before; read line <"+gate+"; echo $line; exit 9", "echo short; exit 4")
 	remote := open(t, dir)
 	recalled := make(map[int64]jobexec.Process)
@@ -61,8 +60,6 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if done, err := wait(recalled[1]); err != nil || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	remote.Forget(1, workerToken, 1)
-	remote.Forget(2, workerToken, 1)
 }
 
 func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
@@ -82,20 +79,10 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 	}
 }
 
-// runnerOf finds the runner's process: it is the parent of a job.
-func runnerOf(t *testing.T, remote *Remote) int {
-	t.Helper()
-	var pid int
-	done, _ := wait(begin(t, remote, 4711, "echo $PPID"))
-	remote.Forget(4711, "", 1)
-	must.Get(fmt.Sscan(string(done.Stdout.Kept), &pid))(t)
-	return pid
-}
-
 func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	pidfd := must.Get(unix.PidfdOpen(runnerOf(t, remote), 0))(t)
+	pidfd := must.Get(unix.PidfdOpen(remote.Standing().PID, 0))(t)
 	instance := must.Get(remote.Instance())(t)
 	defer unix.Close(pidfd)
 	must.Do(t, remote.Close())
@@ -111,11 +98,12 @@ func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 
 func TestAKilledRunnerIsReplaced(t *testing.T) {
 	t.Parallel()
+	since := proc.Uptime()
 	remote := open(t, t.TempDir())
 	before := must.Get(remote.Instance())(t)
 	running := begin(t, remote, 1, "exec sleep 300")
 	link := linkOf(remote)
-	must.Do(t, unix.Kill(runnerOf(t, remote), unix.SIGKILL))
+	must.Do(t, unix.Kill(remote.Standing().PID, unix.SIGKILL))
 	<-link.lost
 	after := must.Get(remote.Instance())(t)
 	if after == before {
@@ -125,22 +113,21 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 		t.Error("a killed runner counts as ended: what it was asked to start would be started again")
 	}
 	// The job lives on, can be signalled, and is not said to have an outcome.
-	for deadline := time.Now().Add(hung); running.Signal(15) != nil && time.Now().Before(deadline); {
+	proctest.Until(t, "it is signalled", func() bool { return running.Signal(15) == nil })
+	orphan, err := wait(running)
+	if !errors.Is(err, jobexec.ErrOutcomeUnknown) || orphan.Result != "" {
+		t.Errorf("nobody can know how a job ended whose runner was killed: %+v, %v", orphan, err)
 	}
-	if _, err := wait(running); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
-		t.Error("nobody can know how a job ended whose runner was killed")
-	}
+	ranFor(t, "the orphan", orphan, time.Microsecond, since)
 	done := must.Get(wait(begin(t, remote, 2, "exit 5")))(t)
 	check.Equal(t, *done.Code, 5, "error …, done %+v", done)
-	remote.Forget(2, "", 1)
 }
 
 // A connection that breaks while worker and runner live costs nothing: the worker connects again
 // and goes on with the same jobs.
 func TestALostConnectionIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	gate := filepath.Join(t.TempDir(), "gate")
-	must.Do(t, unix.Mkfifo(gate, 0o600))
+	gate := fifo(t)
 	remote := open(t, t.TempDir())
 	before := must.Get(remote.Instance())(t)
 	waits := begin(t, remote, 1, "read line <"+gate+"; echo $line; exit 7")
@@ -155,11 +142,7 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	if done, err := large.Outcome(); err != nil || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
 		t.Errorf("the large output: error %v, %d bytes, reason %q", err, len(done.Stdout.Kept), done.Reason)
 	}
-	for deadline := time.Now().Add(hung); runs.Signal(15) != nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("the running job can't be signalled any more")
-		}
-	}
+	proctest.Until(t, "the running job is signalled", func() bool { return runs.Signal(15) == nil })
 	if done, err := wait(runs); err != nil || done.Signal != "SIGTERM" {
 		t.Errorf("the signalled job: error %v, done %+v", err, done)
 	}
@@ -168,9 +151,6 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 		t.Errorf("the job that waits: error %v, done %+v", err, done)
 	}
 	check.Equal(t, must.Get(remote.Instance())(t), before, "the runner is … now")
-	for job := range int64(3) {
-		remote.Forget(job+1, "", 1)
-	}
 }
 
 // Regression: the order to forget large outputs was lost with the connection. The next one had the outputs
@@ -202,33 +182,28 @@ func TestWhatWasForgottenOverALostConnectionTakesNoRoom(t *testing.T) {
 	}
 }
 
-// Processes that were replaced leave nothing in the runner: no descriptor, no zombie, no thread.
+// Processes that were replaced leave nothing in the runner: no descriptor, no zombie. It makes no thread behind
+// its start, whatever it does: it would end where it could not make one, as when jobs have taken all that their
+// user may have.
 func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
 	t.Parallel()
 	k := keep(t, t.TempDir())
+	pid := k.Standing().PID
+	has := func(what string) int {
+		entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what)))(t)
+		return len(entries)
+	}
+	threads := has("task")
 	k.SetPools([]jobexec.Pool{{
 		Target: "mail", Mode: jobexec.ModePool, Argv: []string{"/bin/sh", "-c", poolLoop},
 		Env: append(os.Environ(), "JOBS="+k.jobs), Slots: 2, Keep: jobexec.Keep{MaxJobs: 1},
 	}})
-	pid := k.Standing().PID
-	has := func(what string) int {
-		t.Helper()
-		entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what)))(t)
-		return len(entries)
-	}
-	children := func() (n int) {
-		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // of each thread its own
-		if err != nil || len(of) == 0 {
-			t.Fatal(of, err)
-		}
-		for _, list := range of {
-			text := must.Get(os.ReadFile(list))(t)
-			n += len(strings.Fields(string(text)))
-		}
-		return n
+	var others []jobexec.Process
+	for job := range int64(20) {
+		others = append(others, begin(t, k.Remote, 1000+job, "head -c 1000 /dev/zero; sleep 0.5"))
 	}
 	job := int64(0)
-	after := func(jobs int64) held {
+	after := func(jobs int64) (descriptors, children int) {
 		for ; job < jobs; job++ {
 			done := must.Get(wait(asked(t, k.Remote, k.spec(job+1, "true"))))(t)
 			must.Equal(t, done.Result, "ok", "job %d: %+v", job, done)
@@ -237,29 +212,22 @@ func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
 		k.until("new ones are ready", func(s jobexec.PoolStanding) bool {
 			return s.Recycled["max_jobs"] == jobs && s.Ready == 2 && s.Processes == 2 && s.Jobs == jobs
 		})
-		return held{has("fd"), has("task"), children()}
+		return has("fd"), len(proc.Children(pid))
 	}
-	few, many := after(10), after(recycles)
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for limit := time.After(hung); !many.within(few); many = after(recycles) { // while it reads below /proc it has more
-		select {
-		case <-again.C:
-		case <-limit:
-			t.Fatalf("the runner has %+v after 10 jobs, %+v after %d", few, many, recycles)
-		}
+	for _, p := range others {
+		must.Get(wait(p))(t)
+	}
+	const few, many = 10, 200
+	descriptors, children := after(few)
+	what := fmt.Sprintf("the runner has %d descriptors and %d children, as after %d jobs", descriptors, children, few)
+	proctest.Until(t, what, func() bool { // while it reads below /proc it has more
+		now, there := after(many)
+		return now <= descriptors && there <= children
+	})
+	if now := has("task"); now > threads {
+		t.Errorf("%d threads at the start, %d later", threads, now)
 	}
 }
-
-// held is how much a process has.
-type held struct{ descriptors, threads, children int }
-
-func (h held) within(most held) bool {
-	return h.descriptors <= most.descriptors && h.threads <= most.threads && h.children <= most.children
-}
-
-// recycles is how many processes are replaced there.
-const recycles = 200
 
 // startChild starts a process in a group of its own, as runners do. ended waits for its end.
 func startChild(t *testing.T, text string) (started journal.Started, ended func() *exec.ExitError) {
@@ -314,64 +282,22 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 
 func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	t.Parallel()
+	since := proc.Uptime()
 	started, ended := startChild(t, "exec sleep 300")
 	adopted, alive := adopt(t, started, wire.Limit{})
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
 	check.Do(t, adopted.Signal(15), "signal")
-	if _, err := wait(adopted); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+	done, err := wait(adopted)
+	if !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Error("the outcome of somebody else's child can't be known")
 	}
+	ranFor(t, "the adopted process", done, time.Microsecond, since)
 	if err := adopted.Signal(0); err == nil {
 		t.Error("a process that is gone was signalled")
 	}
 	if exit := ended(); exit == nil || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", exit)
-	}
-}
-
-func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
-	t.Parallel()
-	since := proc.Uptime()
-	started, ended := startChild(t, "sleep 2")
-	adopted, alive := adopt(t, started, wire.Limit{})
-	if !alive {
-		t.Fatal("a process that runs was not adopted")
-	}
-	done, _ := wait(adopted)
-	ranFor(t, "the adopted process", done, 2*time.Second, since)
-	ended()
-}
-
-// A runner has all of its threads from the start: it makes none later, whatever it does. It would end
-// where it could not make one, as when jobs have taken all that their user may have.
-func TestARunnerMakesNoThreadsLater(t *testing.T) {
-	t.Parallel()
-	k := keep(t, t.TempDir())
-	threads := func() int {
-		t.Helper()
-		tasks := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", k.Standing().PID)))(t)
-		return len(tasks)
-	}
-	before := threads()
-	k.pool(poolLoop, 4)
-	var processes []jobexec.Process
-	for job := int64(1); job <= 60; job++ {
-		spec := script("head -c 1000 /dev/zero; sleep 1.5") // old enough to be on disk
-		if job%4 == 0 {
-			spec = k.spec(job, "head -c 1000 /dev/zero")
-		}
-		spec.Job, spec.Token, spec.Attempt = job, workerToken, 1
-		processes = append(processes, asked(t, k.Remote, spec))
-	}
-	for i, p := range processes {
-		if _, err := wait(p); err != nil {
-			t.Errorf("job %d: %v", i+1, err)
-		}
-		k.Forget(int64(i+1), workerToken, 1)
-	}
-	if after := threads(); after > before {
-		t.Errorf("%d threads at the start, %d later", before, after)
 	}
 }

@@ -36,8 +36,7 @@ func look(t *testing.T, remote *Remote, g jobexec.Glance, stdout string) jobexec
 // A job can be looked at while it runs, by many at once; it ends as ever.
 func TestARunningJobIsLookedAt(t *testing.T) {
 	t.Parallel()
-	gate := filepath.Join(t.TempDir(), "gate")
-	must.Do(t, unix.Mkfifo(gate, 0o600))
+	gate := fifo(t)
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "echo out; echo err >&2; read line <"+gate+"; exit 3")
 	g := jobexec.Glance{Job: 1, Attempt: 1, Most: 100}
@@ -64,68 +63,6 @@ func TestARunningJobIsLookedAt(t *testing.T) {
 	if done, err := wait(p); err != nil || *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v, %v", done, err)
 	}
-	remote.Forget(1, "", 1)
-}
-
-// A runner that stands still holds up nobody for ever, nor do those who gave up stand in the way of
-// others when it goes on.
-func TestALookAtARunnerThatStandsStill(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	runner := runnerOf(t, remote)
-	p := begin(t, remote, 1, "echo out; exec sleep 300")
-	g := jobexec.Glance{Job: 1, Attempt: 1, Most: 100}
-	look(t, remote, g, "out\n")
-	proctest.Stop(t, runner)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	gaveUp := errors.New("gave up")
-	var group sync.WaitGroup
-	for range 2 * mostAsked {
-		group.Go(func() {
-			if _, err := remote.Written(ctx, g); !errors.Is(err, gaveUp) {
-				t.Errorf("error %v", err)
-			}
-		})
-	}
-	cancel(gaveUp)
-	group.Wait()
-	must.Do(t, unix.Kill(runner, unix.SIGCONT))
-	look(t, remote, g, "out\n")
-	check.Do(t, p.Signal(9))
-	wait(p)
-	remote.Forget(1, "", 1)
-}
-
-// Words in the runner's hello are not taken for jobs.
-func TestWordsAreNoJobs(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	wait(begin(t, remote, 2, "exit 0")) // its outcome is kept, and the runner with it
-	check.Equal(t, len(remote.Recall(nil)), 0, "jobs were recalled from a new runner")
-	must.Do(t, remote.Close())
-	next := open(t, remote.config.Dir)
-	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {
-		t.Errorf("recalled are %+v", recalled)
-	}
-	next.Forget(2, "", 1)
-}
-
-func TestARunnerStartsJobs(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	p := begin(t, remote, 1, "echo out; echo err >&2; echo $PPID >&2; exit 7")
-	done, err := wait(p)
-	if err != nil || done.Result != "fail" || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("error %v, done %+v", err, done)
-	}
-	if lines := strings.Fields(string(done.Stderr.Kept)); len(lines) != 2 || lines[1] == fmt.Sprint(os.Getpid()) {
-		t.Errorf("stderr %q: the job's parent should be the runner", done.Stderr.Kept)
-	}
-	remote.Forget(1, "", 1)
-	if done, _ := wait(begin(t, remote, 1, "exit 0")); *done.Code != 0 {
-		t.Errorf("exit code 0 came as %+v", done)
-	}
-	remote.Forget(1, "", 1)
 }
 
 // Many jobs that end at once with much output leave it with the runner until
@@ -149,53 +86,20 @@ func TestLargeOutputIsFetchedInTurn(t *testing.T) {
 			outcomes <- outcome{int64(job), done}
 		}()
 	}
-	for forgotten := range jobs {
+	l := linkOf(remote)
+	held := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.later)
+	}
+	proctest.Until(t, "all but two large outputs are with the runner", func() bool { return held() == jobs-largeOutputs })
+	for range jobs {
 		o := <-outcomes
 		if want := strings.Repeat(fmt.Sprint(o.job), size); string(o.done.Stdout.Kept) != want {
 			t.Errorf("job %d: %d bytes came, want %d of its own", o.job, len(o.done.Stdout.Kept), size)
 		}
-		here := -forgotten
-		for _, p := range processes {
-			if isClosed(p.Ended()) {
-				here++
-			}
-		}
-		if here > largeOutputs {
-			t.Errorf("%d large outputs are here at once", here)
-		}
 		remote.Forget(o.job, "", 1)
 	}
-}
-
-func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	_, err := wait(asked(t, remote, jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}}))
-	if err == nil || err.Error() != "start /none: no such file or directory" || errors.Is(err, jobexec.ErrOutcomeUnknown) {
-		t.Errorf("error %v", err)
-	}
-	wait(begin(t, remote, 2, "exit 0"))
-	spec := script("exit 0")
-	spec.Job, spec.Attempt = 2, 1
-	if _, err := wait(asked(t, remote, spec)); err == nil {
-		t.Error("a start was done twice")
-	}
-	remote.Forget(2, "", 1)
-}
-
-func TestSignalsThroughTheRunner(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	p := begin(t, remote, 1, "exec sleep 300")
-	check.Do(t, p.Signal(0), "probe")
-	check.Do(t, p.Signal(15), "signal")
-	if done, _ := wait(p); done.Signal != "SIGTERM" {
-		t.Errorf("done %+v", done)
-	}
-	if err := p.Signal(15); err == nil {
-		t.Error("a process that is gone was signalled")
-	}
-	remote.Forget(1, "", 1)
 }
 
 // The environment is sent once, and again when it changes.
@@ -226,7 +130,6 @@ func TestAStartIsForTheRunnerThatWasAnnounced(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	must.Get(ask(remote, spec))(t)
-	remote.Forget(1, "", 1)
 }
 
 func TestTheSocketIsPrivate(t *testing.T) {
@@ -255,5 +158,42 @@ func TestAJobsTimersAreAsPreciseAsEverybodys(t *testing.T) {
 	if got := strings.TrimSpace(string(done.Stdout.Kept)); err != nil || got != strconv.Itoa(proc.UsualTimers) {
 		t.Errorf("slack %q ns: %v", got, err)
 	}
-	remote.Forget(1, "", 1)
+}
+
+// A runner that stands still holds up nobody for ever, be it for a look or for a signal, and is asked for
+// nothing more; nor do those who gave up stand in the way of others when it goes on.
+func TestQuestionsToARunnerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := remote.Standing().PID
+	p := begin(t, remote, 1, "echo out; exec sleep 300")
+	g := jobexec.Glance{Job: 1, Attempt: 1, Most: 100}
+	look(t, remote, g, "out\n")
+	proctest.Stop(t, runner)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gaveUp := errors.New("gave up")
+	var group sync.WaitGroup
+	for range 2 * mostAsked {
+		group.Go(func() {
+			if _, err := remote.Written(ctx, g); !errors.Is(err, gaveUp) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	cancel(gaveUp)
+	group.Wait()
+	must.Do(t, unix.Kill(runner, unix.SIGCONT))
+	look(t, remote, g, "out\n")
+	proctest.Stop(t, runner)
+	for range 3 {
+		check.ErrorIs(t, p.Signal(15), errSilent)
+	}
+	l := linkOf(remote)
+	l.mu.Lock()
+	n := len(l.answers)
+	l.mu.Unlock()
+	check.Equal(t, n, 1, "it was asked for … signals")
+	must.Do(t, unix.Kill(runner, unix.SIGCONT))
+	done := must.Get(wait(p))(t)
+	check.Equal(t, done.Signal, "SIGTERM", "done %+v", done)
 }

@@ -15,6 +15,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -74,7 +75,7 @@ func keep(t *testing.T, dir string) *keeping {
 	}
 	t.Cleanup(func() {
 		k.SetPools(nil)
-		check.Do(t, k.Close())
+		leave(t, k.Remote)
 	})
 	return k
 }
@@ -117,27 +118,20 @@ func (k *keeping) says(want func(why string) bool) string {
 // until waits until the pool stands so.
 func (k *keeping) until(what string, holds func(jobexec.PoolStanding) bool) {
 	k.t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for limit := time.After(hung); ; {
+	proctest.Until(k.t, what, func() bool {
 		standings := k.Standings()
-		if len(standings) == 1 && holds(standings[0]) {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-limit:
-			k.t.Fatalf("%s: not within %s: %+v", what, hung, standings)
-		}
-	}
+		return len(standings) == 1 && holds(standings[0])
+	})
 }
 
 // A pool of which no process gets ready says so, refuses starts, and says when it has one.
 func TestAPoolThatGetsNotReady(t *testing.T) {
 	t.Parallel()
 	k := keep(t, t.TempDir())
-	k.pool("exit 7", 1)
+	k.pool(`printf 'Traceback:\n\033[31m2026-11-22 ERR all is lost\n'; exit 7`, 1)
 	why := k.says(func(why string) bool { return why != "" })
+	// The log has it on one line. The handler writes a backslash of the text as two, and a line's end as \n.
+	check.Contains(t, k.log.String(), `it wrote: Traceback:\\n\\x1b[31m2026-11-22 ERR all is lost"`, "the log")
 	if s := k.Standings(); len(s) != 1 || s[0].Unready != why || s[0].Since == 0 {
 		t.Errorf("%+v, want unready: %s", s, why)
 	}
@@ -146,43 +140,22 @@ func TestAPoolThatGetsNotReady(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Short {
 		t.Errorf("a start: %v", err)
 	}
+	other := k.spec(3, "true")
+	other.Target = "other"
+	if _, err := wait(asked(t, k.Remote, other)); !errors.As(err, &refused) || !refused.Short {
+		t.Errorf("a start where there is no pool: %v", err)
+	}
 	k.pool(poolLoop, 1)
 	k.says(func(why string) bool { return why == "" })
 	done := must.Get(wait(asked(t, k.Remote, k.spec(2, "echo it runs"))))(t)
 	check.Equal(t, string(done.Stdout.Kept), "it runs\n", "%+v", done)
-	k.Forget(2, workerToken, 1)
-}
-
-// A connection that breaks costs nothing: jobs that run go on, and the runner keeps what it kept.
-func TestPoolsOutliveTheirConnection(t *testing.T) {
-	t.Parallel()
-	gate := filepath.Join(t.TempDir(), "gate")
-	must.Do(t, unix.Mkfifo(gate, 0o600))
-	k := keep(t, t.TempDir())
-	k.pool(poolLoop, 1)
-	p := asked(t, k.Remote, k.spec(1, "read line <"+gate+"; echo $line"))
-	<-p.Begun()
-	lost := linkOf(k.Remote)
-	lost.conn.Close()
-	<-lost.lost
-	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))
-	if done, err := wait(p); err != nil || string(done.Stdout.Kept) != "after\n" {
-		t.Errorf("%+v, %v", done, err)
-	}
-	k.Forget(1, workerToken, 1)
-	again := asked(t, k.Remote, k.spec(2, "echo again"))
-	if done, err := wait(again); err != nil || string(done.Stdout.Kept) != "again\n" || again.Started().Pid != p.Started().Pid {
-		t.Errorf("%+v, %v, process %d", done, err, again.Started().Pid)
-	}
-	k.Forget(2, workerToken, 1)
 }
 
 // With its runner a job of a pool loses its outcome: its process ends when the job has, which is
 // waited for. The next runner is told what to keep.
 func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	t.Parallel()
-	gate := filepath.Join(t.TempDir(), "gate")
-	must.Do(t, unix.Mkfifo(gate, 0o600))
+	gate := fifo(t)
 	k := keep(t, t.TempDir())
 	k.pool(poolLoop, 1)
 	p := asked(t, k.Remote, k.spec(1, "read line <"+gate))
@@ -194,17 +167,16 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	must.Do(t, unix.Kill(k.Standing().PID, unix.SIGKILL))
 	<-lost.lost
 	next := k.spec(2, "echo again")
-	for deadline := time.Now().Add(hung); ; {
-		again, err := ask(k.Remote, next)
-		if err == nil {
-			done := must.Get(wait(again))(t)
-			check.Equal(t, string(done.Stdout.Kept), "again\n", "%+v", done)
-			break
+	var again jobexec.Process
+	proctest.Until(t, "another runner takes a start", func() bool {
+		var err error
+		if again, err = ask(k.Remote, next); err != nil {
+			must.ErrorIs(t, err, jobexec.ErrRunnerChanged)
 		}
-		if !errors.Is(err, jobexec.ErrRunnerChanged) || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
+	done := must.Get(wait(again))(t)
+	check.Equal(t, string(done.Stdout.Kept), "again\n", "%+v", done)
 	if isClosed(p.Ended()) {
 		t.Error("the job of the killed runner runs, and counts as ended")
 	}
@@ -212,7 +184,6 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	if _, err := wait(p); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Errorf("its outcome: %v", err)
 	}
-	k.Forget(2, workerToken, 1)
 }
 
 // A job whose process was there before began when it was announced, as far as the clocks say what can
@@ -284,17 +255,4 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	cut(func() {})
 	run(3)
 	replaced(2, 3)
-	for job := int64(1); job <= 3; job++ {
-		k.Forget(job, workerToken, 1)
-	}
-}
-
-// What a process writes before it is ready is one line of the log, whatever it is.
-func TestNotesAreOneLine(t *testing.T) {
-	t.Parallel()
-	k := keep(t, t.TempDir())
-	k.pool(`printf 'Traceback:\n\033[31m2026-11-22 ERR all is lost\n'; exit 1`, 1)
-	k.says(func(why string) bool { return why != "" })
-	// The handler writes a backslash of the text as two, and a line's end as \n.
-	check.Contains(t, k.log.String(), `it wrote: Traceback:\\n\\x1b[31m2026-11-22 ERR all is lost"`, "the log")
 }

@@ -2,17 +2,14 @@ package runner
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/proctest"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -23,10 +20,10 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	remote := open(t, dir)
-	begin(t, remote, 1, "exec sleep 300") // which keeps the runner
+	job := begin(t, remote, 1, "exec sleep 300") // which keeps the runner
 	before := remote.Standing()
-	if before.Err != nil || before.Since.IsZero() || commandOf(before.PID) != "runner" {
-		t.Fatalf("%+v, which is %q", before, commandOf(before.PID))
+	if who, _ := proc.RelativesOf(job.Started().Pid); before.Err != nil || before.Since.IsZero() || who.Parent != before.PID {
+		t.Fatalf("%+v, which is not the parent of its job: %+v", before, who)
 	}
 	must.Do(t, remote.Close())
 	if closed := remote.Standing(); closed.Err == nil || closed.PID != 0 || closed.Since.Before(before.Since) {
@@ -56,7 +53,7 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 func TestARunnerThatStandsStillIsTold(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	runner := runnerOf(t, remote)
+	runner := remote.Standing().PID
 	first := begin(t, remote, 1, "exec sleep 300")
 	later := time.Now().Add(time.Hour)
 	told := func() Standing { return remote.standing(later) }
@@ -80,20 +77,6 @@ func TestARunnerThatStandsStillIsTold(t *testing.T) {
 		check.Do(t, p.Signal(9))
 		<-p.Ended()
 	}
-}
-
-// commandOf is the role of a process among those of these tests.
-func commandOf(pid int) string {
-	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return err.Error()
-	}
-	for variable := range strings.SplitSeq(string(environment), "\x00") {
-		if role, found := strings.CutPrefix(variable, roleVariable+"="); found {
-			return role
-		}
-	}
-	return ""
 }
 
 // Why there is no runner is told with the newest reason, and since the first.
@@ -128,15 +111,10 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 	second := of(t, remote, "@second234", "echo second; exec sleep 300")
 	<-second.Begun()
 	glance := jobexec.Glance{Job: 1, Token: "@second234", Attempt: 1, Most: 100}
-	for deadline := time.Now().Add(hung); ; {
-		if w, err := remote.Written(t.Context(), glance); err == nil && string(w[0].Bytes) == "second\n" {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("it has written %q, %v", w[0].Bytes, err)
-		}
-	}
-	if p := of(t, remote, "@second234", "exit 0"); !isRefused(p) {
-		t.Error("one claim's start was done twice")
+	look(t, remote, glance, "second\n")
+	twice := of(t, remote, "@second234", "exit 0")
+	if _, err := wait(twice); err == nil || twice.Started().Pid != 0 {
+		t.Errorf("one claim's start was done twice: %v", err)
 	}
 	must.Do(t, remote.Close())
 
@@ -154,11 +132,4 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 	if done, err := wait(recalled["@first2345"]); err != nil || *done.Code != 1 || string(done.Stdout.Kept) != "first\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	next.Forget(1, "@second234", 1)
-}
-
-// isRefused tells whether a start ended without a process.
-func isRefused(p jobexec.Process) bool {
-	_, err := wait(p)
-	return err != nil && p.Started().Pid == 0
 }

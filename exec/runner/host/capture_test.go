@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +19,8 @@ import (
 	"jobd/store/storetest/must"
 )
 
-// The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on.
+// The newest beyond the limit is there, whatever comes in whatever pieces, from the first question on, and as
+// long as somebody follows.
 func TestATailHasTheNewest(t *testing.T) {
 	t.Parallel()
 	var all []byte
@@ -29,7 +29,9 @@ func TestATailHasTheNewest(t *testing.T) {
 	}
 	for _, piece := range []int{1, 1000, 4096, tailSize - 1, tailSize, tailSize + 1, len(all)} {
 		c := &capture{limit: 77}
-		c.take(all[:1000])
+		if c.take(all[:1000]); c.tail != nil {
+			t.Error("nobody asked, and there is a tail")
+		}
 		c.peek(0, 1)
 		for at := 1000; at < len(all); at += piece {
 			end := min(at+piece, len(all))
@@ -38,6 +40,10 @@ func TestATailHasTheNewest(t *testing.T) {
 		}
 		if !bytes.Equal(c.tail, all[len(all)-tailSize:]) {
 			t.Errorf("in pieces of %d the tail is wrong", piece)
+		}
+		c.followed = proc.Uptime() - 1
+		if c.take(all); c.tail != nil || c.followed != 0 {
+			t.Error("nobody has asked for long, and there is a tail")
 		}
 	}
 }
@@ -73,87 +79,14 @@ func TestPeeks(t *testing.T) {
 	if got := p.stderr.peek(1, 100); string(got.Bytes) != "rr" {
 		t.Errorf("stderr has %q", got.Bytes)
 	}
-	pass(t, first) // 5 of 10 bytes are beyond the limit
+	openGate(t, first) // 5 of 10 bytes are beyond the limit
 	look(20, want{12, 100, 12, "cde"}, want{15, 100, 15, "fghij"}, want{17, 2, 17, "hi"}, want{-8, 100, 12, "cde"}, want{-2, 9, 18, "ij"})
-	pass(t, second)
+	openGate(t, second)
 	const size, tailAt = 200_023, 200_023 - tailSize
 	look(size, want{size - 3, 9, size - 3, "xyz"}, want{-3, 9, size - 3, "xyz"}, want{14, 1, 14, "e"}, want{16, 1, tailAt, "\x00"}, want{-size, 1, tailAt, "\x00"})
-	pass(t, third)
+	openGate(t, third)
 	if done := p.wait(); done.Stdout.Size != size || string(done.Stdout.Kept) != "0123456789abcde" {
 		t.Errorf("%d bytes, kept %q", done.Stdout.Size, done.Stdout.Kept)
-	}
-}
-
-// pass lets a job pass a gate.
-func pass(t *testing.T, gate string) {
-	t.Helper()
-	must.Do(t, os.WriteFile(gate, []byte("go\n"), 0))
-}
-
-// Only what is followed is kept beyond the limit, and only as long as it is.
-func TestNobodyFollows(t *testing.T) {
-	t.Parallel()
-	c := &capture{}
-	more := []byte("more")
-	if c.take(more); c.tail != nil {
-		t.Error("nobody asked, and there is a tail")
-	}
-	c.peek(0, 1)
-	if c.take(more); string(c.tail) != "more" {
-		t.Errorf("somebody asked, and the tail is %q", c.tail)
-	}
-	c.followed = proc.Uptime() - 1
-	if c.take(more); c.tail != nil || c.followed != 0 {
-		t.Error("nobody has asked for long, and there is a tail")
-	}
-}
-
-// Followers change nothing about what is kept and counted.
-func TestFollowersAndTheCount(t *testing.T) {
-	t.Parallel()
-	spec := script("head -c 5000000 /dev/zero; head -c 70000 /dev/zero >&2")
-	spec.maxOutput = 1000
-	p := launch(t, newTestLocal(t), spec)
-	for from := [2]int64{}; !isClosed(p.isEnded); {
-		for i, c := range []*capture{&p.stdout, &p.stderr} {
-			part := c.peek(from[i], 1<<20)
-			if part.At < from[i] || len(part.Bytes) > mostPeeked || strings.Trim(string(part.Bytes), "\x00") != "" {
-				t.Fatalf("from %d: %d bytes at %d", from[i], len(part.Bytes), part.At)
-			}
-			from[i] = part.At + int64(len(part.Bytes))
-		}
-	}
-	if done := p.wait(); done.Stdout.Size != 5_000_000 || len(done.Stdout.Kept) != 1000 || done.Stderr.Size != 70_000 || len(done.Stderr.Kept) != 1000 {
-		t.Errorf("%d of %d and %d of %d bytes", len(done.Stdout.Kept), done.Stdout.Size, len(done.Stderr.Kept), done.Stderr.Size)
-	}
-}
-
-// followedBytes is what a job writes beyond the limit in the benchmark.
-const followedBytes = 1 << 30
-
-func BenchmarkWritingBeyondTheLimit(b *testing.B) {
-	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
-		b.Run(name, func(b *testing.B) {
-			local := must.Get(newReactor(&witness{of: make(map[*job]watched)}))(b)
-			go func() { _ = local.run() }()
-			defer local.stop()
-			b.SetBytes(followedBytes)
-			for b.Loop() {
-				spec := script(fmt.Sprintf("head -c %d /dev/zero", followedBytes))
-				spec.maxOutput = 1000
-				w, refusal := try(local, spec)
-				must.Equal(b, refusal.text, "")
-				for !isClosed(w.isEnded) {
-					if followers > 0 {
-						w.stdout.peek(-tailSize, tailSize)
-					}
-					select {
-					case <-w.isEnded:
-					case <-time.After(10 * time.Millisecond):
-					}
-				}
-			}
-		})
 	}
 }
 
@@ -254,38 +187,5 @@ func TestChildrenThatAJobMakesOfOursAreReaped(t *testing.T) {
 		for who, there := proc.RelativesOf(pid); there && who.Parent == os.Getpid(); who, there = proc.RelativesOf(pid) {
 			run(t, local, script("true"))
 		}
-	}
-}
-
-// When a job has ended nothing is left of its group, whether that kept the output open or not.
-func TestNothingIsLeftInAJobsGroup(t *testing.T) {
-	t.Parallel()
-	for name, output := range map[string]string{"keeps the output open": "", "keeps nothing open": "> /dev/null 2>&1"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "pid")
-			done := run(t, newTestLocal(t), script("sleep 300 "+output+" & echo $! > "+file))
-			if done.Code == nil || *done.Code != 0 {
-				t.Errorf("the job itself ended with %+v", done)
-			}
-			content := must.Get(os.ReadFile(file))(t)
-			pid := must.Get(strconv.Atoi(strings.TrimSpace(string(content))))(t)
-			left, err := unix.PidfdOpen(pid, 0)
-			if err == unix.ESRCH {
-				return // it is gone, and its new parent has reaped it
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Close(left)
-			n, err := 0, error(unix.EINTR)
-			for err == unix.EINTR {
-				n, err = unix.Poll([]unix.PollFd{{Fd: int32(left), Events: unix.POLLIN}}, 10_000)
-			}
-			if n != 1 {
-				t.Errorf("process %d of its group lives on: %v", pid, err)
-				_ = unix.Kill(pid, unix.SIGKILL)
-			}
-		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -73,11 +73,7 @@ func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
 				if done.Elapsed < soon.Microseconds() {
 					t.Errorf("it was ended after %d µs", done.Elapsed)
 				}
-				for deadline := time.Now().Add(2 * time.Minute); lives(t, p.started.Pid); {
-					if time.Now().After(deadline) {
-						t.Fatal("something of its group lives on")
-					}
-				}
+				gone(t, p.started.Pid)
 				if done.Signal == test.signal && deref(done.Code) == test.code && done.Note == note {
 					return
 				}
@@ -86,6 +82,12 @@ func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
 			t.Error("it did not end as it was to")
 		})
 	}
+}
+
+// gone waits until nothing of a group lives any more.
+func gone(t *testing.T, group int) {
+	t.Helper()
+	proctest.Until(t, "nothing of its group lives", func() bool { return !lives(t, group) })
 }
 
 // lives tells whether a process of a group has not ended, be it reaped or not.
@@ -164,30 +166,4 @@ func TestNothingIsKeptOfJobsThatEndInTime(t *testing.T) {
 	local.mu.Lock()
 	defer local.mu.Unlock()
 	check.Equal(t, len(local.children), 0, "limits are kept of jobs that have ended")
-}
-
-// Not parallel: it counts the process's goroutines. One timer serves all limits.
-func TestAThousandLimitsTakeNoGoroutine(t *testing.T) {
-	local := newTestLocal(t)
-	goroutines, before, open := runtime.NumGoroutine(), threads(t), descriptors(t)
-	const jobs = 1000
-	var processes []watched
-	for range jobs {
-		what := spec{argv: []string{"/bin/sleep", "300"}, maxOutput: 10, limit: wire.Limit{Timeout: 3 * time.Second, Kill: time.Hour}}
-		processes = append(processes, launch(t, local, what))
-	}
-	if more := runtime.NumGoroutine() - goroutines; more > 0 {
-		t.Errorf("%d limits take %d goroutines", jobs, more)
-	}
-	if more := threads(t) - before; more > 10 {
-		t.Errorf("%d limits take %d threads", jobs, more)
-	}
-	if more := descriptors(t) - open; more > 3*jobs {
-		t.Errorf("%d limited jobs take %d descriptors", jobs, more)
-	}
-	for _, p := range processes {
-		if done := p.wait(); done.Signal != "SIGTERM" || done.Timeout != 3 {
-			t.Errorf("done %+v", done)
-		}
-	}
 }

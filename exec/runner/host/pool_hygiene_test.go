@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/store/storetest/check"
 )
@@ -38,6 +39,7 @@ func TestHygiene(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		mode, do, note, result string
+		killed                 bool // and counted
 		change                 func(p *wire.Pool)
 	}{
 		"leaves a child behind": {
@@ -49,7 +51,25 @@ func TestHygiene(t *testing.T) {
 		},
 		"writes half a line": {mode: "pool", do: "printf 'exit 1' >&4; exit 5", result: "fail", note: ""},
 		"says that it is ready, again": {
-			mode: "pool", do: "echo ready >&4; " + alone, result: "fail", note: `it wrote "ready" to descriptor 4`,
+			mode: "pool", do: "echo ready >&4; " + alone, result: "fail", note: `it wrote "ready" to descriptor 4`, killed: true,
+		},
+		"says garbage while its job runs": {
+			mode: "pool", do: "echo nonsense >&4; " + alone, result: "fail", killed: true,
+			note: `it wrote "nonsense" to descriptor 4, where exit 1 CODE is expected`,
+		},
+		"says the end of another job": {
+			mode: "pool", do: "echo exit 7 0 >&4; " + alone, result: "fail", note: `it wrote "exit 7 0"`, killed: true,
+		},
+		"says a code that there is not": {
+			mode: "pool", do: "echo exit 1 256 >&4; " + alone, result: "fail", note: `it wrote "exit 1 256"`, killed: true,
+		},
+		"says something after the end": {
+			mode: "pool", do: `code=0; echo "exit $id 0" >&4; echo more >&4; ` + alone, result: "ok", killed: true,
+			note: `it wrote "more" to descriptor 4, where nothing is expected`,
+		},
+		"says a line without an end": {
+			mode: "pool", do: "printf %05000d 0 >&4; " + alone, result: "fail", killed: true,
+			note: "to descriptor 4, where exit 1 CODE is expected",
 		},
 		"says nothing when its job has ended": {
 			mode: "fork", do: "1", result: "ok", note: "has ended, and it has not said so within 2s",
@@ -129,7 +149,11 @@ func TestHygiene(t *testing.T) {
 				t.Errorf("done %+v", done)
 			}
 			if test.note != "" {
-				b.noted(test.note)
+				note := b.noted(test.note)
+				check.Equal(t, note.Target, "mail", "it is noted for")
+			}
+			if test.killed {
+				b.stands("it is counted", func(s wire.Standing) bool { return s.Recycled["killed"] == 1 })
 			}
 			openGate(t, at)
 			if done := b.done(2); done.Result != "ok" || string(done.Stdout.Kept) != "bystander\n" {
@@ -167,25 +191,14 @@ func TestWhatLeavesItsGroupLivesOn(t *testing.T) {
 		t.Errorf("it is %+v, %t", who, there)
 	}
 	openGate(t, at)
-	for deadline := time.Now().Add(time.Minute); unix.Kill(daemon, 0) == nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody reaps it")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	proctest.Until(t, "it is reaped", func() bool { return unix.Kill(daemon, 0) != nil })
 	b.pools()
 	b.until("no pool is left", func() bool { return len(b.standings) == 0 })
-	for deadline := time.Now().Add(time.Minute); ; {
+	proctest.Until(t, "the runner adopts nobody any more", func() bool {
 		adopts := make(chan bool)
 		b.local.do(func() { adopts <- b.local.pools.adopts })
-		if !<-adopts {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it adopts though it does not fork any more")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+		return !<-adopts
+	})
 }
 
 // A launcher that can't start a job says so: the job was never started, and the process has the next
@@ -232,6 +245,8 @@ func TestLines(t *testing.T) {
 	for text, want := range map[string]answer{
 		"ready": {word: "ready"}, "started 7": {word: "started", job: 7}, "started 7 12": {word: "started", job: 7, number: 12, has: true},
 		"refused 7": {word: "refused", job: 7}, "exit 7 255": {word: "exit", job: 7, number: 255, has: true}, "ended 7 0": {word: "ended", job: 7, has: true},
+		"started 1 2147483647": {word: "started", job: 1, number: 2147483647, has: true}, "ended 1 65535": {word: "ended", job: 1, number: 65535, has: true},
+		"exit 9223372036854775807 0": {word: "exit", job: 9223372036854775807, has: true},
 	} {
 		want.line = text
 		if got, ok := parseAnswer([]byte(text)); got != want || !ok {
@@ -242,6 +257,10 @@ func TestLines(t *testing.T) {
 		"", " ", "ready ", "ready 1", "Ready", "started", "started ", "started x", "started 7 ", "started 7 8 9", "started -7",
 		"started +7", "started 7  8", "exit 7", "exit 7 x", "exit 7 1 2", "ended 7", "refused", "refused 7 1",
 		"exit 99999999999999999999 1", "run 7", "started 7\r", "started\x007",
+		// The system would take these for others: 4294967296 for a status of 0, and -4294967297 for all processes.
+		"started 1 2147483648", "started 1 4294967297", "started 1 18446744073709551617", "started 1 -1", "ended 1 65536",
+		"ended 1 4294967296", "exit 1 256", "exit 1 18446744073709551616", "exit 9223372036854775808 0",
+		"exit 18446744073709551617 0", "refused 18446744073709551617", "exit 1 " + strings.Repeat("9", 400), "exit 1 ",
 	} {
 		if got, ok := parseAnswer([]byte(text)); ok {
 			t.Errorf("%q is %+v", text, got)

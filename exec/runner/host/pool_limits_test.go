@@ -26,125 +26,109 @@ func (b *bench) limited(job int64, limit wire.Limit, vars ...string) {
 // goes on.
 func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 1))
-			b.limited(1, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour}, work(mode, "exec sleep 300", `exec "sleep", "300"`))
-			if done := b.done(1); done.Signal != "SIGTERM" || done.Timeout != 1 || done.Note != "ended after its timeout of 200ms, with SIGTERM" {
-				t.Errorf("done %+v", done)
-			}
-			b.limited(2, wire.Limit{Timeout: 200 * time.Millisecond, Kill: 200 * time.Millisecond},
-				work(mode, "trap '' TERM; sleep 300 & while :; do wait; done", `$SIG{TERM} = "IGNORE"; sleep 300 while 1`))
-			if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 1 || !strings.HasSuffix(done.Note, "SIGKILL") {
-				t.Errorf("done %+v", done)
-			}
-			b.limited(3, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
-				work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "select(undef, undef, undef, 0.1); setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
-			if done := b.done(3); done.Signal != "SIGTERM" {
-				t.Errorf("it had joined another group: done %+v", done)
-			}
-			b.limited(4, wire.Limit{Timeout: time.Hour}, work(mode, "echo out", `print "out\n"`))
-			if done := b.done(4); done.Result != "ok" || done.Timeout != 0 || string(done.Stdout.Kept) != "out\n" {
-				t.Errorf("done %+v", done)
-			}
-		})
-	}
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		b.pools(pooled(mode, 1))
+		b.limited(1, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour}, work(mode, "exec sleep 300", `exec "sleep", "300"`))
+		if done := b.done(1); done.Signal != "SIGTERM" || done.Timeout != 1 || done.Note != "ended after its timeout of 200ms, with SIGTERM" {
+			t.Errorf("done %+v", done)
+		}
+		b.limited(2, wire.Limit{Timeout: 200 * time.Millisecond, Kill: 200 * time.Millisecond},
+			work(mode, "trap '' TERM; sleep 300 & while :; do wait; done", `$SIG{TERM} = "IGNORE"; sleep 300 while 1`))
+		if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 1 || !strings.HasSuffix(done.Note, "SIGKILL") {
+			t.Errorf("done %+v", done)
+		}
+		b.limited(3, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
+			work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "select(undef, undef, undef, 0.1); setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
+		if done := b.done(3); done.Signal != "SIGTERM" {
+			t.Errorf("it had joined another group: done %+v", done)
+		}
+		b.limited(4, wire.Limit{Timeout: time.Hour}, work(mode, "echo out", `print "out\n"`))
+		if done := b.done(4); done.Result != "ok" || done.Timeout != 0 || string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("done %+v", done)
+		}
+	})
 }
 
 // A signal reaches the job, also where it was sent before the job had begun. A pool process that
 // was signalled takes no more jobs; a parent does.
 func TestKeptJobsAreSignalled(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 1))
-			first := b.run(1, pid(mode))
-			b.start(2, work(mode, "exec sleep 300", "sleep 300"))
-			b.of(2, wire.Started)
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(2), Signo: 9})
-			if m := b.of(2, wire.Signalled); m.Text != "" {
-				t.Errorf("signalled %+v", m)
-			}
-			if done := b.done(2); done.Signal != "SIGKILL" || done.Note != "" {
-				t.Errorf("done %+v", done)
-			}
-			b.start(3, work(mode, "exec sleep 300", "sleep 300"))
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Signo: 15})
-			if done := b.done(3); done.Signal != "SIGTERM" {
-				t.Errorf("done %+v", done)
-			}
-			last := b.run(4, pid(mode))
-			if same := string(first.Stdout.Kept) == string(last.Stdout.Kept); same != (mode == "fork") {
-				t.Errorf("process %s, then %s", first.Stdout.Kept, last.Stdout.Kept)
-			}
-			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(4), Signo: 15})
-			if m := b.of(4, wire.Signalled); m.Text == "" {
-				t.Error("a job that has ended was signalled")
-			}
-		})
-	}
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		b.pools(pooled(mode, 1))
+		first := b.run(1, pid(mode))
+		b.start(2, work(mode, "exec sleep 300", "sleep 300"))
+		b.of(2, wire.Started)
+		b.out.Post(wire.Message{Kind: wire.Signal, ID: id(2), Signo: 9})
+		if m := b.of(2, wire.Signalled); m.Text != "" {
+			t.Errorf("signalled %+v", m)
+		}
+		if done := b.done(2); done.Signal != "SIGKILL" || done.Note != "" {
+			t.Errorf("done %+v", done)
+		}
+		b.start(3, work(mode, "exec sleep 300", "sleep 300"))
+		b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Signo: 15})
+		if done := b.done(3); done.Signal != "SIGTERM" {
+			t.Errorf("done %+v", done)
+		}
+		last := b.run(4, pid(mode))
+		if same := string(first.Stdout.Kept) == string(last.Stdout.Kept); same != (mode == "fork") {
+			t.Errorf("process %s, then %s", first.Stdout.Kept, last.Stdout.Kept)
+		}
+		b.out.Post(wire.Message{Kind: wire.Signal, ID: id(4), Signo: 15})
+		if m := b.of(4, wire.Signalled); m.Text == "" {
+			t.Error("a job that has ended was signalled")
+		}
+	})
 }
 
 // Output is kept up to the limit, with whatever bytes, and each job has its own.
 func TestOutputOfKeptJobs(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 1))
-			for job, size := range []int{0, 1, 99, 100, 101, 65536, 65537, 1 << 20, 5 << 20} {
-				id := int64(job + 1)
-				b.limited(id, wire.Limit{}, work(mode, `head -c $SIZE /dev/zero; head -c $SIZE /dev/zero >&2`,
-					`print "\0" x $ENV{SIZE}; print STDERR "\0" x $ENV{SIZE}`), "SIZE="+strconv.Itoa(size))
-				done := b.done(id)
-				for _, o := range []int64{done.Stdout.Size, done.Stderr.Size} {
-					check.Equal(t, o, int64(size), "bytes of %d", size)
-				}
-				check.Equal(t, len(done.Stdout.Kept), min(size, 100), "bytes were kept")
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		b.pools(pooled(mode, 1))
+		for job, size := range []int{0, 1, 99, 100, 101, 65536, 65537, 1 << 20, 5 << 20} {
+			id := int64(job + 1)
+			b.limited(id, wire.Limit{}, work(mode, `head -c $SIZE /dev/zero; head -c $SIZE /dev/zero >&2`,
+				`print "\0" x $ENV{SIZE}; print STDERR "\0" x $ENV{SIZE}`), "SIZE="+strconv.Itoa(size))
+			done := b.done(id)
+			for _, o := range []int64{done.Stdout.Size, done.Stderr.Size} {
+				check.Equal(t, o, int64(size), "bytes of %d", size)
 			}
-		})
-	}
+			check.Equal(t, len(done.Stdout.Kept), min(size, 100), "bytes were kept")
+		}
+	})
 }
 
 // The worker is killed: jobs run on, and the next worker is told of them and of their true ends.
 func TestKeptJobsOutliveTheWorker(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 2))
-			at := gate(t)
-			b.start(1, work(mode, "read line <"+at+"; echo out; code=4", `open(my $g, "<", "`+at+`"); <$g>; print "out\n"; exit 4`))
-			b.start(2, work(mode, "echo done", `print "done\n"`))
-			b.of(1, wire.Started)
-			b.of(2, wire.Ended)
-			b.leave()
-			b.connect()
-			listed := map[int64]bool{}
-			for _, j := range b.hello.Jobs {
-				if !j.IsWord() {
-					listed[j.ID.Job] = j.Started.Pid > 0 && j.Started.StartTime > 0 && j.Started.BootID != ""
-				}
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		b.pools(pooled(mode, 2))
+		at := gate(t)
+		b.start(1, work(mode, "read line <"+at+"; echo out; code=4", `open(my $g, "<", "`+at+`"); <$g>; print "out\n"; exit 4`))
+		b.start(2, work(mode, "echo done", `print "done\n"`))
+		b.of(1, wire.Started)
+		b.of(2, wire.Ended)
+		b.leave()
+		b.connect()
+		listed := map[int64]bool{}
+		for _, j := range b.hello.Jobs {
+			if !j.IsWord() {
+				listed[j.ID.Job] = j.Started.Pid > 0 && j.Started.StartTime > 0 && j.Started.BootID != ""
 			}
-			if !listed[1] || !listed[2] || len(listed) != 2 {
-				t.Errorf("the next worker hears of %v", b.hello.Jobs)
-			}
-			if done := b.done(2); string(done.Stdout.Kept) != "done\n" {
-				t.Errorf("done %+v", done)
-			}
-			b.stands("it is told how the pool stands", func(s wire.Standing) bool { return s.Busy == 1 && s.Ready > 0 })
-			openGate(t, at)
-			if done := b.done(1); done.Code == nil || *done.Code != 4 || string(done.Stdout.Kept) != "out\n" {
-				t.Errorf("done %+v", done)
-			}
-		})
-	}
+		}
+		if !listed[1] || !listed[2] || len(listed) != 2 {
+			t.Errorf("the next worker hears of %v", b.hello.Jobs)
+		}
+		if done := b.done(2); string(done.Stdout.Kept) != "done\n" {
+			t.Errorf("done %+v", done)
+		}
+		b.stands("it is told how the pool stands", func(s wire.Standing) bool { return s.Busy == 1 && s.Ready > 0 })
+		openGate(t, at)
+		if done := b.done(1); done.Code == nil || *done.Code != 4 || string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("done %+v", done)
+		}
+	})
 }
 
 // What no process was asked for when the worker went is not started: the next one hears nothing of
@@ -212,32 +196,4 @@ func TestProcessesEndWithTheRunner(t *testing.T) {
 	if err := unix.Kill(pid, 0); err != unix.ESRCH {
 		t.Errorf("it lives on: %v", err)
 	}
-}
-
-// A process whose runner is gone reads the end of its orders, and ends.
-func TestProcessesEndWithoutTheirRunner(t *testing.T) {
-	t.Parallel()
-	here := gate(t)
-	pid := 0
-	t.Run("a runner", func(t *testing.T) {
-		b := newBench(t)
-		p := pooled("pool", 1)
-		p.Argv[2] = "echo $$ >" + here + "; " + p.Argv[2]
-		b.pools(p)
-		pid = pidIn(t, here)
-		b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
-		b.leave()
-		closed := make(chan struct{})
-		b.local.do(func() { // as the kernel does when the runner is killed
-			for _, k := range b.local.pools.processes {
-				unix.Close(k.orders.ours)
-				k.orders.ours = -1
-			}
-			close(closed)
-		})
-		<-closed
-		var info unix.Siginfo
-		for unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-		}
-	})
 }

@@ -129,44 +129,6 @@ func TestProcessesThatNobodyNeedsEnd(t *testing.T) {
 	b.stands("it has ended again", func(s wire.Standing) bool { return s.Processes == 0 && s.Recycled["idle_timeout"] == 3 })
 }
 
-// A new version is deployed while jobs run: each job runs once, in the old one or in the new one,
-// and after a while in the new one only.
-func TestANewVersionUnderLoad(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			p := pooled(mode, 2)
-			version := func(v string) wire.Pool {
-				p.Env = append(os.Environ(), "VERSION="+v)
-				return p
-			}
-			b.pools(version("one"))
-			b.stands("the first version is ready", func(s wire.Standing) bool { return s.Ready > 0 })
-			order := ""
-			for job := int64(1); !strings.HasSuffix(order, "two two two two "); job += 2 {
-				if job == 9 {
-					b.pools(version("two"))
-				}
-				if job > 2000 {
-					t.Fatalf("the old version goes on: %s", order)
-				}
-				b.start(job, work(mode, "echo $VERSION", `print "$ENV{VERSION}\n"`))
-				b.start(job+1, work(mode, "echo $VERSION", `print "$ENV{VERSION}\n"`))
-				for _, id := range []int64{job, job + 1} {
-					done := b.done(id)
-					said := string(done.Stdout.Kept)
-					if done.Result != "ok" || said != "one\n" && said != "two\n" || job < 9 && said == "two\n" {
-						t.Fatalf("job %d: %+v, %q", id, done, said)
-					}
-					order += strings.TrimSpace(said) + " "
-				}
-			}
-		})
-	}
-}
-
 // Fewer slots, and a pool that is wanted no more: what has a job ends when it has done it.
 func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 	t.Parallel()
@@ -194,33 +156,20 @@ func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 // Regression: a job that had waited for its process was told that its time was over before it began.
 func TestAJobThatHasWaitedIsToldWhenItIsEnded(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 1))
-			longAgo := time.Now().Add(-time.Hour).Unix() // when the worker reckoned, with a timeout
-			begun := time.Now().Truncate(time.Second)
-			b.out.Post(wire.Message{
-				Kind: wire.Start, ID: id(1), Argv: []string{"kept"}, MaxOutput: 1 << 20, Pool: "mail",
-				Limit: wire.Limit{Timeout: 10 * time.Minute},
-				Vars:  []string{"JOBD_ATTEMPT=1", fmt.Sprint("JOBD_DEADLINE=", longAgo), work(mode, "echo $JOBD_DEADLINE", `print $ENV{JOBD_DEADLINE}`)},
-			})
-			out := strings.TrimSpace(string(b.done(1).Stdout.Kept))
-			if at, err := strconv.ParseInt(out, 10, 64); err != nil || at < begun.Add(10*time.Minute).Unix() || at > time.Now().Add(10*time.Minute).Unix() {
-				t.Errorf("it is told %q, and began after %d", out, begun.Unix())
-			}
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		b.pools(pooled(mode, 1))
+		longAgo := time.Now().Add(-time.Hour).Unix() // when the worker reckoned, with a timeout
+		begun := time.Now().Truncate(time.Second)
+		b.out.Post(wire.Message{
+			Kind: wire.Start, ID: id(1), Argv: []string{"kept"}, MaxOutput: 1 << 20, Pool: "mail",
+			Limit: wire.Limit{Timeout: 10 * time.Minute},
+			Vars:  []string{"JOBD_ATTEMPT=1", fmt.Sprint("JOBD_DEADLINE=", longAgo), work(mode, "echo $JOBD_DEADLINE", `print $ENV{JOBD_DEADLINE}`)},
 		})
-	}
-}
-
-// A process without a timeout is told what the worker says.
-func TestAJobWithoutATimeoutIsToldAsItIs(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.pools(pooled("pool", 1))
-	done := b.run(1, "JOBD_DEADLINE=12", "DO=echo $JOBD_DEADLINE")
-	check.Equal(t, string(done.Stdout.Kept), "12\n", "done %+v", done)
+		out := strings.TrimSpace(string(b.done(1).Stdout.Kept))
+		if at, err := strconv.ParseInt(out, 10, 64); err != nil || at < begun.Add(10*time.Minute).Unix() || at > time.Now().Add(10*time.Minute).Unix() {
+			t.Errorf("it is told %q, and began after %d", out, begun.Unix())
+		}
+	})
 }
 
 // A runner that stood still, as with SIGSTOP or on a host that was asleep, kills nobody for that:

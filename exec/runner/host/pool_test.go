@@ -2,7 +2,6 @@ package host
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,53 +20,6 @@ func work(mode, shell, perl string) string {
 		return "DO=" + perl
 	}
 	return "DO=" + shell
-}
-
-// A job of each mode from its start to its end, and the next ones.
-func TestKeptProcessesRunJobs(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled(mode, 2))
-			for job := int64(1); job <= 5; job++ {
-				done := b.run(job, work(mode, `echo "out $id"; echo err >&2; code=3`, `print "out $id\n"; print STDERR "err\n"; exit 3`))
-				if done.Result != "fail" || done.Code == nil || *done.Code != 3 || string(done.Stderr.Kept) != "err\n" ||
-					string(done.Stdout.Kept) != "out "+string(rune('0'+job))+"\n" || done.Reason != "" || done.Note != "" || done.Elapsed <= 0 {
-					t.Fatalf("job %d: done %+v, stdout %q, stderr %q", job, done, done.Stdout.Kept, done.Stderr.Kept)
-				}
-			}
-			b.stands("all have been counted", func(s wire.Standing) bool { return s.Jobs == 5 && s.Busy == 0 && s.Unready == "" })
-		})
-	}
-}
-
-// A process that says what it must not is killed, and the log says so. Its job ends with it.
-func TestAProcessThatSaysWhatItMustNotIsKilled(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ do, text, result string }{
-		"garbage while the job runs": {`echo nonsense >&4; exec sleep 300`, `it wrote "nonsense" to descriptor 4, where exit 1 CODE is expected`, "fail"},
-		"an end of another job":      {`echo exit 7 0 >&4; exec sleep 300`, `it wrote "exit 7 0"`, "fail"},
-		"a code that there is not":   {`echo exit 1 256 >&4; exec sleep 300`, `it wrote "exit 1 256"`, "fail"},
-		"something after the end":    {`code=0; echo "exit $id 0" >&4; echo more >&4; exec sleep 300`, `it wrote "more" to descriptor 4, where nothing is expected`, "ok"},
-		"a line without an end":      {`printf %05000d 0 >&4; exec sleep 300`, `to descriptor 4, where exit 1 CODE is expected`, "fail"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.pools(pooled("pool", 1))
-			done := b.run(1, "DO="+test.do)
-			check.Equal(t, done.Result, test.result, "done %+v", done)
-			if note := b.noted(test.text); note.Pid == 0 || note.Target != "mail" {
-				t.Errorf("noted %+v", note)
-			}
-			b.stands("it is counted", func(s wire.Standing) bool { return s.Recycled["killed"] == 1 })
-			if done := b.run(2, "DO=echo next"); done.Result != "ok" || string(done.Stdout.Kept) != "next\n" {
-				t.Errorf("the next job: %+v", done)
-			}
-		})
-	}
 }
 
 // A pool none of whose processes gets ready says why, refuses what it is asked for, and goes on when
@@ -297,33 +249,6 @@ func TestAStrangerForgesNothing(t *testing.T) {
 	}
 }
 
-// What others have written holds up no answer behind it.
-func TestAllThatWasWrittenIsHeardAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.pools(pooled("pool", 1))
-	b.run(1, "DO=echo out")
-	left := make(chan int, 1)
-	b.local.do(func() {
-		for _, k := range b.local.pools.processes {
-			its, err := unix.Dup(k.answers.its)
-			if err != nil {
-				t.Error(err)
-			}
-			answers := os.NewFile(uintptr(its), "answers")
-			for range 3 {
-				stranger := exec.Command("/bin/sh", "-c", "echo nonsense >&3")
-				stranger.ExtraFiles = []*os.File{answers}
-				check.Do(t, stranger.Run())
-			}
-			answers.Close()
-			b.local.pools.hear(k)
-			left <- pending(k.answers.ours)
-		}
-	})
-	check.Equal(t, <-left, 0, "bytes are left")
-}
-
 // beforeStarted has a shell's loop do something when it was asked for a job.
 func beforeStarted(do string) func(*wire.Pool) {
 	return func(p *wire.Pool) { p.Argv[2] = strings.Replace(p.Argv[2], `echo "started`, do+`echo "started`, 1) }
@@ -340,37 +265,4 @@ func TestADescendantSaysReady(t *testing.T) {
 	b.pools(p)
 	done := b.run(1, "DO=echo out")
 	check.Equal(t, string(done.Stdout.Kept), "out\n", "done %+v", done)
-}
-
-// A number that is too large for what it stands for is no answer. The system would take it for
-// another one: 4294967296 for a status of 0, and -4294967297 for all processes there are.
-func TestAnswersWithNumbersThatAreTooLarge(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]answer{
-		"started 1":                          {word: "started", job: 1},
-		"started 1 2147483647":               {word: "started", job: 1, number: 2147483647, has: true},
-		"started 1 2147483648":               {},
-		"started 1 4294967297":               {},
-		"started 1 18446744073709551617":     {},
-		"started 1 -1":                       {},
-		"ended 1 65535":                      {word: "ended", job: 1, number: 65535, has: true},
-		"ended 1 65536":                      {},
-		"ended 1 4294967296":                 {},
-		"exit 1 255":                         {word: "exit", job: 1, number: 255, has: true},
-		"exit 1 256":                         {},
-		"exit 1 18446744073709551616":        {},
-		"exit 9223372036854775807 0":         {word: "exit", job: 9223372036854775807, has: true},
-		"exit 9223372036854775808 0":         {},
-		"exit 18446744073709551617 0":        {},
-		"refused 18446744073709551617":       {},
-		"refused 1 0":                        {},
-		"exit 1 " + strings.Repeat("9", 400): {},
-		"exit 1 0 0":                         {},
-		"exit 1 ":                            {},
-	} {
-		want.line = line
-		if a, ok := parseAnswer([]byte(line)); ok != (want.word != "") || ok && a != want {
-			t.Errorf("%.60q: %+v, %t", line, a, ok)
-		}
-	}
 }

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/check"
@@ -66,33 +65,31 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	return b
 }
 
+// inEachMode runs a test with a bench of its own for each mode.
+func inEachMode(t *testing.T, test func(t *testing.T, b *bench, mode string)) {
+	t.Helper()
+	for _, mode := range []string{"fork", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			test(t, newBench(t), mode)
+		})
+	}
+}
+
 // connect has a new worker come.
 func (b *bench) connect() {
 	b.t.Helper()
-	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(b.t)
-	ends := [2]*net.UnixConn{}
-	for i, fd := range fds {
-		file := os.NewFile(uintptr(fd), "socket")
-		conn, err := net.FileConn(file)
-		file.Close()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		ends[i] = conn.(*net.UnixConn)
-	}
+	ours, theirs := proctest.Connected(b.t)
 	served := make(chan error, 1)
-	go func() { served <- b.server.serve(ends[0]) }()
-	b.served, b.conn = served, ends[1]
-	out := wire.NewOutbox(ends[1])
-	b.out = out
-	out.Post(wire.WorkerHello())
+	go func() { served <- b.server.serve(ours) }()
+	b.served, b.conn, b.out = served, theirs, wire.NewOutbox(theirs)
+	b.out.Post(wire.WorkerHello())
 	b.mu.Lock()
 	b.changed = sync.NewCond(&b.mu)
 	b.messages, b.standings, b.notes, b.lost = map[int64][]wire.Message{}, nil, nil, false
 	b.mu.Unlock()
-	in := wire.NewReader(ends[1])
-	hello := must.Get(in.Next())(b.t)
-	b.hello = hello
+	in := wire.NewReader(theirs)
+	b.hello = must.Get(in.Next())(b.t)
 	read := make(chan struct{})
 	b.read = read
 	go func() {

@@ -27,19 +27,6 @@ func gate(t *testing.T) string {
 	return path
 }
 
-func TestAJobIsSaidToRunOnlyIfItRunsForAWhile(t *testing.T) {
-	t.Parallel()
-	local := newTestLocal(t)
-	at := gate(t)
-	long := launch(t, local, script("read line <"+at))
-	<-long.isBegun
-	if isClosed(long.isEnded) {
-		t.Error("it ended before it was let go")
-	}
-	must.Do(t, os.WriteFile(at, []byte("go\n"), 0))
-	long.wait()
-}
-
 // What a job writes at once must not wait for its end, be it more than a pipe holds.
 func TestAJobThatWritesMoreThanAPipeHolds(t *testing.T) {
 	t.Parallel()
@@ -60,7 +47,7 @@ func TestAJobThatClosesItsOutputAndRunsOn(t *testing.T) {
 	at := gate(t)
 	p := launch(t, newTestLocal(t), script("echo out; exec >&- 2>&-; read line <"+at+"; exit 3"))
 	<-p.isBegun
-	must.Do(t, os.WriteFile(at, []byte("go\n"), 0))
+	openGate(t, at)
 	if done := p.wait(); *done.Code != 3 || string(done.Stdout.Kept) != "out\n" || done.Reason != "" {
 		t.Errorf("done %+v", done)
 	}
@@ -101,26 +88,6 @@ func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
 	if c.size < turnBytes || c.size >= turnBytes+scratchSize {
 		t.Errorf("%d bytes were read in one turn, want %d", c.size, turnBytes)
 	}
-}
-
-// What is not kept is counted to the last byte.
-func TestTheRestIsCounted(t *testing.T) {
-	t.Parallel()
-	local := newTestLocal(t)
-	var group sync.WaitGroup
-	for _, c := range []struct{ limit, size int }{
-		{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
-	} {
-		group.Go(func() {
-			spec := script(fmt.Sprintf("head -c %d /dev/zero; echo end >&2", c.size))
-			spec.maxOutput = c.limit
-			done := run(t, local, spec)
-			if len(done.Stdout.Kept) != min(c.limit, c.size) || done.Stdout.Size != int64(c.size) || done.Stderr.Size != 4 {
-				t.Errorf("%d of %d bytes; kept %d of %d", done.Stdout.Size, c.size, len(done.Stdout.Kept), c.limit)
-			}
-		})
-	}
-	group.Wait()
 }
 
 // An end that the kernel does not tell of, for want of memory, is looked for.
@@ -270,14 +237,4 @@ func (w watched) wait() journal.Done {
 func run(t *testing.T, l *reactor, what spec) journal.Done {
 	t.Helper()
 	return launch(t, l, what).wait()
-}
-
-// isClosed tells whether a channel that carries nothing is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 	"jobd/store/storetest/check"
@@ -37,12 +36,17 @@ func TestOutcomes(t *testing.T) {
 		{"the highest code", "exit 255", "fail", code(255), ""},
 		{"pitfall 11: killed, so there is no code", "kill -TERM $$", "fail", nil, "SIGTERM"},
 		{"pitfall 12: a signal without a name", "kill -49 $$", "fail", nil, "SIG49"},
+		{"pitfall 32: the kernel keeps eight bits of a code", "exec perl -e 'exit 300'", "fail", code(44), ""},
+		{"it leaves a process behind that has its output", "sleep 300 & exit 7", "fail", code(7), ""},
+		{"it leaves a process behind", "sleep 300 >/dev/null 2>&1 & exit 7", "fail", code(7), ""},
 		{"pitfall 12: a signal whose name is long", "kill -34 $$", "fail", nil, "SIG34"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			done := run(t, newTestLocal(t), script(test.script))
+			p := launch(t, newTestLocal(t), script(test.script))
+			done := p.wait()
+			gone(t, p.started.Pid)
 			if done.Result != test.result || done.Signal != test.signal || fmt.Sprint(deref(done.Code)) != fmt.Sprint(deref(test.code)) {
 				t.Errorf("done %s code %v signal %q", done.Result, deref(done.Code), done.Signal)
 			}
@@ -55,16 +59,6 @@ func deref(n *int) any {
 		return nil
 	}
 	return *n
-}
-
-// The kernel keeps eight bits of an exit code (pitfall 32).
-func TestPitfall32AnExitCodeBeyond255Wraps(t *testing.T) {
-	t.Parallel()
-	must.Get(exec.LookPath("perl"))(t)
-	spec := script("")
-	spec.argv = []string{"/usr/bin/perl", "-e", "exit 300"}
-	done := run(t, newTestLocal(t), spec)
-	check.Equal(t, *done.Code, 44, "code")
 }
 
 func TestOutputIsKeptUpToTheLimit(t *testing.T) {
@@ -83,6 +77,8 @@ func TestOutputIsKeptUpToTheLimit(t *testing.T) {
 		{"no limit to speak of", "printf abcdef", 1, "a", 6},
 		{"bytes that are no text", `printf 'a\000\377b'`, 100, "a\x00\xffb", 4},
 		{"far above the limit", "head -c 20000000 /dev/zero", 5, "\x00\x00\x00\x00\x00", 20000000},
+		{"nothing is kept", "head -c 3145729 /dev/zero", 0, "", 3<<20 + 1},
+		{"more than one read", "head -c 5242887 /dev/zero", 1<<20 + 1, strings.Repeat("\x00", 1<<20+1), 5<<20 + 7},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,19 +88,14 @@ func TestOutputIsKeptUpToTheLimit(t *testing.T) {
 			done := run(t, newTestLocal(t), spec)
 			for _, output := range []journal.Output{done.Stdout, done.Stderr} {
 				if string(output.Kept) != test.kept || output.Size != test.size {
-					t.Errorf("kept %q of %d bytes, want %q of %d", output.Kept, output.Size, test.kept, test.size)
+					t.Errorf("kept %.60q of %d bytes, want %.60q of %d", output.Kept, output.Size, test.kept, test.size)
+				}
+				if cap(output.Kept) > max(test.limit, 0) {
+					t.Errorf("the buffer holds %d bytes, the limit is %d", cap(output.Kept), test.limit)
 				}
 			}
 		})
 	}
-}
-
-func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
-	t.Parallel()
-	spec := script("head -c 3000000 /dev/zero")
-	spec.maxOutput = 1<<20 + 1
-	done := run(t, newTestLocal(t), spec)
-	check.Equal(t, cap(done.Stdout.Kept), spec.maxOutput, "the buffer holds … bytes, the limit is")
 }
 
 // A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
@@ -122,16 +113,14 @@ func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
 
 func killFromFile(t *testing.T, path string) {
 	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
-	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
+	pid := pidIn(t, path)
 	check.Do(t, unix.Kill(pid, unix.SIGKILL), "kill %d", pid)
 }
 
 func TestSignalsGoToTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	// The shell waits for its child; only a signal to both ends both at once.
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	must.Do(t, unix.Mkfifo(fifo, 0o600))
+	fifo := gate(t)
 	p := launch(t, newTestLocal(t), script("(echo up >"+fifo+"; exec sleep 300); true"))
 	if _, err := os.ReadFile(fifo); err != nil { // returns when the grandchild is up
 		t.Fatal(err)
@@ -189,8 +178,8 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory", false},
 		{"not executable", plain, "", "start " + plain + ": permission denied: it is not executable for this account, or lies where nothing may be executed", false},
 		{"a folder", dir, "", "start " + dir + ": it is a folder", false},
-		{"no interpreter", orphan, "", "start " + orphan + ": it names an interpreter that can't be executed: /no/interpreter: no such file or directory", false},
-		{"no program", text, "", "start " + text + ": exec format error: it begins with no #!, which tells what is to run it, as in #!/bin/sh", false},
+		{"no interpreter", orphan, "", "start " + orphan + ": it names an interpreter that can't be executed: \"/no/interpreter\": no such file or directory", false},
+		{"no program", text, "", "start " + text + ": exec format error: it begins with no #! that tells what is to run it, as in #!/bin/sh", false},
 		{"a name that is too long", long, "", "start " + long + ": file name too long", false},
 		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory", false},
 		{"being written", busy, "", "start " + busy + ": text file busy", true},
@@ -204,20 +193,6 @@ func TestWhatCannotBeStarted(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestStartTimeBehindAStrangeName(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	strange := filepath.Join(dir, "a) b (c")
-	must.Do(t, os.Symlink("/bin/sleep", strange))
-	local := newTestLocal(t)
-	p := launch(t, local, spec{argv: []string{strange, "300"}, maxOutput: 10})
-	if got := p.started.StartTime; got == 0 || got != proc.StartTime(p.started.Pid) {
-		t.Errorf("start time %d", got)
-	}
-	check.Do(t, p.signal(9))
-	p.wait()
 }
 
 // descriptors is how many this process has.
@@ -241,7 +216,7 @@ func TestAThousandRunningJobsHoldTheirDescriptorsOnly(t *testing.T) {
 	const jobs = 1000
 	var processes []watched
 	for range jobs {
-		what := spec{argv: []string{"/bin/sleep", "300"}, maxOutput: 1 << 20}
+		what := spec{argv: []string{"/bin/sleep", "300"}, maxOutput: 1 << 20, limit: wire.Limit{Timeout: time.Hour}}
 		processes = append(processes, launch(t, local, what))
 	}
 	for _, p := range processes {
@@ -291,33 +266,6 @@ func TestWithoutDescriptorsAStartIsRefused(t *testing.T) {
 		}
 	}
 	check.Equal(t, descriptors(t)-open, 0, "descriptors are left open")
-}
-
-// Where file systems answer nothing, only so many threads wait for them as the runner has to spare; all
-// others go on when they answer again.
-func TestLooksAtFilesAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const pools = 5 * mostSlow
-		all, answers := make(slow, mostSlow), make(chan struct{})
-		looking, looked := make(chan struct{}, pools), make(chan struct{}, pools)
-		for range pools {
-			go func() {
-				all.do(func() {
-					looking <- struct{}{}
-					<-answers
-				})
-				looked <- struct{}{}
-			}()
-		}
-		synctest.Wait()
-		if n := len(looking); n != mostSlow || len(looked) != 0 {
-			t.Errorf("%d look at once, %d have ended", n, len(looked))
-		}
-		close(answers)
-		synctest.Wait()
-		check.Equal(t, len(looked), pools, "have ended in the end")
-	})
 }
 
 // A launcher's files are looked at when there is room for that, and not before.

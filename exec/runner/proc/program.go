@@ -15,14 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostInterpreters is how many interpreters of interpreters Linux follows.
-const mostInterpreters = 4
-
 // Check looks at a program, which will run in a folder, and at its interpreter. It executes neither,
 // and says what is wrong with it as far as that can be seen, without its name.
-func Check(dir, path string) error { return check(dir, path, 0) }
-
-func check(dir, path string, depth int) error {
+func Check(dir, path string) error {
 	at := path
 	if !filepath.IsAbs(path) {
 		at = filepath.Join(dir, path)
@@ -38,14 +33,7 @@ func check(dir, path string, depth int) error {
 	case !Executable(at):
 		return fmt.Errorf("%w: it is not executable for this account, or lies where nothing may be executed", unix.EACCES)
 	}
-	interpreter, err := interpreterOf(at)
-	if err != nil || interpreter == "" || depth >= mostInterpreters {
-		return err
-	}
-	if err := check(dir, interpreter, depth+1); err != nil {
-		return fmt.Errorf("it names an interpreter that can't be executed: %s: %w", interpreter, err)
-	}
-	return nil
+	return checkHead(at)
 }
 
 // cause is what the system said, without the name of the call.
@@ -65,38 +53,29 @@ func Executable(path string) bool {
 // headSize is how much of a program Linux reads to know what it is.
 const headSize = 256
 
-// interpreterOf is the program that interprets a script; "" where it needs none, or where the script
-// can't be read, and may be executable all the same.
-func interpreterOf(path string) (string, error) {
+// checkHead looks at what a script says of its interpreter. What can't be read may be executable all the same.
+func checkHead(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", nil
+		return nil
 	}
 	defer file.Close()
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(file, head)
 	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
-		return "", nil
+		return nil
 	}
-	head = head[:n]
-	switch {
-	case bytes.HasPrefix(head, []byte("#!")):
-		return scriptInterpreter(head[2:])
-	case !bytes.ContainsRune(head, 0): // it is text, or empty
-		return "", fmt.Errorf("%w: it begins with no #!, which tells what is to run it, as in #!/bin/sh", unix.ENOEXEC)
+	line, script := bytes.CutPrefix(head[:n], []byte("#!"))
+	if !script && bytes.ContainsRune(line, 0) {
+		return nil // it is a program
 	}
-	return "", nil
-}
-
-// scriptInterpreter is the program in a script's first line.
-func scriptInterpreter(line []byte) (string, error) {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
-	if len(words) == 0 {
-		return "", fmt.Errorf("%w: its #! names nothing", unix.ENOEXEC)
+	if !script || len(words) == 0 {
+		return fmt.Errorf("%w: it begins with no #! that tells what is to run it, as in #!/bin/sh", unix.ENOEXEC)
 	}
-	if strings.HasSuffix(words[0], "\r") {
-		return "", fmt.Errorf("%w: its first line ends as in Windows, so that it names %q", unix.ENOENT, words[0])
+	if _, err := os.Stat(words[0]); err != nil && filepath.IsAbs(words[0]) { // %q shows the end of a line as in Windows
+		return fmt.Errorf("it names an interpreter that can't be executed: %q: %w", words[0], cause(err))
 	}
-	return words[0], nil
+	return nil
 }

@@ -28,7 +28,6 @@ type Meter struct {
 	mu     sync.Mutex
 	groups map[int]Usage
 	due    time.Time // before that nobody looks again
-	looks  int
 }
 
 // At most one part in restShare of a processor is spent on looking.
@@ -50,7 +49,7 @@ func (m *Meter) Groups() map[int]Usage {
 	if err != nil {
 		groups = nil
 	}
-	m.groups, m.looks = groups, m.looks+1
+	m.groups = groups
 	took := time.Since(began)
 	m.due = began.Add(took + max(restShare*took, leastRest))
 	return m.groups

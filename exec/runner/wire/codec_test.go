@@ -2,9 +2,7 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/proctest"
 	"jobd/journal"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -141,23 +140,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func BenchmarkCodec(b *testing.B) {
-	code := 0
-	m := Message{
-		Kind: Ended, ID: ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 1, StartTime: 1, BootID: "boot"},
-		Done: journal.Done{Result: "ok", Code: &code},
-	}
-	var d codec
-	var buffer []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buffer = m.encode(buffer[:0])
-		n := binary.LittleEndian.Uint32(buffer)
-		must.Equal(b, int(n), len(buffer)-lengthBytes, "%v", n)
-		must.Get(d.decode(buffer[lengthBytes:], 0))(b)
-	}
-}
-
 func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -167,6 +149,7 @@ func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 	}{
 		{"no hello", Message{Kind: Start}, "hello expected, got kind 3"},
 		{"another version", Message{Kind: Hello, Version: 99}, "the other side speaks version 99, this one 2"},
+		{"no tokens", Message{Kind: Hello, Version: Version, Jobs: []Job{word(wordPeeks)}}, errTooOld.Error()},
 	}
 	for _, test := range tests {
 		if err := test.m.CheckHello(); err == nil || err.Error() != test.want {
@@ -209,6 +192,7 @@ func TestLimitsBeyondAnyClock(t *testing.T) {
 	if at, ever := o.Due(); ever {
 		t.Errorf("SIGKILL is due at %d", at)
 	}
+	check.Elements(t, Limit{}.Vars([]string{"JOBD_DEADLINE=12"}, time.Now()), []string{"JOBD_DEADLINE=12"}, "without a limit it is told")
 }
 
 func TestAnOverrunIsAFailure(t *testing.T) {
@@ -255,29 +239,11 @@ func TestAnOverrunIsAFailure(t *testing.T) {
 	}
 }
 
-// connected is two ends of a connection.
-func connected(t *testing.T) (near, far *net.UnixConn) {
-	t.Helper()
-	ends := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
-	var conns [2]*net.UnixConn
-	for i, fd := range ends {
-		file := os.NewFile(uintptr(fd), "end")
-		conn, err := net.FileConn(file)
-		file.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns[i] = conn.(*net.UnixConn)
-		t.Cleanup(func() { conn.Close() })
-	}
-	return conns[0], conns[1]
-}
-
 // A worker that stands still must hold up neither the reactor nor the order of what it is told, and
 // what waits for it is not encoded meanwhile.
 func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	near, far := connected(t)
+	near, far := proctest.Connected(t)
 	o := NewOutbox(near)
 	const messages = 2000
 	sizes := []int{0, 10, chunk / 2, 3 * chunk}
@@ -306,7 +272,7 @@ func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 // What a killed worker still asked for is read, though nobody can be told any more.
 func TestALostPeerDoesNotEndReading(t *testing.T) {
 	t.Parallel()
-	near, far := connected(t)
+	near, far := proctest.Connected(t)
 	o := NewOutbox(near)
 	m := Message{Kind: Fetch, ID: ID{Job: 7, Attempt: 1}}
 	must.Get(far.Write(m.encode(nil)))(t)

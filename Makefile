@@ -18,7 +18,7 @@ MODULES  = . tests
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
 # follow in ./...; a package that is named twice runs once.
 LONGEST_.     = ./cmd/jobctl ./journal/eventlog ./store/mysql ./journal/verify ./exec ./exec/runner/host
-LONGEST_tests = ./packages ./time ./disorder ./operator ./torture ./audit ./pressure ./walk ./executors ./secure ./monitoring
+LONGEST_tests = ./packages ./disorder ./torture ./operator ./audit ./pressure ./walk ./executors ./secure ./monitoring
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # To the module tests the product is another module: with both in a workspace it is compiled once for both.
 BOTH     = GOWORK=$(CURDIR)/tools/both.work
@@ -130,13 +130,12 @@ bench: build ## measure everything beside its raw limit, 10 minutes; also into b
 	@tools/deps.sh
 	cd tests && $(GO) run ./bench --json ../bin/bench.json $(if $(AGAINST),--against $(AGAINST) --pairs $(PAIRS)) $(BENCH)
 
-torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years
+torture: deps build ## faults for long, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years
 	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/verify
 	TORTURE=long $(GO) test -count=1 -v -timeout 2h ./exec/schedule
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
 	cd tests && TORTURE=long $(GO) test -count=1 -v -timeout 2h ./executors -run Killed
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./disorder
-	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./time
 
 fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	@set -e; for package in $$($(GO) list ./...); do \

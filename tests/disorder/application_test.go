@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -30,6 +31,11 @@ type row struct {
 	deleted   bool
 	hidden    bool // its INSERT is not committed
 	cancelled bool // a worker was asked to cancel it: it may be ignored, or end before its time
+	retried   bool // a worker was asked to set it back
+	recurs    bool // it comes back, and is never done
+	far       bool // and not before years have passed
+	attempts  int  // how many it has
+	runs      int  // of one that recurs: how often it was started when everything was healed
 }
 
 // all stands for every worker that serves a target.
@@ -70,19 +76,31 @@ func (s *site) exec(on execer, statement string, args ...any) int {
 	return int(n)
 }
 
+// period is how often rows recur, in seconds.
+const period = 2
+
 // newRows plans rows; their INSERT comes after. They may start from an SQL expression's time on.
 func (s *site) newRows(target string, n int, tempo, status, runAt string) (added []*row, statement string) {
+	return s.newTimed(target, n, tempo, status, runAt, "NULL", 1)
+}
+
+// newTimed is newRows with a schedule, an SQL expression, and attempts.
+func (s *site) newTimed(target string, n int, tempo, status, runAt, schedule string, attempts int) (added []*row, statement string) {
 	spelled := target
 	if s.choice["spelling"] == "shouted" {
 		spelled = strings.ToUpper(target)
 	}
+	limit := "NULL"
+	if attempts > 1 {
+		limit = strconv.Itoa(attempts)
+	}
 	var values []string
 	for range n {
-		r := &row{id: int64(len(s.rows)+1)*10 + tempos[tempo], target: target, manual: status == manual, lives: 1, hinted: map[string]bool{}}
+		r := &row{id: int64(len(s.rows)+1)*10 + tempos[tempo], target: target, manual: status == manual, lives: 1, hinted: map[string]bool{}, recurs: schedule != "NULL", far: schedule == inYears, attempts: attempts}
 		s.rows, added = append(s.rows, r), append(added, r)
-		values = append(values, fmt.Sprintf("(%d, '%s', UNIX_TIMESTAMP(), '%s', %s)", r.id, spelled, status, runAt))
+		values = append(values, fmt.Sprintf("(%d, '%s', UNIX_TIMESTAMP(), '%s', %s, %s, %s)", r.id, spelled, status, runAt, schedule, limit))
 	}
-	return added, "INSERT INTO jobs (id, target, time_created, status, run_at) VALUES " + strings.Join(values, ", ")
+	return added, "INSERT INTO jobs (id, target, time_created, status, run_at, schedule, max_attempts) VALUES " + strings.Join(values, ", ")
 }
 
 func (s *site) insert(target string, n int, tempo, status string) []*row {
@@ -94,6 +112,30 @@ func (s *site) insert(target string, n int, tempo, status string) []*row {
 // insertLater inserts rows that are due in some seconds, and pokes for them now.
 func (s *site) insertLater(target string, n, seconds int) {
 	_, statement := s.newRows(target, n, "quick", delayed, fmt.Sprintf("UNIX_TIMESTAMP() + %d", seconds))
+	s.mustInsert(s.db.Admin, statement, n)
+	s.poke(target)
+}
+
+// recur inserts rows that recur, and pokes for them.
+func (s *site) recur(target string, n int) {
+	_, statement := s.newTimed(target, n, "quick", delayed, "0", fmt.Sprintf("'every %ds'", period), 2)
+	s.mustInsert(s.db.Admin, statement, n)
+	s.poke(target)
+}
+
+// inYears is a schedule that is planned when it is claimed, and then waits.
+const inYears = "'yearly 02-29 12:00'"
+
+// plan inserts rows that recur in years, and pokes for them.
+func (s *site) plan(target string, n int) {
+	_, statement := s.newTimed(target, n, "quick", delayed, "0", inYears, 1)
+	s.mustInsert(s.db.Admin, statement, n)
+	s.poke(target)
+}
+
+// persist inserts rows whose jobs are tried three times if they fail.
+func (s *site) persist(target string, n int) {
+	_, statement := s.newTimed(target, n, "quick", waiting, "0", "NULL", 3)
 	s.mustInsert(s.db.Admin, statement, n)
 	s.poke(target)
 }

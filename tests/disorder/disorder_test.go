@@ -13,7 +13,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
+	"jobd/tests/harness"
 )
 
 // Variables of the environment that repeat a case.
@@ -45,6 +47,8 @@ func TestRecorded(t *testing.T) {
 				count(tr)
 				if text := tr.verdict(); text != "" {
 					t.Errorf("\n%s%s", text, howToRepeat(tr, s))
+				} else if strings.HasPrefix(c.name, "killed") {
+					check.Equal(t, tr.died, strings.Count(c.text, "die-at"), "workers have died at points")
 				}
 			})
 		}
@@ -60,7 +64,7 @@ func TestGenerated(t *testing.T) {
 	seeds, given := givenSeeds(t)
 	if !given {
 		seeds = fixedSeeds
-		for range size(randomSeeds, 0) {
+		for range harness.Size(randomSeeds, 0) {
 			seeds = append(seeds, rand.Uint64()>>1)
 		}
 	}
@@ -72,7 +76,7 @@ func TestGenerated(t *testing.T) {
 			})
 		}
 	}
-	if long() && !given {
+	if harness.Long() && !given {
 		exploreFor(t, longTime)
 	}
 }
@@ -104,7 +108,7 @@ func explore(t *testing.T, seed uint64) {
 	var first, smallest *trial
 	var least schedule
 	outcomes := map[string]string{}
-	check(t, seed, func(r *rapid.T) {
+	checkOne(t, seed, func(r *rapid.T) {
 		s := schedules().Draw(r, "schedule")
 		text, known := outcomes[s.String()]
 		if !known {
@@ -142,8 +146,8 @@ func howToRepeat(tr *trial, s schedule) string {
 // settingSeed is held from setting rapid's flags, which are the process's, until they are read.
 var settingSeed sync.Mutex
 
-// check has rapid check one schedule, that of a seed, and calls after when it has shrunk it.
-func check(t *testing.T, seed uint64, property func(*rapid.T), after func()) {
+// checkOne has rapid check one schedule, that of a seed, and calls after when it has shrunk it.
+func checkOne(t *testing.T, seed uint64, property func(*rapid.T), after func()) {
 	defer after()
 	settingSeed.Lock()
 	var unlock sync.Once

@@ -2,10 +2,10 @@
 // real life, many things at once and in any order, plays them to real daemons and a real server, and asks at
 // every quiet point whether the promise holds. It is written from the promise, not from the code.
 //
-//	schedule ──► application: insert, rows due later, late COMMIT, locks, refusing triggers, NULLs, edits by hand
-//	(rapid)      operator:    poke, poll, pause, continue, cancel, targets, slots, reload, stop, start
+//	schedule ──► application: insert, rows due later, recurring or tried again, late COMMIT, locks, refusing triggers, NULLs, edits by hand
+//	(rapid)      operator:    poke, poll, pause, continue, cancel, retry, targets, slots, reload, stop, start
 //	             clients:     run-manual
-//	             faults:      kill -9, runner killed, links cut, frozen or deaf, server and master killed
+//	             faults:      kill -9, at each point of a job's way too, runner killed, links cut, frozen or deaf, COMMITs lost, server and master killed
 //	                │
 //	                ▼
 //	 MariaDB ◄── way ── w1, w2, w3 ── way ──► jobd-master        a way is a link that can be made bad

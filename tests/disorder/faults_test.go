@@ -1,13 +1,16 @@
 package disorder
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
+	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -23,7 +26,14 @@ func (s *site) stop(w *worker) {
 
 // start starts a worker that does not run. One that is still stopping is given some time.
 func (s *site) start(w *worker) {
-	if w.stopping && !s.stopped(w, 10*time.Second) || s.up(w) {
+	if w.stopping && !s.stopped(w, 10*time.Second) {
+		return
+	}
+	if w.armed && w.daemon != nil { // it is given some time to die
+		within(10*time.Second, func() bool { return !w.daemon.Running() })
+	}
+	s.disarm(w)
+	if s.up(w) {
 		return
 	}
 	s.launch(w)
@@ -38,6 +48,24 @@ func (s *site) stopped(w *worker, patience time.Duration) bool {
 	w.gone = w.daemon.ExitCode(s) == 0
 	w.daemon, w.stopping = nil, false
 	return true
+}
+
+// dieAt starts a worker that kills itself at the nth time that it reaches a point. Where it runs, it is killed before.
+func (s *site) dieAt(w *worker, point string, nth int) {
+	s.kill(w)
+	harness.Arm(s, w.settings["journal_dir"], point, nth)
+	w.armed = true
+	s.launch(w)
+	s.hint(w.name, nil)
+}
+
+// disarm ends a worker that was to die and has not.
+func (s *site) disarm(w *worker) {
+	if w.armed {
+		s.kill(w)
+		harness.Disarm(s, w.settings["journal_dir"])
+		w.armed = false
+	}
 }
 
 func (s *site) kill(w *worker) {
@@ -103,6 +131,25 @@ func (s *site) restartServer() {
 	must.Do(s, s.server.Restart(s.Context()), "start the database server")
 }
 
+// readOnly has the server refuse all changes but the application's, as after a failover, or take them again.
+func (s *site) readOnly(value int) {
+	s.disturbed, s.isReadOnly = true, value == 1
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := s.server.Admin().ExecContext(ctx, fmt.Sprintf("SET GLOBAL read_only = %d", value)); err != nil {
+		s.Logf("read_only = %d: %v", value, err) // MySQL waits for all open transactions
+	}
+}
+
+// breakCommit breaks a worker's link around the next COMMIT that it sends.
+func (s *site) breakCommit(w *worker, how string) {
+	s.disturbed = true
+	faults := map[string]linkproxy.Fault{"unsent": linkproxy.Unsent, "unanswered": linkproxy.Unanswered, "held": linkproxy.Held}
+	w.release()
+	broken := w.commits.Break("; COMMIT", faults[how])
+	w.release, w.held = sync.OnceFunc(broken.Release), how == "held"
+}
+
 // within waits until a condition holds; false where it does not in that time.
 func within(patience time.Duration, condition func() bool) bool {
 	deadline := time.NewTimer(patience)
@@ -136,12 +183,19 @@ func (s *site) heal() {
 		s.endOldest(func(*transaction) bool { return true })
 	}
 	s.allow()
+	if s.isReadOnly {
+		s.readOnly(0)
+	}
 	for _, w := range s.workers {
+		w.release()
+		w.held = false
+		w.commits.Break("no statement has this", linkproxy.Unsent)
 		w.table.heal()
 		w.line.heal()
 	}
 	s.startMaster()
 	for _, w := range s.workers {
+		s.disarm(w)
 		if w.stopping && !s.stopped(w, stopTime) {
 			s.violated("stop", "%s did not stop within %s", w.name, stopTime)
 			s.kill(w)
@@ -153,6 +207,11 @@ func (s *site) heal() {
 		s.ready(w)
 	}
 	s.pokeForTheRest()
+	for _, r := range s.rows {
+		if r.recurs {
+			r.runs = len(s.oracle.Starts(s, r.id))
+		}
+	}
 	s.Logf("healed")
 }
 
@@ -183,9 +242,14 @@ func (s *site) pokeForTheRest() {
 	}
 }
 
-// atRest is what a row must read when all is over.
-func atRest(r *row, found record) bool {
+// atRest is what a row must read when all is over: one that recurs has run twice since then.
+func (s *site) atRest(r *row, found record) bool {
 	switch {
+	case r.recurs && !r.deleted && found.status == delayed && r.target != "c" && found.target != "NULL":
+		if r.far {
+			return found.plannedAt > 0
+		}
+		return len(s.oracle.Starts(s, r.id)) >= r.runs+2
 	case r.deleted || found.status == "done" || r.cancelled && found.status == "ignored":
 		return true
 	case r.manual:
@@ -202,7 +266,7 @@ func (s *site) settleAtTheEnd() {
 	left := s.settle(func(table map[int64]record) string {
 		missing = nil
 		for _, r := range s.rows {
-			if !atRest(r, table[r.id]) {
+			if !s.atRest(r, table[r.id]) {
 				missing = append(missing, r)
 			}
 		}

@@ -56,6 +56,22 @@ func (s *site) cancel(w *worker, nth int) {
 	s.askWorker(w, "cancel", fields{"ids": []int64{r.id}, "grace": 300, "rows": true})
 }
 
+// retry asks a worker to set back rows that have ended, whatever becomes of the worker meanwhile: whether they
+// are set back is known only where it answers.
+func (s *site) retry(w *worker, nth, n int) {
+	ids := []int64{}
+	within(stopTime, func() bool { return !s.up(w) || listens(w.settings.Addr()) })
+	for i := range n {
+		if r := s.row(nth + i); r != nil && !r.hidden && !r.deleted && !r.manual && !r.recurs && s.up(w) {
+			r.lives, r.retried, r.hinted = r.lives+1, true, map[string]bool{}
+			ids = append(ids, r.id)
+		}
+	}
+	if len(ids) > 0 && s.askWorker(w, "retry", fields{"ids": ids}) {
+		s.hint(w.name, nil) // it looks for what it has set back
+	}
+}
+
 // window is a time in which a worker was to start nothing of a target, in ticks since boot: from the
 // answer to pause, to the moment before anything could end it.
 type window struct {

@@ -41,7 +41,7 @@ type siteChoice struct {
 
 // siteChoices are the properties in the order in which they are written.
 var siteChoices = []siteChoice{
-	{"workers", []string{"2", "3"}},
+	{"workers", []string{"2", "3", "1"}},
 	{"slots", []string{"2", "1", "4"}},         // of each target on each worker
 	{"prefetch", []string{"one", "0", "3"}},    // one: the default, one a slot
 	{"fetch", []string{"100", "2", "1"}},       // mysql_fetch_limit
@@ -49,6 +49,7 @@ var siteChoices = []siteChoice{
 	{"throttle", []string{"0.1", "0", "0.5"}},  // of the master's pokes
 	{"pings", []string{"30", "1"}},             // the master's
 	{"stop", []string{"drain", "handover"}},    // on_stop
+	{"offline", []string{"wait", "run"}},       // launch_offline
 	{"spelling", []string{"as is", "shouted"}}, // rows' targets as the workers spell them, or in capitals
 }
 
@@ -125,7 +126,14 @@ var argValues = map[string][]string{
 	"moment":  {"claim", "end", "any"},
 	"mod":     numbers(1, 3),
 	"rest":    numbers(0, 2),
-	"set":     {"a", "b", "ab", "abc"}, // the targets in a configuration file
+	"nth":     numbers(1, 3),
+	"commit":  {"unsent", "unanswered", "held"},
+	"point": {
+		"claim-selected", "accepted-appended", "commit-sent", "commit-answered", "running-appended", "running-mirrored", "start-asking",
+		"start-asked", "started", "started-appended", "exit-seen", "done-appended", "forgotten", "update-sent", "done-mirrored",
+		"delayed-mirrored", "planned-appended", "checkpoint", "retry-selected", "retried-appended", "retry-sent", "retry-answered",
+	},
+	"set": {"a", "b", "ab", "abc"}, // the targets in a configuration file
 }
 
 func numbers(from, to int) (list []string) {
@@ -205,6 +213,7 @@ type trial struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	log     *os.File
+	died    int           // how often workers have killed themselves where they were to
 	slowest time.Duration // the longest time at a quiet point in which nothing happened
 
 	mu       sync.Mutex

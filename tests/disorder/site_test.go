@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +27,7 @@ type site struct {
 	choice  map[string]string
 	server  *dbserver.Server
 	db      *harness.Database
-	oracle  oracle
+	oracle  harness.Oracle
 	master  *master
 	workers []*worker
 
@@ -38,8 +37,9 @@ type site struct {
 	clients  []*client
 	windows  []window // in which targets were paused
 
-	crashed   bool // a runner was killed: outcomes may be unknown
-	disturbed bool // the table was out of reach of some worker, or is
+	isReadOnly bool // the server
+	crashed    bool // a runner was killed: outcomes may be unknown
+	disturbed  bool // the table was out of reach of some worker, or is
 }
 
 // worker is a jobd with its ways to the table and to the master.
@@ -50,6 +50,10 @@ type worker struct {
 	daemon   *harness.Daemon
 	table    *way
 	line     *way
+	commits  harness.Link // behind table: it can break around a COMMIT
+	release  func()       // lets a COMMIT pass that is held
+	held     bool         // one may be held
+	armed    bool         // it is to die at a point
 	stopping bool
 	gone     bool // it was stopped, and ended in order
 
@@ -71,7 +75,7 @@ type master struct {
 
 // newSite makes a site and starts everything.
 func newSite(t *trial, server *dbserver.Server, choice map[string]string) *site {
-	s := &site{trial: t, choice: choice, server: server, oracle: newOracle(t)}
+	s := &site{trial: t, choice: choice, server: server, oracle: harness.NewOracle(t, script)}
 	s.db = harness.NewDatabaseOn(t, server, tableStatements...)
 	s.db.Admin.SetMaxOpenConns(0)
 	t.Cleanup(s.dropDatabase)
@@ -119,8 +123,9 @@ func (s *site) launchMaster() {
 func (s *site) makeWorker(name string) {
 	w := &worker{
 		name: name, paused: map[string]bool{},
-		table: newWay(s.trial, s.db.Addr), line: newWay(s.trial, s.master.settings.Addr()),
+		commits: harness.NewLink(s, s.db.Addr), release: func() {}, line: newWay(s.trial, s.master.settings.Addr()),
 	}
+	w.table = newWay(s.trial, fmt.Sprint("127.0.0.1:", w.commits.Port()))
 	slots := number(s.choice["slots"])
 	w.targets = map[string]int{"a": slots, "b": slots}
 	w.file = w.targets
@@ -129,9 +134,9 @@ func (s *site) makeWorker(name string) {
 		"mysql_port": w.table.port(), "mysql_fetch_limit": s.choice["fetch"], "poll_interval": "0",
 		"host": "127.0.0.1", "port": harness.FreePort(s), "name": name,
 		"master_host": "127.0.0.1", "master_port": w.line.port(), "master_reconnect_timeout": "1",
-		"launcher": s.oracle.launcher + " {id}", "launcher.env.SITE_WORKER": name,
+		"launcher": s.oracle.Command, "launcher.env.SITE_WORKER": name,
 		"journal_dir": filepath.Join(s.dir, name), "log_level_console": "debug",
-		"on_crash": s.choice["crash"], "on_stop": s.choice["stop"], "shutdown_timeout": "5",
+		"on_crash": s.choice["crash"], "on_stop": s.choice["stop"], "shutdown_timeout": "5", "launch_offline": s.choice["offline"],
 	})
 	w.settings = w.settings.With(harness.UsesAll)
 	if prefetch := s.choice["prefetch"]; prefetch != "one" {
@@ -139,18 +144,17 @@ func (s *site) makeWorker(name string) {
 	}
 	s.writeConfig(w)
 	s.workers = append(s.workers, w)
-	s.Cleanup(func() {
-		if pid := harness.RunnerOf(w.settings["journal_dir"]); pid != 0 {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
-		}
-		s.oracle.killRunning(s.trial)
-	})
+	s.oracle.EndWith(s, w.settings)
 	s.launch(w)
 }
 
 // writeConfig writes the worker's configuration file as its targets in the file say.
 func (s *site) writeConfig(w *worker) {
-	w.config = s.write(w.name+".conf", w.settings.With(harness.Targets(w.file)))
+	settings := w.settings.With(harness.Targets(w.file))
+	for target := range w.file {
+		settings = settings.With(harness.Terms(target, harness.Settings{"backoff": "1s"}))
+	}
+	w.config = s.write(w.name+".conf", settings)
 }
 
 func (s *site) write(name string, settings harness.Settings) string {
@@ -162,7 +166,12 @@ func (s *site) write(name string, settings harness.Settings) string {
 // launch starts a worker's process; it serves what its file says, and nothing is paused.
 func (s *site) launch(w *worker) {
 	s.endWindows(w, "")
-	w.daemon = harness.Launch(s, "jobd", w.config, w.settings.Addr())
+	program := "jobd"
+	if w.armed {
+		harness.Armed(s)
+		program = "failpoints/jobd"
+	}
+	w.daemon = harness.Launch(s, program, w.config, w.settings.Addr())
 	w.stopping, w.gone = false, false
 	w.targets = copied(w.file)
 	w.paused = map[string]bool{}
@@ -189,6 +198,12 @@ func (s *site) worker(name string) *worker {
 // up tells whether the worker is to answer. One that ended by itself violates a rule.
 func (s *site) up(w *worker) bool {
 	if w.daemon == nil || w.stopping {
+		return false
+	}
+	if !w.daemon.Running() && w.armed && w.daemon.ExitCode(s) == -1 {
+		w.daemon = nil
+		w.killed++
+		s.died++
 		return false
 	}
 	if !w.daemon.Running() {
@@ -229,24 +244,13 @@ var tableStatements = []string{
 type lane struct{ server *dbserver.Server }
 
 // lanes are free when they are in the channel.
-var lanes = make(chan *lane, size(2, 3))
+var lanes = make(chan *lane, harness.Size(2, 3))
 
 // tally is what all trials of this process came to.
 var tally struct {
 	sync.Mutex
 	trials  int
 	slowest []time.Duration
-}
-
-// long tells the long form from the short one.
-func long() bool { return os.Getenv("TORTURE") == "long" }
-
-// size is a number that depends on the form.
-func size[N any](short, inLong N) N {
-	if long() {
-		return inLong
-	}
-	return short
 }
 
 func TestMain(m *testing.M) {

@@ -62,22 +62,22 @@ func (s *site) judge() {
 
 // checkRows compares rows with what their jobs do.
 func (s *site) checkRows(table map[int64]record) {
-	starts, ends := map[int64]bool{}, map[int64]bool{}
-	for _, begun := range s.oracle.read(s.trial) {
-		starts[begun.job], ends[begun.job] = true, ends[begun.job] || begun.ended
+	started, ended := map[int64]bool{}, s.oracle.Ended(s)
+	for _, begun := range s.oracle.Starts(s) {
+		started[begun.Job] = true
 	}
 	for _, r := range s.rows {
 		found, exists := table[r.id]
 		if exists == r.deleted {
 			s.violated("rows", "row %d: it is there: %t, the application deleted it: %t", r.id, exists, r.deleted)
 		}
-		if found.status == "ignored" && starts[r.id] && !r.touched && !s.crashed {
+		if found.status == "ignored" && started[r.id] && !r.touched && !s.crashed {
 			s.violated("wrong outcome", "job %d was started, and its row is ignored: %s", r.id, found)
 		}
 		if found.status != "done" {
 			continue
 		}
-		if wrong := s.wrongOutcome(r, found, ends[r.id]); wrong != "" {
+		if wrong := s.wrongOutcome(r, found, ended[r.id]); wrong != "" {
 			s.violated("wrong outcome", "job %d: %s: %s", r.id, wrong, found)
 		}
 	}
@@ -215,16 +215,16 @@ func (s *site) checkJournal(w *worker) {
 	if err != nil {
 		s.Fatalf("read the journal of %s: %v", w.name, err)
 	}
-	ids, cancelled := s.touched(), map[int64]bool{}
+	ids, cancelled, retried := s.touched(), map[int64]bool{}, map[int64]bool{}
 	for _, r := range s.rows {
-		cancelled[r.id] = r.cancelled
+		cancelled[r.id], retried[r.id] = r.cancelled, r.retried
 	}
 	for e, err := range reader.Events(s.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindConflict}}) {
 		if err != nil {
 			s.Fatalf("read the journal of %s: %v", w.name, err)
 		}
 		// A cancel that the table refuses leaves the row as it is, and a conflict says so.
-		if c, _ := e.Payload.(journal.Conflict); !ids[e.Job] && !(cancelled[e.Job] && c.Wanted == journal.RowIgnored) {
+		if c, _ := e.Payload.(journal.Conflict); !ids[e.Job] && !(cancelled[e.Job] && c.Wanted == journal.RowIgnored) && !retried[e.Job] {
 			s.violated("conflict", "%s met a conflict about a row that nobody changed: job %d %+v", w.name, e.Job, e.Payload)
 		}
 	}
@@ -270,18 +270,19 @@ const mostLook = 100 * time.Millisecond
 // record is a row as the table has it.
 type record struct {
 	target, status, result, code, sig, stdout, stderr string
+	plannedAt                                         int64
 	early                                             bool // it says that it started before it was due
 }
 
 func (r record) String() string {
-	return fmt.Sprintf("{%s %s result %s code %s sig %s stderr %.120q}", r.target, r.status, r.result, r.code, r.sig, r.stderr)
+	return fmt.Sprintf("{%s %s planned for %d result %s code %s sig %s stderr %.120q}", r.target, r.status, r.plannedAt, r.result, r.code, r.sig, r.stderr)
 }
 
 // table reads all rows.
 func (s *site) readTable() map[int64]record {
 	found := map[int64]record{}
 	rows, err := s.db.Admin.Query("SELECT id, COALESCE(target, 'NULL'), status, COALESCE(result, 'NULL'), COALESCE(return_code, 'NULL'), " +
-		"COALESCE(sig, ''), COALESCE(stdout, ''), COALESCE(stderr, ''), COALESCE(time_started < run_at, FALSE) FROM jobs")
+		"COALESCE(sig, ''), COALESCE(stdout, ''), COALESCE(stderr, ''), COALESCE(time_started < run_at, FALSE), planned_at FROM jobs")
 	if err != nil {
 		s.Fatalf("read the table: %v", err)
 	}
@@ -289,7 +290,7 @@ func (s *site) readTable() map[int64]record {
 	for rows.Next() {
 		var id int64
 		var r record
-		if err := rows.Scan(&id, &r.target, &r.status, &r.result, &r.code, &r.sig, &r.stdout, &r.stderr, &r.early); err != nil {
+		if err := rows.Scan(&id, &r.target, &r.status, &r.result, &r.code, &r.sig, &r.stdout, &r.stderr, &r.early, &r.plannedAt); err != nil {
 			s.Fatalf("read the table: %v", err)
 		}
 		found[id] = r
@@ -309,7 +310,7 @@ func (s *site) settle(missing func(map[int64]record) string) string {
 		}
 		still += min(time.Since(looked), mostLook)
 		looked = time.Now()
-		if now := fmt.Sprint(table, s.oracle.size()); now != last {
+		if now := s.progress(left, table); now != last {
 			last, still = now, 0
 		}
 		s.slowest = max(s.slowest, still)
@@ -319,6 +320,19 @@ func (s *site) settle(missing func(map[int64]record) string) string {
 		return "things go on and on: " + left
 	}
 	return left
+}
+
+// progress changes with everything that happens, but for rows that recur unless something is missing of them.
+func (s *site) progress(left string, table map[int64]record) string {
+	starts := 0
+	for _, r := range s.rows {
+		if r.recurs {
+			delete(table, r.id)
+		} else {
+			starts += len(s.oracle.Marks(s, r.id))
+		}
+	}
+	return fmt.Sprint(left, table, starts)
 }
 
 // quiet is a quiet point in the midst: rows that are locked or refused, or whose target is paused, wait, and all
@@ -347,8 +361,11 @@ func (s *site) ailing() string {
 	if s.master.daemon == nil {
 		return "master"
 	}
+	if s.isReadOnly {
+		return "server"
+	}
 	for _, w := range s.workers {
-		if !w.table.good() || !w.line.good() {
+		if w.armed || w.held || !w.table.good() || !w.line.good() {
 			return w.name
 		}
 		if w.stopping {
@@ -363,7 +380,7 @@ func (s *site) ailing() string {
 
 // mustEnd tells whether a row has to end though others are held up.
 func (s *site) mustEnd(r *row, found record) bool {
-	if r.hidden || r.deleted || r.manual || r.cancelled || found.status == "done" || found.target == "NULL" || s.locked(r) || s.refused(r) {
+	if r.hidden || r.deleted || r.manual || r.cancelled || r.recurs || r.attempts > 1 && found.status == delayed || found.status == "done" || found.target == "NULL" || s.locked(r) || s.refused(r) {
 		return false
 	}
 	for _, w := range s.workers {

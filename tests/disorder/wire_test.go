@@ -121,6 +121,9 @@ func init() { // the steps refer to the table
 		}},
 		{"slip", 4, []string{"target", "few", "tempo"}, func(s *site, a []string) { s.insert(a[0], number(a[1]), a[2], waiting) }},
 		{"later", 4, []string{"target", "few", "seconds"}, func(s *site, a []string) { s.insertLater(a[0], number(a[1]), number(a[2])) }},
+		{"recur", 3, []string{"target", "few"}, func(s *site, a []string) { s.recur(a[0], number(a[1])) }},
+		{"plan", 1, []string{"target", "few"}, func(s *site, a []string) { s.plan(a[0], number(a[1])) }},
+		{"persist", 3, []string{"target", "few"}, func(s *site, a []string) { s.persist(a[0], number(a[1])) }},
 		{"late", 4, []string{"target", "few"}, func(s *site, a []string) { s.insertLate(a[0], number(a[1])) }},
 		{"commit", 2, nil, func(s *site, _ []string) { s.commitOldest() }},
 		{"lock", 5, []string{"row", "few"}, func(s *site, a []string) { s.lock(number(a[0]), number(a[1])) }},
@@ -141,6 +144,7 @@ func init() { // the steps refer to the table
 			s.runManual(a[0], a[1], number(a[2]), a[3])
 		}},
 		{"cancel", 3, []string{"worker", "row"}, func(s *site, a []string) { s.cancel(s.worker(a[0]), number(a[1])) }},
+		{"retry", 3, []string{"worker", "row", "few"}, func(s *site, a []string) { s.retry(s.worker(a[0]), number(a[1]), number(a[2])) }},
 		{"pause", 5, []string{"worker", "target"}, func(s *site, a []string) { s.pause(s.worker(a[0]), a[1]) }},
 		{"continue", 3, []string{"worker", "target"}, func(s *site, a []string) { s.resume(s.worker(a[0]), a[1]) }},
 		{"pause-all", 1, []string{"target"}, func(s *site, a []string) { s.pauseAll(a[0]) }},
@@ -154,6 +158,7 @@ func init() { // the steps refer to the table
 
 		// What nobody wanted.
 		{"kill", 5, []string{"worker"}, func(s *site, a []string) { s.kill(s.worker(a[0])) }},
+		{"die-at", 3, []string{"worker", "point", "nth"}, func(s *site, a []string) { s.dieAt(s.worker(a[0]), a[1], number(a[2])) }},
 		{"crash", 1, []string{"worker"}, func(s *site, a []string) { s.crash(s.worker(a[0])) }},
 		{"kill-runner", 2, []string{"worker"}, func(s *site, a []string) { s.killRunner(s.worker(a[0])) }},
 		{"kill-master", 2, nil, func(s *site, _ []string) { s.killMaster() }},
@@ -161,6 +166,9 @@ func init() { // the steps refer to the table
 		{"cut-table", 3, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).cut() }},
 		{"freeze-table", 3, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).hold() }},
 		{"deafen-table", 1, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).deafen(both) }},
+		{"break-commit", 3, []string{"worker", "commit"}, func(s *site, a []string) { s.breakCommit(s.worker(a[0]), a[1]) }},
+		{"read-only", 1, nil, func(s *site, _ []string) { s.readOnly(1) }},
+		{"read-write", 1, nil, func(s *site, _ []string) { s.readOnly(0) }},
 		{"heal-table", 3, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).table.heal() }},
 		{"cut-line", 2, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).line.cut() }},
 		{"deafen-line", 3, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).line.deafen(answers) }},
@@ -206,6 +214,27 @@ var recorded = []struct{ name, text string }{
 	{"due while no worker runs", "later a 4 1; kill w1; stop w2; wait 1000; start w1; start w2"},
 	{"cancelled while they are claimed and run", "slots = 1; insert a 6 long; wait 100; cancel w1 0; cancel w2 1; cancel w1 4; cancel w2 5; kill w1; cancel w2 3; start w1; quiet"},
 	{"cancelled before they are due", "later b 3 2; cancel w1 0; kill w2; cancel w1 1; start w2; quiet"},
+
+	// Killed at each point of a job's way, of a run that comes back, and of a retry, over and over.
+	{"killed while it claims", "workers = 1; slots = 4; die-at w1 claim-selected 1; insert a 6 short; start w1; die-at w1 accepted-appended 3; insert b 6 short; start w1; " +
+		"die-at w1 commit-sent 1; insert a 6 quick; start w1; die-at w1 commit-answered 1; insert b 4 quick; insert a 4 quick; start w1; quiet"},
+	{"killed while it starts jobs", "workers = 1; slots = 1; prefetch = 3; die-at w1 running-appended 2; insert a 4 short; start w1; die-at w1 running-mirrored 2; insert b 4 short; start w1; " +
+		"die-at w1 start-asking 3; insert a 4 quick; start w1; die-at w1 start-asked 2; insert b 4 quick; start w1; quiet"},
+	{"killed when jobs have started", "workers = 1; slots = 4; die-at w1 started 3; insert a 6 short; start w1; die-at w1 started-appended 3; insert b 6 quick; start w1; " +
+		"die-at w1 exit-seen 3; insert a 6 short; start w1; die-at w1 checkpoint 1; insert b 3 quick; start w1; quiet"},
+	{"killed when jobs have ended", "workers = 1; slots = 4; die-at w1 done-appended 3; insert a 6 quick; start w1; die-at w1 forgotten 3; insert b 6 short; start w1; " +
+		"die-at w1 update-sent 2; insert a 6 quick; start w1; die-at w1 done-mirrored 3; insert b 6 quick; start w1; quiet"},
+	{"killed at runs that come back", "workers = 1; slots = 4; recur a 4; persist b 4; die-at w1 claim-selected 2; start w1; die-at w1 commit-answered 2; start w1; die-at w1 started 3; start w1; " +
+		"die-at w1 done-appended 2; start w1; die-at w1 delayed-mirrored 3; start w1; die-at w1 update-sent 2; start w1"},
+	{"killed while it plans", "workers = 1; die-at w1 planned-appended 1; plan a 4; start w1; kill w1; insert b 2 quick; start w1"},
+	{"killed with the runner, and the schedule goes on", "crash = requeue; recur a 4; persist a 4; wait 1000; crash w1; wait 300; start w1; crash w2; start w2; wait 1000"},
+	{"killed at steps of a retry", "workers = 1; slots = 4; insert a 6 quick; quiet; die-at w1 retry-selected 1; retry w1 0 4; start w1; die-at w1 retried-appended 1; retry w1 2 4; start w1; " +
+		"die-at w1 retry-sent 1; retry w1 0 4; start w1; quiet; die-at w1 retry-answered 1; retry w1 1 4; start w1; quiet; retry w1 0 6; quiet"},
+	{"killed while it launches offline", "workers = 1; offline = run; prefetch = 3; insert a 6 short; wait 20; cut-table w1; wait 20; kill w1; start w1; wait 100; heal-table w1; quiet; " +
+		"insert a 6 short; wait 20; cut-table w1; wait 100; kill w1; start w1; wait 20; heal-table w1; quiet"},
+	{"links that break at a COMMIT", "workers = 1; break-commit w1 unsent; insert a 3 quick; quiet; break-commit w1 unanswered; insert a 3 quick; quiet; break-commit w1 held; insert a 3 quick; wait 300; " +
+		"break-commit w1 unanswered; insert b 3 short; wait 100; break-commit w1 held; insert a 3 quick; wait 20; break-commit w1 unsent; quiet"},
+	{"a server that is read-only", "insert a 6 short; insert a 6 quick; read-only; wait 1000; insert b 4 quick; wait 1000; read-write; quiet"},
 
 	// Wake-ups.
 	{"locked while it is poked for", "insert-locked a 4; wait 300; quiet"},

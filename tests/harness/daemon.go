@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -142,6 +143,19 @@ func (d *Daemon) Kill(t testing.TB) {
 
 // Output is what the program wrote to stdout and stderr so far.
 func (d *Daemon) Output() string { return d.output.String() }
+
+// AwaitSaid waits until the program has written all of these.
+func (d *Daemon) AwaitSaid(t testing.TB, texts ...string) {
+	t.Helper()
+	Until(t, func() string {
+		for _, text := range texts {
+			if !strings.Contains(d.Output(), text) {
+				return fmt.Sprintf("%s did not say %q", d.program, text)
+			}
+		}
+		return ""
+	})
+}
 
 // stop asks until the process is gone, every time after the first meaning at once (signals
 // that follow too closely are one), and then insists, so that nothing is left behind.

@@ -31,18 +31,14 @@ func MasterFloods() []Flood {
 		{Name: "the longest registrations", Peers: 12, Frame: registration(numbered(10_000))},
 		{Name: "requests with 15 MiB that nobody uses", Peers: 4, Frame: constant(
 			frame("pause", `{"targets":["a"],"x":"`+strings.Repeat("x", 15<<20)+`"}`))},
-		{Name: "requests about journals with 15 MiB that nobody uses", Peers: 4, Frame: constant(
-			frame("journal-close", `{"cursor":"c","x":"`+strings.Repeat("x", 15<<20)+`"}`))},
 		{Name: "the longest requests about journals", Peers: 4, Frame: constant(
 			frame("journal-close", `{"cursor":"c","x":"`+strings.Repeat("x", 1_000_000)+`"}`))},
 		{Name: "signals to 300,000 jobs", Peers: 4, Frame: constant(frame("send-signal", jobs(300_000)))},
-		{Name: "signals to 100,000 jobs", Peers: 4, Frame: constant(frame("send-signal", jobs(100_000)))},
 		{Name: "100,000 jobs by hand", Peers: 4, Frame: constant(frame("run-manual", jobs(100_000)))},
 		{
 			Name: "10,000 remembered pokes and as many targets of like names", Peers: 4,
 			First: registration(likeNames(0)), Frame: constant(frame("poke", `{"targets":`+likeNames(10_000)+`}`)),
 		},
-		{Name: "registrations again and again", Peers: 4, Frame: registration(numbered(100))},
 		{Name: "deep nesting", Peers: 4, Frame: constant(strings.Repeat("[", 7<<20) + strings.Repeat("]", 7<<20))},
 		{Name: "status of all workers", Peers: 4, Frame: constant(frame("status", `{"poll_workers":true}`))},
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -203,6 +205,18 @@ func NeedMachines(t testing.TB) {
 	default:
 		t.Skipf("this account may not mount: %v: %s", err, out)
 	}
+}
+
+// SmallDisk makes a folder a disk of its own, of a size as mount(8) takes it, until the test ends.
+func SmallDisk(t testing.TB, dir, size string) {
+	t.Helper()
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
+	}
+	must.Do(t, err, "mount a disk of %s", size)
+	t.Cleanup(func() { check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount the small disk") })
 }
 
 // Script writes an executable shell script in a folder of its own and gives its path.

@@ -39,9 +39,9 @@ func replace(t *testing.T, path, by string) {
 func TestRestartWithAnotherBinary(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	launcher := newGated(t)
+	launcher := harness.NewOracle(t, harness.Gate)
 	binary := installed(t)
-	settings := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(harness.Settings{"prefetch": "2"})
+	settings := db.Worker(t, "worker", launcher.Command, map[string]int{"a": 2}).With(harness.Settings{"prefetch": "2"})
 	worker := harness.LaunchBinary(t, binary, settings.Write(t), settings.Addr()).Ready(t)
 	db.InsertMany(t, 4, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
@@ -52,37 +52,14 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 		t.Fatalf("jobctl restart: %v: %s", err, out)
 	}
 	check.Equal(t, must.Get(os.Readlink(worker.Proc("exe")))(t), binary, "the process runs")
-	launcher.open(t)
+	launcher.LetGo(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	launcher.ExpectOnce(t, 4)
-	verifyJournal(t, settings)
+	harness.VerifyJournal(t, settings)
 	log, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "--config=", "journal", "log", "--journal", settings["journal_dir"], "--kind", "requested").CombinedOutput()
 	if err != nil || !strings.Contains(string(log), "request=restart by=127.0.0.1:") {
 		t.Errorf("who asked for the restart is not in the journal: %v: %s", err, log)
 	}
-}
-
-// A binary that can't be run is told before anything is given up.
-func TestRestartRefusesABinaryThatCannotBeRun(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	binary := installed(t)
-	settings := db.Worker(t, "worker", launcher.command, map[string]int{"a": 1})
-	worker := harness.LaunchBinary(t, binary, settings.Write(t), settings.Addr()).Ready(t)
-	db.InsertMany(t, 1, "a", "waiting")
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	launcher.AwaitStarts(t, 1)
-
-	broken := filepath.Join(t.TempDir(), "broken")
-	must.Do(t, os.WriteFile(broken, []byte("no program"), 0o755))
-	replace(t, binary, broken)
-	out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "not restarted: "+binary+" --check: ") {
-		t.Errorf("jobctl restart: %v: %s", err, out)
-	}
-	launcher.open(t)
-	db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
 }
 
 func ctlFlags(worker *harness.Daemon, words ...string) []string {
@@ -96,13 +73,13 @@ type restartable struct {
 	binary   string
 	settings harness.Settings
 	db       *harness.Database
-	launcher gated
+	launcher harness.Oracle
 }
 
 func newRestartable(t *testing.T) restartable {
 	t.Helper()
-	r := restartable{binary: installed(t), db: harness.NewDatabase(t), launcher: newGated(t)}
-	r.settings = r.db.Worker(t, "worker", r.launcher.command, map[string]int{"a": 1})
+	r := restartable{binary: installed(t), db: harness.NewDatabase(t), launcher: harness.NewOracle(t, harness.Gate)}
+	r.settings = r.db.Worker(t, "worker", r.launcher.Command, map[string]int{"a": 1})
 	r.Daemon = harness.LaunchBinary(t, r.binary, r.settings.Write(t), r.settings.Addr()).Ready(t)
 	r.db.InsertMany(t, 1, "a", "waiting")
 	harness.Dial(t, r.Addr).Ask(t, "poll", nil)
@@ -195,7 +172,7 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 				t.Errorf("it tells a password: %s", output)
 			}
 			check.Equal(t, started(t, r.Addr), before, "it has started again all the same")
-			r.launcher.open(t)
+			r.launcher.LetGo(t)
 			r.db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
 		})
 	}
@@ -220,7 +197,7 @@ func TestRestartIsAnsweredByTheNewProcess(t *testing.T) {
 			if after := started(t, addr); after <= before {
 				t.Errorf("what serves at %s was started at %d, as before", addr, after)
 			}
-			r.launcher.open(t)
+			r.launcher.LetGo(t)
 			r.db.AwaitCount(t, 1, "status = 'done' AND result = 'ok'")
 			r.launcher.ExpectOnce(t, 1)
 		})
@@ -229,12 +206,16 @@ func TestRestartIsAnsweredByTheNewProcess(t *testing.T) {
 
 var handover = harness.Settings{"on_stop": "handover", "shutdown_timeout": "100ms"}
 
+// newFailing makes a launcher behind a gate, whose jobs fail with their ids as their exit codes.
+func newFailing(t *testing.T) harness.Oracle {
+	return harness.NewOracle(t, harness.Gate+"\necho \"err $id\" >&2; code=$id")
+}
+
 // A worker that hands over leaves its jobs running, however short shutdown_timeout is. The next
 // start takes them up, with their true exit codes and all of their output.
 func TestHandover(t *testing.T) {
 	t.Parallel()
-	launcher := newGated(t)
-	launcher.then(t, `echo "err $1" >&2; exit "$1"`)
+	launcher := newFailing(t)
 	db, settings, worker := midway(t, launcher, handover)
 	worker.Signal(t, syscall.SIGTERM)
 	check.Equal(t, worker.ExitCode(t), 0, "exit code")
@@ -242,37 +223,32 @@ func TestHandover(t *testing.T) {
 	db.AwaitCount(t, 2, "status = 'waiting' AND COALESCE(sig, '') = ''")
 
 	settings.StartWorker(t)
-	launcher.open(t)
+	launcher.LetGo(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 		" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
 	launcher.ExpectOnce(t, 4)
-	verifyJournal(t, settings)
+	harness.VerifyJournal(t, settings)
 }
 
 // A worker that is to end at once does so, whether its runner kills the jobs or not.
 func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	launcher := newGated(t)
+	launcher := harness.NewOracle(t, harness.Gate)
 	db, settings, worker := midway(t, launcher, nil)
 	runner := worker.Runner(t)
 	freeze(t, runner)
 	worker.Signal(t, syscall.SIGTERM)
-	harness.Until(t, func() string {
-		if !strings.Contains(worker.Output(), "stopping") {
-			return "the worker does not stop"
-		}
-		return ""
-	})
+	worker.AwaitSaid(t, "stopping")
 	worker.Signal(t, syscall.SIGTERM)
 	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	check.Contains(t, worker.Output(), "jobs survived SIGKILL", "the log does not say")
 	thaw(t, runner)
 	settings.StartWorker(t)
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'fail' AND sig IS NOT NULL")
-	launcher.open(t)
+	launcher.LetGo(t)
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
 	launcher.ExpectOnce(t, 4)
-	verifyJournal(t, settings)
+	harness.VerifyJournal(t, settings)
 }
 
 // freeze stops a process until it is thawed, or the test ends.
@@ -326,21 +302,19 @@ func TestUpgradeAndWayBack(t *testing.T) {
 		from, to map[string]string
 		killed   bool
 	}{
-		"upgrade": {before, now, false}, "upgrade of one that was killed": {before, now, true},
-		"way back": {now, before, false}, "way back of one that was killed": {now, before, true},
+		"upgrade of one that was killed": {before, now, true},
+		"way back":                       {now, before, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := harness.NewDatabase(t)
-			launcher := newGated(t)
-			launcher.then(t, `echo "err $1" >&2; exit "$1"`)
-			script := strings.TrimSuffix(launcher.command, " {id}")
-			settings := db.Worker(t, "worker", launcher.command, map[string]int{"process": 2, "fork": 2, "pool": 2, "manual": 1}).
+			launcher := newFailing(t)
+			settings := db.Worker(t, "worker", launcher.Command, map[string]int{"process": 2, "fork": 2, "pool": 2, "manual": 1}).
 				With(harness.Settings{"prefetch": "2"}, handover)
 			for target, loop := range map[string]string{"fork": formerFork, "pool": formerPool} {
 				file := filepath.Join(t.TempDir(), target+".pl")
 				must.Do(t, os.WriteFile(file, []byte(loop), 0o644))
-				settings = settings.With(harness.Terms(target, harness.Settings{"launcher_mode": target, "launcher": "/usr/bin/perl " + file + " " + script}))
+				settings = settings.With(harness.Terms(target, harness.Settings{"launcher_mode": target, "launcher": "/usr/bin/perl " + file + " " + launcher.Script}))
 			}
 			config := settings.Write(t)
 			worker := harness.LaunchBinary(t, test.from["jobd"], config, settings.Addr()).Ready(t)
@@ -361,7 +335,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			}
 			next := harness.LaunchBinary(t, test.to["jobd"], config, settings.Addr()).Ready(t)
 			check.Do(t, syscall.Kill(runner, 0), "the runner of the worker before is gone")
-			launcher.open(t)
+			launcher.LetGo(t)
 			for id := range int64(6) { // and those that come later
 				db.Insert(t, 14+id, []string{"process", "fork", "pool"}[id%3], "waiting")
 			}
@@ -371,7 +345,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			launcher.ExpectOnce(t, 19)
 			next.Signal(t, syscall.SIGTERM)
 			check.Equal(t, next.ExitCode(t), 0, "exit code … of the next worker")
-			verifyJournal(t, settings)
+			harness.VerifyJournal(t, settings)
 			for _, command := range []string{"log", "state", "verify", "export"} {
 				read := func(build map[string]string) string {
 					out, err := exec.Command(build["jobctl"], "--config=", "journal", command, "--journal", settings["journal_dir"]).CombinedOutput()

@@ -22,35 +22,13 @@ import (
 
 func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
-// gated is a launcher whose jobs append to the oracle file when they start, and end when
-// the test opens the gate.
-type gated struct {
-	harness.Oracle
-	gate, command string
-}
-
-func newGated(t *testing.T) gated {
-	dir := t.TempDir()
-	g := gated{Oracle: harness.Oracle(filepath.Join(dir, "oracle")), gate: filepath.Join(dir, "gate")}
-	g.command = harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
-		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.2; done; echo "out $1"`, g.Oracle, dir, g.gate)) + " {id}"
-	return g
-}
-
-// then makes the jobs run more, behind the gate.
-func (g *gated) then(t *testing.T, script string) {
-	g.command = harness.Script(t, strings.Replace(g.command, "{id}", `"$1"`, 1)+"\n"+script) + " {id}"
-}
-
-func (g gated) open(t *testing.T) { harness.Touch(t, g.gate) }
-
 // Two jobs run and two more are claimed when the worker is told to stop: the first two
 // end in peace, the others go back as they were, and nothing new is claimed.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).
+	launcher := harness.NewOracle(t, harness.Gate)
+	worker := db.Worker(t, "worker", launcher.Command, map[string]int{"a": 2}).
 		With(harness.Settings{"prefetch": "2"}).StartWorker(t)
 	db.InsertMany(t, 6, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
@@ -62,13 +40,12 @@ func TestSIGTERMDrains(t *testing.T) {
 	if !worker.Running() {
 		t.Fatal("it did not wait for the jobs that run")
 	}
-	launcher.open(t)
+	launcher.LetGo(t)
 	check.Equal(t, worker.ExitCode(t), 0, "exit code")
 	if done := db.Count(t, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')"); done != 2 {
 		t.Errorf("%d jobs are done, want 2", done)
 	}
-	starts := launcher.Starts(t)
-	check.Equal(t, len(starts), 2, "started: %v", starts)
+	launcher.ExpectOnce(t, 2)
 }
 
 // A second SIGTERM does not wait for a job that has all the time in the world and
@@ -76,8 +53,8 @@ func TestSIGTERMDrains(t *testing.T) {
 func TestSecondSIGTERM(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	launcher := newGated(t)
-	stubborn := harness.Script(t, fmt.Sprintf("trap '' TERM\nexec %s", strings.Replace(launcher.command, "{id}", `"$1"`, 1)))
+	launcher := harness.NewOracle(t, harness.Gate)
+	stubborn := harness.Script(t, fmt.Sprintf("trap '' TERM\nexec %s", launcher.Script+` "$1"`))
 	settings := db.Worker(t, "worker", stubborn+" {id}", map[string]int{"a": 1}).
 		With(harness.Settings{"shutdown_timeout": "0"})
 	worker := settings.StartWorker(t)
@@ -85,44 +62,15 @@ func TestSecondSIGTERM(t *testing.T) {
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 	launcher.AwaitStarts(t, 1)
 	worker.Signal(t, syscall.SIGTERM)
-	harness.Until(t, func() string {
-		if !strings.Contains(worker.Output(), "stopping") {
-			return "it does not say that it stops"
-		}
-		return ""
-	})
+	worker.AwaitSaid(t, "stopping")
 	worker.Signal(t, syscall.SIGTERM)
 	worker.ExitCode(t)
-	launcher.open(t)
+	launcher.LetGo(t)
 	settings.StartWorker(t)
 	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" && !isRight(row, 1) {
 		t.Errorf("the row says %s", row)
 	}
 	launcher.ExpectOnce(t, 1)
-}
-
-func TestSIGHUPReadsTheFileAgain(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	settings := db.Worker(t, "worker", "/bin/echo old {id}", map[string]int{"a": 1, "gone": 1})
-	worker := settings.StartWorker(t)
-	client := harness.Dial(t, worker.Addr)
-	must.Equal(t, targets(t, client), "map[a:1 gone:1]", "targets")
-
-	changed := settings.Without("[targets] gone").
-		With(harness.Settings{"launcher": "/bin/echo new {id}"}, harness.Targets(map[string]int{"a": 4, "b": 2}))
-	must.Do(t, os.WriteFile(worker.Config, []byte(changed.String()), 0o600))
-	worker.Signal(t, syscall.SIGHUP)
-	harness.Until(t, func() string {
-		if got, want := targets(t, client), "map[a:4 b:2]"; got != want {
-			return fmt.Sprintf("targets %s, want %s", got, want)
-		}
-		return ""
-	})
-	db.Insert(t, 1, "b", "waiting")
-	client.Ask(t, "poll", nil)
-	row := db.AwaitDone(t, 1)
-	check.Equal(t, harness.Text(row.Stdout), "new 1\n", "the old launcher ran: %s", row)
 }
 
 // targets is each target's concurrency, as the worker tells it.
@@ -253,7 +201,7 @@ func TestTimeoutWhileTheWorkerIsKilled(t *testing.T) {
 		harness.Text(row.Stdout) != "begun\n" || harness.Text(row.Stderr) != endedLate {
 		t.Errorf("%s: want a failure with code 0, and %q", row, endedLate)
 	}
-	verifyJournal(t, settings)
+	harness.VerifyJournal(t, settings)
 }
 
 // Pitfall 33: a worker takes all the descriptors that it may have, so that thousands of connections fit, and its jobs

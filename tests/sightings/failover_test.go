@@ -2,14 +2,11 @@ package sightings
 
 import (
 	"fmt"
-	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
@@ -55,9 +52,9 @@ func TestFailoverToAReplicaThatLags(t *testing.T) {
 func failover(t *testing.T, killed bool) {
 	jobs := int64(size(200, 2000))
 	primary, replica, db, after := follow(t)
-	l := newLauncher(t).slow(t)
+	l := harness.NewOracle(t, "sleep 0.03")
 	to := harness.NewLink(t, primary.Addr())
-	s := db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 2}).With(to.ToDatabase())
+	s := db.Worker(t, "worker", l.Command, map[string]int{"a": 4, "b": 2}).With(to.ToDatabase())
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", span(1, jobs)...)
 	poll(t, worker)
@@ -92,13 +89,12 @@ func failover(t *testing.T, killed bool) {
 	insert(t, after, "b", "waiting", span(jobs+1, jobs+10)...)
 	poll(t, worker)
 	awaitCount(t, after, int(jobs)+10, "status = 'done' AND result = 'ok'")
-	starts := l.Starts(t)
 	for id := int64(1); id <= jobs+10; id++ {
 		want := 1
 		if id > jobs {
 			want = 2 // two jobs
 		}
-		check.Equal(t, starts[fmt.Sprint(id)], want, "job %d was started … times", id)
+		check.Equal(t, len(l.Starts(t, id)), want, "job %d was started … times", id)
 	}
 }
 
@@ -106,12 +102,8 @@ func failover(t *testing.T, killed bool) {
 // how many rows were mended.
 func untoldServer(t *testing.T, s harness.Settings) string {
 	t.Helper()
-	reader := must.Get(replay.Open(s["journal_dir"]))(t)
 	var told []journal.Server
-	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindServer}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range harness.Events(t, s, journal.KindServer) {
 		told = append(told, e.Payload.(journal.Server))
 	}
 	if last := len(told) - 1; last < 0 || told[last].Before == "" || told[last].Mended == 0 {
@@ -128,51 +120,8 @@ func atLeast(t *testing.T, r rows, n int, where string) string {
 	return ""
 }
 
-// launcher is a command whose jobs append to the oracle file when they start; some of them then
-// wait at a gate.
-type launcher struct {
-	harness.Oracle
-	dir, command string
-}
-
-// newLauncher makes a launcher whose jobs with the given ids wait until they are let go.
-func newLauncher(t *testing.T, held ...int64) launcher {
-	t.Helper()
-	dir := t.TempDir()
-	waits := " "
-	for _, id := range held {
-		waits += fmt.Sprintf("%d ", id)
-	}
-	if len(held) == 1 && held[0] == everyJob {
-		waits = "*"
-	}
-	script := harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
-		`echo "$1" >> %[1]s/oracle
-case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.2; done;; esac
-echo "out $1"`, dir, waits))
-	return launcher{Oracle: harness.Oracle(filepath.Join(dir, "oracle")), dir: dir, command: script + " {id}"}
-}
-
-// slow makes each job take a while.
-func (l launcher) slow(t *testing.T) launcher {
-	script := strings.Replace(l.command, "{id}", `"$1"`, 1)
-	l.command = harness.Script(t, "sleep 0.03; exec "+script) + " {id}"
-	return l
-}
-
-// everyJob makes all jobs of a launcher wait.
-const everyJob = math.MinInt64
-
-// letGo lets jobs pass the gate, none named: all there are and will be.
-func (l launcher) letGo(t *testing.T, ids ...int64) {
-	t.Helper()
-	if len(ids) == 0 {
-		harness.Touch(t, filepath.Join(l.dir, "go"))
-	}
-	for _, id := range ids {
-		harness.Touch(t, filepath.Join(l.dir, fmt.Sprintf("go-%d", id)))
-	}
-}
+// gateOfOne has job 1 wait until it is let go.
+const gateOfOne = "[ $id != 1 ] || " + harness.Gate
 
 // Two workers of one name on one table: the second one is refused, with words that name the first, and
 // touches none of its rows.
@@ -190,8 +139,8 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLauncher(t, 1)
-			r, s := table(t, l.command)
+			l := harness.NewOracle(t, gateOfOne)
+			r, s := table(t, l.Command)
 			s = s.With(harness.Settings{"name": "twin"})
 			first := s.StartWorker(t)
 			insert(t, r, "a", "waiting", 1)
@@ -209,7 +158,7 @@ func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 			if code := second.ExitCode(t); code != 1 || !strings.Contains(second.Output(), "twin") {
 				t.Errorf("exit code %d: %s", code, second.Output())
 			}
-			l.letGo(t)
+			l.LetGo(t)
 			awaitCount(t, r, 1, "status = 'done' AND result = 'ok'")
 			l.ExpectOnce(t, 1)
 		})
@@ -223,9 +172,9 @@ func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
 	for name, lingers := range map[string]bool{"noticed": false, "unnoticed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, l := harness.NewDatabase(t), newLauncher(t)
+			db, l := harness.NewDatabase(t), harness.NewOracle(t, "")
 			to := harness.NewLink(t, db.Addr)
-			s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
+			s := db.Worker(t, "worker", l.Command, map[string]int{"a": 1}).With(to.ToDatabase())
 			worker := s.StartWorker(t)
 			for i := range int64(5) {
 				insert(t, db, "a", "waiting", i+1)
@@ -256,9 +205,9 @@ func TestAKilledWorkerIsBackAtOnce(t *testing.T) {
 // start and after each outage, and told as of unknown outcome.
 func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t, 1)
+	db, l := harness.NewDatabase(t), harness.NewOracle(t, gateOfOne)
 	to := harness.NewLink(t, db.Addr)
-	s := db.Worker(t, "worker", l.command, map[string]int{"a": 1}).With(to.ToDatabase())
+	s := db.Worker(t, "worker", l.Command, map[string]int{"a": 1}).With(to.ToDatabase())
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", 1)
 	poll(t, worker)
@@ -278,10 +227,10 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	stray(51)
 	to.Away()
 	poll(t, worker)
-	awaitSays(t, worker, "trying again until it succeeds")
+	worker.AwaitSaid(t, "trying again until it succeeds")
 	to.Back()
 	awaitCount(t, db, 1, told, 51)
-	l.letGo(t)
+	l.LetGo(t)
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
 	l.ExpectOnce(t, 1)
 }

@@ -12,7 +12,6 @@ import (
 	_ "modernc.org/sqlite" // the application's driver
 
 	"jobd/journal"
-	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -77,27 +76,10 @@ func poll(t *testing.T, worker *harness.Daemon) {
 	}
 }
 
-// awaitSays waits until a daemon's log has all of the words.
-func awaitSays(t *testing.T, daemon *harness.Daemon, words ...string) {
-	t.Helper()
-	harness.Until(t, func() string {
-		for _, word := range words {
-			if !strings.Contains(daemon.Output(), word) {
-				return fmt.Sprintf("the log does not say %q", word)
-			}
-		}
-		return ""
-	})
-}
-
 // timesOf are the times of these events.
 func timesOf(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (times []time.Time) {
 	t.Helper()
-	reader := must.Get(replay.Open(s["journal_dir"]))(t)
-	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range harness.Events(t, s, kinds...) {
 		if job < 0 || e.Job == job {
 			times = append(times, e.Time)
 		}
@@ -119,8 +101,8 @@ func (f *file) remove(t *testing.T, to string) {
 // Another file is put in the place of the table's: the log says so, and its rows are run.
 func TestSQLiteFileReplaced(t *testing.T) {
 	t.Parallel()
-	f, other, l := newFile(t), newFile(t), newLauncher(t)
-	worker := f.worker(t, l.command, map[string]int{"a": 2}).StartWorker(t)
+	f, other, l := newFile(t), newFile(t), harness.NewOracle(t, "")
+	worker := f.worker(t, l.Command, map[string]int{"a": 2}).StartWorker(t)
 	insert(t, f, "a", "waiting", 1)
 	poll(t, worker)
 	awaitCount(t, f, 1, "status = 'done'")
@@ -175,9 +157,9 @@ func triedEverMoreRarely(t *testing.T, s harness.Settings, job int64) {
 // that is refused, which is listed with the reason, and runs when the constraint is gone.
 func TestAConstraintThatOneRowViolates(t *testing.T) {
 	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t)
+	db, l := harness.NewDatabase(t), harness.NewOracle(t, "")
 	db.Exec(t, "ALTER TABLE jobs ADD CONSTRAINT odd CHECK (time_created <> 5 OR status NOT IN ('accepted', 'running'))")
-	s := db.Worker(t, "worker", l.command, map[string]int{"a": 2, "b": 2})
+	s := db.Worker(t, "worker", l.Command, map[string]int{"a": 2, "b": 2})
 	worker := s.StartWorker(t)
 	insert(t, db, "a", "waiting", span(1, 4)...)
 	db.Exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (5, 'a', 5)")

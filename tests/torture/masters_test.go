@@ -29,8 +29,6 @@ type pair struct {
 	links   []harness.Link // to each, of workers and clients alike
 	client  client.Client
 
-	troubles []string // and when they began and ended
-
 	poking  sync.Mutex // held for as long as one poke takes
 	poked   sync.Map   // by job: when its poke began
 	manual  atomic.Int64
@@ -39,8 +37,8 @@ type pair struct {
 	answers atomic.Int64 // of runs whose connection was kept open for more
 }
 
-// stamp is how times are told.
-const stamp = "05.000"
+// clockTime is how times are told.
+const clockTime = "05.000"
 
 // The first id of the jobs that clients have run by hand.
 const firstManual = 1_000_000
@@ -80,17 +78,16 @@ func TestOneOfTwoMastersFails(t *testing.T) {
 			p.links[i].Silence(false)
 		},
 	}
-	rounds := size(1, 12)
+	rounds := harness.Size(1, 12)
 	for range rounds {
 		for _, fault := range random.Perm(len(faults)) {
 			<-time.After(time.Duration(random.IntN(1000)) * time.Millisecond)
 			which := random.IntN(2)
-			p.troubles = append(p.troubles, fmt.Sprintf("%s: master %d is %s", time.Now().Format(stamp), which, []string{"killed", "stopped", "cut off"}[fault]))
+			t.Logf("%s: master %d is %s", time.Now().Format(clockTime), which, []string{"killed", "stopped", "cut off"}[fault])
 			faults[fault](which, time.Duration(5000+random.IntN(1000))*time.Millisecond)
 			for _, master := range p.masters { // both have all workers before the next one fails
 				harness.AwaitWorkers(t, master, "", workersOfPair)
 			}
-			p.troubles = append(p.troubles, time.Now().Format(stamp)+": it is over")
 		}
 	}
 	stop()
@@ -104,7 +101,7 @@ const (
 )
 
 func newPair(t *testing.T) *pair {
-	p := &pair{site: newSite(t, `echo "$1 $(date +%s%N)" >> ${gate%/*}/started`, nil)}
+	p := &pair{site: newSite(t, `echo "$id $(date +%s%N)" >> $dir/started`)}
 	targets := map[string]int{"m": 4}
 	for n := range targetsOfPair {
 		targets[fmt.Sprint("t", n)] = 1
@@ -121,8 +118,8 @@ func newPair(t *testing.T) *pair {
 	}
 	p.client = client.Client{Addr: strings.Join(addresses, ", ")}
 	for i := range workersOfPair {
-		p.worker(t, fmt.Sprint("worker", i)).With(harness.Targets(targets), harness.Settings{
-			"master_host": p.client.Addr, "master_port": "7081", "master_reconnect_timeout": "1", "poll_interval": "0",
+		p.worker(fmt.Sprint("worker", i), targets, harness.Settings{
+			"master_host": p.client.Addr, "master_port": "7081", "master_reconnect_timeout": "1",
 		}).StartWorker(t)
 	}
 	for _, master := range p.masters {
@@ -138,9 +135,7 @@ func (p *pair) trouble(t *testing.T, d time.Duration) {
 	<-time.After(d)
 	p.poking.Lock()
 	defer p.poking.Unlock()
-	if !await(func() bool { return p.Count(t, "target <> 'm' AND status <> 'done'") == 0 }) {
-		t.Fatalf("pokes were lost: %q\n%s", p.troubles, p.undone(t))
-	}
+	p.AwaitCount(t, 0, "target <> 'm' AND status <> 'done'")
 }
 
 // pokes inserts jobs, one at a time, and pokes both masters for each. A target has its turn again when the
@@ -149,7 +144,7 @@ func (p *pair) pokes(ctx context.Context, t *testing.T) {
 	for n := 0; ctx.Err() == nil; n++ {
 		target := fmt.Sprint("t", n%targetsOfPair)
 		p.poking.Lock()
-		p.insert(t, 1, target)
+		p.insertWaiting(1, target)
 		p.poked.Store(int64(p.jobs), time.Now())
 		err := p.client.Poke(t.Context(), target)
 		for again := 0; err != nil && again < 10; again++ { // nobody has acknowledged it: one is in trouble, and the other slow
@@ -214,11 +209,9 @@ func (p *pair) runOnce(t *testing.T, id int64) {
 
 // check says what became of all jobs.
 func (p *pair) check(t *testing.T, faults int) {
-	if !await(func() bool { return p.Count(t, "target <> 'm' AND status <> 'done'") == 0 }) {
-		t.Fatalf("pokes were lost:\n%s", p.undone(t))
-	}
+	p.AwaitCount(t, 0, "target <> 'm' AND status <> 'done'")
 	var waits []time.Duration
-	started := must.Get(os.ReadFile(filepath.Join(filepath.Dir(p.oracle.file), "started")))(t)
+	started := must.Get(os.ReadFile(filepath.Join(p.oracle.Dir, "started")))(t)
 	for text := range strings.Lines(string(started)) {
 		var id, at int64
 		if _, err := fmt.Sscan(text, &id, &at); err != nil {
@@ -229,9 +222,10 @@ func (p *pair) check(t *testing.T, faults int) {
 		}
 	}
 	slices.Sort(waits)
-	for attempt, pids := range p.oracle.read(t).starts {
-		if len(pids) > 1 {
-			t.Errorf("job %d was started %d times", attempt.job, len(pids))
+	times := map[int64]int{}
+	for _, begun := range p.oracle.Starts(t) {
+		if times[begun.Job]++; times[begun.Job] > 1 {
+			t.Errorf("job %d was started %d times", begun.Job, times[begun.Job])
 		}
 	}
 	if p.answers.Load() == 0 || p.runs.Load() == p.unknown.Load() {

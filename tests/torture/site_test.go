@@ -1,307 +1,245 @@
 package torture
 
 import (
-	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
 
-// site is a database, a launcher with its oracle, and the configuration of a worker.
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 6) } // most of their time they wait for a second to come
+
+// site is a database with a table that has all columns about time, and a launcher with its oracle.
 type site struct {
 	*harness.Database
-	oracle   oracle
-	settings harness.Settings
-	config   string // the configuration file, once it is written
-	jobs     int    // how many there are in the table: their ids are 1 to jobs
+	t      testing.TB
+	oracle harness.Oracle
+	jobs   int // how many were inserted by insertWaiting: their ids are 1 to jobs
 }
 
-// newSite makes a site on the shared server. The job's script is what the launcher does
-// between its marks in the oracle, see newOracle.
-func newSite(t *testing.T, script string, targets map[string]int, settings ...harness.Settings) *site {
+// newSite makes a site on the server that the tests share. The script is what a job does between its marks in
+// the oracle.
+func newSite(t testing.TB, script string) *site {
 	t.Helper()
-	return newSiteOn(t, suite.server, script, targets, settings...)
+	return &site{Database: harness.NewDatabase(t, harness.TimesTable), t: t, oracle: harness.NewOracle(t, script)}
 }
 
-func newSiteOn(t *testing.T, server *dbserver.Server, script string, targets map[string]int, settings ...harness.Settings) *site {
+func newSiteOn(t testing.TB, server *dbserver.Server, script string) *site {
 	t.Helper()
-	s := &site{Database: harness.NewDatabaseOn(t, server), oracle: newOracle(t, script)}
-	s.settings = s.worker(t, "worker").With(harness.Targets(targets)).With(settings...)
-	return s
+	return &site{Database: harness.NewDatabaseOn(t, server, harness.TimesTable), t: t, oracle: harness.NewOracle(t, script)}
 }
 
-// worker is the settings of one more worker of the site.
-func (s *site) worker(t *testing.T, name string) harness.Settings {
-	settings := s.Worker(t, name, s.oracle.launcher+" {id}", nil)
-	t.Cleanup(func() {
-		if pid := harness.RunnerOf(settings["journal_dir"]); pid != 0 {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
-		}
-		s.oracle.killRunning(t)
-	})
+// worker is the settings of a worker that uses all columns.
+func (s *site) worker(name string, targets map[string]int, others ...harness.Settings) harness.Settings {
+	settings := s.Worker(s.t, name, s.oracle.Command, targets).
+		With(harness.UsesAll, harness.Settings{"launcher.env.SITE_WORKER": name}).With(others...)
+	s.oracle.EndWith(s.t, settings)
 	return settings
 }
 
-// insert adds n waiting jobs of a target, under the next ids.
-func (s *site) insert(t *testing.T, n int, target string) {
-	t.Helper()
-	for n > 0 {
-		batch := min(n, 1000)
-		rows := make([]string, batch)
-		for i := range rows {
-			s.jobs++
-			rows[i] = fmt.Sprintf("(%d, '%s', UNIX_TIMESTAMP(), 'waiting')", s.jobs, target)
+// polling makes a worker look for jobs by itself, so that a test needs no clients.
+var polling = harness.Settings{"poll_interval": "200ms"}
+
+// atRandom is a moment to strike at.
+func atRandom(most time.Duration) <-chan time.Time { return time.After(rand.N(most)) }
+
+// timed is a row as the application inserts it, and as it reads it: what a row says about time.
+type timed struct {
+	id                         int64
+	target, status             string
+	runAt, plannedAt, attempts int64
+	schedule, zone             string // "": NULL
+	maxAttempts                int64  // 0: NULL
+	uniqueKey                  string // "": NULL
+	result, stdout, stderr     string // as they are read
+	code                       int    // −1: NULL
+	started, finished          int64
+}
+
+// String is for test failures.
+func (r timed) String() string {
+	return fmt.Sprintf("{job %d: %s, run_at %d, planned_at %d, attempts %d, schedule %q, zone %q, result %q, code %d, stderr %.200q}",
+		r.id, r.status, r.runAt, r.plannedAt, r.attempts, r.schedule, r.zone, r.result, r.code, r.stderr)
+}
+
+// insert adds rows, a thousand in a statement. Their target is a and their status delayed if they don't say.
+func (s *site) insert(rows ...timed) {
+	s.t.Helper()
+	for some := range slices.Chunk(rows, 1000) {
+		var values []string
+		var args []any
+		for _, r := range some {
+			if r.target == "" {
+				r.target = "a"
+			}
+			if r.status == "" {
+				r.status = "delayed"
+			}
+			values = append(values, "(?, ?, UNIX_TIMESTAMP(), ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), NULLIF(?, 0), NULLIF(?, ''))")
+			args = append(args, r.id, r.target, r.status, r.runAt, r.plannedAt, r.attempts, r.schedule, r.zone, r.maxAttempts, r.uniqueKey)
 		}
-		s.Exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES "+strings.Join(rows, ", "))
-		n -= batch
+		s.Exec(s.t, "INSERT INTO jobs (id, target, time_created, status, run_at, planned_at, attempts, schedule, time_zone, max_attempts, unique_key) VALUES "+
+			strings.Join(values, ", "), args...)
 	}
 }
 
-// launch starts the site's worker and waits for nothing; program is jobd, or armed.
-func (s *site) launch(t *testing.T, program string) *harness.Daemon {
-	t.Helper()
-	if s.config == "" {
-		s.config = s.settings.Write(t)
+// insertWaiting adds n waiting rows of a target, under the next ids.
+func (s *site) insertWaiting(n int, target string) {
+	s.t.Helper()
+	rows := make([]timed, n)
+	for i := range rows {
+		s.jobs++
+		rows[i] = timed{id: int64(s.jobs), target: target, status: "waiting"}
 	}
-	return harness.Launch(t, program, s.config, s.settings.Addr())
+	s.insert(rows...)
 }
 
-// start starts the site's worker and tells how long it took until it answered.
-func (s *site) start(t *testing.T) (*harness.Daemon, time.Duration) {
-	t.Helper()
-	harness.Program(t, "jobd") // building it is not part of the time
-	begun := time.Now()
-	worker := s.launch(t, "jobd").Ready(t)
-	return worker, time.Since(begun)
+// row reads a row.
+func (s *site) row(id int64) timed {
+	s.t.Helper()
+	rows := s.rows("id = ?", id)
+	must.Equal(s.t, len(rows), 1, "there are … rows of job %d", id)
+	return rows[0]
 }
 
-// awaitDone waits until all jobs are done; as long as there are more and more of them it
-// has patience.
-func (s *site) awaitDone(t *testing.T) {
-	t.Helper()
-	for before := -1; ; {
-		done := s.Count(t, "status = 'done'")
-		if done == s.jobs {
-			return
+// rows reads the rows for which a condition holds, in the order of their ids.
+func (s *site) rows(where string, args ...any) (rows []timed) {
+	s.t.Helper()
+	result := must.Get(s.Admin.QueryContext(s.t.Context(), `SELECT id, target, status, run_at, planned_at, attempts, COALESCE(schedule, ''), COALESCE(time_zone, ''),
+		COALESCE(max_attempts, 0), COALESCE(unique_key, ''), COALESCE(result, ''), COALESCE(return_code, -1), COALESCE(RIGHT(stdout, 100), ''),
+		COALESCE(stderr, ''), time_started, time_finished FROM jobs WHERE `+where+" ORDER BY id", args...))(s.t)
+	defer result.Close()
+	for result.Next() {
+		rows = append(rows, must.Get(scan(result))(s.t))
+	}
+	must.Do(s.t, result.Err())
+	return rows
+}
+
+func scan(result *sql.Rows) (r timed, err error) {
+	return r, result.Scan(&r.id, &r.target, &r.status, &r.runAt, &r.plannedAt, &r.attempts, &r.schedule, &r.zone, &r.maxAttempts,
+		&r.uniqueKey, &r.result, &r.code, &r.stdout, &r.stderr, &r.started, &r.finished)
+}
+
+// now is what the server's clock says.
+func (s *site) now() (now int64) {
+	s.t.Helper()
+	must.Do(s.t, s.Admin.QueryRowContext(s.t.Context(), "SELECT UNIX_TIMESTAMP()").Scan(&now))
+	return now
+}
+
+// await waits until a row is as a condition wants it, and gives it.
+func (s *site) await(id int64, what string, is func(timed) bool) (row timed) {
+	s.t.Helper()
+	harness.Until(s.t, func() string {
+		if row = s.row(id); !is(row) {
+			return fmt.Sprintf("%s is not %s", row, what)
 		}
-		if done == before {
-			t.Fatalf("no progress for %s: %d of %d jobs are done; the others:\n%s", patience, done, s.jobs, s.undone(t))
-		}
-		before = done
-		await(func() bool { return s.Count(t, "status = 'done'") > before })
-	}
+		return ""
+	})
+	return row
 }
 
-// undone describes some of the rows that are not at their end.
-func (s *site) undone(t *testing.T) string {
-	var text strings.Builder
-	rows, err := s.Admin.QueryContext(t.Context(), "SELECT id, status, COALESCE(sig, '') FROM jobs WHERE status <> 'done' ORDER BY id LIMIT 20")
-	if err != nil {
-		return err.Error()
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, status, sig string
-		if err := rows.Scan(&id, &status, &sig); err != nil {
-			return err.Error()
-		}
-		fmt.Fprintf(&text, "  job %s: %s, owner %q\n", id, status, sig)
-	}
-	return text.String()
+func (s *site) awaitStatus(id int64, status string) timed {
+	s.t.Helper()
+	return s.await(id, status, func(r timed) bool { return r.status == status })
 }
 
-// patience is how long nothing may happen.
-const patience = 2 * time.Minute
-
-// await waits until a condition holds; it gives up when patience is over.
-func await(condition func() bool) bool {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for !condition() {
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			return condition()
-		}
-	}
-	return true
-}
-
-// suite is what the tests of a run share.
-var suite struct {
-	server *dbserver.Server
-	matrix matrix
-}
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	harness.AtOnce(4)
-	var err error
-	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := suite.server.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	code = m.Run()
-	suite.matrix.print(os.Stdout)
-	return code
-}
-
-// long tells the long form from the short one.
-func long() bool { return os.Getenv("TORTURE") == "long" }
-
-// size is a number that depends on the form.
-func size[N any](short, inLong N) N {
-	if long() {
-		return inLong
-	}
-	return short
-}
-
-// armed is the program that kills itself at failpoints, as harness.Launch takes it.
-const armed = "failpoints/jobd"
-
-// oracle is the file that tells what was started, and the launcher that writes it.
-type oracle struct {
-	file     string
-	launcher string
-	gate     string // a pipe with a name: jobs whose script reads it wait for open
-}
-
-// newOracle makes a launcher that marks its start and its end in the oracle, prints "out ID" and "err ID"
-// and exits with the id's remainder by four. In between it does what the script says, in which $1 is
-// the id and $gate the gate.
-func newOracle(t *testing.T, script string) oracle {
-	t.Helper()
-	dir := t.TempDir()
-	o := oracle{file: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
-	must.Do(t, syscall.Mkfifo(o.gate, 0o600))
-	o.launcher = harness.Script(t, fmt.Sprintf(`gate=%s
-echo "start $1 ${JOBD_ATTEMPT:-1} $$" >> %[2]s
-%[3]s
-echo "out $1"
-echo "err $1" >&2
-echo "end $1 ${JOBD_ATTEMPT:-1} $$" >> %[2]s
-exit $(($1 %% 4))`, o.gate, o.file, script))
-	return o
-}
-
-// attempt tells one attempt of one job from all others.
-type attempt struct{ job, number int }
-
-// history is what the oracle says.
-type history struct {
-	starts map[attempt][]int // the process ids
-	ends   map[attempt]int   // how many
-}
-
-func (o oracle) read(t *testing.T) history {
-	t.Helper()
-	content, err := os.ReadFile(o.file)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	h := history{starts: map[attempt][]int{}, ends: map[attempt]int{}}
-	for text := range strings.Lines(string(content)) {
-		var word string
-		var a attempt
-		var pid int
-		if _, err := fmt.Sscanf(text, "%s %d %d %d\n", &word, &a.job, &a.number, &pid); err != nil {
-			t.Fatalf("the oracle says %q: %v", text, err)
-		}
-		if word == "start" {
-			h.starts[a] = append(h.starts[a], pid)
-		} else {
-			h.ends[a]++
-		}
-	}
-	return h
-}
-
-// killRunning kills what the launcher has left.
-func (o oracle) killRunning(t *testing.T) {
-	t.Helper()
-	for _, pids := range o.read(t).starts {
-		for _, pid := range pids {
-			harness.KillJob(o.launcher, pid)
-		}
-	}
-}
-
-// The worker is killed at each point of a job's way, and its next start, which may die there
-// too, makes good what was left.
-func TestKilledAtEachPoint(t *testing.T) {
-	t.Parallel()
-	points := []struct {
-		name string
-		most int // how often it is reached for certain while twelve jobs are run
-	}{
-		{"claim-selected", 2},
-		{"accepted-appended", 8},
-		{"commit-sent", 2},
-		{"commit-answered", 2},
-		{"running-appended", 10},
-		{"running-mirrored", 3}, // of those that did not start with their claim
-		{"start-asking", 10},
-		{"start-asked", 10},
-		{"started", 10},
-		{"started-appended", 10},
-		{"exit-seen", 10},
-		{"done-appended", 10},
-		{"forgotten", 10},
-		{"update-sent", 3},
-		{"done-mirrored", 10},
-		{"checkpoint", 1},
-	}
-	for _, point := range points {
-		t.Run(point.name, func(t *testing.T) {
-			t.Parallel()
-			killAt(t, point.name, point.most)
+// awaitAll waits until at least so many rows are done; as long as there are more and more of them it has patience.
+func (s *site) awaitAll(n int) {
+	s.t.Helper()
+	for before := -1; before < n; {
+		harness.Until(s.t, func() string {
+			if done := s.Count(s.t, "status = 'done'"); done > before {
+				before = done
+				return ""
+			}
+			return fmt.Sprintf("%d of %d rows are done; others: %.2000v", before, n, s.rows("status <> 'done'"))
 		})
 	}
 }
 
-func killAt(t *testing.T, point string, most int) {
-	harness.Armed(t)
-	// A log of large output, so that emptying it takes a moment.
-	script := shortJob + `; [ $(($1 % 12)) != 0 ] || head -c 400000 /dev/zero | tr '\0' x`
-	s := newSite(t, script, map[string]int{"a": 4})
-	runs, up := size(3, 100), []time.Duration{}
-	for range runs {
-		for range 1 + rand.IntN(2) {
-			s.insert(t, 12, "a")
-			harness.Arm(t, s.settings["journal_dir"], point, 1+rand.IntN(most))
-			if worker := s.launch(t, armed); worker.ExitCode(t) != -1 {
-				t.Fatalf("it was not killed but ended by itself:\n%s", worker.Output())
+// expectNotBefore checks that no row says that it was started before it was due. The machine's clock is
+// the server's.
+func (s *site) expectNotBefore() {
+	s.t.Helper()
+	for _, r := range s.rows("status = 'done' AND time_started < run_at") {
+		s.t.Errorf("%s was started at %d", r, r.started)
+	}
+}
+
+// audit compares table, oracle and journals when all is over: each of the waiting rows is done, as its job
+// ended or, of at most so many, as unknown; none was started twice in one attempt, and the journals verify.
+func (s *site) audit(unknown int, workers ...harness.Settings) {
+	s.t.Helper()
+	ended := s.oracle.Ended(s.t)
+	rows := s.rows("TRUE")
+	check.Equal(s.t, len(rows), s.jobs, "the table has … rows, and had")
+	for i, r := range rows {
+		must.Equal(s.t, r.id, int64(i+1), "row … of the table is job …: rows came or went")
+		switch {
+		case r.status != "done":
+			s.t.Errorf("%s is not at its end", r)
+		case r.result == "fail" && r.code == -1 && strings.Contains(r.stderr, "outcome unknown"):
+			unknown--
+		case r.result != "ok" || r.code != 0 || r.stdout != fmt.Sprintf("out %d\n", r.id) || r.started == 0 || r.finished < r.started:
+			s.t.Errorf("%s, stdout %q, started at %d, finished at %d", r, r.stdout, r.started, r.finished)
+		case !ended[r.id]:
+			s.t.Errorf("%s was never run to its end", r)
+		}
+	}
+	if unknown < 0 {
+		s.t.Errorf("%d outcomes more are unknown than can be", -unknown)
+	}
+	attempts := map[[2]int64]bool{}
+	for _, begun := range s.oracle.Starts(s.t) {
+		attempt := [2]int64{begun.Job, int64(begun.Attempt)}
+		if attempts[attempt] {
+			s.t.Errorf("%s was started before in that attempt", begun)
+		}
+		attempts[attempt] = true
+	}
+	for _, worker := range workers {
+		harness.VerifyJournal(s.t, worker)
+		s.compareProcesses(worker)
+	}
+}
+
+// compareProcesses checks that the journal names no other processes than the oracle.
+func (s *site) compareProcesses(worker harness.Settings) {
+	s.t.Helper()
+	pids := map[[2]int64][]int{}
+	for _, begun := range s.oracle.Starts(s.t) {
+		attempt := [2]int64{begun.Job, int64(begun.Attempt)}
+		pids[attempt] = append(pids[attempt], begun.Pid)
+	}
+	attempts := map[int64]int64{}
+	for _, e := range harness.Events(s.t, worker, journal.KindRunning, journal.KindStarted) {
+		switch p := e.Payload.(type) {
+		case journal.Running:
+			attempts[e.Job] = int64(p.Attempt)
+		case journal.Started:
+			if known := pids[[2]int64{e.Job, attempts[e.Job]}]; len(known) > 0 && !slices.Contains(known, p.Pid) {
+				s.t.Errorf("job %d: the journal knows process %d, the oracle %d", e.Job, p.Pid, known)
 			}
 		}
-		harness.Disarm(t, s.settings["journal_dir"])
-		worker, took := s.start(t)
-		up = append(up, took)
-		s.awaitDone(t)
-		worker.Kill(t)
 	}
-	found := s.audit(t)
-	if found.unknown > 0 {
-		t.Errorf("%d outcomes are unknown, though the runner lived", found.unknown)
-	}
-	suite.matrix.add(line{fault: "1 worker killed: " + point, runs: len(up), tally: found, up: up})
+}
+
+// poll has a worker look for rows.
+func poll(t testing.TB, d *harness.Daemon) {
+	t.Helper()
+	client := harness.Dial(t, d.Addr)
+	defer client.Close()
+	var answer string
+	client.Ask(t, "poll", nil).Decode(t, &answer)
 }

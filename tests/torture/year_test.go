@@ -1,12 +1,15 @@
-package time
+package torture
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -153,8 +156,8 @@ func TestAYear(t *testing.T) {
 	for _, window := range windows {
 		y.play(window[0], window[1])
 	}
-	t.Logf("the clock was set %d times, %d jobs were run", y.sets, len(s.oracle.starts(t)))
-	verifyJournal(t, settings)
+	t.Logf("the clock was set %d times, %d jobs were run", y.sets, len(s.oracle.Starts(t)))
+	harness.VerifyJournal(t, settings)
 }
 
 // yearly is the site whose server's clock is set.
@@ -174,7 +177,7 @@ func (y *yearly) play(fromText, toText string) {
 	from, to := universal(t, fromText), universal(t, toText)
 	y.set(from - 2)
 	y.refresh()
-	before := len(y.oracle.starts(t))
+	before := len(y.oracle.Starts(t))
 	// Who edits a schedule sets both times to 0. An interval begins where the application says.
 	const day = 24 * 60 * 60
 	y.Exec(t, "UPDATE jobs SET status = 'delayed', run_at = IF(schedule LIKE 'every%', ?, 0), planned_at = run_at", (from+day-1)/day*day)
@@ -192,8 +195,8 @@ func (y *yearly) play(fromText, toText string) {
 	}
 	y.Exec(t, "UPDATE jobs SET status = 'manual'") // nothing is due when the clock is set further
 	runs := map[int64][]int64{}
-	for _, begun := range y.oracle.starts(t)[before:] {
-		runs[begun.id] = append(runs[begun.id], begun.planned)
+	for _, begun := range y.oracle.Starts(t)[before:] {
+		runs[begun.Job] = append(runs[begun.Job], begun.Planned)
 	}
 	for i, r := range year {
 		want := r.times(t, from, to)
@@ -292,4 +295,15 @@ func difference(got, want []int64) string {
 		return text
 	}
 	return fmt.Sprintf("%d runs, of %d; behind the first %d they are %q, not %q", len(got), len(want), i, show(got), show(want))
+}
+
+// clockServer starts one whose clock can be set.
+func clockServer(t *testing.T) *dbserver.Server {
+	t.Helper()
+	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
+		t.Skip("only MariaDB's clock can be set")
+	}
+	server := must.Get(dbserver.Start(context.Background(), dbserver.Options{Clock: true}))(t)
+	t.Cleanup(func() { check.Do(t, server.Close()) })
+	return server
 }

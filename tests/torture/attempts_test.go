@@ -1,4 +1,4 @@
-package time
+package torture
 
 import (
 	"os/exec"
@@ -32,14 +32,14 @@ func mustJobctl(t testing.TB, d *harness.Daemon, args ...string) string {
 // With --schedule it ends the row, whether that runs or not. A schedule is paused and continued.
 func TestSignalsAndCancels(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `[ -e $dir/go ] || exec sleep 600`)
+	s := newSite(t, harness.Gate)
 	settings := s.worker("w1", map[string]int{"a": 8}, harness.Terms("a", harness.Settings{"attempts": "4", "backoff": "1s"}))
 	at := s.now()
 	s.insert(timed{id: 1, runAt: at, schedule: "every 1h"}, timed{id: 2, runAt: at}, timed{id: 3, runAt: at, schedule: "every 1h"},
 		timed{id: 4, runAt: at + 3600, schedule: "every 1h", uniqueKey: "four"}, timed{id: 5, runAt: at + 3600})
 	worker := settings.StartWorker(t)
 	for id := int64(1); id <= 3; id++ {
-		s.oracle.await(t, id, 1)
+		s.oracle.AwaitStarts(t, 1, id)
 		s.awaitStatus(id, "running")
 	}
 	if why := mustJobctl(t, worker, "why", "4", "5"); !strings.Contains(why, "job 4 recurs every 1h") || !strings.Contains(why, "job 5 is delayed until ") {
@@ -83,23 +83,23 @@ func TestSignalsAndCancels(t *testing.T) {
 	if row = s.row(5); row != before {
 		t.Errorf("a refused run-manual changed %s to %s", before, row)
 	}
-	s.oracle.touch(t, "go", "")
+	s.oracle.LetGo(t)
 	mustJobctl(t, worker, "run-now", "1", "5")
 	if row = s.awaitStatus(5, "done"); row.plannedAt != before.runAt && row.plannedAt != 0 {
 		t.Logf("planned_at of what was run now: %s", row)
 	}
 	row = s.await(1, "delayed behind what was run now", func(r timed) bool { return r.status == "delayed" && r.result == "ok" })
-	if row.plannedAt != at+7200 || s.oracle.starts(t, 1)[1].planned != at+3600 {
-		t.Errorf("%s, %s: want the run of %d to be done, and the next an hour later", row, s.oracle.starts(t, 1), at+3600)
+	if row.plannedAt != at+7200 || s.oracle.Starts(t, 1)[1].Planned != at+3600 {
+		t.Errorf("%s, %s: want the run of %d to be done, and the next an hour later", row, s.oracle.Starts(t, 1), at+3600)
 	}
-	verifyJournal(t, settings)
+	harness.VerifyJournal(t, settings)
 }
 
 // A job that fails is tried again, later each time, until it has used up its attempts. What says that
 // its data are wrong is not, nor what was cancelled or ended by somebody's signal.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, `case $1 in
+	s := newSite(t, `case $id in
 1) exit 1;;
 2) [ $JOBD_ATTEMPT = 3 ] || exit 7;;
 3) exit 65;;
@@ -121,7 +121,7 @@ esac`)
 	}{{1, "fail", 4, 1}, {2, "ok", 3, 0}, {3, "fail", 1, 65}, {4, "fail", 2, -1}}
 	for _, want := range wants {
 		row := s.awaitStatus(want.id, "done")
-		starts := s.oracle.starts(t, want.id)
+		starts := s.oracle.Starts(t, want.id)
 		if row.result != want.result || row.attempts != want.attempts || row.code != want.code && want.code >= 0 || int64(len(starts)) != want.attempts {
 			t.Errorf("%s, started %s: want %+v", row, starts, want)
 		}
@@ -130,21 +130,21 @@ esac`)
 			if want.id == 4 {
 				most = 2
 			}
-			if begun.attempt != i+1 || begun.most != most || begun.recovered != 0 || begun.planned != starts[0].planned && starts[0].planned != 0 {
+			if begun.Attempt != i+1 || begun.Most != most || begun.Recovered != 0 || begun.Planned != starts[0].Planned && starts[0].Planned != 0 {
 				t.Errorf("start %d is %s", i+1, begun)
 			}
 		}
 	}
 	// Four attempts, then the next planned time; and a retry that would come no sooner than the next planned time is none.
-	row := s.await(5, "delayed behind four attempts", func(r timed) bool { return r.status == "delayed" && len(s.oracle.starts(t, 5)) == 4 && r.attempts == 0 })
+	row := s.await(5, "delayed behind four attempts", func(r timed) bool { return r.status == "delayed" && len(s.oracle.Starts(t, 5)) == 4 && r.attempts == 0 })
 	if row.result != "fail" || row.plannedAt != at+3600 || row.runAt != row.plannedAt {
 		t.Errorf("%s: want the next run an hour after %d", row, at)
 	}
-	for _, begun := range s.oracle.await(t, 6, 3) {
-		check.Equal(t, begun.attempt, 1, "%s overtakes the next planned time", begun)
+	for _, begun := range s.oracle.AwaitStarts(t, 3, 6) {
+		check.Equal(t, begun.Attempt, 1, "%s overtakes the next planned time", begun)
 	}
-	expectBackoff(t, events(t, settings, journal.KindDone))
-	verifyJournal(t, settings)
+	expectBackoff(t, harness.Events(t, settings, journal.KindDone))
+	harness.VerifyJournal(t, settings)
 }
 
 // expectBackoff checks how long failed jobs wait: one second, then two, give or take a fifth, and never

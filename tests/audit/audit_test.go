@@ -86,12 +86,7 @@ func TestWhatWasAskedIsInTheHistory(t *testing.T) {
 		t.Helper()
 		must.Do(t, os.WriteFile(worker.Config, []byte(content), 0o600))
 		worker.Signal(t, syscall.SIGHUP)
-		harness.Until(t, func() string {
-			if !strings.Contains(worker.Output(), done) {
-				return "not read again"
-			}
-			return ""
-		})
+		worker.AwaitSaid(t, done)
 	}
 	reload(changed.String(), "configuration was read again")
 	reload(changed.With(harness.Settings{"prefetch": "s3cret-and-wrong"}).String(), "is refused; the old one")
@@ -282,36 +277,27 @@ func (f *following) sees(t *testing.T, job int64) (numbers []uint64) {
 	}
 }
 
-// A worker is killed while somebody follows its journal, directly or through the master, and is started again: jobctl says so, and goes on
+// A worker is killed while somebody follows its journal through the master, and is started again: jobctl says so, and goes on
 // where it was. No event is missed and none comes twice. An interrupt ends it in order.
 func TestFollowSurvivesTheWorker(t *testing.T) {
 	t.Parallel()
-	for name, throughMaster := range map[string]bool{"the worker": false, "the master": true} {
-		t.Run("through "+name, func(t *testing.T) {
-			t.Parallel()
-			db := harness.NewDatabase(t)
-			master := harness.StartMaster(t)
-			worker, settings := start(t, db, "node-1", "mail", 1, 1, harness.MasterOf(master))
-			harness.AwaitWorkers(t, master, "", 1)
-			addr, flags := worker.Addr, []string(nil)
-			if throughMaster {
-				addr, flags = master.Addr, []string{"--master"}
-			}
-			f := follow(t, addr, flags...)
-			numbers := f.sees(t, 1)
-			for id := int64(2); id <= 3; id++ {
-				worker.Kill(t)
-				f.told(t, "trying again")
-				db.Insert(t, id, "mail", "waiting")
-				worker = settings.StartWorker(t)
-				f.told(t, "connected again")
-				numbers = append(numbers, f.sees(t, id)...)
-			}
-			for i, number := range numbers {
-				must.Equal(t, number, uint64(i+1), "event … came after %d others", i)
-			}
-			must.Do(t, f.cmd.Process.Signal(syscall.SIGINT))
-			check.Do(t, f.cmd.Wait(), "interrupted")
-		})
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	worker, settings := start(t, db, "node-1", "mail", 1, 1, harness.MasterOf(master))
+	harness.AwaitWorkers(t, master, "", 1)
+	f := follow(t, master.Addr, "--master")
+	numbers := f.sees(t, 1)
+	for id := int64(2); id <= 3; id++ {
+		worker.Kill(t)
+		f.told(t, "trying again")
+		db.Insert(t, id, "mail", "waiting")
+		worker = settings.StartWorker(t)
+		f.told(t, "connected again")
+		numbers = append(numbers, f.sees(t, id)...)
 	}
+	for i, number := range numbers {
+		must.Equal(t, number, uint64(i+1), "event … came after %d others", i)
+	}
+	must.Do(t, f.cmd.Process.Signal(syscall.SIGINT))
+	check.Do(t, f.cmd.Wait(), "interrupted")
 }

@@ -30,7 +30,7 @@ func (s *site) start(w *worker) {
 		return
 	}
 	if w.armed && w.daemon != nil { // it is given some time to die
-		within(10*time.Second, func() bool { return !w.daemon.Running() })
+		within(deathTime, func() bool { return !w.daemon.Running() })
 	}
 	s.disarm(w)
 	if s.up(w) {
@@ -39,6 +39,10 @@ func (s *site) start(w *worker) {
 	s.launch(w)
 	s.hint(w.name, nil) // a worker looks when it starts
 }
+
+// deathTime is how long a worker may take to come to the point at which it is to die: most do so at once, and
+// drawn schedules have some that never do.
+const deathTime = 20 * time.Second
 
 // stopped waits until a worker that was asked to stop has done so.
 func (s *site) stopped(w *worker, patience time.Duration) bool {

@@ -17,13 +17,11 @@ import (
 // is started again, and nothing else is.
 func TestKilledWhileJobsRun(t *testing.T) {
 	t.Parallel()
-	for _, what := range []string{theWorker, theRunner, theParent, theSelf, theHost} {
-		for _, policy := range []string{"fail", "requeue"} {
-			t.Run(what+", "+policy, func(t *testing.T) {
-				t.Parallel()
-				killWhileJobsRun(t, what, policy)
-			})
-		}
+	for what, policy := range map[string]string{theWorker: "fail", theRunner: "fail", theParent: "fail", theSelf: "fail", theHost: "requeue"} {
+		t.Run(what+", "+policy, func(t *testing.T) {
+			t.Parallel()
+			killWhileJobsRun(t, what, policy)
+		})
 	}
 }
 
@@ -122,26 +120,6 @@ func above(t *testing.T, pid, generations int) int {
 		must.Get(fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " %s %d", new(string), &pid))(t)
 	}
 	return pid
-}
-
-// No executor has more jobs at a time than its target has slots.
-func TestSlotsAreNeverExceeded(t *testing.T) {
-	t.Parallel()
-	const slots, jobs = 2, 30
-	s := newSite(t, slots)
-	for _, e := range s.executors {
-		for n := range jobs {
-			s.insert(e, n, "sleep 0.02", waiting)
-		}
-	}
-	s.start()
-	s.AwaitCount(t, jobs*len(s.executors), "status = 'done' AND result = 'ok'")
-	for name, most := range s.most() {
-		if most > slots {
-			t.Errorf("%s has had %d jobs at a time, with %d slots", name, most, slots)
-		}
-	}
-	s.startedOnce()
 }
 
 // load has each executor always some jobs that wait.

@@ -67,7 +67,7 @@ var few = map[string]bool{
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	s := newSiteOf(t, languages(), 2, harness.Settings{"max_output_buffer": "4096"})
-	s.runCases(t, func(name string) bool { return long() || few[name] })
+	s.runCases(t, func(name string) bool { return harness.Long() || few[name] })
 }
 
 // What is sent to a job reaches it in every language.
@@ -92,51 +92,6 @@ func TestEveryLoopIsTried(t *testing.T) {
 		if !tried[file.Name()] {
 			t.Error(file.Name(), " is in no table")
 		}
-	}
-}
-
-// recycle replaces a process without a job at once, and one with a job when that has ended.
-func TestRecycleWaitsForTheJobsOfOldProcesses(t *testing.T) {
-	t.Parallel()
-	var kept []executor
-	for _, e := range executors() {
-		if e.stays {
-			kept = append(kept, e)
-		}
-	}
-	s := newSiteOf(t, kept, 2)
-	for _, e := range kept {
-		s.insert(e, 0, "gate", waiting)
-	}
-	worker := s.start()
-	for _, e := range kept {
-		s.awaitStart(s.id(e, 0), 1)
-		harness.Until(t, func() string {
-			if got := s.standings()[e.name]; got.Ready != 1 || got.Busy != 1 {
-				return fmt.Sprintf("it stands %+v", got)
-			}
-			return ""
-		})
-	}
-	client := harness.Dial(t, worker.Addr)
-	defer client.Close()
-	client.Ask(t, "recycle", nil)
-	for _, e := range kept {
-		harness.Until(t, func() string { // the process without a job is another one by now
-			if got := s.standings()[e.name]; got.Old != 1 || got.Recycled["recycle"] != 1 {
-				return fmt.Sprintf("it stands %+v", got)
-			}
-			return ""
-		})
-	}
-	s.open()
-	for _, e := range kept {
-		harness.Until(t, func() string {
-			if got := s.standings()[e.name]; got.Old != 0 || got.Recycled["recycle"] != 2 {
-				return fmt.Sprintf("in the end it stands %+v", got)
-			}
-			return ""
-		})
 	}
 }
 

@@ -47,12 +47,6 @@ func (s *site) read() (entries []entry) {
 	return entries
 }
 
-// awaitStart waits until an attempt of a job has begun, and gives its process.
-func (s *site) awaitStart(id int64, attempt int) (pid int) {
-	s.t.Helper()
-	return s.await("start", id, attempt)
-}
-
 // awaitSaid waits until it has written what it writes before it is struck.
 func (s *site) awaitSaid(id int64, attempt int) (pid int) {
 	s.t.Helper()
@@ -185,7 +179,7 @@ func newPlace(t *testing.T) *site {
 func newSite(t *testing.T, slots int, settings ...harness.Settings) *site {
 	t.Helper()
 	all := executors()
-	if long() {
+	if harness.Long() {
 		all = append(all, languages()...)
 	}
 	return newSiteOf(t, all, slots, settings...)

@@ -3,10 +3,7 @@ package executors
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"syscall"
 	"testing"
-	"time"
 
 	"jobd/tests/harness"
 )
@@ -131,17 +128,6 @@ func TestProcessesAreKilledAtEachStep(t *testing.T) {
 	s.startedOnce()
 }
 
-// long tells the long form from the short one.
-func long() bool { return os.Getenv("TORTURE") == "long" }
-
-// times is how often something is done.
-func times(short, inLong int) int {
-	if long() {
-		return inLong
-	}
-	return short
-}
-
 // points are those at which the worker kills itself, see cmd/jobd/failpoints.go, that are reached
 // for certain while each executor is given some jobs.
 var points = []string{
@@ -159,7 +145,7 @@ func TestTheWorkerIsKilledAtEachStep(t *testing.T) {
 	l := &load{site: newSite(t, slots)}
 	l.config = l.settings.Write(t)
 	kills := 0
-	for range times(1, 20) {
+	for range harness.Size(1, 20) {
 		for _, point := range points {
 			l.insertMore(more)
 			harness.Arm(t, l.settings["journal_dir"], point, 1+rand.IntN(2))
@@ -172,22 +158,4 @@ func TestTheWorkerIsKilledAtEachStep(t *testing.T) {
 	harness.Disarm(t, l.settings["journal_dir"])
 	l.start()
 	l.audit(theWorker, kills*slots)
-}
-
-// The runner is killed at any moment, again and again.
-func TestTheRunnerIsKilledAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	const slots, more = 2, 4
-	l := &load{site: newSite(t, slots)}
-	l.start()
-	kills := times(6, 200)
-	for range kills {
-		l.insertMore(more)
-		l.poke()
-		<-time.After(rand.N(300 * time.Millisecond))
-		if runner := harness.RunnerOf(l.settings["journal_dir"]); runner != 0 { // else there is none at the moment
-			_ = syscall.Kill(runner, syscall.SIGKILL)
-		}
-	}
-	l.audit(theRunner, kills*slots)
 }

@@ -14,11 +14,6 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestToolsOfGearmand(t *testing.T) {
-	t.Parallel()
-	testTools(t, gearmand(t))
-}
-
 func TestToolsOfJobd(t *testing.T) {
 	t.Parallel()
 	settings, addr, _ := site(t)

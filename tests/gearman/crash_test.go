@@ -134,14 +134,10 @@ func (s *submitter) submit(unique string) (id string) {
 // but those that a worker had whose connection was lost, where on_crash says so.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	for onCrash, jobs := range map[string]int{"requeue": 1600, "fail": 400} {
+	for onCrash, jobs := range map[string]int{"requeue": 400, "fail": 400} {
 		t.Run(onCrash, func(t *testing.T) {
 			t.Parallel()
-			kills, workers := 4, 4
-			if os.Getenv("TORTURE") == "long" {
-				jobs, kills, workers = 50*jobs, 8, 16
-			}
-			testKilled(t, onCrash, jobs, kills, workers)
+			testKilled(t, onCrash, harness.Size(1, 200)*jobs, harness.Size(4, 8), harness.Size(4, 16))
 		})
 	}
 }

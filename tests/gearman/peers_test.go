@@ -61,22 +61,16 @@ func peers(t *testing.T) []peer {
 	return peers
 }
 
-func TestPeersOfGearmand(t *testing.T) {
-	t.Parallel()
-	testPeers(t, gearmand(t), false)
-}
-
 func TestPeersOfJobd(t *testing.T) {
 	t.Parallel()
 	settings, addr, _ := site(t)
 	settings["gearman_max_packet"] = "128MiB" // workloads of 64 MiB have something beside them
 	settings.StartWorker(t)
-	testPeers(t, addr, true)
+	testPeers(t, addr)
 }
 
-// testPeers has each library's client pass jobs to the next one's worker, and to its own. The reference, which wakes nobody for a job with
-// a time, is not asked for that.
-func testPeers(t *testing.T, addr string, isJobd bool) {
+// testPeers has each library's client pass jobs to the next one's worker, and to its own.
+func testPeers(t *testing.T, addr string) {
 	t.Helper()
 	all := peers(t)
 	for _, p := range all {
@@ -109,19 +103,13 @@ func testPeers(t *testing.T, addr string, isJobd bool) {
 			t.Parallel()
 			p.hear(t, addr, "talk")
 			p.hear(t, addr, "fail")
-			size := 1 << 20
-			switch { // libgearman takes a second for a mebibyte, whoever serves it
-			case os.Getenv("TORTURE") == "long":
-				size = 64 << 20
-			case isJobd:
-				size = 8 << 20
-			}
+			size := harness.Size(2<<20, 64<<20) // libgearman takes a second for a mebibyte, whoever serves it
 			if heard := p.ask(t, addr, p.name, "echo", fmt.Sprint(size)); !slices.Equal(heard, []string{fmt.Sprintf("complete %d bytes", size)}) {
 				t.Errorf("echo: the client heard %.300q", heard)
 			}
 			p.joins(t, addr)
 			p.background(t, addr)
-			if p.delays && isJobd {
+			if p.delays {
 				path := filepath.Join(t.TempDir(), "open")
 				harness.Touch(t, path)
 				p.ask(t, addr, p.name, "delayed", path)

@@ -1,3 +1,3 @@
-// Package guide runs what the pages for operators tell people to do with the jobs table: each of
-// their SQL statements, and the script that deletes old rows, beside a worker that is busy.
+// Package guide runs the script of the pages for operators that deletes old rows, beside a worker that is
+// busy. (The statements of all pages are tried by package documents.)
 package guide

@@ -189,33 +189,3 @@ func statements(db *harness.Database, block string) (all []string) {
 	}
 	return all
 }
-
-// Every statement of these pages does what it says on the table of README.md, in the order in which
-// it stands there.
-func TestStatementsOfThePages(t *testing.T) {
-	t.Parallel()
-	for _, page := range []string{"prune.md", "security.md", "stuck.md", "tune.md"} {
-		t.Run(page, func(t *testing.T) {
-			t.Parallel()
-			db := harness.NewDatabase(t)
-			conn, err := db.Admin.Conn(t.Context()) // what a statement sets holds for those behind it
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			for _, block := range blocks(t, page, "sql") {
-				for _, statement := range statements(db, block) {
-					rows, err := conn.QueryContext(t.Context(), statement)
-					if err != nil {
-						t.Fatalf("docs/%s: %v: %s", page, err, statement)
-					}
-					for rows.Next() {
-					}
-					if err := rows.Close(); err != nil || rows.Err() != nil {
-						t.Fatalf("docs/%s: %v, %v: %s", page, err, rows.Err(), statement)
-					}
-				}
-			}
-		})
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -35,7 +34,8 @@ type daemon struct {
 func newSite(t *testing.T) *site {
 	s := &site{db: harness.NewDatabase(t), gates: t.TempDir(), smallDir: filepath.Join(t.TempDir(), "journal")}
 	s.link = harness.NewLink(t, s.db.Addr)
-	mountSmall(t, s.smallDir)
+	harness.SmallDisk(t, s.smallDir, "64m")
+	write(t, filepath.Join(s.smallDir, "filler"), strings.Repeat("x", smallFilled))
 	gated := func(target string) string {
 		return harness.Script(t, fmt.Sprintf("while [ -d %s ] && [ ! -e %[1]s/%s ]; do sleep 0.2; done", s.gates, target)) + " {id}"
 	}
@@ -104,8 +104,8 @@ func (d *daemon) killRunner(t *testing.T) {
 	}
 }
 
-// smallDisk is the size of the disk for one of the journals, and what is on it at first.
-const smallDisk, smallFilled = 64 << 20, 48 << 20
+// smallFilled is what is on the disk for one of the journals at first.
+const smallFilled = 48 << 20
 
 // breakLauncher gives a target whose process is ready a version that does not get ready.
 func (s *site) breakLauncher(t *testing.T) {
@@ -131,23 +131,6 @@ func (s *site) breakLauncher(t *testing.T) {
 	must.Equal(t, answer.Error, "")
 }
 
-// mountSmall mounts a small disk.
-func mountSmall(t *testing.T, dir string) {
-	t.Helper()
-	must.Do(t, os.MkdirAll(dir, 0o700))
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", smallDisk))
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("only root can mount the small disk that one of the alerts is about")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-	})
-	write(t, filepath.Join(dir, "filler"), strings.Repeat("x", smallFilled))
-}
-
 // fill writes some more to the small disk, until it is full.
 func (s *site) fill(t *testing.T) {
 	t.Helper()
@@ -155,23 +138,6 @@ func (s *site) fill(t *testing.T) {
 	defer file.Close()
 	if _, err := file.Write(make([]byte, 100<<10)); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
-	}
-}
-
-// Where the address is somebody else's, nothing is started: a worker that nobody can watch is not
-// what was asked for.
-func TestAnAddressThatIsInUse(t *testing.T) {
-	t.Parallel()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	in := harness.Settings{"http_listen": listener.Addr().String()}
-	worker := harness.NewDatabase(t).Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).With(in)
-	master := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.With(in)
-	for program, settings := range map[string]harness.Settings{"jobd": worker, "jobd-master": master} {
-		d := harness.Launch(t, program, settings.Write(t), settings.Addr())
-		if code := d.ExitCode(t); code != 1 || !strings.Contains(d.Output(), "listen for HTTP (key http_listen)") || !strings.Contains(d.Output(), "address already in use") {
-			t.Errorf("%s: exit code %d: %s", program, code, d.Output())
-		}
 	}
 }
 

@@ -1,18 +1,12 @@
 package operator
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
@@ -181,89 +175,6 @@ func TestJobsThatFailedAreRunOnceMore(t *testing.T) {
 	}
 }
 
-// forwarded is another way to a daemon, and a channel that is closed when an answer with a word has
-// come over it.
-func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <-chan struct{}) {
-	t.Helper()
-	met := make(chan struct{})
-	var once sync.Once
-	return tapped(t, addr, func(frame []byte) {
-		if bytes.Contains(frame, []byte(word)) {
-			once.Do(func() { close(met) })
-		}
-	}), met
-}
-
-// tapped is another way to a daemon, on which somebody sees each answer that has come over it.
-func tapped(t *testing.T, addr string, see func(frame []byte)) *harness.Daemon {
-	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { listener.Close() })
-	forward := func(client net.Conn) {
-		defer client.Close()
-		server, err := net.Dial("tcp", addr)
-		if err != nil {
-			return
-		}
-		defer server.Close()
-		go func() {
-			_, _ = io.Copy(server, client)
-			server.Close()
-		}()
-		answers := bufio.NewReader(server)
-		for {
-			frame, err := answers.ReadBytes(harness.EOT)
-			if _, failed := client.Write(frame); err != nil || failed != nil {
-				return
-			}
-			see(frame)
-		}
-	}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go forward(client)
-		}
-	}()
-	return &harness.Daemon{Addr: listener.Addr().String()}
-}
-
-// A worker is restarted while somebody waits for a job that it is to run.
-func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
-	t.Parallel()
-	db, gate := harness.NewDatabase(t), filepath.Join(t.TempDir(), "gate")
-	launcher := harness.Script(t, `until [ -e `+gate+` ]; do sleep 0.2; done`)
-	settings := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1})
-	worker := settings.StartWorker(t)
-	db.Insert(t, 1, "a", "waiting")
-	jobctl(t, worker, "poll")
-	db.AwaitStatus(t, 1, "running")
-	if got := jobctl(t, worker, "wait", "1", "--timeout", "500ms"); got.code != 5 || !strings.Contains(got.stderr, "job 1 is running") {
-		t.Errorf("%+v", got)
-	}
-	if got := jobctl(t, worker, "wait", "1", "77", "--timeout", "10s"); got.code != 4 || !strings.Contains(got.stderr, "job 77: the table has no such row") {
-		t.Errorf("%+v", got)
-	}
-	way, asked := forwarded(t, worker.Addr, `"rows"`)
-	answers := make(chan ran, 1)
-	harness.Program(t, "jobctl")
-	go func() { answers <- jobctl(t, way, "wait", "1", "--timeout", "60s", "--output", "json") }()
-	select {
-	case <-asked:
-	case <-time.After(harness.Patience):
-		t.Fatalf("waited %s: jobctl asks for no rows", harness.Patience)
-	}
-	worker.Kill(t)
-	settings.StartWorker(t)
-	harness.Touch(t, gate)
-	if got := <-answers; got.code != 0 || !strings.Contains(got.stdout, `"result":"ok"`) {
-		t.Errorf("%+v", got)
-	}
-}
-
 // Before many jobs are run once more a person is asked, and only a yes is one.
 func TestAPersonIsAskedBeforeARetry(t *testing.T) {
 	t.Parallel()
@@ -307,110 +218,5 @@ func TestAPersonIsAskedBeforeARetry(t *testing.T) {
 	s.db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
 	if s.starts(t, 1) != 2 || s.starts(t, 2) != 2 {
 		t.Errorf("starts: %d %d", s.starts(t, 1), s.starts(t, 2))
-	}
-}
-
-// Before rows are brought back a person sees which, and is asked; without a yes nothing is changed.
-func TestAPersonIsShownWhatReapplyWouldDo(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.run(t, "a", 1, 2)
-	if answer := harness.Dial(t, s.master.Addr).Ask(t, "pause", map[string]any{"targets": []string{"a"}}); answer.Error != "" { // else the row that waits may be claimed
-		t.Fatal(answer.Error)
-	}
-	s.db.Exec(t, "UPDATE jobs SET status = 'waiting', time_started = 0, time_finished = 0, result = NULL, return_code = NULL WHERE id = 1")
-	ask := func() *terminal {
-		term := openTerminal(t, s.master, 120, 24, "--master", "journal", "reapply")
-		term.await("would apply", "1 rows would be brought to what the journals say. Go on? [y/N]")
-		return term
-	}
-	term := ask()
-	term.press("n", "Enter")
-	term.await("nothing was changed\nexit code 1\n")
-	if n := s.db.Count(t, "status = 'waiting'"); n != 1 {
-		t.Errorf("%d rows wait", n)
-	}
-	term = ask()
-	term.press("y", "Enter")
-	term.await("applied", "exit code 0\n")
-	s.db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
-	if s.starts(t, 1) != 1 {
-		t.Errorf("it was started %d times", s.starts(t, 1))
-	}
-}
-
-// What workers ran is found through their master: by target, exit code and words of the output, also after a
-// restart; rows that wait are the table's.
-func TestJobsAreFound(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.fails(t, 2, 3)
-	s.run(t, "a", 1)
-	s.run(t, "a", 2)
-	s.run(t, "b", 5)
-	s.db.Insert(t, 7, "b", "manual")
-	ask := func(kind, query string) (answers map[string]json.RawMessage) {
-		var answer struct {
-			Workers []struct {
-				Name  string
-				Data  json.RawMessage
-				Error string
-			}
-		}
-		client := harness.Dial(t, s.master.Addr)
-		defer client.Close()
-		client.Ask(t, kind, json.RawMessage(query)).Decode(t, &answer)
-		answers = map[string]json.RawMessage{}
-		for _, w := range answer.Workers {
-			if w.Error != "" {
-				t.Errorf("%s %s: %s says %s", kind, query, w.Name, w.Error)
-			}
-			answers[w.Name] = w.Data
-		}
-		return answers
-	}
-	jobs := func(query string) (found string) {
-		for _, name := range []string{"node-1", "node-2"} {
-			var page struct {
-				Jobs []struct {
-					Job            int64
-					Status, Result string
-				}
-			}
-			if err := json.Unmarshal(ask("jobs", query)[name], &page); err != nil {
-				t.Fatal(err)
-			}
-			for _, job := range page.Jobs {
-				found += fmt.Sprintf("%d %s %s ", job.Job, job.Status, job.Result)
-			}
-		}
-		return found
-	}
-	for query, want := range map[string]string{
-		`{}`: "2 done fail 1 done ok 5 done ok ", `{"targets":["b"]}`: "5 done ok ", `{"codes":[3]}`: "2 done fail ",
-		`{"text":"breaks line"}`: "2 done fail ", `{"result":"ok","text":"a"}`: "1 done ok ",
-		`{"since":4000000000000}`: "",
-	} {
-		harness.Until(t, func() string {
-			if got := jobs(query); got != want {
-				return fmt.Sprintf("%s: %s, want %s", query, got, want)
-			}
-			return ""
-		})
-	}
-	var rates struct {
-		All struct{ Started, Failed []int64 }
-	}
-	if err := json.Unmarshal(ask("rates", `{"span":"6h"}`)["node-1"], &rates); err != nil || len(rates.All.Started) != 360 {
-		t.Fatalf("%+v, %v", rates, err)
-	}
-	if n := len(rates.All.Started); rates.All.Started[n-1]+rates.All.Started[n-2] != 2 || rates.All.Failed[n-1]+rates.All.Failed[n-2] != 1 {
-		t.Errorf("in the last minutes: %v, failed %v", rates.All.Started[n-2:], rates.All.Failed[n-2:])
-	}
-	var rows struct {
-		Rows []struct{ Job, Created int64 }
-	}
-	if err := json.Unmarshal(ask("rows", `{"status":"manual"}`)["node-2"], &rows); err != nil || len(rows.Rows) != 1 || rows.Rows[0].Job != 7 || rows.Rows[0].Created > time.Now().Unix() {
-		t.Errorf("rows %+v, %v", rows, err)
 	}
 }

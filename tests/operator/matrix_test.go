@@ -234,23 +234,6 @@ func TestAnOperatorWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// What the original's worker can't answer is said, and hides nothing of what the others know.
-func TestAnOperatorBesideAnOriginalWorker(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, harness.NewDatabase(t), 2, 20)
-	original(t, s.master, "old-1")
-	harness.AwaitWorkers(t, s.master, "", 3)
-	looks := s.all(t, s.master, "--master")
-	saysAll(t, looks, true)
-	for _, l := range looks {
-		complete := strings.Contains(l.words, "tail") || strings.Contains(l.words, "wait 2") || strings.Contains(l.words, "retry")
-		if !complete && !strings.Contains(l.stdout+l.stderr, "old-1") {
-			t.Errorf("%s does not name the original's worker: %+v", l.words, l.ran)
-		}
-	}
-	s.act(t, s.master, "--master")
-}
-
 // acts are the commands that change something, in this order, each with what it says and what its
 // row becomes. With the database away only what a worker has by itself can be cancelled.
 var acts = []struct {

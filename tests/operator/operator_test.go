@@ -2,11 +2,9 @@ package operator
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,96 +40,6 @@ func jobctl(t *testing.T, d *harness.Daemon, args ...string) ran {
 		t.Fatal(err)
 	}
 	return ran{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
-}
-
-// inTerminal runs jobctl in a tmux and gives what a person sees when it has ended.
-func inTerminal(t *testing.T, d *harness.Daemon, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux is missing: make deps installs it")
-	}
-	dir := must.Get(os.MkdirTemp("", "mux"))(t)
-	defer os.RemoveAll(dir)
-	tmux := func(args ...string) string {
-		cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(dir, "s"), "-f", "/dev/null"}, args...)...)
-		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TMUX=")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("tmux %q: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
-	words := harness.Program(t, "jobctl")
-	for _, arg := range arguments(t, d, args...) {
-		words += " '" + arg + "'"
-	}
-	tmux("new-session", "-d", "-x", "100", "-y", "50", words+"; tmux wait-for -S ended; exec cat")
-	defer tmux("kill-server")
-	tmux("wait-for", "ended")
-	return tmux("capture-pane", "-p", "-J")
-}
-
-// What a job prints is seen in the terminal and steers nothing; in a pipe and in a file it is what the job wrote.
-func TestAJobThatPrintsEscapeSequences(t *testing.T) {
-	t.Parallel()
-	const printed = "begin \x1b[2J\x1b[H\x1b]0;title\x07\u202eright\u202c \rover\n"
-	const seen = `begin \x1b[2J\x1b[H\x1b]0;title\x07\u202eright\u202c \rover`
-	db := harness.NewDatabase(t)
-	launcher := harness.Script(t, `printf 'begin \033[2J\033[H\033]0;title\007\342\200\256right\342\200\254 \rover\n'`)
-	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
-	db.Insert(t, 1, "a", "manual")
-	db.Insert(t, 2, "a", "manual")
-	check.Contains(t, inTerminal(t, worker, "run-manual", "1"), seen, "run-manual shows")
-	if shown := inTerminal(t, worker, "journal", "show", "1"); !strings.Contains(shown, seen) || !strings.Contains(shown, "job 1") {
-		t.Errorf("journal show shows %q", shown)
-	}
-	if got := jobctl(t, worker, "run-manual", "2"); got != (ran{printed, "", 0}) {
-		t.Errorf("in a pipe: %+q", got.stdout+got.stderr)
-	}
-}
-
-func TestTheWrongDaemon(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	master := harness.StartMaster(t)
-	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).With(harness.MasterOf(master)).StartWorker(t)
-	harness.AwaitWorkers(t, master, "", 1)
-	for _, args := range []string{"list-targets", "status --output=json", "pause", "journal log", "run-manual 1"} {
-		if got := jobctl(t, master, strings.Fields(args)...); got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "this is a master, not a worker: use --master") {
-			t.Errorf("%s: %+v", args, got)
-		}
-	}
-	for _, args := range []string{"list-workers", "status --output=json", "pause", "journal log", "run-manual a:1"} {
-		if got := jobctl(t, worker, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "this is a worker, not a master: leave --master away") {
-			t.Errorf("%s: %+v", args, got)
-		}
-	}
-	if got := jobctl(t, worker, "list-targets"); !strings.Contains(got.stdout, "a  ") || strings.Contains(got.stdout, "yes") {
-		t.Errorf("somebody was paused: %+v", got)
-	}
-}
-
-// A row that run-manual does not run stays as it was, and is run when its time comes.
-func TestRunManualLeavesOtherRowsAlone(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"a": 1}).StartWorker(t)
-	must.Equal(t, jobctl(t, worker, "pause", "a"), (ran{"ok\n", "", 0}))
-	db.Insert(t, 5, "a", "waiting")
-	db.Insert(t, 6, "x", "manual")
-	for id, status := range map[int64]string{5: "waiting", 6: "manual"} {
-		if got := jobctl(t, worker, "run-manual", fmt.Sprint(id)); got.code != 1 {
-			t.Fatalf("%+v", got)
-		}
-		row := db.Row(t, id)
-		check.Equal(t, row.Status, status, "row %d is", id)
-	}
-	jobctl(t, worker, "continue", "a")
-	db.AwaitDone(t, 5)
-	jobctl(t, worker, "add-target", "x", "1")
-	if got := jobctl(t, worker, "run-manual", "6"); got.code != 0 || got.stdout != "6\n" {
-		t.Errorf("%+v", got)
-	}
 }
 
 // Through a master all workers restart, one after the other; what was set by hand

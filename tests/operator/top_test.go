@@ -128,32 +128,6 @@ func TestTopInATerminal(t *testing.T) {
 	}
 }
 
-// The worker is killed while somebody watches: what was known stays, keys work, and it goes on by itself with the next one.
-func TestTopWhileTheWorkerIsKilled(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	worker := busy(t, db, "node-1", map[string]int{"mail": 2})
-	db.InsertMany(t, 2, "mail", "waiting")
-	poll(t, worker)
-	term := openTerminal(t, worker, 80, 24, "top", "--interval", "500ms")
-	term.await("running jobs: 2,", "2/2 slots")
-	worker.Kill(t)
-	term.await("no answer since", "connection refused", "mail", "running jobs: 2,")
-	term.press("?")
-	term.await("jobctl top: keys")
-	term.press("Escape")
-	term.awaitGone("top: keys") // an escape and a letter at once are another key
-	term.press("p", "y")
-	term.await("pause mail: no connection to ")
-	harness.Launch(t, "jobd", worker.Config, worker.Addr).Ready(t)
-	term.awaitGone("no answer since")
-	term.await("running jobs: 2,", "2/2 slots")
-	term.press("p", "y")
-	term.await("pause mail: ok", "paused")
-	term.press("C-c")
-	term.await("exit code 0")
-}
-
 // terminal is a real one, of a test's own, in which jobctl runs.
 type terminal struct {
 	t      *testing.T
@@ -250,18 +224,4 @@ func (term *terminal) awaitTimes(times int, text string, others ...string) (show
 		return ""
 	})
 	return shown
-}
-
-// awaitGone waits until a person sees none of these.
-func (term *terminal) awaitGone(texts ...string) {
-	term.t.Helper()
-	harness.Until(term.t, func() string {
-		shown := term.shown()
-		for _, text := range texts {
-			if strings.Contains(shown, text) {
-				return "there still is " + strconv.Quote(text) + " in\n" + shown
-			}
-		}
-		return ""
-	})
 }

@@ -230,7 +230,7 @@ const mostLog = 1 << 20
 
 // Floods of those who don't know the password: what a frame asks for is not looked at, but for how long it is,
 // how often one comes, and how deep it is to read.
-var asStrangers = map[string]bool{"registrations of a million targets": true, "registrations again and again": true, "deep nesting": true}
+var asStrangers = map[string]bool{"registrations of a million targets": true, "deep nesting": true}
 
 // However peers flood a master, who knows its password or not, its memory is bounded, it writes little to its log, and
 // an honest client is answered.

@@ -1,7 +1,6 @@
 package pressure
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 	"jobd/tests/harness"
 )
@@ -199,7 +197,7 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	s := newSite(t)
 	s.InsertMany(t, jobs, "a", "waiting")
 	dir := filepath.Join(t.TempDir(), "journal")
-	mount(t, dir, "size=40m", 0)
+	harness.SmallDisk(t, dir, "40m")
 	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
 	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{
 		"journal_dir": dir, "log_level_console": "error", "prefetch": fmt.Sprint(mayHold - slots),
@@ -215,7 +213,7 @@ func TestOutputFillsTheDisk(t *testing.T) {
 	s.awaitHeldAtMost(w, mayShow)
 	// The outcomes that may be held, and as much again that was not collected yet.
 	atMost(t, "bytes more in memory than without a job", w.own()-idle, 2*mayShow*each)
-	mount(t, dir, "size=2g", syscall.MS_REMOUNT)
+	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=2g,mode=0700"))
 	s.awaitDone(s.Count(t, "status = 'done'") + 4*slots)
 	if lost := s.Count(t, "status = 'done' AND (result <> 'ok' OR LENGTH(stdout) = 0)"); lost > 0 {
 		t.Errorf("%d jobs lost their outcome", lost)
@@ -249,22 +247,4 @@ func (s *site) awaitStill(w *worker) {
 		}
 		return ""
 	})
-}
-
-// mount makes a small disk for a journal, or changes its size.
-func mount(t *testing.T, dir, size string, flags uintptr) {
-	t.Helper()
-	must.Do(t, os.MkdirAll(dir, 0o700))
-	err := syscall.Mount("tmpfs", dir, "tmpfs", flags, size+",mode=0700")
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
-	}
-	if err != nil {
-		t.Fatalf("mount a disk of %s: %v", size, err)
-	}
-	if flags == 0 {
-		t.Cleanup(func() {
-			check.Do(t, syscall.Unmount(dir, syscall.MNT_DETACH), "unmount the small disk")
-		})
-	}
 }

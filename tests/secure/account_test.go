@@ -366,7 +366,7 @@ func TestAnAccountOutlivesWorkerAndRunner(t *testing.T) {
 	ends(worker, 2, pids[2], "the worker was killed")
 
 	g.must(unix.Kill(harness.RunnerOf(g.at("own/journal")), unix.SIGKILL))
-	awaitSaid(t, worker, "another runner starts the jobs from now on")
+	worker.AwaitSaid(t, "another runner starts the jobs from now on")
 	works(worker, "the runner was killed")
 	if uid := g.accountOf(g.held(3)); uid != 20103 {
 		t.Errorf("the job without a runner is of %d", uid)
@@ -496,7 +496,7 @@ kill -KILL $$`)
 	g.db.AwaitDone(t, 2)
 	g.must(os.WriteFile(g.at("pids/go"), nil, 0o644))
 	g.db.AwaitDone(t, 1)
-	awaitSaid(t, worker, fmt.Sprintf("is killed: [%d]", forked))
+	worker.AwaitSaid(t, fmt.Sprintf("is killed: [%d]", forked))
 	for _, pid := range bystanders {
 		if err := unix.Kill(pid, 0); err != nil {
 			t.Errorf("the other process %d is gone: %v", pid, err)

@@ -78,7 +78,7 @@ func TestARemovedCredentialHasNoLink(t *testing.T) {
 		links[d.Addr].Closed(t)
 	}
 	p.remove("w1 ")
-	awaitSaid(t, fleet["master"], "worker left")
+	fleet["master"].AwaitSaid(t, "worker left")
 }
 
 // Of several credentials of a link the request's password or token decides, else the certificate, else where it
@@ -160,7 +160,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	settings := db.Worker(t, "w1", harness.Script(t, `env; cat /proc/$PPID/environ /proc/$PPID/cmdline /proc/*/cmdline; echo "$0 $*" >&2; exit 1`)+" {id}", map[string]int{"mail": 1}).
 		With(harness.MasterOf(master), harness.Settings{"password": node, "principals_file": p.path, "log_level_console": "debug", "http_listen": "127.0.0.1:" + web})
 	worker := settings.StartWorker(t)
-	awaitSaid(t, master, "worker registered")
+	master.AwaitSaid(t, "worker registered")
 	db.Insert(t, 1, "mail", "waiting")
 	var said strings.Builder
 	for _, d := range []*harness.Daemon{worker, master} {
@@ -204,87 +204,6 @@ func TestSecretsAreNowhere(t *testing.T) {
 	if !strings.Contains(rows, "PATH=") || !strings.Contains(exported, "done") {
 		t.Error("the job has not told its environment, or the journal not its end")
 	}
-}
-
-// Certificates, tokens and lines of others change all the time, and no request is lost: over links that stay,
-// and over new ones, plain and with TLS.
-func TestRotationUnderLoad(t *testing.T) {
-	t.Parallel()
-	authority, folder := certtest.New(t), t.TempDir()
-	p := newPeople(t)
-	stays := p.add("ann", "admin", "*")
-	master := harness.StartMaster(t, p.settings(), offered(t, authority, folder, "allow"))
-	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
-	config.RootCAs.AppendCertsFromPEM(must.Get(os.ReadFile(authority.File))(t))
-	dials := map[string]func() (net.Conn, error){
-		"plain": func() (net.Conn, error) { return net.Dial("tcp", master.Addr) },
-		"TLS":   func() (net.Conn, error) { return tls.Dial("tcp", master.Addr, config) },
-	}
-	var token atomic.Pointer[string] // of who changes it
-	token.Store(&stays)
-	var clients sync.WaitGroup
-	var asked atomic.Int64
-	over := make(chan struct{})
-	for name, dial := range dials {
-		for _, keeps := range []bool{true, false} {
-			clients.Go(func() {
-				var link *harness.Wire
-				for {
-					select {
-					case <-over:
-						return
-					default:
-					}
-					if link == nil || !keeps {
-						conn, err := dial()
-						if err != nil {
-							t.Errorf("%s: %v", name, err)
-							return
-						}
-						link = harness.Wrap(t, conn)
-					}
-					secret := stays // the credential of a link that stays must stay
-					if !keeps {
-						secret = *token.Load()
-					}
-					if said := ask(t, link, secret, "status", ""); strings.HasPrefix(said, "error") {
-						t.Errorf("%s, over a kept link %v: %s", name, keeps, said)
-						return
-					}
-					asked.Add(1)
-					if !keeps {
-						link.Close()
-					}
-				}
-			})
-		}
-	}
-	for n := range 6 {
-		before := shown(t, master.Addr)
-		authority.Issue(t, folder, "127.0.0.1")
-		next := p.add(fmt.Sprintf("bob-%d", n), "read", "*")
-		harness.Until(t, func() string { // until both count
-			if a := ask(t, harness.Dial(t, master.Addr), next, "status", ""); strings.HasPrefix(a, "error") {
-				return a
-			}
-			if shown(t, master.Addr) == before {
-				return "the former certificate is shown"
-			}
-			return ""
-		})
-		token.Store(&next)
-		so := asked.Load()
-		harness.Until(t, func() string { // until nobody is on the way with the former one
-			if asked.Load() < so+100 {
-				return "no requests"
-			}
-			return ""
-		})
-		p.remove(fmt.Sprintf("bob-%d ", n-1))
-	}
-	close(over)
-	clients.Wait()
-	t.Logf("%d requests", asked.Load())
 }
 
 // rewrite puts other settings into the file that a daemon was started with, in one step.

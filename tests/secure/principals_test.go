@@ -265,7 +265,7 @@ func (p *people) fleet(script string) map[string]*harness.Daemon {
 	db := harness.NewDatabase(p.t)
 	worker := db.Worker(p.t, "w1", harness.Script(p.t, script)+" {id}", map[string]int{"mail": 1, "reports": 1}).
 		With(harness.MasterOf(master), own).StartWorker(p.t)
-	awaitSaid(p.t, master, "worker registered")
+	master.AwaitSaid(p.t, "worker registered")
 	delete(p.tokens, "w1")
 	p.db, p.workers = db, token
 	return map[string]*harness.Daemon{"worker": worker, "master": master}
@@ -544,7 +544,7 @@ func TestAnUnverifiedMasterIsLimited(t *testing.T) {
 	db := harness.NewDatabase(t)
 	db.Worker(t, "w1", harness.Script(t, "true")+" {id}", map[string]int{"a": 1}).
 		With(harness.MasterOf(master), harness.Settings{"master_scope": "submit", "password": token}).StartWorker(t)
-	awaitSaid(t, master, "worker registered")
+	master.AwaitSaid(t, "worker registered")
 	w := harness.Dial(t, master.Addr)
 	db.Insert(t, 1, "a", "waiting")
 	check.Equal(t, ask(t, w, "", "poke", `{"targets":["a"]}`), `"ok"`, "poke")
@@ -574,13 +574,13 @@ func TestAWorkersCertificateIsItsCredential(t *testing.T) {
 		})
 	}
 	worker := node(db, "node-7", "mail").StartWorker(t)
-	awaitSaid(t, worker, "w1 may register under its own name only, not as node-7") // the certificate has another name, so localhost counts
+	worker.AwaitSaid(t, "w1 may register under its own name only, not as node-7") // the certificate has another name, so localhost counts
 	authority.Issue(t, folder, "node-7.example.com", "127.0.0.1")
-	awaitSaid(t, master, "worker registered")
+	master.AwaitSaid(t, "worker registered")
 	foreign := node(harness.NewDatabase(t), "node-7", "mail", "billing").StartWorker(t)
-	awaitSaid(t, foreign, "node-7 may serve mail, not billing")
+	foreign.AwaitSaid(t, "node-7 may serve mail, not billing")
 	other := node(db, "node-9", "mail").StartWorker(t)
-	awaitSaid(t, other, "node-7 may register under its own name only, not as node-9")
+	other.AwaitSaid(t, "node-7 may register under its own name only, not as node-9")
 	for _, d := range []*harness.Daemon{foreign, other} {
 		d.Signal(t, syscall.SIGTERM)
 		d.ExitCode(t)
@@ -589,6 +589,6 @@ func TestAWorkersCertificateIsItsCredential(t *testing.T) {
 	check.Contains(t, string(checked), "takes this credential for a worker's", "--check: %s", checked)
 	db.AwaitCount(t, 1, "status = 'done'")
 	p.remove("node-7 ")
-	awaitSaid(t, master, "worker left")
-	awaitSaid(t, worker, "no connection to the master, trying again")
+	master.AwaitSaid(t, "worker left")
+	worker.AwaitSaid(t, "no connection to the master, trying again")
 }

@@ -52,13 +52,13 @@ func TestAFleetOnSockets(t *testing.T) {
 	told := harness.Settings{"password": password, "log_level_console": "info"}
 	masters := told.With(harness.Settings{"listen_unix": masterSocket})
 	master := harness.Launch(t, "jobd-master", masters.Write(t), "")
-	awaitSaid(t, master, "master serves")
+	master.AwaitSaid(t, "master serves")
 	db := harness.NewDatabase(t)
 	settings := db.Worker(t, "w1", harness.Script(t, "echo job $1")+" {id}", map[string]int{"a": 2}).Without("host", "port").
 		With(told, harness.Settings{"listen_unix": workerSocket, "master_unix": masterSocket}, // which needs no TLS
 			harness.Settings{"master_tls": "verify", "master_tls_ca": certtest.New(t).File})
 	worker := harness.Launch(t, "jobd", settings.Write(t), "")
-	awaitSaid(t, master, fmt.Sprintf("address=\"uid %d pid %d\"", os.Geteuid(), worker.Pid))
+	master.AwaitSaid(t, fmt.Sprintf("address=\"uid %d pid %d\"", os.Geteuid(), worker.Pid))
 	db.Exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES (1, 'a', UNIX_TIMESTAMP(), 'manual')")
 	jobctl := harness.Program(t, "jobctl")
 	for _, test := range []struct {
@@ -133,7 +133,7 @@ func TestAnAccountIsAPrincipal(t *testing.T) {
 	p := newPeople(t, fmt.Sprintf("shop submit mail uid:%d", shop))
 	settings := p.settings().With(harness.Settings{"listen_unix": socket, "log_level_console": "info"})
 	master := harness.Launch(t, "jobd-master", settings.Write(t), "")
-	awaitSaid(t, master, "master serves")
+	master.AwaitSaid(t, "master serves")
 	account := &syscall.Credential{Uid: shop, Gid: shop, Groups: []uint32{uint32(os.Getegid())}}
 	for _, test := range []struct {
 		account *syscall.Credential

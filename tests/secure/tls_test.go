@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,17 +54,6 @@ func jobctlAs(t *testing.T, d *harness.Daemon, secret string, args ...string) (s
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// awaitSaid waits until a daemon has written something.
-func awaitSaid(t *testing.T, d *harness.Daemon, text string) {
-	t.Helper()
-	harness.Until(t, func() string {
-		if strings.Contains(d.Output(), text) {
-			return ""
-		}
-		return "not said: " + text
-	})
-}
-
 // A master that requires TLS, a worker that verifies it, and jobctl that verifies both: jobs run, and their
 // output comes back. Who comes without TLS is told so, and who is not trusted gets no password.
 func TestAFleetWithTLS(t *testing.T) {
@@ -80,7 +68,7 @@ func TestAFleetWithTLS(t *testing.T) {
 			offered(t, authority, t.TempDir(), "allow"))
 	worker := settings.StartWorker(t)
 	trusting := []string{"--tls", "verify", "--tls-ca", authority.File}
-	awaitSaid(t, master, "registered")
+	master.AwaitSaid(t, "registered")
 	db.Exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES (1, 'a', UNIX_TIMESTAMP(), 'manual'), (2, 'a', UNIX_TIMESTAMP(), 'waiting')")
 	for name, test := range map[string]struct {
 		at   *harness.Daemon
@@ -153,30 +141,6 @@ func openssl(t *testing.T, address string, args ...string) string {
 	cmd := exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", address}, args...)...)
 	out, _ := cmd.CombinedOutput() // stdin is empty: it hangs up at once
 	return string(out)
-}
-
-// A certificate that can't be used ends the start, and --check says so.
-func TestACertificateThatCannotBeUsed(t *testing.T) {
-	t.Parallel()
-	authority, folder := certtest.New(t), t.TempDir()
-	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.With(offered(t, authority, folder, "require"))
-	_, other := authority.Issue(t, t.TempDir(), "127.0.0.1")
-	for name, test := range map[string]struct {
-		change harness.Settings
-		want   string
-	}{
-		"a key that does not fit": {harness.Settings{"tls_key": other}, "private key does not match public key"},
-		"no file":                 {harness.Settings{"tls_cert": filepath.Join(folder, "nowhere.pem")}, "nowhere.pem: no such file"},
-		"no key":                  {harness.Settings{"tls_key": ""}, "tls_key"},
-	} {
-		file := settings.With(test.change).Write(t)
-		for _, args := range [][]string{nil, {"--check"}} {
-			d := harness.Launch(t, "jobd-master", file, settings.Addr(), args...)
-			if code := d.ExitCode(t); code == 0 || !strings.Contains(d.Output(), test.want) {
-				t.Errorf("%s, %v: exit code %d: %s", name, args, code, d.Output())
-			}
-		}
-	}
 }
 
 // A worker that starts again by the order of somebody who knows it by its name is known by that name after
@@ -406,68 +370,6 @@ func TestARefusedFileOfPrincipalsIsTold(t *testing.T) {
 	awaits(true)
 	must.Do(t, os.WriteFile(p.path, sound, 0o600))
 	awaits(false)
-}
-
-// The master's journal names who asked it for what, who was refused, and as whom workers registered; jobctl
-// finds there what one of them asked for, and not what another of a similar name did.
-func TestTheMastersJournalNamesWhoAsked(t *testing.T) {
-	t.Parallel()
-	p := newPeople(t)
-	dir := filepath.Join(t.TempDir(), "journal")
-	ann, like := p.add("ann", "admin", "*"), p.add("ann-2", "admin", "*")
-	read, node := p.add("bob", "read", "*"), p.add("w1", "worker", "mail")
-	master := harness.StartMaster(t, p.settings(), harness.Settings{"journal_dir": dir})
-	p.db = harness.NewDatabase(t)
-	p.db.Worker(t, "w1", "/bin/echo {id}", map[string]int{"mail": 1}).
-		With(harness.MasterOf(master), p.settings(), harness.Settings{"password": node}).StartWorker(t)
-	awaitSaid(t, master, "worker registered")
-	asks := func(token, request, data string) string {
-		return ask(t, harness.Dial(t, master.Addr), token, request, data)
-	}
-	p.db.Insert(t, 7, "mail", "manual")
-	asks(ann, "pause", `{"targets":["mail"]}`)
-	asks(ann, "continue", `{"targets":["mail"]}`)
-	asks(ann, "run-manual", `{"jobs":[{"id":7,"target":"mail"}]}`)
-	asks(like, "pause", `{"targets":["mail"]}`)
-	asks(read, "pause", `{"targets":["mail"]}`)
-	asks(read, "register-worker", `{"name":"bob","targets":["mail"]}`)
-	asks(node, "register-worker", `{"name":"w2","targets":["mail"]}`)
-	asks(node, "register-worker", `{"name":"w1","targets":["billing"]}`)
-	asks(ann, "poke", `{"targets":["mail"]}`)
-
-	log := func(args ...string) (lines []string) {
-		said, code := jobctl(t, master, append([]string{"journal", "log"}, args...)...)
-		must.Equal(t, code, 0, "jobctl journal log %q: …: %s", args, said)
-		for line := range strings.Lines(ports.ReplaceAllString(said, "PORT")) {
-			_, text, _ := strings.Cut(line, " worker ")
-			lines = append(lines, strings.Join(strings.Fields(text), " "))
-		}
-		return lines
-	}
-	for _, test := range []struct {
-		by   string
-		want []string
-	}{
-		{"ann", []string{
-			`requested request=pause about="targets=[\"mail\"]" workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
-			`requested request=continue about="targets=[\"mail\"]" workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
-			`requested request=run-manual jobs=7 workers=w1 by="ann (token, 127.0.0.1:PORT)"`,
-		}},
-		{"ann-2", []string{`requested request=pause about="targets=[\"mail\"]" workers=w1 by="ann-2 (token, 127.0.0.1:PORT)"`}},
-		{"bob", []string{
-			`refused request=pause about="targets=[\"mail\"]" reason="bob may not ask for pause: that needs the scope admin, and it has read" by="bob (token, 127.0.0.1:PORT)"`,
-			`refused request=register-worker about="name=\"bob\" targets=[\"mail\"]" reason="bob may not ask for register-worker: that needs the scope worker, and it has read" by="bob (token, 127.0.0.1:PORT)"`,
-		}},
-		{"w1", []string{
-			`registered worker=w1 targets=mail by="w1 (token, 127.0.0.1:PORT)"`,
-			`refused request=register-worker about="name=\"w2\" targets=[\"mail\"]" reason="w1 may register under its own name only, not as w2: give the worker that name, or the token of its own line" by="w1 (token, 127.0.0.1:PORT)"`,
-			`refused request=register-worker about="name=\"w1\" targets=[\"billing\"]" reason="w1 may serve mail, not billing" by="w1 (token, 127.0.0.1:PORT)"`,
-		}},
-	} {
-		if got := log("--journal", dir, "--by", test.by); !slices.Equal(got, test.want) {
-			t.Errorf("by %s:\n%s\nwant\n%s", test.by, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
-		}
-	}
 }
 
 // A worker does not take up a master's journal: their histories would be one.

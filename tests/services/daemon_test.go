@@ -2,7 +2,6 @@ package services
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -53,119 +51,6 @@ func (a *application) times(job int) int {
 	return a.came[fmt.Sprint(job)]
 }
 
-// jobctl runs a command on a worker, and gives what it prints.
-func jobctl(t *testing.T, d *harness.Daemon, args ...string) string {
-	t.Helper()
-	host, port, err := net.SplitHostPort(d.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--host", host, "--port", port, "--config", os.DevNull}, args...)...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-// From the row to the row: what a service answers stands there, and its start was journalled before the
-// service had the first byte.
-func TestAWorkerSendsItsJobsToAService(t *testing.T) {
-	t.Parallel()
-	held, release := make(chan struct{}), make(chan struct{})
-	app := newApplication(t, func(w http.ResponseWriter, r *http.Request, _ int) {
-		switch id := r.Header.Get("Jobd-Id"); id {
-		case "1":
-			close(held)
-			<-release
-			fmt.Fprint(w, "held ", r.Header.Get("Jobd-Target"))
-		case "2":
-			http.Error(w, "no such order", http.StatusNotFound)
-		case "3":
-			w.Header().Set("Jobd-Exit-Code", "65")
-			w.WriteHeader(http.StatusUnprocessableEntity)
-		default:
-			fmt.Fprint(w, "job ", id)
-		}
-	})
-	app.Start()
-	db := harness.NewDatabase(t)
-	w := db.Worker(t, "node-1", app.URL+"/run/{id}", map[string]int{"a": 4}).StartWorker(t)
-	db.InsertMany(t, 40, "a", "waiting")
-	jobctl(t, w, "poll", "a")
-	<-held
-	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"http"`) || !strings.Contains(log, `"address":"`+app.Listener.Addr().String()+`"`) {
-		t.Errorf("while the service has the request, the journal has\n%s", log)
-	}
-	close(release)
-	db.AwaitCount(t, 40, "status = 'done'")
-	for id := int64(1); id <= 40; id++ {
-		got := db.Row(t, id)
-		want := fmt.Sprintf("ok 0 %q %q", fmt.Sprint("job ", id), "")
-		switch id {
-		case 1:
-			want = `ok 0 "held a" ""`
-		case 2:
-			want = `fail 4 "" "HTTP/1.1 404 Not Found\nno such order\n"`
-		case 3:
-			want = `fail 65 "" "HTTP/1.1 422 Unprocessable Entity\n"`
-		}
-		if said := fmt.Sprintf("%s %d %q %q", harness.Text(got.Result), *got.Code, harness.Text(got.Stdout), harness.Text(got.Stderr)); said != want {
-			t.Errorf("row %d has %s, not %s", id, said, want)
-		}
-		check.Equal(t, app.times(int(id)), 1, "job %d came … times", id)
-	}
-}
-
-// A worker that is killed can't learn what became of a request: the next one says so, and sends it no
-// second time.
-func TestAKilledWorkerLeavesARequestUnknown(t *testing.T) {
-	t.Parallel()
-	held, release := make(chan struct{}), make(chan struct{})
-	app := newApplication(t, func(http.ResponseWriter, *http.Request, int) {
-		close(held)
-		<-release
-	})
-	app.Start()
-	t.Cleanup(func() { close(release) })
-	db := harness.NewDatabase(t)
-	settings := db.Worker(t, "node-1", app.URL+"/run/{id}", map[string]int{"a": 1})
-	w := settings.StartWorker(t)
-	db.InsertMany(t, 1, "a", "waiting")
-	jobctl(t, w, "poll", "a")
-	<-held
-	w.Kill(t)
-	settings.StartWorker(t)
-	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), "outcome unknown") || app.times(1) != 1 {
-		t.Errorf("it came %d times, and its row is %s", app.times(1), row)
-	}
-}
-
-// As long as a service is away nothing is claimed, and its target says why; its jobs are run when it is
-// back, without anybody's help.
-func TestAServiceThatIsAwayUsesUpNoRow(t *testing.T) {
-	t.Parallel()
-	app := newApplication(t, func(w http.ResponseWriter, _ *http.Request, _ int) { fmt.Fprint(w, "out") })
-	address := freeport.Address(port(t))
-	db := harness.NewDatabase(t)
-	w := db.Worker(t, "node-1", "http://"+address+"/run/{id}", map[string]int{"a": 4}).StartWorker(t)
-	db.InsertMany(t, 20, "a", "waiting")
-	jobctl(t, w, "poll", "a")
-	harness.Until(t, func() string {
-		if said := jobctl(t, w, "why", "7"); !strings.Contains(said, address) || !strings.Contains(said, "refused") {
-			return said
-		}
-		return ""
-	})
-	db.AwaitCount(t, 20, "status = 'waiting'")
-	listener := must.Get(net.Listen("tcp", address))(t)
-	app.Listener.Close()
-	app.Listener = listener
-	app.Start()
-	db.AwaitCount(t, 20, "status = 'done' AND result = 'ok' AND stdout = 'out'")
-}
-
 // What a service says of another attempt counts more than what the configuration does.
 func TestAServiceSaysWhetherAndWhenAJobIsTriedAgain(t *testing.T) {
 	t.Parallel()
@@ -185,7 +70,7 @@ func TestAServiceSaysWhetherAndWhenAJobIsTriedAgain(t *testing.T) {
 	w := db.Worker(t, "node-1", app.URL+"/run/{id}", map[string]int{"a": 4}).With(harness.UsesAll,
 		harness.Terms("a", harness.Settings{"attempts": "3", "backoff": "1h"})).StartWorker(t)
 	db.InsertMany(t, 2, "a", "waiting")
-	jobctl(t, w, "poll", "a")
+	harness.Dial(t, w.Addr).Ask(t, "poll", nil)
 	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "ok" || harness.Text(row.Stdout) != "23" || app.times(1) != 2 {
 		t.Errorf("it came %d times, and its row is %s", app.times(1), row)
 	}
@@ -222,37 +107,6 @@ func TestExpress(t *testing.T) {
 			t.Errorf("%s ended as %s, not %s", path, got, want)
 		}
 	}
-}
-
-// Hundreds of jobs over connections that stay, and none is lost: each is one request.
-func TestNoRequestIsLostOrDoubled(t *testing.T) {
-	t.Parallel()
-	app := express(t)
-	reached := newAsker(t)
-	service := reached.reach(app.url("/jobs/ok/{id}"))
-	const slots, each = 4, 100
-	var all sync.WaitGroup
-	for slot := range slots {
-		all.Go(func() {
-			mine := &asker{Requester: reached.Requester, t: t, jobs: int64(1000 * slot)}
-			for range each {
-				if got := shown(mine.run(service)); !strings.HasPrefix(got, "ok 0") {
-					t.Errorf("a job ended as %s", got)
-				}
-			}
-		})
-	}
-	all.Wait()
-	app.stop()
-	taken := map[string]bool{}
-	for len(app.lines) > 0 {
-		if claim, is := strings.CutPrefix(<-app.lines, "took "); is && taken[claim] {
-			t.Errorf("%s came twice", claim)
-		} else if is {
-			taken[claim] = true
-		}
-	}
-	check.Equal(t, len(taken), slots*each, "requests came of")
 }
 
 // nginx serves what its page says at a port, in front of another one. Of what waits it is soon tired.

@@ -170,31 +170,6 @@ func TestTheScriptOfTheExample(t *testing.T) {
 	}
 }
 
-// From the row to the row.
-func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 4)
-	db := harness.NewDatabase(t)
-	throws := f.changed("throws", `throw new Exception('told');`)
-	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 3, "b": 1}).With(
-		harness.Terms("b", harness.Settings{"launcher": "fastcgi:" + f.address + " " + throws.Script})).StartWorker(t)
-	db.InsertMany(t, 40, "a", "waiting")
-	db.Insert(t, 41, "b", "waiting")
-	jobctl(t, w, "poll", "a", "b")
-	db.AwaitCount(t, 40, "status = 'done' AND result = 'ok' AND return_code = 0")
-	for id := int64(1); id <= 40; id++ {
-		check.Equal(t, harness.Text(db.Row(t, id).Stdout), fmt.Sprintf("job %d, attempt 1\n", id), "row %d has", id)
-	}
-	row := db.AwaitDone(t, 41)
-	said := fmt.Sprintf("%s %d %q %s", harness.Text(row.Result), *row.Code, harness.Text(row.Stdout), harness.Text(row.Stderr))
-	if want := "fail 255 \"\" Status: 200 OK\nPHP message: Exception: told in *\nException: told"; !like(said, want) {
-		t.Errorf("the row of the job that throws has %s", said)
-	}
-	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"fastcgi"`) || !strings.Contains(log, `"address":"`+f.address+`"`) {
-		t.Errorf("the journal has\n%s", log)
-	}
-}
-
 func TestPHPEnds(t *testing.T) {
 	t.Parallel()
 	f := newFPM(t, "", 2, "php_flag[display_errors] = off")
@@ -249,21 +224,6 @@ func like(text, pattern string) bool {
 		}
 	}
 	return false
-}
-
-func TestPHPWritesMuch(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 1)
-	a := newAsker(t)
-	for name, code := range map[string]string{
-		"at_once": `header('Jobd-Exit-Code: 0'); echo str_repeat("\0x", 1_500_000);`,
-		"pieces":  `header('Jobd-Exit-Code: 0'); for ($i = 0; $i < 3000; $i++) echo str_repeat("\0x", 500);`,
-	} {
-		done, err := a.run(a.serve(f.script(name, code)))
-		if kept := strings.Repeat("\x00x", 1<<19); err != nil || done.Result != "ok" || done.Stdout.Size != 3_000_000 || string(done.Stdout.Kept) != kept {
-			t.Errorf("%s: it ended as %s with %d of %d bytes, %v", name, done.Result, len(done.Stdout.Kept), done.Stdout.Size, err)
-		}
-	}
 }
 
 // Jobs go over HTTP through nginx to php-fpm, with what the page says: the script is told all that is
@@ -354,28 +314,6 @@ func ended(t *testing.T, p jobexec.Process) string {
 		t.Fatal("a job does not end")
 	}
 	return shown(p.Outcome())
-}
-
-// When php-fpm ends, its jobs are unknown, and the next ones are not started until it is back.
-func TestPHPEndsAndComesBack(t *testing.T) {
-	t.Parallel()
-	f := newFPM(t, "", 2)
-	a := newAsker(t)
-	service := a.serve(f.script("job", held))
-	process := a.start(service, harness.Patience)
-	f.notes("came", "1 ")
-	f.signal(unix.SIGTERM)
-	if got := ended(t, process); !strings.HasSuffix(got, connectionLost) {
-		t.Errorf("it ended as %s", got)
-	}
-	f.stop()
-	check.Contains(t, shown(a.run(service)), "fastcgi:"+f.address+": dial unix", "the next one ended as")
-	a.await(false)
-	f.start()
-	a.await(true)
-	f.release()
-	check.Equal(t, shown(a.run(service)), `ok 0 out "" err ""`, "it ended as")
-	f.notes("left", "3 ")
 }
 
 // systemctl reload php-fpm kills what runs, unless process_control_timeout gives it time.

@@ -187,26 +187,13 @@ func TestCredentials(t *testing.T) {
 
 	keep("net", "another")
 	worker.Signal(t, syscall.SIGHUP)
-	tells(t, worker, `keys="password"`, "keys=password")
+	worker.AwaitSaid(t, "keys=password")
 	must.Do(t, os.Remove(filepath.Join(dir, "db")))
 	worker.Signal(t, syscall.SIGHUP)
-	tells(t, worker, "mysql_password_file: "+dir+"/db: no such file; the unit's LoadCredential puts it there, under this name")
+	worker.AwaitSaid(t, "mysql_password_file: "+dir+"/db: no such file; the unit's LoadCredential puts it there, under this name")
 	if strings.Contains(worker.Output(), "another") {
 		t.Error("the log has the password")
 	}
-}
-
-// tells waits until one of the texts is in the daemon's log.
-func tells(t *testing.T, d *harness.Daemon, texts ...string) {
-	t.Helper()
-	harness.Until(t, func() string {
-		for _, text := range texts {
-			if strings.Contains(d.Output(), text) {
-				return ""
-			}
-		}
-		return "not in the log: " + texts[0]
-	})
 }
 
 // Whoever has a daemon read a configuration with a mistake is answered by nobody. The daemons' words

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -148,26 +147,6 @@ func TestAMasterSaysHowItStands(t *testing.T) {
 	master.Signal(t, syscall.SIGTERM)
 	m.await(next, "STOPPING=1")
 	check.Equal(t, master.ExitCode(t), 0, "exit code")
-}
-
-// A daemon that nobody wants to hear says nothing, and works.
-func TestNobodyListens(t *testing.T) {
-	t.Parallel()
-	m := newManager(t, watched)
-	os.Remove(m.path)
-	settings := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}
-	master := m.launch(harness.Program(t, "jobd-master"), settings).Ready(t)
-	harness.Until(t, func() string {
-		if !strings.Contains(master.Output(), "systemd can't be told how this daemon stands") {
-			return "nothing of it is in the log: " + master.Output()
-		}
-		return ""
-	})
-	check.Equal(t, strings.Count(master.Output(), "can't be told"), 1, "it is in the log … times")
-	out, err := exec.Command(harness.Program(t, "jobctl"), "--config=", "--port", settings["port"], "--master", "status").CombinedOutput()
-	if err != nil {
-		t.Errorf("status: %v: %s", err, out)
-	}
 }
 
 // watched is the watchdog of the tests: a loop may be at one piece of work for half of it, and a sign
@@ -323,24 +302,15 @@ func newSite(t *testing.T) *site {
 	s.settings = s.db.Worker(t, "worker", command, map[string]int{"a": 1}).With(harness.Settings{
 		"mysql_host": "127.0.0.1", "mysql_port": strconv.Itoa(s.link.Port()), "journal_min_free": "1MiB", "prefetch": "0",
 	})
-	mount(t, s.settings["journal_dir"])
+	if os.Geteuid() == 0 {
+		harness.SmallDisk(t, s.settings["journal_dir"], "64m")
+	}
 	s.worker = s.manager.launch(harness.Program(t, "jobd"), s.settings).Ready(t)
 	s.db.Insert(t, 1, "a", "waiting")
 	s.db.Insert(t, 2, "a", "waiting")
 	harness.Dial(t, s.worker.Addr).Ask(t, "poll", nil)
 	harness.AwaitFile(t, running)
 	return s
-}
-
-// mount makes a folder a disk of 64 MiB. Only root can.
-func mount(t *testing.T, dir string) {
-	t.Helper()
-	must.Do(t, os.MkdirAll(dir, 0o700))
-	if os.Geteuid() != 0 {
-		return
-	}
-	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=0700"))
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
 // fill writes a file until there is no room for another byte.

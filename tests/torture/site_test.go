@@ -3,11 +3,9 @@ package torture
 import (
 	"database/sql"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"jobd/journal"
 	"jobd/store/storetest/check"
@@ -48,9 +46,6 @@ func (s *site) worker(name string, targets map[string]int, others ...harness.Set
 
 // polling makes a worker look for jobs by itself, so that a test needs no clients.
 var polling = harness.Settings{"poll_interval": "200ms"}
-
-// atRandom is a moment to strike at.
-func atRandom(most time.Duration) <-chan time.Time { return time.After(rand.N(most)) }
 
 // timed is a row as the application inserts it, and as it reads it: what a row says about time.
 type timed struct {

@@ -230,6 +230,7 @@ var recorded = []struct{ name, text string }{
 	{"killed with the runner, and the schedule goes on", "crash = requeue; recur a 4; persist a 4; wait 1000; crash w1; wait 300; start w1; crash w2; start w2; wait 1000"},
 	{"killed at steps of a retry", "workers = 1; slots = 4; insert a 6 quick; quiet; die-at w1 retry-selected 1; retry w1 0 4; start w1; die-at w1 retried-appended 1; retry w1 2 4; start w1; " +
 		"die-at w1 retry-sent 1; retry w1 0 4; start w1; quiet; die-at w1 retry-answered 1; retry w1 1 4; start w1; quiet; retry w1 0 6; quiet"},
+	{"crashed with all that runs, which is not run again", "insert a 4 long; insert b 4 long; wait 300; crash w1; crash w2; start w1; start w2; insert a 3 quick; quiet"},
 	{"killed while it launches offline", "workers = 1; offline = run; prefetch = 3; insert a 6 short; wait 20; cut-table w1; wait 20; kill w1; start w1; wait 100; heal-table w1; quiet; " +
 		"insert a 6 short; wait 20; cut-table w1; wait 100; kill w1; start w1; wait 20; heal-table w1; quiet"},
 	{"links that break at a COMMIT", "workers = 1; break-commit w1 unsent; insert a 3 quick; quiet; break-commit w1 unanswered; insert a 3 quick; quiet; break-commit w1 held; insert a 3 quick; wait 300; " +

@@ -58,27 +58,3 @@ func TestALauncherReadsTheWorkload(t *testing.T) {
 		t.Errorf("files stay: %v", there)
 	}
 }
-
-// What a launcher writes comes as it is written; its result is the whole.
-func TestALauncherWritesSlowly(t *testing.T) {
-	t.Parallel()
-	settings, addr, _ := site(t)
-	path := filepath.Join(t.TempDir(), "go on")
-	script := harness.Script(t, "echo one; while [ ! -e '"+path+"' ]; do sleep 0.1; done; echo two")
-	settings = settings.With(harness.Targets(map[string]int{"slow": 1}), harness.Settings{"[target slow] launcher": script})
-	settings.StartWorker(t)
-	awaitListener(t, addr)
-	client := dial(t, addr)
-	client.asked(t, 8, 7, "slow", "", "")
-	if got := must.Get(client.wanted(28))(t); got.arguments[1] != "one\n" {
-		t.Errorf("WORK_DATA has %q", got.arguments[1])
-	}
-	harness.Touch(t, path)
-	got := must.Get(client.receive())(t)
-	if got.kind == 28 { // it was seen before it ended
-		got = must.Get(client.receive())(t)
-	}
-	if got.kind != 13 || got.arguments[1] != "one\ntwo\n" {
-		t.Errorf("packet %d has %q", got.kind, got.arguments[1])
-	}
-}

@@ -19,7 +19,6 @@ type connection struct {
 	head    io.LimitedReader // passes on a bounded number of bytes, until the head of an answer has come
 	since   time.Time        // when it was made, or became idle
 	used    bool             // it had a request
-	single  bool             // it is for one job only, and not kept: its peer has nothing else to do meanwhile
 	expiry  *time.Timer      // closes it when it is idle for too long; nil: it never was idle
 }
 

@@ -37,13 +37,7 @@ func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := f.address
-	if f.network != "unix" {
-		address = namedAddress(f.address, raw.RemoteAddr())
-	}
-	c := connected(raw, address)
-	c.single = true
-	return c, nil
+	return connected(raw, namedAddress(f.address, raw.RemoteAddr())), nil
 }
 
 // params are what the script is told: by JOBD_… of the job, by the names of CGI of the request.

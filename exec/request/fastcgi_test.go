@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,50 +171,6 @@ func shortDir(t *testing.T) string {
 	dir := must.Get(os.MkdirTemp("", "jobd-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
-}
-
-// full is a socket whose queue has no room for a connection; accept makes some.
-func full(t *testing.T) (path string, accept func()) {
-	t.Helper()
-	path = filepath.Join(shortDir(t), "s")
-	listener := must.Get(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
-	t.Cleanup(func() { unix.Close(listener) })
-	must.Do(t, errors.Join(unix.Bind(listener, &unix.SockaddrUnix{Name: path}), unix.Listen(listener, 0)))
-	for {
-		c, err := net.Dial("unix", path)
-		if errors.Is(err, syscall.EAGAIN) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-	}
-	return path, func() {
-		fd, _, err := unix.Accept(listener)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { unix.Close(fd) })
-	}
-}
-
-// A queue that is full is a shortage: the job is not started, and the target goes on.
-func TestAFullQueueIsAShortage(t *testing.T) {
-	t.Parallel()
-	path, accept := full(t)
-	f := newFixture(t)
-	of := jobexec.Service{Mode: jobexec.ModeFastCGI, Address: path, Script: "/x"}
-	p := f.start(fastcgiSpec(of))
-	if _, err := f.outcome(p); refused(err) == nil || !refused(err).Short {
-		t.Errorf("it ended as %v", err)
-	}
-	accept()
-	p = f.start(fastcgiSpec(of))
-	wait(t, "begun", p.Begun())
-	check.Do(t, p.Signal(int(unix.SIGTERM)))
-	done := must.Get(f.outcome(p))(t)
-	check.Equal(t, done.Signal, "SIGTERM", "it ended as %+v", done)
 }
 
 func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {

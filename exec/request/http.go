@@ -78,7 +78,7 @@ func (h *httpService) dial(ctx context.Context) (*connection, error) {
 	return connected(secured, address), nil
 }
 
-// namedAddress is where a connection leads to: IP:PORT, behind the host's name where it has one.
+// namedAddress is where a connection leads to: IP:PORT, behind the host's name where it has one, or a socket.
 func namedAddress(dialled string, remote net.Addr) string {
 	if host, _, err := net.SplitHostPort(dialled); err == nil && net.ParseIP(host) == nil {
 		return host + " " + remote.String()

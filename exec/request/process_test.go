@@ -295,14 +295,15 @@ func TestAJobEndsWhileItConnects(t *testing.T) {
 		signal, why string
 		able        bool
 	}{
-		"cancelled":   {forEver, time.Hour, func(p *process) { _ = p.Signal(int(unix.SIGKILL)) }, "SIGKILL", "", true},
-		"taken back":  {forEver, time.Hour, (*process).Withdraw, "", "it was taken back while it waited for its connection", true},
-		"too long":    {forEver, time.Millisecond, nil, "", "deadline exceeded", false},
-		"refused":     {lacking(syscall.ECONNREFUSED), 0, nil, "", "connection refused", false},
-		"unreachable": {lacking(syscall.EHOSTUNREACH), 0, nil, "", "no route to host", false},
-		"no file":     {lacking(syscall.EMFILE), 0, nil, "", "too many open files", true},
-		"no port":     {lacking(syscall.EADDRNOTAVAIL), 0, nil, "", "cannot assign requested address", true},
-		"no memory":   {lacking(syscall.ENOBUFS), 0, nil, "", "no buffer space available", true},
+		"cancelled":    {forEver, time.Hour, func(p *process) { _ = p.Signal(int(unix.SIGKILL)) }, "SIGKILL", "", true},
+		"taken back":   {forEver, time.Hour, (*process).Withdraw, "", "it was taken back while it waited for its connection", true},
+		"too long":     {forEver, time.Millisecond, nil, "", "deadline exceeded", false},
+		"refused":      {lacking(syscall.ECONNREFUSED), 0, nil, "", "connection refused", false},
+		"unreachable":  {lacking(syscall.EHOSTUNREACH), 0, nil, "", "no route to host", false},
+		"no file":      {lacking(syscall.EMFILE), 0, nil, "", "too many open files", true},
+		"a full queue": {lacking(syscall.EAGAIN), 0, nil, "", "resource temporarily unavailable", true}, // of a unix socket
+		"no port":      {lacking(syscall.EADDRNOTAVAIL), 0, nil, "", "cannot assign requested address", true},
+		"no memory":    {lacking(syscall.ENOBUFS), 0, nil, "", "no buffer space available", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -169,14 +169,3 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
-
-// The server reads all parameters as they were meant.
-func FuzzRequest(f *testing.F) {
-	f.Add("JOBD_ID", "7", strings.Repeat("x", 200), 70_000)
-	f.Fuzz(func(t *testing.T, name, value, other string, n int) {
-		want := []Param{{name, value}, {other, strings.Repeat("y", min(max(n, 0), 200_000))}, {value, name}}
-		if got, _ := asked(t, Request(want)); !cmp.Equal(want, got) {
-			t.Fatalf("%q is read as %q", want, got)
-		}
-	})
-}

@@ -150,28 +150,20 @@ func loads(mode, here string) wire.Pool {
 // far they are: they end with it.
 func TestProcessesThatLoadEndWithTheRunner(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "pool"} {
-		t.Run(mode+" that loads", func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			here := gate(t)
-			b.pools(loads(mode, here))
-			pid := pidIn(t, here)
-			b.leave()
-			b.local.pools.shutdown() // the limit of the test's time is far below that of the load
-			if err := unix.Kill(pid, 0); err != unix.ESRCH {
-				t.Errorf("process %d is there: %v", pid, err)
-			}
-		})
-		t.Run(mode+" that is being started", func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			p := loads(mode, os.DevNull)
-			b.local.pools.set([]wire.Pool{p})
-			b.leave()
-			b.local.pools.shutdown()
-		})
-	}
+	inEachMode(t, func(t *testing.T, b *bench, mode string) {
+		here := gate(t)
+		b.pools(loads(mode, here))
+		pid := pidIn(t, here)
+		b.leave()
+		b.local.pools.shutdown() // the limit of the test's time is far below that of the load
+		if err := unix.Kill(pid, 0); err != unix.ESRCH {
+			t.Errorf("process %d is there: %v", pid, err)
+		}
+	})
+	b := newBench(t)
+	b.local.pools.set([]wire.Pool{loads("pool", os.DevNull)}) // it is being started
+	b.leave()
+	b.local.pools.shutdown()
 }
 
 // A target that was removed and comes back begins anew: nothing that was said of it before is said

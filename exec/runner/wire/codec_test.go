@@ -142,20 +142,14 @@ func FuzzDecode(f *testing.F) {
 
 func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
-		m    Message
-		want string
-	}{
-		{"no hello", Message{Kind: Start}, "hello expected, got kind 3"},
-		{"another version", Message{Kind: Hello, Version: 99}, "the other side speaks version 99, this one 2"},
-		{"no tokens", Message{Kind: Hello, Version: Version, Jobs: []Job{word(wordPeeks)}}, errTooOld.Error()},
+	for name, m := range map[string]Message{
+		"no hello": {Kind: Start}, "another version": {Kind: Hello, Version: 99, Jobs: []Job{word(wordTokens)}},
+		"no tokens": {Kind: Hello, Version: Version, Jobs: []Job{word(wordPeeks)}},
+	} {
+		check.ErrorIs(t, m.CheckHello(), errOtherVersion, "%s", name)
 	}
-	for _, test := range tests {
-		if err := test.m.CheckHello(); err == nil || err.Error() != test.want {
-			t.Errorf("%s: %v, want %s", test.name, err, test.want)
-		}
-	}
+	hello := WorkerHello()
+	check.Do(t, hello.CheckHello())
 }
 
 // SIGKILL comes so long after SIGTERM was sent, however late that was.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"syscall"
@@ -137,21 +136,14 @@ type Part struct {
 
 // CheckHello fails where a peer's first message is none, or is of a version that names starts otherwise.
 func (m *Message) CheckHello() error {
-	if m.Kind != Hello {
-		return fmt.Errorf("hello expected, got kind %d", m.Kind)
-	}
-	if m.Version != Version {
-		return fmt.Errorf("the other side speaks version %d, this one %d", m.Version, Version)
-	}
-	if !m.says(wordTokens) {
-		return errTooOld
+	if m.Kind != Hello || m.Version != Version || !m.says(wordTokens) {
+		return errOtherVersion
 	}
 	return nil
 }
 
-// errTooOld is about one that names starts without the tokens of their claims.
-var errTooOld = errors.New("worker and runner are of versions that don't understand each other: " +
-	"start the early version of jobd again until its jobs have ended, then upgrade")
+var errOtherVersion = errors.New("worker and runner are of versions that don't understand each other: " +
+	"start the version of jobd again that ran before until its jobs have ended, then upgrade")
 
 // lengthBytes is how many bytes a message's length takes.
 const lengthBytes = 4

@@ -149,16 +149,10 @@ const longestRetry = 24 * time.Hour
 // is one of the service's clock, which the answer tells, too.
 func retryAfter(h http.Header, now time.Time) int64 {
 	said := strings.TrimSpace(h.Get("Retry-After"))
-	if said == "" {
-		return 0
-	}
 	most := int64(longestRetry / time.Second)
-	if !strings.ContainsFunc(said, func(r rune) bool { return r < '0' || r > '9' }) {
-		seconds, err := strconv.ParseInt(said, 10, 64)
-		if err != nil { // it has too many digits
-			seconds = most
-		}
-		return min(max(seconds, 1), most)
+	seconds, err := strconv.ParseUint(said, 10, 62)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest number
+		return min(max(int64(seconds), 1), most)
 	}
 	at, err := http.ParseTime(said)
 	if err != nil {

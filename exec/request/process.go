@@ -108,7 +108,8 @@ func (p *process) Withdraw() {
 func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 	ctx, sent := p.ctx, time.Now()
 	if p.spec.Timeout > 0 {
-		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, fmt.Errorf("the service did not answer within its timeout of %s", p.spec.Timeout))
+		late := fmt.Errorf("the service did not answer within its timeout of %s", p.spec.Timeout)
+		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, late)
 		defer stop()
 		ctx = limited
 	}

@@ -194,7 +194,7 @@ func (s *service) put(c *connection, reusable bool) {
 func (s *service) keep(c *connection, reusable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !reusable || s.of.Mode == jobexec.ModeFastCGI || s.ctx.Err() != nil { // a FastCGI server does nothing else meanwhile
+	if !reusable || s.of.Mode == jobexec.ModeFastCGI || s.ctx.Err() != nil { // FastCGI: the peer would only wait
 		c.drop()
 		return
 	}

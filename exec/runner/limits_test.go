@@ -275,6 +275,8 @@ func TestASignalRightBehindTheStart(t *testing.T) {
 	for job := range int64(20) {
 		spec := script("exec sleep 300")
 		spec.Job, spec.Attempt = job, 1
+		told := make(chan jobexec.News, 2)
+		spec.Tell = func(n jobexec.News) { told <- n }
 		p := asked(t, remote, spec)
 		check.Do(t, p.Signal(9), "signal")
 		if !isClosed(p.Begun()) || p.Started() == (journal.Started{}) {
@@ -282,6 +284,9 @@ func TestASignalRightBehindTheStart(t *testing.T) {
 		}
 		if done, err := wait(p); err != nil || done.Signal != "SIGKILL" || done.Note != "" {
 			t.Errorf("done %+v: %v", done, err)
+		}
+		for _, ended := range []bool{false, true} {
+			check.Equal(t, <-told, jobexec.News{Job: job, Attempt: 1, Ended: ended}, "it is told")
 		}
 		remote.Forget(job, "", 1)
 	}

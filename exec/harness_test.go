@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -44,50 +43,25 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 
 // build makes a worker, as a new process would.
 func (f *fixture) build(change func(*jobexec.Config)) {
-	c := config(f.journal, f.table, f.mirror, f.runner)
-	c.Disk = f.disk
-	if change != nil {
-		change(&c)
-	}
-	f.worker = jobexec.New(complete(c, func(targets []string) { f.worker.GivenBack(targets) }))
-}
-
-// config is of a worker with these parts.
-func config(recorder jobexec.Recorder, table *table, mirror *mirror, r *runner) jobexec.Config {
-	return jobexec.Config{
+	c := jobexec.Config{
 		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1, MaxAttempts: 2,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
-		Recorder: recorder, Table: table, Mirror: mirror, Runner: r, Keeper: r, Watcher: r, Disk: newDisk(),
+		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, Watcher: f.runner, Disk: f.disk,
+		Pools: &pools{}, Requester: newRequester(), Observer: unobserved{},
 		Retry:     func(string, ...any) jobexec.Retry { return patience{} },
 		Logger:    slog.New(slog.DiscardHandler),
 		OnTargets: func() {},
+		OnRetried: func(targets []string) { f.worker.GivenBack(targets) },
+		LastWords: func() []journal.Payload { return nil },
+		LastStart: func(string, time.Time) (never time.Time) { return never },
+		Knows:     func(context.Context, int64, string) (bool, *journal.Accepted) { return false, nil },
+		Doubtful:  func() map[int64]journal.Payload { return nil },
+		WasManual: func(context.Context, int64) bool { return false },
 	}
-}
-
-// complete gives a worker's parts that a test says nothing of.
-func complete(c jobexec.Config, givenBack func(targets []string)) jobexec.Config {
-	c.Pools = cmp.Or[jobexec.Pools](c.Pools, &pools{})
-	c.Requester = cmp.Or[jobexec.Requester](c.Requester, newRequester())
-	c.Observer = cmp.Or[jobexec.Observer](c.Observer, unobserved{})
-	if c.LastWords == nil {
-		c.LastWords = func() []journal.Payload { return nil }
+	if change != nil {
+		change(&c)
 	}
-	if c.OnRetried == nil {
-		c.OnRetried = givenBack
-	}
-	if c.LastStart == nil {
-		c.LastStart = func(string, time.Time) (never time.Time) { return never }
-	}
-	if c.Knows == nil {
-		c.Knows = func(context.Context, int64, string) (bool, *journal.Accepted) { return false, nil }
-	}
-	if c.Doubtful == nil {
-		c.Doubtful = func() map[int64]journal.Payload { return nil }
-	}
-	if c.WasManual == nil {
-		c.WasManual = func(context.Context, int64) bool { return false }
-	}
-	return c
+	f.worker = jobexec.New(c)
 }
 
 // unobserved is an Observer that counts nothing.
@@ -115,11 +89,9 @@ func (f *fixture) run() {
 	f.t.Cleanup(func() {
 		worker.Hurry()
 		stop()
-		select {
-		case <-ended:
-		default:
-			f.endAll()
-			<-ended
+		f.endAll()
+		if err := <-ended; err != nil {
+			f.t.Error(err)
 		}
 		if n := f.table.claims; n > 500+100*int(time.Since(begun).Seconds()) { // a worker that does not wait asks thousands a second
 			f.t.Errorf("the table was asked %d times: the worker does not wait for anything", n)

@@ -138,38 +138,17 @@ func shown(row journal.Row, claim journal.Accepted, payload journal.Payload) jou
 	return row
 }
 
-// newMemory runs a worker with a journal in memory until the test ends. It serves target a with two
+// newMemory runs a worker until the test ends, for tests in which time is faked. It serves target a with two
 // slots, and b with one, and rows may come back.
 func newMemory(t *testing.T, table *table, change func(*jobexec.Config)) (*memory, *runner, *jobexec.Worker) {
 	t.Helper()
-	m, r := newJournal(table), newRunner()
-	c := config(m, table, &mirror{away: make(chan struct{})}, r)
-	c.Prefetch, c.Again, c.Logger = 0, true, slog.New(slog.NewTextHandler(&m.told, nil))
-	if change != nil {
-		change(&c)
-	}
-	var w *jobexec.Worker
-	w = jobexec.New(complete(c, func(targets []string) { w.GivenBack(targets) }))
-	if err := w.Open(1); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		w.Hurry()
-		stop()
-		for {
-			select {
-			case p := <-r.started:
-				p.exit(0)
-			case err := <-ended:
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
+	f := newFixture(t, table, nil)
+	f.build(func(c *jobexec.Config) {
+		c.Prefetch, c.Again, c.Logger = 0, true, slog.New(slog.NewTextHandler(&f.journal.told, nil))
+		if change != nil {
+			change(c)
 		}
 	})
-	return m, r, w
+	f.start()
+	return f.journal, f.runner, f.worker
 }

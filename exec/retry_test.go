@@ -47,7 +47,6 @@ func TestRowsThatHaveEndedAreSetBack(t *testing.T) {
 	), nil)
 	told := make(chan []string, 9)
 	f.build(func(c *jobexec.Config) {
-		c.WasManual = nil
 		c.OnRetried = func(targets []string) { told <- targets }
 	})
 	f.start()

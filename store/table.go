@@ -316,11 +316,6 @@ type Timekeeper interface {
 	// Where rows don't recur at all, its error is ErrNoSchedules.
 	Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*Seen, error)
 
-	// Delayed gives delayed rows of these targets, with their plans, in the order in which they are
-	// due: so many at most. It reads that many entries of an index for each target. Where rows are not
-	// delayed at all, its error is ErrNoDelays.
-	Delayed(ctx context.Context, targets []string, limit int) ([]*Seen, error)
-
 	// CountDue counts the delayed rows of a target that are due, and that became so before a time
 	// (unix seconds; 0: whenever), up to a limit.
 	CountDue(ctx context.Context, target string, before int64, most int) (Counted, error)

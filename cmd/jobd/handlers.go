@@ -37,7 +37,6 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, api.Output, s.Output)
 	handle(all, s, api.Cancel, s.Cancel)
 	handle(all, s, api.Recurring, s.Recurring)
-	handle(all, s, api.Delayed, s.Delayed)
 	handle(all, s, api.RunNow, s.Plan(api.RunNow.Name, board.RunNow))
 	handle(all, s, api.PauseSchedule, s.Plan(api.PauseSchedule.Name, board.Pause))
 	handle(all, s, api.ContinueSchedule, s.Plan(api.ContinueSchedule.Name, board.Continue))

@@ -11,18 +11,16 @@ import (
 // worker that it names.
 var (
 	Recurring = declare[RecurringQuery, RecurringRows](Kind{Name: "recurring", scope: principal.Read, Slow: true, Relayed: true}, readRecurring)
-	Delayed   = declare[DelayedQuery, DelayedRows](Kind{Name: "delayed", scope: principal.Read, Slow: true, Relayed: true}, readDelayed)
 
 	RunNow           = declare[PlanRows, PlannedRows](Kind{Name: "run-now", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
 	PauseSchedule    = declare[PlanRows, PlannedRows](Kind{Name: "pause-schedule", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
 	ContinueSchedule = declare[PlanRows, PlannedRows](Kind{Name: "continue-schedule", scope: principal.Run, Changes: true, Slow: true, OneWorker: true}, readPlanRows)
 )
 
-// MostRecurring and MostDelayed are how many rows one answer lists at most, and MostPlanned how many
-// one request may change.
+// MostRecurring is how many rows one answer lists at most, and MostPlanned how many one request may
+// change.
 const (
 	MostRecurring = 1000
-	MostDelayed   = 1000
 	MostPlanned   = 1000
 )
 
@@ -74,36 +72,6 @@ type RecurringRow struct {
 
 	// What the run, or the attempt, has left that ended last.
 	Started  int64  `json:"started,omitempty"`
-	Finished int64  `json:"finished,omitempty"`
-	Result   string `json:"result,omitempty"`
-	Code     *int64 `json:"code,omitempty"`
-	Signal   string `json:"signal,omitempty"`
-}
-
-// DelayedQuery is the data of delayed.
-type DelayedQuery struct {
-	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
-	Most    int      `json:"most,omitempty"`    // 0: up to MostDelayed
-}
-
-func readDelayed(r *reader) DelayedQuery {
-	return DelayedQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostDelayed)}
-}
-
-// DelayedRows is the answer to delayed: rows in the order in which they are due.
-type DelayedRows struct {
-	Rows []DelayedRow `json:"rows"`
-	More bool         `json:"more,omitempty"` // there may be others behind the last one
-}
-
-// DelayedRow is a row that comes at a time: for the first time, once more after a failure, or because
-// it recurs.
-type DelayedRow struct {
-	Job    jobnet.Whole `json:"job"`
-	Target string       `json:"target"`
-	RowPlan
-
-	// What the run, or the attempt, has left that ended last.
 	Finished int64  `json:"finished,omitempty"`
 	Result   string `json:"result,omitempty"`
 	Code     *int64 `json:"code,omitempty"`

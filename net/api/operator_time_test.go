@@ -34,27 +34,6 @@ func TestRecurringIsRead(t *testing.T) {
 	}
 }
 
-func TestDelayedIsRead(t *testing.T) {
-	t.Parallel()
-	got, err := api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(`{"targets":["a"],"most":7,"x":1}`)))
-	if diff := cmp.Diff(api.DelayedQuery{Targets: []string{"a"}, Most: 7}, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	got, err = api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(`{}`)))
-	if diff := cmp.Diff(api.DelayedQuery{Most: api.MostDelayed}, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for data, want := range map[string]string{
-		`{"targets":"a"}`: "targets must be array",
-		`{"most":1001}`:   "most: 1001 is not allowed; allowed is 1 to 1000",
-		`{"most":-1}`:     "most: -1 is not allowed",
-	} {
-		if _, err := api.Delayed.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
-			t.Errorf("%s: %v, want %q and its code", data, err, want)
-		}
-	}
-}
-
 func TestRunNowIsRead(t *testing.T) {
 	t.Parallel()
 	got, err := api.RunNow.Read(anybody, jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
@@ -76,7 +55,7 @@ func TestRunNowIsRead(t *testing.T) {
 // Rows are made due by one worker only: a master is told by which.
 func TestRunNowIsForOneWorker(t *testing.T) {
 	t.Parallel()
-	for name, oneWorker := range map[string]bool{api.RunNow.Name: true, api.Recurring.Name: false, api.Delayed.Name: false} {
+	for name, oneWorker := range map[string]bool{api.RunNow.Name: true, api.Recurring.Name: false} {
 		if how := api.Kinds[name]; how.OneWorker != oneWorker || how.Relayed == oneWorker {
 			t.Errorf("a master hands on %s: %+v", name, how)
 		}

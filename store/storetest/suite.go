@@ -452,11 +452,6 @@ func RunTimekeeper(t *testing.T, db *sql.DB, uses, plain store.Table) {
 	s.recurring(uses, math.MinInt64, 2, want[:2]...)
 	s.recurring(uses, waits, 10, want[2])
 	s.recurring(uses, runs, 10)
-	s.delayed(uses, 10, daily+4, daily)
-	s.delayed(uses, 1, daily+4)
-	if _, err := plain.Delayed(t.Context(), []string{"a"}, 10); !errors.Is(err, store.ErrNoDelays) {
-		t.Errorf("of a table without run_at: %v", err)
-	}
 	if _, err := plain.Free(t.Context(), "delayed", []string{"a"}, math.MaxInt64, 10); !errors.Is(err, store.ErrNoDelays) {
 		t.Errorf("free rows of a table without run_at: %v", err)
 	}
@@ -510,24 +505,6 @@ func (s *timekeeping) recurring(table store.Table, after int64, limit int, want 
 	}
 	if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
 		s.Errorf("recurring after %d (-want +got):\n%s", after, diff)
-	}
-}
-
-// delayed compares the ids of delayed rows, and that each has its plan.
-func (s *timekeeping) delayed(table store.Table, limit int, want ...int64) {
-	s.Helper()
-	rows, err := table.Delayed(s.Context(), []string{"a", "none", "b"}, limit)
-	if err != nil {
-		s.Fatal(err)
-	}
-	var got []int64
-	for _, row := range rows {
-		if got = append(got, row.Job); row.Status != journal.RowDelayed || row.Plan.RunAt == 0 {
-			s.Errorf("a delayed row is %+v, with %+v", row, row.Plan)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("the first %d delayed rows (-want +got):\n%s", limit, diff)
 	}
 }
 

@@ -79,8 +79,6 @@ func (l *limit) narrow(ctx context.Context, query any) (some bool, err error) {
 		targets = &q.Targets
 	case *api.RecurringQuery:
 		targets = &q.Targets
-	case *api.DelayedQuery:
-		targets = &q.Targets
 	case *api.RowsQuery:
 		targets = &q.Targets
 	case *api.Manual:

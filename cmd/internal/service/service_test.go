@@ -17,7 +17,6 @@ import (
 	"jobd/net/api"
 	"jobd/net/principal"
 	"jobd/store/storetest/check"
-	"jobd/store/storetest/must"
 )
 
 // stub is a worker and its process: it notes what it was told, and does what the test says.
@@ -234,26 +233,6 @@ func TestRefusalsAreToldAsOne(t *testing.T) {
 	if err == nil || err.Error() != refused.Reason || !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
 		t.Errorf("%v, journalled %+v", err, worker.events)
 	}
-}
-
-func TestOutcomesOfJobsByHand(t *testing.T) {
-	t.Parallel()
-	code := 7
-	worker := &stub{answer: jobexec.Answer[jobexec.Result]{
-		Jobs: map[int64]jobexec.Result{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[int64]string{6: "job 6 not found"},
-		Requested: true,
-	}}
-	told, err := newService(worker).RunManual(t.Context(), asked("x"), api.Manual{IDs: []jobnet.Whole{5, 6}})
-	want := api.Outcomes{
-		Jobs: map[jobnet.Whole]api.Outcome{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[jobnet.Whole]string{6: "job 6 not found"},
-	}
-	if err != nil || !reflect.DeepEqual(told, want) || len(worker.events) > 0 {
-		t.Errorf("%+v, %v, journalled %+v", told, err, worker.events)
-	}
-	worker.answer = jobexec.Answer[jobexec.Result]{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
-	must.Get(newService(worker).RunManual(t.Context(), asked("x"), api.Manual{}))(t)
-	refused := journal.Refused{Request: "run-manual", About: "x", Reason: "job 6 not found; and 1 more", By: caller}
-	check.DeepEqual(t, worker.events, []journal.Payload{refused}, "nothing was run: journalled …, want %+v", refused)
 }
 
 func TestSignals(t *testing.T) {

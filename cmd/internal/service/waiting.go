@@ -114,30 +114,6 @@ func (s *Service) count(ctx context.Context, name string, most int) (told api.Wa
 	return api.WaitingTarget{Error: err.Error()}, lost
 }
 
-// Delayed lists delayed rows in the order in which they are due.
-func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told api.DelayedRows, err error) {
-	targets, err := s.ofTable(q.Targets)
-	if err != nil {
-		return told, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	rows, err := s.Table.Delayed(ctx, targets, q.Most)
-	if err != nil {
-		return told, s.unlisted("delayed rows", err)
-	}
-	now := s.Worker.ServerTime()
-	told.Rows = make([]api.DelayedRow, len(rows))
-	for i, row := range rows {
-		told.Rows[i] = api.DelayedRow{
-			Job: jobnet.Whole(row.Job), Target: row.Target, RowPlan: *s.rowPlan(row.Status, row.Target, row.Plan, now),
-			Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: SignalOf(row.Signal),
-		}
-	}
-	told.More = len(rows) == q.Most
-	return told, nil
-}
-
 // addDue tells when the next delayed row of each target is due, and how many are. A table that has
 // no such rows tells nothing, and is asked nothing.
 func (s *Service) addDue(ctx context.Context, targets []string, told map[string]api.WaitingTarget, most int) {

@@ -473,29 +473,6 @@ func (r *Reader) NextDue(ctx context.Context, targets []string, except []int64) 
 	return due, nil
 }
 
-// Delayed implements store.Table. The index alone tells which rows come first; these are read then.
-func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows []*store.Seen, err error) {
-	const op = "look for delayed jobs"
-	if !r.Uses.Delays() {
-		return nil, store.ErrNoDelays
-	}
-	first := map[int64]int64{}
-	err = r.byTime(ctx, op, targets, nil, limit, func(_ string, id, due, _ int64) { first[id] = due })
-	delete(first, 0) // the clock
-	if err != nil || len(first) == 0 {
-		return nil, err
-	}
-	ids := slices.SortedFunc(maps.Keys(first), func(a, b int64) int { return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b)) })
-	ids = ids[:min(len(ids), limit)]
-	rows, err = seen(ctx, r.ask, op, listTime, func(s *Shape) (string, []any) {
-		return " WHERE id IN (" + List(ids) + ") AND status = 'delayed'", nil
-	})
-	slices.SortFunc(rows, func(a, b *store.Seen) int {
-		return cmp.Or(cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
-	})
-	return rows, err
-}
-
 // Recurring implements store.Table. An index on the schedule alone tells which rows come first; these are read
 // then, piece by piece where some have ended or are of other targets. Without that index the expression on id keeps
 // the server from going along the primary key, past all rows that have ended, until it has met enough that recur.

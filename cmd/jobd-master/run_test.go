@@ -253,17 +253,3 @@ func TestRefusesToStart(t *testing.T) {
 		})
 	}
 }
-
-func TestListensOnAllAddresses(t *testing.T) {
-	t.Parallel()
-	d := launch(t, "--config", write(t, "host = ::", "port = 0", "log_level_console = info"))
-	_, port, err := net.SplitHostPort(d.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, host := range []string{"127.0.0.1", "localhost"} {
-		if err := connect(t, net.JoinHostPort(host, port)).Ping(context.Background()); err != nil {
-			t.Error(fmt.Errorf("%s: %w", host, err))
-		}
-	}
-}

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"jobd/cmd/internal/check"
@@ -77,17 +75,4 @@ func tableFindings(what, fine string, found []store.Finding, err error) []check.
 		})
 	}
 	return findings
-}
-
-// findTime says which columns are jobd's, and what counts for schedules.
-func (c *config) findTime() []check.Finding {
-	detail := strings.Join(c.time.uses, ", ")
-	if c.time.uses.Has(store.ColumnSchedule) {
-		missed := "made up for once"
-		if c.time.skipMissed {
-			missed = "skipped"
-		}
-		detail += fmt.Sprintf("; schedules whose rows name no zone are in %v; a run that was missed is %s", c.time.location, missed)
-	}
-	return []check.Finding{{What: "use_columns", Detail: detail}}
 }

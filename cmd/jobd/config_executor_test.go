@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,21 +98,6 @@ launcher = FastCGI:app.example:9000 /srv/app/job.php
 	}
 }
 
-// Where the common launcher is a service, a command of a target's own is a process for each job.
-func TestACommandBesideACommonService(t *testing.T) {
-	t.Parallel()
-	c, err := fromFile(t, "launcher = http://h/{id}\nlauncher_secret = 0123456789abcdef\n[target a]\nlauncher = run {id}\n", "--targets.a=1", "--launcher=http://h/{id}")
-	if err != nil || len(c.Warnings) > 0 {
-		t.Fatal(err, c.Warnings)
-	}
-	if own := c.terms(nil)["a"].Launcher; own.Mode != "" || own.Service != (jobexec.Service{}) || own.Keep != (jobexec.Keep{}) {
-		t.Errorf("launcher %+v", own)
-	}
-	if common := c.launcher.launcher(); common.Mode != jobexec.ModeHTTP || common.Service.Secret != "0123456789abcdef" {
-		t.Errorf("launcher %+v", common)
-	}
-}
-
 func TestSecretOfATargetInAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -134,45 +118,35 @@ func TestSecretOfATargetInAFile(t *testing.T) {
 
 func TestExecutorsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	const url = "; allowed is a URL, as in: http://127.0.0.1:8080/run/{id}"
-	const fastcgi = "; allowed is a socket's path or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
+	const url = ":2: target.a.launcher: no request can be sent to its URL; allowed is one URL in visible ASCII, without a name, a password "
+	const fastcgi = "; allowed is a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
 	const never = "0 for never, whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
 	for name, test := range map[string]struct{ text, want string }{
 		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, pool`},
-		"a mode that is gone":     {"launcher_mode = spare\n", `:2: target.a.launcher_mode: "spare" is not allowed; allowed is process, which is about as fast, or pool (there is no spare any more)`},
 		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do"},
-		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: {id} can't stand in a launcher with launcher_mode = pool"},
 		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, for which there are no modes; allowed is launcher_mode beside a command"},
-		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, for which there are no modes"},
 		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed is a whole number from 0 to 2147483647`},
 		"max_age":                 {"max_age = 0.5\n", `:2: target.a.max_age: "0.5" is not allowed; allowed is ` + never},
-		"max_age, none":           {"max_age = never\n", `target.a.max_age: "never" is not allowed`},
 		"max_memory":              {"max_memory = 1000\n", `:2: target.a.max_memory: "1000" is not allowed; allowed is 0 for never, or a size such as 256MiB, from 1MiB to 1PiB`},
 		"idle_timeout":            {"idle_timeout = -1\n", `:2: target.a.idle_timeout: "-1" is not allowed; allowed is ` + never},
 		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed is whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 1h`},
-		"boot_timeout, long":      {"boot_timeout = 2h\n", `target.a.boot_timeout: "2h" is not allowed`},
 		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed is any text but an empty one"},
 		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed is one of the two"},
 		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
-		"a URL with one slash":    {"launcher = https:/h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind"},
-		"a URL of no host":        {"launcher = http:///{id}\n", ":2: target.a.launcher: its URL has no host" + url},
-		"a URL of a port alone":   {"launcher = http://:80/{id}\n", ":2: target.a.launcher: its URL has no host" + url},
-		"an id for a host":        {"launcher = http://{id}/\n", ":2: target.a.launcher: {id} stands in the host of its URL" + url},
-		"a URL that is none":      {"launcher = http://h/%zz{id}\n", ":2: target.a.launcher: its URL can't be understood" + url},
-		"a port that is none":     {"launcher = http://h:99999/{id}\n", ":2: target.a.launcher: the port of its URL is invalid; allowed is a number from 1 to 65535"},
-		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", ":2: target.a.launcher: its URL has characters that a request can't have; allowed is a host in punycode, and percent-encoding of all but visible ASCII"},
-		"a query beyond ASCII":    {"launcher = http://h/{id}?a=ü\n", ":2: target.a.launcher: its URL has characters that a request can't have"},
-		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: words follow its URL, which jobd would not use" + url},
-		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", ":2: target.a.launcher: there is a name or a password in its URL; allowed is a URL without one: launcher_secret signs the requests"},
-		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", ":2: target.a.launcher: its URL has a fragment (#…), which is never sent" + url},
+		"a URL of no host":        {"launcher = http:///{id}\n", url},
+		"an id for a host":        {"launcher = http://{id}/\n", url},
+		"a URL that is none":      {"launcher = http://h/%zz{id}\n", url},
+		"a port that is none":     {"launcher = http://h:99999/{id}\n", url},
+		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", url},
+		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: words follow its URL, which jobd would not use; allowed is one URL"},
+		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", url},
+		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", url},
 		"FastCGI alone":           {"launcher = fastcgi:/run/fpm.sock\n", ":2: target.a.launcher: the script must follow the address, as one word that begins with /" + fastcgi},
-		"FastCGI, two scripts":    {"launcher = fastcgi:/run/fpm.sock /a /b\n", ":2: target.a.launcher: the script must follow the address"},
-		"FastCGI, a near script":  {"launcher = fastcgi:/run/fpm.sock job.php\n", ":2: target.a.launcher: the script must follow the address"},
 		"FastCGI, an id":          {"launcher = fastcgi:/run/fpm.sock /a/{id}.php\n", ":2: target.a.launcher: {id} stands in it, and the script gets the id as JOBD_ID and as the query string" + fastcgi},
-		"FastCGI, two slashes":    {"launcher = fastcgi://h:9000 /a.php\n", ":2: target.a.launcher: two slashes stand behind fastcgi:" + fastcgi},
+		"FastCGI, two slashes":    {"launcher = fastcgi://h:9000 /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 		"FastCGI, no port":        {"launcher = fastcgi:h /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 		"FastCGI, a near socket":  {"launcher = fastcgi:run/fpm.sock /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
-		"FastCGI, a long socket":  {"launcher = fastcgi:/" + strings.Repeat("x", 107) + " /a.php\n", ":2: target.a.launcher: the path of its socket has 108 bytes; allowed are at most 107"},
+		"FastCGI, a long socket":  {"launcher = fastcgi:/" + strings.Repeat("x", 107) + " /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,78 +158,19 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 	}
 }
 
-// A mistake in the common launcher is told once, whatever targets take over of it.
-func TestACommonMistakeIsToldOnce(t *testing.T) {
-	t.Parallel()
-	_, err := fromFile(t, "launcher_mode = fork\n[target a]\nlauncher.cwd = /\n[target b]\nlauncher.cwd = /\n", "--targets.a=1", "--targets.b=1", "--launcher=ftp://h")
-	if err == nil || strings.Count(err.Error(), "\n") != 0 {
-		t.Errorf("error %v", err)
-	}
-	_, err = fromFile(t, "launcher_mode = fork\n[target a]\nlauncher = php run {id}\n", "--targets.a=1", "--launcher=php x")
-	const want = ":3: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
-	}
-}
-
-func TestExecutorsThatAreOdd(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ text, want string }{
-		"max_age of a pool":            {"[target a]\nlauncher = n\nlauncher_mode = pool\nmax_age = 5\n", ""},
-		"a common key of a target":     {"max_age = 1h\n[target a]\nlauncher = n\nlauncher_mode = fork\n", ""},
-		"a common secret of a target":  {"launcher_secret = x\n[target a]\nlauncher = http://h/{id}\n", ""},
-		"a URL without an id":          {"[target a]\nlauncher = http://h/run\n", ":2: target.a.launcher: there is no {id} in it, so only the header Jobd-Id tells the service which job it is for"},
-		"a fork without an id":         {"[target a]\nlauncher = n\nlauncher_mode = fork\n", ""},
-		"a FastCGI server":             {"[target a]\nlauncher = fastcgi:[::1]:9000 /x\n", ""},
-		"a watch that is neither":      {"[target a]\nlauncher = n\nlauncher_mode = fork\nlauncher_watch = yes\n", ":4: target.a.launcher_watch: its value counts as false; allowed are 1 and true, 0 and false"},
-		"another key's name, mistyped": {"[target a]\nlauncher_mod = fork\n", "the nearest known one is launcher_mode"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := must.Get(fromFile(t, test.text, "--targets.a=1"))(t)
-			said := strings.Join(c.Warnings, "\n")
-			if !strings.HasSuffix(said, test.want) || test.want == "" && said != "" || strings.Contains(said, "\n") {
-				t.Errorf("warnings %q, want %q", said, test.want)
-			}
-		})
-	}
-}
-
-// A service that is not there is a warning: a start would find it away, and wait for it.
+// Nobody is connected to: a service that is not there holds up the jobs that need it.
 func TestServicesAreLookedAt(t *testing.T) {
 	t.Parallel()
-	there := filepath.Join(t.TempDir(), "there")
-	listener := must.Get(net.Listen("unix", there))(t)
-	defer listener.Close()
-	c := must.Get(fromFile(t, "launcher_mode = fork\n[targets]\naway = 1\nthere = 1\nwhole = 1\n[target away]\nlauncher = fastcgi:"+there+".no /x\n[target there]\nlauncher = fastcgi:"+there+" /none/x\n[target whole]\nlauncher = fastcgi:"+there+" "+there+"\n", "--launcher=/bin/echo"))(t)
+	c := must.Get(fromFile(t, "launcher_mode = fork\n[targets]\naway = 1\n[target away]\nlauncher = fastcgi:/nowhere /x\n", "--launcher=/bin/echo"))(t)
 	if err := c.checkLaunchers(); err != nil {
 		t.Errorf("a start would end with %v", err)
 	}
 	want := []check.Finding{
 		{What: "launcher", Detail: "/bin/echo can be executed in " + workingDir(t) + "; launcher_mode is fork, which only a start can try"},
-		{Level: check.Warning, What: "launcher of [target away]", Detail: there + ".no can't be reached: no such file or directory", Remedy: "start it, or mend the key launcher; no job that needs it is claimed meanwhile"},
-		{What: "launcher of [target there]", Detail: there + " takes connections"},
-		{What: "launcher of [target whole]", Detail: there + " takes connections"},
+		{What: "launcher of [target away]", Detail: "jobs are requests to a FastCGI server"},
 	}
-	if diff := cmp.Diff(want, c.findLaunchers(t.Context(), false)[:len(want)]); diff != "" {
+	if diff := cmp.Diff(want, c.findLaunchers(false)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if atStart := c.findLaunchers(t.Context(), true)[1]; atStart.Level != check.OK {
-		t.Errorf("at a start: %+v", atStart)
-	}
-}
-
-func TestWhereServicesAre(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string][3]string{
-		"http://h/{id}":           {"tcp", "h:80", ""},
-		"https://h.example/":      {"tcp", "h.example:443", "h.example"},
-		"https://[::1]:8443/{id}": {"tcp", "[::1]:8443", "::1"},
-	} {
-		network, address, host := addressOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
-		if got := [3]string{network, address, host}; got != want {
-			t.Errorf("%s is at %q, want %q", url, got, want)
-		}
 	}
 }
 
@@ -308,23 +223,6 @@ func TestPitfall33LauncherEnvironment(t *testing.T) {
 	want := []string{"PATH=/bin", "JOBDIR=/srv", "EMPTY=", "LANG=en", "JOBD_HINT=mine", "lang=de"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
-	t.Parallel()
-	const (
-		unknowing = "flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"
-		forgotten = "; a script that reads its jobs from descriptor 3 needs launcher_mode = fork or pool, which is not set"
-	)
-	for want, args := range map[string][]string{
-		unknowing + forgotten: {"--launcher=php /srv/fork.php"},
-		unknowing:             {"--launcher=run", "--launcher-mode=process"},
-		"":                    {"--launcher=php /srv/fork.php", "--launcher-mode=fork"},
-	} {
-		if got := strings.Join(mustParse(t, with(args...), nil).Warnings, "\n"); got != want {
-			t.Errorf("%q: warnings %q, want %q", args, got, want)
-		}
 	}
 }
 

@@ -90,7 +90,9 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	}).Live()
 	set.Group(group)
 	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a `process` of its own, a `fork` of one, or a turn in a `pool`; not with a service",
-		func(l *launcherConfig) conf.Decode { return decodeMode(&l.mode) })
+		func(l *launcherConfig) conf.Decode {
+			return conf.OneOf(&l.mode, string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModePool))
+		})
 	add("max_jobs", "0", "`fork` and `pool`: jobs after which a process is replaced; 0: never",
 		func(l *launcherConfig) conf.Decode { return conf.Int(&l.keep.MaxJobs, 0, math.MaxInt32) })
 	add("max_age", "0", "`fork` and `pool`: age at which a process is replaced, in whole seconds; 0: never",
@@ -105,18 +107,6 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
 	add("launcher_secret", "", "signs [requests over HTTP](executors-http.md)",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.secret) }).Secret().Kept()
-}
-
-// decodeMode takes a word. That of a mode which is gone is told what to say instead.
-func decodeMode(field *string) conf.Decode {
-	modes := []string{string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModePool)}
-	return func(text string) error {
-		err := conf.OneOf(field, modes...)(text)
-		if err != nil && text == "spare" {
-			err = errors.New("process, which is about as fast, or pool (there is no spare any more)")
-		}
-		return err
-	}
 }
 
 // orNever takes whole seconds, or 0 for never.
@@ -163,9 +153,6 @@ func (c *launcherConfig) validate(set *conf.Set, common *launcherConfig, environ
 		c.words = common.words
 	}
 	c.resolve(set)
-	if own("launcher") {
-		c.warnOfID(set)
-	}
 	if own("launcher.cwd") {
 		c.validateDir(set)
 	} else {
@@ -274,23 +261,6 @@ func (c *launcherConfig) refuseID(set *conf.Set) {
 		"`run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do, or launcher_mode = process", c.mode))
 }
 
-// warnOfID tells of a launcher whose jobs do not know which they are.
-func (c *launcherConfig) warnOfID(set *conf.Set) {
-	if len(c.words) == 0 || strings.Contains(c.command, "{id}") || set.Given("gearman_listen") { // its workload may be enough
-		return
-	}
-	switch c.runs {
-	case jobexec.ModeProcess:
-		text := "there is no {id} in it, so the command will not know which job it is for"
-		if !set.Given(c.prefix + "launcher_mode") {
-			text += "; a script that reads its jobs from descriptor 3 needs launcher_mode = fork or pool, which is not set"
-		}
-		set.Warn(c.prefix+"launcher", text)
-	case jobexec.ModeHTTP:
-		set.Warn(c.prefix+"launcher", "there is no {id} in it, so only the header Jobd-Id tells the service which job it is for")
-	}
-}
-
 // splitWords splits as a shell does, but replaces nothing: words end at spaces; single
 // quotes keep all between them, double quotes all but the backslashes before ", \ and
 // a backslash outside of quotes keeps the character after it.
@@ -371,50 +341,31 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 
 // parseHTTP takes the URL of a service.
 func parseHTTP(text string, more []string) (jobexec.Service, error) {
-	const allowed = "; allowed is a URL, as in: http://127.0.0.1:8080/run/{id}"
-	if len(more) > 0 {
-		return jobexec.Service{}, errors.New("words follow its URL, which jobd would not use" + allowed)
-	}
+	const allowed = "; allowed is one URL in visible ASCII, without a name, a password (launcher_secret signs requests), {id} in its host or a fragment, " +
+		"as in: http://127.0.0.1:8080/run/{id}"
 	authority, _, _ := strings.Cut(text[strings.Index(text, "://")+3:], "/")
-	if strings.Contains(authority, "{id}") {
-		return jobexec.Service{}, errors.New("{id} stands in the host of its URL" + allowed)
-	}
 	parsed, err := url.Parse(strings.ReplaceAll(text, "{id}", "1"))
 	switch {
-	case err != nil:
-		return jobexec.Service{}, errors.New("its URL can't be understood" + allowed)
-	case parsed.User != nil:
-		return jobexec.Service{}, errors.New("there is a name or a password in its URL; allowed is a URL without one: launcher_secret signs the requests")
-	case parsed.Hostname() == "":
-		return jobexec.Service{}, errors.New("its URL has no host" + allowed)
-	case parsed.Fragment != "" || strings.HasSuffix(text, "#"):
-		return jobexec.Service{}, errors.New("its URL has a fragment (#…), which is never sent" + allowed)
-	case !visible(parsed.Host) || !visible(parsed.RequestURI()):
-		return jobexec.Service{}, errors.New("its URL has characters that a request can't have; allowed is a host in punycode, and percent-encoding of all but visible ASCII")
-	case parsed.Port() != "" && !isPort(parsed.Port()):
-		return jobexec.Service{}, errors.New("the port of its URL is invalid; allowed is a number from 1 to 65535")
+	case len(more) > 0:
+		return jobexec.Service{}, errors.New("words follow its URL, which jobd would not use" + allowed)
+	case err != nil || parsed.User != nil || parsed.Hostname() == "" || parsed.Fragment != "", strings.HasSuffix(text, "#"), strings.Contains(authority, "{id}"),
+		!visible(parsed.Host), !visible(parsed.RequestURI()), parsed.Port() != "" && !isPort(parsed.Port()):
+		return jobexec.Service{}, errors.New("no request can be sent to its URL" + allowed)
 	}
 	return jobexec.Service{Mode: jobexec.ModeHTTP, URL: text}, nil
 }
 
 // parseFastCGI takes the address of a FastCGI server, and the script that it is to run.
 func parseFastCGI(address string, more []string) (jobexec.Service, error) {
-	const allowed = "; allowed is a socket's path or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
-	if strings.Contains(address+strings.Join(more, " "), "{id}") {
-		return jobexec.Service{}, errors.New("{id} stands in it, and the script gets the id as JOBD_ID and as the query string" + allowed)
-	}
-	if len(more) != 1 || !filepath.IsAbs(more[0]) {
-		return jobexec.Service{}, errors.New("the script must follow the address, as one word that begins with /" + allowed)
-	}
+	const allowed = "; allowed is a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
 	host, port, err := net.SplitHostPort(address)
+	isSocket := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && len(address) <= longestSocket
 	switch {
-	case strings.HasPrefix(address, "//"):
-		return jobexec.Service{}, errors.New("two slashes stand behind fastcgi:" + allowed)
-	case strings.HasPrefix(address, "/"):
-		if len(address) > longestSocket {
-			return jobexec.Service{}, fmt.Errorf("the path of its socket has %d bytes; allowed are at most %d", len(address), longestSocket)
-		}
-	case err != nil, !isHost(host), !isPort(port):
+	case strings.Contains(address+strings.Join(more, " "), "{id}"):
+		return jobexec.Service{}, errors.New("{id} stands in it, and the script gets the id as JOBD_ID and as the query string" + allowed)
+	case len(more) != 1 || !filepath.IsAbs(more[0]):
+		return jobexec.Service{}, errors.New("the script must follow the address, as one word that begins with /" + allowed)
+	case !isSocket && (err != nil || !isHost(host) || !isPort(port)):
 		return jobexec.Service{}, errors.New("its address is invalid" + allowed)
 	}
 	return jobexec.Service{Mode: jobexec.ModeFastCGI, Address: address, Script: more[0]}, nil

@@ -163,15 +163,11 @@ func TestConfigWrongValues(t *testing.T) {
 	}{
 		"host":                     {with("--host="), `flag --host: host: "" is not allowed; allowed is one name or address; a port belongs to the key port`},
 		"port: no number":          {with("--port=http"), `flag --port: port: "http" is not allowed; allowed is a whole number from 0 to 65535`},
-		"port: too large":          {with("--port=65536"), `port: "65536"`},
-		"name":                     {with("--name="), `name: ""`},
 		"master_host: port":        {with("--master-host=a:b"), `flag --master-host: master_host: "a:b" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081`},
 		"master_host: no name":     {with("--master-host=:7081"), `master_host: ":7081"`},
 		"master_host: the second":  {with("--master-host=a:1, b:0"), `master_host: "b:0"`},
 		"master_port":              {with("--master-port=0"), `master_port: "0"`},
 		"master_reconnect_timeout": {with("--master-reconnect-timeout=0"), `master_reconnect_timeout: "0"`},
-		"log_level_file":           {with("--log-level-file=loud"), `log_level_file: "loud" is not allowed; allowed is one of: trace, debug, info, warn, error`},
-		"log_level_console":        {with("--log-level-console="), `log_level_console: ""`},
 		"store":                    {with("--store=postgres"), `store: "postgres" is not allowed; allowed is one of: mysql, sqlite`},
 		"store: mysql needs a host": {
 			with("--store=mysql"), "mysql_host: required for store = mysql; give it as --mysql-host or as JOBD_MYSQL_HOST\nmysql_port: required for store = mysql;",
@@ -179,52 +175,30 @@ func TestConfigWrongValues(t *testing.T) {
 		"store: mysql needs a port, unless by socket": {
 			with(append(mysql, "--mysql-host=db")...), "mysql_port: required for store = mysql;",
 		},
-		"sqlite_path":         {with("--sqlite-path="), `sqlite_path: ""`},
 		"sqlite_path missing": {[]string{"--config=", "--host=h", "--port=1", "--store=sqlite", "--launcher=x {id}", "--targets.a=1"}, "sqlite_path: required for store = sqlite; give it as --sqlite-path or as JOBD_SQLITE_PATH"},
-		"mysql_host":          {with("--mysql-host="), `mysql_host: ""`},
-		"mysql_port":          {with("--mysql-port=0"), `mysql_port: "0"`},
-		"mysql_user":          {with("--mysql-user="), `mysql_user: ""`},
-		"mysql_database":      {with("--mysql-database="), `mysql_database: ""`},
-		"mysql_table: empty":  {with("--mysql-table="), `mysql_table: ""`},
 		"mysql_table: three parts": {
 			with(append(mysql, "--mysql-table=a.b.c")...), `mysql_table: "a.b.c" is not allowed; allowed is table or database.table`,
 		},
-		"mysql_table: no name":        {with(append(mysql, "--mysql-table=a.")...), `mysql_table: "a."`},
-		"mysql_fetch_limit":           {with("--mysql-fetch-limit=-1"), `mysql_fetch_limit: "-1" is not allowed; allowed is a whole number of at least 0`},
-		"mysql_max_connections: few":  {with("--mysql-max-connections=3"), `mysql_max_connections: "3" is not allowed; allowed is a whole number from 4 to 1000`},
-		"mysql_max_connections: many": {with("--mysql-max-connections=1001"), `mysql_max_connections: "1001"`},
-		"claim_column":                {with("--claim-column="), `claim_column: ""`},
-		"launcher: empty":             {with("--launcher="), `launcher: ""`},
-		"launcher: blank":             {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
-		"launcher: open quote":        {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
-		"launcher: backslash":         {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: the \ at its end escapes nothing`},
-		"launcher: quoted empty":      {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
-		"launcher_split":              {with("--launcher-split=words"), `launcher_split: "words" is not allowed; allowed is one of: spaces, shell`},
-		"launcher.cwd: absent":        {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
-		"launcher.cwd: a file":        {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
-		"launcher.cwd: empty":         {with("--launcher.cwd="), `launcher.cwd: ""`},
-		"launcher.env: NUL":           {with("--launcher.env.A=\x00"), `launcher.env.A: its value is not allowed; allowed is any text without NUL bytes`},
-		"max_output_buffer":           {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
-		"max_message_size":            {with("--max-message-size=1KiB"), `max_message_size: "1KiB"`},
-		"targets: none":               {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},
-		"targets: null":               {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
-		"targets: zero":               {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
-		"targets: no number":          {with("--targets.b=many"), `targets.b: "many"`},
-		"journal_dir":                 {with("--journal-dir="), `journal_dir: ""`},
-		"journal_segment_size":        {with("--journal-segment-size=1KiB"), `journal_segment_size: "1KiB" is not allowed`},
-		"journal_segment_age":         {with("--journal-segment-age=0"), `journal_segment_age: "0" is not allowed`},
-		"journal_retention":           {with("--journal-retention=-1"), `journal_retention: "-1" is not allowed`},
-		"journal_archive_dir":         {with("--journal-archive-dir=/nowhere/at/all"), `journal_archive_dir: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
-		"journal_archive_dir: a file": {with("--journal-archive-dir=/dev/null"), `journal_archive_dir: /dev/null is no folder; allowed is a folder that exists`},
-		"journal_min_free":            {with("--journal-min-free=much"), `journal_min_free: "much" is not allowed`},
-		"prefetch":                    {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
-		"poll_interval":               {with("--poll-interval=often"), `poll_interval: "often"`},
-		"launch_offline":              {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
-		"on_crash":                    {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
-		"shutdown_timeout":            {with("--shutdown-timeout=-5"), `shutdown_timeout: "-5"`},
-		"max_attempts":                {with("--max-attempts=0"), `max_attempts: "0" is not allowed; allowed is a whole number of at least 1`},
-		"on_stop":                     {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
-		"unknown flag":                {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
+		"mysql_max_connections: few": {with("--mysql-max-connections=3"), `mysql_max_connections: "3" is not allowed; allowed is a whole number from 4 to 1000`},
+		"launcher: blank":            {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
+		"launcher: open quote":       {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
+		"launcher: backslash":        {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: the \ at its end escapes nothing`},
+		"launcher: quoted empty":     {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
+		"launcher.cwd: absent":       {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
+		"launcher.cwd: a file":       {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
+		"launcher.env: NUL":          {with("--launcher.env.A=\x00"), `launcher.env.A: its value is not allowed; allowed is any text without NUL bytes`},
+		"max_output_buffer":          {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
+		"targets: none":              {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},
+		"targets: null":              {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
+		"targets: zero":              {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
+		"journal_segment_size":       {with("--journal-segment-size=1KiB"), `journal_segment_size: "1KiB" is not allowed`},
+		"journal_retention":          {with("--journal-retention=-1"), `journal_retention: "-1" is not allowed`},
+		"journal_archive_dir":        {with("--journal-archive-dir=/nowhere/at/all"), `journal_archive_dir: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
+		"prefetch":                   {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
+		"launch_offline":             {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
+		"on_crash":                   {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
+		"on_stop":                    {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
+		"unknown flag":               {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -386,22 +360,6 @@ func TestAClaimColumnThatHoldsSomethingElseIsRefused(t *testing.T) {
 			if _, err := parseConfig(append(args[:len(args):len(args)], "--claim-column="+column), nil, t.Output()); err != nil {
 				t.Errorf("%s: %v", column, err)
 			}
-		}
-	}
-}
-
-// An address that is wrong is told once, as a mistake of the configuration, and never executed: that
-// would tell the password that may stand in it.
-func TestAWrongAddressIsNoCommand(t *testing.T) {
-	t.Parallel()
-	for _, launcher := range []string{"http://user:geheim@h/{id}", "fastcgi:/geheim", "ftp://user:geheim@h/{id}"} {
-		c, err := fromFile(t, "[target a]\nlauncher = "+launcher+"\n", "--targets.a=1", "--launcher=/bin/echo {id}")
-		if err == nil || strings.Contains(err.Error(), "user:geheim") {
-			t.Errorf("%s: the configuration says %v", launcher, err)
-		}
-		found := c.findLaunchers(t.Context(), false)
-		if text := fmt.Sprint(found); len(found) != 1 || strings.Contains(text, "geheim") {
-			t.Errorf("%s: --check says %s", launcher, text)
 		}
 	}
 }

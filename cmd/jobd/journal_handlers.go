@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -98,6 +99,19 @@ func (h journalHandlers) open(
 	return api.Opened{Name: h.worker.Name, Cursor: id}
 }
 
+// all gives the items of a sequence to yield, up to the first error of either.
+func all[T any](items iter.Seq2[T, error], yield func(T) error) error {
+	for item, err := range items {
+		if err == nil {
+			err = yield(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // next answers with a page. It takes a while where there is little to find, so others need not wait
 // for it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
@@ -145,15 +159,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	}
 	q.Has = request.From.Has()
 	opened := h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
-		for e, err := range history.Events(ctx, r, q) {
-			if err != nil {
-				return err
-			}
-			if err := yield(history.Event{Event: e}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return all(history.Events(ctx, r, q), func(e journal.Event) error { return yield(history.Event{Event: e}) })
 	})
 	opened.Understood = q.Special()
 	return opened, nil
@@ -172,15 +178,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	}
 	q.Has = request.From.Has()
 	return h.open(ctx, link, request, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
-		for job, err := range history.Jobs(ctx, r, q) {
-			if err != nil {
-				return err
-			}
-			if err := yield(job); err != nil {
-				return err
-			}
-		}
-		return nil
+		return all(history.Jobs(ctx, r, q), func(job history.Job) error { return yield(job) })
 	}), nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/process"
 	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/version"
@@ -104,26 +105,12 @@ func (d *daemon) quarantined(rows []jobexec.QuarantinedRow) []api.QuarantinedRow
 func (d *daemon) describe() string {
 	s, _ := d.service.Status(context.Background(), service.Call{}, api.None{}) // it does not fail
 	said := []string{workInWords(s.Targets)}
-	trouble := func(is bool, what string, since time.Time, why string) {
-		if is {
-			said = append(said, fmt.Sprintf("%s since %s: %s", what, since.Local().Format(time.DateTime), why))
+	for _, t := range operator.Troubles(&s) {
+		words := t.Effect
+		if !t.Since.IsZero() {
+			words += " since " + t.Since.Local().Format(time.DateTime)
 		}
-	}
-	trouble(!s.Database.Reachable, "the database is away", s.Database.Since, s.Database.Error)
-	trouble(!s.Runner.Reachable, "the runner is away", s.Runner.Since, s.Runner.Error)
-	trouble(s.Journal.Full != "", "the journal takes nothing new", s.Journal.FullSince, s.Journal.Full)
-	if s.Launcher != nil {
-		trouble(true, "no job can be started", s.Launcher.Since, s.Launcher.Broken)
-	}
-	for _, e := range s.Executors {
-		since := time.UnixMilli(e.Since)
-		trouble(e.Unready != "", "no job of target "+e.Target+" can be started", since, e.Unready)
-		trouble(e.Unready == "" && e.Failing != "", "no new process for target "+e.Target+" gets ready", since, e.Failing)
-	}
-	for _, master := range s.Masters {
-		if !master.Registered {
-			said = append(said, "not registered with the master "+master.Address)
-		}
+		said = append(said, words+": "+t.Cause)
 	}
 	return d.reading.Words(strings.Join(said, "; "))
 }

@@ -12,7 +12,6 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
-	"jobd/store/storetest/must"
 )
 
 func TestFiles(t *testing.T) {
@@ -52,49 +51,6 @@ func TestFiles(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != exit.Usage {
 				t.Errorf("error %v with exit code %d, want %q with %d", err, exit.Code(err), test.want, exit.Usage)
-			}
-		})
-	}
-}
-
-func TestRequireTellsThatTheFileIsAbsent(t *testing.T) {
-	t.Parallel()
-	absent := filepath.Join(t.TempDir(), "absent.conf")
-	set, _ := newSet(absent)
-	must.Do(t, set.Parse(nil, nil, t.Output()))
-	set.Require("", "port")
-	want := "port: required; give it in " + absent + " (no such file now), as --port or as TESTD_PORT"
-	if err := set.Err(); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %q", err, want)
-	}
-}
-
-// Where the file that was named is missing, nothing is said of the keys that it would have had.
-func TestAnAbsentNamedFileIsAllThatIsTold(t *testing.T) {
-	t.Parallel()
-	absent := filepath.Join(t.TempDir(), "absent.conf")
-	set, _ := newSet("")
-	must.Do(t, set.Parse([]string{"--config", absent}, nil, t.Output()))
-	set.Require("", "port")
-	set.Missing("no targets")
-	want := "config " + absent + ": no such file"
-	if err := set.Err(); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %q", err, want)
-	}
-}
-
-func TestAddress(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ host, want string }{
-		"all, IPv6":      {"::", "[::]:7081"},
-		"with brackets":  {"[::1]", "[::1]:7081"},
-		"name":           {"localhost", "localhost:7081"},
-		"IPv4 of a host": {"10.0.0.1", "10.0.0.1:7081"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := (&conf.Listen{Host: test.host, Port: 7081}).Address(); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
@@ -292,27 +248,4 @@ func TestDecodeLevel(t *testing.T) {
 		"trace": slog.Level(-8), "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "WARN": slog.LevelWarn,
 		"": nil, "fatal": nil, "4": nil, "warn+1": nil,
 	})
-}
-
-// A switch that is no original's takes the words of the specification and those of the others, and nothing else: an
-// odd one is not taken for no.
-func TestYesAndNo(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{"yes": true, "true": true, "1": true, "no": false, "false": false, "0": false} {
-		got := !want
-		if err := conf.YesNo(&got)(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "on", "Yes", "y", "yes please"} {
-		if err := conf.YesNo(new(bool))(text); err == nil || !strings.Contains(err.Error(), "yes, no") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	set := conf.New(conf.Program{})
-	var h conf.HTTP
-	h.Register(set)
-	if err := set.Parse([]string{"--http-read-only"}, nil, io.Discard); err != nil || !h.ReadOnly {
-		t.Errorf("the switch alone: %v, %v", h.ReadOnly, err)
-	}
 }

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -169,53 +166,6 @@ func TestSecretsInSections(t *testing.T) {
 	}
 }
 
-// What changed since the last reading is told by its keys.
-func TestChangedKeysOfSections(t *testing.T) {
-	t.Parallel()
-	read := func(text string) *conf.Set {
-		set, _ := withSections(writeFile(t, text))
-		must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
-		return set
-	}
-	before := read("[target mail]\nattempts = 3\nkill_after = 3\n[target b c]\nattempts = 3\n")
-	now := read("[target mail]\nattempts = 4\nkill_after = 3\nlauncher.env.X = 1\n")
-	want := []string{"target.b c.attempts", "target.mail.attempts", "target.mail.launcher.env.X"}
-	if diff := cmp.Diff(want, now.Changed(before)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestHelpOfSections(t *testing.T) {
-	t.Parallel()
-	set, _ := withSections("")
-	var out strings.Builder
-	if err := set.Parse([]string{"--target.a.attempts=1", "--help"}, nil, &out); exit.Code(err) != exit.Success {
-		t.Fatal(err)
-	}
-	said := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{
-		"--target.NAME.attempts how often; in the file: [target NAME] attempts = …",
-		"--target.NAME.kill-after how long (default: 10s); in the file: [target NAME] kill_after = …",
-		"--target.NAME.launcher.env.NAME a variable; in the file: [target NAME] launcher.env.NAME = …",
-	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("no %q in the help:\n%s", want, &out)
-		}
-	}
-	if strings.Contains(said, "target.a") {
-		t.Errorf("the help has a section that was given:\n%s", &out)
-	}
-	var keys []string
-	for _, key := range set.Keys() {
-		if strings.HasPrefix(key.Name, "[target ") {
-			keys = append(keys, key.Name)
-		}
-	}
-	if diff := cmp.Diff([]string{"[target NAME] attempts", "[target NAME] kill_after", "[target NAME] launcher.env.NAME"}, keys); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // FuzzSections: whatever stands in a head, a flag and a variable, nothing panics, and a name in
 // quotes is that name.
 func FuzzSections(f *testing.F) {
@@ -234,46 +184,6 @@ func FuzzSections(f *testing.F) {
 			t.Fatalf("no section %q among %v", name, all)
 		}
 	})
-}
-
-// A key with a dot below [target a] is that section's or nobody's: it sets nothing of a target a.b.
-func TestDottedKeysOfASectionAreOfNoOther(t *testing.T) {
-	t.Parallel()
-	set, got := withSections(writeFile(t, "[target a]\nb.attempts = 5\nlauncher.attempts = 6\nattempts = 7\n"))
-	must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
-	want := map[string]*limits{"a": {Attempts: 7, Grace: grace, Env: map[string]string{}}}
-	if diff := cmp.Diff(want, got); diff != "" || len(set.Warnings()) != 2 {
-		t.Errorf("warnings %q, (-want +got):\n%s", set.Warnings(), diff)
-	}
-}
-
-// A configuration that is no regular file is refused, and not read: some never end, and of a pipe
-// even the opening may not.
-func TestConfigurationsThatAreNoFiles(t *testing.T) {
-	t.Parallel()
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	must.Do(t, syscall.Mkfifo(pipe, 0o600))
-	link := filepath.Join(t.TempDir(), "link")
-	must.Do(t, os.Symlink(pipe, link))
-	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero"} {
-		for name, err := range map[string]error{
-			"flag":     readFrom([]string{"--config", path}, nil, ""),
-			"variable": readFrom(nil, []string{"TESTD_CONFIG=" + path}, ""),
-			"default":  readFrom(nil, nil, path),
-		} {
-			if err == nil || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "config "+path+": it is not a regular file") {
-				t.Errorf("%s, %s: %v", path, name, err)
-			}
-		}
-	}
-	file := writeFile(t, "port = 7\n")
-	link = filepath.Join(t.TempDir(), "link")
-	must.Do(t, os.Symlink(file, link))
-	for _, path := range []string{link, os.DevNull} {
-		if err := readFrom([]string{"--config", path}, nil, ""); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
 }
 
 func readFrom(args, environ []string, file string) error {
@@ -321,16 +231,6 @@ func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
 		err := set.Parse(args, nil, io.Discard)
 		if err == nil || exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%q: %v, want exit code 2 and nothing of a password", args, err)
-		}
-	}
-}
-
-func TestNearestNames(t *testing.T) {
-	t.Parallel()
-	known := []string{"mail", "Pictures", "b"}
-	for name, want := range map[string]string{"mial": "mail", "MAIL": "mail", "pictures ": "Pictures", "picture": "Pictures", "x": "", "video": "", "": ""} {
-		if got := conf.Nearest(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
 }

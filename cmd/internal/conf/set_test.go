@@ -181,28 +181,6 @@ func TestNamesInQuotes(t *testing.T) {
 	}
 }
 
-// Names that are the same without their quotes are told with both lines, also where a flag counts
-// before them.
-func TestNamesGivenTwice(t *testing.T) {
-	t.Parallel()
-	path := writeFile(t, "[targets]\nq = 1\n\"q\" = 2\n' q ' = 3\n[targets]\n q = 4\nr = 1\n'r' = 1\n\"s = 1\n")
-	set, _ := newSet(path)
-	must.Do(t, set.Parse([]string{"--targets.r=2"}, nil, t.Output()))
-	want := []string{
-		path + ":3: targets.q: the same name as in line 2; allowed is each name once",
-		path + ":6: targets.q: the same name as in line 2; allowed is each name once",
-		path + ":8: targets.r: the same name as in line 7; allowed is each name once",
-		path + `:9: a quote " is not closed; allowed is a name between two of them`,
-	}
-	err := set.Err()
-	if diff := cmp.Diff(strings.Join(want, "\n"), fmt.Sprint(err)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if code := exit.Code(err); code != exit.Usage {
-		t.Errorf("exit code %d, want %d", code, exit.Usage)
-	}
-}
-
 func TestUnknownKeysAreWarnings(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "mysql_hots = a\nconfig = b\nLAUNCHER.env.X = c\npasword = very-secret\n[target]\na = 1\n")
@@ -216,20 +194,6 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 		path + ":5: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]",
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// Where a required key is missing, a warning may be why.
-func TestErrorsComeWithTheWarnings(t *testing.T) {
-	t.Parallel()
-	path := writeFile(t, "pasword = very-secret\n")
-	set, _ := newSet(path)
-	must.Do(t, set.Parse(nil, nil, t.Output()))
-	set.Require("", "password")
-	want := "password: required; give it in " + path + ", as --password or as TESTD_PASSWORD\n" +
-		path + ":1: unknown key pasword is not used; the nearest known one is password"
-	if diff := cmp.Diff(want, fmt.Sprint(set.Err())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -444,26 +408,5 @@ func TestWrongPasswordFiles(t *testing.T) {
 				t.Errorf("told is %s; want %q", said, test.want)
 			}
 		})
-	}
-}
-
-// Another password in the same file is another value of the password's key.
-func TestAPasswordFileThatChanges(t *testing.T) {
-	t.Parallel()
-	path := keep(t, t.TempDir(), "password", "one\n", 0o600)
-	read := func() *conf.Set {
-		set, _ := keptSet(t, "password_file = "+path)
-		if err := set.Parse(nil, nil, t.Output()); err != nil || set.Err() != nil {
-			t.Fatal(err, set.Err())
-		}
-		return set
-	}
-	before := read()
-	if changed := read().Changed(before); len(changed) > 0 {
-		t.Errorf("changed: %q", changed)
-	}
-	keep(t, filepath.Dir(path), "password", "another\n", 0o600)
-	if changed := read().Changed(before); len(changed) != 1 || changed[0] != "password" {
-		t.Errorf("changed: %q", changed)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
-	jobnet "jobd/net"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -43,14 +41,6 @@ func read(args ...string) (s settings, err error) {
 	program := conf.Program{Name: "testd", Summary: "testd is tested.", Prefix: "TESTD_"}
 	err = s.Read(program, &s, args, []string{"A=b"}, new(bytes.Buffer))
 	return s, err
-}
-
-func TestMistakesOfBothSortsAreToldAtOnce(t *testing.T) {
-	t.Parallel()
-	_, err := read("--port=x")
-	for _, want := range []string{`port: "x" is not allowed`, "host: required", "own: with 1 variables"} {
-		check.Contains(t, fmt.Sprint(err), want, "error %v", err)
-	}
 }
 
 // What can't be understood at all is no --check, though there is one in it.
@@ -116,21 +106,6 @@ func TestReload(t *testing.T) {
 	for _, want := range []string{"the old one stays in force", "it is wrong", "something is odd", "configuration was read again", "/etc/testd.conf"} {
 		check.Contains(t, string(content), want, "the log has no …: %s", content)
 	}
-}
-
-// An address that is in use ends a start, and names the keys; one that was taken is free again
-// after Close.
-func TestListen(t *testing.T) {
-	t.Parallel()
-	c := conf.Listen{Host: "127.0.0.1"}
-	server := must.Get(daemon.Listen(c, nil, "peers", jobnet.ServerConfig{}))(t)
-	taken := net.TCPAddr{}
-	must.Get(fmt.Sscanf(server.Address(), "127.0.0.1:%d", &taken.Port))(t)
-	c.Port = taken.Port
-	if _, err := daemon.Listen(c, nil, "peers", jobnet.ServerConfig{}); err == nil || !strings.Contains(err.Error(), "listen for peers (keys host and port): ") {
-		t.Errorf("error %v", err)
-	}
-	check.Do(t, errors.Join(server.Close(), server.Close()))
 }
 
 // What the binary on the disk says decides whether this process may be followed by it.

@@ -192,26 +192,18 @@ func separate(root *cmd, args []string) (g given, err error) {
 			}
 			continue
 		}
-		flags := shortFlags(arg, known)
-		if flags == nil {
-			name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-			if known[name] == nil && !isHelp(name) {
-				return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
-			}
-			flags = []givenFlag{{name, []string{arg}}}
-			if hasValue || isHelp(name) {
-				g.flags = append(g.flags, flags...)
-				continue
-			}
+		name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+		if known[name] == nil && !isHelp(name) {
+			return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
 		}
-		last := &flags[len(flags)-1]
-		if takesValue(known[last.name]) && len(last.args) == 1 {
+		given := givenFlag{name, []string{arg}}
+		if !isHelp(name) && !hasValue && takesValue(known[name]) {
 			if i++; i == len(args) {
-				return g, fmt.Errorf("flag %s needs a value", dashed(last.name))
+				return g, fmt.Errorf("flag %s needs a value", dashed(name))
 			}
-			last.args = append(last.args, args[i])
+			given.args = append(given.args, args[i])
 		}
-		g.flags = append(g.flags, flags...)
+		g.flags = append(g.flags, given)
 	}
 	return g, nil
 }
@@ -230,32 +222,6 @@ func (g *given) word(arg string, place int) error {
 		g.profile = name
 	}
 	return nil
-}
-
-// shortFlags takes apart what is written behind one hyphen: flags of one letter, the last maybe with
-// its value, as in -n20 and -fn20, or without it, which is the next word then. It is nil for anything
-// else.
-func shortFlags(arg string, known map[string]*flag.Flag) (flags []givenFlag) {
-	letters := arg[1:]
-	name, _, _ := strings.Cut(letters, "=")
-	if len(letters) < 2 || known[name] != nil {
-		return nil
-	}
-	for i := range len(letters) {
-		name := letters[i : i+1]
-		if known[name] == nil {
-			return nil
-		}
-		given := givenFlag{name: name, args: []string{"-" + name}}
-		if takesValue(known[name]) {
-			if i+1 < len(letters) {
-				given.args = append(given.args, letters[i+1:])
-			}
-			return append(flags, given)
-		}
-		flags = append(flags, given)
-	}
-	return flags
 }
 
 // collect gathers the flags of a command and of all below it.

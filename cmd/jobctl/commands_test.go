@@ -3,16 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
@@ -117,34 +113,6 @@ worker node-1: it can't tell more, because it is an older jobd, or the original
 	}
 }
 
-func TestStatusOfAJournal(t *testing.T) {
-	t.Parallel()
-	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 12345, "mirrored": 12340, "bytes": 6815744, "segments": 2}}`
-	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})
-	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, with, 1))})
-	if got := (jobctl{}).run(t, "--port", worker.port, "status"); !strings.Contains(got.out, "\njournal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments\n") {
-		t.Errorf("%+v", got)
-	}
-	if got := (jobctl{}).run(t, "--master", "--port", master.port, "status"); !strings.Contains(got.out, "the table does not show 5 events yet") ||
-		!strings.Contains(got.out, "\nnode-1  10.0.0.1:40000  ?        ?   ?         5 ") {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestStatusAsJSON(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer)})
-	for _, name := range []string{"status", "list-workers", "memory-usage"} {
-		got := jobctl{}.run(t, "--master", "--port", d.port, name, "--output", "json")
-		if got.code != 1 || got.err != "jobctl: worker 'node-2': timed out\n" || !sameJSON(t, got.out, masterAnswer) || strings.Count(got.out, "\n") != 1 {
-			t.Errorf("%s: exit code %d, output %s", name, got.code, got.out)
-		}
-	}
-	for _, asked := range d.asked() {
-		check.Equal(t, asked, `status {"poll_workers":true}`, "asked")
-	}
-}
-
 func TestCommandsThatAreAnsweredOK(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -210,15 +178,6 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestControlCharactersOfAPeerAreShownAsSuch(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"\u001b[31mred\n": {}}}`)})
-	got := jobctl{terminal: true}.run(t, "--port", d.port, "list-targets")
-	if strings.Contains(got.out, "\x1b") || !strings.Contains(got.out, `\x1b[31mred\n |`) {
-		t.Errorf("printed %q", got.out)
-	}
-}
-
 // closedPort is a port where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
@@ -232,21 +191,6 @@ func TestCouldNotConnect(t *testing.T) {
 	if got.code != exit.Connect || !strings.Contains(got.err, "connection refused") {
 		t.Errorf("%+v, want exit code 3", got)
 	}
-}
-
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	// A listener that never accepts: the connection stands, and no answer comes.
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	patiently(t, func(timeout time.Duration) string {
-		got := jobctl{}.run(t, "--port", port, "--timeout", timeout.String(), "status")
-		if got.code != exit.Late || !strings.Contains(got.err, "no answer within "+timeout.String()) {
-			return fmt.Sprintf("%+v, want exit code 5 and the timeout", got)
-		}
-		return ""
-	}, 50*time.Millisecond, 10*time.Second)
 }
 
 func TestPasswords(t *testing.T) {
@@ -401,30 +345,6 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
-func TestDefaultPorts(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]int{"": workerPort, "--master": masterPort, "--master --port=5": 5} {
-		set := newSet(nil, nil, nil)
-		var c config
-		c.register(set)
-		must.Do(t, set.Parse(strings.Fields(args), nil, t.Output()))
-		if c.validate(set); c.port != want {
-			t.Errorf("%q: port %d, want %d", args, c.port, want)
-		}
-	}
-}
-
-func TestUnknownKeyInTheFileIsAWarning(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "jobctl.conf")
-	must.Do(t, os.WriteFile(path, []byte("hots = h\n"), 0o600))
-	d := startDaemon(t, "", map[string]any{"poll": "ok"})
-	got := jobctl{}.run(t, "--port", d.port, "poll", "--config", path)
-	if got.code != 0 || !strings.Contains(got.err, path+":1: unknown key hots is not used; the nearest known one is host") {
-		t.Errorf("%+v", got)
-	}
-}
-
 // jobctl links no driver of a database server.
 func TestLinksNoDriver(t *testing.T) {
 	t.Parallel()
@@ -432,29 +352,6 @@ func TestLinksNoDriver(t *testing.T) {
 	if !strings.Contains(string(list), "jobd/journal\n") || strings.Contains(string(list), "go-sql-driver/mysql") {
 		t.Errorf("links:\n%s", list)
 	}
-}
-
-// What nobody serves is told; what a daemon refuses stands as it says it.
-func TestWhatNobodyServesIsTold(t *testing.T) {
-	t.Parallel()
-	status := json.RawMessage(`{"targets": {"mail": {}, "video/convert": {}}, "memoryUsage": {}}`)
-	worker := startDaemon(t, "", map[string]any{
-		"status": status, "poll": jobnet.Refusal("target 'mial' not found"), "pause": jobnet.Refusal("target 'x' not found"),
-		"remove-target": jobnet.Refusal("target 'vidoe/convert' not found"), "set-target-concurrency": jobnet.Refusal("no, because of target 'mial'"),
-	})
-	const refused = "jobctl: 127.0.0.1:PORT: "
-	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'mial' not found\n"}, "poll", "mail", "mial")
-	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'x' not found\n"}, "pause", "x")
-	jobctl{}.expect(t, worker, output{code: 1, err: refused + "target 'vidoe/convert' not found\n"}, "remove-target", "vidoe/convert")
-	jobctl{}.expect(t, worker, output{code: 1, err: refused + "no, because of target 'mial'\n"}, "set-target-concurrency", "mial", "1")
-	master := startDaemon(t, "", map[string]any{
-		"status": json.RawMessage(`{"workers": [{"name": "node-1", "targets": ["mail"]}], "memoryUsage": {}}`),
-		"poke":   json.RawMessage(`{"result": "ok", "workers": 1, "unserved": ["mial", "x"]}`),
-		"pause":  json.RawMessage(`{"result": "ok", "workers": 1, "unserved": ["mial", "x"]}`),
-	})
-	jobctl{}.expect(t, master, output{out: "ok\n", err: "jobctl: target 'mial': no worker serves it now; the poke is kept until one does\n" +
-		"jobctl: target 'x': no worker serves it now; the poke is kept until one does\n"}, "--master", "poke", "mial", "x")
-	jobctl{}.expect(t, master, output{code: 1, out: "ok\n", err: "jobctl: target 'mial': no worker serves it\njobctl: target 'x': no worker serves it\n"}, "--master", "pause", "mial", "x")
 }
 
 // Wrong usage is told before anybody is asked: here nobody listens, and no folder is there.
@@ -491,27 +388,5 @@ func TestCommandsAboutJobsSayWhatTheyNeed(t *testing.T) {
 		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || got.err != "jobctl: "+want+"\n" {
 			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)
 		}
-	}
-}
-
-// The help of a command says of each flag that takes a value what that is.
-func TestFlagsAreListedWithTheirValues(t *testing.T) {
-	t.Parallel()
-	_, root := newTree()
-	seen := 0
-	walk(root, nil, func(c *cmd, words []string) {
-		c.FlagSet.VisitAll(func(f *flag.Flag) {
-			is, ok := f.Value.(interface{ IsBoolFlag() bool })
-			if len(words) == 0 || ok && is.IsBoolFlag() {
-				return
-			}
-			seen++
-			if text := withValue(f); strings.HasSuffix(text, " ") {
-				t.Errorf("%q %s: its value has no name", words, text)
-			}
-		})
-	})
-	if seen < 20 {
-		t.Errorf("%d flags were seen", seen)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -43,34 +42,6 @@ func TestComplete(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(words, want) || got.code != 0 || got.err != "" {
 			t.Errorf("%q: %q, want %q; %+v", line, words, want, got)
-		}
-	}
-}
-
-// Whatever takes certain words only has them offered, and takes what is offered.
-func TestChoicesAreTaken(t *testing.T) {
-	t.Parallel()
-	_, root := newTree()
-	walk(root, nil, func(c *cmd, words []string) {
-		c.FlagSet.VisitAll(func(f *flag.Flag) {
-			choices := choicesOf(f)
-			for _, choice := range choices {
-				if err := f.Value.Set(choice); err != nil {
-					t.Errorf("%q --%s %s: %v", words, f.Name, choice, err)
-				}
-			}
-			err := f.Value.Set("no such word")
-			if err != nil && strings.Contains(err.Error(), "allowed are") && len(choices) == 0 {
-				t.Errorf("%q --%s takes certain words only, and offers none: %v", words, f.Name, err)
-			}
-		})
-	})
-	for _, key := range []string{"output", "log-level", "tls"} {
-		for _, choice := range choicesOf(root.FlagSet.Lookup(key)) {
-			p, _ := newTree()
-			if err := p.set.Parse([]string{"--" + key, choice}, nil, t.Output()); err != nil || p.set.Err() != nil {
-				t.Errorf("--%s %s: %v, %v", key, choice, err, p.set.Err())
-			}
 		}
 	}
 }
@@ -156,7 +127,7 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{
 		"status": json.RawMessage(workerAnswer), "poll": "ok", "pause": "ok", "continue": "ok", "add-target": "ok",
-		"remove-target": "ok", "set-target-concurrency": "ok", "restart": "ok",
+		"remove-target": "ok", "set-target-concurrency": "ok",
 		"run-manual":  json.RawMessage(`{"jobs": {"5": {"result": "ok", "code": 0, "stdout": "x", "stderr": ""}}}`),
 		"send-signal": json.RawMessage(`{"5": true}`),
 	})
@@ -167,7 +138,7 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 	for _, args := range []string{
 		"--help", "journal --help", "--version",
 		"list-targets", "status", "status --output=json", "memory-usage", "poll", "pause", "continue", "add-target a 1", "remove-target a",
-		"set-target-concurrency a 1", "restart", "run-manual 5", "run-manual --output=json 5", "send-signal TERM 5",
+		"set-target-concurrency a 1", "run-manual 5", "run-manual --output=json 5", "send-signal TERM 5",
 		"--master list-workers", "--master status", "--master memory-usage", "--master poke a",
 		"journal log", "journal log --output=json", "journal show 5", "journal state", "journal conflicts", "journal stats",
 		"journal export", "journal export --format=csv", "journal verify", "journal anchor",
@@ -192,24 +163,6 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 1 || strings.Count(errs.String(), "no space left on device") != 1 {
 			t.Errorf("%s: %v, stderr %q", args, err, errs.String())
 		}
-	}
-}
-
-func TestAFullDiskUnderStderrAndFiles(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, "", map[string]any{
-		"run-manual": json.RawMessage(`{"jobs": {"5": {"result": "ok", "code": 0, "stdout": "out", "stderr": "x"}}}`),
-	})
-	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
-	defer full.Close()
-	cmd := ownProcess(t, "run-manual", "5", "--port", d.port)
-	cmd.Stderr = full
-	if out, err := cmd.Output(); cmd.ProcessState.ExitCode() != 1 || string(out) != "out" {
-		t.Errorf("stderr is full: %v, stdout %q", err, out)
-	}
-	dir := oneDay(t)
-	if got := (jobctl{}).run(t, "journal", "anchor", "--journal", dir, "--out=/dev/full"); got.code != 1 || !strings.Contains(got.err, "no space left") {
-		t.Errorf("anchor: %+v", got)
 	}
 }
 

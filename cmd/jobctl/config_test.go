@@ -298,21 +298,6 @@ func TestTokenRefuses(t *testing.T) {
 	}
 }
 
-// Each scope that is offered makes a line that a daemon takes.
-func TestTokenOfEachScope(t *testing.T) {
-	t.Parallel()
-	for _, scope := range []string{"status", "read", "submit", "run", "admin", "worker"} {
-		var form tokenForm
-		made := jobctl{}.run(t, "token", "new", "a", "--scope", scope, "--targets", "mail", "--output", "json")
-		if err := json.Unmarshal([]byte(made.out), &form); err != nil {
-			t.Fatalf("%+v: %v", made, err)
-		}
-		if got := (jobctl{stdin: form.Token}).run(t, "token", "check", "--file", principalsFile(t, form.Line+"\n")); !strings.Contains(got.out, "scope    "+scope+"\ntargets  mail\nexpires  never\n") {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
 // says is a daemon that answers poll and poke with the same words.
 func says(words string) jobnet.ServerConfig {
 	answer := func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return words, nil }

@@ -138,37 +138,6 @@ no job of target sms can be started since 10:00:05: exit code 1\x1b[31m
 	}
 }
 
-// Of a fleet each line names its worker.
-func TestFleetStatusTellsOfExecutors(t *testing.T) {
-	t.Parallel()
-	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"],
-		"workerStatus": ` + executorsAnswer + `}], "memoryUsage": {}}`), "waiting": json.RawMessage(`{"workers": []}`)})
-	got := jobctl{terminal: true}.run(t, "--master", "--port", daemon.port, "status")
-	for _, want := range []string{
-		"NAME   | TARGET | EXECUTOR | PROCESSES ", "node-1 | mail   | fork     | 5 ",
-		"worker node-1: no job of target sms can be started since 10:00:05: exit code\n    1",
-	} {
-		check.Contains(t, got.out, want, "stdout: … want in it")
-	}
-}
-
-// What one worker answers does not hide what the others do.
-func TestFleetStatusWithAnAnswerThatIsNotUnderstood(t *testing.T) {
-	t.Parallel()
-	for _, odd := range []string{`"ok"`, `[]`, `{"targets": 5}`} {
-		daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [
-			{"name": "odd", "remoteAddr": "10.0.0.2", "remotePort": 2, "targets": ["mail"], "workerStatus": ` + odd + `},
-			{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + executorsAnswer + `}],
-			"memoryUsage": {}}`), "waiting": json.RawMessage(`{"workers": []}`)})
-		for _, command := range []string{"status", "list-workers", "queue"} {
-			got := jobctl{terminal: true}.run(t, "--master", "--port", daemon.port, command)
-			if got.code == 0 || !strings.Contains(got.out, "mail") || !strings.Contains(got.out+got.err, "answer to status is not understood") {
-				t.Errorf("%s with %s: exit code %d, stdout:\n%s\nstderr:\n%s", command, odd, got.code, got.out, got.err)
-			}
-		}
-	}
-}
-
 // That the jobs of some targets can't be started is a warning; the others run.
 func TestHealthWarnsOfExecutors(t *testing.T) {
 	t.Parallel()
@@ -176,49 +145,6 @@ func TestHealthWarnsOfExecutors(t *testing.T) {
 	got := jobctl{}.run(t, "--port", daemon.port, "health")
 	if got.code != 1 || !strings.HasPrefix(got.out, "JOBD WARNING") || !strings.Contains(got.out, "no job of target hook can be started for ") {
 		t.Errorf("exit code %d: %s", got.code, got.out)
-	}
-}
-
-func TestPsNamesExecutors(t *testing.T) {
-	t.Parallel()
-	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "running": json.RawMessage(
-		`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "pid": 4711, "executor": "fork", "since": 1}, {"job": 8, "target": "mail", "attempt": 1, "pid": 4712, "since": 2},
-		{"job": 9, "target": "hook", "attempt": 1, "executor": "http", "address": "http://h:80", "since": 3}], "total": 3}`)})
-	got := jobctl{}.run(t, "--port", d.port, "ps")
-	lines := strings.Split(got.out, "\n")
-	for i, want := range []string{"EXECUTOR", "fork", "process", "http"} {
-		if !strings.HasSuffix(strings.TrimRight(lines[i], " "), want) {
-			t.Errorf("line %d of:\n%s\nwant at its end %s", i, got.out, want)
-		}
-	}
-}
-
-// A deployment that does not get ready is told by status and health, though all jobs go on.
-func TestANewVersionThatDoesNotGetReadyIsTold(t *testing.T) {
-	t.Parallel()
-	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
-		"failing": "it ended with exit code 255; it wrote: PHP Parse error", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
-	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
-	const why = "it ended with exit code 255; it wrote: PHP Parse error"
-	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
-	if want := "\nno new process for target mail gets ready since 10:00:05: " + why; !strings.Contains(strings.Join(strings.Fields(status.out), " "), strings.TrimSpace(want)) {
-		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
-	}
-	health := jobctl{}.run(t, "--port", daemon.port, "health")
-	if health.code != 1 || !strings.Contains(health.out, "no new process for target mail gets ready for ") || !strings.Contains(health.out, why) {
-		t.Errorf("health: exit code %d: %s", health.code, health.out)
-	}
-}
-
-// What a process wrote stands there in one line, its lines told apart.
-func TestWhatAProcessWroteIsShownInALine(t *testing.T) {
-	t.Parallel()
-	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
-		"failing": "it ended with exit code 1; it wrote:   Traceback:\n  File \"jobs.py\", line 3\r\nModuleNotFoundError: no\u001b[31m app\n", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
-	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
-	health := jobctl{}.run(t, "--port", daemon.port, "health")
-	if want := `it wrote: Traceback: / File "jobs.py", line 3 / ModuleNotFoundError: no\x1b[31m app`; !strings.Contains(health.out, want) {
-		t.Errorf("health:\n%s\nwant in it: %s", health.out, want)
 	}
 }
 
@@ -231,18 +157,6 @@ func TestAStrangerIsTold(t *testing.T) {
 	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
 	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
 	check.Contains(t, status.out, "\ntarget mail, 10:00:05: process 8 (curl) wrote", "status: … want in it")
-}
-
-// That nothing can be started is said in one line, before what each target says.
-func TestStatusTellsOfTheLauncher(t *testing.T) {
-	t.Parallel()
-	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail": {"why": "the launcher can't be executed: gone"}},
-		"launcher": {"broken": "the launcher can't be executed: /srv/job\u001b[31m: gone", "since": "2026-11-20T10:00:05Z"}}`)})
-	got := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
-	want := "\nnothing is started since 10:00:05: the launcher can't be executed:\n    /srv/job\\x1b[31m: gone\n"
-	if got.code != 0 || !strings.Contains(got.out, want) {
-		t.Errorf("exit code %d, stdout:\n%s\nwant in it:\n%s", got.code, got.out, want)
-	}
 }
 
 const troubledAnswer = `{"targets": {
@@ -390,20 +304,6 @@ func TestAMasterThatHasOlderWorkersOnly(t *testing.T) {
 			!strings.Contains(got.err, "worker 'w': it can't") || !strings.Contains(got.err, "an older jobd, or the original") {
 			t.Errorf("%s: %+v", args, got)
 		}
-	}
-}
-
-// The clock of the worker's host is ahead, or was set back since: how long a job has run is what the
-// worker measured, where it tells that.
-func TestPsTellsHowLongJobsHaveRunWhateverClocksSay(t *testing.T) {
-	t.Parallel()
-	const since = "1795194000000" // five hours ahead of the clock here
-	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "running": json.RawMessage(
-		`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": ` + since + `, "elapsed": 125000},
-		{"job": 8, "target": "mail", "attempt": 1, "since": ` + since + `}], "total": 2}`)})
-	got := jobctl{}.run(t, "--port", d.port, "ps")
-	if lines := strings.Split(got.out, "\n"); got.code != 0 || !strings.Contains(lines[1], "  2m5s ") || !strings.Contains(lines[2], "  0s ") {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -238,45 +238,6 @@ func TestStatusAsJSONAsksNoTable(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatIsAway(t *testing.T) {
-	t.Parallel()
-	away := strings.NewReplacer(
-		`"database": {"reachable": true, "since": "2026-11-20T10:00:05Z"}`, `"database": {"reachable": false, "since": "2026-11-20T11:58:00Z", "error": "connection refused\u001b[2J"}`,
-		`"segments": 2}`, `"segments": 2, "fullSince": "2026-11-20T11:00:00Z", "full": "3 MiB are free"}`,
-		`"runner": {"reachable": true, "since": "2026-11-17T07:00:00Z", "pid": 4712}`, `"runner": {"reachable": false, "since": "2026-11-20T11:00:01Z", "error": "it hangs"}`,
-	).Replace(standingAnswer("node-1", 4))
-	worker := startDaemon(t, "", map[string]any{
-		"status": json.RawMessage(away), "waiting": jobnet.Refusal("the database is away since 2026-11-20T11:58:00Z: connection refused"),
-	})
-	got := jobctl{}.run(t, "--port", worker.port, "status")
-	for _, want := range []string{
-		"database: away since 2026-11-20 11:58:00.000000",
-		"journal's disk: full since 2026-11-20 11:00:00.000000",
-		"runner: not connected since 2026-11-20 11:00:01.000000",
-		`the database is away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
-		"the journal's disk is full since 2026-11-20 11:00:00.000000: 3 MiB are free",
-		"the runner is not connected since 2026-11-20 11:00:01.000000: it hangs",
-		"mail         4/5    2           ?        ?       no",
-	} {
-		if got.code != 0 || got.err != "" || !strings.Contains(got.out, "\n"+want) {
-			t.Errorf("%q is missing in %+v", want, got)
-		}
-	}
-	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"workers": [{"remoteAddr": "10.0.0.1", "remotePort": 40000,
-		"targets": ["mail"], "name": "node-1", "workerStatus": ` + away + `}], "memoryUsage": {}}`)})
-	got = jobctl{}.run(t, "--master", "--port", master.port, "status")
-	for _, want := range []string{
-		"node-1  10.0.0.1:40000  1.4.0    3d5h  away 2m0s  5    4/15   2\n",
-		`worker node-1: the database is away since 2026-11-20 11:58:00.000000: connection refused\x1b[2J`,
-		"worker node-1: the journal's disk is full since 2026-11-20 11:00:00.000000: 3 MiB are free",
-		"worker node-1: the runner is not connected since 2026-11-20 11:00:01.000000: it hangs",
-	} {
-		if got.code != 0 || !strings.Contains(got.out, "\n"+want) {
-			t.Errorf("%q is missing in %+v", want, got)
-		}
-	}
-}
-
 // standingFleet is a master of a worker that is older, one that hangs, and two that share a target.
 // What it is asked for a worker the worker at that address answers.
 func standingFleet(t *testing.T, waiting map[string]string) *daemon {

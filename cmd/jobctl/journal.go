@@ -98,7 +98,7 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 		folders = append(folders, operator.Folder{Reader: r, Dir: dir, Own: own, Master: told && own == journal.MasterName})
 	}
 	if len(folders) > 1 {
-		p.tellApart(folders)
+		tellApart(folders)
 	}
 	for _, f := range folders {
 		j.Sources = append(j.Sources, f)
@@ -118,9 +118,9 @@ func ownerOf(ctx context.Context, r *replay.Reader, dir string) (name string, to
 	return filepath.Base(dir), false
 }
 
-// tellApart gives folders their names. Where two journals are of one name, as an archive and what it was cut off from are, or
-// those of two hosts whose workers were named alike, each bears its folder too, and that is said.
-func (p *program) tellApart(folders []operator.Folder) {
+// tellApart gives folders their names: the workers', and where two are of one name, as an archive and what it was cut off
+// from are, that with the folder.
+func tellApart(folders []operator.Folder) {
 	count := make(map[string]int)
 	for _, f := range folders {
 		count[f.Own]++
@@ -129,11 +129,6 @@ func (p *program) tellApart(folders []operator.Folder) {
 		f := &folders[i]
 		if f.Name = f.Own; count[f.Own] > 1 {
 			f.Name = fmt.Sprintf("%s (%s)", f.Own, f.Dir)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		if n := count[name]; n > 1 {
-			p.note(fmt.Errorf("%d journals are of worker '%s': they are told apart by their folders", n, clean(name)))
 		}
 	}
 }

@@ -312,13 +312,10 @@ func (p *program) journalConflicts() *cmd {
 
 func (t *table) addConflict(e operator.From[journal.Event]) {
 	conflict, _ := e.Item.Payload.(journal.Conflict)
-	found, owner := "no row", ""
-	switch {
-	case conflict.Found != nil:
-		found, owner = conflict.Found.Status, conflict.Found.Owner
-	case conflict.Reason != "": // the row is there: it was its update that was refused
-		found = operator.RowNotTold
+	owner := ""
+	if conflict.Found != nil {
+		owner = conflict.Found.Owner
 	}
 	worker := e.Source.Worker()
-	t.put(eventJSON(worker, e.Item), plain, worker, t.clock(e.Item.Time), e.Item.Seq, e.Item.Job, conflict.Wanted, found, owner, conflict.Reason)
+	t.put(eventJSON(worker, e.Item), plain, worker, t.clock(e.Item.Time), e.Item.Seq, e.Item.Job, conflict.Wanted, operator.FoundText(conflict), owner, conflict.Reason)
 }

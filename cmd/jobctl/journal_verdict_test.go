@@ -2,20 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"jobd/cmd/internal/exit"
 	"jobd/journal"
-	"jobd/journal/eventlog"
-	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -156,24 +151,6 @@ func TestNewestEventsOfADamagedJournal(t *testing.T) {
 	}
 }
 
-// What is told as the newest of a job is that, whatever was damaged before; its whole story is not told as one.
-func TestTheNewestOfAJobBehindDamage(t *testing.T) {
-	t.Parallel()
-	whole, damaged := oneDay(t), oneDay(t)
-	newest := func(dir string) output {
-		return jobctl{}.run(t, "journal", "log", "--job", "6", "-n1", "--journal", dir)
-	}
-	want := newest(whole)
-	damageEvent(t, damaged, "10.0.0.9:4000") // which was a signal to it
-	if got := newest(damaged); !strings.Contains(want.out, "SIGTERM") || got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	got := jobctl{}.run(t, "journal", "show", "6", "--journal", damaged)
-	if got.code == 0 || !strings.Contains(got.err, "event 9") {
-		t.Errorf("%+v, want the damage", got)
-	}
-}
-
 // A spreadsheet runs what begins as a formula does; numbers stay what they are.
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
@@ -242,56 +219,6 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	check.Equal(t, seen, len(outputs), "ends of")
 }
 
-// The column that names workers is theirs to fill.
-func TestAWorkersNameInACell(t *testing.T) {
-	t.Parallel()
-	top := t.TempDir()
-	journalOf(t, top+"/a", "=cmd()", 1)
-	journalOf(t, top+"/b", "node", 1)
-	got := jobctl{}.run(t, "journal", "export", "--format=csv", "--journal", top+"/a", "--journal", top+"/b")
-	if got.code != 0 || !strings.Contains(got.out, "\n'=cmd(),1,") {
-		t.Errorf("%+v", got)
-	}
-}
-
-// Following goes on where a segment ends, is sealed and even removed meanwhile.
-func TestJournalLogFollowsAcrossSegments(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	seconds := 0
-	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
-		seconds++
-		return begin.Add(time.Duration(seconds) * time.Second)
-	}}))(t)
-	defer j.Close()
-	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "reason 0"}})
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	reader, writer := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"journal", "log", "--follow", "--kind", "ignored", "--journal", dir}, surroundings{
-			out: writer, err: t.Output(), now: time.Now, location: time.UTC,
-		})
-		writer.Close()
-	}()
-	expectLine(t, reader, "reason 0")
-	for n := 1; n <= 9; n++ {
-		reason := "reason " + string(rune('0'+n))
-		appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: reason}})
-		expectLine(t, reader, reason)
-		j.SetPosition(1 << 40) // all that was appended
-		must.Do(t, j.Maintain(t.Context()))
-	}
-	cancel()
-	check.Do(t, <-ended, "interrupted")
-	r := must.Get(replay.Open(dir))(t)
-	if first, err := r.First(t.Context()); err != nil || first == 1 {
-		t.Errorf("the history begins with event %d, %v: nothing was removed, so nothing was shown", first, err)
-	}
-}
-
 // mastersDay makes a master's journal: two requests name job 9, one was refused to somebody who named it.
 func mastersDay(t *testing.T) (dir string) {
 	t.Helper()
@@ -340,9 +267,9 @@ func TestAMastersJournalTellsOfAJob(t *testing.T) {
 			append([]string{"claimed by web-1", "given back, because the claim was lost"}, asked...), note,
 		},
 		"unknown":   {[]string{"journal", "show", "7", "--journal", master}, exit.NoJob, []string{"job 7: no journal knows it; " + note}, "asked"},
-		"log --job": {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers="node-1,node-2 and 3 more"`}, "bob"},
+		"log --job": {[]string{"journal", "log", "--job", "9", "--journal", master, "-n", "1"}, exit.Success, []string{`request=cancel jobs=9 about="grace=5" workers=node-1,node-2 others=3`}, "bob"},
 		"log --by":  {[]string{"journal", "log", "--by", "ann", "--journal", master}, exit.Success, []string{"request=run-manual jobs=8,9 workers=node-1", "request=pause"}, "eve"},
-		"log":       {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel jobs=9 reason="bob may read, not run"`}, note},
+		"log":       {[]string{"journal", "log", "--journal", master}, exit.Success, []string{"registered", "left", "closed", `request=cancel reason="bob may read, not run" times=2 jobs=9`}, note},
 		"verify":    {[]string{"journal", "verify", "--journal", master}, exit.Success, []string{"8"}, note},
 		"export":    {[]string{"journal", "export", "--journal", master}, exit.Success, []string{`"kind":"registered"`, `"jobs":[9]`}, note},
 	} {

@@ -355,7 +355,7 @@ func (p *program) plan(ctx context.Context, h hand, args []string) error {
 		return err
 	}
 	return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
-		planned, errs, err := operator.Replan(ctx, p.daemon(), j, h.request, h.done, jobs)
+		planned, errs, err := operator.Replan(ctx, j, h.request, h.done, jobs)
 		if err == nil {
 			p.printPlanned(planned, h.head)
 			err = joined(errs)

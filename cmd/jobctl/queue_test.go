@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,46 +59,6 @@ jobctl: worker 'old': it can't tell what runs and waits, because it is an older 
 	}
 }
 
-// What nobody starts is not empty in any time, whatever has ended in the last minute.
-func TestQueueOfAPausedTarget(t *testing.T) {
-	t.Parallel()
-	worker := startDaemon(t, "", map[string]any{
-		"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "paused": true, "endedLastMinute": 20}, "video": {"concurrency": 1, "paused": true}}, "database": {"reachable": true}, "pid": 1}`),
-		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}, "video": {"count": 0}}}`),
-	})
-	got := jobctl{}.run(t, "--port", worker.port, "queue")
-	if got.code != 0 || !strings.Contains(got.out, " paused\n") || !strings.HasSuffix(got.out, " -\n") {
-		t.Errorf("%+v", got)
-	}
-	got = jobctl{}.run(t, "--port", worker.port, "queue", "mail", "--output=json")
-	check.Contains(t, got.out, `"emptyInSeconds":null`, "%+v", got)
-}
-
-// A target whose jobs can't be started is never empty either. One whose worker claims nothing for now,
-// as its rate is used up, is well, and is empty some time.
-func TestQueueOfATargetThatCannotStart(t *testing.T) {
-	t.Parallel()
-	for name, test := range standings {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			worker := startDaemon(t, "", map[string]any{
-				"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "endedLastMinute": 20` + test.target + `}}, "database": {"reachable": true}, "pid": 1` + test.worker + `}`),
-				"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}}}`),
-			})
-			want, seconds := " never\n", `"emptyInSeconds":null`
-			if !test.stuck {
-				want, seconds = " 21s\n", `"emptyInSeconds":21`
-			}
-			if got := (jobctl{}).run(t, "--port", worker.port, "queue"); got.code != 0 || !strings.HasSuffix(got.out, want) {
-				t.Errorf("%+v, want %q", got, want)
-			}
-			if got := (jobctl{}).run(t, "--port", worker.port, "queue", "--output=json"); !strings.Contains(got.out, seconds) {
-				t.Errorf("%+v, want %s", got, seconds)
-			}
-		})
-	}
-}
-
 // standings are what a worker says of itself, and of its target mail, for which it claims nothing.
 var standings = map[string]struct {
 	target, worker string // members, after others
@@ -128,17 +87,6 @@ func TestHealthOfATargetThatCannotStart(t *testing.T) {
 				t.Errorf("\n got %s\nwant %s", got.out, want)
 			}
 		})
-	}
-}
-
-func TestQueueWhereNothingCanBeCounted(t *testing.T) {
-	t.Parallel()
-	worker := startDaemon(t, "", map[string]any{
-		"status": json.RawMessage(standingAnswer("node-1", 4)), "waiting": json.RawMessage(`{"targets": {"mail": {"count": 0, "error": "it was not counted"}}}`),
-	})
-	got := jobctl{}.run(t, "--port", worker.port, "queue", "mail")
-	if got.code != 6 || !strings.Contains(got.out, "mail    ?        ?       4        5      30       20     ?\n") || got.err != "jobctl: rows of target mail: it was not counted\n" {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -235,24 +183,6 @@ func TestAnAnswerThatDoesNotCome(t *testing.T) {
 		})
 	}
 	check.Equal(t, queryTimeout, 10*time.Second, "the default is …, and the documentation says 10 s")
-}
-
-// A process that was stopped takes connections and answers nothing.
-func TestADaemonThatWasStopped(t *testing.T) {
-	t.Parallel()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	for _, args := range []string{"status", "run-manual 5", "pause"} {
-		patiently(t, func(patience time.Duration) string {
-			got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
-			want := fmt.Sprintf("jobctl: 127.0.0.1:%s: no answer within %s\n", port, patience)
-			if got != (output{code: 1, err: want}) {
-				return fmt.Sprintf("%s: %+v", args, got)
-			}
-			return ""
-		}, 200*time.Millisecond, 10*time.Second)
-	}
 }
 
 // --timeout is for the whole run, and takes the place of the default, also where it is longer, or 0.
@@ -352,26 +282,4 @@ func endlessServer(t *testing.T, head string) (port string) {
 		}
 	}()
 	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}
-
-// A server that writes without end costs neither the memory nor the patience of whoever asked it.
-func TestAnEndlessAnswer(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("the memory is measured as Linux tells it")
-	}
-	for name, head := range map[string]string{"a string": `[1,{"no":%s,"data":"`, "no frame": `%s`, "a frame of another": "[2]\x04%s"} {
-		cmd := ownProcess(t, "--timeout", "2m", "--port", endlessServer(t, head), "status") // a busy machine reads slowly
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		_ = cmd.Run()
-		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "message too long: at most 268435456 bytes are allowed") {
-			t.Errorf("%s: %v, stderr %q", name, cmd.ProcessState, errs.String())
-		}
-		if most := int64(1 << 20); usage.Maxrss > most { // a fifth of it, save under the race detector
-			t.Errorf("%s: %d KiB of memory, want at most %d", name, usage.Maxrss, most)
-		}
-		t.Logf("%s: %d KiB", name, usage.Maxrss)
-	}
 }

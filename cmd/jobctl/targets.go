@@ -15,7 +15,6 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
-	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -173,6 +172,7 @@ func (p *program) restart() *cmd {
 	all := false
 	c := command("restart [--all [--dry-run] [--yes]]", "restart the worker with the binary that is installed now; running jobs go on. "+
 		"With --master --all: each worker of the master, one after the other", func(ctx context.Context, args []string) error {
+		work := fleetWork{act: p.restartOne, stops: true}
 		switch {
 		case all && !p.config.master:
 			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
@@ -180,35 +180,27 @@ func (p *program) restart() *cmd {
 			return wrongUsage("restart: give --all to restart all workers of the master, one after the other; " +
 				"for one of them leave --master away, and give its --host and --port")
 		case all:
-			return p.restartAll(ctx, may)
+			work.consent, work.head = &may, []string{"WORKER", "PID", "VERSION"}
+			work.question = func(n int) string {
+				return fmt.Sprintf("%s would be restarted, one after the other.", screen.Count(n, "worker"))
+			}
+			work.none = errors.New("no worker is registered with the master: nothing was restarted")
+			work.row = func(w worker) []any {
+				if w.Err != nil {
+					return []any{w.From.Name, "", ""}
+				}
+				return []any{w.From.Name, w.Value.PID, w.Value.Version}
+			}
 		}
-		return p.startAgain(ctx)
+		return p.oneByOne(ctx, work)
 	})
 	c.FlagSet.BoolVar(&all, "all", false, "all workers of the master, one after the other, each when the one before it serves again")
 	may.flags(c, "with --master: ")
 	return c
 }
 
-// restartAll stops at the first worker that does not serve again: the others go on as they are.
-func (p *program) restartAll(ctx context.Context, may consent) error {
-	return p.oneByOne(ctx, fleetWork{
-		consent: &may, stops: true,
-		question: func(n int) string {
-			return fmt.Sprintf("%s would be restarted, one after the other.", screen.Count(n, "worker"))
-		},
-		none: errors.New("no worker is registered with the master: nothing was restarted"),
-		head: []string{"WORKER", "PID", "VERSION"},
-		row: func(w worker) []any {
-			if w.Err != nil {
-				return []any{w.From.Name, "", ""}
-			}
-			return []any{w.From.Name, w.Value.PID, w.Value.Version}
-		},
-		act: p.restartOne,
-	})
-}
-
-// restartOne restarts a worker of a master.
+// restartOne restarts a worker, and waits until its next run serves. The worker says no while nothing is lost
+// yet. After its yes it leaves its links, and the yes may be lost: then only its next run can tell.
 func (p *program) restartOne(ctx context.Context, w worker) (lines []string, form any, err error) {
 	before := w.Value
 	if before.Started == 0 {
@@ -217,23 +209,37 @@ func (p *program) restartOne(ctx context.Context, w worker) (lines []string, for
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
 	defer cancel()
 	look := func(ctx context.Context) (*workerStatus, error) { return ofWorker(ctx, p.asked, w.From.Name) }
-	if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{}, &api.Restarted{}); err != nil {
-		// After its yes a worker leaves its master, and the yes may be lost. Who is still there said no.
+	var answer api.Restarted
+	if err := w.From.Ask(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer); err != nil && !operator.LeftOpen(err, api.Restart.Name) {
+		// Its master may have lost the yes. A worker that is still there said no.
 		if now, unseen := look(ctx); unseen == nil && sameRun(now, before) {
 			return nil, nil, err
 		}
 	}
+	where := ""
+	if d := p.asked; !d.Master {
+		if host, _, err := net.SplitHostPort(d.Where()); err == nil && answer.Next != nil { // it may have another port
+			if _, port, err := net.SplitHostPort(answer.Next.Address); err == nil {
+				d.Move(net.JoinHostPort(host, port))
+			}
+		}
+		where = ", at " + d.Where()
+	}
 	after, err := awaitNext(ctx, before, look)
-	return append([]string{servesText(after)}, undone(before.Targets, after.Targets)...), runForm(after), err
+	if err != nil {
+		return nil, nil, err
+	}
+	served := fmt.Sprintf("process %d serves again, version %s%s", after.PID, clean(after.Version), where)
+	form = map[string]any{"pid": after.PID, "startedAt": after.Started, "version": after.Version}
+	return append([]string{served}, undone(before.Targets, after.Targets)...), form, nil
 }
 
-func servesText(now *workerStatus) string {
-	return fmt.Sprintf("process %d serves again, version %s", now.PID, clean(now.Version))
-}
-
-// ofWorker is how a worker stands that its master knows by a name.
-func ofWorker(ctx context.Context, c *operator.Daemon, name string) (*workerStatus, error) {
-	s, err := operator.TakeCensus(ctx, c)
+// ofWorker is how a worker stands that its master knows by a name, or that is asked itself.
+func ofWorker(ctx context.Context, d *operator.Daemon, name string) (*workerStatus, error) {
+	if !d.Master {
+		d.Move(d.Where()) // over the link to the old run only that answers
+	}
+	s, err := operator.TakeCensus(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +300,7 @@ func (p *program) oneByOne(ctx context.Context, work fleetWork) error {
 	for i, w := range workers {
 		name, err := w.From.Name, w.Err
 		if s.Master == nil {
-			name = w.Value.Name
+			name = cmp.Or(w.Value.Name, "at "+p.daemon().Where())
 		}
 		var lines []string
 		if err == nil {
@@ -384,11 +390,6 @@ func sameRun(now, before *workerStatus) bool {
 	return now.PID == before.PID && now.Started == before.Started
 }
 
-// runForm is what programs are told of a worker's run.
-func runForm(s *workerStatus) map[string]any {
-	return map[string]any{"pid": s.PID, "startedAt": s.Started, "version": s.Version}
-}
-
 // undone says what was set by hand and is as the file says now: pauses, and concurrencies.
 func undone(before, after map[string]api.TargetStatus) (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
@@ -414,78 +415,6 @@ func undone(before, after map[string]api.TargetStatus) (lines []string) {
 }
 
 var errNotAgain = errors.New("the worker has not served again in time")
-
-// startAgain asks a worker to start again, and waits until the new process serves. The worker says
-// no while nothing is lost yet. After its yes the link ends, and may end before the yes is here:
-// then only the worker's next run can tell.
-func (p *program) startAgain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errNotAgain)
-	defer cancel()
-	before := &workerStatus{}
-	var answer api.Restarted
-	d := p.daemon()
-	if err := d.AskInto(ctx, api.Status.Name, nil, before); err != nil {
-		return err
-	}
-	err := d.AskInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
-	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
-	if err != nil && !lost {
-		return err
-	}
-	if before.Started == 0 {
-		p.restarted(before, "ok: the worker is an older one and does not tell when it serves again")
-		return err
-	}
-	if answer.Next != nil && !jobnet.IsPath(d.Where()) { // else it is where it was
-		if err := p.goTo(answer.Next.Address); err != nil {
-			return err
-		}
-		d.Move(p.config.addresses()[0])
-	}
-	d.Move(d.Where())
-	after, err := awaitNext(ctx, before, func(ctx context.Context) (*workerStatus, error) {
-		now := &workerStatus{}
-		err := d.AskInto(ctx, api.Status.Name, nil, now)
-		d.Move(d.Address) // over the old one's link only the old one answers
-		return now, err
-	})
-	if err != nil {
-		return err
-	}
-	words := fmt.Sprintf("ok: %s, at %s", servesText(after), d.Where())
-	p.restarted(after, append([]string{words}, undone(before.Targets, after.Targets)...)...)
-	return nil
-}
-
-func (p *program) restarted(now *workerStatus, lines ...string) {
-	if p.json() {
-		p.printJSON(runForm(now))
-		return
-	}
-	p.say("%s\n", strings.Join(lines, "\n"))
-}
-
-// goTo goes where the new process will listen. A host that is all of its addresses stays the one
-// that was given.
-func (p *program) goTo(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil // none was told: it is where it was
-	}
-	if port == "0" {
-		return fmt.Errorf("the worker starts again, and listens on any free port: its log tells which, and whether it serves")
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
-		if old := net.ParseIP(strings.Trim(p.config.host, "[]")); ip == nil || old == nil || old.IsLoopback() == ip.IsLoopback() {
-			if p.config.tls.Name == "" { // the certificate has the name that was given
-				p.config.tls.Name = strings.Trim(p.config.host, "[]")
-			}
-			p.config.host = host
-		}
-	}
-	_, err = fmt.Sscan(port, &p.config.port)
-	return err
-}
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
 func awaitNext(ctx context.Context, before *workerStatus, look func(context.Context) (*workerStatus, error)) (now *workerStatus, err error) {

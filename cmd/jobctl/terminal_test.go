@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/store/storetest/check"
@@ -147,19 +146,6 @@ func attacked(t *testing.T) (dir string) {
 	return dir
 }
 
-// jobctl's own colours are there all the same.
-func TestOwnColoursInARealTerminal(t *testing.T) {
-	t.Parallel()
-	m := startMultiplexer(t)
-	self, _ := os.Executable()
-	script := "'" + self + "' journal log --journal '" + oneDay(t) + "'; tmux wait-for -S ended; exec cat"
-	m.ask(t, "new-session", "-d", "-s", "person", "-x", "200", "-y", "40", script)
-	m.ask(t, "wait-for", "ended")
-	if shown := m.ask(t, "capture-pane", "-p", "-e", "-t", "person"); !strings.Contains(shown, "\x1b[31m2026-11-20") || strings.Contains(shown, `\x1b`) {
-		t.Errorf("shows %q", shown)
-	}
-}
-
 const nasty = "a\x1b[2J\u202eb\rc\u200b"
 
 // Whatever a peer says, on every way out of the program.
@@ -198,53 +184,6 @@ func TestAPipeGetsTheBytesOfAJob(t *testing.T) {
 	jobctl{}.expect(t, d, output{out: nasty, err: nasty}, "run-manual", "5")
 }
 
-// In a terminal of 80 columns no table wraps, however long what is in it; in a wider one, there is
-// more of it.
-func TestTablesInANarrowTerminal(t *testing.T) {
-	t.Parallel()
-	const long = "a-name-that-is-so-long-that-nobody-would-give-it-to-a-worker-or-a-target-of-its-own"
-	const reason = "the row is locked by somebody who has begun a transaction and has gone to lunch since"
-	worker := `{"targets": {"` + long + `": {"concurrency": 10, "length": 3}}, "memoryUsage": {"rss": 1048576},
-		"journal": {"events": 1000000, "mirrored": 999999, "bytes": 123456789, "segments": 12},
-		"aside": [{"job": 4711, "target": "` + long + `", "reason": "` + reason + `", "since": "2025-11-20T10:00:05Z"}]}`
-	master := startDaemon(t, "", map[string]any{
-		"status": json.RawMessage(`{"workers": [{"remoteAddr": "2001:db8::1:2:3:4", "remotePort": 40001, "name": "` + long + `", "targets": ["a"], "workerStatus": ` + worker + `},
-			{"remoteAddr": "10.0.0.1", "remotePort": 40001, "name": "node-2", "targets": ["` + long + `"], "workerStatusError": "` + reason + `"}], "memoryUsage": {}}`),
-	})
-	old := startDaemon(t, "", map[string]any{
-		"status":       json.RawMessage(worker),
-		"journal-diff": json.RawMessage(`{"name": "node-1", "cursor": "c"}`),
-		"journal-next": json.RawMessage(`{"items": [{"job": 1, "cause": "changed", "want": {"job": 1, "target": "` + long + `", "status": "done"}, "found": {"job": 1, "status": "waiting"}, "reason": "` + reason + `"}], "more": false}`),
-	})
-	dir := oneDay(t)
-	for name, args := range map[string][]string{
-		"list-workers":  {"--master", "--port", master.port, "list-workers"},
-		"status":        {"--master", "--port", master.port, "status"},
-		"memory-usage":  {"--master", "--port", master.port, "memory-usage"},
-		"list-targets":  {"--port", old.port, "list-targets"},
-		"journal diff":  {"--port", old.port, "journal", "diff"},
-		"journal state": {"journal", "state", "--journal", dir},
-		"journal stats": {"journal", "stats", "--journal", dir},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			narrow, wide := startMultiplexer(t).showsIn(t, 80, args...), startMultiplexer(t).showsIn(t, 160, args...)
-			for line := range strings.Lines(narrow) { // joined where it wraps
-				if n := screen.Width(strings.TrimRight(line, "\n")); n > 80 && strings.ContainsAny(line, "|+") {
-					t.Errorf("%d columns: %s", n, line)
-				}
-			}
-			isCut := strings.Contains(narrow, "…")
-			if !strings.Contains(narrow, "exit code") || isCut != strings.Contains(wide, "a-name") {
-				t.Errorf("shows\n%s", narrow)
-			}
-			if isCut && strings.Count(wide, "e") <= strings.Count(narrow, "e") {
-				t.Errorf("a wide terminal shows no more:\n%s", wide)
-			}
-		})
-	}
-}
-
 // A column that is named as elastic is cut so that lines fit; elsewhere than on a terminal, and
 // where there is room, everything is whole.
 func TestTablesFitTheTerminal(t *testing.T) {
@@ -275,28 +214,6 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, &out, test.want)
 		}
 	}
-}
-
-// Characters count as a terminal shows them, and none is cut in two.
-func TestWideCharacters(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"": 0, "abc": 3, "größe": 5, "日本": 4, "e\u0301": 1, "…": 1, "🚀": 2, "ｱ": 1, "│": 1, clean("a\u200bb"): 8} {
-		check.Equal(t, screen.Width(text), want, "%q is … wide", text)
-	}
-	for _, test := range []struct {
-		text  string
-		width int
-		want  string
-	}{{"日本語です", 10, "日本語です"}, {"日本語です", 9, "日本語で…"}, {"日本語です", 8, "日本語…"}, {"e\u0301e\u0301e\u0301", 2, "e\u0301…"}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}} {
-		if got := screen.Cut(test.text, test.width); got != test.want || screen.Width(got) > test.width {
-			t.Errorf("%q cut to %d is %q, want %q", test.text, test.width, got, test.want)
-		}
-	}
-	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"日本": {"concurrency": 1}, "e\u0301t\u0301": {"concurrency": 22}}}`)})
-	got := jobctl{terminal: true}.run(t, "--port", d.port, "list-targets")
-	want := "TARGET | CONCURRENCY | LENGTH | PAUSED\n-------+-------------+--------+-------\n" +
-		"e\u0301t\u0301     | 22          | 0      | no\n日本   | 1           | 0      | no\n"
-	check.Equal(t, got.out, want, "printed")
 }
 
 // A person reads the time of day of what was today, and the date of what was not; programs, and
@@ -331,27 +248,6 @@ func TestClock(t *testing.T) {
 		if !strings.HasPrefix(got.out, want+" ") {
 			t.Errorf("%s: %+v, want it to begin with %q", flag, got, want)
 		}
-	}
-}
-
-// Flags that are lengths of time are written as in the configuration, and say what is allowed.
-func TestLengthFlags(t *testing.T) {
-	t.Parallel()
-	const allowed = ` is not allowed; allowed is seconds, or a duration such as 500ms, 30s or 2m, from 0s to 24h0m0s`
-	for text, want := range map[string]any{
-		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "0": time.Duration(0), "1m30s": 90 * time.Second, "1h": time.Hour, "1d": 24 * time.Hour,
-		"x": `"x"` + allowed, "-1": `"-1"` + allowed, "1441m": `"1441m"` + allowed, "": `""` + allowed, "2d": `"2d"` + allowed,
-	} {
-		length := time.Duration(-1)
-		var got any
-		c := command("cancel", "", nil)
-		c.value("grace", "", graceful(&length))
-		if err := c.FlagSet.Set("grace", text); err != nil {
-			got = err.Error()
-		} else {
-			got = length
-		}
-		check.Equal(t, got, want, "%q", text)
 	}
 }
 

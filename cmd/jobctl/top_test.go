@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -152,65 +150,6 @@ func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 	check.Elements(t, r.asked, []string{`waiting a:1 ["fax","mail","nobody","video"]`}, "asked")
 	if err != nil || waiting.Targets["mail"].Count != 3 || len(waiting.Silent) != 0 {
 		t.Errorf("%+v, %v", waiting, err)
-	}
-}
-
-// A link over which no answer came is made again; a refusal is an answer.
-func TestTopMakesALostConnectionAgain(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var links []*jobnet.Link
-	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
-		"status": func(_ context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Contains(links, link) {
-				links = append(links, link)
-			}
-			return json.RawMessage(workerAnswer), nil
-		},
-		"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return nil, jobnet.Refusal("no") },
-		"pause": func(_ context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
-			link.Close()
-			return "ok", nil
-		},
-	}})
-	s := topOf(t, port, false)
-	for _, step := range []struct {
-		kind  live.ActionKind
-		want  string
-		links int
-	}{
-		{live.Poke, "127.0.0.1:" + port + ": no", 1},
-		{live.Poke, "127.0.0.1:" + port + ": no", 1},
-		{live.Pause, "; whether it did what it was asked for (pause) is not known", 1},
-		{live.Poke, "127.0.0.1:" + port + ": no", 2},
-	} {
-		_, err := s.Do(t.Context(), live.Action{Kind: step.kind, Target: "mail"})
-		mu.Lock()
-		n := len(links)
-		mu.Unlock()
-		if err == nil || !strings.HasSuffix(err.Error(), step.want) || n != step.links {
-			t.Errorf("%v, over %d links; want %s over %d", err, n, step.want, step.links)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Fleet(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
-	}
-	must.Get(s.Fleet(t.Context()))(t)
-}
-
-func TestTopSaysWhyItCanNotConnect(t *testing.T) {
-	t.Parallel()
-	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer)})
-	if _, err := topOf(t, master.port, false).Fleet(t.Context()); err == nil || !strings.Contains(err.Error(), "this is a master, not a worker") {
-		t.Errorf("of the wrong daemon: %v", err)
-	}
-	s := topOf(t, "1", false)
-	if _, err := s.Fleet(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || err.Error() != "no connection to 127.0.0.1:1: connection refused" {
-		t.Errorf("of none: %v", err)
 	}
 }
 

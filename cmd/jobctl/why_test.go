@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
-	"jobd/net/api"
 	"jobd/store/storetest/check"
 )
 
@@ -52,23 +51,6 @@ func TestWhyOfAFleet(t *testing.T) {
 	}
 }
 
-func TestWhyOfWrongWords(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"why":       "why: needs at least one job, as ID or TARGET:ID",
-		"why x":     `why: job "x" is not allowed; allowed is ID or TARGET:ID, where ID is a whole number of 64 bits other than 0`,
-		"why :5":    `why: job ":5" is not allowed`,
-		"why a:0":   `why: job "a:0" is not allowed`,
-		"show":      "show: needs a job, as ID or TARGET:ID",
-		"show 5 6":  `show: takes one job, got ["5" "6"]`,
-		"show a:b:": `show: job "a:b:" is not allowed`,
-	} {
-		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {
-			t.Errorf("%s: %+v", args, got)
-		}
-	}
-}
-
 // A peer that does not know the question says so itself.
 func TestWhyOfAnOldWorker(t *testing.T) {
 	t.Parallel()
@@ -80,20 +62,6 @@ func TestWhyOfAnOldWorker(t *testing.T) {
 		if got.code != 1 || got.out != "" || !strings.Contains(got.err, "it can't tell, because it is an older jobd, or the original") {
 			t.Errorf("%s: %+v", command, got)
 		}
-	}
-}
-
-// More jobs than one request takes are asked about in several.
-func TestWhyOfManyJobs(t *testing.T) {
-	t.Parallel()
-	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "explain": json.RawMessage(`{"name":"node-1","jobs":[]}`)})
-	args := []string{"--port", worker.port, "why"}
-	for id := range api.MostExplained + 1 {
-		args = append(args, fmt.Sprint(id+1))
-	}
-	got := jobctl{}.run(t, args...)
-	if lines := strings.Count(got.out, "\n"); lines != api.MostExplained+1 || len(worker.asked()) != 3 {
-		t.Errorf("%d lines, %d questions: %s", lines, len(worker.asked()), got.err)
 	}
 }
 

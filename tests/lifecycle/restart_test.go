@@ -191,7 +191,7 @@ func TestRestartIsAnsweredByTheNewProcess(t *testing.T) {
 				r.configure(t, r.settings.With(harness.Settings{"port": port}))
 			}
 			code, output := r.restart(t)
-			if code != 0 || !strings.Contains(output, fmt.Sprintf("ok: process %d serves again", r.Pid)) || !strings.Contains(output, addr) {
+			if code != 0 || !strings.Contains(output, fmt.Sprintf("process %d serves again", r.Pid)) || !strings.Contains(output, addr) {
 				t.Errorf("jobctl restart: exit code %d: %s", code, output)
 			}
 			if after := started(t, addr); after <= before {

@@ -56,25 +56,6 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 	return s, nil
 }
 
-// served are the targets that a daemon tells of, in their order, without asking a master's workers; none where
-// it does not answer.
-func (d *Daemon) served(ctx context.Context) []string {
-	served := map[string]bool{}
-	if d.Master {
-		var status api.FleetStatus[*api.WorkerStatus]
-		_ = d.AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status)
-		for _, worker := range status.Workers {
-			for _, name := range worker.Targets {
-				served[name] = true
-			}
-		}
-		return slices.Sorted(maps.Keys(served))
-	}
-	var status api.WorkerStatus
-	_ = d.AskInto(ctx, api.Status.Name, nil, &status)
-	return slices.Sorted(maps.Keys(status.Targets))
-}
-
 // TellsMore tells whether a worker says more than the original and older versions do: what runs, and
 // how the database is. They can't count what waits, either.
 func TellsMore(s *api.WorkerStatus) bool { return s.Database != nil }

@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,141 +20,99 @@ import (
 // This file says in one line what an event says: names and values, for a log. What it means for a job,
 // and in sentences, is a Narrator's.
 
-// RowNotTold stands for a row that exists, and of which the journal does not say more.
-const RowNotTold = "not told"
-
-// Describe tells in one line what a payload says.
+// Describe tells in one line what a payload says: its fields, by the names that they have in JSON, without what is
+// empty; who wanted it comes last.
 func Describe(payload journal.Payload) string {
-	switch e := payload.(type) {
-	case journal.Accepted:
-		return describeAccepted(e)
-	case journal.Ignored:
-		return screen.Clean(e.Reason)
-	case journal.Released:
-		return screen.Clean(e.Reason)
-	case journal.Running:
-		return pairs("attempt", e.Attempt, "timeout", someSeconds(e.Timeout), "executor", e.Executor)
-	case journal.Started:
-		if e.Address != "" {
-			return pairs("address", e.Address)
-		}
-		return pairs("pid", e.Pid)
-	case journal.Signal:
-		return pairs("signal", SignalName(e.Signo), "by", e.By, "ends", someYes(e.Ends))
-	case journal.Done:
-		return describeDone(e)
-	case journal.Conflict:
-		return describeConflict(e)
-	case journal.SetAside:
-		return pairs("wanted", e.Wanted, "reason", e.Reason)
-	case journal.Marked:
-		return pairs("mark", e.Mark)
-	case journal.Server:
-		return pairs("server", e.Server, "before", e.Before, "mended", e.Mended, "left", e.Left)
-	case journal.Runner:
-		return pairs("instance", e.Instance, "before", e.Before)
-	case journal.Opened:
-		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets),
-			"host", e.Host, "launcher", strings.Join(e.Launcher, " "), "launchers", describeLaunchers(e.Launchers))
-	case journal.Closed:
-		return screen.Clean(e.Reason)
-	case journal.Paused:
-		return pairs("targets", strings.Join(e.Targets, ","), "by", e.By)
-	case journal.Continued:
-		return pairs("targets", strings.Join(e.Targets, ","), "by", e.By)
-	case journal.TargetAdded:
-		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
-	case journal.TargetRemoved:
-		return pairs("target", e.Target, "by", e.By)
-	case journal.Requeued:
-		return pairs("reason", e.Reason, "by", e.By)
-	case journal.Cancelled:
-		return describeCancelled(e)
-	case journal.Retried:
-		return pairs("from", e.From, "result", e.Result, "to", e.To, "by", e.By)
-	case journal.Planned:
-		return describePlanned(e)
-	case journal.Replanned:
-		return describeReplanned(e)
-	case journal.Requested:
-		return pairs("request", e.Request, "jobs", SomeIDs(e.Jobs, e.More), "about", e.About, "workers", listed(e.Workers, e.Others), "by", e.By)
-	case journal.Refused:
-		return pairs("request", e.Request, "jobs", SomeIDs(e.Jobs, e.More), "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
-	case journal.Registered:
-		return pairs("worker", e.Worker, "targets", listed(e.Targets, e.More), "by", e.By, "more_times", someTimes(e.Times))
-	case journal.Left:
-		return pairs("worker", e.Worker, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
-	case journal.Reloaded:
-		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "launcher", strings.Join(e.Launcher, " "),
-			"launchers", describeLaunchers(e.Launchers), "by", e.By)
-	case journal.Reapplied:
-		return describeReapplied(e)
-	case journal.Retention:
-		return pairs("first", e.First, "last", e.Last, "seq", e.Seq, "archive", e.Archive, "reason", e.Reason)
-	case journal.ConcurrencySet:
-		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
+	var parts []string
+	_, claims := payload.(journal.Accepted) // whose token is told once
+	if conflict, is := payload.(journal.Conflict); is && conflict.Found == nil {
+		parts = append(parts, pairs("found", FoundText(conflict)))
 	}
-	return ""
+	parts = append(parts, fieldsOf("", reflect.ValueOf(payload), claims)...)
+	return strings.Join(parts, " ")
 }
 
-// describeCancelled tells who cancelled a job, and, where that runs, how long it gets to end.
-func describeCancelled(e journal.Cancelled) string {
-	grace := ""
-	if e.Runs {
-		grace = (time.Duration(e.Grace) * time.Microsecond).String()
-	}
-	return pairs("by", e.By, "grace", grace)
-}
-
-func describeDone(e journal.Done) string {
-	parts := []any{"result", e.Result}
-	if e.Code != nil {
-		parts = append(parts, "code", *e.Code)
-	}
-	elapsed := ""
-	if ran, known := measured(e); known {
-		elapsed = ran.String()
-	}
-	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "elapsed", elapsed, "reason", e.Reason)
-	parts = append(parts, "timeout", someSeconds(e.Timeout), "final", someYes(e.Final), "retry-after", someSeconds(e.RetryAfter))
-	return words(pairs(parts...), describeAgain(e.Again))
-}
-
-func describeConflict(e journal.Conflict) string {
-	found := "the row is gone"
+// FoundText is the status of the row that a conflict met; of one that exists the journal may not tell it.
+func FoundText(c journal.Conflict) string {
 	switch {
-	case e.Found == nil && e.Reason != "": // its update was refused
-		found = RowNotTold
-	case e.Found != nil:
-		found = fmt.Sprintf("status=%s owner=%s", screen.Clean(e.Found.Status), quoteIfNeeded(screen.Clean(e.Found.Owner)))
+	case c.Found != nil:
+		return c.Found.Status
+	case c.Reason != "": // its update was refused
+		return "not told"
 	}
-	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")
+	return "no row"
 }
 
-// describeReapplied tells of a reapply, which has an event before its first row and one behind its
-// last.
-func describeReapplied(e journal.Reapplied) string {
-	if e.Ended {
-		return pairs("rows", e.Rows, "refused", e.Refused, "journal", e.Journal, "by", e.By)
+// unsaid are fields that mean nothing to a reader of a log: JSON has them.
+var unsaid = []string{"boot_id", "start_time", "claimed", "runner", "kill_after", "created", "told", "finished", "hash", "cpu", "memory"}
+
+// fieldsOf are the fields of a value as names and values. Those of a part of it have its name before theirs.
+func fieldsOf(before string, of reflect.Value, token bool) (parts []string) {
+	by := ""
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Type().Field(i).Tag.Get("json"), ",")
+		value := reflect.Indirect(of.Field(i))
+		switch {
+		case !value.IsValid() || name == "-" || slices.Contains(unsaid, name) || name == "token" && !token:
+		case name == "by":
+			by = pairs(name, value.Interface())
+		case value.Kind() == reflect.Struct && value.Type() != reflect.TypeFor[journal.Output]():
+			parts = append(parts, fieldsOf(before+name+".", value, false)...)
+		case of.Field(i).Kind() == reflect.Pointer: // a 0 says something
+			parts = append(parts, pairs(before+name, value.Interface()))
+		default:
+			parts = append(parts, pairs(before+name, fieldText(name, value)))
+		}
 	}
-	since := ""
-	if e.Since != 0 {
-		since = time.UnixMicro(e.Since).UTC().Format(time.RFC3339)
+	return slices.DeleteFunc(append(parts, by), func(part string) bool { return part == "" })
+}
+
+// fieldText is a field's value; "" where it is empty.
+func fieldText(name string, value reflect.Value) string {
+	switch v := value.Interface().(type) {
+	case journal.Output:
+		return fmt.Sprint(v.Size)
+	case []string:
+		return strings.Join(v, map[bool]string{true: " ", false: ","}[name == "launcher"])
+	case []int64:
+		return SomeIDs(v, 0)
+	case map[string]int:
+		return sorted(v, ",", func(name string, slots int) string { return fmt.Sprintf("%s:%d", name, slots) })
+	case map[string][]string:
+		return sorted(v, "; ", func(target string, words []string) string { return target + ": " + strings.Join(words, " ") })
+	case bool:
+		return map[bool]string{true: "yes"}[v]
 	}
-	return pairs("from", e.From, "to", e.To, "since", since, "journal", e.Journal, "rows", someTimes(e.Rows), "by", e.By, "notes", e.Notes)
+	if value.IsZero() {
+		return ""
+	}
+	switch name {
+	case "signo":
+		return SignalName(int(value.Int()))
+	case "run_at", "planned_at":
+		return time.Unix(value.Int(), 0).UTC().Format(time.RFC3339)
+	case "since":
+		return time.UnixMicro(value.Int()).UTC().Format(time.RFC3339)
+	case "timeout", "retry_after":
+		return someSeconds(value.Int())
+	case "elapsed", "grace":
+		return (time.Duration(value.Int()) * time.Microsecond).String()
+	}
+	return fmt.Sprint(value.Interface())
+}
+
+// sorted are the entries of a map as texts, by their keys.
+func sorted[V any](all map[string]V, between string, text func(string, V) string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, text(key, all[key]))
+	}
+	return strings.Join(parts, between)
 }
 
 // DescribeRow puts a row into words.
 func DescribeRow(row history.Row) string {
 	return pairs("status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result)
-}
-
-// someTimes is a count that is left out where there is none.
-func someTimes(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
 }
 
 // SomeIDs lists ids, the first few of many; so many more are not among them.
@@ -175,86 +134,18 @@ func listed(names []string, more int) string {
 	return text
 }
 
-func concurrencies(targets map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(targets)) {
-		parts = append(parts, fmt.Sprintf("%s:%d", name, targets[name]))
-	}
-	return strings.Join(parts, ",")
-}
-
 // pairs prints names and values, leaving out the empty ones.
 func pairs(namesAndValues ...any) string {
 	var parts []string
 	for i := 0; i+1 < len(namesAndValues); i += 2 {
 		if value := screen.Clean(fmt.Sprint(namesAndValues[i+1])); value != "" {
-			parts = append(parts, fmt.Sprintf("%s=%s", namesAndValues[i], quoteIfNeeded(value)))
+			if strings.ContainsAny(value, " \"=") { // it would not be one word
+				value = `"` + strings.ReplaceAll(value, `"`, `\"`) + `"`
+			}
+			parts = append(parts, fmt.Sprintf("%s=%s", namesAndValues[i], value))
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// quoteIfNeeded puts text that was cleaned into quotes where it would not be one word without.
-func quoteIfNeeded(text string) string {
-	if text == "" || strings.ContainsAny(text, " \"=") {
-		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
-	}
-	return text
-}
-
-// describeAccepted tells of a claim: what its row said about time, where it said something.
-func describeAccepted(e journal.Accepted) string {
-	text := pairs("target", e.Target, "token", e.Token, "manual", someYes(e.Manual), "from", e.From)
-	if plan := e.Plan; plan != nil {
-		text = words(text, pairs("due", someMoment(plan.RunAt), "planned", someMoment(e.PlannedAt),
-			"attempts", someCount(plan.Attempts), "schedule", plan.Schedule, "zone", plan.Zone))
-	}
-	return text
-}
-
-// describePlanned tells of a row that was not run, and is due at another time.
-func describePlanned(e journal.Planned) string {
-	return words(pairs("target", e.Target, "was_due", someMoment(e.From.RunAt)), describeAgain(&e.To), pairs("reason", e.Reason, "by", e.By))
-}
-
-// describeReplanned tells what follows a run whose schedule was edited meanwhile.
-func describeReplanned(e journal.Replanned) string {
-	follows := describeAgain(e.Again)
-	if e.Again == nil {
-		follows = "again=no"
-	}
-	return words(pairs("schedule", e.Schedule, "zone", e.Zone), follows, pairs("note", e.Note))
-}
-
-// describeAgain tells when a row comes back, and why; "" where it does not.
-func describeAgain(again *journal.Again) string {
-	if again == nil {
-		return ""
-	}
-	planned := ""
-	if again.PlannedAt != again.RunAt {
-		planned = someMoment(again.PlannedAt)
-	}
-	return pairs("again", someMoment(again.RunAt), "planned", planned, "attempts", someCount(again.Attempts), "why", again.Why)
-}
-
-// words joins texts by blanks, without those that are empty.
-func words(texts ...string) string {
-	var some []string
-	for _, text := range texts {
-		if text != "" {
-			some = append(some, text)
-		}
-	}
-	return strings.Join(some, " ")
-}
-
-// someMoment is a time of a row, in UTC; "" where there is none.
-func someMoment(seconds int64) string {
-	if seconds == 0 {
-		return ""
-	}
-	return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 }
 
 // someSeconds is a length of time; "" where there is none.
@@ -263,26 +154,6 @@ func someSeconds(seconds int64) string {
 		return ""
 	}
 	return (time.Duration(seconds) * time.Second).String()
-}
-
-// someCount is a count that is left out where there is none.
-func someCount(n int64) string { return someTimes(int(n)) }
-
-// someYes is the word of what holds, and is left out where it does not.
-func someYes(holds bool) string {
-	if !holds {
-		return ""
-	}
-	return "yes"
-}
-
-// describeLaunchers are the launchers of targets that have one of their own.
-func describeLaunchers(launchers map[string][]string) string {
-	var all []string
-	for _, target := range slices.Sorted(maps.Keys(launchers)) {
-		all = append(all, target+": "+strings.Join(launchers[target], " "))
-	}
-	return strings.Join(all, "; ")
 }
 
 // SignalName is the name of a signal, or its number where it has none.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/reason"
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
@@ -197,13 +196,12 @@ func (n *narrator) words(payload journal.Payload, at time.Time) string {
 		if e.Wanted == journal.WantedRetried {
 			return "its row was not set back, because " + screen.Clean(e.Reason)
 		}
-		return "the row was changed by somebody else: " + strings.TrimPrefix(Describe(e), "found: ")
+		return "the row was changed by somebody else: " + Describe(e)
 	}
 	return Describe(payload)
 }
 
-// claimant names who claimed the job: the worker through which it is read, or, where it is read from a
-// folder, the one whose run the journal tells of then.
+// claimant names who claimed the job: the worker through which it is read, or whose journal it is.
 func claimant(ctx context.Context, e From[journal.Event]) (string, error) {
 	name := e.Source.Worker()
 	if link := e.Source.Link(); link != nil && name == "" {
@@ -212,14 +210,6 @@ func claimant(ctx context.Context, e From[journal.Event]) (string, error) {
 	if name != "" {
 		return screen.Clean(name), nil
 	}
-	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.Item.Time.Add(time.Microsecond), Last: 1}
-	for newest, err := range e.Source.Events(ctx, runs) {
-		if opened, ok := newest.Payload.(journal.Opened); ok && err == nil {
-			return screen.Clean(opened.Name), nil
-		}
-		return "the worker", err
-	}
-	// Retention has removed the beginning of the run.
 	own, err := e.Source.JournalName(ctx)
 	return screen.Clean(cmp.Or(own, "the worker")), err
 }

@@ -183,7 +183,7 @@ type Planned struct {
 
 // Replan has the plans of delayed rows changed by a request: made due, paused or continued, as done says it.
 // The errors say why others were left.
-func Replan(ctx context.Context, d *Daemon, j *Journals, request, done string, jobs []Job) (p *Planned, errs []error, err error) {
+func Replan(ctx context.Context, j *Journals, request, done string, jobs []Job) (p *Planned, errs []error, err error) {
 	p = &Planned{PlannedRows: api.PlannedRows{Jobs: map[jobnet.Whole]int64{}}}
 	rows, wrong, err := RowsOf(ctx, j, jobs)
 	if err != nil {
@@ -195,7 +195,7 @@ func Replan(ctx context.Context, d *Daemon, j *Journals, request, done string, j
 		switch row, there := rows[job.ID]; {
 		case !there:
 		case row.Status == journal.RowWaiting:
-			wrong[job.ID] = waits(d, d.served(ctx), row.Target)
+			wrong[job.ID] = fmt.Sprintf("it is not delayed: it waits already (jobctl why %d tells for what)", job.ID)
 		case row.Status != journal.RowDelayed:
 			wrong[job.ID] = notDelayed(row.Status)
 		default:
@@ -215,17 +215,6 @@ func Replan(ctx context.Context, d *Daemon, j *Journals, request, done string, j
 		errs = append(errs, JobError(id, p.Errors[id]))
 	}
 	return p, errs, nil
-}
-
-// waits says of a row that waits what it waits for.
-func waits(d *Daemon, served []string, target string) string {
-	switch {
-	case len(served) == 0 || slices.Contains(served, target):
-		return "it is not delayed: it waits already, and runs as soon as there is a slot"
-	case d.Master:
-		return "it is not delayed: it waits already, and no worker serves its target " + target
-	}
-	return "it is not delayed: it waits already, and this worker does not serve its target " + target
 }
 
 // notDelayed says why a row that is not delayed is left as it is.

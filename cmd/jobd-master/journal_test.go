@@ -339,9 +339,3 @@ func TestFloodsAreBounded(t *testing.T) {
 		t.Errorf("events: %d; refusals: %d, want %d; registrations: %d, want %d", len(all), refused, 2*times, registered, times+2)
 	}
 }
-
-func mustMake(t *testing.T, dir string) string {
-	t.Helper()
-	must.Do(t, os.Mkdir(dir, 0o700))
-	return dir
-}

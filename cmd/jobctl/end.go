@@ -238,7 +238,7 @@ func (p *program) wait() *cmd {
 		if err != nil {
 			return err
 		}
-		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
+		w := jobWait{program: p, jobs: jobs, rows: map[jobnet.Whole]history.Row{}, first: map[jobnet.Whole]history.Row{}}
 		return w.run(ctx)
 	})
 	return c
@@ -248,11 +248,11 @@ func (p *program) wait() *cmd {
 type jobWait struct {
 	*program
 	jobs  []operator.Job
-	rows  map[int64]history.Row // of those that are at their end
-	first map[int64]history.Row // of those that recur: as they were when their run was first seen
-	left  []operator.Job        // the others, as they were seen last
-	seen  map[int64]string      // their statuses
-	met   bool                  // a daemon has answered
+	rows  map[jobnet.Whole]history.Row // of those that are at their end
+	first map[jobnet.Whole]history.Row // of those that recur: as they were when their run was first seen
+	left  []operator.Job               // the others, as they were seen last
+	seen  map[jobnet.Whole]string      // their statuses
+	met   bool                         // a daemon has answered
 }
 
 // How long it takes from one look at the rows to the next: ever longer, up to lastLook.
@@ -303,16 +303,16 @@ func (w *jobWait) look(ctx context.Context, j *operator.Journals) error {
 	w.met = true
 	gone := whyNot(w.left, wrong)
 	var left []operator.Job
-	w.seen = map[int64]string{}
+	w.seen = map[jobnet.Whole]string{}
 	for _, job := range w.left {
 		row, there := rows[job.ID]
 		switch {
 		case !there:
 		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
-			w.rows[int64(job.ID)] = row
+			w.rows[job.ID] = row
 		default:
 			left = append(left, job)
-			w.seen[int64(job.ID)] = w.statusText(row)
+			w.seen[job.ID] = w.statusText(row)
 		}
 	}
 	if w.left = left; len(gone) > 0 {
@@ -333,7 +333,7 @@ func ofJobs(n, all int) string {
 func (w *jobWait) late(ctx context.Context) error {
 	first := w.left[0].ID
 	text := fmt.Sprintf("%s not done: job %d", ofJobs(len(w.left), len(w.jobs)), first)
-	if status := w.seen[int64(first)]; status != "" {
+	if status := w.seen[first]; status != "" {
 		text += " is " + clean(status)
 	}
 	if more := len(w.left) - 1; more > 0 {
@@ -350,7 +350,7 @@ func (w *jobWait) tellEnds() error {
 	t := w.table("", "", "JOB", "STATUS", "RESULT", "EXIT")
 	var failed []error
 	for _, job := range w.jobs {
-		row := w.rows[int64(job.ID)]
+		row := w.rows[job.ID]
 		tone := good
 		if row.Status == journal.RowIgnored || row.Result != "ok" {
 			tone = bad
@@ -386,13 +386,12 @@ func rowExit(row history.Row) string {
 // that was only planned anew never ran. So a run is over if the row shows a newer end, or if another run
 // was planned while this one was under way.
 func (w *jobWait) ran(row history.Row) bool {
-	id := int64(row.Job)
 	if row.Plan == nil || row.Plan.Schedule == "" {
 		return false
 	}
-	first, seen := w.first[id]
+	first, seen := w.first[row.Job]
 	if !seen || first.Plan.PlannedAt == 0 && row.Finished == first.Finished {
-		w.first[id] = row // the first run is planned by its claim
+		w.first[row.Job] = row // the first run is planned by its claim
 		return false
 	}
 	moved := row.Plan.PlannedAt != first.Plan.PlannedAt

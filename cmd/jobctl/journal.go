@@ -182,8 +182,8 @@ func (p *program) printHistory(ctx context.Context, j *operator.Journals, s *ope
 
 // printTable prints what the table says of a job now.
 func (p *program) printTable(ctx context.Context, j *operator.Journals, id jobnet.Whole) error {
-	rows, err := operator.Rows(ctx, j.Workers, []int64{int64(id)})
-	row, there := rows[int64(id)]
+	rows, err := operator.Rows(ctx, j.Workers, []jobnet.Whole{id})
+	row, there := rows[id]
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)

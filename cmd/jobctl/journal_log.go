@@ -51,7 +51,7 @@ func (p *program) journalLog() *cmd {
 		if err != nil {
 			return fmt.Errorf("%q is not allowed; allowed is %w", text, err)
 		}
-		q.Job = int64(id)
+		q.Job = id
 		return nil
 	})
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")

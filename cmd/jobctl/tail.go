@@ -307,8 +307,8 @@ func (f *follower) row(ctx context.Context) (*history.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := operator.Rows(ctx, workers, []int64{int64(f.job)})
-	if row, there := rows[int64(f.job)]; there {
+	rows, err := operator.Rows(ctx, workers, []jobnet.Whole{f.job})
+	if row, there := rows[f.job]; there {
 		return &row, nil
 	}
 	return nil, err

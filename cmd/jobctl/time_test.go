@@ -93,12 +93,12 @@ func TestWaitForARowThatRecurs(t *testing.T) {
 		"planned anew":                      {[]history.Row{row("delayed", 100, 0, 50), row("delayed", 400, 0, 50), row("delayed", 700, 0, 410)}, []bool{false, false, true}},
 		"a fast one is missed in between":   {[]history.Row{row("delayed", 100, 0, 50), row("running", 400, 1, 110)}, []bool{false, true}},
 	} {
-		w := jobWait{first: map[int64]history.Row{}}
+		w := jobWait{first: map[jobnet.Whole]history.Row{}}
 		for i, row := range test.rows {
 			check.Equal(t, w.ran(row), test.over[i], "%s, look %d", name, i+1)
 		}
 	}
-	if w := (jobWait{first: map[int64]history.Row{}}); w.ran(history.Row{Job: 5, Status: "delayed"}) || w.ran(history.Row{Job: 5, Status: "delayed", Plan: &journal.Plan{}}) {
+	if w := (jobWait{first: map[jobnet.Whole]history.Row{}}); w.ran(history.Row{Job: 5, Status: "delayed"}) || w.ran(history.Row{Job: 5, Status: "delayed", Plan: &journal.Plan{}}) {
 		t.Error("a row without a schedule is over when it is done")
 	}
 }

@@ -200,7 +200,7 @@ func (one *cursor) page(ctx context.Context) Page {
 // Query selects events. In its JSON form it is the data of journal-events.
 type Query struct {
 	After  uint64         `json:"after,omitempty"`
-	Job    int64          `json:"job,omitempty"`
+	Job    jobnet.Whole   `json:"job,omitempty"`
 	Kinds  []journal.Kind `json:"kinds,omitempty"`
 	Target string         `json:"target,omitempty"`
 	Since  time.Time      `json:"since,omitzero"`
@@ -235,7 +235,7 @@ func (q Query) Special() (fields []string) {
 
 func (q Query) filter() journal.Filter {
 	return journal.Filter{
-		After: q.After, Job: q.Job, Kinds: q.Kinds, Target: q.Target,
+		After: q.After, Job: int64(q.Job), Kinds: q.Kinds, Target: q.Target,
 		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output || q.LastLine,
 		Result: q.Result, By: q.AskedBy, Has: q.Has,
 	}
@@ -303,27 +303,4 @@ func follow(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Ev
 			}
 		}
 	}
-}
-
-// plainQuery is a query without methods.
-type plainQuery Query
-
-// queryForm is a query in its JSON form, whose job goes over the wire as jobnet.Whole has it: the outer field
-// of the name counts.
-type queryForm struct {
-	Job jobnet.Whole `json:"job,omitempty"`
-	*plainQuery
-}
-
-// MarshalJSON implements json.Marshaler.
-func (q Query) MarshalJSON() ([]byte, error) {
-	return json.Marshal(queryForm{jobnet.Whole(q.Job), (*plainQuery)(&q)})
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (q *Query) UnmarshalJSON(data []byte) error {
-	form := queryForm{plainQuery: (*plainQuery)(q)}
-	err := json.Unmarshal(data, &form)
-	q.Job = int64(form.Job)
-	return err
 }

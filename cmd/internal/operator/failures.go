@@ -240,16 +240,16 @@ func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (en
 // stillFailed leaves out the jobs whose rows say that something came after the end. Where the table
 // can't be read, all are left, and the error says so.
 func (j *Journals) stillFailed(ctx context.Context, ends []*Failure) (still []*Failure, unchecked error) {
-	ids := make([]int64, len(ends))
+	ids := make([]jobnet.Whole, len(ends))
 	for i, f := range ends {
-		ids[i] = int64(f.Job)
+		ids[i] = f.Job
 	}
 	rows, err := Rows(ctx, j.Workers, ids)
 	if err != nil {
 		unchecked = fmt.Errorf("whether jobs were retried, cancelled or deleted since could not be checked: %w", err)
 	}
 	for _, f := range ends {
-		row, there := rows[int64(f.Job)]
+		row, there := rows[f.Job]
 		switch {
 		case err != nil && !there && f.done.Again != nil && f.done.Again.Why == journal.AgainRetry:
 			f.Row, f.Again = rowRetry, f.done.Again.RunAt*1000
@@ -311,7 +311,7 @@ func nameTargets(ctx context.Context, list []*Failure) {
 			continue
 		}
 		named++
-		for e, err := range f.from.Events(ctx, history.Query{Job: int64(f.Job), Kinds: []journal.Kind{journal.KindAccepted}, Last: 1}) {
+		for e, err := range f.from.Events(ctx, history.Query{Job: f.Job, Kinds: []journal.Kind{journal.KindAccepted}, Last: 1}) {
 			if claim, ok := e.Payload.(journal.Accepted); ok && err == nil {
 				f.Target = claim.Target
 			}

@@ -203,7 +203,7 @@ func TestPagesOfSeveralWorkers(t *testing.T) {
 	t.Parallel()
 	at := func(at int64, seq uint64) api.JobKey { return api.JobKey{At: at, Seq: seq} }
 	job := func(worker string, id int64, key api.JobKey) FoundJob {
-		return FoundJob{api.FoundJob{Job: whole([]int64{id})[0], Key: key.String()}, worker}
+		return FoundJob{api.FoundJob{Job: jobnet.Whole(id), Key: key.String()}, worker}
 	}
 	all := []FoundJob{job("a", 1, at(90, 4)), job("b", 2, at(80, 9)), job("b", 1, at(70, 8)), job("a", 3, at(60, 3)), job("b", 4, at(60, 3)), job("a", 5, at(50, 2))}
 	for _, test := range []struct {

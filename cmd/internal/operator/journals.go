@@ -62,7 +62,7 @@ func (f Folder) Events(ctx context.Context, q history.Query) iter.Seq2[journal.E
 	if !f.Master || q.Job == 0 {
 		return history.Events(ctx, f.Reader, q)
 	}
-	job, last := q.Job, q.Last
+	job, last := int64(q.Job), q.Last
 	q.Job, q.Last = 0, 0
 	if len(q.Kinds) == 0 {
 		q.Kinds = []journal.Kind{journal.KindRequested, journal.KindRefused}
@@ -504,10 +504,10 @@ const rowsOnce = 1000
 
 // Rows reads what the table says of jobs, without locks, through the first worker that can. Where
 // none can, what was read is given with the error.
-func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]history.Row, error) {
-	found := make(map[int64]history.Row, len(ids))
+func Rows(ctx context.Context, workers []*Worker, ids []jobnet.Whole) (map[jobnet.Whole]history.Row, error) {
+	found := make(map[jobnet.Whole]history.Row, len(ids))
 	for some := range slices.Chunk(ids, rowsOnce) {
-		answer, by, err := first[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": whole(some)}, false)
+		answer, by, err := first[history.RowsAnswer](ctx, workers, api.JournalRows, map[string]any{"ids": some}, false)
 		switch {
 		case err != nil && len(workers) > 0 && !isSaid(err):
 			return found, err
@@ -518,7 +518,7 @@ func Rows(ctx context.Context, workers []*Worker, ids []int64) (map[int64]histor
 		}
 		workers = inTurn(by, workers)
 		for _, row := range answer.Rows {
-			found[int64(row.Job)] = row
+			found[row.Job] = row
 		}
 	}
 	return found, nil
@@ -533,13 +533,4 @@ func inTurn(first *Worker, all []*Worker) []*Worker {
 		return all
 	}
 	return append([]*Worker{first}, slices.DeleteFunc(slices.Clone(all), func(w *Worker) bool { return w == first })...)
-}
-
-// whole is ids as they go over the wire.
-func whole(ids []int64) []jobnet.Whole {
-	list := make([]jobnet.Whole, len(ids))
-	for i, id := range ids {
-		list[i] = jobnet.Whole(id)
-	}
-	return list
 }

@@ -104,7 +104,7 @@ func (r *Retrying) whoRan(ctx context.Context, list []Again) error {
 		return nil
 	}
 	for i := range list {
-		query := history.Query{Job: int64(list[i].Job), Kinds: ends, Last: 1} // of each job, by its index
+		query := history.Query{Job: list[i].Job, Kinds: ends, Last: 1} // of each job, by its index
 		for e, err := range r.Journals.Events(ctx, query) {
 			if err != nil {
 				return err
@@ -174,9 +174,9 @@ func (r *Retrying) askWorker(ctx context.Context, worker *Worker, some []Again) 
 // RowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:
 // they have no row, or one of another target than the one that was given.
 func RowsOf(ctx context.Context, j *Journals, jobs []Job) (rows map[jobnet.Whole]history.Row, wrong map[jobnet.Whole]string, err error) {
-	ids := make([]int64, len(jobs))
+	ids := make([]jobnet.Whole, len(jobs))
 	for i, job := range jobs {
-		ids[i] = int64(job.ID)
+		ids[i] = job.ID
 	}
 	found, err := Rows(ctx, j.Workers, ids)
 	if err != nil {
@@ -184,7 +184,7 @@ func RowsOf(ctx context.Context, j *Journals, jobs []Job) (rows map[jobnet.Whole
 	}
 	rows, wrong = map[jobnet.Whole]history.Row{}, map[jobnet.Whole]string{}
 	for _, job := range jobs {
-		row, there := found[int64(job.ID)]
+		row, there := found[job.ID]
 		switch {
 		case !there:
 			wrong[job.ID] = reason.NoRow

@@ -83,7 +83,7 @@ func TellBy(ctx context.Context, j *Journals, job Job, clock Clock) *Story {
 // says.
 func (s *Story) readRuns(ctx context.Context, j *Journals, q history.Query, runs int) {
 	most := runs * eventsOfRun
-	q.Job, q.Last = int64(s.Job.ID), most
+	q.Job, q.Last = s.Job.ID, most
 	var events []From[journal.Event]
 	for event, err := range j.Events(ctx, q) {
 		if err != nil {

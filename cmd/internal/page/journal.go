@@ -14,6 +14,7 @@ import (
 	"jobd/cmd/internal/screen"
 	"jobd/cmd/internal/web"
 	"jobd/journal"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -115,9 +116,11 @@ func (p *journalPage) query(l *look) (q history.Query, err error) {
 		q.Kinds = []journal.Kind{journal.Kind(p.Kind)}
 	}
 	if p.Job != "" {
-		if q.Job, err = strconv.ParseInt(p.Job, 10, 64); err != nil || q.Job == 0 {
+		job, err := strconv.ParseInt(p.Job, 10, 64)
+		if err != nil || job == 0 {
 			return q, badQuery("job %s is not allowed; allowed is a whole number, and not 0", screen.Clean(p.Job))
 		}
+		q.Job = jobnet.Whole(job)
 	}
 	if q.Since, err = l.moment("since", p.Since); err == nil {
 		q.Until, err = l.moment("until", p.Until)

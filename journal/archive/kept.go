@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 	"time"
 )
@@ -30,8 +29,7 @@ type keptDatabase struct {
 type keptSealed struct {
 	info    fs.FileInfo
 	trailer trailer
-	header  Header          // without a number: it is too large to be kept, or was not read yet
-	blocks  map[int64][]int // in which blocks jobs occur that were looked for
+	header  Header // without a number: it is too large to be kept, or was not read yet
 }
 
 // The bounds of what is kept.
@@ -40,7 +38,6 @@ const (
 	keptReads  = 4           // at once, in one database
 	keptFiles  = 4096        // ends of sealed files
 	keptHeader = 4 << 10     // bytes of a checkpoint
-	keptJobs   = 256         // whose blocks are known, of each file
 )
 
 // Keep has the folder keep what the next reading needs again. Close gives it up.
@@ -113,7 +110,7 @@ func (k *kept) openSealed(path string) (*Sealed, error) {
 		return nil, err
 	}
 	if before := known.info; before != nil && os.SameFile(before, info) && before.Size() == info.Size() && before.ModTime().Equal(info.ModTime()) {
-		return &Sealed{path: path, kept: k, trailer: known.trailer, header: known.header}, nil
+		return &Sealed{path: path, trailer: known.trailer, header: known.header}, nil
 	}
 	s, err := OpenSealed(path)
 	if err != nil {
@@ -128,34 +125,7 @@ func (k *kept) openSealed(path string) (*Sealed, error) {
 		clear(k.sealed)
 	}
 	if k.sealed != nil {
-		k.sealed[path] = keptSealed{info, s.trailer, s.header, map[int64][]int{}}
-		s.kept = k
+		k.sealed[path] = keptSealed{info, s.trailer, s.header}
 	}
 	return s, nil
-}
-
-// blocksOf gives the blocks of a sealed file in which a job occurs, where they were looked for before, and
-// noteBlocks notes them. An old job is looked for in all files, and is in one or two.
-func (k *kept) blocksOf(path string, job int64) (blocks []int, known bool) {
-	if k == nil {
-		return nil, false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	blocks, known = k.sealed[path].blocks[job]
-	return slices.Clone(blocks), known
-}
-
-func (k *kept) noteBlocks(path string, job int64, blocks []int) {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if of := k.sealed[path].blocks; of != nil {
-		if len(of) >= keptJobs {
-			clear(of)
-		}
-		of[job] = slices.Clone(blocks)
-	}
 }

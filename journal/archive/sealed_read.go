@@ -21,7 +21,6 @@ import (
 // Sealed is a sealed segment open for reading. It implements source.
 type Sealed struct {
 	path    string
-	kept    *kept    // nil: it has nothing
 	file    *os.File // nil: nothing was read of it yet
 	trailer trailer
 	header  Header      // without a number: not known yet
@@ -207,11 +206,7 @@ func (s *Sealed) selectBlocks(sel Selection) (iter.Seq[int], error) {
 }
 
 // blocksOf gives the indexes of the blocks in which a job occurs.
-func (s *Sealed) blocksOf(job int64) ([]int, error) {
-	indexes, known := s.kept.blocksOf(s.path, job)
-	if known {
-		return indexes, nil
-	}
+func (s *Sealed) blocksOf(job int64) (indexes []int, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -229,7 +224,6 @@ func (s *Sealed) blocksOf(job int64) ([]int, error) {
 			indexes = append(indexes, entries[at].block)
 		}
 	}
-	s.kept.noteBlocks(s.path, job, indexes)
 	return indexes, nil
 }
 
